@@ -1,0 +1,93 @@
+# Every target makes what it needs first: the virtual environment, the compiled kernels, a Java for Spark.
+# A second run does none of that again unless pyproject.toml, setup.py or a kernel changed.
+
+SHELL := /bin/bash
+VENV ?= .venv
+override VENV := $(abspath $(VENV))
+PY := $(VENV)/bin/python
+INSTALLED := $(VENV)/.installed
+BUILT := $(VENV)/.built
+PYTEST := $(PY) -m pytest
+QUICK := not spark and not interop and not slow and not s3
+PROTOC := $(VENV)/protoc/.installed
+BENCH := $(CURDIR)/bench
+
+export VENV
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help setup demo test check format protos bench compare wheel clean distclean
+.DEFAULT_GOAL := help
+
+help:
+	@echo "make demo     a small table over three bases: made, scanned by Dask, handed to Spark"
+	@echo "make test     the whole test suite, Spark and interop with pylance included"
+	@echo "make check    the quick part of it: style, types, layers, unit tests"
+	@echo "make compare  lancecy beside pylance and memory-mapped Arrow IPC, in one run"
+	@echo "make bench    the asv benchmarks of every layer"
+	@echo "make wheel    source distribution and wheel, in dist/"
+	@echo "make format   formats the code and applies the linter's safe fixes"
+	@echo "make clean    removes what was built; make distclean also the virtual environment"
+
+# ---- set-up -----------------------------------------------------------------------------------------
+
+setup: $(BUILT)
+
+$(INSTALLED): pyproject.toml
+	.ci/setup venv "$(VENV)"
+	@echo "installing lancecy and its development tools into $(VENV) (the first time takes a few minutes)"
+	$(PY) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' > $(VENV)/build-requirements.txt
+	$(PY) -m pip install --quiet -r $(VENV)/build-requirements.txt
+	$(PY) -m pip install --quiet --no-build-isolation --editable '.[dev]'
+	@touch $@
+
+$(BUILT): $(INSTALLED) setup.py $(wildcard _ext/*.pyx _ext/*.pxd)
+	$(PY) setup.py --quiet build_ext --inplace
+	@touch $@
+
+# The generator of lancecy/proto needs an old protobuf runtime, so it lives apart.
+$(PROTOC): $(INSTALLED)
+	.ci/setup protoc "$(VENV)/protoc"
+	@touch $@
+
+# ---- everyday ---------------------------------------------------------------------------------------
+
+demo: $(BUILT)
+	.ci/with-java $(PY) bench/demo.py
+
+test: $(BUILT) $(PROTOC)
+	.ci/with-java $(PY) .ci/test.py
+
+check: $(BUILT) $(PROTOC)
+	$(PYTEST) -q -m "$(QUICK)" $(ARGS)
+
+format: $(BUILT)
+	$(PY) -m ruff check --fix .
+	$(PY) -m ruff format .
+
+protos: $(PROTOC)
+	$(VENV)/protoc/bin/python protos/generate.py
+
+# ---- measuring --------------------------------------------------------------------------------------
+
+compare: $(BUILT)
+	$(PY) bench/compare.py $(ARGS)
+
+# asv keeps a note about the machine in the home directory; it gets one of its own.
+bench: $(BUILT)
+	mkdir -p $(BENCH)/.asv
+	cd bench && HOME=$(BENCH)/.asv $(PY) -m asv machine --yes
+	cd bench && HOME=$(BENCH)/.asv $(PY) -m asv run --python=$(PY) --quick --show-stderr $(ARGS)
+
+# ---- building ---------------------------------------------------------------------------------------
+
+wheel: $(BUILT)
+	$(PY) -m build --no-isolation
+
+clean:
+	rm -rf build dist demo-data bench/.asv *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf spark-warehouse metastore_db derby.log
+	rm -f lancecy/kernels/*.so $(BUILT)
+	find lancecy tests bench protos -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean
+	rm -rf "$(VENV)"

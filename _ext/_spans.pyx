@@ -1,0 +1,303 @@
+"""Bytes and fixed-width values out of memory: runs of bytes, single values, and rows to pages.
+
+Everything here moves bytes and knows no type. Inputs are checked before or while
+they are used; ``out`` is allocated by the caller and must have exactly the size of
+the result. ``out`` must not share memory with ``memory``.
+"""
+
+from libc.stdint cimport int64_t, uint8_t, uint64_t
+from libc.string cimport memcpy
+
+from cursor cimport FAULT_NEGATIVE, FAULT_NONE, FAULT_PAGE_STARTS, FAULT_ROW, FAULT_TRUNCATED, Fault, check_runs
+
+from lancecy.kernels._codes import fail
+
+__all__ = ["copy_spans", "gather_fixed", "rows_to_pages"]
+
+
+cdef int64_t _copy(
+    const uint8_t *memory, const int64_t *positions, const int64_t *lengths, Py_ssize_t count, uint8_t *out
+) except -2 nogil:
+    # bounds: check_runs has shown that every span that is not empty is in memory, and that out has exactly the
+    # sum of the lengths.
+    cdef Py_ssize_t i
+    cdef int64_t done = 0
+    for i in range(count):
+        if lengths[i] > 0:
+            memcpy(out + done, memory + positions[i], <size_t> lengths[i])
+            done += lengths[i]
+    return done
+
+
+def copy_spans(
+    const uint8_t[::1] memory not None,
+    const int64_t[::1] positions not None,
+    const int64_t[::1] lengths not None,
+    uint8_t[::1] out not None,
+):
+    """Copy byte spans one after the other into ``out`` and return how many bytes were written.
+
+    Parameters
+    ----------
+    memory : (nbytes,) uint8, may be read-only
+    positions, lengths : (num_spans,) int64, bytes
+        Spans in ``memory``, in any order, overlapping or not. A span of length 0 may have any position.
+    out : (sum(lengths),) uint8
+
+    Returns
+    -------
+    int
+        ``len(out)``.
+
+    Raises
+    ------
+    FormatError
+        A position or length is negative; ``position`` is the index of the span.
+    TruncatedError
+        A span passes the end of ``memory``; ``position`` is the index of the span.
+    ValueError
+        The arrays differ in length, or ``out`` is not as long as all spans together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lancecy.kernels import copy_spans
+    >>> out = np.empty(3, np.uint8)
+    >>> copy_spans(np.arange(9, dtype=np.uint8), np.array([7, 2]), np.array([2, 1]), out)
+    3
+    >>> out.tolist()
+    [7, 8, 2]
+    """
+    cdef Fault fault = Fault(FAULT_NONE, 0)
+    cdef const uint8_t *source = &memory[0] if memory.shape[0] > 0 else NULL
+    cdef const int64_t *first = &positions[0] if positions.shape[0] > 0 else NULL
+    cdef const int64_t *sizes = &lengths[0] if lengths.shape[0] > 0 else NULL
+    cdef uint8_t *target = &out[0] if out.shape[0] > 0 else NULL
+    cdef int64_t done = 0
+    if lengths.shape[0] != positions.shape[0]:
+        raise ValueError("positions and lengths differ in length")
+    with nogil:
+        check_runs(positions, lengths, memory.shape[0], 0, 0, out.shape[0], &fault)
+        if fault.code == FAULT_NONE and target is not NULL:
+            done = _copy(source, first, sizes, positions.shape[0], target)
+    if fault.code != FAULT_NONE:
+        fail(fault.code, fault.index)
+    return done
+
+
+cdef inline uint64_t _gather(
+    const uint8_t *memory, uint64_t last, const int64_t *positions, Py_ssize_t count, size_t width, uint8_t *out
+) except? 2 nogil:
+    # bounds: a position beyond `last` (as unsigned, so negative ones too) is replaced by 0 before the load;
+    # the caller has shown that memory has at least `width` bytes and out has count * width.
+    # Called with literal widths, so that the copies become single moves.
+    cdef Py_ssize_t i
+    cdef uint64_t position, inside, bad = 0
+    for i in range(count):
+        position = <uint64_t> positions[i]
+        inside = position <= last
+        bad |= inside ^ 1
+        memcpy(out + <size_t> i * width, memory + (position & (0 - inside)), width)
+    return bad
+
+
+cdef int64_t _first_outside(const int64_t[::1] positions, int64_t last) except -2 nogil:
+    cdef Py_ssize_t i
+    for i in range(positions.shape[0]):
+        if positions[i] < 0 or positions[i] > last:
+            return i
+    return -1
+
+
+def gather_fixed(
+    const uint8_t[::1] memory not None,
+    const int64_t[::1] positions not None,
+    Py_ssize_t width,
+    uint8_t[::1] out not None,
+):
+    """Copy one value of ``width`` bytes from each position.
+
+    Parameters
+    ----------
+    memory : (nbytes,) uint8, may be read-only
+    positions : (num_values,) int64, bytes
+        Where the values start, in any order and unaligned.
+    width : int, bytes
+        At least 1.
+    out : (num_values * width,) uint8
+
+    Raises
+    ------
+    FormatError
+        A position is negative; ``position`` is its index.
+    TruncatedError
+        A value passes the end of ``memory``; ``position`` is the index of the value.
+    ValueError
+        ``width`` is below 1 or ``out`` has another size.
+
+    Notes
+    -----
+    A bad position is read as 0 and remembered, and raised after the loop: that keeps the loop free of
+    branches. The content of ``out`` is then worthless.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lancecy.kernels import gather_fixed
+    >>> values = np.arange(5, dtype="<i4")
+    >>> out = np.empty(2, "<i4")
+    >>> gather_fixed(values.view(np.uint8), np.array([16, 4]), 4, out.view(np.uint8))
+    >>> out.tolist()
+    [4, 1]
+    """
+    cdef Py_ssize_t count = positions.shape[0]
+    cdef int64_t last = memory.shape[0] - width
+    cdef int64_t index = 0
+    cdef uint64_t bad = 1
+    cdef const uint8_t *source
+    cdef const int64_t *first
+    cdef uint8_t *target
+    if width < 1:
+        raise ValueError("width must be at least 1")
+    if out.shape[0] % width != 0 or out.shape[0] // width != count:
+        raise ValueError("out does not have one value per position")
+    if count == 0:
+        return
+    if last >= 0:
+        source = &memory[0]
+        first = &positions[0]
+        target = &out[0]
+        with nogil:
+            if width == 1:
+                bad = _gather(source, last, first, count, 1, target)
+            elif width == 2:
+                bad = _gather(source, last, first, count, 2, target)
+            elif width == 4:
+                bad = _gather(source, last, first, count, 4, target)
+            elif width == 8:
+                bad = _gather(source, last, first, count, 8, target)
+            elif width == 16:
+                bad = _gather(source, last, first, count, 16, target)
+            else:
+                bad = _gather(source, last, first, count, width, target)
+    if bad != 0:
+        index = _first_outside(positions, last)
+        fail(FAULT_NEGATIVE if positions[index] < 0 else FAULT_TRUNCATED, index)
+
+
+cdef int64_t _first_descent(const int64_t[::1] page_starts) except -2 nogil:
+    cdef Py_ssize_t i
+    if page_starts[0] != 0:
+        return 0
+    for i in range(1, page_starts.shape[0]):
+        if page_starts[i] < page_starts[i - 1]:
+            return i
+    return -1
+
+
+cdef Py_ssize_t _find_page(
+    const int64_t *starts, Py_ssize_t num_pages, Py_ssize_t near, int64_t row
+) except -2 nogil:
+    # bounds: starts has num_pages + 1 ascending entries and 0 = starts[0] <= row < starts[num_pages], so
+    # every index below stays in 0..num_pages. Rows mostly ascend: look ahead from `near` in doubling steps.
+    cdef Py_ssize_t low = near, high = near + 1, step = 1, middle
+    if row < starts[near]:
+        low, high = 0, near
+    else:
+        while starts[high] <= row:
+            low = high
+            step *= 2
+            high = num_pages if num_pages - low < step else low + step
+    while high - low > 1:
+        middle = low + ((high - low) >> 1)
+        if starts[middle] <= row:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+cdef Py_ssize_t _locate(
+    const int64_t *starts,
+    Py_ssize_t num_pages,
+    const int64_t *rows,
+    Py_ssize_t count,
+    int64_t *out_page,
+    int64_t *out_offset,
+) except -2 nogil:
+    # bounds: all four arrays have been measured by the caller; a row outside stops the loop before its use.
+    cdef Py_ssize_t i, page = 0
+    cdef int64_t row
+    for i in range(count):
+        row = rows[i]
+        if row < 0 or row >= starts[num_pages]:
+            return i
+        if row < starts[page] or row >= starts[page + 1]:
+            page = _find_page(starts, num_pages, page, row)
+        out_page[i] = page
+        out_offset[i] = row - starts[page]
+    return -1
+
+
+def rows_to_pages(
+    const int64_t[::1] page_starts not None,
+    const int64_t[::1] rows not None,
+    int64_t[::1] out_page not None,
+    int64_t[::1] out_offset not None,
+):
+    """Find for each row the page that holds it and its place in that page.
+
+    Parameters
+    ----------
+    page_starts : (num_pages + 1,) int64, ascending, first is 0
+        First row of each page, then the number of all rows. Pages may be empty.
+    rows : (num_rows,) int64, any order, duplicates allowed
+        ``0 <= row < page_starts[-1]``.
+    out_page, out_offset : (num_rows,) int64
+        Index of the page, and row within it.
+
+    Raises
+    ------
+    FormatError
+        ``page_starts`` descends or does not begin at 0 (``position`` is the index of the page), or a row is
+        outside (``position`` is its index in ``rows``).
+    ValueError
+        ``page_starts`` is empty or an output array has another length than ``rows``.
+
+    Notes
+    -----
+    Linear in the number of rows when they ascend (a search in doubling steps from the page before);
+    otherwise one binary search per row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lancecy.kernels import rows_to_pages
+    >>> page, offset = np.empty(2, np.int64), np.empty(2, np.int64)
+    >>> rows_to_pages(np.array([0, 10, 20]), np.array([3, 12]), page, offset)
+    >>> page.tolist(), offset.tolist()
+    ([0, 1], [3, 2])
+    """
+    cdef Py_ssize_t count = rows.shape[0]
+    cdef Py_ssize_t bad = -1, descent = -1
+    cdef const int64_t *starts
+    cdef const int64_t *first = NULL
+    cdef int64_t *page = NULL
+    cdef int64_t *offset = NULL
+    if page_starts.shape[0] < 1:
+        raise ValueError("page_starts is empty")
+    if out_page.shape[0] != count or out_offset.shape[0] != count:
+        raise ValueError("out_page and out_offset need one entry per row")
+    starts = &page_starts[0]
+    if count > 0:
+        first = &rows[0]
+        page = &out_page[0]
+        offset = &out_offset[0]
+    with nogil:
+        descent = _first_descent(page_starts)
+        if descent < 0 and count > 0:
+            bad = _locate(starts, page_starts.shape[0] - 1, first, count, page, offset)
+    if descent >= 0:
+        fail(FAULT_PAGE_STARTS, descent)
+    if bad >= 0:
+        fail(FAULT_ROW, bad)

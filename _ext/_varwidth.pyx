@@ -1,0 +1,372 @@
+"""Offsets of variable-length values and lists: checked, rebased over many pages, turned into validity.
+
+A page holds ``count + 1`` offsets for ``count`` rows. Checking costs no branch per
+row: with all numbers seen as unsigned, an offset that is negative or smaller than the
+one before it leaves the top bit set in ``after | (after - before)``; the loop ORs
+these together and looks once per page. Only a page found bad is walked row by row.
+"""
+
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.string cimport memset
+
+from cursor cimport (
+    FAULT_LIST_OFFSETS,
+    FAULT_NONE,
+    FAULT_TOO_MANY_BYTES,
+    FAULT_TOO_MANY_ITEMS,
+    FAULT_VALUE_OFFSETS,
+    Fault,
+    check_runs,
+    load32,
+    load64,
+    ones64,
+    store64,
+)
+
+from lancecy.kernels._codes import fail
+
+__all__ = ["list_offsets", "varwidth_offsets"]
+
+ctypedef fused Offset:
+    int32_t
+    int64_t
+
+ctypedef fused Raw:
+    uint32_t
+    uint64_t
+
+cdef struct Pages:
+    # The runs of one column, measured and checked; bounds[i * bound_step] is the largest offset of run i.
+    const uint8_t *memory
+    const int64_t *positions
+    const int64_t *counts
+    const int64_t *bounds
+    Py_ssize_t bound_step
+    Py_ssize_t num_runs
+    int64_t *starts
+    int64_t *lengths
+
+cdef struct Bitmap:
+    # Validity under construction; rows before `done`, a multiple of 64, are written. bits is NULL if unwanted.
+    uint8_t *bits
+    Py_ssize_t done
+    int64_t valid
+
+
+cdef inline int64_t _signed(const uint8_t *run, Py_ssize_t j, Raw kind) except? -1 nogil:
+    # bounds: the caller stays within the count + 1 offsets of a checked run.
+    if Raw is uint32_t:
+        return <int32_t> load32(run + 4 * j)
+    else:
+        return <int64_t> load64(run + 8 * j)
+
+
+cdef inline uint64_t _rebase(
+    const uint8_t *run, Py_ssize_t count, uint64_t shift, Raw kind, Offset *out
+) except? 2 nogil:
+    # Write offset j + 1 minus `shift` to out[j]; 1 if an offset descends or is negative, else 0.
+    # bounds: run has count + 1 offsets (check_runs with one extra), out has room for count.
+    cdef Py_ssize_t j
+    cdef Raw before, after, bad = 0
+    for j in range(count):
+        if Raw is uint32_t:
+            before = load32(run + 4 * j)
+            after = load32(run + 4 * j + 4)
+        else:
+            before = load64(run + 8 * j)
+            after = load64(run + 8 * j + 8)
+        bad |= before | (after - before)
+        out[j] = <Offset> (<uint64_t> after - shift)
+    return bad >> (8 * sizeof(Raw) - 1)
+
+
+cdef int64_t _first_bad(const uint8_t *run, int64_t count, int64_t bound, Raw kind) except -2 nogil:
+    # bounds: as _rebase.
+    cdef Py_ssize_t j
+    cdef int64_t before, after
+    for j in range(count):
+        before = _signed(run, j, kind)
+        after = _signed(run, j + 1, kind)
+        if before < 0 or after < before or after > bound:
+            return j
+    return -1
+
+
+cdef int64_t _pack(const Offset *offsets, Py_ssize_t stop, Bitmap *bitmap) except -2 nogil:
+    # Write validity of whole groups of 64 rows before `stop`: a row is valid if its two offsets differ.
+    # bounds: offsets 0..stop are written, and bits has ceil(rows / 8) bytes for at least `stop` rows.
+    cdef uint8_t differs[64]
+    cdef uint64_t word
+    cdef Py_ssize_t j, row = bitmap.done
+    while row + 64 <= stop:
+        for j in range(64):
+            differs[j] = offsets[row + j + 1] != offsets[row + j]
+        word = 0
+        for j in range(8):
+            # The product moves the lowest bit of each of eight bytes into its top byte, first byte lowest.
+            word |= ((load64(differs + 8 * j) * 0x0102040810204080u) >> 56) << (8 * j)
+        store64(bitmap.bits + (row >> 3), word)
+        bitmap.valid += <int64_t> ones64(word)
+        row += 64
+    bitmap.done = row
+    return 0
+
+
+cdef int64_t _pack_rest(const Offset *offsets, Py_ssize_t stop, Bitmap *bitmap) except -2 nogil:
+    # bounds: as _pack; the last bytes are cleared before their bits are set one by one.
+    cdef Py_ssize_t row = bitmap.done
+    _pack(offsets, stop, bitmap)
+    if bitmap.done < stop:
+        memset(bitmap.bits + (bitmap.done >> 3), 0, (stop - bitmap.done + 7) >> 3)
+    for row in range(bitmap.done, stop):
+        if offsets[row + 1] != offsets[row]:
+            bitmap.bits[row >> 3] |= <uint8_t> (1 << (row & 7))
+            bitmap.valid += 1
+    bitmap.done = stop
+    return 0
+
+
+cdef int64_t _fill(uint8_t *bits, Py_ssize_t rows) except -2 nogil:
+    # bounds: bits has ceil(rows / 8) bytes.
+    if rows >> 3:
+        memset(bits, 0xFF, rows >> 3)
+    if rows & 7:
+        bits[rows >> 3] = <uint8_t> ((1 << (rows & 7)) - 1)
+    return 0
+
+
+cdef int64_t _rebase_pages(
+    const Pages *pages, Raw kind, Offset *out, Bitmap *bitmap, Fault *fault
+) except -2 nogil:
+    # bounds: check_runs has shown that run i has counts[i] + 1 offsets in memory and that out, which has one
+    # entry more than all counts together, holds them; `row` never passes that sum.
+    cdef Py_ssize_t i, row = 0
+    cdef int64_t first, last, bound, count, total = 0
+    cdef int64_t most = INT32_MAX if Offset is int32_t else INT64_MAX
+    cdef const uint8_t *run
+    cdef uint64_t bad
+    out[0] = 0
+    for i in range(pages.num_runs):
+        count = pages.counts[i]
+        pages.starts[i] = 0
+        pages.lengths[i] = 0
+        if count == 0:
+            continue
+        run = pages.memory + pages.positions[i]
+        bound = pages.bounds[i * pages.bound_step]
+        first = _signed(run, 0, kind)
+        last = _signed(run, count, kind)
+        bad = _rebase(run, count, <uint64_t> first - <uint64_t> total, kind, out + row + 1)
+        if bad != 0 or last < first or last > bound:
+            fault.code = FAULT_VALUE_OFFSETS
+            fault.index = row + _first_bad(run, count, bound, kind)
+            return 0
+        if last - first > most - total:
+            fault.code = FAULT_TOO_MANY_BYTES
+            fault.index = row
+            return 0
+        pages.starts[i] = first
+        pages.lengths[i] = last - first
+        total += last - first
+        row += count
+        if bitmap.bits is not NULL:
+            _pack(out, row, bitmap)
+    if bitmap.bits is not NULL:
+        _pack_rest(out, row, bitmap)
+    return total
+
+
+cdef Pages _pages(
+    const uint8_t[::1] memory,
+    const int64_t[::1] positions,
+    const int64_t[::1] counts,
+    int64_t[::1] out_starts,
+    int64_t[::1] out_lengths,
+):
+    # Raw pointers of the arrays; with no runs at all the loops never follow them.
+    cdef Pages pages
+    cdef Py_ssize_t num_runs = positions.shape[0]
+    if counts.shape[0] != num_runs or out_starts.shape[0] != num_runs or out_lengths.shape[0] != num_runs:
+        raise ValueError("positions, counts, out_starts and out_lengths differ in length")
+    pages.num_runs = num_runs
+    pages.memory = &memory[0] if memory.shape[0] > 0 else NULL
+    pages.positions = &positions[0] if num_runs > 0 else NULL
+    pages.counts = &counts[0] if num_runs > 0 else NULL
+    pages.starts = &out_starts[0] if num_runs > 0 else NULL
+    pages.lengths = &out_lengths[0] if num_runs > 0 else NULL
+    pages.bounds = NULL
+    pages.bound_step = 0
+    return pages
+
+
+def varwidth_offsets(
+    const uint8_t[::1] memory not None,
+    const int64_t[::1] positions not None,
+    const int64_t[::1] counts not None,
+    int64_t file_size,
+    bint nullable,
+    Offset[::1] out_offsets not None,
+    uint8_t[::1] out_validity not None,
+    int64_t[::1] out_starts not None,
+    int64_t[::1] out_lengths not None,
+):
+    """Check and rebase the offsets of strings or binaries, and find their nulls.
+
+    Parameters
+    ----------
+    memory : (nbytes,) uint8, may be read-only
+    positions : (num_runs,) int64, bytes
+        Where the offsets of each run start in ``memory``; unaligned.
+    counts : (num_runs,) int64, rows
+        Run ``i`` has ``counts[i] + 1`` little-endian int64 offsets, or none at all if ``counts[i]`` is 0.
+    file_size : int, bytes
+        Bound of every offset; offsets count from the start of the file.
+    nullable : bool
+        True: a row of no bytes is null. False: it is an empty value.
+    out_offsets : (num_rows + 1,) int32 or int64, num_rows = sum(counts)
+        Offsets into the values of all runs laid one after the other; the first is 0.
+    out_validity : (ceil(num_rows / 8),) uint8
+        Bitmap, 1 = valid, bits left over are 0.
+    out_starts, out_lengths : (num_runs,) int64, bytes
+        Span of the values of each run in the file; 0 and 0 for a run without rows.
+
+    Returns
+    -------
+    total_bytes : int
+        ``sum(out_lengths)``.
+    null_count : int
+
+    Raises
+    ------
+    FormatError
+        A position or count is negative (``position`` is the run), or the offsets of a row are negative,
+        descend or pass ``file_size``, or more than 2^31-1 bytes would go behind int32 offsets (``position``
+        is the row, in the last case the first row of the run that is too much).
+    TruncatedError
+        A run passes the end of ``memory``; ``position`` is the run.
+    ValueError
+        ``file_size`` is negative or an array does not have its size.
+
+    Source: legacy (0.1) files, VarBinary pages.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lancecy.kernels import varwidth_offsets
+    >>> page = np.array([100, 103, 103, 105], "<i8").view(np.uint8)
+    >>> offsets, validity = np.empty(4, np.int32), np.empty(1, np.uint8)
+    >>> start, length = np.empty(1, np.int64), np.empty(1, np.int64)
+    >>> varwidth_offsets(page, np.array([0]), np.array([3]), 500, True, offsets, validity, start, length)
+    (5, 1)
+    >>> offsets.tolist(), bin(validity[0]), start.tolist(), length.tolist()
+    ([0, 3, 3, 5], '0b101', [100], [5])
+    """
+    cdef Fault fault = Fault(FAULT_NONE, 0)
+    cdef Bitmap bitmap = Bitmap(NULL, 0, 0)
+    cdef Py_ssize_t rows = out_offsets.shape[0] - 1
+    cdef int64_t total = 0
+    cdef Pages pages = _pages(memory, positions, counts, out_starts, out_lengths)
+    cdef Offset *out
+    cdef uint8_t *validity
+    if file_size < 0:
+        raise ValueError("file_size is negative")
+    if rows < 0 or out_validity.shape[0] != (rows + 7) >> 3:
+        raise ValueError("out_offsets needs one entry more than rows, and out_validity one bit per row")
+    pages.bounds = &file_size
+    validity = &out_validity[0] if rows > 0 else NULL
+    bitmap.bits = validity if nullable else NULL
+    out = &out_offsets[0]
+    with nogil:
+        check_runs(positions, counts, memory.shape[0], 1, 3, rows, &fault)
+        if fault.code == FAULT_NONE:
+            total = _rebase_pages(&pages, <uint64_t> 0, out, &bitmap, &fault)
+            if not nullable and rows > 0:
+                _fill(validity, rows)
+    if fault.code != FAULT_NONE:
+        fail(fault.code, fault.index)
+    return total, rows - bitmap.valid if nullable else 0
+
+
+def list_offsets(
+    const uint8_t[::1] memory not None,
+    const int64_t[::1] positions not None,
+    const int64_t[::1] counts not None,
+    int64_t width,
+    const int64_t[::1] child_lengths not None,
+    Offset[::1] out_offsets not None,
+    int64_t[::1] out_starts not None,
+    int64_t[::1] out_lengths not None,
+):
+    """Check and rebase the offsets of lists.
+
+    Parameters
+    ----------
+    memory : (nbytes,) uint8, may be read-only
+    positions : (num_runs,) int64, bytes
+        Where the offsets of each run start in ``memory``; unaligned.
+    counts : (num_runs,) int64, rows
+        Run ``i`` has ``counts[i] + 1`` offsets, or none at all if ``counts[i]`` is 0.
+    width : int, bytes
+        4 or 8: size of one stored (signed, little-endian) offset.
+    child_lengths : (num_runs,) int64, items
+        Length of the child page that the offsets of a run point into; bounds each of them.
+    out_offsets : (num_rows + 1,) int32 or int64, num_rows = sum(counts)
+        Offsets into the items of all runs laid one after the other; the first is 0.
+    out_starts, out_lengths : (num_runs,) int64, items
+        Range of the child page that a run uses; 0 and 0 for a run without rows.
+
+    Returns
+    -------
+    int
+        Number of items of all runs, ``sum(out_lengths)``.
+
+    Raises
+    ------
+    FormatError
+        A position or count is negative (``position`` is the run), or the offsets of a row are negative,
+        descend or pass the child page, or more than 2^31-1 items would go behind int32 offsets
+        (``position`` is the row, in the last case the first row of the run that is too much).
+    TruncatedError
+        A run passes the end of ``memory``; ``position`` is the run.
+    ValueError
+        ``width`` is not 4 or 8, or an array does not have its size.
+
+    Source: legacy (0.1) files, list pages. The first offset of a page is usually 0 but need not be.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lancecy.kernels import list_offsets
+    >>> page = np.array([2, 3, 5], "<i4").view(np.uint8)
+    >>> offsets, start, length = np.empty(3, np.int32), np.empty(1, np.int64), np.empty(1, np.int64)
+    >>> list_offsets(page, np.array([0]), np.array([2]), 4, np.array([9]), offsets, start, length)
+    3
+    >>> offsets.tolist(), start.tolist(), length.tolist()
+    ([0, 1, 3], [2], [3])
+    """
+    cdef Fault fault = Fault(FAULT_NONE, 0)
+    cdef Bitmap bitmap = Bitmap(NULL, 0, 0)
+    cdef Py_ssize_t rows = out_offsets.shape[0] - 1
+    cdef int64_t total = 0
+    cdef Pages pages = _pages(memory, positions, counts, out_starts, out_lengths)
+    cdef Offset *out
+    if width != 4 and width != 8:
+        raise ValueError("width must be 4 or 8")
+    if rows < 0 or child_lengths.shape[0] != pages.num_runs:
+        raise ValueError("out_offsets needs one entry more than rows, and child_lengths one per run")
+    pages.bounds = &child_lengths[0] if pages.num_runs > 0 else NULL
+    pages.bound_step = 1
+    out = &out_offsets[0]
+    with nogil:
+        check_runs(positions, counts, memory.shape[0], 1, 2 if width == 4 else 3, rows, &fault)
+        if fault.code == FAULT_NONE and width == 4:
+            total = _rebase_pages(&pages, <uint32_t> 0, out, &bitmap, &fault)
+        elif fault.code == FAULT_NONE:
+            total = _rebase_pages(&pages, <uint64_t> 0, out, &bitmap, &fault)
+    if fault.code == FAULT_VALUE_OFFSETS:
+        fail(FAULT_LIST_OFFSETS, fault.index)
+    if fault.code == FAULT_TOO_MANY_BYTES:
+        fail(FAULT_TOO_MANY_ITEMS, fault.index)
+    if fault.code != FAULT_NONE:
+        fail(fault.code, fault.index)
+    return total

@@ -1,0 +1,85 @@
+"""lancecy: the Lance columnar table format in Cython and NumPy, for Dask and Spark.
+
+====================  ======================================================================
+``dataset(uri)``      open a table; the :class:`Dataset` scans, filters, takes and counts
+``scan(uri)``         the table as a Dask DataFrame
+``spark``             the table as a Spark DataFrame (``spark.read``, ``spark.dataframe``)
+``col``, ``lit``      build filters in Python: ``col("a") > 5``
+``Limits``            caps on what files may claim
+``LanceError``        root of every exception; the others are in ``lancecy.errors``
+====================  ======================================================================
+
+Importing the package costs nothing: every name is loaded at first use, no thread is
+started, and pandas, Dask, Spark, Numba and fsspec are imported only where they work.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from lancecy import dask as dask
+    from lancecy import errors as errors
+    from lancecy import spark as spark
+    from lancecy.dask import scan as scan
+    from lancecy.datasets import Dataset as Dataset
+    from lancecy.datasets import LanceFragment as LanceFragment
+    from lancecy.datasets import Scanner as Scanner
+    from lancecy.datasets import dataset as dataset
+    from lancecy.errors import LanceError as LanceError
+    from lancecy.expr import Expr as Expr
+    from lancecy.expr import col as col
+    from lancecy.expr import lit as lit
+    from lancecy.limits import Limits as Limits
+    from lancecy.session import Session as Session
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Dataset": "lancecy.datasets",
+    "Expr": "lancecy.expr",
+    "LanceError": "lancecy.errors",
+    "LanceFragment": "lancecy.datasets",
+    "Limits": "lancecy.limits",
+    "Scanner": "lancecy.datasets",
+    "Session": "lancecy.session",
+    "col": "lancecy.expr",
+    "dataset": "lancecy.datasets",
+    "lit": "lancecy.expr",
+    "scan": "lancecy.dask",
+}
+_MODULES = ("dask", "errors", "spark")
+
+__all__ = [
+    "Dataset",
+    "Expr",
+    "LanceError",
+    "LanceFragment",
+    "Limits",
+    "Scanner",
+    "Session",
+    "__version__",
+    "col",
+    "dask",
+    "dataset",
+    "errors",
+    "lit",
+    "scan",
+    "spark",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"lancecy.{name}")
+    else:
+        raise AttributeError(f"module 'lancecy' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

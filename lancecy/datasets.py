@@ -1,0 +1,662 @@
+"""The dataset: an immutable snapshot of a table and what can be asked of it.
+
+Names and meanings follow pylance where it has them. Everything is delegated: a
+method here builds a request and hands it to ``scan`` and ``parallel``.
+
+Imports every layer below.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancecy import display
+from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.parallel import threads
+from lancecy.scanning.context import ScanContext
+from lancecy.scanning.explain import Explanation, explain
+from lancecy.scanning.plan import ScanPlan, plan
+from lancecy.scanning.project import project
+from lancecy.scanning.request import Columns, ScanRequest, make_request
+from lancecy.scanning.take import take_rows
+from lancecy.scanning.task import ScanSpec
+from lancecy.session import Session, default
+from lancecy.store.uri import redact
+from lancecy.table.locate import list_versions
+from lancecy.table.manifest import DataFile, DeletionFile, Fragment
+from lancecy.table.snapshot import Snapshot, load_snapshot
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Dataset", "DatasetStats", "LanceFragment", "Scanner", "dataset"]
+
+
+def dataset(
+    uri: str | os.PathLike[str],
+    version: int | None = None,
+    asof: datetime | str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    *,
+    untrusted: bool = False,
+    allowed_bases: Sequence[str] | None = None,
+    limits: Limits | None = None,
+    session: Session | None = None,
+    recover: bool = False,
+) -> Dataset:
+    """Open a Lance dataset.
+
+    Parameters
+    ----------
+    uri : str or path
+        A local path, or any URL fsspec knows (``s3://…``, ``gs://…``, ``memory://…``).
+    version : int, optional
+        Open this version instead of the latest.
+    asof : datetime or ISO 8601 text, optional
+        Open the latest version that is not younger than this (UTC if it has no zone).
+    storage_options : mapping, optional
+        As in Dask and pandas; ``base_<id>.<key>`` gives an option for one base path only.
+    untrusted : bool
+        The bytes come from a stranger: no memory maps, no symbolic links, no base paths outside the
+        root unless ``allowed_bases`` names them.
+    allowed_bases : sequence of str, optional
+        Prefixes of places that base paths of this table may point to.
+    limits : Limits, optional
+        Caps on what files may claim.
+    session : Session, optional
+        Caches and threads to use; the process default otherwise.
+    recover : bool
+        If the newest version cannot be read, open the last one that can.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    DatasetNotFoundError
+        There is no dataset at ``uri``.
+    NotFoundError
+        No such version, or none as old as ``asof``.
+    FormatError
+        The metadata is damaged or beyond the limits, or points where it may not.
+    UnsupportedError
+        The table needs a feature this release does not read.
+    StoreError
+        The storage refused.
+
+    Examples
+    --------
+    >>> import lancecy
+    >>> ds = lancecy.dataset("tests/golden/example.lance")  # doctest: +SKIP
+    >>> ds.count_rows()  # doctest: +SKIP
+    300
+    """
+    active = session or default()
+    if limits is not None and limits != active.limits:
+        active = active.with_limits(limits)
+    snapshot = load_snapshot(
+        os.fspath(uri),
+        version=version,
+        asof=asof,
+        session=active,
+        storage_options=dict(storage_options) if storage_options else None,
+        untrusted=untrusted,
+        allowed_bases=None if allowed_bases is None else tuple(allowed_bases),
+        recover=recover,
+    )
+    return Dataset(snapshot, active, dict(storage_options or {}), untrusted, allowed_bases)
+
+
+class Dataset:
+    """A table at one version.
+
+    Made by :func:`lancecy.dataset`. Immutable: ``checkout_version`` returns another one.
+    Pickles as its URI, version and options without secrets.
+    """
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        session: Session,
+        storage_options: Mapping[str, Any] | None = None,
+        untrusted: bool = False,
+        allowed_bases: Sequence[str] | None = None,
+    ) -> None:
+        self._snapshot = snapshot
+        self._session = session
+        self._options = dict(storage_options or {})
+        self._untrusted = untrusted
+        self._allowed_bases = None if allowed_bases is None else tuple(allowed_bases)
+        self._context = ScanContext(snapshot, session)
+
+    # -- what it is -----------------------------------------------------------
+
+    @property
+    def uri(self) -> str:
+        """Where the table is, without secrets."""
+        return self._snapshot.uri
+
+    @property
+    def version(self) -> int:
+        """Number of this version."""
+        return self._snapshot.version
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema, metadata included."""
+        return self._snapshot.schema.arrow
+
+    @property
+    def lance_schema(self) -> Any:
+        """The schema as the format sees it: fields with ids (:class:`lancecy.schema.Schema`)."""
+        return self._snapshot.schema
+
+    @property
+    def data_storage_version(self) -> str:
+        """File version the table's data is written in, such as ``"0.1"``."""
+        return self._snapshot.manifest.data_version or "0.1"
+
+    @property
+    def has_stable_row_ids(self) -> bool:
+        """Whether rows carry ids that survive moves."""
+        return self._snapshot.manifest.has_stable_row_ids
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """Free-form metadata of the table."""
+        return dict(self._snapshot.manifest.table_metadata)
+
+    @property
+    def config(self) -> dict[str, str]:
+        """Configuration of the table."""
+        return dict(self._snapshot.manifest.config)
+
+    @property
+    def base_paths(self) -> dict[int, Any]:
+        """Base paths by id (:class:`lancecy.table.manifest.BasePath`)."""
+        return dict(self._snapshot.manifest.base_paths)
+
+    @property
+    def stats(self) -> DatasetStats:
+        """Figures from metadata alone."""
+        return DatasetStats(self._context)
+
+    # -- versions -------------------------------------------------------------
+
+    def versions(self) -> list[dict[str, Any]]:
+        """All versions, oldest first: ``{"version": int, "timestamp": datetime, "metadata": dict}``.
+
+        Reads one manifest per version.
+        """
+        return [
+            {"version": v.version, "timestamp": v.timestamp, "metadata": dict(v.summary)}
+            for v in list_versions(self._snapshot.store, self._session)
+        ]
+
+    @property
+    def latest_version(self) -> int:
+        """Number of the newest version there is now."""
+        return self._snapshot.latest_version()
+
+    def checkout_version(self, version: int) -> Dataset:
+        """The same table at another version.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such version.
+        """
+        return self._reopen(version)
+
+    def checkout_latest(self) -> Dataset:
+        """The same table at its newest version."""
+        return self._reopen(None)
+
+    def _reopen(self, version: int | None) -> Dataset:
+        return dataset(
+            self.uri,
+            version,
+            storage_options=self._options or None,
+            untrusted=self._untrusted,
+            allowed_bases=self._allowed_bases,
+            session=self._session,
+        )
+
+    # -- scanning -------------------------------------------------------------
+
+    def scanner(
+        self,
+        columns: Columns = None,
+        filter: object = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        batch_size: int | None = None,
+        batch_size_bytes: int | None = None,
+        fragments: Sequence[LanceFragment | int] | None = None,
+        scan_in_order: bool = True,
+        order_by: Sequence[str | tuple[str, str]] | None = None,
+        *,
+        with_row_id: bool = False,
+        with_row_address: bool = False,
+        use_stats: bool = True,
+        memory_bytes: int | None = None,
+    ) -> Scanner:
+        """Describe a scan without running it.
+
+        Parameters
+        ----------
+        columns : list of names, mapping or None
+            Names, nested ones with dots (``"s.a"``); or output names mapped to SQL text or expressions
+            (``{"y": "x * 2"}``); None for all.
+        filter : str, pyarrow.compute.Expression, lancecy.Expr or None
+            Rows for which it is true come back (SQL rules: null is not true).
+        limit, offset : int, optional
+            Of the rows that pass, in table order (or in the order of ``order_by``).
+        batch_size : int, optional
+            Most rows of a streamed batch.
+        batch_size_bytes : int, optional
+            Most bytes of a streamed batch.
+        fragments : sequence of LanceFragment or int, optional
+            Read only these.
+        scan_in_order : bool
+            Keep table order; False lets batches of a stream come in any order.
+        order_by : sequence of names or (name, "ascending" | "descending"), optional
+            Sort the whole result.
+        with_row_id, with_row_address : bool
+            Append ``_rowid``, ``_rowaddr``.
+        use_stats : bool
+            Skip pages whose statistics prove that nothing matches.
+        memory_bytes : int, optional
+            Byte budget of a streamed scan (256 MiB).
+
+        Returns
+        -------
+        Scanner
+
+        Raises
+        ------
+        ColumnNotFoundError, ExpressionError
+            The columns or the filter do not fit the schema.
+        ValueError, TypeError
+            Arguments no scan can mean.
+        """
+        ids = None if fragments is None else [f.fragment_id if isinstance(f, LanceFragment) else f for f in fragments]
+        request = make_request(
+            self.schema,
+            columns,
+            filter,
+            limit,
+            offset,
+            batch_size,
+            batch_size_bytes,
+            with_row_address,
+            with_row_id,
+            ids,
+            scan_in_order,
+            use_stats,
+        )
+        return Scanner(self, request, order_by, memory_bytes or threads.DEFAULT_BUDGET)
+
+    def to_table(self, columns: Columns = None, filter: object = None, **options: Any) -> pa.Table:
+        """The rows as one Arrow table; arguments as for :meth:`scanner`."""
+        return self.scanner(columns, filter, **options).to_table()
+
+    def to_batches(self, columns: Columns = None, filter: object = None, **options: Any) -> Iterator[pa.RecordBatch]:
+        """The rows as a stream of record batches in bounded memory; arguments as for :meth:`scanner`."""
+        return self.scanner(columns, filter, **options).to_batches()
+
+    def to_pandas(self, columns: Columns = None, filter: object = None, **options: Any) -> pd.DataFrame:
+        """The rows as a pandas DataFrame with Arrow-backed columns; arguments as for :meth:`scanner`."""
+        return self.scanner(columns, filter, **options).to_pandas()
+
+    def head(self, num_rows: int = 5, **options: Any) -> pa.Table:
+        """The first rows; further arguments as for :meth:`scanner`."""
+        return self.scanner(limit=num_rows, **options).to_table()
+
+    def count_rows(self, filter: object = None) -> int:
+        """How many rows there are, or pass the filter.
+
+        Without a filter the answer comes from metadata.
+        """
+        if filter is None:
+            return int(self._context.row_starts()[-1])
+        return self.scanner(columns=[], filter=filter).count_rows()
+
+    def take(self, indices: Any, columns: Columns = None) -> pa.Table:
+        """Rows by number, in the order given.
+
+        Parameters
+        ----------
+        indices : (n,) integers
+            Numbers of live rows in table order, ``0 .. count_rows() - 1``; duplicates allowed.
+        columns : as for :meth:`scanner`
+
+        Raises
+        ------
+        IndexError
+            A row number is negative or too large.
+        """
+        request = make_request(self.schema, columns)
+        return take_rows(self._context, project(self._snapshot.schema, request), indices)
+
+    def sample(
+        self, num_rows: int, columns: Columns = None, randomize_order: bool = True, seed: int | None = None
+    ) -> pa.Table:
+        """Distinct rows chosen at random.
+
+        Parameters
+        ----------
+        num_rows : int
+            How many; the whole table if it has fewer.
+        randomize_order : bool
+            False returns them in table order.
+        seed : int, optional
+            Makes the choice repeatable.
+        """
+        total = self.count_rows()
+        picked = np.random.default_rng(seed).choice(total, min(num_rows, total), replace=False)
+        return self.take(picked if randomize_order else np.sort(picked), columns)
+
+    # -- fragments ------------------------------------------------------------
+
+    def get_fragments(self) -> list[LanceFragment]:
+        """All fragments, in table order."""
+        return [LanceFragment(self, f) for f in self._context.fragments]
+
+    def get_fragment(self, fragment_id: int) -> LanceFragment | None:
+        """The fragment with this id, or None."""
+        found = [f for f in self._context.fragments if f.id == fragment_id]
+        return LanceFragment(self, found[0]) if found else None
+
+    # -- protocols ------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self.count_rows()
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema as an Arrow C capsule."""
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """A fresh stream of all rows as an Arrow C capsule."""
+        return self.scanner().__arrow_c_stream__(requested_schema)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_reopen, (self.uri, self.version, redact(self._options), self._untrusted, self._allowed_bases))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Dataset):
+            return NotImplemented
+        return (self.uri, self.version) == (other.uri, other.version)
+
+    def __hash__(self) -> int:
+        return hash((self.uri, self.version))
+
+    def __repr__(self) -> str:
+        return display.dataset_text(self._context)
+
+    def _repr_html_(self) -> str:
+        return display.dataset_html(self._context)
+
+    # -- for the layers above -------------------------------------------------
+
+    @property
+    def context(self) -> ScanContext:
+        """What scans of this dataset share (for the Dask and Spark layers)."""
+        return self._context
+
+    def scan_spec(self, request: ScanRequest, embed_credentials: bool = False) -> ScanSpec:
+        """What the tasks of a scan carry; without secrets unless told to embed them."""
+        options = self._options if embed_credentials else redact(self._options)
+        return ScanSpec(
+            self.uri, self.version, request, tuple(sorted(options.items())), self._untrusted, self._allowed_bases
+        )
+
+
+def _reopen(
+    uri: str, version: int, options: dict[str, Any], untrusted: bool, allowed_bases: tuple[str, ...] | None
+) -> Dataset:
+    known = default().options_for(uri) or options
+    return dataset(uri, version, storage_options=known or None, untrusted=untrusted, allowed_bases=allowed_bases)
+
+
+class Scanner:
+    """A scan that has been described but not run; made by :meth:`Dataset.scanner`.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+        Of the result.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset,
+        request: ScanRequest,
+        order_by: Sequence[str | tuple[str, str]] | None = None,
+        memory_bytes: int = threads.DEFAULT_BUDGET,
+    ) -> None:
+        self._dataset = dataset
+        self._request = request
+        self._order_by = _sort_keys(order_by)
+        self._memory = memory_bytes
+        self.schema = project(dataset.lance_schema, request).schema
+
+    @property
+    def request(self) -> ScanRequest:
+        """The arguments as one value."""
+        return self._request
+
+    def plan(
+        self, blocksize: int | None = None, *, min_units: int = 1, interleave: bool = False, embed_credentials: bool = False
+    ) -> ScanPlan:
+        """Tasks that together are this scan, from metadata alone.
+
+        Parameters
+        ----------
+        blocksize : int or None, bytes
+            Size to aim for; None makes one task per fragment.
+        interleave : bool
+            Consecutive tasks read from different bases.
+        embed_credentials : bool
+            Let tasks carry the storage options as given, secrets included.
+        """
+        spec = self._dataset.scan_spec(self._request, embed_credentials)
+        return plan(self._dataset.context, self._request, spec, blocksize, min_units, interleave)
+
+    def explain(self) -> Explanation:
+        """Fragments and pages kept and pruned, bytes to read; reads metadata and statistics only."""
+        return explain(self._dataset.context, self.plan(), self._request)
+
+    def to_table(self) -> pa.Table:
+        """Run the scan and return one table."""
+        if self._order_by:
+            return self._sorted_table()
+        context = self._dataset.context
+        # Enough units that no thread ends up with the last large one alone.
+        width = max(1, len(self.schema))
+        min_units = -(-4 * context.session.threads // width) if context.session.threads > 1 else 1
+        return threads.collect(context, self.plan(min_units=min_units), self._request)
+
+    def _sorted_table(self) -> pa.Table:
+        from dataclasses import replace
+
+        whole = Scanner(self._dataset, replace(self._request, limit=None, offset=0)).to_table()
+        table = whole.sort_by(self._order_by)
+        return table.slice(self._request.offset, self._request.limit)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Run the scan as a stream whose memory is bounded by the byte budget."""
+        if self._order_by:
+            return iter(self._sorted_table().to_batches(max_chunksize=self._request.batch_size))
+        plan_ = self.plan(blocksize=max(1 << 20, self._memory // 12))
+        return threads.stream(self._dataset.context, plan_, self._request, self._memory)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The stream as an Arrow record batch reader."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The result as a pandas DataFrame with Arrow-backed columns (vectors and lists stay what they are)."""
+        import pandas as pd
+
+        return self.to_table().to_pandas(types_mapper=pd.ArrowDtype)
+
+    def count_rows(self) -> int:
+        """How many rows the scan returns."""
+        request, context = self._request, self._dataset.context
+        planned = self.plan(min_units=4 * context.session.threads)
+        if request.filter is None:
+            return planned.num_rows
+        passed = max(0, threads.count(context, planned, request) - request.offset)
+        return passed if request.limit is None else min(passed, request.limit)
+
+    def head(self, num_rows: int) -> pa.Table:
+        """The first rows of the result."""
+        table = pa.Table.from_batches([], self.schema)
+        for batch in self.to_batches():
+            table = pa.concat_tables([table, pa.Table.from_batches([batch], self.schema)])
+            if table.num_rows >= num_rows:
+                break
+        return table.slice(0, num_rows)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """A fresh run of the scan as an Arrow C stream capsule."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema as an Arrow C capsule."""
+        return self.schema.__arrow_c_schema__()
+
+    def __repr__(self) -> str:
+        return display.scanner_text(self._dataset.context, self._request, self.schema)
+
+
+def _sort_keys(order_by: Sequence[str | tuple[str, str]] | None) -> list[tuple[str, str]]:
+    keys = [(key, "ascending") if isinstance(key, str) else key for key in order_by or ()]
+    for _, direction in keys:
+        if direction not in ("ascending", "descending"):
+            raise ValueError(f"order must be 'ascending' or 'descending', not {direction!r}")
+    return keys
+
+
+class LanceFragment:
+    """A horizontal slice of a dataset; made by :meth:`Dataset.get_fragments`."""
+
+    def __init__(self, dataset: Dataset, metadata: Fragment) -> None:
+        self._dataset = dataset
+        self._metadata = metadata
+
+    @property
+    def fragment_id(self) -> int:
+        """Its id."""
+        return self._metadata.id
+
+    @property
+    def metadata(self) -> Fragment:
+        """What the manifest says of it."""
+        return self._metadata
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's schema: columns the fragment lacks read as null."""
+        return self._dataset.schema
+
+    @property
+    def physical_rows(self) -> int:
+        """Rows, deleted ones included."""
+        return self._dataset.context.physical_rows(self._metadata)
+
+    @property
+    def num_deletions(self) -> int:
+        """Deleted rows."""
+        return self.physical_rows - self._dataset.context.live_rows(self._metadata)
+
+    def data_files(self) -> list[DataFile]:
+        """Its data files."""
+        return list(self._metadata.files)
+
+    def deletion_file(self) -> DeletionFile | None:
+        """Where its deleted rows are listed, if any are."""
+        return self._metadata.deletion_file
+
+    def scanner(self, columns: Columns = None, filter: object = None, **options: Any) -> Scanner:
+        """A scan of this fragment alone; arguments as for :meth:`Dataset.scanner`."""
+        return self._dataset.scanner(columns, filter, fragments=[self.fragment_id], **options)
+
+    def to_table(self, columns: Columns = None, filter: object = None, **options: Any) -> pa.Table:
+        """Its rows as one table; arguments as for :meth:`Dataset.scanner`."""
+        return self.scanner(columns, filter, **options).to_table()
+
+    def to_batches(self, columns: Columns = None, filter: object = None, **options: Any) -> Iterator[pa.RecordBatch]:
+        """Its rows as record batches; arguments as for :meth:`Dataset.scanner`."""
+        return self.scanner(columns, filter, **options).to_batches()
+
+    def to_pandas(self, columns: Columns = None, filter: object = None, **options: Any) -> pd.DataFrame:
+        """Its rows as a pandas DataFrame; arguments as for :meth:`Dataset.scanner`."""
+        return self.scanner(columns, filter, **options).to_pandas()
+
+    def count_rows(self, filter: object = None) -> int:
+        """Its live rows, or those that pass the filter."""
+        if filter is None:
+            return self._dataset.context.live_rows(self._metadata)
+        return self.scanner(columns=[], filter=filter).count_rows()
+
+    def head(self, num_rows: int = 5, **options: Any) -> pa.Table:
+        """Its first rows."""
+        return self.scanner(limit=num_rows, **options).to_table()
+
+    def take(self, indices: Any, columns: Columns = None) -> pa.Table:
+        """Its live rows by number, in the order given.
+
+        Raises
+        ------
+        IndexError
+            A row number is negative or too large.
+        """
+        from lancecy.scanning.take import as_row_numbers
+
+        context = self._dataset.context
+        first = int(context.row_starts()[[f.id for f in context.fragments].index(self.fragment_id)])
+        return self._dataset.take(as_row_numbers(indices, self.count_rows()) + first, columns)
+
+    def __repr__(self) -> str:
+        files = [file.path for file in self._metadata.files]
+        return f"LanceFragment(id={self.fragment_id}, rows={self.count_rows()}, data_files={files})"
+
+
+class DatasetStats:
+    """Figures of a dataset, none of which costs reading data."""
+
+    def __init__(self, context: ScanContext) -> None:
+        self._context = context
+
+    def dataset_stats(self, max_rows_per_group: int = 1024) -> dict[str, int]:
+        """``num_fragments``, ``num_small_files``, ``num_deleted_rows``, as pylance counts them."""
+        context = self._context
+        return {
+            "num_deleted_rows": sum(context.physical_rows(f) - context.live_rows(f) for f in context.fragments),
+            "num_fragments": len(context.fragments),
+            "num_small_files": sum(1 for f in context.fragments if context.physical_rows(f) < max_rows_per_group),
+        }
+
+    def data_stats(self) -> dict[str, int]:
+        """Encoded bytes per top-level column; opens the metadata of every data file."""
+        context = self._context
+        totals = dict.fromkeys(context.snapshot.schema.names, 0)
+        for fragment in context.fragments:
+            files = context.files(fragment.id)
+            for field in context.snapshot.schema.fields:
+                totals[field.name] += files.estimated_bytes([field])
+        return totals
+
+    def __repr__(self) -> str:
+        facts = ", ".join(f"{k}={v:,}" for k, v in self.dataset_stats().items())
+        return f"DatasetStats({facts})"

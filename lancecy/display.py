@@ -1,0 +1,100 @@
+"""How datasets and scans look in a terminal and in a notebook.
+
+Imports ``scan``; used by ``dataset`` only.
+"""
+
+from __future__ import annotations
+
+import html
+
+import pyarrow as pa
+
+from lancecy.errors import LanceError, printable
+from lancecy.expr import describe
+from lancecy.scanning.context import ScanContext
+from lancecy.scanning.explain import human_bytes
+from lancecy.scanning.request import ScanRequest
+
+__all__ = ["dataset_html", "dataset_text", "scanner_text"]
+
+_MAX_COLUMNS = 24
+
+
+def _facts(context: ScanContext) -> list[tuple[str, str]]:
+    """What a person wants to know first, from the manifest alone."""
+    snapshot, manifest = context.snapshot, context.snapshot.manifest
+    facts = [("version", f"{snapshot.version}" + (f" of branch {manifest.branch}" if manifest.branch else ""))]
+    if manifest.timestamp is not None:
+        facts.append(("written", f"{manifest.timestamp:%Y-%m-%d %H:%M:%S} UTC"))
+    if manifest.writer is not None:
+        facts.append(("writer", f"{manifest.writer.library} {manifest.writer.version}"))
+    facts.append(("rows", _rows(context)))
+    sizes = [file.size for fragment in manifest.fragments for file in fragment.files]
+    files = f"{len(sizes):,} data file{'' if len(sizes) == 1 else 's'}"
+    if sizes and all(sizes) and (manifest.data_version or "0.1") != "0.1":
+        files += f", {human_bytes(sum(s or 0 for s in sizes))}"
+    facts.append(("fragments", f"{len(manifest.fragments):,} in {files}"))
+    facts.append(("file version", manifest.data_version or "0.1"))
+    if manifest.base_paths:
+        names = [base.name or str(base.id) for base in manifest.base_paths.values()]
+        facts.append(("bases", ", ".join(printable(n) for n in names)))
+    if manifest.has_stable_row_ids:
+        facts.append(("row ids", f"stable, next is {manifest.next_row_id:,}"))
+    return facts
+
+
+def _rows(context: ScanContext) -> str:
+    known = all(f.physical_rows is not None for f in context.fragments)
+    if not known and len(context.fragments) > 16:
+        return "not in the manifest"
+    try:
+        live = int(context.row_starts()[-1])
+        physical = sum(context.physical_rows(f) for f in context.fragments)
+    except LanceError as error:
+        return f"unreadable: {error}"
+    return f"{live:,}" + (f" ({physical - live:,} deleted)" if physical != live else "")
+
+
+def _columns(schema: pa.Schema) -> list[tuple[str, str]]:
+    shown = [
+        (printable(f.name), printable(f"{f.type}") + ("" if f.nullable else " not null")) for f in list(schema)[:_MAX_COLUMNS]
+    ]
+    if len(schema) > _MAX_COLUMNS:
+        shown.append(("…", f"{len(schema) - _MAX_COLUMNS:,} more columns"))
+    return shown
+
+
+def dataset_text(context: ScanContext) -> str:
+    """Several lines about a dataset."""
+    columns = _columns(context.snapshot.schema.arrow)
+    width = max((len(name) for name, _ in columns), default=0)
+    lines = [f"lancecy.Dataset {printable(context.snapshot.uri)}"]
+    lines += [f"  {name + ':':<13} {value}" for name, value in _facts(context)]
+    lines.append("  columns:")
+    lines += [f"    {name:<{width}}  {kind}" for name, kind in columns]
+    return "\n".join(lines)
+
+
+def _html_rows(pairs: list[tuple[str, str]]) -> str:
+    cell = "<tr><th style='text-align:left'>{}</th><td style='text-align:left'>{}</td></tr>"
+    return "".join(cell.format(html.escape(name), html.escape(value)) for name, value in pairs)
+
+
+def dataset_html(context: ScanContext) -> str:
+    """A dataset as notebooks show it."""
+    title = html.escape(printable(context.snapshot.uri))
+    columns = _html_rows(_columns(context.snapshot.schema.arrow))
+    return (
+        f"<div><strong>lancecy.Dataset</strong> <code>{title}</code>"
+        f"<table>{_html_rows(_facts(context))}</table>"
+        f"<details open><summary>columns</summary><table>{columns}</table></details></div>"
+    )
+
+
+def scanner_text(context: ScanContext, request: ScanRequest, schema: pa.Schema) -> str:
+    """A scan in one or two lines; ``explain()`` says more."""
+    parts = [f"columns={schema.names[:12]}"]
+    if request.filter is not None:
+        parts.append(f"filter={describe(request.filter)!r}")
+    parts += [f"{name}={value}" for name, value in (("limit", request.limit), ("offset", request.offset)) if value]
+    return f"lancecy.Scanner of {printable(context.snapshot.uri)} version {context.snapshot.version}: {', '.join(parts)}"

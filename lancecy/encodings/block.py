@@ -1,0 +1,132 @@
+"""Blocks: decoded buffers that are not Arrow yet.
+
+A block has a length, buffers in Arrow's layout and nothing else: no type names, no
+field names. ``lancecy.encodings.arrow`` gives it a type and shares its memory.
+Buffers are whatever exposes the buffer protocol (pyarrow buffers, memory maps, arrays).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+__all__ = [
+    "AllNull",
+    "Block",
+    "Coded",
+    "FixedList",
+    "FixedWidth",
+    "Listed",
+    "Pieces",
+    "Structured",
+    "VariableWidth",
+]
+
+Bytes: TypeAlias = object
+"""Anything with the buffer protocol."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FixedWidth:
+    """Values of one width, back to back.
+
+    Attributes
+    ----------
+    length : int
+    bits : int
+        Bits per value: 1 for booleans (LSB first), else a multiple of 8.
+    values : buffer, at least ceil(length * bits / 8) bytes
+    validity : bitmap or None
+        LSB first, 1 = valid; None = no nulls.
+    null_count : int
+    """
+
+    length: int
+    bits: int
+    values: Bytes
+    validity: Bytes | None = None
+    null_count: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VariableWidth:
+    """Byte strings.
+
+    Attributes
+    ----------
+    length : int
+    offsets : buffer of length + 1 integers of ``offset_width`` bytes, first is 0
+    offset_width : 4 or 8
+    values : buffer
+    """
+
+    length: int
+    offset_width: int
+    offsets: Bytes
+    values: Bytes
+    validity: Bytes | None = None
+    null_count: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listed:
+    """Lists of varying length; ``offsets`` count elements of ``child``."""
+
+    length: int
+    offset_width: int
+    offsets: Bytes
+    child: Block
+    validity: Bytes | None = None
+    null_count: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FixedList:
+    """Lists of ``size`` elements each; ``child`` has ``length * size`` of them."""
+
+    length: int
+    size: int
+    child: Block
+    validity: Bytes | None = None
+    null_count: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Structured:
+    """Structs: one child block per field id, all of this length."""
+
+    length: int
+    children: dict[int, Block]
+    validity: Bytes | None = None
+    null_count: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Coded:
+    """Dictionary codes and the values they name; every code is in range."""
+
+    length: int
+    codes: FixedWidth
+    dictionary: Block
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AllNull:
+    """Nothing but nulls; costs no memory."""
+
+    length: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pieces:
+    """One column in several blocks of the same kind, one after the other.
+
+    Only whole columns come in pieces, never a child of another block: large pages of a memory map are
+    then shared where they lie instead of being copied together.
+    """
+
+    length: int
+    blocks: tuple[Block, ...]
+
+
+Block: TypeAlias = FixedWidth | VariableWidth | Listed | FixedList | Structured | Coded | AllNull | Pieces

@@ -1,0 +1,282 @@
+"""Every exception class of lancecy.
+
+One root, :class:`LanceError`; the builtin named as second base lets a Python
+user's usual ``except`` work. Facts travel as attributes and the message is made
+from them. Parsers add a breadcrumb with :meth:`LanceError.within` as an error
+passes upward through a layer that knows a name (page, column, file, dataset).
+
+Imports nothing of lancecy.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "ColumnNotFoundError",
+    "CommitError",
+    "CommitUnknownError",
+    "ConflictError",
+    "ContentionError",
+    "DatasetNotFoundError",
+    "ExistsError",
+    "ExpressionError",
+    "FormatError",
+    "LanceError",
+    "LimitError",
+    "NamespaceError",
+    "NotFoundError",
+    "PathPolicyError",
+    "RetryableConflictError",
+    "SchemaError",
+    "StoreError",
+    "TruncatedError",
+    "UnsupportedError",
+    "nearest",
+    "printable",
+]
+
+_MAX_TEXT = 500
+
+
+def printable(text: object) -> str:
+    """The text with control characters escaped and its length bounded.
+
+    Names and values come from files; a NUL byte or a megabyte of text in an
+    error message must not reach a C API or a terminal as it is.
+    """
+    raw = str(text)
+    if len(raw) > _MAX_TEXT:
+        raw = raw[:_MAX_TEXT] + "…"
+    if raw.isprintable():
+        return raw
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in raw)
+
+
+def nearest(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
+    """Up to ``limit`` of the known names that look most like ``name``."""
+    pool = [k for k in known][:10_000]
+    close = difflib.get_close_matches(name, pool, n=limit, cutoff=0.5)
+    if close:
+        return close
+    lowered = {k.lower(): k for k in pool}
+    return [lowered[name.lower()]] if name.lower() in lowered else []
+
+
+class LanceError(Exception):
+    """Root of everything lancecy raises on purpose.
+
+    Attributes
+    ----------
+    breadcrumbs : list of str
+        Where it happened, innermost first ("page 3", "column 7 'price'", "data/x.lance").
+    """
+
+    def __init__(self, what: str) -> None:
+        self.what = printable(what)
+        self.breadcrumbs: list[str] = []
+        super().__init__(self.what)
+
+    def within(self, place: str) -> LanceError:
+        """Add one place to the breadcrumbs and return the same error, ready to be re-raised."""
+        self.breadcrumbs.append(printable(place))
+        return self
+
+    def __str__(self) -> str:
+        if not self.breadcrumbs:
+            return self.what
+        return f"{self.what} (in {' of '.join(self.breadcrumbs)})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Errors cross process borders in Dask and Spark; classes with more arguments
+        # are rebuilt without calling their __init__.
+        return (_rebuild, (type(self), self.what, dict(self.__dict__)))
+
+
+def _rebuild(kind: type[LanceError], what: str, state: dict[str, object]) -> LanceError:
+    error = kind.__new__(kind, what)
+    error.__dict__.update(state)
+    error.args = (what,)
+    return error
+
+
+class FormatError(LanceError, ValueError):
+    """Bytes do not follow the format.
+
+    Attributes
+    ----------
+    path : str or None
+        File the bytes come from, relative to its root.
+    position : int or None
+        Byte position in that file, or the index a kernel reports.
+    """
+
+    def __init__(self, what: str, *, path: str | None = None, position: int | None = None) -> None:
+        super().__init__(what)
+        self.path = path
+        self.position = position
+
+
+class TruncatedError(FormatError):
+    """More bytes are promised than are present."""
+
+
+class LimitError(FormatError):
+    """Well-formed, but beyond :class:`lancecy.Limits`.
+
+    Attributes
+    ----------
+    limit : str
+        Name of the field of ``Limits`` to raise if the file is to be trusted.
+    claimed : int
+        What the file asks for.
+    """
+
+    def __init__(self, what: str, *, limit: str, claimed: int, path: str | None = None) -> None:
+        super().__init__(f"{what}; raise Limits.{limit} to allow it", path=path)
+        self.limit = limit
+        self.claimed = claimed
+
+
+class PathPolicyError(FormatError):
+    """A path in the metadata leads where this table may not read (see ``docs`` on security)."""
+
+
+class UnsupportedError(LanceError, NotImplementedError):
+    """Valid, but not something lancecy reads or writes yet.
+
+    Attributes
+    ----------
+    feature : str
+        The version, encoding, flag or type that is missing.
+    """
+
+    def __init__(self, what: str, *, feature: str = "") -> None:
+        super().__init__(what)
+        self.feature = printable(feature)
+
+
+class NotFoundError(LanceError, LookupError):
+    """A dataset, version, tag, branch, fragment, object or column does not exist.
+
+    Attributes
+    ----------
+    kind, name : str
+        What was looked for.
+    known : list of str
+        Names that exist and look like it.
+    """
+
+    def __init__(self, what: str, *, kind: str = "", name: str = "", known: Iterable[str] = ()) -> None:
+        super().__init__(what)
+        self.kind = kind
+        self.name = printable(name)
+        self.known = [printable(k) for k in known]
+
+
+class DatasetNotFoundError(NotFoundError, FileNotFoundError):
+    """There is no dataset, or no such file, at the given place."""
+
+
+class ColumnNotFoundError(NotFoundError, KeyError):
+    """The schema has no such column; the message names the nearest ones."""
+
+    def __init__(self, name: str, known: Iterable[str] = (), *, where: str = "the schema") -> None:
+        names = list(known)
+        close = nearest(name, names)
+        if close:
+            hint = f"; did you mean {', '.join(repr(printable(c)) for c in close)}?"
+        elif names:
+            shown = ", ".join(printable(n) for n in names[:10])
+            hint = f"; it has {shown}{', …' if len(names) > 10 else ''}"
+        else:
+            hint = ""
+        super().__init__(
+            f"no column {printable(name)!r} in {where}{hint}", kind="column", name=name, known=close
+        )
+
+
+class ExistsError(LanceError, FileExistsError):
+    """Something is already there that was to be created."""
+
+    def __init__(self, what: str, *, kind: str = "", name: str = "") -> None:
+        super().__init__(what)
+        self.kind = kind
+        self.name = printable(name)
+
+
+class SchemaError(LanceError, ValueError):
+    """Schemas do not fit together.
+
+    Attributes
+    ----------
+    difference : str
+        What differs.
+    """
+
+    def __init__(self, what: str, *, difference: str = "") -> None:
+        super().__init__(what)
+        self.difference = printable(difference)
+
+
+class ExpressionError(LanceError, ValueError):
+    """A filter or a computed column cannot be understood or does not fit the schema.
+
+    Attributes
+    ----------
+    text : str
+        The expression as given.
+    position : int or None
+        Character in it, where known.
+    """
+
+    def __init__(self, what: str, *, text: str = "", position: int | None = None) -> None:
+        super().__init__(what)
+        self.text = printable(text)
+        self.position = position
+
+
+class CommitError(LanceError):
+    """A change could not become the next version."""
+
+
+class ConflictError(CommitError):
+    """Two changes cannot both happen."""
+
+
+class RetryableConflictError(ConflictError):
+    """The change has to be redone from the newer version."""
+
+
+class ContentionError(CommitError):
+    """The race for the next version was lost too often."""
+
+
+class CommitUnknownError(CommitError):
+    """The commit may have landed: nothing may be deleted."""
+
+
+class StoreError(LanceError, OSError):
+    """A storage request failed.
+
+    Attributes
+    ----------
+    path : str
+        Object the request was for.
+    store : str
+        URI of the store, without secrets.
+    """
+
+    def __init__(self, what: str, *, path: str = "", store: str = "") -> None:
+        super().__init__(what)
+        self.path = printable(path)
+        self.store = printable(store)
+
+
+class NamespaceError(LanceError):
+    """An operation on a namespace failed; ``code`` is the numeric code of the namespace specification."""
+
+    def __init__(self, what: str, *, code: int = 0) -> None:
+        super().__init__(what)
+        self.code = code

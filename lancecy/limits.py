@@ -1,0 +1,78 @@
+"""Caps on everything a file can claim.
+
+A number read from a file is compared with one of these, and with what the bytes
+present could possibly back, before anything is allocated from it. The defaults
+admit every table the reference writer produces on ordinary hardware; opening a
+larger one means passing a ``Limits`` with the named field raised.
+
+Imports only ``errors``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lancecy.errors import LimitError
+
+__all__ = ["DEFAULT_LIMITS", "Limits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Upper bounds for what metadata may claim.
+
+    Attributes
+    ----------
+    metadata_bytes : int, bytes
+        One protobuf message: manifest, file metadata, statistics schema.
+    fragments : int
+        Fragments in a manifest.
+    fields : int
+        Fields in a schema, nested ones included.
+    nesting : int
+        Depth of a schema, a type string or an expression.
+    columns : int
+        Cells per batch in a page table (the id span of a data file).
+    pages : int
+        Pages of one column in one file.
+    rows_per_file : int
+        Rows in one data file or fragment; row addresses hold 32 bits.
+    value_bytes : int, bytes
+        Width of one fixed-width value, lists of fixed size included.
+    dictionary_values : int
+        Entries of one dictionary.
+    name_bytes : int, bytes
+        One path segment or column name.
+    """
+
+    metadata_bytes: int = 1 << 30
+    fragments: int = 10_000_000
+    fields: int = 100_000
+    nesting: int = 64
+    columns: int = 1_000_000
+    pages: int = 1 << 28
+    rows_per_file: int = 1 << 32
+    value_bytes: int = 1 << 30
+    dictionary_values: int = 1 << 31
+    name_bytes: int = 4096
+
+    def check(self, name: str, claimed: int, what: str) -> int:
+        """Return ``claimed`` if it is within the limit called ``name``.
+
+        Raises
+        ------
+        LimitError
+            It is negative or larger; the message names the limit.
+
+        Examples
+        --------
+        >>> Limits().check("nesting", 3, "schema depth")
+        3
+        """
+        cap: int = getattr(self, name)
+        if claimed < 0 or claimed > cap:
+            raise LimitError(f"{what} of {claimed} is beyond the limit of {cap}", limit=name, claimed=claimed)
+        return claimed
+
+
+DEFAULT_LIMITS = Limits()

@@ -1,0 +1,183 @@
+"""Scans over threads of this process.
+
+``collect`` makes one table: first every unit finds its rows, then every (unit, column)
+pair is decoded, all of it spread over the session's threads. ``stream`` goes window by
+window so that no more than a byte budget is alive, reading the next window while the
+caller works on this one.
+
+Imports ``scan`` and ``session``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from typing import TypeVar
+
+import pyarrow as pa
+
+from lancecy.scanning.context import ScanContext
+from lancecy.scanning.execute import Chosen, choose, cut, finish, output_field, run_unit, table_of
+from lancecy.scanning.fragment import Column
+from lancecy.scanning.plan import ScanPlan, interleaved
+from lancecy.scanning.request import ScanRequest
+from lancecy.scanning.task import ScanUnit
+from lancecy.schema import Field
+
+__all__ = ["DEFAULT_BUDGET", "Progress", "collect", "count", "stream"]
+
+DEFAULT_BUDGET = 256 << 20
+
+Progress = Callable[[int, int], None]
+"""Called with (units done, units in all)."""
+
+T = TypeVar("T")
+
+
+def _mapped(context: ScanContext, units: Sequence[ScanUnit]) -> bool:
+    return all(context.files(unit.fragment).mapped for unit in units)
+
+
+def _over_units(context: ScanContext, units: Sequence[ScanUnit], step: Callable[[ScanUnit], T]) -> list[T]:
+    """Apply ``step`` to every unit on the session's threads, consecutive calls hitting different bases."""
+    order = interleaved(context, units)
+    results: list[T | None] = [None] * len(units)
+    # Opening remote files waits for the network: the wide pool hides that, where CPU threads would idle.
+    blocking = not context.snapshot.is_mapped
+    for index, value in zip(order, context.session.map(step, [units[i] for i in order], blocking=blocking), strict=True):
+        results[index] = value
+    return results  # type: ignore[return-value]
+
+
+def _pieces(context: ScanContext, plan: ScanPlan, units: Sequence[ScanUnit], request: ScanRequest) -> list[tuple[int, list[Column]]]:
+    """(rows, output columns) of each unit, in order."""
+    projection = plan.projection
+    if not context.snapshot.is_mapped or not _mapped(context, units):
+        return _over_units(context, units, lambda u: run_unit(context, u, projection, request.use_stats))
+    if projection.filter is None:
+        chosen = [choose(context, unit, projection) for unit in units]
+    else:
+        chosen = _over_units(context, units, lambda u: choose(context, u, projection, request.use_stats))
+    alive = [c for c in chosen if len(c.picked)]
+    jobs: list[tuple[Chosen, Field]] = [(c, f) for c in alive for f in projection.fields]
+    columns = context.session.map(lambda job: output_field(context, *job), jobs)
+    width = len(projection.fields)
+    made = iter(range(len(alive)))
+    results: list[tuple[int, list[Column]]] = []
+    for c in chosen:
+        if not len(c.picked):
+            results.append((0, [pa.array([], f.type) for f in projection.schema]))
+            continue
+        at = next(made) * width
+        results.append((len(c.picked), finish(context, c, projection, columns[at : at + width])))
+    return results
+
+
+def collect(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> pa.Table:
+    """Read a whole scan into one table.
+
+    Returns
+    -------
+    pyarrow.Table
+        Columns in one chunk per unit; the exact schema of the plan.
+    """
+    if request.filter is not None and request.limit is not None:
+        return _collect_limited(context, plan, request)
+    pieces = _pieces(context, plan, plan.units, request)
+    table = table_of(plan.schema, [p for _, p in pieces], sum(rows for rows, _ in pieces))
+    return table.slice(request.offset) if request.filter is not None and request.offset else table
+
+
+def _collect_limited(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> pa.Table:
+    """Stop reading once enough rows have passed; windows grow so that rare matches stay parallel."""
+    wanted = request.offset + (request.limit or 0)
+    pieces: list[tuple[int, list[Column]]] = []
+    found = at = 0
+    size = context.session.threads
+    while at < len(plan.units) and found < wanted:
+        window = _pieces(context, plan, plan.units[at : at + size], request)
+        pieces.extend(window)
+        found += sum(rows for rows, _ in window)
+        at += size
+        size *= 2
+    table = table_of(plan.schema, [p for _, p in pieces], found)
+    return table.slice(request.offset, request.limit)
+
+
+def count(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> int:
+    """Rows that pass the filter, without reading other columns."""
+    projection = plan.projection
+    passed = _over_units(
+        context, plan.units, lambda u: len(choose(context, u, projection, request.use_stats).picked)
+    )
+    return sum(passed)
+
+
+def _windows(context: ScanContext, plan: ScanPlan, budget: int) -> Iterator[tuple[ScanUnit, ...]]:
+    sizes = [task.num_bytes for task in plan.tasks]
+    window: list[ScanUnit] = []
+    filled = 0
+    for task, size in zip(plan.tasks, sizes, strict=True):
+        if window and filled + size > budget:
+            yield tuple(window)
+            window, filled = [], 0
+        window.extend(task.units)
+        filled += size
+    if window:
+        yield tuple(window)
+
+
+def _window_table(context: ScanContext, plan: ScanPlan, window: tuple[ScanUnit, ...], request: ScanRequest) -> pa.Table:
+    pieces = _pieces(context, plan, window, request)
+    table = table_of(plan.schema, [p for _, p in pieces], sum(rows for rows, _ in pieces))
+    context.release(window)
+    return table
+
+
+def stream(
+    context: ScanContext, plan: ScanPlan, request: ScanRequest, budget: int = DEFAULT_BUDGET, progress: Progress | None = None
+) -> Iterator[pa.RecordBatch]:
+    """Read a scan as record batches while holding at most about ``budget`` bytes.
+
+    Parameters
+    ----------
+    plan : ScanPlan
+        Made with a ``blocksize`` of a fraction of the budget.
+    budget : int, bytes
+        Half of it is the window the caller works on, half the one being read.
+    """
+    skip = request.offset if request.filter is not None else 0
+    left = request.limit if request.filter is not None else None
+    done = 0
+    for window, table in _read_ahead(context, plan, request, max(1, budget // 3)):
+        done += len(window)
+        if progress is not None:
+            progress(done, len(plan.units))
+        taken = table.slice(skip, left)
+        skip = max(0, skip - table.num_rows)
+        if left is not None:
+            left -= taken.num_rows
+        del table
+        yield from cut(taken, request)
+        del taken
+        if left == 0:
+            return
+
+
+def _read_ahead(
+    context: ScanContext, plan: ScanPlan, request: ScanRequest, budget: int
+) -> Iterator[tuple[tuple[ScanUnit, ...], pa.Table]]:
+    windows = _windows(context, plan, budget)
+    waiting: tuple[tuple[ScanUnit, ...], Future[pa.Table]] | None = None
+    try:
+        for window in windows:
+            following = (window, context.session.submit_ahead(_window_table, context, plan, window, request))
+            if waiting is not None:
+                yield waiting[0], waiting[1].result()
+            waiting = following
+        if waiting is not None:
+            yield waiting[0], waiting[1].result()
+            waiting = None
+    finally:
+        if waiting is not None:
+            waiting[1].cancel()

@@ -1,0 +1,220 @@
+"""Which rows: one meaning of "rows" for files, deletions, scans and takes.
+
+A :class:`RowSelection` is either sorted disjoint half-open ranges or an array of
+row offsets in any order (duplicates allowed), over a known number of rows.
+Everything is arrays; nothing loops over rows.
+
+Imports only ``errors`` and NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+__all__ = ["PageRuns", "RowSelection"]
+
+Int64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PageRuns:
+    """A selection seen from the pages of a column: runs of consecutive rows inside one page each.
+
+    Attributes
+    ----------
+    pages : (num_runs,) int64
+        Index of the page.
+    starts : (num_runs,) int64
+        First row within that page.
+    counts : (num_runs,) int64
+        Rows of the run; never negative.
+    """
+
+    pages: Int64
+    starts: Int64
+    counts: Int64
+
+    @property
+    def num_rows(self) -> int:
+        """Rows of all runs together."""
+        return int(self.counts.sum())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowSelection:
+    """Rows chosen out of ``num_rows``.
+
+    Exactly one of ``ranges`` and ``indices`` is set.
+
+    Attributes
+    ----------
+    num_rows : int
+        Rows there are to choose from.
+    starts, stops : (num_ranges,) int64 or None
+        Sorted, disjoint, non-empty half-open ranges.
+    indices : (num_selected,) int64 or None
+        Row offsets in the order wanted, each in ``0 .. num_rows - 1``.
+    """
+
+    num_rows: int
+    starts: Int64 | None = None
+    stops: Int64 | None = None
+    indices: Int64 | None = None
+
+    # -- making ---------------------------------------------------------------
+
+    @classmethod
+    def all(cls, num_rows: int) -> RowSelection:
+        """Every row, in order."""
+        return cls.range(num_rows, 0, num_rows)
+
+    @classmethod
+    def range(cls, num_rows: int, start: int, stop: int) -> RowSelection:
+        """Rows ``start`` to ``stop``, cut to what exists."""
+        start, stop = max(0, start), min(stop, num_rows)
+        if stop <= start:
+            return cls(num_rows, np.empty(0, np.int64), np.empty(0, np.int64))
+        return cls(num_rows, np.array([start], np.int64), np.array([stop], np.int64))
+
+    @classmethod
+    def take(cls, num_rows: int, indices: ArrayLike) -> RowSelection:
+        """These rows, in this order.
+
+        Raises
+        ------
+        IndexError
+            A row offset is negative or not below ``num_rows``.
+        """
+        rows = np.ascontiguousarray(indices, dtype=np.int64)
+        if rows.size and (int(rows.min()) < 0 or int(rows.max()) >= num_rows):
+            raise IndexError(f"row offsets must be in 0 .. {num_rows - 1}")
+        return cls(num_rows, indices=rows)
+
+    @classmethod
+    def from_mask(cls, mask: NDArray[np.bool_]) -> RowSelection:
+        """The rows whose mask is true, as ranges where runs are long and as indices where they are short."""
+        mask = np.asarray(mask, dtype=np.bool_)
+        selected = int(np.count_nonzero(mask))
+        if selected == mask.size:
+            return cls.all(mask.size)
+        edges = np.flatnonzero(np.diff(mask.view(np.int8), prepend=0, append=0))
+        starts, stops = edges[0::2].astype(np.int64), edges[1::2].astype(np.int64)
+        if starts.size * 4 > selected:
+            return cls(mask.size, indices=np.flatnonzero(mask).astype(np.int64, copy=False))
+        return cls(mask.size, starts, stops)
+
+    # -- asking ---------------------------------------------------------------
+
+    def __len__(self) -> int:
+        if self.indices is not None:
+            return int(self.indices.size)
+        return int((self._stops - self._starts).sum())
+
+    @property
+    def is_all(self) -> bool:
+        """Whether this is every row in order."""
+        return (
+            self.indices is None
+            and len(self) == self.num_rows
+        )
+
+    @property
+    def _starts(self) -> Int64:
+        return self.starts if self.starts is not None else np.empty(0, np.int64)
+
+    @property
+    def _stops(self) -> Int64:
+        return self.stops if self.stops is not None else np.empty(0, np.int64)
+
+    def to_indices(self) -> Int64:
+        """(num_selected,) int64 row offsets."""
+        if self.indices is not None:
+            return self.indices
+        lengths = self._stops - self._starts
+        if lengths.size == 1:
+            return np.arange(self._starts[0], self._stops[0], dtype=np.int64)
+        shifts = self._starts - (np.cumsum(lengths) - lengths)
+        return np.repeat(shifts, lengths) + np.arange(int(lengths.sum()), dtype=np.int64)
+
+    def to_mask(self) -> NDArray[np.bool_]:
+        """(num_rows,) bool, true where a row is selected."""
+        if self.indices is not None:
+            mask = np.zeros(self.num_rows, np.bool_)
+            mask[self.indices] = True
+            return mask
+        steps = np.zeros(self.num_rows + 1, np.int8)
+        steps[self._starts] += 1
+        steps[self._stops] -= 1
+        return np.cumsum(steps[:-1], dtype=np.int8).view(np.bool_)
+
+    # -- combining ------------------------------------------------------------
+
+    def slice(self, offset: int, length: int) -> RowSelection:
+        """Selected rows number ``offset`` to ``offset + length``, over the same rows."""
+        offset = max(0, offset)
+        if self.indices is not None:
+            return RowSelection(self.num_rows, indices=self.indices[offset : offset + max(0, length)])
+        lengths = self._stops - self._starts
+        before = np.cumsum(lengths) - lengths
+        starts = self._starts + np.clip(offset - before, 0, lengths)
+        stops = self._starts + np.clip(offset + length - before, 0, lengths)
+        keep = stops > starts
+        return RowSelection(self.num_rows, starts[keep], stops[keep])
+
+    def intersect(self, other: RowSelection) -> RowSelection:
+        """Rows in both, in this selection's order; both over the same ``num_rows``."""
+        if other.indices is None and self.indices is None:
+            return RowSelection(self.num_rows, *_overlaps(self._starts, self._stops, other._starts, other._stops))
+        if other.is_all:
+            return self
+        mask = other.to_mask()
+        if self.indices is not None:
+            return RowSelection(self.num_rows, indices=self.indices[mask[self.indices]])
+        return RowSelection.from_mask(self.to_mask() & mask)
+
+    def minus(self, deleted: Int64) -> RowSelection:
+        """Without the given row offsets (ascending, unique; those outside are ignored)."""
+        gone = deleted[(deleted >= 0) & (deleted < self.num_rows)]
+        if gone.size == 0:
+            return self
+        if self.indices is None and gone.size * 16 < self.num_rows:
+            starts = np.concatenate(([0], gone + 1))
+            stops = np.concatenate((gone, [self.num_rows]))
+            keep = stops > starts
+            return RowSelection(
+                self.num_rows, *_overlaps(self._starts, self._stops, starts[keep], stops[keep])
+            )
+        mask = np.ones(self.num_rows, np.bool_)
+        mask[gone] = False
+        if self.indices is not None:
+            return RowSelection(self.num_rows, indices=self.indices[mask[self.indices]])
+        return RowSelection.from_mask(self.to_mask() & mask)
+
+    def pick(self, positions: Int64) -> RowSelection:
+        """The selected rows at these positions of the selection."""
+        if self.indices is None and self._starts.size == 1:
+            return RowSelection(self.num_rows, indices=positions + int(self._starts[0]))
+        return RowSelection(self.num_rows, indices=self.to_indices()[positions])
+
+    def split(self, max_rows: int) -> Iterator[RowSelection]:
+        """Consecutive pieces of at most ``max_rows`` selected rows."""
+        total = len(self)
+        for offset in range(0, total, max_rows):
+            yield self.slice(offset, max_rows)
+
+
+def _overlaps(starts: Int64, stops: Int64, other_starts: Int64, other_stops: Int64) -> tuple[Int64, Int64]:
+    """Ranges common to two lists of sorted disjoint ranges, without a mask over the rows."""
+    first = np.searchsorted(other_stops, starts, side="right")
+    last = np.searchsorted(other_starts, stops, side="left")
+    counts = np.maximum(last - first, 0)
+    mine = np.repeat(np.arange(starts.size), counts)
+    theirs = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(first, counts)
+    return (
+        np.maximum(starts[mine], other_starts[theirs]),
+        np.minimum(stops[mine], other_stops[theirs]),
+    )

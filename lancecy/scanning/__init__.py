@@ -1,0 +1,16 @@
+"""Reading: from what the user asked to Arrow.
+
+=============  ==================================================================
+``request``    the arguments as one frozen value
+``project``    columns to read, columns to return
+``plan``       fragments to units to tasks, without data IO
+``task``       picklable pieces of a scan
+``context``    a snapshot opened for reading
+``fragment``   the files of one fragment as Arrow columns
+``execute``    a unit's rows: deletions, page pruning, filter, columns
+``take``       random access by row number
+``explain``    what a scan will read, for people
+=============  ==================================================================
+
+(The package is not called ``scan`` because ``lancecy.scan`` is the public function.)
+"""

@@ -1,0 +1,188 @@
+"""A snapshot opened for reading: the fragments a process has open.
+
+Every scan, take and count of one dataset object goes through one
+:class:`ScanContext`, so that a data file's metadata is parsed once. Worker
+processes get theirs from :func:`context_for`, keyed by what a task says.
+
+Imports ``table``, ``session`` and ``scan.fragment``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.errors import NotFoundError
+from lancecy.scanning.fragment import FragmentFiles
+from lancecy.scanning.project import Projection
+from lancecy.scanning.request import ScanRequest
+from lancecy.scanning.task import ScanSpec, ScanUnit
+from lancecy.schema import Field
+from lancecy.session import Session, default
+from lancecy.table.manifest import Fragment
+from lancecy.table.snapshot import Snapshot, load_snapshot
+
+__all__ = ["ScanContext", "context_for"]
+
+# A text or binary value whose real size nobody knows yet; only used to plan.
+_GUESSED_VALUE_BYTES = 32
+
+
+class ScanContext:
+    """One snapshot, one session, and the fragments opened so far.
+
+    Attributes
+    ----------
+    snapshot : Snapshot
+    session : Session
+    """
+
+    def __init__(self, snapshot: Snapshot, session: Session) -> None:
+        self.snapshot = snapshot
+        self.session = session
+        self._opened: dict[int, FragmentFiles] = {}
+        self.projections: dict[ScanRequest, Projection] = {}
+        self._by_id = {fragment.id: fragment for fragment in snapshot.manifest.fragments}
+
+    @property
+    def fragments(self) -> tuple[Fragment, ...]:
+        """Fragments of the snapshot, by ascending id."""
+        return self.snapshot.manifest.fragments
+
+    def metadata(self, fragment_id: int) -> Fragment:
+        """What the manifest says of one fragment.
+
+        Raises
+        ------
+        NotFoundError
+        """
+        found = self._by_id.get(fragment_id)
+        if found is None:
+            known = [str(f.id) for f in self.fragments[:10]]
+            raise NotFoundError(
+                f"version {self.snapshot.version} has no fragment {fragment_id}",
+                kind="fragment",
+                name=str(fragment_id),
+                known=known,
+            )
+        return found
+
+    def selected(self, ids: Sequence[int] | None) -> list[Fragment]:
+        """The fragments with these ids in table order, or all of them."""
+        if ids is None:
+            return list(self.fragments)
+        chosen = {self.metadata(i).id for i in ids}
+        return [f for f in self.fragments if f.id in chosen]
+
+    def files(self, fragment_id: int) -> FragmentFiles:
+        """The opened files of a fragment; opening them costs IO the first time."""
+        found = self._opened.get(fragment_id)
+        if found is None:
+            found = FragmentFiles.open(self.snapshot, self.metadata(fragment_id), self.session)
+            self._opened[fragment_id] = found
+        return found
+
+    def release(self, units: Sequence[ScanUnit]) -> None:
+        """Give resident pages of these units' mapped files back to the system; they stay readable.
+
+        A streaming scan calls this after each window: pages of a memory map count as this
+        process's memory until they are dropped.
+        """
+        for fragment_id in {unit.fragment for unit in units}:
+            for part in self.files(fragment_id).parts:
+                source = part.reader.source
+                drop = getattr(source.store, "release", None)
+                if drop is not None:
+                    drop(source.path)
+
+    def physical_rows(self, fragment: Fragment) -> int:
+        """Rows including deleted ones, from the manifest where it knows."""
+        if fragment.physical_rows is not None:
+            return fragment.physical_rows
+        return self.files(fragment.id).num_rows
+
+    def live_rows(self, fragment: Fragment) -> int:
+        """Rows that are not deleted, from the manifest where it knows."""
+        deletion = fragment.deletion_file
+        if deletion is None:
+            return self.physical_rows(fragment)
+        if deletion.num_deleted_rows is not None and fragment.physical_rows is not None:
+            return fragment.physical_rows - deletion.num_deleted_rows
+        return self.files(fragment.id).live_rows
+
+    def row_starts(self) -> NDArray[np.int64]:
+        """(num_fragments + 1,) int64: number of the first live row of each fragment."""
+        counts = [self.live_rows(f) for f in self.fragments]
+        return np.concatenate(([0], np.cumsum(np.array(counts, np.int64)))).astype(np.int64)
+
+    def bytes_per_row(self, fragment: Fragment, fields: Sequence[Field]) -> float:
+        """Estimated bytes of one row of the fields: exact once the files are open, else from their types."""
+        opened = self._opened.get(fragment.id)
+        if opened is not None and opened.num_rows:
+            return opened.estimated_bytes(fields) / opened.num_rows
+        return sum(_type_bytes(f) for f in fields)
+
+
+def _type_bytes(field: Field) -> float:
+    total = 0.0
+    for node in field.walk():
+        if node.is_list:
+            # A list's elements are counted once: nobody knows how many there are.
+            total += 4
+        elif not node.children:
+            try:
+                total += node.arrow_type.bit_width / 8
+            except ValueError:
+                total += _fixed_list_bytes(node) or _GUESSED_VALUE_BYTES
+    return total
+
+
+def _fixed_list_bytes(node: Field) -> float:
+    data_type, count = node.arrow_type, 1
+    while hasattr(data_type, "list_size"):
+        count, data_type = count * data_type.list_size, data_type.value_type
+    if hasattr(data_type, "index_type"):
+        data_type = data_type.index_type
+    try:
+        return float(count * data_type.bit_width / 8)
+    except ValueError:
+        return 0.0
+
+
+_contexts: dict[tuple[object, ...], ScanContext] = {}
+_contexts_lock = threading.Lock()
+_MAX_CONTEXTS = 32
+
+
+def context_for(spec: ScanSpec, session: Session | None = None) -> ScanContext:
+    """The context in which a task of ``spec`` runs in this process; the table is opened once per process.
+
+    Raises
+    ------
+    DatasetNotFoundError, NotFoundError, FormatError, StoreError
+        The table or that version of it cannot be opened here.
+    """
+    session = session or default()
+    options = dict(spec.options)
+    key = (session.key, spec.uri, spec.version, repr(sorted(options.items(), key=repr)), spec.untrusted, spec.allowed_bases)
+    with _contexts_lock:
+        found = _contexts.get(key)
+    if found is not None:
+        return found
+    snapshot = load_snapshot(
+        spec.uri,
+        version=spec.version,
+        session=session,
+        storage_options=session.options_for(spec.uri) or options or None,
+        untrusted=spec.untrusted,
+        allowed_bases=spec.allowed_bases,
+    )
+    context = ScanContext(snapshot, session)
+    with _contexts_lock:
+        while len(_contexts) >= _MAX_CONTEXTS:
+            _contexts.pop(next(iter(_contexts)))
+        _contexts[key] = context
+    return context

@@ -1,0 +1,219 @@
+"""What a scan will read and what it will skip, for people.
+
+Imports ``scan`` siblings.
+"""
+
+from __future__ import annotations
+
+import html
+from dataclasses import dataclass
+
+from lancecy.expr import describe
+from lancecy.scanning.context import ScanContext
+from lancecy.scanning.execute import prune
+from lancecy.scanning.plan import ScanPlan
+from lancecy.scanning.request import ScanRequest
+
+__all__ = ["Explanation", "FragmentLine", "explain", "human_bytes"]
+
+
+def human_bytes(count: float) -> str:
+    """A size as people read it.
+
+    Examples
+    --------
+    >>> human_bytes(1536)
+    '1.5 KiB'
+    """
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if abs(count) < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+@dataclass(frozen=True, slots=True)
+class FragmentLine:
+    """One fragment in an explanation.
+
+    Attributes
+    ----------
+    fragment : int
+    base : str
+        "" for the dataset's own root, else name or id of the base.
+    rows, kept_rows : int
+        Live rows, and those left after page statistics.
+    pages, kept_pages : int
+        Pages described by statistics, and those that may match.
+    bytes, kept_bytes : int
+        Encoded bytes of the columns wanted: all, and an estimate of what is read.
+    """
+
+    fragment: int
+    base: str
+    rows: int
+    kept_rows: int
+    pages: int
+    kept_pages: int
+    bytes: int
+    kept_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What a scan does; ``str()`` and notebooks show it readably.
+
+    Attributes
+    ----------
+    uri : str
+    version : int
+    columns : tuple of str
+    filter : str or None
+    fragments : tuple of FragmentLine
+    num_fragments : int
+        In the whole table.
+    """
+
+    uri: str
+    version: int
+    columns: tuple[str, ...]
+    filter: str | None
+    fragments: tuple[FragmentLine, ...]
+    num_fragments: int
+
+    @property
+    def kept_fragments(self) -> int:
+        """Fragments with at least one row that may match."""
+        return sum(1 for line in self.fragments if line.kept_rows)
+
+    @property
+    def rows(self) -> int:
+        """Live rows of the fragments looked at."""
+        return sum(line.rows for line in self.fragments)
+
+    @property
+    def kept_rows(self) -> int:
+        """Rows left to be tested by the filter."""
+        return sum(line.kept_rows for line in self.fragments)
+
+    @property
+    def pages(self) -> int:
+        """Pages that have statistics for the filter."""
+        return sum(line.pages for line in self.fragments)
+
+    @property
+    def kept_pages(self) -> int:
+        """Of those, the ones that may hold a match."""
+        return sum(line.kept_pages for line in self.fragments)
+
+    @property
+    def bytes_to_read(self) -> int:
+        """Estimate of the encoded bytes read, at most: fewer if the filter drops rows."""
+        return sum(line.kept_bytes for line in self.fragments)
+
+    @property
+    def bytes_total(self) -> int:
+        """Encoded bytes of the wanted columns without any pruning."""
+        return sum(line.bytes for line in self.fragments)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        shown = ", ".join(self.columns[:12]) + (f", … ({len(self.columns)} in all)" if len(self.columns) > 12 else "")
+        pages = "no statistics used"
+        if self.pages:
+            pages = f"{self.kept_pages:,} of {self.pages:,} kept, {self.pages - self.kept_pages:,} pruned"
+        skipped = self.num_fragments - self.kept_fragments
+        return [
+            ("scan of", f"{self.uri} at version {self.version}"),
+            ("columns", shown or "none"),
+            ("filter", self.filter or "none"),
+            ("fragments", f"{self.kept_fragments:,} of {self.num_fragments:,} kept, {skipped:,} skipped"),
+            ("pages", pages),
+            ("rows", f"{self.kept_rows:,} of {self.rows:,} to look at"),
+            ("bytes to read", f"{human_bytes(self.bytes_to_read)} of {human_bytes(self.bytes_total)}"),
+        ]
+
+    def __str__(self) -> str:
+        lines = [f"{name:>13}  {value}" for name, value in self._facts()]
+        shown = self.fragments[:20]
+        if shown:
+            lines.append("")
+            lines.append(f"{'fragment':>8}  {'base':<12} {'rows':>18}  {'pages':>13}  {'bytes':>22}")
+        for f in shown:
+            base = (f.base or "(root)")[:12]
+            rows, pages = f"{f.kept_rows:,}/{f.rows:,}", f"{f.kept_pages:,}/{f.pages:,}"
+            size = f"{human_bytes(f.kept_bytes)}/{human_bytes(f.bytes)}"
+            lines.append(f"{f.fragment:>8}  {base:<12} {rows:>18}  {pages:>13}  {size:>22}")
+        if len(self.fragments) > len(shown):
+            lines.append(f"{'…':>8}  {len(self.fragments) - len(shown):,} more fragments")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th style='text-align:right'>{html.escape(n)}</th><td style='text-align:left'>{html.escape(v)}</td></tr>"
+            for n, v in self._facts()
+        )
+        return f"<table>{rows}</table>"
+
+
+def explain(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> Explanation:
+    """Apply page statistics without reading data and say what is left.
+
+    Reads the metadata and statistics of the data files involved.
+    """
+    projection = plan.projection
+    fields = {*projection.fields, *projection.filter_fields}
+    lines: dict[int, FragmentLine] = {}
+    for unit in plan.units:
+        files = context.files(unit.fragment)
+        live = files.live(unit.start, unit.stop)
+        kept, pages = live, None
+        if projection.filter is not None and request.use_stats:
+            kept, pages = prune(files, projection, live, context.session)
+        size = files.estimated_bytes(list(fields)) / max(1, files.num_rows)
+        line = FragmentLine(
+            fragment=unit.fragment,
+            base=_base_name(context, unit.fragment),
+            rows=len(live),
+            kept_rows=len(kept),
+            pages=pages.total if pages else 0,
+            kept_pages=pages.kept if pages else 0,
+            bytes=int(size * len(live)),
+            kept_bytes=int(size * len(kept)),
+        )
+        lines[unit.fragment] = _merged(lines.get(unit.fragment), line)
+    return Explanation(
+        uri=context.snapshot.uri,
+        version=context.snapshot.version,
+        columns=tuple(plan.schema.names),
+        filter=None if request.filter is None else describe(request.filter),
+        fragments=tuple(lines.values()),
+        num_fragments=len(context.fragments),
+    )
+
+
+def _merged(first: FragmentLine | None, second: FragmentLine) -> FragmentLine:
+    """Lines of two units of one fragment; both see the same pages, so the page counts are not added."""
+    if first is None:
+        return second
+    return FragmentLine(
+        first.fragment,
+        first.base,
+        first.rows + second.rows,
+        first.kept_rows + second.kept_rows,
+        first.pages,
+        first.kept_pages,
+        first.bytes + second.bytes,
+        first.kept_bytes + second.kept_bytes,
+    )
+
+
+def _base_name(context: ScanContext, fragment_id: int) -> str:
+    bases = context.snapshot.manifest.base_paths
+    names = []
+    for file in context.metadata(fragment_id).files:
+        if file.base_id is not None:
+            base = bases.get(file.base_id)
+            names.append((base.name if base is not None else None) or f"base {file.base_id}")
+    return ", ".join(dict.fromkeys(names))

@@ -1,0 +1,264 @@
+"""One fragment as a scan sees it: its data files, its rows, its deletions.
+
+A fragment's columns may be spread over several data files, some of them holding only
+some children of a struct; fields in none of them read as null. :class:`FragmentFiles`
+hides that: it reads pruned fields under a row selection and returns Arrow columns.
+
+Imports ``file``, ``table``, ``encodings``, ``session`` and below.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lancecy.encodings.arrow import null_array, to_arrow
+from lancecy.errors import FormatError, LanceError
+from lancecy.file.base import FileReader
+from lancecy.file.open import open_file
+from lancecy.rows import RowSelection
+from lancecy.schema import Field
+from lancecy.session import Session
+from lancecy.stats import ColumnStats, StatsTable
+from lancecy.store.reads import Read, gather, named, run
+from lancecy.table.deletion import DeletionVector
+from lancecy.table.manifest import DataFile, Fragment
+from lancecy.table.snapshot import Snapshot
+
+__all__ = ["Column", "FragmentFiles", "Part", "assemble"]
+
+Column = pa.Array | pa.ChunkedArray
+Int64 = NDArray[np.int64]
+
+
+@lru_cache(maxsize=8192)
+def _pruned(wanted: Field, ids: frozenset[int]) -> Field | None:
+    return wanted.pruned(ids)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """One data file of a fragment, opened.
+
+    Attributes
+    ----------
+    data_file : DataFile
+    reader : FileReader
+    ids : frozenset of int
+        Field ids it holds, hidden and tombstoned ones left out.
+    """
+
+    data_file: DataFile
+    reader: FileReader
+    ids: frozenset[int]
+
+
+@dataclass(eq=False)
+class FragmentFiles:
+    """The opened files of one fragment and the rows that are alive in it.
+
+    Attributes
+    ----------
+    fragment : Fragment
+    parts : tuple of Part
+    num_rows : int
+        Physical rows.
+    deleted : DeletionVector or None
+    mapped : bool
+        Whether every file is memory-mapped, so that reading costs no request.
+    """
+
+    fragment: Fragment
+    parts: tuple[Part, ...]
+    num_rows: int
+    deleted: DeletionVector | None
+    mapped: bool
+
+    @classmethod
+    def open(cls, snapshot: Snapshot, fragment: Fragment, session: Session) -> FragmentFiles:
+        """Open the data files and load the deletion vector of a fragment.
+
+        Raises
+        ------
+        FormatError
+            Files disagree with each other or with the manifest about the number of rows.
+        """
+        try:
+            parts = tuple(
+                Part(file, open_file(snapshot, file, session), frozenset(i for i in file.fields if i >= 0))
+                for file in fragment.files
+            )
+            num_rows = _physical_rows(fragment, parts)
+            deleted = snapshot.deletions(fragment, num_rows)
+        except LanceError as error:
+            raise error.within(f"fragment {fragment.id}")
+        return cls(fragment, parts, num_rows, deleted, all(p.reader.mapped for p in parts))
+
+    # -- rows -----------------------------------------------------------------
+
+    @property
+    def live_rows(self) -> int:
+        """Rows that are not deleted."""
+        return self.num_rows - (len(self.deleted) if self.deleted is not None else 0)
+
+    def live(self, start: int, stop: int) -> RowSelection:
+        """Rows from physical offset ``start`` to ``stop`` that are not deleted."""
+        rows = RowSelection.range(self.num_rows, start, stop)
+        if self.deleted is None:
+            return rows
+        return rows.minus(self.deleted.between(start, stop))
+
+    def physical(self, live_offsets: Int64) -> Int64:
+        """Physical offsets of live rows given by their number among the live ones."""
+        if self.deleted is None:
+            return live_offsets
+        gone = self.deleted.offsets.astype(np.int64, copy=False)
+        # Live rows before deleted row number i: its offset less the i deleted before it.
+        before = gone - np.arange(gone.size, dtype=np.int64)
+        return live_offsets + np.searchsorted(before, live_offsets, side="right")
+
+    # -- reading --------------------------------------------------------------
+
+    def read(self, fields: Sequence[Field], rows: RowSelection, session: Session) -> list[Column]:
+        """Arrow columns of the given (pruned, top-level) fields for the selected rows.
+
+        Mapped files are decoded column by column, in parallel when the caller is not itself
+        a worker thread; files of other stores are read in lockstep, so that the requests of
+        all columns become one round.
+        """
+        if len(rows) == 0:
+            return [pa.array([], f.arrow_type) for f in fields]
+        try:
+            if self.mapped:
+                return session.map(lambda f: run(self._column(f, rows), session.fetch), fields)
+            return run(gather([self._column(f, rows) for f in fields]), session.fetcher())
+        except LanceError as error:
+            raise error.within(f"fragment {self.fragment.id}")
+
+    def _column(self, wanted: Field, rows: RowSelection) -> Read[Column]:
+        pieces: list[tuple[Field, Column]] = []
+        for part in self.parts:
+            present = _pruned(wanted, part.ids)
+            if present is None:
+                continue
+            place = f"column {wanted.name!r} of {part.data_file.path}"
+            blocks = yield from named(part.reader.read([present], rows), place)
+            pieces.append((present, to_arrow(blocks[present.id], present)))
+        return assemble(wanted, pieces, len(rows))
+
+    # -- statistics -----------------------------------------------------------
+
+    def page_stats(
+        self, fields: Sequence[Field], paths: Sequence[tuple[str, ...]], session: Session
+    ) -> list[tuple[Int64, StatsTable]]:
+        """Statistics of the files that hold the given fields.
+
+        Returns
+        -------
+        list of (page_starts, StatsTable)
+            ``page_starts`` is (num_pages + 1,) int64 row offsets; each table describes only the
+            columns of its own file, and those that no file has as all null.
+        """
+        reads: list[Read[StatsTable | None]] = []
+        starts: list[Int64] = []
+        for part in self.parts:
+            present = [p for p in (_pruned(f, part.ids) for f in fields) if p is not None]
+            if present:
+                reads.append(part.reader.stats(present))
+                starts.append(part.reader.row_starts)
+        found = run(gather(reads), session.fetch)
+        missing = self._missing(fields, paths)
+        tables = []
+        for row_starts, table in zip(starts, found, strict=True):
+            if table is not None:
+                tables.append((row_starts, StatsTable(table.row_counts, {**missing_for(table, missing), **table.columns})))
+        if missing and not tables:
+            edges = np.array([0, self.num_rows], np.int64)
+            rows = np.array([self.num_rows], np.int64)
+            empty = StatsTable(rows)
+            tables.append((edges, StatsTable(rows, missing_for(empty, missing))))
+        return tables
+
+    def _missing(self, fields: Sequence[Field], paths: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+        """Paths whose top-level field is in none of the files and therefore null in every row."""
+        absent = {f.name for f in fields if all(_pruned(f, part.ids) is None for part in self.parts)}
+        return [path for path in paths if path[0] in absent]
+
+    def estimated_bytes(self, fields: Sequence[Field]) -> int:
+        """Encoded bytes of the fields in this fragment, from metadata alone."""
+        total = 0
+        for part in self.parts:
+            for wanted in fields:
+                present = _pruned(wanted, part.ids)
+                if present is not None:
+                    total += part.reader.column_bytes(present)
+        return total
+
+
+def missing_for(table: StatsTable, paths: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], ColumnStats]:
+    """Statistics saying "every row is null" for each path, in the units of ``table``."""
+    units = table.num_units
+    everywhere = ColumnStats(None, np.zeros(units, np.bool_), np.ones(units, np.bool_))
+    return dict.fromkeys(paths, everywhere)
+
+
+def _physical_rows(fragment: Fragment, parts: Sequence[Part]) -> int:
+    counts = {part.reader.num_rows for part in parts}
+    if len(counts) > 1:
+        raise FormatError(f"data files hold different numbers of rows: {sorted(counts)}")
+    if not counts:
+        return fragment.physical_rows or 0
+    rows = counts.pop()
+    if fragment.physical_rows is not None and fragment.physical_rows != rows:
+        raise FormatError(f"the manifest says {fragment.physical_rows} rows, the data files hold {rows}")
+    return rows
+
+
+def assemble(wanted: Field, pieces: Sequence[tuple[Field, Column]], length: int) -> Column:
+    """One column out of what several files hold of it; what none holds is null.
+
+    Parameters
+    ----------
+    wanted : Field
+    pieces : sequence of (Field, column)
+        The part of ``wanted`` that a file has, and its values.
+    length : int
+    """
+    if not pieces:
+        return null_array(wanted.arrow_type, length)
+    present, column = pieces[0]
+    if len(pieces) == 1 and present == wanted:
+        return column
+    arrays = [(f, _one(c)) for f, c in pieces]
+    if wanted.is_struct:
+        children = [
+            assemble(child, [_child(f, a, child) for f, a in arrays if any(c.id == child.id for c in f.children)], length)
+            for child in wanted.children
+        ]
+        fields = [child.arrow_field for child in wanted.children]
+        mask = arrays[0][1].is_null() if arrays[0][1].null_count else None
+        return pa.StructArray.from_arrays([_one(c) for c in children], fields=fields, mask=mask)
+    if wanted.is_list:
+        field_, array = arrays[0]
+        values = assemble(wanted.children[0], [(field_.children[0], array.values)], len(array.values))
+        make = pa.LargeListArray if wanted.is_large_list else pa.ListArray
+        return make.from_arrays(array.offsets, _one(values), type=wanted.arrow_type)
+    return column
+
+
+def _child(parent: Field, array: pa.StructArray, child: Field) -> tuple[Field, Column]:
+    index = next(i for i, c in enumerate(parent.children) if c.id == child.id)
+    return parent.children[index], array.field(index)
+
+
+def _one(column: Column) -> pa.Array:
+    if isinstance(column, pa.ChunkedArray):
+        return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
+    return column
+
+

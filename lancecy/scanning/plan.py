@@ -1,0 +1,202 @@
+"""Planning: snapshot and request in, tasks out, without touching data.
+
+Fragments become units of rows (large ones are split, limit and offset applied where
+no filter can move them), units become tasks of about ``blocksize`` bytes.
+
+Imports ``scan.context``, ``scan.project``, ``scan.task``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from lancecy.scanning.context import ScanContext
+from lancecy.scanning.project import Projection, project
+from lancecy.scanning.request import ScanRequest
+from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
+from lancecy.table.manifest import Fragment
+
+__all__ = ["ScanPlan", "interleaved", "plan"]
+
+# Units never hold more than this, so that 32-bit string offsets of one unit suffice in ordinary tables.
+_MAX_UNIT_BYTES = 512 << 20
+# Split points are multiples of this: legacy pages hold 1,024 rows and bitmaps then stay byte aligned.
+_ROW_STEP = 8192
+
+
+@dataclass(frozen=True)
+class ScanPlan:
+    """What a scan will do.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+        Of the result.
+    projection : Projection
+    units : tuple of ScanUnit
+        In table order.
+    tasks : tuple of ScanTask
+        Groups of consecutive units.
+    """
+
+    schema: pa.Schema
+    projection: Projection = field(repr=False)
+    units: tuple[ScanUnit, ...] = field(repr=False)
+    tasks: tuple[ScanTask, ...]
+
+    @property
+    def num_rows(self) -> int:
+        """Live rows of all units, before filtering."""
+        return sum(unit.rows for unit in self.units)
+
+
+def plan(
+    context: ScanContext,
+    request: ScanRequest,
+    spec: ScanSpec,
+    blocksize: int | None = None,
+    min_units: int = 1,
+    interleave: bool = False,
+) -> ScanPlan:
+    """Plan a scan from metadata alone.
+
+    Parameters
+    ----------
+    context : ScanContext
+    request : ScanRequest
+    spec : ScanSpec
+        What every task carries.
+    blocksize : int or None, bytes
+        Aim for tasks of this size; None makes one task per unit.
+    min_units : int
+        Split so that there are at least this many units when there is enough to read.
+    interleave : bool
+        Order tasks so that consecutive ones read from different bases.
+
+    Raises
+    ------
+    ColumnNotFoundError, ExpressionError
+        The request does not fit the schema.
+    """
+    projection = project(context.snapshot.schema, request)
+    fields = (*projection.fields, *(f for f in projection.filter_fields if f not in projection.fields))
+    whole = list(_fragment_units(context, request))
+    sizes = [unit.rows * context.bytes_per_row(fragment, fields) for fragment, unit in whole]
+    target = _unit_bytes(sum(sizes), blocksize, min_units)
+    units: list[ScanUnit] = []
+    unit_bytes: list[float] = []
+    for (fragment, unit), size in zip(whole, sizes, strict=True):
+        pieces = list(_split(context, fragment, unit, math.ceil(size / target) if size else 1))
+        units.extend(pieces)
+        unit_bytes.extend(size * (piece.rows / unit.rows if unit.rows else 0) for piece in pieces)
+    tasks = list(_group(context, spec, units, unit_bytes, blocksize, interleave))
+    return ScanPlan(projection.schema, projection, tuple(units), tuple(tasks))
+
+
+def _unit_bytes(total: float, blocksize: int | None, min_units: int) -> float:
+    target = float(_MAX_UNIT_BYTES)
+    if blocksize is not None:
+        target = min(target, max(1.0, float(blocksize)))
+    if min_units > 1 and total > (8 << 20):
+        target = min(target, max(float(4 << 20), total / min_units))
+    return target
+
+
+def _fragment_units(context: ScanContext, request: ScanRequest) -> Iterator[tuple[Fragment, ScanUnit]]:
+    """One unit per fragment, cut by limit and offset when every live row is returned."""
+    free = request.filter is None
+    skip = request.offset if free else 0
+    left = request.limit if free else None
+    position = 0
+    for fragment in context.selected(request.fragments):
+        live = context.live_rows(fragment)
+        first = min(skip, live)
+        last = live if left is None else min(live, first + left)
+        skip -= first
+        if left is not None:
+            left -= last - first
+        if last > first:
+            start, stop = _physical_range(context, fragment, first, last, live)
+            yield fragment, ScanUnit(fragment.id, start, stop, last - first, position + first)
+        position += live
+
+
+def _physical_range(context: ScanContext, fragment: Fragment, first: int, last: int, live: int) -> tuple[int, int]:
+    if (first, last) == (0, live):
+        return 0, context.physical_rows(fragment)
+    if fragment.deletion_file is None:
+        return first, last
+    ends = context.files(fragment.id).physical(np.array([first, last - 1], np.int64))
+    return int(ends[0]), int(ends[1]) + 1
+
+
+def _split(context: ScanContext, fragment: Fragment, unit: ScanUnit, pieces: int) -> Iterator[ScanUnit]:
+    rows = unit.stop - unit.start
+    step = max(_ROW_STEP, math.ceil(rows / pieces / _ROW_STEP) * _ROW_STEP) if pieces > 1 else rows
+    if step >= rows:
+        yield unit
+        return
+    position = unit.position
+    for start in range(unit.start, unit.stop, step):
+        stop = min(start + step, unit.stop)
+        live = stop - start
+        if fragment.deletion_file is not None:
+            live = len(context.files(fragment.id).live(start, stop))
+        if live:
+            yield ScanUnit(unit.fragment, start, stop, live, position)
+        position += live
+
+
+def _base_of(context: ScanContext, unit: ScanUnit) -> int | None:
+    files = context.metadata(unit.fragment).files
+    return files[0].base_id if files else None
+
+
+def interleaved(context: ScanContext, units: Sequence[ScanUnit]) -> list[int]:
+    """Indices of the units ordered so that consecutive ones read from different bases."""
+    queues: dict[int | None, list[int]] = defaultdict(list)
+    for index, unit in enumerate(units):
+        queues[_base_of(context, unit)].append(index)
+    order: list[int] = []
+    waiting = [iter(queue) for queue in queues.values()]
+    while waiting:
+        alive = []
+        for queue in waiting:
+            index = next(queue, None)
+            if index is not None:
+                order.append(index)
+                alive.append(queue)
+        waiting = alive
+    return order
+
+
+def _group(
+    context: ScanContext,
+    spec: ScanSpec,
+    units: list[ScanUnit],
+    sizes: list[float],
+    blocksize: int | None,
+    interleave: bool,
+) -> Iterator[ScanTask]:
+    order = interleaved(context, units) if interleave else range(len(units))
+    group: list[int] = []
+    filled = 0.0
+    for index in order:
+        if group and (blocksize is None or filled + sizes[index] > blocksize):
+            yield _task(spec, units, sizes, group)
+            group, filled = [], 0.0
+        group.append(index)
+        filled += sizes[index]
+    if group:
+        yield _task(spec, units, sizes, group)
+
+
+def _task(spec: ScanSpec, units: list[ScanUnit], sizes: list[float], group: list[int]) -> ScanTask:
+    members = tuple(units[i] for i in group)
+    return ScanTask(spec, members, sum(u.rows for u in members), int(sum(sizes[i] for i in group)))

@@ -1,0 +1,169 @@
+"""What the user asked for, as one frozen value that pickles small.
+
+Imports ``expr`` (for the type of filters) and ``errors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from lancecy.errors import ExpressionError
+from lancecy.expr import Expr, parse
+
+__all__ = ["Columns", "ScanRequest", "make_request"]
+
+Columns: TypeAlias = "Sequence[str] | Mapping[str, object] | None"
+"""Names, or a mapping from output name to SQL text or expression; None means every column."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScanRequest:
+    """One scan.
+
+    Attributes
+    ----------
+    columns : tuple of (str, Expr or None), or None
+        Output name and what computes it; None computes it from the column of that name.
+        None as a whole means every top-level column.
+    filter : Expr or None
+        Rows for which it is true are returned; null counts as false.
+    limit, offset : int
+        Of the rows that pass, in table order.
+    batch_size : int or None, rows
+    batch_bytes : int or None, bytes
+        Batches of a stream are cut at whichever comes first.
+    with_row_address, with_row_id : bool
+        Append ``_rowid`` and ``_rowaddr`` (uint64).
+    fragments : tuple of int or None
+        Ids of the fragments to read; None means all.
+    ordered : bool
+        Rows come in table order.
+    use_stats : bool
+        Skip pages whose statistics prove that no row matches.
+    """
+
+    columns: tuple[tuple[str, Expr | None], ...] | None = None
+    filter: Expr | None = None
+    limit: int | None = None
+    offset: int = 0
+    batch_size: int | None = None
+    batch_bytes: int | None = None
+    with_row_address: bool = False
+    with_row_id: bool = False
+    fragments: tuple[int, ...] | None = None
+    ordered: bool = True
+    use_stats: bool = True
+
+    def narrowed(self, names: Sequence[str]) -> ScanRequest:
+        """The same scan returning only these of its columns.
+
+        Raises
+        ------
+        ValueError
+            A name is not among the columns of this scan (only when they were listed).
+        """
+        wanted = [n for n in names if n not in ("_rowid", "_rowaddr")]
+        columns: tuple[tuple[str, Expr | None], ...]
+        if self.columns is None:
+            columns = tuple((name, None) for name in wanted)
+        else:
+            known = dict(self.columns)
+            missing = [n for n in wanted if n not in known]
+            if missing:
+                raise ValueError(f"columns {missing} are not part of this scan, which has {list(known)}")
+            columns = tuple((name, known[name]) for name in wanted)
+        return replace(
+            self,
+            columns=columns,
+            with_row_id=self.with_row_id and "_rowid" in names,
+            with_row_address=self.with_row_address and "_rowaddr" in names,
+        )
+
+
+def _column_list(columns: Columns, schema: pa.Schema) -> tuple[tuple[str, Expr | None], ...] | None:
+    if columns is None:
+        return None
+    if isinstance(columns, str):
+        raise TypeError(f"columns must be a list of names or a mapping, not the text {columns!r}")
+    if isinstance(columns, Mapping):
+        return tuple((str(name), _computed(name, value, schema)) for name, value in columns.items())
+    names = list(columns)
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"a column name must be text, not {type(name).__name__}")
+    repeated = sorted({n for n in names if names.count(n) > 1})
+    if repeated:
+        raise ValueError(f"columns named twice: {', '.join(repeated)}")
+    return tuple((name, None) for name in names)
+
+
+def _computed(name: str, value: object, schema: pa.Schema) -> Expr | None:
+    if isinstance(value, str) and value == name and name in schema.names:
+        return None
+    expr = parse(value, schema)
+    if expr is None:
+        raise ExpressionError(f"column {name!r} has no expression")
+    return expr
+
+
+def _count(name: str, value: int | None) -> int | None:
+    if value is None:
+        return None
+    number = int(value)
+    if number < 0:
+        raise ValueError(f"{name} must not be negative, got {number}")
+    return number
+
+
+def make_request(
+    schema: pa.Schema,
+    columns: Columns = None,
+    filter: object = None,
+    limit: int | None = None,
+    offset: int | None = None,
+    batch_size: int | None = None,
+    batch_bytes: int | None = None,
+    with_row_address: bool = False,
+    with_row_id: bool = False,
+    fragments: Sequence[int] | None = None,
+    ordered: bool = True,
+    use_stats: bool = True,
+) -> ScanRequest:
+    """Check the user's arguments and make a request of them.
+
+    ``_rowid`` and ``_rowaddr`` in ``columns`` are the same as the two flags.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Arguments that no scan can mean: negative counts, a name twice, wrong types.
+    ExpressionError
+        A filter or computed column that cannot be parsed.
+    """
+    listed = _column_list(columns, schema)
+    if listed is not None:
+        names = [name for name, expr in listed if expr is None]
+        with_row_id = with_row_id or ("_rowid" in names and "_rowid" not in schema.names)
+        with_row_address = with_row_address or ("_rowaddr" in names and "_rowaddr" not in schema.names)
+        listed = tuple(c for c in listed if c[0] in schema.names or c[0] not in ("_rowid", "_rowaddr"))
+    if batch_size is not None and int(batch_size) <= 0:
+        raise ValueError(f"batch_size must be positive, got {batch_size}")
+    if batch_bytes is not None and int(batch_bytes) <= 0:
+        raise ValueError(f"batch_size_bytes must be positive, got {batch_bytes}")
+    return ScanRequest(
+        columns=listed,
+        filter=parse(filter, schema),
+        limit=_count("limit", limit),
+        offset=_count("offset", offset) or 0,
+        batch_size=None if batch_size is None else int(batch_size),
+        batch_bytes=None if batch_bytes is None else int(batch_bytes),
+        with_row_address=bool(with_row_address),
+        with_row_id=bool(with_row_id),
+        fragments=None if fragments is None else tuple(int(f) for f in fragments),
+        ordered=bool(ordered),
+        use_stats=bool(use_stats),
+    )

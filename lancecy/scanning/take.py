@@ -1,0 +1,104 @@
+"""Random access: rows by their number, in the order asked for.
+
+Row numbers count live rows in table order, as pylance's ``take`` does. They are
+grouped by fragment, each fragment's columns are read for its rows alone, and the
+result is put back into the caller's order.
+
+Imports ``scan`` siblings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import ArrayLike, NDArray
+
+from lancecy.rows import RowSelection
+from lancecy.scanning.context import ScanContext
+from lancecy.scanning.execute import Chosen, finish, output_field, read_fields, table_of
+from lancecy.scanning.fragment import Column
+from lancecy.scanning.project import Projection
+
+__all__ = ["as_row_numbers", "take_rows"]
+
+Int64 = NDArray[np.int64]
+
+
+def as_row_numbers(indices: object, num_rows: int) -> Int64:
+    """Row numbers as int64, each checked to be in ``0 .. num_rows - 1``.
+
+    Raises
+    ------
+    IndexError
+        A row number is negative or beyond the table.
+    TypeError
+        Not integers.
+    """
+    if isinstance(indices, pa.Array | pa.ChunkedArray):
+        if indices.null_count:
+            raise TypeError("row numbers must not be null")
+        indices = indices.to_numpy() if isinstance(indices, pa.ChunkedArray) else indices.to_numpy(zero_copy_only=False)
+    rows = np.asarray(indices)  # type: ignore[call-overload]
+    if rows.size == 0:
+        return np.empty(0, np.int64)
+    if rows.ndim != 1 or rows.dtype.kind not in "iu":
+        raise TypeError(f"row numbers must be a list of integers, not {rows.dtype} of {rows.ndim} dimensions")
+    low, high = int(rows.min()), int(rows.max())
+    if low < 0 or high >= num_rows:
+        bad = low if low < 0 else high
+        raise IndexError(f"row {bad} does not exist: the table has {num_rows} rows")
+    return np.ascontiguousarray(rows, dtype=np.int64)
+
+
+def take_rows(context: ScanContext, projection: Projection, indices: ArrayLike | pa.Array) -> pa.Table:
+    """The rows with these numbers.
+
+    Parameters
+    ----------
+    indices : (n,) integers
+        In any order, duplicates allowed.
+
+    Raises
+    ------
+    IndexError, TypeError
+        See :func:`as_row_numbers`.
+    """
+    starts = context.row_starts()
+    rows = as_row_numbers(indices, int(starts[-1]))
+    ascending = bool(np.all(rows[1:] >= rows[:-1]))
+    order = None if ascending else np.argsort(rows, kind="stable")
+    in_order = rows if order is None else rows[order]
+    chosen = _by_fragment(context, starts, in_order)
+    pieces = _read(context, projection, chosen)
+    table = table_of(projection.schema, pieces, rows.size)
+    if order is None:
+        return table
+    back = np.empty(order.size, np.int64)
+    back[order] = np.arange(order.size)
+    return table.combine_chunks().take(pa.array(back))
+
+
+def _by_fragment(context: ScanContext, starts: Int64, rows: Int64) -> list[Chosen]:
+    """One selection per fragment that has any of the (ascending) rows."""
+    edges = np.searchsorted(rows, starts)
+    chosen = []
+    for index in np.flatnonzero(np.diff(edges)):
+        files = context.files(context.fragments[index].id)
+        local = files.physical(rows[edges[index] : edges[index + 1]] - starts[index])
+        selection = RowSelection.take(files.num_rows, local)
+        chosen.append(Chosen(files, selection, selection))
+    return chosen
+
+
+def _read(context: ScanContext, projection: Projection, chosen: Sequence[Chosen]) -> list[list[Column]]:
+    if not all(c.files.mapped for c in chosen):
+        read = context.session.map(lambda c: read_fields(context, c, projection), chosen, blocking=True)
+        return [finish(context, c, projection, columns) for c, columns in zip(chosen, read, strict=True)]
+    # Handing a few hundred rows to another thread costs more than reading them.
+    if sum(len(c.picked) for c in chosen) * len(projection.fields) < 200_000:
+        return [
+            finish(context, c, projection, [output_field(context, c, f) for f in projection.fields]) for c in chosen
+        ]
+    return context.session.map(lambda c: finish(context, c, projection, read_fields(context, c, projection)), chosen)

@@ -1,0 +1,87 @@
+"""Scan tasks: plain data that any executor can run.
+
+A task names rows of fragments, a pinned version and a request. It carries no handle,
+no open file and no secret: a worker opens the table at that version by its URI
+(once per process) and asks its own session for credentials.
+
+Imports ``scan.request`` only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lancecy.scanning.request import ScanRequest
+
+__all__ = ["ScanSpec", "ScanTask", "ScanUnit"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScanUnit:
+    """Rows ``start`` to ``stop`` (physical row offsets) of one fragment.
+
+    Attributes
+    ----------
+    fragment : int
+        Fragment id.
+    start, stop : int
+    rows : int
+        Live rows among them.
+    position : int
+        Live rows of the table before them.
+    """
+
+    fragment: int
+    start: int
+    stop: int
+    rows: int
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScanSpec:
+    """What all tasks of one scan share.
+
+    Attributes
+    ----------
+    uri : str
+        Root of the dataset, without secrets.
+    version : int
+    request : ScanRequest
+    options : tuple of (str, value)
+        Storage options without secrets (all of them if the user chose to embed credentials).
+    untrusted : bool
+    allowed_bases : tuple of str or None
+    """
+
+    uri: str
+    version: int
+    request: ScanRequest
+    options: tuple[tuple[str, Any], ...] = ()
+    untrusted: bool = False
+    allowed_bases: tuple[str, ...] | None = None
+
+    def narrowed(self, names: list[str]) -> ScanSpec:
+        """The same scan returning only these columns."""
+        return replace(self, request=self.request.narrowed(names))
+
+
+@dataclass(frozen=True, slots=True)
+class ScanTask:
+    """A picklable piece of a scan.
+
+    Attributes
+    ----------
+    spec : ScanSpec
+    units : tuple of ScanUnit
+    num_rows : int
+        Live rows before filtering.
+    num_bytes : int, bytes
+        Estimate for the selected columns.
+    """
+
+    spec: ScanSpec
+    units: tuple[ScanUnit, ...]
+    num_rows: int
+    num_bytes: int

@@ -1,0 +1,401 @@
+"""Fields, schemas and the format's type strings.
+
+A :class:`Field` is a node of the schema tree with its id; a :class:`Schema` is the
+tree with look-ups. ``logical_type`` strings are translated to Arrow types here and
+nowhere else (file sheet 0.1 section 2, table sheet 1.2). Extension types of the
+file are inert: the storage type is used and the extension's name and metadata stay
+in the field's metadata, so that Arrow restores the type only if it is registered.
+
+Imports ``errors``, ``limits`` and pyarrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+
+import pyarrow as pa
+
+from lancecy.errors import ColumnNotFoundError, FormatError, LimitError, UnsupportedError, printable
+from lancecy.limits import DEFAULT_LIMITS, Limits
+
+__all__ = ["DictionaryRef", "Field", "Schema", "logical_type_of", "parse_logical_type"]
+
+_PLAIN_TYPES: dict[str, pa.DataType] = {
+    "null": pa.null(),
+    "bool": pa.bool_(),
+    "int8": pa.int8(),
+    "int16": pa.int16(),
+    "int32": pa.int32(),
+    "int64": pa.int64(),
+    "uint8": pa.uint8(),
+    "uint16": pa.uint16(),
+    "uint32": pa.uint32(),
+    "uint64": pa.uint64(),
+    "halffloat": pa.float16(),
+    "float": pa.float32(),
+    "double": pa.float64(),
+    "string": pa.string(),
+    "large_string": pa.large_string(),
+    "binary": pa.binary(),
+    "large_binary": pa.large_binary(),
+    # JSON is stored as a binary form of its own; lance.json is its storage as pylance shows it.
+    "json": pa.large_binary(),
+    "date32:day": pa.date32(),
+    "date64:ms": pa.date64(),
+    "time32:s": pa.time32("s"),
+    "time32:ms": pa.time32("ms"),
+    "time64:us": pa.time64("us"),
+    "time64:ns": pa.time64("ns"),
+    "duration:s": pa.duration("s"),
+    "duration:ms": pa.duration("ms"),
+    "duration:us": pa.duration("us"),
+    "duration:ns": pa.duration("ns"),
+    # bfloat16 values inside fixed-size lists are named by extension; two opaque bytes each.
+    "lance.bfloat16": pa.binary(2),
+}
+_NESTED_TYPES = frozenset({"struct", "list", "list.struct", "large_list", "large_list.struct", "map"})
+_UNITS = frozenset({"s", "ms", "us", "ns"})
+
+
+def _size_after_colon(text: str, what: str) -> int:
+    if not text.isascii() or not text.isdigit():
+        raise FormatError(f"{what} in a type string is not a number: {text!r}")
+    if len(text) > 10:
+        raise LimitError(f"{what} {text} in a type string", limit="value_bytes", claimed=int(text[:18]))
+    return int(text)
+
+
+@lru_cache(maxsize=4096)
+def parse_logical_type(text: str, limits: Limits = DEFAULT_LIMITS) -> pa.DataType:
+    """Arrow type of a leaf's type string.
+
+    Parameters
+    ----------
+    text : str
+        Such as ``"timestamp:us:UTC"`` or ``"fixed_size_list:float:768"``.
+
+    Raises
+    ------
+    FormatError
+        The string follows no rule of the format.
+    LimitError
+        Nesting or a width beyond ``limits``.
+    UnsupportedError
+        A nested type (struct, list, map): these need a field's children.
+
+    Source: file sheet 0.1, section 2.2.
+
+    Examples
+    --------
+    >>> parse_logical_type("timestamp:us:+05:30")
+    TimestampType(timestamp[us, tz=+05:30])
+    """
+    # Prefixes are peeled off in a loop: a type string of a hostile file may nest thousands deep.
+    sizes: list[int] = []
+    inner = text
+    while inner.startswith("fixed_size_list:"):
+        limits.check("nesting", len(sizes) + 1, "nesting of a fixed-size list")
+        inner, _, size = inner[len("fixed_size_list:") :].rpartition(":")
+        sizes.append(_size_after_colon(size, "list size"))
+    result = _leaf_type(inner, limits)
+    width = 1
+    for size in reversed(sizes):
+        width *= max(1, size)
+        limits.check("value_bytes", width, "width of a fixed-size list")
+        result = pa.list_(pa.field("item", result, True), size)
+    return result
+
+
+def _leaf_type(text: str, limits: Limits) -> pa.DataType:
+    known = _PLAIN_TYPES.get(text)
+    if known is not None:
+        return known
+    kind, _, rest = text.partition(":")
+    if kind == "timestamp":
+        unit, _, zone = rest.partition(":")
+        if unit in _UNITS:
+            # "-" is the written form of "no zone"; the C++ releases dropped the third part altogether.
+            return pa.timestamp(unit, tz=None if zone in ("", "-") else _zone(zone))
+    elif kind == "decimal":
+        return _decimal_type(rest)
+    elif kind == "fixed_size_binary":
+        return pa.binary(limits.check("value_bytes", _size_after_colon(rest, "byte width"), "width of a value"))
+    elif kind == "dict":
+        return _dictionary_type(rest)
+    elif text in _NESTED_TYPES:
+        raise UnsupportedError(f"type {text!r} has children and cannot stand alone", feature=text)
+    raise FormatError(f"unknown type string {printable(text)!r}")
+
+
+def _zone(text: str) -> str:
+    if len(text) > 64 or not text.isprintable():
+        raise FormatError(f"time zone {text!r} in a type string")
+    return text
+
+
+def _decimal_type(rest: str) -> pa.DataType:
+    parts = rest.split(":")
+    if len(parts) == 3 and parts[0] in ("128", "256"):
+        digits, scale = parts[1], parts[2]
+        if digits.isdigit() and scale.lstrip("-").isdigit() and max(len(digits), len(scale)) <= 4:
+            make = pa.decimal128 if parts[0] == "128" else pa.decimal256
+            try:
+                return make(int(digits), int(scale))
+            except ValueError as error:
+                raise FormatError(f"decimal type string 'decimal:{rest}'") from error
+    raise FormatError(f"decimal type string 'decimal:{printable(rest)}'")
+
+
+def _dictionary_type(rest: str) -> pa.DataType:
+    parts = rest.split(":")
+    if len(parts) != 3:
+        raise FormatError(f"dictionary type string 'dict:{printable(rest)}' needs value, key and order")
+    value, key = _PLAIN_TYPES.get(parts[0]), _PLAIN_TYPES.get(parts[1])
+    if value is None or key is None or not pa.types.is_integer(key):
+        raise FormatError(f"dictionary type string 'dict:{printable(rest)}'")
+    return pa.dictionary(key, value, ordered=parts[2] == "true")
+
+
+@dataclass(frozen=True, slots=True)
+class DictionaryRef:
+    """Where the values of a 0.1 dictionary field are: ``length`` values at ``offset`` of the manifest file."""
+
+    offset: int
+    length: int
+
+
+@dataclass(frozen=True)
+class Field:
+    """A logical column, or a node below one.
+
+    Attributes
+    ----------
+    name : str
+        Of this level only.
+    id : int
+    parent_id : int
+        -1 for a top-level field.
+    logical_type : str
+        As stored.
+    nullable : bool
+    encoding : int
+        As stored (0 none, 1 plain, 2 variable binary, 3 dictionary); readers derive it from the type.
+    dictionary : DictionaryRef or None
+    extension_name : str
+    metadata : mapping of str to bytes
+    children : tuple of Field
+    """
+
+    name: str
+    id: int
+    parent_id: int = -1
+    logical_type: str = ""
+    nullable: bool = True
+    encoding: int = 0
+    dictionary: DictionaryRef | None = None
+    extension_name: str = ""
+    metadata: Mapping[str, bytes] = field(default_factory=dict, hash=False)
+    children: tuple[Field, ...] = ()
+    unenforced_primary_key: bool = False
+    unenforced_primary_key_position: int = 0
+
+    def walk(self) -> Iterator[Field]:
+        """This field and everything below it, depth first."""
+        stack = [self]
+        while stack:
+            node = stack.pop()
+            yield node
+            stack.extend(reversed(node.children))
+
+    @cached_property
+    def ids(self) -> frozenset[int]:
+        """Ids of this field and everything below it."""
+        return frozenset(node.id for node in self.walk())
+
+    @property
+    def is_struct(self) -> bool:
+        return self.logical_type == "struct"
+
+    @property
+    def is_list(self) -> bool:
+        """A list of either offset width."""
+        return self.logical_type in ("list", "list.struct", "large_list", "large_list.struct")
+
+    @property
+    def is_large_list(self) -> bool:
+        return self.logical_type in ("large_list", "large_list.struct")
+
+    @property
+    def is_leaf(self) -> bool:
+        return not self.children and self.logical_type not in _NESTED_TYPES
+
+    @cached_property
+    def arrow_type(self) -> pa.DataType:
+        """Arrow type of the values, children as they are in this (possibly pruned) tree."""
+        kind = self.logical_type
+        if kind == "struct":
+            return pa.struct([child.arrow_field for child in self.children])
+        if self.is_list:
+            if len(self.children) != 1:
+                raise FormatError(f"list field {self.name!r} has {len(self.children)} children instead of 1")
+            make = pa.large_list if self.is_large_list else pa.list_
+            return make(self.children[0].arrow_field)
+        if kind == "map":
+            raise UnsupportedError(f"field {self.name!r} is a map, which needs file version 2.2", feature="map")
+        if self.children:
+            raise FormatError(f"field {self.name!r} of type {kind!r} has children")
+        return parse_logical_type(kind)
+
+    @cached_property
+    def arrow_field(self) -> pa.Field:
+        """Arrow field with the extension's name and metadata restored."""
+        metadata: dict[str, bytes] = dict(self.metadata)
+        if self.extension_name:
+            metadata.setdefault("ARROW:extension:name", self.extension_name.encode())
+        return pa.field(self.name, self.arrow_type, self.nullable, metadata or None)
+
+    def pruned(self, keep: frozenset[int]) -> Field | None:
+        """The same tree with only the leaves (and childless parents) whose ids are in ``keep``, or None."""
+        if not self.children:
+            return self if self.id in keep else None
+        children = tuple(c for c in (child.pruned(keep) for child in self.children) if c is not None)
+        return replace(self, children=children) if children else None
+
+
+@dataclass(frozen=True)
+class Schema:
+    """The fields of a table.
+
+    Attributes
+    ----------
+    fields : tuple of Field
+        Top level, in order.
+    metadata : mapping of str to bytes
+        Arrow schema metadata.
+    """
+
+    fields: tuple[Field, ...] = ()
+    metadata: Mapping[str, bytes] = field(default_factory=dict, hash=False)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the top-level fields."""
+        return tuple(f.name for f in self.fields)
+
+    @cached_property
+    def by_id(self) -> dict[int, Field]:
+        """Every field of the tree by its id."""
+        return {node.id: node for top in self.fields for node in top.walk()}
+
+    @cached_property
+    def _by_name(self) -> dict[str, Field]:
+        return {f.name: f for f in self.fields}
+
+    @cached_property
+    def arrow(self) -> pa.Schema:
+        """The Arrow schema, metadata included."""
+        return pa.schema([f.arrow_field for f in self.fields], metadata=dict(self.metadata) or None)
+
+    @property
+    def max_field_id(self) -> int:
+        """The largest id in use, -1 without fields."""
+        return max(self.by_id, default=-1)
+
+    def field(self, name: str) -> Field:
+        """The top-level field of this name.
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is none; the nearest names are named.
+        """
+        found = self._by_name.get(name)
+        if found is None:
+            raise ColumnNotFoundError(name, self.names)
+        return found
+
+    def path(self, path: Sequence[str]) -> tuple[Field, ...]:
+        """The fields along a nested path such as ``("a", "b")``, outermost first.
+
+        Raises
+        ------
+        ColumnNotFoundError
+        """
+        chain = [self.field(path[0])]
+        for name in path[1:]:
+            children = {child.name: child for child in chain[-1].children}
+            if name not in children or not chain[-1].is_struct:
+                known = [".".join([*path[: len(chain)], c]) for c in children]
+                raise ColumnNotFoundError(".".join(path), known)
+            chain.append(children[name])
+        return tuple(chain)
+
+    def resolve(self, name: str) -> tuple[str, ...]:
+        """Path meant by a column name: the top-level name itself, else split at dots, backquotes removed.
+
+        Raises
+        ------
+        ColumnNotFoundError
+        """
+        if name in self._by_name:
+            return (name,)
+        path = tuple(_split_path(name))
+        self.path(path)
+        return path
+
+    def select(self, names: Iterable[str]) -> Schema:
+        """Only the named top-level fields, in the order named."""
+        return Schema(tuple(self.field(name) for name in names), self.metadata)
+
+
+def _split_path(name: str) -> list[str]:
+    parts, current, quoted = [], "", False
+    for char in name:
+        if char == "`":
+            quoted = not quoted
+        elif char == "." and not quoted:
+            parts.append(current)
+            current = ""
+        else:
+            current += char
+    parts.append(current)
+    return parts
+
+
+def logical_type_of(data_type: pa.DataType) -> str:
+    """Type string under which the format stores an Arrow type.
+
+    Raises
+    ------
+    UnsupportedError
+        The format has no such type.
+
+    Examples
+    --------
+    >>> logical_type_of(pa.list_(pa.float32(), 4))
+    'fixed_size_list:float:4'
+    """
+    types = pa.types
+    for text, known in _PLAIN_TYPES.items():
+        if known == data_type and text not in ("json", "lance.bfloat16"):
+            return text
+    if types.is_timestamp(data_type):
+        return f"timestamp:{data_type.unit}:{data_type.tz or '-'}"
+    if types.is_decimal128(data_type) or types.is_decimal256(data_type):
+        return f"decimal:{data_type.bit_width}:{data_type.precision}:{data_type.scale}"
+    if types.is_fixed_size_binary(data_type):
+        return f"fixed_size_binary:{data_type.byte_width}"
+    if types.is_fixed_size_list(data_type):
+        return f"fixed_size_list:{logical_type_of(data_type.value_type)}:{data_type.list_size}"
+    if types.is_dictionary(data_type):
+        return f"dict:{logical_type_of(data_type.value_type)}:{logical_type_of(data_type.index_type)}:false"
+    if types.is_struct(data_type):
+        return "struct"
+    if types.is_list(data_type) or types.is_large_list(data_type):
+        kind = "list" if types.is_list(data_type) else "large_list"
+        return kind + (".struct" if types.is_struct(data_type.value_type) else "")
+    if types.is_string_view(data_type) or types.is_binary_view(data_type):
+        return "string" if types.is_string_view(data_type) else "binary"
+    raise UnsupportedError(f"the Lance format has no type for {data_type}", feature=str(data_type))

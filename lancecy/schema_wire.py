@@ -1,0 +1,240 @@
+"""Protobuf ``Field`` lists to schema trees and back, and the one way any message is parsed.
+
+Data files (schemas of statistics, embedded manifests) and manifests share these messages,
+so this module stands beside ``schema`` and below both layers. Everything here is total: any
+bytes give a value or a ``FormatError``, ``LimitError`` or ``UnsupportedError``.
+
+Facts: file sheet 0.1, section 2; table sheet, section 1.2.
+Imports ``proto``, ``schema``, ``errors`` and ``limits``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TypeVar
+
+import numpy as np
+from google.protobuf.message import DecodeError, Message
+from numpy.typing import NDArray
+
+from lancecy.errors import FormatError, LimitError, TruncatedError
+from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.proto import file_pb2
+from lancecy.schema import DictionaryRef, Field, Schema
+
+__all__ = ["decode_fields", "decode_schema", "encode_fields", "parse_message", "records"]
+
+M = TypeVar("M", bound=Message)
+
+# Below this size even a message of nothing but empty submessages stays under a gigabyte when parsed.
+_UNCHECKED_BYTES = 8 << 20
+
+
+def parse_message(
+    kind: type[M], data: bytes | NDArray[np.uint8], what: str, limits: Limits = DEFAULT_LIMITS
+) -> M:
+    """The message of type ``kind`` in these bytes.
+
+    Parameters
+    ----------
+    kind : generated message class
+    data : bytes or (nbytes,) uint8
+        The message alone, without a length prefix. Copied.
+    what : str
+        What is parsed, for the error.
+
+    Raises
+    ------
+    FormatError
+        The bytes are no such message.
+    LimitError
+        It is longer than ``limits.metadata_bytes``, or consists of suspiciously many empty parts.
+    """
+    raw = data if isinstance(data, bytes) else data.tobytes()
+    limits.check("metadata_bytes", len(raw), f"size of {what}")
+    if len(raw) > _UNCHECKED_BYTES:
+        _check_density(raw, what, limits)
+    message = kind()
+    try:
+        message.ParseFromString(raw)
+    except (DecodeError, ValueError) as error:
+        raise FormatError(f"{what} is not a valid message") from error
+    return message
+
+
+def records(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """Fields of wire type "length delimited" in a serialized message, in order.
+
+    Yields
+    ------
+    number, start, stop : int
+        Field number, and where its bytes are in ``data``.
+
+    Raises
+    ------
+    FormatError
+        The bytes are no protobuf message.
+    """
+    position, end = 0, len(data)
+    while position < end:
+        tag, position = _varint(data, position)
+        kind = tag & 7
+        if kind == 2:
+            length, position = _varint(data, position)
+            if length > end - position:
+                raise TruncatedError("a message ends inside a field", position=position)
+            yield tag >> 3, position, position + length
+            position += length
+        elif kind == 0:
+            _, position = _varint(data, position)
+        elif kind in (1, 5):
+            position += 8 if kind == 1 else 4
+        else:
+            raise FormatError(f"wire type {kind} in a message", position=position)
+    if position != end:
+        raise TruncatedError("a message ends inside a field", position=position)
+
+
+def _varint(data: bytes, position: int) -> tuple[int, int]:
+    value = shift = 0
+    while position < len(data) and shift < 70:
+        byte = data[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, position
+        shift += 7
+    raise TruncatedError("a message ends inside a number", position=position)
+
+
+def _check_density(raw: bytes, what: str, limits: Limits) -> None:
+    """Refuse a large message of many tiny submessages before the parser builds an object for each.
+
+    An empty submessage takes two bytes here and about a hundred in memory. Real messages average
+    tens of bytes per part, on the top level and on the one below, which is where lists occur.
+    """
+    cap = min(len(raw) // 16, 4 * limits.fragments) + 100_000
+    count = 0
+    for _, start, stop in records(raw):
+        count += 1
+        try:
+            # Texts and byte strings land here as well; as "messages" they end early or hold little.
+            for _part in records(raw[start:stop]):
+                count += 1
+                if count > cap:
+                    break
+        except FormatError:
+            pass
+        if count > cap:
+            raise LimitError(f"{what} has more than {cap} parts", limit="fragments", claimed=count)
+
+
+def decode_fields(messages: Sequence[file_pb2.Field], limits: Limits = DEFAULT_LIMITS) -> tuple[Field, ...]:
+    """Top-level fields of the trees that a depth-first list of fields describes.
+
+    Parameters
+    ----------
+    messages : sequence of lance.file.Field
+        Parents before their children; siblings in order.
+
+    Raises
+    ------
+    FormatError
+        An id occurs twice or is negative, a parent does not precede its child, or two siblings share a name.
+    LimitError
+        Too many fields, too deep, or a name or type string too long.
+
+    Source: file sheet 0.1, section 2.1. A missing ``parent_id`` reads as 0 and so means "below field 0",
+    never "top level".
+    """
+    limits.check("fields", len(messages), "number of fields")
+    depths: dict[int, int] = {}
+    for message in messages:
+        _check_field(message, depths, limits)
+    # Children follow their parents, so from the back every node finds its children complete.
+    below: dict[int, list[Field]] = {}
+    for message in reversed(messages):
+        children = below.pop(message.id, None)
+        node = _field(message, _siblings(children, limits) if children else ())
+        below.setdefault(node.parent_id, []).append(node)
+    return _siblings(below.get(-1, []), limits)
+
+
+def decode_schema(
+    messages: Sequence[file_pb2.Field], metadata: Mapping[str, bytes], limits: Limits = DEFAULT_LIMITS
+) -> Schema:
+    """The schema with these fields and this Arrow metadata (raises what :func:`decode_fields` raises)."""
+    return Schema(decode_fields(messages, limits), dict(metadata))
+
+
+def _check_field(message: file_pb2.Field, depths: dict[int, int], limits: Limits) -> None:
+    field_id, parent = message.id, message.parent_id
+    if field_id < 0 or field_id in depths:
+        problem = "is negative" if field_id < 0 else "occurs twice"
+        raise FormatError(f"id {field_id} of field {message.name!r} {problem}")
+    if parent == -1:
+        depths[field_id] = 1
+    elif parent not in depths:
+        raise FormatError(f"parent {parent} of field {message.name!r} (id {field_id}) does not precede it")
+    else:
+        depths[field_id] = limits.check("nesting", depths[parent] + 1, "depth of the schema")
+    # Characters are at most as many as bytes and at least a quarter of them: exact enough for a cap.
+    limits.check("name_bytes", len(message.name), "length of a field's name")
+    limits.check("name_bytes", len(message.logical_type), f"length of the type of field {message.name!r}")
+
+
+def _siblings(nodes: list[Field], limits: Limits) -> tuple[Field, ...]:
+    """The nodes, collected from last to first, in order; their names must differ."""
+    if len({node.name for node in nodes}) != len(nodes):
+        names = [node.name for node in nodes]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise FormatError(f"two fields with the same parent are called {twice!r}")
+    return tuple(reversed(nodes))
+
+
+def _field(message: file_pb2.Field, children: tuple[Field, ...]) -> Field:
+    dictionary = None
+    if message.HasField("dictionary"):
+        dictionary = DictionaryRef(message.dictionary.offset, message.dictionary.length)
+        if dictionary.offset < 0 or dictionary.length < 0:
+            raise FormatError(f"dictionary of field {message.name!r} is at {dictionary.offset}")
+    return Field(
+        name=message.name,
+        id=message.id,
+        parent_id=message.parent_id,
+        logical_type=message.logical_type,
+        nullable=message.nullable,
+        encoding=message.encoding,
+        dictionary=dictionary,
+        extension_name=message.extension_name,
+        metadata=dict(message.metadata),
+        children=children,
+        unenforced_primary_key=message.unenforced_primary_key,
+        unenforced_primary_key_position=message.unenforced_primary_key_position,
+    )
+
+
+def encode_fields(fields: Iterable[Field]) -> list[file_pb2.Field]:
+    """The depth-first list of messages for these top-level fields, the opposite of :func:`decode_fields`."""
+    return [_message(node) for top in fields for node in top.walk()]
+
+
+def _message(field: Field) -> file_pb2.Field:
+    message = file_pb2.Field(
+        name=field.name,
+        id=field.id,
+        parent_id=field.parent_id,
+        logical_type=field.logical_type,
+        nullable=field.nullable,
+        encoding=file_pb2.Field.Encoding.ValueType(field.encoding),
+        extension_name=field.extension_name,
+        metadata=dict(field.metadata),
+        unenforced_primary_key=field.unenforced_primary_key,
+        unenforced_primary_key_position=field.unenforced_primary_key_position,
+    )
+    if field.dictionary is not None:
+        # Present even when both numbers are zero, which is how 2.x tables mark dictionary fields.
+        message.dictionary.SetInParent()
+        message.dictionary.offset = field.dictionary.offset
+        message.dictionary.length = field.dictionary.length
+    return message

@@ -1,0 +1,120 @@
+"""The storage seam: bytes by path, nothing more.
+
+A :class:`Store` is rooted at a URI and addresses objects by relative,
+slash-separated paths. It has no cursors and never knows what the bytes mean.
+Whatever it hands out is a one-dimensional ``uint8`` array (``Memory``), read-only
+where it is a view of a memory map or of the store's own object.
+
+Imports only ``errors`` (and NumPy for the type of memory).
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import BinaryIO, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Memory", "ObjectMeta", "PutMode", "Store", "StoreTraits"]
+
+Memory: TypeAlias = NDArray[np.uint8]
+
+
+class PutMode(enum.Enum):
+    """What a put does when the object is already there."""
+
+    OVERWRITE = "overwrite"
+    CREATE = "create"
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectMeta:
+    """One object as a listing or a put reports it.
+
+    Attributes
+    ----------
+    path : str
+        Relative to the store's root.
+    size : int, bytes
+    modified : datetime or None
+        UTC, where the store knows it.
+    identity : str
+        Changes when the object's bytes may have changed (inode, size and time, or an ETag); "" if unknown.
+    """
+
+    path: str
+    size: int
+    modified: datetime | None = None
+    identity: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoreTraits:
+    """What a store is good at; each adapter states its own.
+
+    Attributes
+    ----------
+    is_mapped : bool
+        ``get(path)`` of a whole object is a view of a memory map and costs nothing; ranges are then
+        never merged or fetched, kernels address the map itself.
+    lists_in_order : bool
+        ``list`` yields names in lexicographic order without having to sort them.
+    create_is_atomic : bool
+        Of several racing ``put(..., PutMode.CREATE)`` exactly one succeeds.
+    concurrency : int
+        Requests worth having in flight.
+    merge_gap : int, bytes
+        Ranges closer than this are fetched together.
+    merge_cap : int, bytes
+        Merged ranges do not grow beyond this.
+    """
+
+    is_mapped: bool = False
+    lists_in_order: bool = False
+    create_is_atomic: bool = False
+    concurrency: int = 16
+    merge_gap: int = 1 << 20
+    merge_cap: int = 16 << 20
+
+
+@runtime_checkable
+class Store(Protocol):
+    """Bytes by path under one root.
+
+    Every method raises ``DatasetNotFoundError`` (an ``LookupError`` and ``FileNotFoundError``) for a missing
+    object, ``ExistsError`` for a lost create, ``StoreError`` for everything else that goes wrong, and
+    ``TruncatedError`` when a range passes the end of the object.
+    """
+
+    @property
+    def uri(self) -> str:
+        """Canonical URI of the root, without secrets; equal for equal places."""
+
+    @property
+    def traits(self) -> StoreTraits: ...
+
+    def head(self, path: str) -> ObjectMeta:
+        """Size and identity of one object."""
+
+    def get(self, path: str, start: int = 0, stop: int | None = None) -> Memory:
+        """Bytes ``start`` to ``stop`` (end of object if None)."""
+
+    def get_many(self, path: str, starts: Sequence[int], stops: Sequence[int]) -> list[Memory]:
+        """Several ranges of one object, in the order asked for, fetched together."""
+
+    def put(self, path: str, data: bytes | memoryview, mode: PutMode = PutMode.OVERWRITE) -> ObjectMeta: ...
+
+    def put_stream(self, path: str) -> BinaryIO:
+        """A binary writer whose ``close`` publishes the object (large files)."""
+
+    def rename(self, source: str, target: str, mode: PutMode = PutMode.OVERWRITE) -> None: ...
+
+    def delete(self, paths: Sequence[str]) -> None:
+        """Remove the objects; those already gone are fine."""
+
+    def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
+        """Objects directly or indirectly below the folder ``prefix`` ("" = everything), in name order."""

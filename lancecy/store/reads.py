@@ -1,0 +1,144 @@
+"""Reads: decoders ask for byte ranges and never do IO.
+
+A *Read* is a generator. It yields a list of :class:`Ranges`, is resumed with one
+:class:`Span` per yielded item, and finally returns a value. ``gather`` runs many
+Reads in lockstep, so that the requests of all columns of a file become one round;
+``run`` drives a Read with a ``fetch`` function: the session's, or in a test a
+dictionary look-up::
+
+    Read ── list[Ranges] ──►  fetch  ── list[Span] ──►  Read  … ──►  value
+
+A Read is per file or column, never per page: its ranges are arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.errors import LanceError
+from lancecy.store.base import Memory, Store
+
+__all__ = ["Fetch", "Ranges", "Read", "SourceFile", "Span", "gather", "named", "run", "value_read"]
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceFile:
+    """One object of a store, its size known from the store and not from metadata.
+
+    Attributes
+    ----------
+    store : Store
+    path : str
+        Relative to the store's root.
+    size : int, bytes
+    identity : str
+        See ``ObjectMeta.identity``; part of every cache key.
+    """
+
+    store: Store
+    path: str
+    size: int
+    identity: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, int, str]:
+        """What identifies the bytes of this file, for caches."""
+        return (self.store.uri, self.path, self.size, self.identity)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ranges:
+    """Byte ranges of one file.
+
+    Attributes
+    ----------
+    file : SourceFile
+    positions, lengths : (num_ranges,) int64, bytes
+        Absolute positions in the file; need not be sorted, may overlap.
+    """
+
+    file: SourceFile
+    positions: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Span:
+    """Memory in which every requested range lies contiguously.
+
+    Attributes
+    ----------
+    memory : (nbytes,) uint8
+        A whole file if it is mapped, else the merged ranges one after the other.
+    positions : (num_ranges,) int64, bytes
+        Where in ``memory`` each range starts, in the order requested.
+    """
+
+    memory: Memory
+    positions: NDArray[np.int64]
+
+
+Read: TypeAlias = Generator[list[Ranges], list[Span], T]
+Fetch: TypeAlias = Callable[[list[Ranges]], list[Span]]
+
+
+def run(read: Read[T], fetch: Fetch) -> T:
+    """Drive a Read to its value, one ``fetch`` per round."""
+    try:
+        wanted = next(read)
+        while True:
+            wanted = read.send(fetch(wanted))
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+
+
+def value_read(value: T) -> Read[T]:
+    """A Read that needs no bytes."""
+    return value
+    yield []  # makes this function a generator
+
+
+def named(read: Read[T], place: str) -> Read[T]:
+    """The same Read, whose errors carry ``place`` as a breadcrumb."""
+    try:
+        return (yield from read)
+    except LanceError as error:
+        raise error.within(place)
+
+
+def gather(reads: Sequence[Read[T]]) -> Read[list[T]]:
+    """Run several Reads in lockstep; the requests of one round are yielded together.
+
+    Returns
+    -------
+    list
+        Their values, in order.
+    """
+    results: list[T | None] = [None] * len(reads)
+    waiting: list[tuple[int, list[Ranges]]] = []
+    for index, read in enumerate(reads):
+        try:
+            waiting.append((index, next(read)))
+        except StopIteration as stop:
+            results[index] = stop.value
+    while waiting:
+        spans = yield [request for _, requests in waiting for request in requests]
+        taken = 0
+        following: list[tuple[int, list[Ranges]]] = []
+        for index, requests in waiting:
+            mine = spans[taken : taken + len(requests)]
+            taken += len(requests)
+            try:
+                following.append((index, reads[index].send(mine)))
+            except StopIteration as stop:
+                results[index] = stop.value
+        waiting = following
+    return results  # type: ignore[return-value]

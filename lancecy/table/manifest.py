@@ -1,0 +1,187 @@
+"""What a table is at one version: plain frozen values, no bytes and no IO.
+
+``manifest_wire`` turns protobuf into these and back. Facts: table sheet, sections 1 to 3.
+
+Imports ``schema`` and ``errors``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from lancecy.schema import Schema
+
+__all__ = [
+    "BasePath",
+    "DataFile",
+    "DeletionFile",
+    "DeletionFileType",
+    "ExternalFile",
+    "Fragment",
+    "Manifest",
+    "WriterVersion",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class BasePath:
+    """An alternative place for files.
+
+    Attributes
+    ----------
+    id : int
+        What ``base_id`` of a file names.
+    path : str
+        Absolute path or URI, as stored.
+    name : str or None
+    is_dataset_root : bool
+        True: files are in ``data/`` and ``_deletions/`` below it. False: directly below it.
+    """
+
+    id: int
+    path: str
+    name: str | None = None
+    is_dataset_root: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """One Lance file holding some columns of a fragment.
+
+    Attributes
+    ----------
+    path : str
+        One segment, below ``data/``.
+    fields : tuple of int
+        Field ids as stored; negative ids are tombstones or hidden columns.
+    column_indices : tuple of int
+        Parallel to ``fields`` in 2.x files, empty in 0.1 files.
+    major, minor : int
+        File version as the manifest states it.
+    size : int or None, bytes
+        As stated; None if absent. Wrong in legacy files of several releases, never trusted for them.
+    base_id : int or None
+    """
+
+    path: str
+    fields: tuple[int, ...]
+    column_indices: tuple[int, ...] = ()
+    major: int = 0
+    minor: int = 0
+    size: int | None = None
+    base_id: int | None = None
+
+    @property
+    def is_legacy(self) -> bool:
+        """Whether this is a 0.1 file (table sheet 2.2, file sheet 7.1)."""
+        return self.major == 0 and self.minor < 3
+
+
+class DeletionFileType(enum.Enum):
+    """The two forms of a deletion file."""
+
+    ARROW = 0
+    BITMAP = 1
+
+
+@dataclass(frozen=True, slots=True)
+class DeletionFile:
+    """Where the deleted row offsets of a fragment are.
+
+    ``num_deleted_rows`` is None when the manifest does not say (0 or absent).
+    """
+
+    file_type: DeletionFileType
+    read_version: int
+    id: int
+    num_deleted_rows: int | None = None
+    base_id: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalFile:
+    """A byte range of a file below the dataset root (old releases: external row ids)."""
+
+    path: str
+    offset: int
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A horizontal slice of rows.
+
+    Attributes
+    ----------
+    id : int
+        Below 2**32.
+    physical_rows : int or None
+        Rows including deleted ones; None when the manifest does not say.
+    row_ids : bytes, ExternalFile or None
+        Serialized row-id sequence (``table.rowids`` decodes it), or where it is.
+    last_updated_versions, created_at_versions : bytes, ExternalFile or None
+        Serialized version sequences.
+    """
+
+    id: int
+    files: tuple[DataFile, ...] = ()
+    deletion_file: DeletionFile | None = None
+    physical_rows: int | None = None
+    row_ids: bytes | ExternalFile | None = None
+    last_updated_versions: bytes | ExternalFile | None = None
+    created_at_versions: bytes | ExternalFile | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriterVersion:
+    """Who wrote a version."""
+
+    library: str
+    version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """The metadata of one version.
+
+    Attributes
+    ----------
+    version : int
+    schema : Schema
+    fragments : tuple of Fragment, by ascending id
+    timestamp : datetime or None, UTC
+    reader_flags, writer_flags : int
+    data_version : str or None
+        "0.1", "2.0", …; None in tables of old releases.
+    index_section, transaction_section : (position, length) or None
+        Where in the manifest file the carried sections are (bytes of the message itself).
+    transaction_file : str or None
+    base_paths : mapping of id to BasePath
+    """
+
+    version: int
+    schema: Schema
+    fragments: tuple[Fragment, ...] = ()
+    timestamp: datetime | None = None
+    tag: str | None = None
+    reader_flags: int = 0
+    writer_flags: int = 0
+    max_fragment_id: int | None = None
+    next_row_id: int = 0
+    data_version: str | None = None
+    writer: WriterVersion | None = None
+    config: Mapping[str, str] = field(default_factory=dict)
+    table_metadata: Mapping[str, str] = field(default_factory=dict)
+    base_paths: Mapping[int, BasePath] = field(default_factory=dict)
+    branch: str | None = None
+    transaction_file: str | None = None
+    index_section: tuple[int, int] | None = None
+    transaction_section: tuple[int, int] | None = None
+
+    @property
+    def has_stable_row_ids(self) -> bool:
+        """Whether rows carry ids that survive moves (reader flag 2)."""
+        return bool(self.reader_flags & 2)

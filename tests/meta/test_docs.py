@@ -1,0 +1,169 @@
+"""What is public is documented, what is documented is true: sections, names of errors, examples."""
+
+from __future__ import annotations
+
+import builtins
+import doctest
+import inspect
+import pkgutil
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import lancecy
+from lancecy import errors
+from tests.meta.docstrings import entries, sections, signature_names, summary
+from tests.meta.example import place_example
+from tests.meta.tree import ROOT
+
+MODULES = sorted(
+    m.name
+    for m in pkgutil.walk_packages(lancecy.__path__, "lancecy.")
+    if not m.name.endswith("_pb2") and "._" not in m.name.replace("lancecy.kernels._", "lancecy.kernels.")
+)
+
+
+def _public(module: ModuleType) -> Iterator[tuple[str, object]]:
+    """What a module offers: the names in its ``__all__`` that it defines itself."""
+    for name in getattr(module, "__all__", ()):
+        item = getattr(module, name)
+        if getattr(item, "__module__", module.__name__) == module.__name__ and (
+            inspect.isclass(item) or callable(item)
+        ):
+            yield f"{module.__name__}.{name}", item
+
+
+def _members(kind: type) -> Iterator[tuple[str, object]]:
+    """Public methods and properties a class defines itself."""
+    for name, item in vars(kind).items():
+        if not name.startswith("_"):
+            plain = item.__func__ if isinstance(item, classmethod | staticmethod) else item
+            if inspect.isfunction(plain) or isinstance(plain, property):
+                yield name, plain
+
+
+def _offered() -> dict[str, object]:
+    """Public names of the package for its users, with the members of their classes."""
+    found: dict[str, object] = {}
+    for name in lancecy.__all__:
+        item = getattr(lancecy, name)
+        if inspect.ismodule(item) or not callable(item):
+            continue
+        found[f"lancecy.{name}"] = item
+        if inspect.isclass(item):
+            found.update((f"lancecy.{name}.{member}", plain) for member, plain in _members(item))
+    return found
+
+
+OFFERED = _offered()
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_module_says_what_it_is_for(name: str) -> None:
+    assert summary(import_module(name)).rstrip().endswith((".", ":", "::")), f"{name} needs a docstring"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_public_names_of_module_are_documented(name: str) -> None:
+    module = import_module(name)
+    assert [label for label, item in _public(module) if not summary(item)] == []
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_documented_parameters_exist(name: str) -> None:
+    wrong: list[str] = []
+    for label, item in _public(import_module(name)):
+        members = [(f"{label}.{n}", m) for n, m in _members(item)] if inspect.isclass(item) else []
+        for place, documented in [(label, item), *members]:
+            known = signature_names(documented)
+            described = entries(sections(documented).get("Parameters", ""))
+            if known and not inspect.isclass(documented):
+                wrong += [f"{place}({parameter})" for parameter in described if parameter not in known]
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_documented_errors_are_classes(name: str) -> None:
+    module = import_module(name)
+    wrong: list[str] = []
+    for label, item in _public(module):
+        members = [(f"{label}.{n}", m) for n, m in _members(item)] if inspect.isclass(item) else []
+        for place, documented in [(label, item), *members]:
+            for raised in entries(sections(documented).get("Raises", "")):
+                kind = (
+                    getattr(errors, raised, None)
+                    or getattr(builtins, raised, None)
+                    or getattr(module, raised, None)
+                )
+                if not (inspect.isclass(kind) and issubclass(kind, BaseException)):
+                    wrong.append(f"{place}: {raised}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("name", sorted(OFFERED))
+def test_offered_name_has_the_sections_it_needs(name: str) -> None:
+    item = OFFERED[name]
+    has = sections(item)
+    assert summary(item).endswith((".", ":")), f"{name}: no summary"
+    if isinstance(item, property):
+        return
+    described = entries(has.get("Parameters", "") + "\n" + has.get("Attributes", ""))
+    if not (inspect.isclass(item) and issubclass(item, BaseException)):
+        assert [p for p in signature_names(item) if p not in described] == [], f"{name}: parameters"
+    if (
+        inspect.isfunction(item)
+        and signature_names(item)
+        and item.__annotations__.get("return") not in {None, "None"}
+    ):
+        assert {"Returns", "Yields"} & set(has), f"{name}: what comes back"
+
+
+@pytest.mark.parametrize(
+    "name", sorted(n for n, item in OFFERED.items() if n.count(".") == 1 and inspect.isfunction(item))
+)
+def test_offered_function_shows_an_example(name: str) -> None:
+    assert ">>>" in sections(OFFERED[name]).get("Examples", ""), f"{name}: no example"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_of_module_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = import_module(name)
+    examples = [
+        test for test in doctest.DocTestFinder(exclude_empty=True).find(module, name) if test.examples
+    ]
+    if examples:
+        place_example(tmp_path)
+        monkeypatch.chdir(tmp_path)
+    failed: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    for test in examples:
+        runner.run(test, out=failed.append)
+    assert runner.failures == 0, "".join(failed)
+
+
+def _blocks(path: Path) -> list[str]:
+    return re.findall(r"^```python\n(.*?)^```$", path.read_text(), re.MULTILINE | re.DOTALL)
+
+
+def test_readme_links_lead_somewhere() -> None:
+    broken: list[str] = []
+    for page in sorted(ROOT.glob("*.md")) + sorted((ROOT / "bench").glob("*.md")):
+        for target in re.findall(r"\]\((?!https?://|mailto:|#)([^)#]+)(?:#[^)]*)?\)", page.read_text()):
+            if not (page.parent / target).exists():
+                broken.append(f"{page.name}: {target}")
+    assert broken == []
+
+
+@pytest.mark.spark
+def test_readme_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place_example(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    blocks = _blocks(ROOT / "README.md")
+    assert len(blocks) >= 2
+    space: dict[str, object] = {}
+    for number, block in enumerate(blocks, 1):
+        exec(compile(block, f"README.md, example {number}", "exec"), space)

@@ -1,0 +1,101 @@
+"""``import lancecy`` costs next to nothing: no heavy library, no thread, no child process."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+HEAVY = (
+    "dask",
+    "distributed",
+    "fsspec",
+    "numba",
+    "pandas",
+    "pyarrow.dataset",
+    "pyarrow.parquet",
+    "pyspark",
+    "rich",
+    "s3fs",
+    "sqlglot",
+)
+
+# NumPy's own threads (BLAS) are there before lancecy comes.
+PROBE = """
+import json, os, sys, threading
+import numpy, pyarrow
+tasks = "/proc/self/task"
+native = lambda: len(os.listdir(tasks)) if os.path.isdir(tasks) else 0
+before = native()
+{statements}
+print(json.dumps({{
+    "modules": sorted(sys.modules), "threads": threading.active_count(), "native": native() - before,
+}}))
+"""
+
+
+def _probe(statements: str, *arguments: str) -> dict[str, object]:
+    command = [sys.executable, "-c", PROBE.format(statements=statements), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    return cast("dict[str, object]", json.loads(done.stdout.splitlines()[-1]))
+
+
+def _loaded(seen: dict[str, object]) -> set[str]:
+    return set(HEAVY) & set(cast("list[str]", seen["modules"]))
+
+
+@pytest.mark.parametrize(
+    "statements", ["import lancecy", "import lancecy; lancecy.dataset; lancecy.col; lancecy.LanceError"]
+)
+def test_import_loads_nothing_heavy(statements: str) -> None:
+    assert _loaded(_probe(statements)) == set()
+
+
+@pytest.mark.parametrize("statements", ["import lancecy", "import lancecy; lancecy.dataset"])
+def test_import_starts_no_thread(statements: str) -> None:
+    seen = _probe(statements)
+    assert seen["threads"] == 1
+    assert seen["native"] == 0
+
+
+def test_import_alone_needs_neither_numpy_nor_pyarrow() -> None:
+    command = [
+        sys.executable,
+        "-c",
+        "import sys, lancecy; print('numpy' in sys.modules, 'pyarrow' in sys.modules)",
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.split() == ["False", "False"]
+
+
+def test_public_names_are_listed_and_resolve() -> None:
+    import lancecy
+
+    assert lancecy.__all__ == sorted(lancecy.__all__)
+    assert [name for name in lancecy.__all__ if getattr(lancecy, name, None) is None] == []
+    assert set(lancecy.__all__) <= set(dir(lancecy))
+
+
+def test_unknown_name_is_an_attribute_error() -> None:
+    import lancecy
+
+    with pytest.raises(AttributeError, match="datasett"):
+        lancecy.datasett  # noqa: B018
+
+
+def test_version_is_that_of_the_distribution() -> None:
+    from importlib.metadata import version
+
+    import lancecy
+
+    assert lancecy.__version__ == version("lancecy")
+
+
+def test_package_is_typed() -> None:
+    import lancecy
+
+    assert Path(cast("str", lancecy.__file__)).with_name("py.typed").is_file()

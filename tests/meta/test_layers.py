@@ -1,0 +1,140 @@
+"""Who may import whom: the rows of the package, and which module may see which library."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.meta.tree import ROOT, imports_of, is_within, module_name, package_modules, run_tool
+
+ROWS = [
+    "spark | dask | cli",
+    "dataset",
+    "changes",
+    "parallel",
+    "scan | write | namespace",
+    "file | table | expr",
+    "encodings",
+    "session",
+    "store | kernels | schema | stats | rows | proto",
+    "limits",
+    "errors",
+]
+
+UPPER = tuple(
+    f"lancecy.{name}"
+    for name in ["scan", "write", "namespace", "parallel", "changes", "dataset", "spark", "dask", "cli"]
+)
+
+# Library -> modules that may import it. What is not named here is free for all: numpy and the standard library.
+HOMES: dict[str, tuple[str, ...]] = {
+    "pyarrow": (
+        "lancecy.schema",
+        "lancecy.encodings.arrow",
+        "lancecy.expr",
+        "lancecy.table.deletion",
+        *UPPER,
+    ),
+    "google": ("lancecy.proto",),
+    "numba": ("lancecy.kernels.rowindex_jit",),
+    "dask": ("lancecy.dask",),
+    "distributed": ("lancecy.dask",),
+    "pandas": ("lancecy.dask", "lancecy.datasets"),
+    "pyspark": ("lancecy.spark",),
+    "fsspec": ("lancecy.store.fsspec",),
+    "s3fs": (),
+    "sqlglot": ("lancecy.expr.parse",),
+    "pyroaring": ("lancecy.table.deletion",),
+    "click": ("lancecy.cli",),
+    "rich": ("lancecy.cli",),
+}
+
+# Imported inside functions, so that nobody pays for what a call does not use.
+HEAVY = (
+    "dask",
+    "distributed",
+    "numba",
+    "pandas",
+    "pyspark",
+    "fsspec",
+    "s3fs",
+    "sqlglot",
+    "pyarrow.dataset",
+    "rich",
+)
+
+# Modules that exist to define classes on top of a heavy library, imported only by functions.
+BUILT_ON = {("lancecy.dask.dtypes", "pandas")}
+
+
+def _importers(library: str, at_import_only: bool = False) -> Iterator[tuple[str, str]]:
+    for path in package_modules():
+        for found in imports_of(path):
+            if is_within(found.module, library) and (found.at_import or not at_import_only):
+                yield module_name(path), f"{path.relative_to(ROOT)}:{found.line} imports {found.module}"
+
+
+def test_rows_hold_for_every_import() -> None:
+    result = run_tool("lint-imports", "--no-cache", "--no-logo")
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_rows_are_those_of_the_architecture() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = [line.replace("(", "").replace(")", "") for line in contracts[0]["layers"]]
+    assert layers == ROWS
+    assert "ignore_imports" not in contracts[0]
+
+
+def test_import_linter_refuses_an_import_that_points_up(tmp_path: Path) -> None:
+    package = tmp_path / "lancecy"
+    for row in ROWS:
+        for name in row.split(" | "):
+            (package / name).mkdir(parents=True)
+            (package / name / "__init__.py").touch()
+    (package / "__init__.py").touch()
+    (package / "store" / "__init__.py").write_text(
+        "def late():\n    from lancecy import table\n    return table\n"
+    )
+    config = tmp_path / "pyproject.toml"
+    config.write_text((ROOT / "pyproject.toml").read_text())
+
+    result = run_tool("lint-imports", "--no-cache", "--no-logo", cwd=tmp_path)
+    assert result.returncode == 1
+    assert "lancecy.store -> lancecy.table" in result.stdout
+
+
+def test_generated_messages_are_seen_by_wire_modules_only() -> None:
+    importers = {
+        (name, place) for name, place in _importers("lancecy.proto") if not is_within(name, "lancecy.proto")
+    }
+    assert importers
+    assert [place for name, place in sorted(importers) if not name.endswith("_wire")] == []
+
+
+def test_wire_modules_alone_know_protobuf() -> None:
+    allowed = (*HOMES["google"], *(module_name(p) for p in package_modules() if p.stem.endswith("_wire")))
+    strangers = [
+        place for name, place in _importers("google") if not any(is_within(name, home) for home in allowed)
+    ]
+    assert strangers == []
+
+
+@pytest.mark.parametrize("library", sorted(set(HOMES) - {"google"}))
+def test_library_is_imported_by_its_own_modules_only(library: str) -> None:
+    homes = HOMES[library]
+    strangers = [
+        place for name, place in _importers(library) if not any(is_within(name, home) for home in homes)
+    ]
+    assert strangers == []
+
+
+@pytest.mark.parametrize("library", HEAVY)
+def test_heavy_library_is_imported_inside_functions(library: str) -> None:
+    eager = [
+        place for name, place in _importers(library, at_import_only=True) if (name, library) not in BUILT_ON
+    ]
+    assert eager == []

@@ -1,0 +1,43 @@
+"""Annotations: strict for package, tests and benchmarks; the kernels' stubs agree with what was compiled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.meta.tree import PACKAGE, run_tool
+
+# What Cython adds to every module and no stub mentions.
+CYTHON_EXTRAS = ("__test__", "__reduce_cython__", "__setstate_cython__", "__pyx_capi__")
+
+
+def test_types_are_strict() -> None:
+    result = run_tool("python", "-m", "mypy")
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_stubs_agree_with_the_compiled_kernels(tmp_path: Path) -> None:
+    modules = sorted(f"lancecy.kernels.{stub.stem}" for stub in (PACKAGE / "kernels").glob("_*.pyi"))
+    assert modules, "no stub of a compiled module found"
+    allowed = tmp_path / "allowed"
+    allowed.write_text(
+        "".join(rf"{module}\.(.*\.)?{name}" + "\n" for module in modules for name in CYTHON_EXTRAS)
+    )
+
+    result = run_tool(
+        "python",
+        "-m",
+        "mypy.stubtest",
+        *modules,
+        "--allowlist",
+        str(allowed),
+        "--ignore-unused-allowlist",
+        "--concise",
+    )
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_every_kernel_source_has_a_stub() -> None:
+    sources = {source.stem for source in (PACKAGE.parent / "_ext").glob("_*.pyx")}
+    stubs = {stub.stem for stub in (PACKAGE / "kernels").glob("_*.pyi")}
+    assert sources
+    assert sources == stubs

@@ -1,0 +1,139 @@
+"""The source distribution is complete, builds a wheel, and the wheel works where the sources are not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import sysconfig
+import tarfile
+import tomllib
+import zipfile
+from importlib.metadata import packages_distributions, requires
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+from tests.meta.example import place_example
+from tests.meta.tree import PACKAGE, ROOT, imports_of, module_name, package_modules
+
+SMOKE = """
+import sys, lancecy
+from pathlib import Path
+from lancecy import kernels
+
+assert not Path(lancecy.__file__).is_relative_to(sys.argv[1]), lancecy.__file__
+assert Path(kernels.gather_fixed.__globals__["__file__"] if hasattr(kernels.gather_fixed, "__globals__")
+            else sys.modules["lancecy.kernels._spans"].__file__).suffix != ".py"
+table = lancecy.dataset(sys.argv[2]).to_table()
+print(table.num_rows, table.num_columns)
+"""
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A source distribution, and the wheel built from it (not from the tree)."""
+    out = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)],
+        check=True,
+        capture_output=True,
+        timeout=280,
+    )
+    (sdist,), (wheel,) = out.glob("*.tar.gz"), out.glob("*.whl")
+    return sdist, wheel
+
+
+@pytest.mark.slow
+def test_source_distribution_holds_all_sources(built: tuple[Path, Path]) -> None:
+    with tarfile.open(built[0]) as archive:
+        inside = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
+    needed = [
+        *(
+            p
+            for folder in ("_ext", "protos")
+            for p in (ROOT / folder).iterdir()
+            if p.suffix in {".pyx", ".pxd", ".proto"}
+        ),
+        *(p for p in PACKAGE.rglob("*") if p.suffix in {".py", ".pyi"} or p.name == "py.typed"),
+        *(ROOT / name for name in ("setup.py", "pyproject.toml", "README.md", "LICENSE")),
+    ]
+    assert {str(p.relative_to(ROOT)) for p in needed} - inside == set()
+    assert [name for name in inside if name.endswith((".so", ".c", ".pyc"))] == []
+
+
+@pytest.mark.slow
+def test_wheel_holds_kernels_stubs_and_licence_only(built: tuple[Path, Path]) -> None:
+    with zipfile.ZipFile(built[1]) as archive:
+        inside = archive.namelist()
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    for source in (ROOT / "_ext").glob("_*.pyx"):
+        assert f"lancecy/kernels/{source.stem}{suffix}" in inside
+        assert f"lancecy/kernels/{source.stem}.pyi" in inside
+    assert "lancecy/py.typed" in inside
+    assert any(name.endswith("licenses/LICENSE") for name in inside)
+    assert {name.split("/")[0].split("-")[0] for name in inside} == {"lancecy"}
+    assert [name for name in inside if name.endswith((".pyx", ".c", ".proto"))] == []
+
+
+@pytest.mark.slow
+def test_wheel_reads_a_table_in_an_environment_of_its_own(built: tuple[Path, Path], tmp_path: Path) -> None:
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=120)
+    python = venv / "bin" / "python"
+    site = subprocess.run(
+        [str(python), "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    ).stdout.strip()
+    with zipfile.ZipFile(built[1]) as archive:
+        archive.extractall(site)
+    # The libraries lancecy needs are borrowed; a plain path entry does not bring this tree's editable install along.
+    Path(site, "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
+
+    table = place_example(tmp_path)
+    done = subprocess.run(
+        [str(python), "-c", SMOKE, str(ROOT), str(table)],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [int(n) > 0 for n in done.stdout.split()] == [True, True]
+
+
+def test_every_library_imported_is_declared() -> None:
+    declared = {
+        canonicalize_name(Requirement(line).name)
+        for line in requires("lancecy") or []
+        if "extra ==" not in line
+    }
+    optional = {
+        canonicalize_name(Requirement(line).name) for line in requires("lancecy") or [] if "extra ==" in line
+    }
+    owners = packages_distributions()
+    undeclared = {}
+    for path in package_modules():
+        for found in imports_of(path):
+            top = found.module.split(".")[0]
+            if not top or top == "lancecy" or top in sys.stdlib_module_names:
+                continue
+            names = {canonicalize_name(name) for name in owners.get(top, [top])}
+            # What comes with an extra may be imported only when it is asked for.
+            if not names & declared and (found.at_import or not names & optional):
+                undeclared[module_name(path)] = top
+    assert undeclared == {}
+
+
+def test_build_requirements_are_among_the_development_tools() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    development = {
+        Requirement(line).name.lower() for line in project["project"]["optional-dependencies"]["dev"]
+    }
+    development |= {Requirement(line).name.lower() for line in project["project"]["dependencies"]}
+    assert {Requirement(line).name.lower() for line in project["build-system"]["requires"]} <= development
