@@ -55,7 +55,7 @@ demo: $(BUILT)
 	.ci/with-java $(PY) bench/demo.py
 
 test: $(BUILT) $(PROTOC)
-	.ci/with-java $(PY) .ci/test.py
+	.ci/with-java $(PY) .ci/test.py $(ARGS)
 
 check: $(BUILT) $(PROTOC)
 	$(PYTEST) -q -m "$(QUICK)" $(ARGS)

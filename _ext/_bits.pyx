@@ -23,7 +23,6 @@ from lancecy.kernels._codes import fail
 
 __all__ = ["copy_bits"]
 
-
 cdef struct BitRuns:
     const int64_t *positions
     const int64_t *bit_offsets
@@ -32,12 +31,10 @@ cdef struct BitRuns:
 
 
 cdef int64_t _check_bit_runs(
-    const BitRuns *runs,
-    int64_t memory_size,
-    int64_t out_size,
-    Fault *fault,
+    const BitRuns *runs, int64_t memory_size, int64_t out_size, Fault *fault
 ) except -2 nogil:
-    # As check_runs, in bits. A count is compared with what is left of out first, so count + 14 cannot overflow.
+    # As check_runs, in bits. A count is first compared with what is left of out: count + 14 cannot overflow.
+    # bounds: the three arrays have num_runs entries each.
     cdef Py_ssize_t i
     cdef int64_t total = 0, count, position, offset
     for i in range(runs.num_runs):
@@ -92,8 +89,8 @@ cdef Py_ssize_t _shift_bytes(
 cdef Py_ssize_t _copy_run(
     const uint8_t *source, Py_ssize_t shift, Py_ssize_t count, uint8_t *out, Py_ssize_t filled
 ) except -2 nogil:
-    # Append `count` bits to the `filled` bits of out. A byte is written whole when its first bit is, with zeros
-    # above, so out needs no clearing and the spare bits at its end are zero.
+    # Append `count` bits to the `filled` bits of out. A byte is written whole when its first bit is, with
+    # zeros above, so out needs no clearing and the spare bits at its end are zero.
     # bounds: source holds shift + count bits and out filled + count bits, by _check_bit_runs.
     cdef Py_ssize_t head = (8 - (filled & 7)) & 7, nbytes
     if head > count:

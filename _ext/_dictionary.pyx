@@ -6,7 +6,7 @@ ones are larger than any that a dictionary of a signed code type can have.
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
-from cursor cimport FAULT_CODE, load64, ones64, store64
+from cursor cimport FAULT_CODE, ones64, pack64, store64
 
 from lancecy.kernels._codes import fail
 
@@ -30,7 +30,8 @@ ctypedef fused Unsigned:
 
 
 cdef int64_t _first_over(const Unsigned *codes, Py_ssize_t count, uint64_t limit) except -2 nogil:
-    # Index of the first code that is not below limit, or -1; one pass for the largest, a second only if it is bad.
+    # Index of the first code that is not below limit, or -1. One pass finds the largest code, a second the
+    # place of a bad one, if there is any.
     # bounds: codes has count entries.
     cdef Py_ssize_t i
     cdef Unsigned largest = 0
@@ -44,9 +45,11 @@ cdef int64_t _first_over(const Unsigned *codes, Py_ssize_t count, uint64_t limit
     return -1
 
 
-cdef int64_t _pack_below(const Unsigned *codes, Py_ssize_t count, uint64_t limit, uint8_t *bits) except -2 nogil:
+cdef int64_t _pack_below(
+    const Unsigned *codes, Py_ssize_t count, uint64_t limit, uint8_t *bits
+) except -2 nogil:
     # Set bit i where code i is below limit; the number of set bits.
-    # bounds: codes has count entries, bits ceil(count / 8) bytes; a last group of less than 64 goes bit by bit.
+    # bounds: codes has count entries, bits ceil(count / 8) bytes; a last group below 64 goes bit by bit.
     cdef uint8_t below[64]
     cdef uint64_t word
     cdef Py_ssize_t j, row = 0
@@ -54,9 +57,7 @@ cdef int64_t _pack_below(const Unsigned *codes, Py_ssize_t count, uint64_t limit
     while row + 64 <= count:
         for j in range(64):
             below[j] = codes[row + j] < limit
-        word = 0
-        for j in range(8):
-            word |= ((load64(below + 8 * j) * 0x0102040810204080u) >> 56) << (8 * j)
+        word = pack64(below)
         store64(bits + (row >> 3), word)
         total += <int64_t> ones64(word)
         row += 64
@@ -72,6 +73,7 @@ cdef int64_t _pack_below(const Unsigned *codes, Py_ssize_t count, uint64_t limit
 cdef int64_t _check(
     const Unsigned *codes, Py_ssize_t count, uint64_t limit, uint8_t *bits, int64_t *nulls
 ) except -2 nogil:
+    # Index of the first code to refuse, or -1 and the number of nulls. bounds: as the two functions above.
     if bits is NULL:
         return _first_over(codes, count, limit)
     nulls[0] = count - _pack_below(codes, count, limit, bits)

@@ -8,7 +8,15 @@ the result. ``out`` must not share memory with ``memory``.
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
-from cursor cimport FAULT_NEGATIVE, FAULT_NONE, FAULT_PAGE_STARTS, FAULT_ROW, FAULT_TRUNCATED, Fault, check_runs
+from cursor cimport (
+    FAULT_NEGATIVE,
+    FAULT_NONE,
+    FAULT_PAGE_STARTS,
+    FAULT_ROW,
+    FAULT_TRUNCATED,
+    Fault,
+    check_runs,
+)
 
 from lancecy.kernels._codes import fail
 
@@ -18,8 +26,8 @@ __all__ = ["copy_spans", "gather_fixed", "rows_to_pages"]
 cdef int64_t _copy(
     const uint8_t *memory, const int64_t *positions, const int64_t *lengths, Py_ssize_t count, uint8_t *out
 ) except -2 nogil:
-    # bounds: check_runs has shown that every span that is not empty is in memory, and that out has exactly the
-    # sum of the lengths.
+    # bounds: check_runs has shown that every span that is not empty is in memory, and that the lengths add
+    # up to that of out.
     cdef Py_ssize_t i
     cdef int64_t done = 0
     for i in range(count):
@@ -86,7 +94,12 @@ def copy_spans(
 
 
 cdef inline uint64_t _gather(
-    const uint8_t *memory, uint64_t last, const int64_t *positions, Py_ssize_t count, size_t width, uint8_t *out
+    const uint8_t *memory,
+    uint64_t last,
+    const int64_t *positions,
+    Py_ssize_t count,
+    size_t width,
+    uint8_t *out,
 ) except? 2 nogil:
     # bounds: a position beyond `last` (as unsigned, so negative ones too) is replaced by 0 before the load;
     # the caller has shown that memory has at least `width` bytes and out has count * width.

@@ -10,6 +10,8 @@ from libc.string cimport memcmp
 
 from cursor cimport FAULT_BOUND_OFFSETS
 
+from operator import index
+
 from lancecy.kernels._codes import fail
 
 __all__ = ["compare_bounds", "compare_bytes_bounds"]
@@ -32,8 +34,9 @@ ctypedef fused Number:
 cdef int32_t _compare(
     int64_t op, const Number *lows, const Number *highs, Number value, Py_ssize_t count, uint8_t *empty
 ) except -2 nogil:
-    # bounds: all three arrays have count entries. A NaN makes every comparison below false, and all
-    # of them are needed, so it proves nothing. Tests are joined by `&` and `|` to keep the loops free of branches.
+    # bounds: all three arrays have count entries.
+    # A NaN makes every comparison below false, and one of each is needed, so it proves nothing. Tests are
+    # joined by `&` and `|` to keep the loops free of branches.
     cdef Py_ssize_t i
     if op == OP_EQ:
         for i in range(count):
@@ -57,7 +60,11 @@ cdef int32_t _compare(
 
 
 def compare_bounds(
-    int64_t op, const Number[::1] lows not None, const Number[::1] highs not None, value, uint8_t[::1] out_empty not None
+    int64_t op,
+    const Number[::1] lows not None,
+    const Number[::1] highs not None,
+    value,
+    uint8_t[::1] out_empty not None,
 ):
     """Mark the units in which no value can satisfy ``x op value``.
 
@@ -103,7 +110,8 @@ def compare_bounds(
     if highs.shape[0] != count or out_empty.shape[0] != count:
         raise ValueError("lows, highs and out_empty differ in length")
     try:
-        needle = value
+        # The conversion alone would cut 1.5 down to 1 and so change what is asked.
+        needle = value if Number is double else index(value)
     except OverflowError:
         raise ValueError("value is outside the type of the bounds") from None
     if count == 0:

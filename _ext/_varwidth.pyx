@@ -1,9 +1,9 @@
 """Offsets of variable-length values and lists: checked, rebased over many pages, turned into validity.
 
 A page holds ``count + 1`` offsets for ``count`` rows. Checking costs no branch per
-row: with all numbers seen as unsigned, an offset that is negative or smaller than the
-one before it leaves the top bit set in ``after | (after - before)``; the loop ORs
-these together and looks once per page. Only a page found bad is walked row by row.
+row: ``before | (after - before)`` has its sign bit set if ``before`` is negative, or if
+neither is and they descend. The loop ORs these together and one look per page decides
+(a negative last offset is below the first). Only a bad page is walked row by row.
 """
 
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -20,6 +20,7 @@ from cursor cimport (
     load32,
     load64,
     ones64,
+    pack64,
     store64,
 )
 
@@ -47,7 +48,7 @@ cdef struct Pages:
     int64_t *lengths
 
 cdef struct Bitmap:
-    # Validity under construction; rows before `done`, a multiple of 64, are written. bits is NULL if unwanted.
+    # Validity under construction; rows before `done`, a multiple of 64, are written. No bits, no work.
     uint8_t *bits
     Py_ssize_t done
     int64_t valid
@@ -101,10 +102,7 @@ cdef int64_t _pack(const Offset *offsets, Py_ssize_t stop, Bitmap *bitmap) excep
     while row + 64 <= stop:
         for j in range(64):
             differs[j] = offsets[row + j + 1] != offsets[row + j]
-        word = 0
-        for j in range(8):
-            # The product moves the lowest bit of each of eight bytes into its top byte, first byte lowest.
-            word |= ((load64(differs + 8 * j) * 0x0102040810204080u) >> 56) << (8 * j)
+        word = pack64(differs)
         store64(bitmap.bits + (row >> 3), word)
         bitmap.valid += <int64_t> ones64(word)
         row += 64
@@ -113,12 +111,12 @@ cdef int64_t _pack(const Offset *offsets, Py_ssize_t stop, Bitmap *bitmap) excep
 
 
 cdef int64_t _pack_rest(const Offset *offsets, Py_ssize_t stop, Bitmap *bitmap) except -2 nogil:
-    # bounds: as _pack; the last bytes are cleared before their bits are set one by one.
-    cdef Py_ssize_t row = bitmap.done
+    # The last rows, bit by bit. bounds: as _pack; a byte is cleared before its first bit is set.
+    cdef Py_ssize_t row
     _pack(offsets, stop, bitmap)
-    if bitmap.done < stop:
-        memset(bitmap.bits + (bitmap.done >> 3), 0, (stop - bitmap.done + 7) >> 3)
     for row in range(bitmap.done, stop):
+        if row & 7 == 0:
+            bitmap.bits[row >> 3] = 0
         if offsets[row + 1] != offsets[row]:
             bitmap.bits[row >> 3] |= <uint8_t> (1 << (row & 7))
             bitmap.valid += 1

@@ -5,7 +5,8 @@
 # `check_runs`; only then may their inner loops walk raw pointers. Only little-endian hosts get this far
 # (lancecy.kernels refuses others), so the loads below need no byte swap.
 #
-# `noexcept` stands only on helpers that compute and do not read input; everything else has an error value.
+# `noexcept` stands only on helpers that compute with what they are given; whatever reads input has an error
+# value.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -57,6 +58,17 @@ cdef inline uint64_t ones64(uint64_t word) noexcept nogil:
     return (word * 0x0101010101010101u) >> 56
 
 
+cdef inline uint64_t pack64(const uint8_t *flags) noexcept nogil:
+    # 64 flags, each a byte of 0 or 1, as the bits of one word. The product moves the lowest bit of each of
+    # eight bytes into its top byte, first byte lowest; no two terms meet, so nothing carries.
+    # bounds: the caller's array of 64.
+    cdef uint64_t word = 0
+    cdef Py_ssize_t j
+    for j in range(8):
+        word |= ((load64(flags + 8 * j) * 0x0102040810204080u) >> 56) << (8 * j)
+    return word
+
+
 cdef inline int32_t check_runs(
     const int64_t[::1] positions,
     const int64_t[::1] counts,
@@ -69,7 +81,7 @@ cdef inline int32_t check_runs(
     # Every run has count >= 0, together they have exactly `capacity` items, and every run that is not empty
     # keeps its count + extra items of 1 << item_shift bytes inside memory. Empty runs demand nothing.
     # The caller has made sure that both arrays have the same length, and that capacity is the size of real
-    # memory (so that count + extra cannot overflow).
+    # memory (so that count + extra cannot overflow). bounds: checked by Cython, this is no inner loop.
     cdef Py_ssize_t i
     cdef int64_t position, count
     for i in range(counts.shape[0]):

@@ -197,7 +197,7 @@ class Dataset:
         """
         return [
             {"version": v.version, "timestamp": v.timestamp, "metadata": dict(v.summary)}
-            for v in list_versions(self._snapshot.store, self._session)
+            for v in list_versions(self._snapshot.store)
         ]
 
     @property

@@ -201,6 +201,10 @@ class Field:
     unenforced_primary_key: bool = False
     unenforced_primary_key_position: int = 0
 
+    def __hash__(self) -> int:
+        # Fields are keys of many small caches; the id and name tell them apart well enough.
+        return hash((self.id, self.name, self.logical_type, len(self.children)))
+
     def walk(self) -> Iterator[Field]:
         """This field and everything below it, depth first."""
         stack = [self]
@@ -232,8 +236,8 @@ class Field:
         return not self.children and self.logical_type not in _NESTED_TYPES
 
     @cached_property
-    def arrow_type(self) -> pa.DataType:
-        """Arrow type of the values, children as they are in this (possibly pruned) tree."""
+    def storage_type(self) -> pa.DataType:
+        """Arrow type of the values as stored, children as they are in this (possibly pruned) tree."""
         kind = self.logical_type
         if kind == "struct":
             return pa.struct([child.arrow_field for child in self.children])
@@ -250,18 +254,45 @@ class Field:
 
     @cached_property
     def arrow_field(self) -> pa.Field:
-        """Arrow field with the extension's name and metadata restored."""
+        """Arrow field; a registered extension type is restored, any other stays storage and metadata."""
         metadata: dict[str, bytes] = dict(self.metadata)
         if self.extension_name:
             metadata.setdefault("ARROW:extension:name", self.extension_name.encode())
-        return pa.field(self.name, self.arrow_type, self.nullable, metadata or None)
+        plain = pa.field(self.name, self.storage_type, self.nullable, metadata or None)
+        return _restored(plain) if "ARROW:extension:name" in metadata else plain
+
+    @property
+    def arrow_type(self) -> pa.DataType:
+        """Arrow type of the values."""
+        return self.arrow_field.type
 
     def pruned(self, keep: frozenset[int]) -> Field | None:
         """The same tree with only the leaves (and childless parents) whose ids are in ``keep``, or None."""
         if not self.children:
             return self if self.id in keep else None
         children = tuple(c for c in (child.pruned(keep) for child in self.children) if c is not None)
+        if children == self.children:
+            return self
         return replace(self, children=children) if children else None
+
+
+class _Exported:
+    """A field as Arrow's C interface shows it; importing it is what restores extension types."""
+
+    def __init__(self, field: pa.Field) -> None:
+        self._field = field
+
+    def __arrow_c_schema__(self) -> object:
+        return self._field.__arrow_c_schema__()
+
+
+def _restored(field: pa.Field) -> pa.Field:
+    try:
+        # A NUL byte in a name ends it for C, so the name is given again.
+        return pa.field(_Exported(field)).with_name(field.name)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError, ValueError, KeyError):
+        # Extension metadata that does not fit the storage type: the storage is still readable.
+        return field
 
 
 @dataclass(frozen=True)

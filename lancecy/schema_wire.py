@@ -10,7 +10,9 @@ Imports ``proto``, ``schema``, ``errors`` and ``limits``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 import numpy as np
@@ -26,8 +28,8 @@ __all__ = ["decode_fields", "decode_schema", "encode_fields", "parse_message", "
 
 M = TypeVar("M", bound=Message)
 
-# Below this size even a message of nothing but empty submessages stays under a gigabyte when parsed.
-_UNCHECKED_BYTES = 8 << 20
+# Below this size even a message of nothing but empty submessages parses into about a gigabyte.
+_UNCHECKED_BYTES = 16 << 20
 
 
 def parse_message(
@@ -63,7 +65,7 @@ def parse_message(
 
 
 def records(data: bytes) -> Iterator[tuple[int, int, int]]:
-    """Fields of wire type "length delimited" in a serialized message, in order.
+    """Length-delimited fields of a serialized message, in order.
 
     Yields
     ------
@@ -75,6 +77,11 @@ def records(data: bytes) -> Iterator[tuple[int, int, int]]:
     FormatError
         The bytes are no protobuf message.
     """
+    return (part for part in _parts(data) if part[1] >= 0)
+
+
+def _parts(data: bytes) -> Iterator[tuple[int, int, int]]:
+    """Every field of a serialized message; the span of a plain number is given as -1, -1."""
     position, end = 0, len(data)
     while position < end:
         tag, position = _varint(data, position)
@@ -85,12 +92,14 @@ def records(data: bytes) -> Iterator[tuple[int, int, int]]:
                 raise TruncatedError("a message ends inside a field", position=position)
             yield tag >> 3, position, position + length
             position += length
-        elif kind == 0:
+            continue
+        if kind == 0:
             _, position = _varint(data, position)
         elif kind in (1, 5):
             position += 8 if kind == 1 else 4
         else:
             raise FormatError(f"wire type {kind} in a message", position=position)
+        yield tag >> 3, -1, -1
     if position != end:
         raise TruncatedError("a message ends inside a field", position=position)
 
@@ -108,25 +117,30 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
 
 
 def _check_density(raw: bytes, what: str, limits: Limits) -> None:
-    """Refuse a large message of many tiny submessages before the parser builds an object for each.
+    """Refuse a large message of many tiny parts before the parser builds an object for each.
 
     An empty submessage takes two bytes here and about a hundred in memory. Real messages average
-    tens of bytes per part, on the top level and on the one below, which is where lists occur.
+    far more on the top level and on the one below, which is where lists occur: eight bytes per
+    submessage or text and three per number are generous.
     """
-    cap = min(len(raw) // 16, 4 * limits.fragments) + 100_000
-    count = 0
-    for _, start, stop in records(raw):
-        count += 1
-        try:
-            # Texts and byte strings land here as well; as "messages" they end early or hold little.
-            for _part in records(raw[start:stop]):
-                count += 1
-                if count > cap:
-                    break
-        except FormatError:
-            pass
-        if count > cap:
-            raise LimitError(f"{what} has more than {cap} parts", limit="fragments", claimed=count)
+    messages_cap = min(len(raw) // 8, 4 * limits.fragments) + 100_000
+    numbers_cap = len(raw) // 3 + 100_000
+    for part in _two_levels(raw):
+        if part[1] < 0:
+            numbers_cap -= 1
+        else:
+            messages_cap -= 1
+        if messages_cap < 0 or numbers_cap < 0:
+            raise LimitError(f"{what} consists of very many tiny parts", limit="fragments", claimed=len(raw))
+
+
+def _two_levels(raw: bytes) -> Iterator[tuple[int, int, int]]:
+    for part in _parts(raw):
+        yield part
+        if part[1] >= 0:
+            # Texts and byte strings come along as well; read as messages they end early.
+            with suppress(FormatError):
+                yield from _parts(raw[part[1] : part[2]])
 
 
 def decode_fields(messages: Sequence[file_pb2.Field], limits: Limits = DEFAULT_LIMITS) -> tuple[Field, ...]:
@@ -186,8 +200,7 @@ def _check_field(message: file_pb2.Field, depths: dict[int, int], limits: Limits
 def _siblings(nodes: list[Field], limits: Limits) -> tuple[Field, ...]:
     """The nodes, collected from last to first, in order; their names must differ."""
     if len({node.name for node in nodes}) != len(nodes):
-        names = [node.name for node in nodes]
-        twice = next(name for name in names if names.count(name) > 1)
+        twice = Counter(node.name for node in nodes).most_common(1)[0][0]
         raise FormatError(f"two fields with the same parent are called {twice!r}")
     return tuple(reversed(nodes))
 

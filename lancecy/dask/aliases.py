@@ -194,7 +194,7 @@ def parse_type_name(name: str) -> pa.DataType:
     ListType(list<item: struct<a: int64, b: string not null>>)
     """
     try:
-        head, marker, encoded = name.rpartition(_EXACT)
+        _, marker, encoded = name.rpartition(_EXACT)
         if not marker:
             return _parse_plain(name)
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(encoded, validate=True))).field(0).type

@@ -12,6 +12,7 @@ Imports pandas, pyarrow and ``dask.aliases``; nothing at ``import lancecy`` impo
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date, time, timedelta
 from decimal import Decimal
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -31,7 +32,7 @@ Column: TypeAlias = "pa.Array | pa.ChunkedArray"
 
 
 @register_extension_dtype
-class NestedArrowDtype(pd.ArrowDtype):
+class NestedArrowDtype(pd.ArrowDtype):  # type: ignore[misc]
     """Arrow storage under a name that pandas can parse back.
 
     Parameters
@@ -83,9 +84,20 @@ class NestedArrowDtype(pd.ArrowDtype):
     def _get_common_dtype(self, dtypes: list[Any]) -> Any:
         # Decimals come out of Dask's peer-to-peer shuffle as Python objects, because pyarrow writes "object"
         # for them whatever the dtype; Dask then asks for the common dtype of the two, which is this one.
-        if pa.types.is_decimal(self.pyarrow_dtype) and all(d == self or d == np.dtype(object) for d in dtypes):
+        if pa.types.is_decimal(self.pyarrow_dtype) and all(
+            d == self or d == np.dtype(object) for d in dtypes
+        ):
             return self
         return super()._get_common_dtype(dtypes)
+
+    def __from_arrow__(self, array: Column) -> NestedArrowArray:
+        """The column with this dtype; plain values become dictionary codes where the dtype says so."""
+        wanted = self.pyarrow_dtype
+        if pa.types.is_dictionary(wanted) and not pa.types.is_dictionary(array.type):
+            array = array.cast(wanted.value_type).dictionary_encode()
+        if array.type != wanted:
+            array = array.cast(wanted)
+        return NestedArrowArray._with_dtype(array, self)
 
     def construct_array_type(self) -> type[NestedArrowArray]:
         """The array class that goes with this dtype."""
@@ -121,9 +133,23 @@ class NestedArrowArray(ArrowExtensionArray):  # type: ignore[misc]
         # Results of another type (masks, counts, struct fields) are ordinary columns again.
         if pa_array.type != self._dtype.pyarrow_dtype:
             return pandas_array(pa_array)
-        result = type(self)(pa_array)
-        result._dtype = self._dtype
+        return self._with_dtype(pa_array, self._dtype)
+
+    @classmethod
+    def _with_dtype(cls, pa_array: Column, dtype: NestedArrowDtype) -> NestedArrowArray:
+        result = cls(pa_array)
+        result._dtype = dtype
         return result
+
+    def __arrow_array__(self, type: pa.DataType | None = None) -> Column:
+        """The Arrow column; codes are replaced by their values unless dictionary ``type`` is asked for.
+
+        Dask takes every dictionary in a Parquet file for a pandas categorical and then cannot read the file;
+        the dtype's name makes dictionaries of the values again.
+        """
+        own = self._dtype.pyarrow_dtype
+        wanted = own.value_type if type is None and pa.types.is_dictionary(own) else type
+        return super().__arrow_array__(wanted)
 
 
 def _is_lost(arrow_type: pa.DataType) -> bool:
@@ -132,14 +158,8 @@ def _is_lost(arrow_type: pa.DataType) -> bool:
     Nested, dictionary and decimal names cannot be parsed; of binary types Dask makes strings.
     """
     types = pa.types
-    return (
-        types.is_nested(arrow_type)
-        or types.is_dictionary(arrow_type)
-        or types.is_fixed_size_binary(arrow_type)
-        or types.is_binary(arrow_type)
-        or types.is_large_binary(arrow_type)
-        or types.is_decimal(arrow_type)
-    )
+    kinds = (types.is_nested, types.is_dictionary, types.is_decimal, types.is_fixed_size_binary)
+    return any(kind(arrow_type) for kind in (*kinds, types.is_binary, types.is_large_binary))
 
 
 def _plain_type(arrow_type: pa.DataType) -> pa.DataType:
@@ -217,7 +237,9 @@ def to_frame(table: pa.Table, index: pd.Index | None = None) -> pd.DataFrame:
     """
     if index is None:
         index = pd.RangeIndex(table.num_rows)
-    arrays = {name: pandas_array(column) for name, column in zip(table.column_names, table.columns, strict=True)}
+    arrays = {
+        name: pandas_array(column) for name, column in zip(table.column_names, table.columns, strict=True)
+    }
     return pd.DataFrame(arrays, index=index, columns=pd.Index(table.column_names, dtype=object), copy=False)
 
 
@@ -260,12 +282,23 @@ _SAMPLES: tuple[tuple[Callable[[pa.DataType], bool], Any], ...] = (
 
 
 def _register_with_dask() -> None:
-    from dask.dataframe.extensions import make_array_nonempty
+    from dask.dataframe.extensions import make_array_nonempty, make_scalar
 
     @make_array_nonempty.register(NestedArrowDtype)  # type: ignore[untyped-decorator]
     def nonempty(dtype: NestedArrowDtype) -> NestedArrowArray:
         arrow_type = dtype.pyarrow_dtype
         return NestedArrowArray(pa.array([_sample(arrow_type)] * 2, arrow_type))
+
+    # Without these Dask cannot plan reductions (min, max, sum) that end in one of these Python values.
+    for kind in (Decimal, date, time, timedelta):
+        try:
+            make_scalar.dispatch(kind)
+        except TypeError:
+            make_scalar.register(kind)(_same)
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 _register_with_dask()

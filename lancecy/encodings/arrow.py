@@ -39,7 +39,7 @@ ArrowArray: TypeAlias = "pa.Array | pa.ChunkedArray"
 
 
 def allocate(nbytes: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
-    """Fresh memory for a kernel to fill, as an Arrow buffer and as an array over the same bytes.
+    r"""Fresh memory for a kernel to fill, as an Arrow buffer and as an array over the same bytes.
 
     Parameters
     ----------
@@ -57,25 +57,26 @@ def allocate(nbytes: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
     >>> buffer, view = allocate(4)
     >>> view[:] = 7
     >>> buffer.to_pybytes()
-    b'\\x07\\x07\\x07\\x07'
+    b'\x07\x07\x07\x07'
     """
     buffer = pa.allocate_buffer(nbytes)
     return buffer, np.frombuffer(buffer, np.uint8)
 
 
 def to_arrow(
-    block: Block, data_type: pa.DataType, field: Field | None = None, *, check_text: bool = True
+    block: Block, kind: pa.DataType | Field, field: Field | None = None, *, check_text: bool = True
 ) -> ArrowArray:
-    """The block as an Arrow array of the given type, sharing its memory.
+    r"""The block as an Arrow array of the given type, sharing its memory.
 
     Parameters
     ----------
     block : Block
-    data_type : pa.DataType
-        Must fit the block's layout. An extension type is laid over its storage.
+    kind : pa.DataType or Field
+        The type, which must fit the block's layout; an extension type is laid over its storage. A field
+        stands for its own type.
     field : Field or None
-        Needed for structs: its children name the blocks by id, and a child without a block is null.
-        Its name goes into errors.
+        Needed for structs when ``kind`` is a type: the children name the blocks by id, and a child without
+        a block is null. Its name goes into errors.
     check_text : bool
         Whether strings are checked to be UTF-8.
 
@@ -92,12 +93,14 @@ def to_arrow(
 
     Examples
     --------
-    >>> to_arrow(FixedWidth(2, 16, b"\\x01\\x00\\x02\\x00"), pa.int16()).to_pylist()
+    >>> to_arrow(FixedWidth(2, 16, b"\x01\x00\x02\x00"), pa.int16()).to_pylist()
     [1, 2]
     """
-    if isinstance(data_type, pa.BaseExtensionType):
-        return _extension(block, data_type, field, check_text)
-    return _MAKERS[type(block)](block, data_type, field, check_text)
+    if isinstance(kind, Field):
+        kind, field = kind.arrow_type, kind
+    if isinstance(kind, pa.BaseExtensionType):
+        return _extension(block, kind, field, check_text)
+    return _MAKERS[type(block)](block, kind, field, check_text)
 
 
 def _extension(block: Block, data_type: pa.BaseExtensionType, field: Field | None, check: bool) -> ArrowArray:
@@ -125,7 +128,7 @@ def _misfit(block: Block, data_type: pa.DataType) -> TypeError:
     return TypeError(f"a {type(block).__name__} block does not fit the type {data_type}")
 
 
-def _fixed_width(block: FixedWidth, data_type: pa.DataType, field: Field | None, check: bool) -> pa.Array:
+def _fixed_width(block: FixedWidth, data_type: pa.DataType, _field: Field | None, _check: bool) -> pa.Array:
     if data_type.num_fields or data_type.bit_width != block.bits:
         raise _misfit(block, data_type)
     buffers = [_buffer(block.validity), _buffer(block.values)]
@@ -138,10 +141,11 @@ def _variable_width(
     is_text, width = _VARIABLE_TYPES.get(data_type, (False, 0))
     if width != block.offset_width:
         raise _misfit(block, data_type)
-    buffers = [_buffer(block.validity), _buffer(block.offsets), _buffer(block.values)]
+    values = pa.py_buffer(block.values)
+    buffers = [_buffer(block.validity), _buffer(block.offsets), values]
     array = pa.Array.from_buffers(data_type, block.length, buffers, block.null_count)
     if is_text and check:
-        _check_text(array, np.frombuffer(buffers[2], np.uint8), field)
+        _check_text(array, np.frombuffer(values, np.uint8), field)
     return array
 
 
@@ -185,7 +189,7 @@ def _listed(block: Listed, data_type: pa.DataType, field: Field | None, check: b
     return pa.Array.from_buffers(data_type, block.length, buffers, block.null_count, 0, [child])
 
 
-def _fixed_list(block: FixedList, data_type: pa.DataType, field: Field | None, check: bool) -> pa.Array:
+def _fixed_list(block: FixedList, data_type: pa.DataType, _field: Field | None, check: bool) -> pa.Array:
     if not pa.types.is_fixed_size_list(data_type) or data_type.list_size != block.size:
         raise _misfit(block, data_type)
     child = _array(block.child, data_type.value_type, None, check)
@@ -215,7 +219,7 @@ def _coded(block: Coded, data_type: pa.DataType, field: Field | None, check: boo
     return pa.DictionaryArray.from_arrays(codes, values, ordered=data_type.ordered, safe=False)
 
 
-def _all_null(block: AllNull, data_type: pa.DataType, field: Field | None, check: bool) -> pa.Array:
+def _all_null(block: AllNull, data_type: pa.DataType, _field: Field | None, _check: bool) -> pa.Array:
     return null_array(data_type, block.length)
 
 

@@ -10,6 +10,7 @@ Imports ``spec``, ``block``, ``arrow.allocate``, ``kernels``, ``store.reads``, `
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
@@ -167,4 +168,4 @@ def _groups(is_view: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
     """Half-open groups of runs: every view alone, neighbours that are none together."""
     edges = np.flatnonzero(is_view[1:] | is_view[:-1]) + 1
     bounds = [0, *edges.tolist(), is_view.size]
-    return zip(bounds[:-1], bounds[1:], strict=True)
+    return itertools.pairwise(bounds)

@@ -51,7 +51,7 @@ from lancecy.errors import FormatError, LimitError, UnsupportedError, printable
 from lancecy.rows import PageRuns
 from lancecy.schema import Field, parse_logical_type
 from lancecy.store.base import Memory
-from lancecy.store.reads import Ranges, Read, SourceFile, gather
+from lancecy.store.reads import Ranges, Read, SourceFile, gather, value_read
 
 __all__ = ["ColumnPages", "ColumnSource", "read_column", "spec_of", "whole_pages"]
 
@@ -207,7 +207,7 @@ def read_column(
     """
     if runs.counts.size == 0:
         return _empty(spec, column_id, source)
-    if isinstance(spec, Plain | FixedListOf):
+    if isinstance(spec, (Plain, FixedListOf)):
         return flat.read_flat(spec, source.file, source.pages[column_id].positions, runs, in_pieces)
     if isinstance(spec, VarBinary):
         return _read_var_binary(spec, source.file, source.pages[column_id].positions, runs)
@@ -217,7 +217,7 @@ def read_column(
         return _read_struct(spec, source, runs)
     if isinstance(spec, DictionaryOf):
         return _read_dictionary(spec, column_id, source, runs)
-    return _read_null(runs)
+    return value_read(AllNull(runs.num_rows))
 
 
 def _read_var_binary(spec: VarBinary, file: SourceFile, positions: Int64, runs: PageRuns) -> Read[Block]:
@@ -230,13 +230,15 @@ def _read_var_binary(spec: VarBinary, file: SourceFile, positions: Int64, runs: 
     arguments = (span.memory, span.positions, runs.counts, file.size, spec.nullable)
     outputs = (validity, value_starts, value_lengths)
     try:
-        total, null_count = kernels.varwidth_offsets(*arguments, offsets.view(f"<i{spec.offset_width}"), *outputs)
+        total, null_count = kernels.varwidth_offsets(
+            *arguments, offsets.view(f"<i{spec.offset_width}"), *outputs
+        )
     except FormatError:
         if spec.offset_width == 4:
             _refuse_large(kernels.varwidth_offsets, arguments, outputs, num_rows, "bytes of strings")
         raise
     _refuse_amplified(total, file.size, runs)
-    values = b""
+    values: object = b""
     if total:
         (span,) = yield [Ranges(file, value_starts, value_lengths)]
         values = flat.copy_or_view(span, file, value_lengths, total)
@@ -304,9 +306,7 @@ def _read_struct(spec: StructOf, source: ColumnSource, runs: PageRuns) -> Read[B
     return Structured(runs.num_rows, dict(zip(spec.children, blocks, strict=True)))
 
 
-def _read_dictionary(
-    spec: DictionaryOf, column_id: int, source: ColumnSource, runs: PageRuns
-) -> Read[Block]:
+def _read_dictionary(spec: DictionaryOf, column_id: int, source: ColumnSource, runs: PageRuns) -> Read[Block]:
     positions = source.pages[column_id].positions
     codes, values = yield from gather(
         [flat.read_flat(spec.codes, source.file, positions, runs, False), source.dictionary(column_id)]
@@ -315,16 +315,11 @@ def _read_dictionary(
 
 
 def _coded(spec: DictionaryOf, codes: Block, values: Block) -> Coded:
-    if not isinstance(codes, FixedWidth) or not isinstance(values, FixedWidth | VariableWidth):
+    if not isinstance(codes, FixedWidth) or not isinstance(values, (FixedWidth, VariableWidth)):
         raise TypeError("dictionary codes and values are flat blocks")
     kind = f"<{'i' if spec.codes.signed else 'u'}{spec.codes.bits // 8}"
     kernels.check_codes(np.frombuffer(codes.values, kind), values.length)  # type: ignore[call-overload]
     return Coded(codes.length, codes, values)
-
-
-def _read_null(runs: PageRuns) -> Read[Block]:
-    return AllNull(runs.num_rows)
-    yield []  # makes this function a generator
 
 
 def _empty(spec: Spec, column_id: int, source: ColumnSource) -> Read[Block]:
@@ -340,7 +335,7 @@ def _empty(spec: Spec, column_id: int, source: ColumnSource) -> Read[Block]:
     if isinstance(spec, DictionaryOf):
         values = yield from source.dictionary(column_id)
         return Coded(0, FixedWidth(0, spec.codes.bits, b""), values)
-    if isinstance(spec, Plain | FixedListOf):
+    if isinstance(spec, (Plain, FixedListOf)):
         return flat.nested(spec, FixedWidth(0, flat_bits(spec), b""))
     return AllNull(0)
 

@@ -9,7 +9,7 @@ def compare_bounds(
     op: int,
     lows: NDArray[np.number[Any]],
     highs: NDArray[np.number[Any]],
-    value: int | float,
+    value: float,
     out_empty: NDArray[np.uint8],
 ) -> None: ...
 def compare_bytes_bounds(

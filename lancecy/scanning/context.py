@@ -93,10 +93,9 @@ class ScanContext:
         """
         for fragment_id in {unit.fragment for unit in units}:
             for part in self.files(fragment_id).parts:
-                source = part.reader.source
-                drop = getattr(source.store, "release", None)
+                drop = getattr(part.source.store, "release", None)
                 if drop is not None:
-                    drop(source.path)
+                    drop(part.source.path)
 
     def physical_rows(self, fragment: Fragment) -> int:
         """Rows including deleted ones, from the manifest where it knows."""

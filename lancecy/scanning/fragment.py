@@ -20,20 +20,21 @@ from numpy.typing import NDArray
 from lancecy.encodings.arrow import null_array, to_arrow
 from lancecy.errors import FormatError, LanceError
 from lancecy.file.base import FileReader
-from lancecy.file.open import open_file
+from lancecy.file.open import opening
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.session import Session
 from lancecy.stats import ColumnStats, StatsTable
-from lancecy.store.reads import Read, gather, named, run
+from lancecy.store.reads import Read, SourceFile, gather, run
 from lancecy.table.deletion import DeletionVector
-from lancecy.table.manifest import DataFile, Fragment
+from lancecy.table.manifest import Fragment
 from lancecy.table.snapshot import Snapshot
 
 __all__ = ["Column", "FragmentFiles", "Part", "assemble"]
 
 Column = pa.Array | pa.ChunkedArray
 Int64 = NDArray[np.int64]
+Path = tuple[str, ...]
 
 
 @lru_cache(maxsize=8192)
@@ -47,13 +48,13 @@ class Part:
 
     Attributes
     ----------
-    data_file : DataFile
+    source : SourceFile
     reader : FileReader
     ids : frozenset of int
         Field ids it holds, hidden and tombstoned ones left out.
     """
 
-    data_file: DataFile
+    source: SourceFile
     reader: FileReader
     ids: frozenset[int]
 
@@ -78,6 +79,7 @@ class FragmentFiles:
     num_rows: int
     deleted: DeletionVector | None
     mapped: bool
+    _sizes: dict[Field, int] = field(default_factory=dict, repr=False)
 
     @classmethod
     def open(cls, snapshot: Snapshot, fragment: Fragment, session: Session) -> FragmentFiles:
@@ -89,15 +91,12 @@ class FragmentFiles:
             Files disagree with each other or with the manifest about the number of rows.
         """
         try:
-            parts = tuple(
-                Part(file, open_file(snapshot, file, session), frozenset(i for i in file.fields if i >= 0))
-                for file in fragment.files
-            )
+            parts = _open_parts(snapshot, fragment, session)
             num_rows = _physical_rows(fragment, parts)
             deleted = snapshot.deletions(fragment, num_rows)
         except LanceError as error:
             raise error.within(f"fragment {fragment.id}")
-        return cls(fragment, parts, num_rows, deleted, all(p.reader.mapped for p in parts))
+        return cls(fragment, parts, num_rows, deleted, all(p.source.store.traits.is_mapped for p in parts))
 
     # -- rows -----------------------------------------------------------------
 
@@ -146,17 +145,23 @@ class FragmentFiles:
             present = _pruned(wanted, part.ids)
             if present is None:
                 continue
-            place = f"column {wanted.name!r} of {part.data_file.path}"
-            blocks = yield from named(part.reader.read([present], rows), place)
+            blocks = yield from part.reader.read([present], rows)
             pieces.append((present, to_arrow(blocks[present.id], present)))
         return assemble(wanted, pieces, len(rows))
 
     # -- statistics -----------------------------------------------------------
 
     def page_stats(
-        self, fields: Sequence[Field], paths: Sequence[tuple[str, ...]], session: Session
+        self, fields: Sequence[Field], paths: Sequence[Path], session: Session
     ) -> list[tuple[Int64, StatsTable]]:
         """Statistics of the files that hold the given fields.
+
+        Parameters
+        ----------
+        fields : sequence of Field
+            Top-level fields of the filter, pruned.
+        paths : sequence of tuple of str
+            Columns whose bounds are wanted.
 
         Returns
         -------
@@ -164,43 +169,73 @@ class FragmentFiles:
             ``page_starts`` is (num_pages + 1,) int64 row offsets; each table describes only the
             columns of its own file, and those that no file has as all null.
         """
-        reads: list[Read[StatsTable | None]] = []
+        chains = {path: chain for path in paths if (chain := _chain(fields, path)) is not None}
+        missing = [p for p, chain in chains.items() if all(_pruned(chain[0], part.ids) is None for part in self.parts)]
+        reads: list[Read[StatsTable]] = []
         starts: list[Int64] = []
         for part in self.parts:
-            present = [p for p in (_pruned(f, part.ids) for f in fields) if p is not None]
-            if present:
-                reads.append(part.reader.stats(present))
-                starts.append(part.reader.row_starts)
+            held = {path: chain for path, chain in chains.items() if chain[-1].id in part.ids}
+            if held:
+                reads.append(part.reader.stats(held))
+                starts.append(part.reader.page_starts(next(iter(held.values()))[0]))
         found = run(gather(reads), session.fetch)
-        missing = self._missing(fields, paths)
-        tables = []
-        for row_starts, table in zip(starts, found, strict=True):
-            if table is not None:
-                tables.append((row_starts, StatsTable(table.row_counts, {**missing_for(table, missing), **table.columns})))
-        if missing and not tables:
-            edges = np.array([0, self.num_rows], np.int64)
-            rows = np.array([self.num_rows], np.int64)
-            empty = StatsTable(rows)
-            tables.append((edges, StatsTable(rows, missing_for(empty, missing))))
-        return tables
-
-    def _missing(self, fields: Sequence[Field], paths: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
-        """Paths whose top-level field is in none of the files and therefore null in every row."""
-        absent = {f.name for f in fields if all(_pruned(f, part.ids) is None for part in self.parts)}
-        return [path for path in paths if path[0] in absent]
+        if missing and not found:
+            found, starts = [StatsTable(np.array([self.num_rows]))], [np.array([0, self.num_rows], np.int64)]
+        return [
+            (edges, StatsTable(table.row_counts, {**_all_null(table, missing), **table.columns}))
+            for edges, table in zip(starts, found, strict=True)
+        ]
 
     def estimated_bytes(self, fields: Sequence[Field]) -> int:
         """Encoded bytes of the fields in this fragment, from metadata alone."""
-        total = 0
-        for part in self.parts:
-            for wanted in fields:
-                present = _pruned(wanted, part.ids)
-                if present is not None:
-                    total += part.reader.column_bytes(present)
-        return total
+        return sum(self._field_bytes(f) for f in fields)
+
+    def _field_bytes(self, wanted: Field) -> int:
+        known = self._sizes.get(wanted)
+        if known is None:
+            present = [(part, _pruned(wanted, part.ids)) for part in self.parts]
+            known = sum(part.reader.column_bytes(held) for part, held in present if held is not None)
+            self._sizes[wanted] = known
+        return known
 
 
-def missing_for(table: StatsTable, paths: Sequence[tuple[str, ...]]) -> dict[tuple[str, ...], ColumnStats]:
+def _open_parts(snapshot: Snapshot, fragment: Fragment, session: Session) -> tuple[Part, ...]:
+    """The data files, opened together: one or two rounds of requests for all of them."""
+    sources = [snapshot.source(file) for file in fragment.files]
+    dictionaries = snapshot.dictionary_source()
+    openings = [
+        opening(
+            source,
+            field_ids=file.fields,
+            fields=snapshot.schema.fields,
+            major=file.major,
+            minor=file.minor,
+            limits=snapshot.limits,
+            dictionary_source=dictionaries,
+        )
+        for source, file in zip(sources, fragment.files, strict=True)
+    ]
+    readers = run(gather(openings), session.fetch)
+    return tuple(
+        Part(source, reader, frozenset(i for i in file.fields if i >= 0))
+        for source, reader, file in zip(sources, readers, fragment.files, strict=True)
+    )
+
+
+def _chain(fields: Sequence[Field], path: Path) -> list[Field] | None:
+    """The fields along a path, or None where it leads below something other than structs."""
+    chain: list[Field] = []
+    level: Sequence[Field] = fields
+    for name in path:
+        found = next((f for f in level if f.name == name), None)
+        if found is None:
+            return None
+        chain.append(found)
+        level = found.children if found.is_struct else ()
+    return chain
+
+
+def _all_null(table: StatsTable, paths: Sequence[Path]) -> dict[Path, ColumnStats]:
     """Statistics saying "every row is null" for each path, in the units of ``table``."""
     units = table.num_units
     everywhere = ColumnStats(None, np.zeros(units, np.bool_), np.ones(units, np.bool_))

@@ -70,7 +70,9 @@ class StoreTraits:
     merge_gap : int, bytes
         Ranges closer than this are fetched together.
     merge_cap : int, bytes
-        Merged ranges do not grow beyond this.
+        Merged ranges do not grow beyond this; larger ones are fetched in parts, side by side.
+    batches : bool
+        ``get_many`` itself keeps ``concurrency`` requests in flight, so one call per object is enough.
     """
 
     is_mapped: bool = False
@@ -79,6 +81,7 @@ class StoreTraits:
     concurrency: int = 16
     merge_gap: int = 1 << 20
     merge_cap: int = 16 << 20
+    batches: bool = False
 
 
 @runtime_checkable

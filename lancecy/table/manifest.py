@@ -8,6 +8,7 @@ Imports ``schema`` and ``errors``.
 from __future__ import annotations
 
 import enum
+import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -21,6 +22,7 @@ __all__ = [
     "DeletionFileType",
     "ExternalFile",
     "Fragment",
+    "IndexEntry",
     "Manifest",
     "WriterVersion",
 ]
@@ -133,6 +135,38 @@ class Fragment:
     row_ids: bytes | ExternalFile | None = None
     last_updated_versions: bytes | ExternalFile | None = None
     created_at_versions: bytes | ExternalFile | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class IndexEntry:
+    """One entry of the index section: carried from version to version, never opened.
+
+    Attributes
+    ----------
+    uuid : uuid.UUID
+    name : str
+        Several entries (segments) may share it; names starting with ``__lance_`` are the system's.
+    fields : tuple of int
+        Ids of the fields indexed.
+    dataset_version : int
+        Version the index was built on.
+    fragment_bitmap : bytes or None
+        Fragments covered, a portable 32-bit roaring bitmap; None when unknown.
+    details_type : str
+        Full name of the type of the entry's details, "" without any.
+    base_id : int or None
+    raw : bytes
+        The entry's message as it stands in the section.
+    """
+
+    uuid: uuid.UUID
+    name: str
+    fields: tuple[int, ...]
+    dataset_version: int
+    fragment_bitmap: bytes | None
+    details_type: str
+    base_id: int | None
+    raw: bytes
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-__all__ = ["assert_arrays_equal", "assert_schemas_equal", "assert_tables_equal", "sorted_rows", "storage_table"]
+__all__ = [
+    "assert_arrays_equal",
+    "assert_schemas_equal",
+    "assert_tables_equal",
+    "sorted_rows",
+    "storage_table",
+]
 
 
 def assert_tables_equal(
@@ -46,7 +52,9 @@ def assert_tables_equal(
     if actual.column_names != expected.column_names:
         raise AssertionError(f"{prefix}columns {actual.column_names}, expected {expected.column_names}")
     if schema:
-        assert_schemas_equal(actual.schema, expected.schema, nullability=nullability, metadata=metadata, hint=hint)
+        assert_schemas_equal(
+            actual.schema, expected.schema, nullability=nullability, metadata=metadata, hint=hint
+        )
     if actual.num_rows != expected.num_rows:
         raise AssertionError(f"{prefix}{actual.num_rows} rows, expected {expected.num_rows}")
     for name, a, e in zip(actual.column_names, actual.columns, expected.columns, strict=True):
@@ -54,7 +62,12 @@ def assert_tables_equal(
 
 
 def assert_schemas_equal(
-    actual: pa.Schema, expected: pa.Schema, *, nullability: bool = True, metadata: bool = False, hint: str = ""
+    actual: pa.Schema,
+    expected: pa.Schema,
+    *,
+    nullability: bool = True,
+    metadata: bool = False,
+    hint: str = "",
 ) -> None:
     """Fail unless names and types (and on request nullability and metadata) are the same."""
     prefix = f"{hint}: " if hint else ""
@@ -65,16 +78,22 @@ def assert_schemas_equal(
             a, e = _all_nullable(a), _all_nullable(e)
         if a.nullable != e.nullable:
             raise AssertionError(f"{prefix}column {a.name!r} nullable={a.nullable}, expected {e.nullable}")
-        if not a.type.equals(e.type, check_metadata=metadata):
+        if a.type != e.type or (metadata and not a.type.equals(e.type, check_metadata=True)):
             raise AssertionError(f"{prefix}column {a.name!r} has type {a.type}, expected {e.type}")
         if metadata and (a.metadata or {}) != (e.metadata or {}):
-            raise AssertionError(f"{prefix}column {a.name!r} has metadata {a.metadata}, expected {e.metadata}")
+            raise AssertionError(
+                f"{prefix}column {a.name!r} has metadata {a.metadata}, expected {e.metadata}"
+            )
     if metadata and (actual.metadata or {}) != (expected.metadata or {}):
         raise AssertionError(f"{prefix}schema metadata {actual.metadata}, expected {expected.metadata}")
 
 
 def assert_arrays_equal(
-    actual: pa.Array | pa.ChunkedArray, expected: pa.Array | pa.ChunkedArray, *, path: str = "array", hint: str = ""
+    actual: pa.Array | pa.ChunkedArray,
+    expected: pa.Array | pa.ChunkedArray,
+    *,
+    path: str = "array",
+    hint: str = "",
 ) -> None:
     """Fail unless two arrays have the same values; types are taken to be checked already where they matter."""
     prefix = f"{hint}: " if hint else ""
@@ -121,7 +140,13 @@ def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
         if pa.types.is_dictionary(column.type):
             column = column.unify_dictionaries()
         chunks = column.chunks
-        column = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks) if chunks else pa.nulls(0, column.type)
+        column = (
+            chunks[0]
+            if len(chunks) == 1
+            else pa.concat_arrays(chunks)
+            if chunks
+            else pa.nulls(0, column.type)
+        )
     return column
 
 
@@ -160,7 +185,11 @@ def _first_value_difference(a: pa.Array, e: pa.Array, rows: NDArray[np.int64]) -
     low, high = 0, len(a)
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if not a.slice(low, middle - low).equals(e.slice(low, middle - low)) else (middle, high)
+        low, high = (
+            (low, middle)
+            if not a.slice(low, middle - low).equals(e.slice(low, middle - low))
+            else (middle, high)
+        )
     return "", int(rows[low]), "values differ"
 
 

@@ -37,13 +37,35 @@ DICTIONARY_VALUES = (
     pa.string(), pa.large_string(), pa.binary(), pa.large_binary(), pa.int32(), pa.int64(), pa.uint8()
 )  # fmt: skip
 
-_WORDS = ("", "a", "b", "abc", "Zürich", "日本語", "naïve café", "x" * 63, "y" * 64, "ä" * 33, "z" * 70, "\U0010ffff" * 20)
+_WORDS = (
+    "",
+    "a",
+    "b",
+    "abc",
+    "Zürich",
+    "日本語",
+    "naïve café",
+    "x" * 63,
+    "y" * 64,
+    "ä" * 33,
+    "z" * 70,
+    "\U0010ffff" * 20,
+)
 _FLOATS = (0.0, -0.0, 1.5, -2.25, float("inf"), float("-inf"), float("nan"), 3.0e38, 1.0e-40)
 
 
 def simple_types() -> dict[str, pa.DataType]:
     """Leaf types without parameters nested in them, by column name."""
-    numbers = [pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()]
+    numbers = [
+        pa.int8(),
+        pa.int16(),
+        pa.int32(),
+        pa.int64(),
+        pa.uint8(),
+        pa.uint16(),
+        pa.uint32(),
+        pa.uint64(),
+    ]
     types: dict[str, pa.DataType] = {"null": pa.null(), "bool": pa.bool_()}
     types.update({str(t): t for t in numbers})
     types.update(float16=pa.float16(), float32=pa.float32(), float64=pa.float64())
@@ -51,7 +73,9 @@ def simple_types() -> dict[str, pa.DataType]:
         string=pa.string(), large_string=pa.large_string(), binary=pa.binary(), large_binary=pa.large_binary()
     )
     types.update(date32=pa.date32(), date64=pa.date64())
-    types.update(time_s=pa.time32("s"), time_ms=pa.time32("ms"), time_us=pa.time64("us"), time_ns=pa.time64("ns"))
+    types.update(
+        time_s=pa.time32("s"), time_ms=pa.time32("ms"), time_us=pa.time64("us"), time_ns=pa.time64("ns")
+    )
     for unit in ("s", "ms", "us", "ns"):
         types[f"timestamp_{unit}"] = pa.timestamp(unit)
         types[f"duration_{unit}"] = pa.duration(unit)
@@ -102,17 +126,27 @@ def nested_types() -> dict[str, pa.DataType]:
         "list_vector": pa.list_(pa.list_(pa.float32(), 3)),
         "list_dictionary": pa.list_(pa.dictionary(pa.int8(), pa.string())),
         "list_null": pa.list_(pa.null()),
-        "struct": pa.struct([pa.field("a", pa.int64()), pa.field("b", pa.float32()), pa.field("c", pa.string())]),
-        "struct_nested": pa.struct([pa.field("p", point), pa.field("l", pa.list_(pa.int32())), pa.field("t", pa.bool_())]),
-        "struct_dictionary": pa.struct([pa.field("d", pa.dictionary(pa.int16(), pa.string())), pa.field("n", pa.int8())]),
-        "struct_vector": pa.struct([pa.field("v", pa.list_(pa.float32(), 4)), pa.field("ts", pa.timestamp("ms"))]),
+        "struct": pa.struct(
+            [pa.field("a", pa.int64()), pa.field("b", pa.float32()), pa.field("c", pa.string())]
+        ),
+        "struct_nested": pa.struct(
+            [pa.field("p", point), pa.field("l", pa.list_(pa.int32())), pa.field("t", pa.bool_())]
+        ),
+        "struct_dictionary": pa.struct(
+            [pa.field("d", pa.dictionary(pa.int16(), pa.string())), pa.field("n", pa.int8())]
+        ),
+        "struct_vector": pa.struct(
+            [pa.field("v", pa.list_(pa.float32(), 4)), pa.field("ts", pa.timestamp("ms"))]
+        ),
     }
 
 
 def dictionary_types() -> dict[str, pa.DataType]:
     """Dictionaries with every key type and every value type that works, by column name."""
     types = {f"dictionary_{key}": pa.dictionary(key, pa.string()) for key in DICTIONARY_KEYS}
-    types.update({f"dictionary_of_{value}": pa.dictionary(pa.int8(), value) for value in DICTIONARY_VALUES[1:]})
+    types.update(
+        {f"dictionary_of_{value}": pa.dictionary(pa.int8(), value) for value in DICTIONARY_VALUES[1:]}
+    )
     return types
 
 
@@ -155,7 +189,9 @@ def random_table(schema: pa.Schema, rows: int, *, nulls: float = 0.0, seed: int 
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def random_array(data_type: pa.DataType, rows: int, rng: np.random.Generator, *, nulls: float = 0.0) -> pa.Array:
+def random_array(
+    data_type: pa.DataType, rows: int, rng: np.random.Generator, *, nulls: float = 0.0
+) -> pa.Array:
     """Random values of a type; zero bytes lie under the nulls of fixed-width values.
 
     Strings contain empty, long and non-ASCII values; floats contain NaN, infinities and both zeros.
@@ -177,7 +213,9 @@ def random_array(data_type: pa.DataType, rows: int, rng: np.random.Generator, *,
         child = random_array(data_type.value_type, int(lengths.sum()), rng, nulls=nulls)
         wide = types.is_large_list(data_type)
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64 if wide else np.int32)
-        return pa.Array.from_buffers(data_type, rows, [_bitmap(valid), pa.py_buffer(offsets)], children=[child])
+        return pa.Array.from_buffers(
+            data_type, rows, [_bitmap(valid), pa.py_buffer(offsets)], children=[child]
+        )
     return _random_leaf(data_type, rows, rng, valid)
 
 
@@ -187,13 +225,19 @@ def _random_dictionary(
     if pa.types.is_integer(data_type.value_type):
         values = pa.array([7, 0, 3, 250, 11], pa.int64()).cast(data_type.value_type, safe=False)
     else:
-        values = pa.array(["red", "green", "blue", "a longer name", "é"]).cast(pa.binary()).cast(data_type.value_type)
+        values = (
+            pa.array(["red", "green", "blue", "a longer name", "é"])
+            .cast(pa.binary())
+            .cast(data_type.value_type)
+        )
     codes = np.where(valid, rng.integers(0, len(values), rows), 0)
     indices = pa.array(codes, mask=~valid).cast(data_type.index_type)
     return pa.DictionaryArray.from_arrays(indices, values, ordered=data_type.ordered)
 
 
-def _random_leaf(data_type: pa.DataType, rows: int, rng: np.random.Generator, valid: NDArray[np.bool_]) -> pa.Array:
+def _random_leaf(
+    data_type: pa.DataType, rows: int, rng: np.random.Generator, valid: NDArray[np.bool_]
+) -> pa.Array:
     types = pa.types
     if types.is_boolean(data_type):
         return pa.array((rng.random(rows) < 0.5) & valid, mask=~valid)

@@ -17,7 +17,7 @@ vec     fixed_size_list<float32>[4]     i, i + 0.25, i + 0.5, i + 0.75
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import shutil
 
 import lance
@@ -32,14 +32,14 @@ FRUIT = ("apple", "apricot", "banana", "cherry", "date")
 def rows(start: int, stop: int) -> pa.Table:
     """Rows ``start`` to ``stop`` of the example."""
     i = np.arange(start, stop)
-    day = datetime.datetime(2024, 1, 1)
+    day = dt.datetime(2024, 1, 1)
     return pa.table(
         {
             "id": pa.array(i, pa.int64()),
             "k": pa.array(i // 10, pa.int32()),
             "x": pa.array(i / 4),
             "s": pa.array([FRUIT[n % 5] for n in i]),
-            "ts": pa.array([day + datetime.timedelta(hours=int(n)) for n in i], pa.timestamp("us")),
+            "ts": pa.array([day + dt.timedelta(hours=int(n)) for n in i], pa.timestamp("us")),
             "vec": pa.FixedSizeListArray.from_arrays(
                 pa.array((i[:, None] + np.arange(4) / 4).astype(np.float32).ravel()), 4
             ),

@@ -150,11 +150,14 @@ def _blocks(path: Path) -> list[str]:
 
 
 def test_readme_links_lead_somewhere() -> None:
-    broken: list[str] = []
-    for page in sorted(ROOT.glob("*.md")) + sorted((ROOT / "bench").glob("*.md")):
-        for target in re.findall(r"\]\((?!https?://|mailto:|#)([^)#]+)(?:#[^)]*)?\)", page.read_text()):
-            if not (page.parent / target).exists():
-                broken.append(f"{page.name}: {target}")
+    pages = [*ROOT.glob("*.md"), *(ROOT / "bench").glob("*.md")]
+    link = re.compile(r"\]\((?!https?://|mailto:|#)([^)#]+)(?:#[^)]*)?\)")
+    broken = [
+        f"{page.name}: {target}"
+        for page in sorted(pages)
+        for target in link.findall(page.read_text())
+        if not (page.parent / target).exists()
+    ]
     assert broken == []
 
 

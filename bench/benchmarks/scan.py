@@ -1,0 +1,124 @@
+"""Scans, filters, takes and counts through the public interface, as a user runs them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import lancecy
+
+from .scale import rows, table_path, vector_rows
+
+COLUMNS: dict[str, list[str] | None] = {
+    "all": None,
+    "fixed": ["id", "ts", "x", "k"],
+    "string": ["s"],
+    "bool": ["flag"],
+    "dictionary": ["cat"],
+}
+
+
+class Scan:
+    """Whole columns."""
+
+    params = tuple(COLUMNS)
+    param_names = ("columns",)
+    timeout = 300
+
+    def setup_cache(self) -> str:
+        return table_path("scalars")
+
+    def setup(self, path: str, columns: str) -> None:
+        self.dataset = lancecy.dataset(path)
+
+    def time_to_table(self, path: str, columns: str) -> None:
+        self.dataset.to_table(columns=COLUMNS[columns])
+
+    def time_to_batches(self, path: str, columns: str) -> None:
+        for _ in self.dataset.to_batches(columns=COLUMNS[columns]):
+            pass
+
+    def peakmem_to_batches(self, path: str, columns: str) -> None:
+        for _ in self.dataset.to_batches(columns=COLUMNS[columns], batch_size_bytes=8 << 20):
+            pass
+
+
+class Filter:
+    """Few rows of many, with and without the help of page statistics."""
+
+    params = ("sorted", "random", "string", "unknown")
+    param_names = ("filter",)
+    timeout = 300
+
+    def setup_cache(self) -> str:
+        return table_path("scalars")
+
+    def setup(self, path: str, filter: str) -> None:
+        low = rows() // 2
+        self.text = {
+            "sorted": f"id >= {low} AND id < {low + rows() // 1000}",
+            "random": "k < 10",
+            "string": "s = 'w00001w00002'",
+            "unknown": "x * 2 > 5.5",
+        }[filter]
+        self.dataset = lancecy.dataset(path)
+
+    def time_to_table(self, path: str, filter: str) -> None:
+        self.dataset.to_table(columns=["id", "x", "s"], filter=self.text)
+
+    def time_count_rows(self, path: str, filter: str) -> None:
+        self.dataset.count_rows(self.text)
+
+    def time_explain(self, path: str, filter: str) -> None:
+        self.dataset.scanner(columns=["id", "x", "s"], filter=self.text).explain()
+
+    def track_pages_kept(self, path: str, filter: str) -> int:
+        return int(self.dataset.scanner(columns=["id", "x", "s"], filter=self.text).explain().kept_pages)
+
+    track_pages_kept.unit = "pages"  # type: ignore[attr-defined]
+
+    def track_bytes_to_read(self, path: str, filter: str) -> int:
+        return int(self.dataset.scanner(columns=["id", "x", "s"], filter=self.text).explain().bytes_to_read)
+
+    track_bytes_to_read.unit = "bytes"  # type: ignore[attr-defined]
+
+
+class Take:
+    """A thousand random rows."""
+
+    params = ("scalars", "vectors")
+    param_names = ("table",)
+    timeout = 300
+
+    def setup_cache(self) -> dict[str, str]:
+        return {kind: table_path(kind) for kind in ("scalars", "vectors")}
+
+    def setup(self, paths: dict[str, str], table: str) -> None:
+        total, self.columns = {
+            "scalars": (rows(), ["id", "x", "s"]),
+            "vectors": (vector_rows(), ["id", "vec"]),
+        }[table]
+        self.wanted: Any = np.random.default_rng(9).integers(0, total, 1000)
+        self.dataset = lancecy.dataset(paths[table])
+
+    def time_take(self, paths: dict[str, str], table: str) -> None:
+        self.dataset.take(self.wanted, columns=self.columns)
+
+    def time_open_and_take(self, paths: dict[str, str], table: str) -> None:
+        lancecy.dataset(paths[table]).take(self.wanted, columns=self.columns)
+
+
+class Vectors:
+    """Embeddings: one copy at memory bandwidth is the goal."""
+
+    timeout = 300
+
+    def setup_cache(self) -> str:
+        return table_path("vectors")
+
+    def setup(self, path: str) -> None:
+        self.dataset = lancecy.dataset(path)
+
+    def time_to_table(self, path: str) -> None:
+        self.dataset.to_table(columns=["vec"])

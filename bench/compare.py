@@ -1,0 +1,216 @@
+"""lancecy beside pylance and memory-mapped Arrow IPC: the same work on the same rows, in one run.
+
+usage: python bench/compare.py [--rows 5000000] [--vectors 200000] [--repeat 5] [--works scan-all,take] [--markdown]
+
+lancecy and pylance read the very same 0.1 files, which pylance wrote with its default row groups of 1,024;
+Arrow IPC holds the same rows uncompressed. Engines take turns (A B C A B C …), the first turn warms up and
+is not counted, medians of the others are printed. ``x pylance`` says how many times faster than pylance
+lancecy is, ``of IPC`` how many times the time of Arrow IPC it takes. Every result is reduced to a
+fingerprint that touches every value; where fingerprints differ the row is marked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from benchmarks.tables import cached, fingerprint
+
+Predicate = tuple[str, pc.Expression]
+
+
+class Engine(Protocol):
+    """What each engine can do with a table."""
+
+    name: str
+    form: str
+
+    def open(self, path: Path) -> Any: ...
+    def table(self, handle: Any, columns: list[str] | None, where: Predicate | None) -> pa.Table: ...
+    def take(self, handle: Any, rows: list[int], columns: list[str]) -> pa.Table: ...
+    def count(self, handle: Any) -> int: ...
+
+
+class _Dataset:
+    """lancecy and pylance have the same methods."""
+
+    def __init__(self, name: str, form: str, library: str) -> None:
+        self.name, self.form, self._library = name, form, library
+
+    def open(self, path: Path) -> Any:
+        import importlib
+
+        return importlib.import_module(self._library).dataset(str(path))
+
+    def table(self, handle: Any, columns: list[str] | None, where: Predicate | None) -> pa.Table:
+        return handle.to_table(columns=columns, filter=where[0] if where else None)
+
+    def take(self, handle: Any, rows: list[int], columns: list[str]) -> pa.Table:
+        return handle.take(rows, columns=columns)
+
+    def count(self, handle: Any) -> int:
+        return int(handle.count_rows())
+
+
+class _Ipc:
+    name, form = "ipc", "ipc"
+
+    def open(self, path: Path) -> Any:
+        return pa.memory_map(str(path))
+
+    def table(self, handle: Any, columns: list[str] | None, where: Predicate | None) -> pa.Table:
+        table = pa.ipc.open_file(handle).read_all()
+        if where is not None:
+            table = table.filter(where[1])
+        return table if columns is None else table.select(columns)
+
+    def take(self, handle: Any, rows: list[int], columns: list[str]) -> pa.Table:
+        return pa.ipc.open_file(handle).read_all().select(columns).take(pa.array(rows))
+
+    def count(self, handle: Any) -> int:
+        return int(pa.ipc.open_file(handle).read_all().num_rows)
+
+
+@dataclass(frozen=True)
+class Work:
+    """A piece of work: which table it needs, and a function of engine, open handle and path."""
+
+    kind: str
+    run: Callable[[Engine, Any, Path], Any]
+
+
+def _scan(kind: str, columns: list[str] | None = None, where: Predicate | None = None) -> Work:
+    return Work(kind, lambda engine, handle, _: fingerprint(engine.table(handle, columns, where)))
+
+
+def works(rows: int, vector_rows: int) -> dict[str, Work]:
+    """Everything that is measured, by name."""
+    random = np.random.default_rng(3)
+    some = sorted(random.choice(rows, min(1000, rows), replace=False).tolist())
+    some_vectors = sorted(random.choice(vector_rows, min(1000, vector_rows), replace=False).tolist())
+    low = rows // 2
+    high = low + max(1, rows // 1000)
+    few = max(1, vector_rows // 100)
+    field = pc.field
+    narrow = ["id", "x", "s"]
+    between = (f"id >= {low} and id < {high}", (field("id") >= low) & (field("id") < high))
+    return {
+        "open+count": Work("scalars", lambda e, _, path: e.count(e.open(path))),
+        "scan-all": _scan("scalars"),
+        "scan-fixed": _scan("scalars", ["id", "ts", "x", "k"]),
+        "scan-x": _scan("scalars", ["x"]),
+        "scan-string": _scan("scalars", ["s"]),
+        "filter-sorted": _scan("scalars", narrow, between),
+        "filter-random": _scan("scalars", narrow, ("k < 10", field("k") < 10)),
+        "filter-string": _scan("scalars", ["id"], ("s = 'w00001w00002'", field("s") == "w00001w00002")),
+        "take": Work("scalars", lambda e, handle, _: fingerprint(e.take(handle, some, narrow))),
+        "take-cold": Work("scalars", lambda e, _, path: fingerprint(e.take(e.open(path), some, narrow))),
+        "vector-scan": _scan("vectors", ["vec"]),
+        "vector-take": Work(
+            "vectors", lambda e, handle, _: fingerprint(e.take(handle, some_vectors, ["id", "vec"]))
+        ),
+        "vector-filter": _scan("vectors", ["vec"], (f"id < {few}", field("id") < few)),
+    }
+
+
+def measure(
+    work: Work, engines: list[Engine], paths: dict[tuple[str, str], Path], repeat: int
+) -> dict[str, Any]:
+    """Medians in milliseconds by engine, and under ``"differ"`` the engines whose answer is not the first one's."""
+    here = {engine.name: paths[work.kind, engine.form] for engine in engines}
+    handles = {engine.name: engine.open(here[engine.name]) for engine in engines}
+    seconds: dict[str, list[float]] = {engine.name: [] for engine in engines}
+    answers: dict[str, Any] = {}
+    for turn in range(repeat + 1):
+        for engine in engines:
+            started = time.perf_counter()
+            answers[engine.name] = work.run(engine, handles[engine.name], here[engine.name])
+            if turn:
+                seconds[engine.name].append(time.perf_counter() - started)
+    medians: dict[str, Any] = {name: statistics.median(taken) * 1e3 for name, taken in seconds.items()}
+    first = answers[engines[0].name]
+    medians["differ"] = [name for name, answer in answers.items() if answer != first]
+    return medians
+
+
+def row(name: str, medians: dict[str, Any], engines: list[Engine]) -> list[str]:
+    """Cells of one line of the report."""
+    cells = [name, *(f"{medians[engine.name]:.1f}" for engine in engines)]
+    cells.append(f"{medians['pylance'] / medians['lancecy']:.2f}")
+    cells.append(f"{medians['lancecy'] / medians['ipc']:.2f}")
+    cells.append("" if not medians["differ"] else "differs: " + ", ".join(medians["differ"]))
+    return cells
+
+
+def show(cells: list[str], markdown: bool) -> None:
+    if markdown:
+        print("| " + " | ".join(cells) + " |", flush=True)
+    else:
+        print(f"{cells[0]:<14}" + "".join(f"{cell:>14}" for cell in cells[1:]), flush=True)
+
+
+def machine() -> str:
+    """What the figures belong to."""
+    versions = ", ".join(f"{name} {version(name)}" for name in ("lancecy", "pylance", "pyarrow", "numpy"))
+    return f"{os.cpu_count()} x {platform.machine()}, Python {platform.python_version()}, {versions}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rows", type=int, default=5_000_000, help="rows of the seven-column table")
+    parser.add_argument(
+        "--vectors", type=int, default=200_000, help="rows of the table of 768-dimensional vectors"
+    )
+    parser.add_argument("--repeat", type=int, default=5, help="counted turns")
+    parser.add_argument("--works", help="names separated by commas; all by default")
+    parser.add_argument(
+        "--also", default="", help="pylance's own newer formats to show as well, such as 2.0,2.2"
+    )
+    parser.add_argument(
+        "--data", type=Path, default=Path(__file__).parent / ".data", help="where the tables are kept"
+    )
+    parser.add_argument("--markdown", action="store_true")
+    chosen = parser.parse_args()
+
+    engines: list[Engine] = [
+        _Dataset("lancecy", "legacy", "lancecy"),
+        _Dataset("pylance", "legacy", "lance"),
+        _Ipc(),
+    ]
+    engines[2:2] = [_Dataset(f"pylance-{form}", form, "lance") for form in chosen.also.split(",") if form]
+    todo = works(chosen.rows, chosen.vectors)
+    if chosen.works:
+        todo = {name: todo[name] for name in chosen.works.split(",")}
+    sizes = {"scalars": chosen.rows, "vectors": chosen.vectors}
+    paths = {
+        (kind, engine.form): cached(chosen.data, kind, sizes[kind], engine.form)
+        for kind in dict.fromkeys(work.kind for work in todo.values())
+        for engine in engines
+    }
+    gc.collect()
+
+    print(
+        f"{chosen.rows:,} x 7 rows, {chosen.vectors:,} x 768 float32; medians of {chosen.repeat} turns in ms; {machine()}\n"
+    )
+    heading = ["work", *(engine.name for engine in engines), "x pylance", "of IPC", ""]
+    show(heading, chosen.markdown)
+    if chosen.markdown:
+        show(["---"] + ["---:"] * (len(heading) - 2) + ["---"], True)
+    for name, work in todo.items():
+        show(row(name, measure(work, engines, paths, chosen.repeat), engines), chosen.markdown)
+
+
+if __name__ == "__main__":
+    main()

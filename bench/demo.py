@@ -1,0 +1,273 @@
+"""A tour in one command (``make demo``): a table over three bases, pruned, scanned by Dask, handed to Spark.
+
+Until lancecy writes tables itself, pylance makes the one read here, in a process of its own. Everything
+lands in a temporary folder that is removed at the end (``--keep FOLDER`` keeps it).
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.rule import Rule
+from rich.syntax import Syntax
+from rich.table import Table
+from rich.text import Text
+
+ROWS = 1_200_000
+DAYS = 120
+BASES = ("north", "south", "west")
+CITIES = ("Aachen", "Bergen", "Bordeaux", "Cork", "Delft", "Évora", "Gdańsk")
+FILTER = "day >= date '2024-03-01' AND day < date '2024-03-08' AND city LIKE 'B%'"
+COLUMNS = ["city", "km", "fare"]
+
+console = Console(width=110, highlight=False)
+
+
+# ---- the table --------------------------------------------------------------------------------------
+
+
+def make_table(folder: Path, rows: int) -> None:
+    """Write ``folder / "rides"`` with pylance: 12 fragments, their data files spread over three other folders."""
+    import lance
+    import numpy as np
+    import pyarrow as pa
+
+    random = np.random.default_rng(2024)
+    start = np.datetime64("2024-01-01", "D")
+    km = random.gamma(2.0, 3.0, rows).round(2)
+    table = pa.table(
+        {
+            "ride": pa.array(np.arange(rows, dtype=np.int64)),
+            "day": pa.array(
+                start + np.sort(random.integers(0, DAYS, rows)).astype("timedelta64[D]"), pa.date32()
+            ),
+            "city": pa.array(np.array(CITIES)[random.integers(0, len(CITIES), rows)]),
+            "km": pa.array(km),
+            "fare": pa.array((3.2 + 1.9 * km + random.normal(0, 0.5, rows)).round(2)),
+            "shared": pa.array(random.random(rows) < 0.2),
+            "vec": pa.FixedSizeListArray.from_arrays(pa.array(random.random(rows * 8, dtype=np.float32)), 8),
+        }
+    )
+    for name in BASES:
+        (folder / name).mkdir(parents=True)
+    lance.write_dataset(
+        table,
+        str(folder / "rides"),
+        data_storage_version="legacy",
+        initial_bases=[lance.DatasetBasePath(str(folder / name), name=name) for name in BASES],
+        target_bases=list(BASES),
+        max_rows_per_file=-(-rows // 12),
+    )
+
+
+def made_elsewhere(folder: Path, rows: int) -> None:
+    """Run :func:`make_table` in another process, so that pylance's threads stay out of this one."""
+    command = [sys.executable, "-W", "ignore", __file__, "--only-make", str(folder), "--rows", str(rows)]
+    subprocess.run(command, check=True)
+
+
+# ---- showing it -------------------------------------------------------------------------------------
+
+
+def chapter(title: str) -> None:
+    console.print()
+    console.print(Rule(Text(title, style="bold"), align="left", style="cyan"))
+
+
+def code(text: str) -> None:
+    console.print(Syntax(text, "python", theme="ansi_dark", background_color="default"))
+    console.print()
+
+
+def timed(work: Callable[[], Any]) -> tuple[Any, float]:
+    started = time.perf_counter()
+    result = work()
+    return result, time.perf_counter() - started
+
+
+def rate(rows: int, seconds: float) -> str:
+    return f"{rows / seconds / 1e6:,.1f} M rows/s"
+
+
+def grid(*columns: str) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for number, name in enumerate(columns):
+        table.add_column(name, justify="left" if number == 0 else "right", overflow="fold")
+    return table
+
+
+# ---- the chapters -----------------------------------------------------------------------------------
+
+
+def show_dataset(uri: str) -> Any:
+    import lancecy
+
+    chapter("1. Open it")
+    code('ds = lancecy.dataset("rides")\nds')
+    ds, seconds = timed(lambda: lancecy.dataset(uri))
+    console.print(Text(str(ds)))
+    console.print(f"[dim]opened in {seconds * 1e3:.1f} ms from the manifest alone[/dim]")
+    return ds
+
+
+def show_pruning(ds: Any) -> None:
+    chapter("2. Ask what a scan would read")
+    code(f'ds.scanner(columns={COLUMNS}, filter="{FILTER}").explain()')
+    explanation = ds.scanner(columns=COLUMNS, filter=FILTER).explain()
+    console.print(Text(str(explanation)))
+
+    chapter("3. Scan")
+    table = grid("what", "rows out", "time", "")
+    everything, seconds = timed(ds.to_table)
+    size = everything.nbytes
+    table.add_row(
+        "every row, every column",
+        f"{everything.num_rows:,}",
+        f"{seconds * 1e3:,.0f} ms",
+        f"{size / seconds / 1e9:.2f} GB/s",
+    )
+    del everything
+    for label, use_stats in (("the filter, pages pruned", True), ("the filter, nothing pruned", False)):
+        found, seconds = timed(
+            lambda use=use_stats: ds.to_table(columns=COLUMNS, filter=FILTER, use_stats=use)
+        )
+        table.add_row(
+            label, f"{found.num_rows:,}", f"{seconds * 1e3:,.0f} ms", rate(ds.count_rows(), seconds)
+        )
+    console.print(table)
+
+
+def show_dask(uri: str) -> None:
+    import lancecy
+
+    chapter("4. As a Dask DataFrame")
+    code(
+        f'ddf = lancecy.scan("rides", filter="{FILTER}",\n                   columns={COLUMNS})\n'
+        'ddf.groupby("city").fare.mean().compute()'
+    )
+    ddf, planned = timed(lambda: lancecy.scan(uri, filter=FILTER, columns=COLUMNS, blocksize="4MiB"))
+    means, seconds = timed(lambda: ddf.groupby("city").fare.mean().compute())
+    table = grid("city", "mean fare")
+    for city, fare in sorted(means.items()):
+        table.add_row(str(city), f"{fare:.2f}")
+    console.print(table)
+    console.print(
+        f"[dim]{ddf.npartitions} partitions planned from metadata in {planned * 1e3:.0f} ms, computed in {seconds * 1e3:.0f} ms[/dim]"
+    )
+
+
+def spark_session() -> Any:
+    from pyspark.sql import SparkSession
+
+    session = (
+        SparkSession.builder.master("local[2]")
+        .appName("lancecy demo")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.session.timeZone", "UTC")
+        .config("spark.log.level", "ERROR")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def show_spark(ds: Any, uri: str) -> None:
+    import lancecy
+
+    chapter("5. In Spark")
+    code(
+        "spark.createDataFrame(ds.to_table())                       # the table goes straight in\n"
+        "lancecy.spark.dataframe(spark, ds.to_table())              # any Arrow type, well chunked\n"
+        'lancecy.spark.read(spark, "rides", columns=…, filter=…)    # distributed, nothing through the driver'
+    )
+    spark, seconds = timed(spark_session)
+    console.print(f"[dim]Spark {spark.version} started in {seconds:.1f} s[/dim]\n")
+    try:
+        columns = ["city", "km", "fare", "vec"]
+        spark.range(1).count()
+        routes: dict[str, Callable[[], Any]] = {
+            "createDataFrame": lambda: spark.createDataFrame(ds.to_table(columns=columns)),
+            "lancecy.spark.dataframe": lambda: lancecy.spark.dataframe(spark, ds.to_table(columns=columns)),
+            "lancecy.spark.read": lambda: lancecy.spark.read(spark, uri, columns=columns),
+            "lancecy.spark.read, filtered": lambda: lancecy.spark.read(
+                spark, uri, columns=columns, filter=FILTER
+            ),
+        }
+        table = grid("route", "rows", "mean fare in Bergen", "time")
+        for name, make in routes.items():
+            (rows, fare), seconds = timed(lambda make=make: _spark_answer(make()))
+            table.add_row(name, f"{rows:,}", f"{fare:.2f}", f"{seconds:.2f} s")
+        console.print(table)
+    finally:
+        spark.stop()
+
+
+def _spark_answer(frame: Any) -> tuple[int, float]:
+    from pyspark.sql import functions as f
+
+    row = frame.agg(f.count("*"), f.avg(f.when(f.col("city") == "Bergen", f.col("fare")))).first()
+    return row[0], row[1]
+
+
+# ---- the whole --------------------------------------------------------------------------------------
+
+
+def tour(folder: Path, rows: int, with_spark: bool) -> None:
+    uri = str(folder / "rides")
+    console.print(
+        Panel.fit("[bold]lancecy[/bold]: Lance tables in Cython and NumPy, for Dask and Spark", style="cyan")
+    )
+    with console.status(f"pylance writes {rows:,} rows over {len(BASES)} bases …"):
+        _, seconds = timed(lambda: made_elsewhere(folder, rows))
+    console.print(
+        f"pylance wrote {rows:,} rows in {seconds:.1f} s; the data files lie in three other folders:\n"
+    )
+    table = grid("base", "data files", "bytes")
+    for name in BASES:
+        files = sorted((folder / name).rglob("*.lance"))
+        table.add_row(name, str(len(files)), f"{sum(f.stat().st_size for f in files):,}")
+    console.print(table)
+
+    ds = show_dataset(uri)
+    show_pruning(ds)
+    show_dask(uri)
+    if with_spark:
+        show_spark(ds, uri)
+    console.print()
+    console.print(
+        "[dim]next: README.md; `make compare` measures lancecy beside pylance and memory-mapped Arrow IPC[/dim]"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rows", type=int, default=ROWS)
+    parser.add_argument("--keep", metavar="FOLDER", type=Path, help="make the table here and leave it")
+    parser.add_argument("--no-spark", action="store_true", help="leave the last chapter out")
+    parser.add_argument("--only-make", metavar="FOLDER", type=Path, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.only_make:
+        make_table(chosen.only_make, chosen.rows)
+        return
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    warnings.filterwarnings("ignore", module="pyspark")
+    if chosen.keep:
+        tour(chosen.keep.resolve(), chosen.rows, not chosen.no_spark)
+        return
+    with tempfile.TemporaryDirectory(prefix="lancecy-demo-") as folder:
+        tour(Path(folder), chosen.rows, not chosen.no_spark)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,325 @@
+"""The expression tree: columns, literals and calls.
+
+One node type stands for every operator and function; :data:`OPERATORS` says how
+each operator is written. Nodes are immutable, hashable and small when pickled.
+The same three classes serve before and after binding: a bound node knows its
+Arrow type, an unbound one has ``type`` None (a literal with a type is one whose
+type was stated). No tree is deeper than ``Limits.nesting``, so that walking one
+by recursion is safe.
+
+Imports ``errors``, ``limits`` and pyarrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, Union
+
+import pyarrow as pa
+
+from lancecy.errors import ExpressionError
+from lancecy.limits import DEFAULT_LIMITS
+
+__all__ = [
+    "COMPARISONS",
+    "OPERATORS",
+    "Call",
+    "Column",
+    "Constant",
+    "Expr",
+    "Literal",
+    "Operator",
+    "chain",
+    "conjuncts",
+    "literal_from_scalar",
+    "literal_of",
+    "negate",
+    "walk",
+]
+
+Constant = Union[None, bool, int, float, Decimal, str, bytes, tuple["Constant", ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Operator:
+    """How an operator is written: its symbol, and how tightly it binds (larger is tighter)."""
+
+    symbol: str
+    precedence: int
+
+
+OPERATORS: dict[str, Operator] = {
+    "or": Operator("OR", 1),
+    "and": Operator("AND", 2),
+    "not": Operator("NOT", 3),
+    "is_null": Operator("IS NULL", 4),
+    "is_true": Operator("IS TRUE", 4),
+    "is_not_distinct": Operator("IS NOT DISTINCT FROM", 4),
+    "=": Operator("=", 5),
+    "!=": Operator("!=", 5),
+    "<": Operator("<", 5),
+    "<=": Operator("<=", 5),
+    ">": Operator(">", 5),
+    ">=": Operator(">=", 5),
+    "in": Operator("IN", 6),
+    "like": Operator("LIKE", 6),
+    "ilike": Operator("ILIKE", 6),
+    "||": Operator("||", 9),
+    "+": Operator("+", 10),
+    "-": Operator("-", 10),
+    "*": Operator("*", 11),
+    "/": Operator("/", 11),
+    "%": Operator("%", 11),
+    "neg": Operator("-", 12),
+}
+"""Operators; every other ``Call.op`` is the name of a function."""
+
+COMPARISONS: dict[str, str] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+"""Comparison operators, and what each becomes when its sides are exchanged."""
+
+
+class Expr:
+    """A node of an expression: :class:`Column`, :class:`Literal` or :class:`Call`.
+
+    Equal nodes mean the same; the hash is computed once, so that a tree is a cheap dictionary key.
+    Python's operators are not overloaded here (``==`` compares); :func:`lancecy.col` builds
+    expressions with operators.
+
+    Attributes
+    ----------
+    type : pa.DataType or None
+        Type of the values once bound to a schema.
+    """
+
+    __slots__ = ()
+
+    type: pa.DataType | None
+    _hash: int
+
+    def _key(self) -> tuple[object, ...]:
+        raise TypeError("Expr is abstract")
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if not isinstance(other, Expr) or self.__class__ is not other.__class__:
+            return False
+        return self._hash == other._hash and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __repr__(self) -> str:
+        # Here because describe needs the nodes; a repr may also be asked of a half-imported package.
+        from lancecy.expr.describe import describe
+
+        return f"<{self.__class__.__name__.lower()} {describe(self)}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Column(Expr):
+    """A column by its path.
+
+    Attributes
+    ----------
+    path : tuple of str
+        Unbound: names as written; a single name may still contain dots. Bound: one field per level.
+    exact : bool
+        False for an unquoted name in SQL text, which may also differ in case.
+    type : pa.DataType or None
+        Set by binding.
+    """
+
+    path: tuple[str, ...]
+    exact: bool = True
+    type: pa.DataType | None = None
+    _hash: int = field(init=False, repr=False, default=0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(("column", *self._key())))
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.path, self.exact, self.type)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Column, (self.path, self.exact, self.type))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Literal(Expr):
+    """A constant, or a tuple of constants for lists.
+
+    Attributes
+    ----------
+    value : None, bool, int, float, Decimal, str, bytes or tuple of these
+        Of a temporal type: the integer Arrow stores.
+    type : pa.DataType or None
+        None: the literal takes the type of what it is compared or combined with.
+        Of a tuple: the type of its elements.
+    """
+
+    value: Constant
+    type: pa.DataType | None = None
+    _hash: int = field(init=False, repr=False, default=0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_hash", hash(("literal", *self._key())))
+
+    def _key(self) -> tuple[object, ...]:
+        return (_value_key(self.value), self.type)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Literal, (self.value, self.type))
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Call(Expr):
+    """An operator or function applied to arguments.
+
+    Attributes
+    ----------
+    op : str
+        A key of :data:`OPERATORS` or the lower-case name of a function.
+    args : tuple of Expr
+        ``and``, ``or`` and ``||`` take any number; ``cast`` takes the operand and a null literal of the
+        target type; ``case`` takes condition, value, …, default.
+    type : pa.DataType or None
+        Of the result; set by binding.
+    """
+
+    op: str
+    args: tuple[Expr, ...]
+    type: pa.DataType | None = None
+    depth: int = field(init=False, repr=False, default=1)
+    _hash: int = field(init=False, repr=False, default=0)
+
+    def __post_init__(self) -> None:
+        depth = 1 + max((a.depth for a in self.args if isinstance(a, Call)), default=0)
+        if depth > DEFAULT_LIMITS.nesting:
+            raise ExpressionError(
+                f"the expression is nested more than {DEFAULT_LIMITS.nesting} deep; "
+                "long chains belong in AND, OR or IN, which do not nest"
+            )
+        object.__setattr__(self, "depth", depth)
+        object.__setattr__(self, "_hash", hash(("call", *self._key())))
+
+    def _key(self) -> tuple[object, ...]:
+        return (self.op, self.args, self.type)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Call, (self.op, self.args, self.type))
+
+
+def _value_key(value: Constant) -> object:
+    # 1, 1.0 and True are equal to Python but not to a query, nor are the two zeros; NaN is not equal to itself.
+    if isinstance(value, tuple):
+        return tuple([_value_key(v) for v in value])
+    if isinstance(value, float):
+        return ("float", repr(value))
+    return (value.__class__.__name__, value)
+
+
+def literal_of(value: object) -> Literal:
+    """The literal for a Python, NumPy or Arrow value.
+
+    Plain numbers, strings, bytes and booleans take the type of the column they meet; dates and
+    times, NumPy's included, and Arrow scalars keep their own.
+
+    Raises
+    ------
+    ExpressionError
+        Values of this kind cannot be in an expression.
+
+    Examples
+    --------
+    >>> literal_of(5)
+    <literal 5>
+    """
+    if value is None or isinstance(value, (bool, int, float, str, bytes, Decimal)):
+        return Literal(_plain(value))
+    if isinstance(value, (bytearray, memoryview)):
+        return Literal(bytes(value))
+    if isinstance(value, pa.Scalar):
+        return literal_from_scalar(value)
+    if type(value).__module__ == "numpy" and hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
+        if value.dtype.kind not in "mM":  # type: ignore[attr-defined]
+            return literal_of(value.item())
+    try:
+        return literal_from_scalar(pa.scalar(value))
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise ExpressionError(f"a {type(value).__name__} cannot be part of an expression") from error
+
+
+def _plain(value: Any) -> Constant:
+    # Subclasses (enums, numpy.float64, pandas' NaT is none of these) become the builtin they extend.
+    for kind in (bool, int, float, str, bytes):
+        if isinstance(value, kind):
+            return kind(value)  # type: ignore[return-value]
+    return value  # type: ignore[no-any-return]
+
+
+def literal_from_scalar(scalar: Any) -> Literal:
+    """The typed literal with the value of an Arrow scalar.
+
+    Raises
+    ------
+    ExpressionError
+        Lists, structs and other types that have no literal.
+    """
+    kind: pa.DataType = scalar.type
+    types = pa.types
+    if types.is_dictionary(kind):
+        return literal_from_scalar(scalar.value) if scalar.is_valid else Literal(None, kind.value_type)
+    if isinstance(kind, pa.BaseExtensionType):
+        return literal_from_scalar(scalar.value) if scalar.is_valid else Literal(None, kind.storage_type)
+    if not scalar.is_valid:
+        return Literal(None, kind)
+    if types.is_temporal(kind) and not types.is_interval(kind):
+        return Literal(int(scalar.value), kind)
+    value = scalar.as_py()
+    if types.is_floating(kind):
+        return Literal(float(value), kind)
+    if isinstance(value, (bool, int, str, bytes, Decimal)):
+        return Literal(value, kind)
+    raise ExpressionError(f"a constant of type {kind} cannot be part of an expression")
+
+
+def chain(op: str, parts: Iterable[Expr]) -> Expr:
+    """The parts joined by an associative operator, nested ones of the same operator taken apart.
+
+    Examples
+    --------
+    >>> chain("and", [chain("and", [Column(("a",)), Column(("b",))]), Column(("c",))])
+    <call a AND b AND c>
+    """
+    flat: list[Expr] = []
+    for part in parts:
+        if isinstance(part, Call) and part.op == op:
+            flat.extend(part.args)
+        else:
+            flat.append(part)
+    return flat[0] if len(flat) == 1 else Call(op, tuple(flat))
+
+
+def negate(expr: Expr) -> Expr:
+    """NOT of an expression; a double negation cancels (in three-valued logic too)."""
+    if isinstance(expr, Call) and expr.op == "not":
+        return expr.args[0]
+    return Call("not", (expr,), expr.type)
+
+
+def conjuncts(expr: Expr) -> tuple[Expr, ...]:
+    """The conditions joined by AND at the top of an expression; the expression itself if there is one only."""
+    return expr.args if isinstance(expr, Call) and expr.op == "and" else (expr,)
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """Every node of the tree, parents before children."""
+    stack: list[Expr] = [expr]
+    while stack:
+        node = stack.pop()
+        yield node
+        if isinstance(node, Call):
+            stack.extend(reversed(node.args))

@@ -1,0 +1,434 @@
+"""SQL text to an expression tree, with sqlglot as the parser.
+
+sqlglot is lenient and knows thirty dialects; this module is the strict door behind it.
+Our own dialect has backquoted names, ``X'00'`` bytes and IS below the comparisons, as
+DataFusion and PostgreSQL have it, and leaves every function call as it was written.
+Then each node of its tree must be one named in ``_HANDLERS``, with no argument set that
+the handler does not know: what is not understood is refused, never skipped.
+
+sqlglot is imported at the first text filter (0.1 s, once per process).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+
+from lancecy.errors import ExpressionError, nearest, printable
+from lancecy.expr.build import between, list_literal
+from lancecy.expr.literals import cast_literal
+from lancecy.expr.nodes import Call, Column, Expr, Literal, chain, negate
+from lancecy.expr.times import parse_interval
+from lancecy.limits import DEFAULT_LIMITS
+
+__all__ = ["from_sql"]
+
+_INTEGER = re.compile(r"\d+\Z")
+_NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\Z")
+_MAX_DIGITS = 400
+_NEEDED = "sqlglot 30.30 or newer"
+
+
+def from_sql(text: str) -> Expr:
+    """The expression a text stands for, names unresolved and types open.
+
+    Raises
+    ------
+    ExpressionError
+        The text is no expression, uses what filters do not have, or nests too deep;
+        ``position`` is the character where reading stopped, if known.
+    """
+    from sqlglot import exp, parse_one
+    from sqlglot.errors import ParseError, SqlglotError
+
+    try:
+        tree = parse_one(text, dialect=_dialect(), into=exp.Condition)
+    except ParseError as error:
+        raise _syntax_error(text, error) from error
+    except SqlglotError as error:
+        raise ExpressionError(f"a string or a name is not closed in {text!r}", text=text) from error
+    except RecursionError:
+        raise ExpressionError("the expression is nested too deep", text=text) from None
+    try:
+        return _Reader().read(tree)
+    except ExpressionError as error:
+        error.text = error.text or printable(text)
+        raise
+
+
+@lru_cache(maxsize=1)
+def _dialect() -> Any:
+    """The dialect class; made at first use because its bases come from sqlglot."""
+    from sqlglot import parse_one, parser, tokens
+    from sqlglot.dialects.dialect import Dialect
+
+    special = parser.Parser.FUNCTION_PARSERS
+    levels = getattr(parser, "IsPredicatePrecedence", None)
+    if levels is None:
+        raise ImportError(f"filters in SQL text need {_NEEDED}")
+
+    class LancecyFilter(Dialect):
+        class Tokenizer(tokens.Tokenizer):
+            QUOTES = ["'"]
+            IDENTIFIERS = ["`"]
+            HEX_STRINGS = [("x'", "'"), ("X'", "'")]
+            # Double quotes are names in standard SQL and strings in pylance: kept apart, then refused.
+            RAW_STRINGS = ['"']
+
+        class Parser(parser.Parser):
+            IS_PREDICATE_PRECEDENCE = levels.LOW
+            # Only calls with a syntax of their own; all others arrive as Anonymous, spelled as written.
+            FUNCTIONS: dict[str, Any] = {}
+            FUNCTION_PARSERS = {
+                name: special[name] for name in ("CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM", "TRY_CAST")
+            }
+            NO_PAREN_FUNCTIONS: dict[Any, Any] = {}
+            NO_PAREN_FUNCTION_PARSERS = {"CASE": parser.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
+
+    # Precedence decides which rows match: not taken on trust from whichever release is installed.
+    if type(parse_one("a = b IS NULL", dialect=LancecyFilter)).__name__ != "Is":
+        raise ImportError(f"filters in SQL text need {_NEEDED}")
+    return LancecyFilter
+
+
+def _syntax_error(text: str, error: Any) -> ExpressionError:
+    details = error.errors[0] if error.errors else {}
+    what = str(details.get("description") or "it is empty")
+    if what.startswith("Required keyword"):
+        what = "an operand is missing"
+    elif what.startswith("Invalid expression"):
+        what = "unexpected text"
+    if not details.get("line"):
+        return ExpressionError(f"cannot read the filter {text!r}: {what}", text=text)
+    highlight = str(details.get("highlight") or "")
+    before = text.split("\n")[: int(details["line"]) - 1]
+    position = sum(len(line) + 1 for line in before) + max(0, int(details["col"]) - len(highlight))
+    near = f" near {highlight!r}" if highlight else ""
+    return ExpressionError(
+        f"cannot read the filter {text!r}: {what}{near} at character {position}", text=text, position=position
+    )
+
+
+_TYPES: dict[str, pa.DataType] = {
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "UTINYINT": pa.uint8(),
+    "USMALLINT": pa.uint16(),
+    "UINT": pa.uint32(),
+    "UBIGINT": pa.uint64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "TEXT": pa.string(),
+    "VARCHAR": pa.string(),
+    "CHAR": pa.string(),
+    "BINARY": pa.binary(),
+    "VARBINARY": pa.binary(),
+    "DATE": pa.date32(),
+    "TIME": pa.time64("us"),
+}
+_TYPE_NAMES = (
+    "boolean tinyint smallint int bigint float double decimal string varchar binary date time timestamp".split()
+)
+_TIMESTAMPS = {"TIMESTAMP": None, "DATETIME": None, "TIMESTAMPNTZ": None, "TIMESTAMPTZ": "UTC"}
+_UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
+
+
+def _data_type(node: Any) -> pa.DataType:
+    """Arrow type of a type name in SQL, as pylance maps them."""
+    name = getattr(node.this, "name", str(node.this))
+    parameters = [int(p.name) for p in node.args.get("expressions") or () if str(p.name).isdigit()]
+    if len(parameters) == len(node.args.get("expressions") or ()):
+        if name in _TYPES and not parameters:
+            return _TYPES[name]
+        if name in _TIMESTAMPS and (parameters or [6])[0] in _UNITS and len(parameters) < 2:
+            return pa.timestamp(_UNITS[(parameters or [6])[0]], tz=_TIMESTAMPS[name])
+        if name == "DECIMAL" and len(parameters) <= 2:
+            precision, scale = [*parameters, *([38, 10] if not parameters else [0])][:2]
+            if 1 <= precision <= 38 and scale <= precision:
+                return pa.decimal128(precision, scale)
+    shown = node.sql()
+    close = nearest(shown.lower(), _TYPE_NAMES) or _TYPE_NAMES
+    raise ExpressionError(f"cannot CAST to {printable(shown)}; did you mean {', '.join(close)}?")
+
+
+class _Reader:
+    """Walks sqlglot's tree; the depth of the walk is bounded, whatever the depth of the tree."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+
+    def read(self, node: Any) -> Expr:
+        while type(node).__name__ == "Paren":
+            node = node.this
+        kind = type(node).__name__
+        known = _HANDLERS.get(kind)
+        if known is None:
+            raise ExpressionError(f"{kind.upper()} is not supported in a filter (at {_shown(node)})")
+        handler, allowed = known
+        extra = [k for k, v in node.args.items() if k not in allowed and v not in (None, False) and v != []]
+        if extra:
+            raise ExpressionError(f"{kind.upper()} with {', '.join(extra)} is not supported in a filter")
+        self.depth += 1
+        if self.depth > DEFAULT_LIMITS.nesting:
+            raise ExpressionError(f"the expression is nested more than {DEFAULT_LIMITS.nesting} deep")
+        try:
+            return handler(self, node)
+        finally:
+            self.depth -= 1
+
+    def both(self, node: Any) -> tuple[Expr, Expr]:
+        return self.read(node.this), self.read(node.args["expression"])
+
+    def all(self, nodes: Any) -> list[Expr]:
+        return [self.read(n) for n in nodes or ()]
+
+
+def _shown(node: Any) -> str:
+    try:
+        return repr(printable(node.sql())[:80])
+    except Exception as error:  # noqa: BLE001  whatever sqlglot cannot print, the message does without
+        return type(error).__name__
+
+
+def _binary(op: str) -> Callable[[_Reader, Any], Expr]:
+    return lambda reader, node: Call(op, reader.both(node))
+
+
+def _chain(op: str, kind: str) -> Callable[[_Reader, Any], Expr]:
+    def handler(reader: _Reader, node: Any) -> Expr:
+        # Ten thousand ORs are a left-deep tree of that depth: walked with a stack, not by recursion.
+        parts, stack = [], [node]
+        while stack:
+            one = stack.pop()
+            if type(one).__name__ == kind:
+                stack += [one.args["expression"], one.this]
+            else:
+                parts.append(reader.read(one))
+        return chain(op, parts)
+
+    return handler
+
+
+def _column(reader: _Reader, node: Any) -> Expr:
+    parts = []
+    while type(node).__name__ == "Dot":
+        parts.append(node.args["expression"])
+        node = node.this
+    parts += [node.args.get(k) for k in ("this", "table", "db", "catalog")] if hasattr(node, "args") else []
+    names = [p for p in reversed(parts) if p is not None]
+    if any(type(p).__name__ != "Identifier" for p in names) or type(node).__name__ != "Column":
+        raise ExpressionError(f"{_shown(node)} is no column name")
+    if any(p.args.get("quoted") for p in names):
+        return Column(tuple(p.name for p in names))
+    return Column((".".join(p.name for p in names),), exact=False)
+
+
+def _literal(reader: _Reader, node: Any) -> Expr:
+    text = str(node.this)
+    return Literal(text) if node.args.get("is_string") else _number(text)
+
+
+def _number(text: str) -> Literal:
+    if _INTEGER.match(text) and len(text) <= _MAX_DIGITS:
+        return Literal(int(text))
+    found = _NUMBER.match(text)
+    if found is None or len(text) > _MAX_DIGITS:
+        raise ExpressionError(f"{text!r} is no number that any column could hold")
+    return Literal(Decimal(text))
+
+
+def _bytes(reader: _Reader, node: Any) -> Expr:
+    try:
+        return Literal(bytes.fromhex(str(node.this)))
+    except ValueError as error:
+        raise ExpressionError(f"X'{node.this}' has no even number of hexadecimal digits") from error
+
+
+def _double_quoted(reader: _Reader, node: Any) -> Expr:
+    name = printable(node.this)
+    raise ExpressionError(
+        f'"{name}" may mean a name or a string; write `{name}` for the column or \'{name}\' for the string'
+    )
+
+
+def _negative(reader: _Reader, node: Any) -> Expr:
+    inner = reader.read(node.this)
+    if isinstance(inner, Literal) and inner.type is None and isinstance(inner.value, (int, Decimal)):
+        return Literal(-inner.value)
+    return Call("neg", (inner,))
+
+
+def _is(reader: _Reader, node: Any) -> Expr:
+    inner, kind = reader.read(node.this), type(node.args["expression"]).__name__
+    if kind == "Null":
+        if isinstance(inner, Call) and inner.op == "regexp_match":
+            # In pylance it returns the matches, null where there are none; here it is a condition.
+            return negate(Call("is_true", (inner,)))
+        return Call("is_null", (inner,))
+    if kind == "Boolean":
+        return Call("is_true", (inner if node.args["expression"].this else negate(inner),))
+    raise ExpressionError("IS takes NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM; to compare values use =")
+
+
+def _in(reader: _Reader, node: Any) -> Expr:
+    tested, members = reader.read(node.this), reader.all(node.args.get("expressions"))
+    if not members:
+        raise ExpressionError("IN needs a list of values in parentheses, with at least one in it")
+    constants = [m for m in members if isinstance(m, Literal)]
+    parts: list[Expr] = [Call("in", (tested, list_literal(constants)))] if constants else []
+    parts += [Call("=", (tested, m)) for m in members if not isinstance(m, Literal)]
+    return chain("or", parts)
+
+
+def _between(reader: _Reader, node: Any) -> Expr:
+    tested, low, high = (reader.read(node.args[k]) for k in ("this", "low", "high"))
+    forward = between(tested, low, high)
+    return chain("or", (forward, between(tested, high, low))) if node.args.get("symmetric") else forward
+
+
+def _like(op: str) -> Callable[[_Reader, Any], Expr]:
+    def handler(reader: _Reader, node: Any) -> Expr:
+        found = Call(op, reader.both(node))
+        return negate(found) if node.args.get("negate") else found
+
+    return handler
+
+
+def _escape(reader: _Reader, node: Any) -> Expr:
+    found, escape = reader.both(node)
+    inner = found.args[0] if isinstance(found, Call) and found.op == "not" else found
+    if not (isinstance(inner, Call) and inner.op in ("like", "ilike")):
+        raise ExpressionError("ESCAPE belongs to LIKE and ILIKE")
+    complete = Call(inner.op, (*inner.args, escape))
+    return complete if inner is found else negate(complete)
+
+
+def _case(reader: _Reader, node: Any) -> Expr:
+    tested = reader.read(node.this) if node.this is not None else None
+    args: list[Expr] = []
+    for branch in node.args["ifs"]:
+        condition = reader.read(branch.this)
+        args.append(condition if tested is None else Call("=", (tested, condition)))
+        args.append(reader.read(branch.args["true"]))
+    default = node.args.get("default")
+    args.append(reader.read(default) if default is not None else Literal(None))
+    return Call("case", tuple(args))
+
+
+def _cast(reader: _Reader, node: Any) -> Expr:
+    target = _data_type(node.args["to"])
+    inner = reader.read(node.this)
+    if isinstance(inner, Literal):
+        return cast_literal(inner, target)
+    return Call("cast", (inner, Literal(None, target)))
+
+
+def _try_cast(reader: _Reader, node: Any) -> Expr:
+    raise ExpressionError("TRY_CAST is not supported in a filter; use CAST, which fails where a value does not convert")
+
+
+def _interval(reader: _Reader, node: Any) -> Expr:
+    unit = node.args.get("unit")
+    nanos = parse_interval(str(node.this.this), "" if unit is None else str(unit.name))
+    return Literal(nanos // 1000, pa.duration("us")) if nanos % 1000 == 0 else Literal(nanos, pa.duration("ns"))
+
+
+def _function(reader: _Reader, node: Any) -> Expr:
+    args = tuple(reader.all(node.args.get("expressions")))
+    name = str(node.this).lower()
+    return _array(args) if name == "make_array" else Call(name, args)
+
+
+def _array(args: tuple[Expr, ...]) -> Expr:
+    literals = [a for a in args if isinstance(a, Literal)]
+    if len(literals) < len(args):
+        raise ExpressionError("a list in a filter holds constants only")
+    return list_literal(literals)
+
+
+def _bracket(reader: _Reader, node: Any) -> Expr:
+    inner, keys = reader.read(node.this), reader.all(node.args["expressions"])
+    key = keys[0].value if len(keys) == 1 and isinstance(keys[0], Literal) else None
+    if isinstance(key, str):
+        if isinstance(inner, Column):
+            return Column((*inner.path, key))
+        return Call("get_field", (inner, Literal(key)))
+    if isinstance(key, int) and not isinstance(key, bool):
+        return Call("array_element", (inner, Literal(key)))
+    raise ExpressionError("what stands in [ ] is one field name or one position, both constant")
+
+
+def _extract(reader: _Reader, node: Any) -> Expr:
+    return Call("date_part", (Literal(str(node.this.name).lower()), reader.read(node.args["expression"])))
+
+
+def _substring(reader: _Reader, node: Any) -> Expr:
+    start = node.args.get("start")
+    args = [reader.read(node.this), reader.read(start) if start is not None else Literal(1)]
+    length = node.args.get("length")
+    return Call("substr", (*args, reader.read(length)) if length is not None else tuple(args))
+
+
+def _trim(reader: _Reader, node: Any) -> Expr:
+    name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "btrim")
+    characters = node.args.get("expression")
+    args: tuple[Expr, ...] = (reader.read(node.this),)
+    return Call(name, args if characters is None else (*args, reader.read(characters)))
+
+
+_TWO = frozenset({"this", "expression"})
+_HANDLERS: dict[str, tuple[Callable[[_Reader, Any], Expr], frozenset[str]]] = {
+    "And": (_chain("and", "And"), _TWO),
+    "Or": (_chain("or", "Or"), _TWO),
+    "DPipe": (_chain("||", "DPipe"), _TWO | {"safe"}),
+    "Not": (lambda reader, node: negate(reader.read(node.this)), frozenset({"this"})),
+    "EQ": (_binary("="), _TWO),
+    "NEQ": (_binary("!="), _TWO),
+    "LT": (_binary("<"), _TWO),
+    "LTE": (_binary("<="), _TWO),
+    "GT": (_binary(">"), _TWO),
+    "GTE": (_binary(">="), _TWO),
+    "NullSafeEQ": (_binary("is_not_distinct"), _TWO),
+    "NullSafeNEQ": (lambda reader, node: negate(Call("is_not_distinct", reader.both(node))), _TWO),
+    "Add": (_binary("+"), _TWO),
+    "Sub": (_binary("-"), _TWO),
+    "Mul": (_binary("*"), _TWO),
+    "Div": (_binary("/"), _TWO | {"typed", "safe"}),
+    "Mod": (_binary("%"), _TWO),
+    "Neg": (_negative, frozenset({"this"})),
+    "Is": (_is, _TWO),
+    "In": (_in, frozenset({"this", "expressions"})),
+    "Between": (_between, frozenset({"this", "low", "high", "symmetric"})),
+    "Like": (_like("like"), _TWO | {"negate"}),
+    "ILike": (_like("ilike"), _TWO | {"negate"}),
+    "Escape": (_escape, _TWO),
+    "Case": (_case, frozenset({"this", "ifs", "default"})),
+    "Cast": (_cast, frozenset({"this", "to", "_type"})),
+    "TryCast": (_try_cast, frozenset({"this", "to", "safe", "_type"})),
+    "Interval": (_interval, frozenset({"this", "unit"})),
+    "Anonymous": (_function, frozenset({"this", "expressions"})),
+    "Array": (lambda reader, node: _array(tuple(reader.all(node.args.get("expressions")))), frozenset({"expressions"})),
+    "Bracket": (_bracket, frozenset({"this", "expressions"})),
+    "Extract": (_extract, _TWO),
+    "Substring": (_substring, frozenset({"this", "start", "length"})),
+    "Trim": (_trim, frozenset({"this", "expression", "position"})),
+    "StrPosition": (
+        lambda reader, node: Call("strpos", (reader.read(node.this), reader.read(node.args["substr"]))),
+        frozenset({"this", "substr"}),
+    ),
+    "Column": (_column, frozenset({"this", "table", "db", "catalog"})),
+    "Dot": (_column, _TWO),
+    "Literal": (_literal, frozenset({"this", "is_string"})),
+    "HexString": (_bytes, frozenset({"this"})),
+    "RawString": (_double_quoted, frozenset({"this"})),
+    "Boolean": (lambda reader, node: Literal(bool(node.this)), frozenset({"this"})),
+    "Null": (lambda reader, node: Literal(None), frozenset()),
+}

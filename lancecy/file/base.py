@@ -1,0 +1,84 @@
+"""What the layers above see of a data file, whatever its version.
+
+A :class:`FileReader` knows the rows, columns and pages of one file and hands out
+Reads; it does no IO and keeps no handle. Readers are immutable apart from caches of
+what they have parsed, cheap to keep, and safe to share between threads.
+
+Imports ``block``, ``rows``, ``schema``, ``stats`` and ``store.reads``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.encodings.block import Block
+from lancecy.rows import RowSelection
+from lancecy.schema import Field
+from lancecy.stats import StatsTable
+from lancecy.store.reads import Read
+
+__all__ = ["FileReader"]
+
+
+class FileReader(Protocol):
+    """One data file, opened."""
+
+    @property
+    def num_rows(self) -> int:
+        """Rows in the file, deleted ones included."""
+
+    @property
+    def field_ids(self) -> frozenset[int]:
+        """Ids of the fields that this file holds."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes the reader keeps in memory, for caches that count them."""
+
+    def page_starts(self, field: Field) -> NDArray[np.int64]:
+        """(num_pages + 1,) int64: first row of each page of a top-level field, then ``num_rows``."""
+
+    def page_bytes(self, field: Field) -> NDArray[np.int64]:
+        """(num_pages,) int64, bytes: about what each page of a field and of all below it takes; no IO."""
+
+    def column_bytes(self, field: Field) -> int:
+        """About how many encoded bytes the field and all below it take; no IO."""
+
+    def read(self, fields: Sequence[Field], selection: RowSelection) -> Read[dict[int, Block]]:
+        """Decode top-level fields, each pruned to the ids of this file.
+
+        Parameters
+        ----------
+        fields : sequence of Field
+            Every leaf's id must be in ``field_ids``.
+        selection : RowSelection
+            Over ``num_rows`` rows.
+
+        Returns
+        -------
+        Read of mapping of top-level field id to Block
+            Each block has ``len(selection)`` rows, in the selection's order.
+
+        Raises
+        ------
+        FormatError, LimitError
+            The breadcrumbs name page, column and file.
+        """
+
+    def stats(self, paths: Mapping[tuple[str, ...], Sequence[Field]]) -> Read[StatsTable]:
+        """Bounds per page of the columns asked for.
+
+        Parameters
+        ----------
+        paths : mapping of path to fields
+            Such as ``("a", "b")`` to the fields of ``a`` and ``a.b``, outermost first.
+
+        Returns
+        -------
+        Read of StatsTable
+            One unit per page; columns of which nothing is known are absent.
+        """

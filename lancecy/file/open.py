@@ -1,0 +1,92 @@
+"""The only door to data files: an entry of a manifest becomes a ``FileReader``.
+
+What a file is stands in the manifest's version numbers, not in the file's footer: every
+footer occurs in 0.1 files (file sheet 0.1, sections 1.1 and 7.1).
+
+Imports ``base``, ``v0_reader``, ``store.reads``, ``schema``, ``limits`` and ``errors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lancecy.errors import UnsupportedError
+from lancecy.file.base import FileReader
+from lancecy.file.v0_reader import open_v0
+from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.schema import Field
+from lancecy.store.reads import Fetch, Read, SourceFile, run
+
+__all__ = ["open_file", "opening", "reader_key"]
+
+
+def open_file(
+    source: SourceFile,
+    *,
+    field_ids: Sequence[int],
+    fields: Sequence[Field],
+    major: int,
+    minor: int,
+    fetch: Fetch,
+    limits: Limits = DEFAULT_LIMITS,
+    dictionary_source: SourceFile | None = None,
+) -> FileReader:
+    """Open a data file now; see :func:`opening`, which leaves the IO to the caller."""
+    return run(
+        opening(
+            source,
+            field_ids=field_ids,
+            fields=fields,
+            major=major,
+            minor=minor,
+            limits=limits,
+            dictionary_source=dictionary_source,
+        ),
+        fetch,
+    )
+
+
+def opening(
+    source: SourceFile,
+    *,
+    field_ids: Sequence[int],
+    fields: Sequence[Field],
+    major: int,
+    minor: int,
+    limits: Limits = DEFAULT_LIMITS,
+    dictionary_source: SourceFile | None = None,
+) -> Read[FileReader]:
+    """A Read of the reader of a data file; one round of requests, or two where the metadata is large.
+
+    Parameters
+    ----------
+    source : SourceFile
+        With the size the store tells.
+    field_ids : sequence of int
+        ``DataFile.fields`` as stored.
+    fields : sequence of Field
+        Top level of the table's schema; may have fields that the file does not hold.
+    major, minor : int
+        ``DataFile.major`` and ``DataFile.minor``: below 0.3 the file is a 0.1 file.
+    limits : Limits
+    dictionary_source : SourceFile or None
+        The manifest file of the schema; holds the values of dictionary fields of 0.1 tables.
+
+    Raises
+    ------
+    FormatError, LimitError
+        The file is damaged.
+    UnsupportedError
+        A version that is not read yet.
+    """
+    if major == 0 and minor < 3:
+        return open_v0(source, field_ids, fields, limits, dictionary_source)
+    error = UnsupportedError(f"data file of version {major}.{minor}", feature=f"file version {major}.{minor}")
+    raise error.within(source.path)
+
+
+def reader_key(
+    source: SourceFile, field_ids: Sequence[int], dictionary_source: SourceFile | None = None
+) -> tuple[object, ...]:
+    """What a cached reader depends on: the file's bytes, the ids it holds, the file of its dictionaries."""
+    return ("reader", source.key, tuple(field_ids), dictionary_source.key if dictionary_source else None)

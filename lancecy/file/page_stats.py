@@ -1,0 +1,273 @@
+"""Statistics pages of 0.1 files as a ``StatsTable``: what of them may be believed.
+
+A 0.1 file may hold, per data field and batch, a null count, a minimum and a maximum
+over what the writer was given. What is read back is something else where there were
+nulls, so every rule here asks: does it hold for the values a reader returns?
+
+- A field that is no string keeps the bytes under a null and reads them as values: its
+  bounds count only where there was no null. It never reads back as null.
+- A nullable string keeps bytes under a null as well, if the writer's array had any. Its
+  bounds count only where there was no null; "no nulls" also needs a minimum, since
+  an empty value (which reads back as null) is counted nowhere but leaves none.
+- Bounds may be loose; a missing one is no bound. NaN is outside all bounds.
+- Minimum above maximum, impossible counts, pages of the wrong length: not believed.
+
+Source: file sheet 0.1, section 6, in particular 6.7.
+Imports ``encodings``, ``v0_wire``, ``v0_meta``, ``stats``, ``schema``, ``limits``, ``errors`` and
+``store.reads``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.encodings.block import Block, FixedWidth, VariableWidth
+from lancecy.encodings.legacy import ColumnSource, read_column, spec_of, whole_pages
+from lancecy.encodings.spec import NullOf, Plain, Spec, VarBinary
+from lancecy.errors import FormatError
+from lancecy.file.v0_meta import CELL_BYTES, PageTable, check_pages
+from lancecy.file.v0_wire import decode_statistics
+from lancecy.limits import Limits
+from lancecy.schema import Field
+from lancecy.stats import ByteBounds, ColumnStats, NumericBounds
+from lancecy.store.reads import Ranges, Read, SourceFile, gather
+
+__all__ = ["StoredStats", "column_stats", "open_stats", "without_bounds"]
+
+Int64 = NDArray[np.int64]
+Bools = NDArray[np.bool_]
+
+_DTYPES = {
+    **{name: f"<i{size}" for size, name in ((1, "int8"), (2, "int16"), (4, "int32"), (8, "int64"))},
+    **{name: f"<u{size}" for size, name in ((1, "uint8"), (2, "uint16"), (4, "uint32"), (8, "uint64"))},
+    "float": "<f4",
+    "double": "<f8",
+    "date32:day": "<i4",
+    "date64:ms": "<i8",
+}
+_BYTES = frozenset({"string", "large_string", "binary", "large_binary"})
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredStats:
+    """The statistics of one file, found but not read.
+
+    Attributes
+    ----------
+    file : SourceFile
+    num_units : int
+        Batches of the file; every statistics page must have as many entries.
+    table : PageTable
+        Of the statistics' own fields, one cell each.
+    fields : mapping of data field id to (null count, minimum, maximum) Field
+    """
+
+    file: SourceFile
+    num_units: int
+    table: PageTable
+    fields: Mapping[int, tuple[Field, Field, Field]]
+
+
+def open_stats(file: SourceFile, message: bytes, num_units: int, limits: Limits) -> Read[StoredStats]:
+    """Find the statistics pages of a file; one round.
+
+    Raises
+    ------
+    FormatError, LimitError
+        The message or its page table is damaged.
+    """
+    stored = decode_statistics(message, limits)
+    last_id = max((node.id for top in stored.fields for node in top.walk()), default=-1)
+    nbytes = (limits.check("columns", last_id + 1, "number of statistics columns")) * CELL_BYTES
+    position = stored.page_table_position
+    if position > file.size or nbytes > file.size - position:
+        raise FormatError("the page table of the statistics lies outside the file", position=position)
+    (span,) = yield [Ranges(file, np.array([position], np.int64), np.array([nbytes], np.int64))]
+    start = int(span.positions[0])
+    table = PageTable.parse(span.memory[start : start + nbytes], 0, last_id + 1, 1)
+    fields = {}
+    for top in stored.fields:
+        parts = {child.name: child for child in top.children}
+        if (
+            top.name.isascii()
+            and top.name.isdigit()
+            and {"null_count", "min_value", "max_value"} <= set(parts)
+        ):
+            fields[int(top.name[:10])] = (parts["null_count"], parts["min_value"], parts["max_value"])
+    return StoredStats(file, num_units, table, fields)
+
+
+def without_bounds(leaf: Field, num_units: int) -> ColumnStats | None:
+    """What is known of a column without statistics: only strings and the null type can read back as null."""
+    spec = spec_of(leaf)
+    all_null = np.full(num_units, isinstance(spec, NullOf))
+    no_nulls = np.full(
+        num_units, isinstance(spec, Plain) or (isinstance(spec, VarBinary) and not spec.nullable)
+    )
+    if not (all_null.any() or no_nulls.any()):
+        return None
+    return ColumnStats(
+        None, no_nulls, all_null, may_have_nan=leaf.logical_type in ("halffloat", "float", "double")
+    )
+
+
+def column_stats(
+    stored: StoredStats, leaf: Field, rows: Int64, gaps: Int64, limits: Limits
+) -> Read[ColumnStats | None]:
+    """Statistics of one data column, as far as they hold for what is read back.
+
+    Parameters
+    ----------
+    stored : StoredStats
+    leaf : Field
+        The data field.
+    rows : (num_units,) int64
+        Rows of each batch.
+    gaps : (num_units,) int64, bytes
+        Room before each of the column's pages; a string page without any holds no bytes.
+    limits : Limits
+
+    Returns
+    -------
+    Read of ColumnStats, or of None when the file has none for the column
+
+    Raises
+    ------
+    FormatError
+        A statistics page lies outside the file.
+    """
+    parts = stored.fields.get(leaf.id)
+    if parts is None or not _is_covered(leaf.logical_type) or parts[1].logical_type != leaf.logical_type:
+        return without_bounds(leaf, rows.size)
+    value_spec = VarBinary(8, True) if leaf.logical_type in _BYTES else spec_of(leaf)
+    specs = (Plain(64), value_spec, value_spec)
+    blocks = yield from gather(
+        [_read_page(stored, part, spec, limits) for part, spec in zip(parts, specs, strict=True)]
+    )
+    nulls, low, high = blocks
+    if not isinstance(nulls, FixedWidth) or low is None or high is None:
+        return without_bounds(leaf, rows.size)
+    null_counts = np.frombuffer(nulls.values, "<i8")  # type: ignore[call-overload]
+    if isinstance(low, VariableWidth) and isinstance(high, VariableWidth):
+        return _byte_stats(leaf, null_counts, low, high, rows, gaps)
+    if isinstance(low, FixedWidth) and isinstance(high, FixedWidth):
+        return _number_stats(leaf, null_counts, low, high, rows)
+    return without_bounds(leaf, rows.size)
+
+
+def _is_covered(kind: str) -> bool:
+    return kind in _DTYPES or kind in _BYTES or kind == "bool" or kind.startswith("decimal:128:")
+
+
+def _read_page(stored: StoredStats, part: Field, spec: Spec, limits: Limits) -> Read[Block | None]:
+    """One statistics column, or None if its page has another length than the file has batches."""
+    if int(stored.table.row(part.id)[1][0]) != stored.num_units:
+        return None
+    starts = np.array([0, stored.num_units], np.int64)
+    pages = check_pages(stored.table, part, spec, starts, stored.file.size, limits)
+    source = ColumnSource(stored.file, pages, _no_dictionary)
+    return (yield from read_column(spec, part.id, source, whole_pages(pages[part.id].lengths)))
+
+
+def _no_dictionary(column_id: int) -> Read[Block]:
+    raise FormatError(f"statistics of column {column_id} are a dictionary")
+
+
+# -- numbers ---------------------------------------------------------------------------
+
+
+def _number_stats(leaf: Field, nulls: Int64, low: FixedWidth, high: FixedWidth, rows: Int64) -> ColumnStats:
+    lows, highs = _numbers(low, leaf.logical_type), _numbers(high, leaf.logical_type)
+    # The comparison is also false for NaN, which some writers state as a bound.
+    known = np.less_equal(lows, highs).astype(np.bool_) & (nulls == 0)
+    always, never = np.ones(rows.size, np.bool_), np.zeros(rows.size, np.bool_)
+    return ColumnStats(
+        NumericBounds(lows, highs, known),
+        always,
+        never,
+        may_have_nan=leaf.logical_type in ("float", "double"),
+    )
+
+
+def _numbers(block: FixedWidth, kind: str) -> NDArray[Any]:
+    """(num_units,) int64, uint64 or float64; objects holding int for decimals."""
+    raw = np.frombuffer(block.values, np.uint8)  # type: ignore[call-overload]
+    if kind == "bool":
+        return np.unpackbits(raw, count=block.length, bitorder="little").astype(np.int64)
+    if kind.startswith("decimal"):
+        halves = raw.view("<u8").reshape(-1, 2)
+        # Whole arrays of Python integers: NumPy has no type of 128 bits.
+        high, low = halves[:, 1].view("<i8").astype(object), halves[:, 0].astype(object)
+        unscaled: NDArray[Any] = (high << 64) | low
+        return unscaled
+    values: NDArray[Any] = raw.view(_DTYPES[kind])
+    if kind == "uint64":
+        return values.astype(np.uint64)
+    return values.astype(np.float64 if kind in ("float", "double") else np.int64)
+
+
+# -- strings ---------------------------------------------------------------------------
+
+
+def _byte_stats(
+    leaf: Field, nulls: Int64, low: VariableWidth, high: VariableWidth, rows: Int64, gaps: Int64
+) -> ColumnStats:
+    low_offsets, low_bytes = _strings(low)
+    high_offsets, high_bytes = _strings(high)
+    # A bound of no bytes is no bound, also where it was meant as an empty string.
+    has_low, has_high = np.diff(low_offsets) > 0, np.diff(high_offsets) > 0
+    clean = nulls == 0
+    both = np.flatnonzero(has_low & has_high & clean)
+    crossed = both[_greater(low_offsets, low_bytes, high_offsets, high_bytes, both)]
+    clean[crossed] = False
+    has_low &= clean
+    has_high &= clean
+    bounds = ByteBounds(low_offsets, low_bytes, has_low, high_offsets, high_bytes, has_high)
+    if not leaf.nullable:
+        return ColumnStats(bounds, np.ones(rows.size, np.bool_), np.zeros(rows.size, np.bool_))
+    # Nulls of the source may carry bytes and come back as values; a page without room for bytes has none.
+    all_null = (nulls == rows) & (gaps == 0) & (rows > 0)
+    return ColumnStats(bounds, has_low.copy(), all_null)
+
+
+def _strings(block: VariableWidth) -> tuple[Int64, NDArray[np.uint8]]:
+    offsets = np.frombuffer(block.offsets, "<i8")  # type: ignore[call-overload]
+    return offsets, np.frombuffer(block.values, np.uint8)  # type: ignore[call-overload]
+
+
+def _greater(
+    a_offsets: Int64, a_bytes: NDArray[np.uint8], b_offsets: Int64, b_bytes: NDArray[np.uint8], units: Int64
+) -> Bools:
+    """(num_units chosen,) bool: the first string is above the second, byte by byte."""
+    width = 8
+    above = np.zeros(units.size, np.bool_)
+    undecided = np.arange(units.size)
+    start = 0
+    # Eight bytes decide nearly all; those that agree are looked at further on, ever wider.
+    while undecided.size:
+        at = units[undecided]
+        a, a_left = _slab(a_offsets, a_bytes, at, start, width)
+        b, b_left = _slab(b_offsets, b_bytes, at, start, width)
+        differ = a != b
+        first = differ.argmax(axis=1)
+        row = np.arange(at.size)
+        above[undecided] = a[row, first] > b[row, first]
+        undecided = undecided[~differ.any(axis=1) & ((a_left > width) | (b_left > width))]
+        start += width
+        width *= 2
+    return above
+
+
+def _slab(
+    offsets: Int64, data: NDArray[np.uint8], units: Int64, start: int, width: int
+) -> tuple[NDArray[np.int16], Int64]:
+    """Bytes ``start`` to ``start + width`` of each string, -1 past its end; how many are left from there."""
+    left = offsets[units + 1] - offsets[units] - start
+    inside = np.arange(width) < left[:, None]
+    at = np.where(inside, (offsets[units] + start)[:, None] + np.arange(width), 0)
+    return np.where(inside, data[at], -1).astype(np.int16), left

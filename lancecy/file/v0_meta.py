@@ -1,0 +1,296 @@
+"""The page table of 0.1 files: parsed into arrays, its first row found, every cell checked.
+
+The table has one row per field id from ``origin`` on, holes included, and one cell per
+batch in each row: two int64, position and length in elements. ``origin`` is the file's
+smallest id, except in files of releases before 0.8.0, where it is 0 and nothing says so.
+Source: file sheet 0.1, section 3.
+
+Imports ``encodings.spec``, ``encodings.legacy``, ``schema``, ``limits``, ``errors``, ``store.base``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.encodings.legacy import ColumnPages
+from lancecy.encodings.spec import (
+    DictionaryOf,
+    FixedListOf,
+    ListOf,
+    Plain,
+    Spec,
+    StructOf,
+    VarBinary,
+    flat_bits,
+)
+from lancecy.errors import FormatError, LimitError
+from lancecy.limits import Limits
+from lancecy.schema import Field
+from lancecy.store.base import Memory
+
+__all__ = ["CELL_BYTES", "PageTable", "check_pages", "choose_origin", "origin_candidates", "page_bits"]
+
+Int64 = NDArray[np.int64]
+
+CELL_BYTES = 16
+_MAX_CANDIDATES = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PageTable:
+    """Cells by column id.
+
+    Attributes
+    ----------
+    origin : int
+        Id of the first row.
+    positions, lengths : (num_ids, num_batches) int64
+        As stored and unchecked; positions in bytes, lengths in elements.
+    """
+
+    origin: int
+    positions: Int64
+    lengths: Int64
+
+    @classmethod
+    def parse(cls, data: Memory, origin: int, num_ids: int, num_batches: int) -> PageTable:
+        """The table whose first row is that of ``origin``.
+
+        Parameters
+        ----------
+        data : (nbytes,) uint8
+            From the table's position on. Rows that it does not hold whole are left out: ids at the end of a
+            file's list may have none.
+        """
+        row_bytes = num_batches * CELL_BYTES
+        present = min(num_ids, data.size // row_bytes) if row_bytes else num_ids
+        cells = np.frombuffer(data, "<i8", present * num_batches * 2).reshape(present, num_batches, 2)
+        return cls(origin, np.ascontiguousarray(cells[:, :, 0]), np.ascontiguousarray(cells[:, :, 1]))
+
+    def row(self, column_id: int) -> tuple[Int64, Int64]:
+        """Positions and lengths of one column's pages.
+
+        Raises
+        ------
+        FormatError
+            The table has no such row.
+        """
+        index = column_id - self.origin
+        if not 0 <= index < len(self.positions):
+            raise FormatError(f"the page table has no row for column {column_id}")
+        return self.positions[index], self.lengths[index]
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of both arrays."""
+        return self.positions.nbytes + self.lengths.nbytes
+
+
+# -- where the table starts ----------------------------------------------------------
+
+
+def origin_candidates(field_ids: Sequence[int]) -> list[int]:
+    """Ids that the first row may belong to, the likeliest first.
+
+    Parameters
+    ----------
+    field_ids : sequence of int
+        As the manifest lists them; negative ones have been moved to other files or are hidden.
+    """
+    present = [i for i in field_ids if i >= 0]
+    if not present:
+        return [0]
+    smallest = min(present)
+    candidates = [smallest]
+    if len(present) < len(field_ids):
+        # The id that gave the table its origin may be among those that are no longer named.
+        candidates += range(smallest - 1, max(0, smallest - _MAX_CANDIDATES), -1)
+    return candidates if smallest == 0 else [*candidates, 0]
+
+
+def choose_origin(
+    candidates: Iterable[int],
+    data: Memory,
+    last_id: int,
+    columns: Iterable[tuple[int, Spec]],
+    row_starts: Int64,
+    page_table_position: int,
+) -> PageTable:
+    """The page table under the first candidate whose cells fit the columns.
+
+    They fit when every page of every column outside lists has exactly its batch's length and lies
+    before the page table. If no candidate fits, the first is taken and checks of the single column decide.
+
+    Parameters
+    ----------
+    candidates : iterable of int
+        Not empty; see ``origin_candidates``.
+    data : (nbytes,) uint8
+        From the page table on.
+    last_id : int
+        Largest id wanted.
+    columns : pairs of top-level column id and Spec
+        Those of the file that are known.
+    row_starts : (num_batches + 1,) int64
+    page_table_position : int, bytes
+    """
+    rows = np.diff(row_starts)
+    expected = [pair for column_id, spec in columns for pair in _row_aligned(column_id, spec)]
+    ids = np.array([i for i, _ in expected], np.int64)
+    extra = np.array([n for _, n in expected], np.int64)[:, None]
+    first: PageTable | None = None
+    for origin in candidates:
+        table = PageTable.parse(data, origin, last_id - origin + 1, rows.size)
+        first = first or table
+        if _fits(table, ids, rows + extra, page_table_position):
+            return table
+    if first is None:
+        raise ValueError("there must be a candidate")
+    return first
+
+
+def _row_aligned(column_id: int, spec: Spec) -> Iterator[tuple[int, int]]:
+    """Columns with one entry per row, and how many more than rows their pages hold."""
+    if isinstance(spec, StructOf):
+        for child_id, child in spec.children.items():
+            yield from _row_aligned(child_id, child)
+    else:
+        yield column_id, int(isinstance(spec, ListOf))
+
+
+def _fits(table: PageTable, ids: Int64, lengths: Int64, page_table_position: int) -> bool:
+    at = ids - table.origin
+    if at.size and (int(at.min()) < 0 or int(at.max()) >= len(table.positions)):
+        return False
+    positions = table.positions[at]
+    return bool(
+        (table.lengths[at] == lengths).all()
+        and (positions >= 0).all()
+        and (positions <= page_table_position).all()
+    )
+
+
+# -- checking one column -------------------------------------------------------------
+
+
+def page_bits(spec: Spec) -> tuple[int, int]:
+    """Bits per element of a spec's own pages, and how many elements more than rows there are."""
+    if isinstance(spec, (Plain, FixedListOf)):
+        return flat_bits(spec), 0
+    if isinstance(spec, DictionaryOf):
+        return spec.codes.bits, 0
+    if isinstance(spec, VarBinary):
+        return 64, 1
+    if isinstance(spec, ListOf):
+        return spec.offset_width * 8, 1
+    return 0, 0
+
+
+def check_pages(
+    table: PageTable, field: Field, spec: Spec, row_starts: Int64, file_size: int, limits: Limits
+) -> dict[int, ColumnPages]:
+    """The pages of a top-level field and of all below it, checked to lie within the file.
+
+    Parameters
+    ----------
+    table : PageTable
+    field : Field
+        For its id.
+    spec : Spec
+        Of that field.
+    row_starts : (num_batches + 1,) int64
+        A page holds at least its batch's rows; elements beyond them are ignored.
+    file_size : int, bytes
+    limits : Limits
+
+    Raises
+    ------
+    FormatError
+        A page is missing, too short, or outside the file, or the pages overlap.
+    LimitError
+        A list has more elements than ``limits.rows_per_file``.
+    """
+    found: dict[int, ColumnPages] = {}
+    _Check(table, file_size, limits, found).visit(field.id, spec, np.diff(row_starts))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Check:
+    table: PageTable
+    file_size: int
+    limits: Limits
+    found: dict[int, ColumnPages]
+
+    def visit(self, column_id: int, spec: Spec, rows: Int64 | None) -> Int64:
+        """Check a node and those below it; elements per page. ``rows`` is None below a list."""
+        if isinstance(spec, StructOf):
+            lengths = self._struct(spec, rows)
+            self.found[column_id] = ColumnPages(np.zeros_like(lengths), lengths)
+            return lengths
+        positions, stored = self.table.row(column_id)
+        extra = int(isinstance(spec, ListOf))  # lists count their offsets, strings their values
+        if rows is None:
+            # A list page of no rows may be stored with no offset at all.
+            lengths = np.maximum(stored - 1, 0) if isinstance(spec, ListOf) else stored
+            self._check_free(lengths, column_id)
+        else:
+            lengths = rows
+            short = np.flatnonzero((stored < rows + extra) & (rows > 0))
+            if short.size:
+                page = int(short[0])
+                raise _bad_page(f"{stored[page]} elements for {rows[page] + extra}", column_id, page)
+        self._check_bytes(positions, lengths, spec, column_id)
+        self.found[column_id] = ColumnPages(positions, lengths)
+        if isinstance(spec, ListOf):
+            self.visit(spec.child_id, spec.child, None)
+        return lengths
+
+    def _struct(self, spec: StructOf, rows: Int64 | None) -> Int64:
+        inner = [self.visit(child_id, child, rows) for child_id, child in spec.children.items()]
+        if rows is not None:
+            return rows
+        if not inner:
+            raise FormatError("a list of structs without children has no length")
+        shortest: Int64 = np.minimum.reduce(inner)
+        return shortest
+
+    def _check_free(self, lengths: Int64, column_id: int) -> None:
+        cap = self.limits.rows_per_file
+        negative = np.flatnonzero(lengths < 0)
+        if negative.size:
+            raise _bad_page("a negative length", column_id, int(negative[0]))
+        total = float(lengths.sum(dtype=np.float64))
+        if total > cap:
+            raise LimitError(
+                f"lists of column {column_id} have {total:.0f} elements, beyond the limit of {cap}",
+                limit="rows_per_file",
+                claimed=int(total),
+            )
+
+    def _check_bytes(self, positions: Int64, lengths: Int64, spec: Spec, column_id: int) -> None:
+        bits, extra = page_bits(spec)
+        if bits == 0 or lengths.size == 0:
+            return
+        # Lengths are below 2**32 and bits below 2**36 (Limits), so a product may pass 63 bits: compare first.
+        too_long = lengths > (self.file_size * 8) // bits
+        nbytes = ((lengths + extra) * bits + 7) >> 3
+        bad = (positions < 0) | too_long | (nbytes > self.file_size) | (positions > self.file_size - nbytes)
+        bad &= lengths > 0  # empty pages have any position
+        if bad.any():
+            raise _bad_page("bytes outside the file", column_id, int(bad.argmax()))
+        total = float(nbytes[lengths > 0].sum(dtype=np.float64))
+        if total > self.file_size:
+            raise FormatError(
+                f"pages of column {column_id} take {total:.0f} bytes of {self.file_size}: they overlap"
+            )
+
+
+def _bad_page(what: str, column_id: int, page: int) -> FormatError:
+    error = FormatError(f"the page table gives {what} to a page of column {column_id}", position=page)
+    error.within(f"page {page}")
+    return error

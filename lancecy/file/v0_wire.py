@@ -1,0 +1,95 @@
+"""The Metadata message of 0.1 files, as plain values.
+
+Total: any bytes give a value or a ``FormatError`` or ``LimitError``. The statistics'
+schema stays serialized until statistics are asked for; most scans never do.
+Source: file sheet 0.1, sections 1.3 and 6.3.
+
+Imports ``proto``, ``schema_wire``, ``schema``, ``limits`` and ``errors``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.errors import FormatError
+from lancecy.limits import Limits
+from lancecy.proto import file_pb2
+from lancecy.schema import Field
+from lancecy.schema_wire import decode_fields, parse_message
+from lancecy.store.base import Memory
+
+__all__ = ["V0Metadata", "V0Statistics", "decode_metadata", "decode_statistics"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class V0Metadata:
+    """What a 0.1 file says of itself.
+
+    Attributes
+    ----------
+    row_starts : (num_batches + 1,) int64, ascending, first is 0
+        First row of each batch, then the number of rows.
+    page_table_position : int, bytes
+    statistics : bytes or None
+        Serialized StatisticsMetadata; ``decode_statistics`` reads it.
+    """
+
+    row_starts: NDArray[np.int64]
+    page_table_position: int
+    statistics: bytes | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class V0Statistics:
+    """Where the statistics of a 0.1 file are.
+
+    Attributes
+    ----------
+    fields : tuple of Field
+        One struct per data field, named by that field's id in decimal.
+    page_table_position : int, bytes
+        One row per id of these fields, from 0, one cell each.
+    """
+
+    fields: tuple[Field, ...]
+    page_table_position: int
+
+
+def decode_metadata(data: Memory, limits: Limits) -> V0Metadata:
+    """The Metadata message in these bytes (without its length prefix).
+
+    Raises
+    ------
+    FormatError
+        No such message, or batch offsets that do not ascend from 0.
+    LimitError
+        More batches or rows than ``limits`` allow.
+    """
+    message = parse_message(file_pb2.Metadata, data, "file metadata", limits)
+    offsets = message.batch_offsets
+    limits.check("pages", len(offsets), "number of batches")
+    row_starts = np.fromiter(offsets, np.int64, len(offsets)) if len(offsets) else np.zeros(1, np.int64)
+    if row_starts[0] != 0 or bool((row_starts[1:] < row_starts[:-1]).any()):
+        raise FormatError("batch offsets do not ascend from 0")
+    limits.check("rows_per_file", int(row_starts[-1]), "number of rows")
+    statistics = None
+    if message.HasField("statistics"):
+        statistics = message.statistics.SerializeToString()
+    elif message.HasField("old_statistics"):
+        statistics = message.old_statistics.SerializeToString()
+    return V0Metadata(row_starts, message.page_table_position, statistics)
+
+
+def decode_statistics(data: bytes, limits: Limits) -> V0Statistics:
+    """The StatisticsMetadata message in these bytes.
+
+    Raises
+    ------
+    FormatError, LimitError
+        See ``schema_wire.decode_fields``.
+    """
+    message = parse_message(file_pb2.Metadata.StatisticsMetadata, data, "statistics metadata", limits)
+    return V0Statistics(decode_fields(message.schema, limits), message.page_table_position)

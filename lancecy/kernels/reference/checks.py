@@ -1,0 +1,100 @@
+"""Checks of arguments and of runs that all twins share.
+
+The compiled kernels get the first kind from typed memoryviews: a wrong dtype, a
+second dimension, gaps between elements or a read-only output is refused before any
+work. Numbers of runs are Python integers here, so hostile ones cannot overflow.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.kernels._codes import FAULT_NEGATIVE, FAULT_OUT_SIZE, FAULT_TRUNCATED, fail
+
+__all__ = ["check_runs", "require", "same_length"]
+
+
+def require(array: NDArray[Any], *dtypes: type[np.generic], writable: bool = False) -> None:
+    """Refuse anything but a one-dimensional contiguous array of one of the dtypes.
+
+    Raises
+    ------
+    TypeError
+        Not an array, or none of several possible dtypes.
+    ValueError
+        Wrong shape or layout, wrong dtype where only one is possible, or read-only.
+    """
+    if not isinstance(array, np.ndarray):
+        raise TypeError("expected a NumPy array")
+    if array.dtype.type not in dtypes or not array.dtype.isnative:
+        kind = ValueError if len(dtypes) == 1 else TypeError
+        raise kind(f"unexpected dtype {array.dtype}")
+    if array.ndim != 1 or not array.flags.c_contiguous:
+        raise ValueError("expected a contiguous one-dimensional array")
+    if writable and not array.flags.writeable:
+        raise ValueError("output array is read-only")
+
+
+def same_length(what: str, *arrays: NDArray[Any]) -> None:
+    """Refuse arrays of different lengths.
+
+    Raises
+    ------
+    ValueError
+        They differ; the message is ``what``.
+    """
+    if len({array.size for array in arrays}) > 1:
+        raise ValueError(what)
+
+
+def check_runs(
+    positions: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    memory_size: int,
+    *,
+    extra: int,
+    width: int,
+    capacity: int,
+) -> list[tuple[int, int]]:
+    """Position and count of every run, once all are known to be in memory.
+
+    Parameters
+    ----------
+    positions, counts : (num_runs,) int64
+    memory_size : int, bytes
+    extra : int
+        Items that a run has beyond its count.
+    width : int, bytes
+        Of one item.
+    capacity : int
+        Number of items of all runs that the output has room for.
+
+    Returns
+    -------
+    list of (position, count)
+        As Python integers.
+
+    Raises
+    ------
+    FormatError, TruncatedError
+        A number is negative, or a run that is not empty passes the end; ``position`` is the run.
+    ValueError
+        The counts do not add up to ``capacity``.
+    """
+    runs = list(zip(positions.tolist(), counts.tolist(), strict=True))
+    for i, (position, count) in enumerate(runs):
+        if count < 0:
+            fail(FAULT_NEGATIVE, i)
+        if count > capacity:
+            fail(FAULT_OUT_SIZE, i)
+        capacity -= count
+        if count and position < 0:
+            fail(FAULT_NEGATIVE, i)
+        if count and position + (count + extra) * width > memory_size:
+            fail(FAULT_TRUNCATED, i)
+    if capacity:
+        fail(FAULT_OUT_SIZE, len(runs))
+    return runs

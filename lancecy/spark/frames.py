@@ -1,0 +1,278 @@
+"""Lance tables and Arrow tables as Spark DataFrames.
+
+:func:`read` is the way for tables of any size: the driver plans from metadata, every
+partition of the DataFrame reads its own part of the pinned version on an executor, and
+nothing passes through the driver. :func:`dataframe` sends an Arrow table that is already
+in memory, in types Spark takes and in as many partitions as there are cores to keep busy.
+
+Imports ``datasets`` and ``scanning``; pyspark and ``spark.workers`` inside functions only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lancecy.datasets import Dataset, dataset
+from lancecy.scanning import execute
+from lancecy.scanning.request import Columns
+from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
+from lancecy.spark.convert import Converter
+from lancecy.spark.types import spark_struct
+
+if TYPE_CHECKING:
+    import os
+
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["dataframe", "read"]
+
+_BATCH_ROWS_KEY = "spark.sql.execution.arrow.maxRecordsPerBatch"
+_PARTITIONS_PER_CORE = 3
+_MIN_BATCH_ROWS = 1024
+_MAX_BATCH_BYTES = 64 << 20
+_MIN_TASK_BYTES = 4 << 20
+_MAX_TASK_BYTES = 128 << 20
+
+
+def dataframe(
+    spark: SparkSession, data: Any, *, num_partitions: int | None = None, truncate_nanoseconds: bool = False
+) -> DataFrame:
+    """An Arrow table as a Spark DataFrame, every type arriving as what it is or refused by name.
+
+    Unsigned integers widen (``uint64`` to ``decimal(20, 0)``), ``float16`` becomes ``float``, vectors and
+    large lists ``array``, dictionaries their values, extension types their storage; timestamps without a
+    zone stay without (``timestamp_ntz``). :func:`lancecy.spark.original_schema` tells what a column was.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+        Its ``maxRecordsPerBatch`` is changed during the call and then restored.
+    data : pyarrow.Table, RecordBatch, RecordBatchReader, lancecy.Dataset, Scanner, or any Arrow stream
+        Passes through the driver's memory; for tables on storage, :func:`read` does not.
+    num_partitions : int, optional
+        Three per core by default. Spark keeps data below 48 MB local and divides it as it likes.
+    truncate_nanoseconds : bool
+        Round nanosecond times down to Spark's microseconds. By default those that do not fit are refused.
+
+    Raises
+    ------
+    UnsupportedError
+        A type or a value that Spark cannot hold; the message names the column and what to do.
+    FormatError
+        A null in a column that is declared to hold none.
+    TypeError
+        ``data`` is no Arrow data.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, lancecy
+    >>> table = pa.table({"vec": pa.array([[1, 2]], pa.list_(pa.float16(), 2))})
+    >>> lancecy.spark.dataframe(spark, table).schema.simpleString()  # doctest: +SKIP
+    'struct<vec:array<float>>'
+    """
+    table = _as_table(data)
+    if not table.num_columns:
+        return spark.createDataFrame(table)
+    converter = Converter(table.schema, truncate_nanoseconds)
+    struct = spark_struct(table.schema)
+    rows = _batch_rows(table, num_partitions or _PARTITIONS_PER_CORE * _parallelism(spark))
+    converted = pa.Table.from_batches(converter.batches(table, rows), converter.target)
+    with _setting(spark, _BATCH_ROWS_KEY, str(rows)):
+        return spark.createDataFrame(converted, schema=struct)
+
+
+def _as_table(data: Any) -> pa.Table:
+    if isinstance(data, pa.Table):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.Table.from_batches([data])
+    if isinstance(data, pa.RecordBatchReader):
+        return data.read_all()
+    if hasattr(data, "to_table"):
+        return data.to_table()
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.table(data)
+    raise TypeError(f"expected Arrow data or a lancecy dataset, got {type(data).__name__}")
+
+
+def _batch_rows(table: pa.Table, partitions: int) -> int:
+    """Rows per batch, each of which becomes a partition: an equal share, within a size Spark can move."""
+    num_rows, num_bytes = int(table.num_rows), int(table.nbytes)
+    share = max(_MIN_BATCH_ROWS, -(-num_rows // max(1, partitions)))
+    per_row = num_bytes / max(1, num_rows)
+    return max(1, min(share, int(_MAX_BATCH_BYTES / max(1.0, per_row))))
+
+
+def _parallelism(spark: SparkSession) -> int:
+    # Spark Connect has no SparkContext; its clusters are then taken for small ones.
+    context = getattr(spark, "_sc", None)
+    return int(context.defaultParallelism) if context is not None else 8
+
+
+@contextlib.contextmanager
+def _setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
+    before = spark.conf.get(key, None)
+    spark.conf.set(key, value)
+    try:
+        yield
+    finally:
+        if before is None:
+            spark.conf.unset(key)
+        else:
+            spark.conf.set(key, before)
+
+
+def read(
+    spark: SparkSession,
+    uri: str | os.PathLike[str] | Dataset,
+    columns: Columns = None,
+    filter: object = None,
+    version: int | None = None,
+    asof: datetime | str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    *,
+    blocksize: int | None = None,
+    batch_size: int | None = None,
+    with_row_id: bool = False,
+    with_row_address: bool = False,
+    truncate_nanoseconds: bool = False,
+    embed_credentials: bool = False,
+    untrusted: bool = False,
+    allowed_bases: Sequence[str] | None = None,
+    check_workers: bool = True,
+) -> DataFrame:
+    """A Lance table as a Spark DataFrame whose partitions are read by the executors.
+
+    The version is settled here, so that every task, and every later run of the same DataFrame, reads
+    the same rows. Columns and filter are applied while reading; Spark's own ``select`` and ``where``
+    come after it, so say them here. Types are mapped as by :func:`dataframe`.
+
+    Parameters
+    ----------
+    spark : pyspark.sql.SparkSession
+    uri : str, path or lancecy.Dataset
+        Must be reachable from the executors under the same name.
+    columns, filter
+        As for :meth:`lancecy.Dataset.scanner`.
+    version, asof, storage_options, untrusted, allowed_bases
+        As for :func:`lancecy.dataset`; not together with a Dataset, which has settled them.
+    blocksize : int, optional, bytes
+        Size of a partition to aim for; by default three partitions per core, of 4 to 128 MiB.
+    batch_size : int, optional
+        Most rows of an Arrow batch handed to Spark.
+    with_row_id, with_row_address : bool
+        Append ``_rowid``, ``_rowaddr`` (``decimal(20, 0)``).
+    truncate_nanoseconds : bool
+        Round nanosecond times down to microseconds instead of refusing those that do not fit.
+    embed_credentials : bool
+        Send the secrets in ``storage_options`` to the executors inside the tasks. By default only the
+        other options are sent, and executors take credentials from their own environment.
+    check_workers : bool
+        Ask one worker, once per session, whether it has the same lancecy: a clear error now instead of
+        a Java stack trace later.
+
+    Raises
+    ------
+    UnsupportedError
+        A column type Spark cannot hold, or a table this release does not read.
+    ImportError
+        The executors' Python has no lancecy, another release of it, or is another Python.
+    DatasetNotFoundError, NotFoundError, FormatError, StoreError, ColumnNotFoundError, ExpressionError
+        As for :func:`lancecy.dataset` and :meth:`lancecy.Dataset.scanner`.
+    ValueError
+        No columns are selected.
+
+    Examples
+    --------
+    >>> import lancecy
+    >>> df = lancecy.spark.read(spark, "s3://bucket/table", columns=["id"], filter="id > 5")  # doctest: +SKIP
+    """
+    source = _open(uri, version, asof, storage_options, untrusted, allowed_bases)
+    scanner = source.scanner(
+        columns,
+        filter,
+        batch_size=batch_size,
+        with_row_id=with_row_id,
+        with_row_address=with_row_address,
+    )
+    if not len(scanner.schema):
+        raise ValueError("Spark cannot hold a DataFrame without columns: select at least one")
+    struct = spark_struct(scanner.schema)
+    size = blocksize or _block_bytes(scanner, _PARTITIONS_PER_CORE * _parallelism(spark))
+    plan = scanner.plan(size, interleave=True, embed_credentials=embed_credentials)
+    if not plan.tasks:
+        return spark.createDataFrame([], struct)
+    if check_workers:
+        from lancecy.spark.workers import check
+
+        check(spark)
+    reader = TaskReader(
+        plan.tasks[0].spec,
+        tuple(_packed(task.units) for task in plan.tasks),
+        Converter(plan.schema, truncate_nanoseconds),
+    )
+    # One row, hence one task of the scan, per partition: no shuffle, and nothing but a number is sent.
+    return spark.range(0, len(plan.tasks), 1, len(plan.tasks)).mapInArrow(reader, struct)
+
+
+def _open(
+    uri: str | os.PathLike[str] | Dataset,
+    version: int | None,
+    asof: datetime | str | None,
+    storage_options: Mapping[str, Any] | None,
+    untrusted: bool,
+    allowed_bases: Sequence[str] | None,
+) -> Dataset:
+    if not isinstance(uri, Dataset):
+        return dataset(uri, version, asof, storage_options, untrusted=untrusted, allowed_bases=allowed_bases)
+    if version is not None or asof is not None or storage_options or untrusted or allowed_bases is not None:
+        raise ValueError(
+            "a Dataset is open already: give version, options and trust to lancecy.dataset instead"
+        )
+    return uri
+
+
+def _block_bytes(scanner: Any, partitions: int) -> int:
+    total = sum(task.num_bytes for task in scanner.plan().tasks)
+    return int(min(max(total / partitions, _MIN_TASK_BYTES), _MAX_TASK_BYTES))
+
+
+def _packed(units: Sequence[ScanUnit]) -> tuple[int, ...]:
+    """Five numbers per unit: small in every task's closure, and nothing but data."""
+    return tuple(n for u in units for n in (u.fragment, u.start, u.stop, u.rows, u.position))
+
+
+def _unpacked(numbers: Sequence[int]) -> tuple[ScanUnit, ...]:
+    return tuple(ScanUnit(*numbers[i : i + 5]) for i in range(0, len(numbers), 5))
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReader:
+    """What runs on the executors: numbers of tasks in, converted batches out.
+
+    Attributes
+    ----------
+    spec : ScanSpec
+    tasks : tuple of tuple of int
+        Units of every task, five numbers each.
+    converter : Converter
+    """
+
+    spec: ScanSpec
+    tasks: tuple[tuple[int, ...], ...]
+    converter: Converter
+
+    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Batches of the tasks whose numbers are in the first column."""
+        for batch in numbers:
+            for number in batch.column(0).to_pylist():
+                units = _unpacked(self.tasks[number])
+                task = ScanTask(self.spec, units, sum(u.rows for u in units), 0)
+                for found in execute.batches(task):
+                    yield from self.converter.batches(pa.Table.from_batches([found]), max(1, found.num_rows))

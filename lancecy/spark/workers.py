@@ -1,0 +1,90 @@
+"""Whether Spark's Python workers can run lancecy's tasks.
+
+The first error every PySpark user sees is a worker that runs another Python, or one
+without the package, reported as a Java stack trace in the middle of a job. One small job
+per session finds out beforehand and says what to set.
+
+Imports pyspark inside functions only.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import lancecy
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from pyspark.sql import SparkSession
+
+__all__ = ["check"]
+
+_checked: weakref.WeakSet[Any] = weakref.WeakSet()
+
+_REMEDY = (
+    "Start Spark with PYSPARK_PYTHON (or spark.pyspark.python) set to a Python {version} that has lancecy "
+    "{release} installed on every executor; on one machine that is {executable}"
+)
+
+
+def _question() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    # A function inside a function is pickled by value: it must run where lancecy is not installed.
+    def answer(batches: Iterator[Any]) -> Iterator[Any]:
+        import sys
+
+        import pyarrow
+
+        for _ in batches:
+            try:
+                import lancecy
+
+                found, reason = lancecy.__version__, ""
+            except ImportError as error:
+                found, reason = "", str(error)
+            yield pyarrow.RecordBatch.from_pydict(
+                {"release": [found], "reason": [reason], "python": [sys.executable]}
+            )
+
+    return answer
+
+
+def check(spark: SparkSession) -> None:
+    """Make sure, once per session, that a Python worker has this release of lancecy.
+
+    Raises
+    ------
+    ImportError
+        It has none or another one, or the worker cannot run at all; the message says what to set.
+    """
+    if spark in _checked:
+        return
+    from pyspark.errors import PySparkException
+
+    schema = "release string, reason string, python string"
+    try:
+        answer = spark.range(0, 1, 1, 1).mapInArrow(_question(), schema).collect()[0]
+    except PySparkException as error:
+        lines = [line.strip() for line in str(error).splitlines() if "Error" in line or "[" in line]
+        raise ImportError(
+            f"Spark's Python worker does not start: {' '.join(lines)[:600]}. {_remedy()}"
+        ) from error
+    if not answer["release"]:
+        raise ImportError(
+            f"Spark's Python worker {answer['python']} cannot import lancecy ({answer['reason']}). {_remedy()}",
+            name="lancecy",
+        )
+    if answer["release"] != lancecy.__version__:
+        raise ImportError(
+            f"Spark's Python worker {answer['python']} has lancecy {answer['release']}, "
+            f"the driver {lancecy.__version__}. {_remedy()}",
+            name="lancecy",
+        )
+    _checked.add(spark)
+
+
+def _remedy() -> str:
+    version = f"{sys.version_info.major}.{sys.version_info.minor}"
+    return _REMEDY.format(version=version, release=lancecy.__version__, executable=sys.executable)

@@ -1,0 +1,172 @@
+"""Which storage options are secret, and where they may be used.
+
+Options hold passwords and tokens. They are kept out of URIs, messages, ``repr``
+and pickles, and are remembered, for this process only, under the root they were
+given for.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+
+__all__ = ["CredentialMemory", "Options", "freeze", "has_secrets", "redact", "secret_texts"]
+
+Options: TypeAlias = Mapping[str, Any]
+
+# Matched against the name without punctuation, in lower case.
+_SECRET = re.compile(
+    r"secret|token|passw|passphrase|credential|accountkey|accesskey|privatekey|apikey|sharedkey|"
+    r"connectionstring|connstr|authorization|cookie|signature|^sas|sas$|^(key|auth|pass|pwd|pw)$"
+)
+# Words that say how to authenticate; gcsfs takes them where a token could stand.
+_METHODS = frozenset({"anon", "cloud", "google_default", "browser", "cache"})
+_IN_URL = re.compile(r"(?<=://)[^/@\s:]*:[^/@\s]*@|(?<=http://)[^/@\s]*@|(?<=https://)[^/@\s]*@")
+_IN_TEXT = re.compile(
+    r"\b(sig|AccountKey|SharedAccessSignature|X-Amz-Signature|X-Amz-Security-Token)=", re.IGNORECASE
+)
+_DROPPED: Any = object()
+
+
+def redact(options: Options | None) -> dict[str, Any]:
+    """A copy of storage options that is safe to show, pickle and send.
+
+    Parameters
+    ----------
+    options : mapping or None
+        As for Dask and pandas.
+
+    Returns
+    -------
+    dict
+        Without secret entries, nested ones included, and without values that are not plain data.
+
+    Examples
+    --------
+    >>> redact({"anon": False, "key": "AK", "client_kwargs": {"endpoint_url": "http://h", "aws_session_token": "t"}})
+    {'anon': False, 'client_kwargs': {'endpoint_url': 'http://h'}}
+    """
+    cleaned: dict[str, Any] = _clean(dict(options or {}), [])
+    return cleaned
+
+
+def has_secrets(options: Options | None) -> bool:
+    """Whether :func:`redact` would take anything out of the options.
+
+    Examples
+    --------
+    >>> has_secrets({"anon": True}), has_secrets({"token": "abc"})
+    (False, True)
+    """
+    removed: list[object] = []
+    _clean(dict(options or {}), removed)
+    return bool(removed)
+
+
+def secret_texts(options: Options | None) -> frozenset[str]:
+    """The secret strings in the options, to be blotted out of messages."""
+    return frozenset(text for text in _secrets(dict(options or {}), False) if len(text) >= 4)
+
+
+def freeze(value: object) -> object:
+    """A hashable stand-in for storage options: equal for equal options."""
+    if isinstance(value, Mapping):
+        return frozenset((str(key), freeze(item)) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return tuple(freeze(item) for item in value)
+    try:
+        hash(value)
+    except TypeError:
+        return id(value)
+    return value
+
+
+def _is_secret(name: str, value: object) -> bool:
+    if value is None or isinstance(value, bool) or value in ("", b""):
+        return False
+    if isinstance(value, str) and value in _METHODS:
+        return False
+    return _SECRET.search(re.sub(r"[^a-z0-9]", "", name.lower())) is not None
+
+
+def _clean(value: object, removed: list[object]) -> Any:
+    """The value without what is secret or not plain data; whatever goes is noted in ``removed``."""
+    if isinstance(value, Mapping):
+        secret = [key for key, item in value.items() if _is_secret(str(key), item)]
+        removed.extend(secret)
+        kept = {str(k): _clean(item, removed) for k, item in value.items() if k not in secret}
+        return {key: item for key, item in kept.items() if item is not _DROPPED}
+    if isinstance(value, list | tuple):
+        items = [item for item in (_clean(v, removed) for v in value) if item is not _DROPPED]
+        return items if isinstance(value, list) else tuple(items)
+    if isinstance(value, str) and not _IN_TEXT.search(value):
+        bare = _IN_URL.sub("", value)
+        removed.extend([] if bare == value else [bare])
+        return bare
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    removed.append(type(value))
+    return _DROPPED
+
+
+def _secrets(value: object, is_secret: bool) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _secrets(item, is_secret or _is_secret(str(key), item))
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _secrets(item, is_secret)
+    elif isinstance(value, bytes):
+        yield from _secrets(value.decode("latin-1"), is_secret)
+    elif isinstance(value, str):
+        if is_secret or _IN_TEXT.search(value):
+            yield value
+        for found in _IN_URL.findall(value):
+            yield found[:-1].rpartition(":")[2]
+
+
+class CredentialMemory:
+    """The options given for each root in this process.
+
+    Never pickled, never shown. A root finds the options given for itself or for the nearest folder above it in
+    the same bucket or host, and never those of another.
+    """
+
+    def __init__(self) -> None:
+        self._options: dict[str, dict[str, Any]] = {}
+        self._lock = threading.Lock()
+
+    def __repr__(self) -> str:
+        return f"<CredentialMemory of {len(self._options)} roots>"
+
+    def __reduce__(self) -> tuple[type[CredentialMemory], tuple[()]]:
+        return CredentialMemory, ()
+
+    def remember(self, uri: str, options: Options | None) -> None:
+        """Keep the options under a canonical URI; none or empty ones forget what was there."""
+        with self._lock:
+            if options:
+                self._options[uri] = dict(options)
+            else:
+                self._options.pop(uri, None)
+
+    def find(self, uri: str) -> dict[str, Any]:
+        """A copy of the options for a canonical URI; empty if none were given."""
+        for root in _enclosing(uri):
+            options = self._options.get(root)
+            if options is not None:
+                return dict(options)
+        return {}
+
+
+def _enclosing(uri: str) -> Iterator[str]:
+    """The URI and the folders above it, up to the bucket or host."""
+    scheme, separator, rest = uri.partition("://")
+    start = len(scheme) + len(separator) if separator else 1
+    yield uri
+    end = uri.rfind("/", start)
+    while end > 0:
+        yield uri[:end]
+        end = uri.rfind("/", start, end)

@@ -1,0 +1,95 @@
+"""Turns what an operating system or a client library raises into lancecy's errors.
+
+Messages name the store and the path. Values of secret storage options are
+blotted out of them, and an original error that quotes one is not chained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NoReturn
+
+from lancecy.errors import DatasetNotFoundError, ExistsError, LanceError, StoreError, TruncatedError
+
+__all__ = ["blot", "missing", "raise_translated", "too_short", "translated"]
+
+_MISSING = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
+_SHOWN = 300
+
+
+def missing(path: str, store: str) -> DatasetNotFoundError:
+    """The error for an object that is not there."""
+    return DatasetNotFoundError(f"no object {path!r} in {store}", kind="object", name=path)
+
+
+def too_short(path: str, store: str, start: int, stop: int | None, size: int | None) -> TruncatedError:
+    """The error for a range that passes the end of its object."""
+    wanted = f"bytes {start} to {'the end' if stop is None else stop}"
+    present = "fewer are present" if size is None else f"it has {size}"
+    return TruncatedError(f"{wanted} of {path!r} in {store} asked for, {present}", path=path, position=start)
+
+
+def blot(text: str, secrets: Collection[str]) -> str:
+    """The text with every secret replaced by stars."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
+
+
+def translated(
+    error: BaseException, doing: str, path: str, store: str, secrets: Collection[str] = ()
+) -> LanceError:
+    """The error of lancecy that says what ``error`` means for a request.
+
+    Parameters
+    ----------
+    error : exception
+    doing : str
+        The request as a verb ("read", "list"); what is absent when writing is never the object itself.
+    path, store : str
+    secrets : collection of str
+        Never shown.
+
+    Returns
+    -------
+    LanceError
+        ``DatasetNotFoundError``, ``ExistsError`` or ``StoreError``; ``errno`` is kept on the last.
+    """
+    if isinstance(error, LanceError):
+        return error
+    if isinstance(error, _MISSING) and doing != "write":
+        return missing(path, store)
+    if isinstance(error, FileExistsError):
+        return ExistsError(f"{path!r} already exists in {store}", kind="object", name=path)
+    reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+    shown = blot(reason, secrets)[:_SHOWN]
+    failure = StoreError(
+        f"cannot {doing} {path!r} in {store}: {type(error).__name__}{': ' if shown else ''}{shown}",
+        path=path,
+        store=store,
+    )
+    if isinstance(error, OSError):
+        failure.errno = error.errno
+    return failure
+
+
+def raise_translated(
+    error: BaseException, doing: str, path: str, store: str, secrets: Collection[str] = ()
+) -> NoReturn:
+    """Raise what :func:`translated` makes of ``error``, chained to it unless it quotes a secret."""
+    failure = translated(error, doing, path, store, secrets)
+    if failure is error:
+        raise failure
+    if _quotes(error, secrets):
+        raise failure from None
+    raise failure from error
+
+
+def _quotes(error: BaseException | None, secrets: Collection[str]) -> bool:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if any(secret in f"{error!r} {error}" for secret in secrets):
+            return True
+        error = error.__cause__ or error.__context__
+    return False

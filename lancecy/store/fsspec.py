@@ -1,0 +1,416 @@
+"""Objects behind any URL that fsspec knows.
+
+The file system is made on first use and again after a fork, since the event loop
+of the asynchronous ones does not survive it. Answers are checked: a range comes
+back whole or is an error, and every error of a client library leaves as one of
+lancecy's, naming store and path and no secret.
+
+``fsspec`` is imported inside functions only; this module shares its name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import os
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any, BinaryIO, NamedTuple, NoReturn, TypeVar, cast
+
+import numpy as np
+
+from lancecy.errors import ExistsError, LanceError, PathPolicyError, StoreError, UnsupportedError
+from lancecy.store import fsspec_parts as parts
+from lancecy.store.base import Memory, ObjectMeta, PutMode, StoreTraits
+from lancecy.store.credentials import Options, has_secrets, redact, secret_texts
+from lancecy.store.failure import missing, raise_translated, too_short
+from lancecy.store.paths import check_path, check_prefix, is_safe_path
+from lancecy.store.uri import install_hint, scheme_of, split_credentials
+
+__all__ = ["FsspecStore", "open_fsspec"]
+
+T = TypeVar("T")
+
+_REMOTE = StoreTraits(lists_in_order=True, concurrency=16, merge_gap=1 << 20, merge_cap=8 << 20, batches=True)
+_SERIAL = StoreTraits(concurrency=1, merge_gap=1 << 20, merge_cap=16 << 20)
+# These answer several threads at once; nothing is known of other synchronous file systems (ftplib's cannot).
+_THREAD_SAFE = frozenset({"memory", "file", "local", "hdfs", "arrow_hdfs"})
+_NO_SUCH_RANGE = frozenset({"InvalidRange", "416"})
+_LOST_RACE = frozenset({"PreconditionFailed", "412"})
+# S3 could not decide between two creates under way at once: neither a success nor a lost race.
+_ASK_AGAIN = frozenset({"ConditionalRequestConflict", "409"})
+_TRIES = 6
+
+
+class _Locks:
+    # fsspec's memory file system looks before it writes; the lock makes that one step within the process.
+    create = threading.Lock()
+
+
+def _renew_locks() -> None:
+    _Locks.create = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_renew_locks)
+
+
+class _Built(NamedTuple):
+    """A file system as made in one process."""
+
+    process: int
+    fs: Any
+    root: str
+    guard: AbstractContextManager[Any]
+    traits: StoreTraits
+
+
+class FsspecStore:
+    """Objects below a URL.
+
+    Parameters
+    ----------
+    url : str
+        Any URL fsspec opens, chained ones included; with ``fs``, the folder in it.
+    storage_options : mapping, optional
+        For the file system. Secrets among them stay in this process: a pickle leaves them out, and the store made
+        from it relies on what the environment provides.
+    fs : fsspec.AbstractFileSystem, optional
+        A file system of the caller's own.
+    traits : StoreTraits, optional
+        Instead of what is known of the file system.
+
+    Notes
+    -----
+    Safe to share between threads: calls of synchronous file systems that may not be are made one at a time.
+
+    Examples
+    --------
+    >>> store = FsspecStore("memory://example/table")
+    >>> store.put("a/b", b"hello").size
+    5
+    >>> bytes(store.get("a/b", 1, 3))
+    b'el'
+    """
+
+    def __init__(
+        self,
+        url: str,
+        storage_options: Options | None = None,
+        *,
+        fs: Any = None,
+        traits: StoreTraits | None = None,
+    ) -> None:
+        self._given = fs
+        self._options: dict[str, Any] = dict(storage_options or {})
+        if fs is None:
+            self.uri, found = split_credentials(url)
+            self._options = {**found, **self._options}
+            self._url = self.uri
+            self._protocol = scheme_of(self.uri)
+        else:
+            self._options = parts.storage_options_of(fs)
+            self._url = str(fs._strip_protocol(url)).rstrip("/")
+            self._protocol = parts.protocol_of(fs)
+            self.uri = f"{self._protocol}://{self._url.strip('/')}"
+        self._wanted_traits = traits
+        self._is_bare = False
+        self._prepare()
+
+    def _prepare(self) -> None:
+        """What follows from the options and is never pickled."""
+        self._built: _Built | None = None
+        self._secrets = secret_texts(self._options)
+        # One URL may name different places on different endpoints; identities tell them apart.
+        place = repr(sorted(redact(self._options).items())) if self._options else ""
+        self._place = hashlib.sha256(place.encode()).hexdigest()[:8] if place else ""
+
+    def __repr__(self) -> str:
+        return f"FsspecStore({self.uri!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        loses = has_secrets(self._options)
+        state = {name: value for name, value in self.__dict__.items() if name not in _NOT_PICKLED}
+        state["_options"] = redact(self._options)
+        state["_is_bare"] = self._is_bare or loses
+        # A file system is rebuilt from its class and what may be shown of its options.
+        state["_given"] = (type(self._given), state["_options"]) if loses and self._given else self._given
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if isinstance(self._given, tuple):
+            kind, options = self._given
+            self._given = kind(**options)
+        self._prepare()
+
+    @property
+    def traits(self) -> StoreTraits:
+        return self._wanted_traits or self._open().traits
+
+    # Reading
+
+    def head(self, path: str) -> ObjectMeta:
+        def look(fs: Any, full: str) -> Any:
+            fs.invalidate_cache(full)
+            return fs.info(full)
+
+        info = self._call("look at", path, look)
+        if info.get("type") == "directory":
+            raise missing(path, self.uri)
+        return parts.metadata(path, info, self.uri, self._place)
+
+    def get(self, path: str, start: int = 0, stop: int | None = None) -> Memory:
+        check_path(path)
+        _check_order(start, stop)
+        if stop is not None:
+            return self.get_many(path, [start], [stop])[0]
+        if start:
+            limits: dict[str, Any] = {"start": start}
+        else:  # s3fs would ask for the size first, to decide whether to fetch in parts
+            limits = {"max_concurrency": 1} if self._protocol == "s3" else {}
+        data = self._call("read", path, lambda fs, full: fs.cat_file(full, **limits), start)
+        if start and not data and start > (size := self.head(path).size):
+            raise too_short(path, self.uri, start, stop, size)
+        return np.frombuffer(data, dtype=np.uint8)
+
+    def get_many(self, path: str, starts: Sequence[int], stops: Sequence[int]) -> list[Memory]:
+        check_path(path)
+        wanted = [(int(start), int(stop)) for start, stop in zip(starts, stops, strict=True)]
+        for start, stop in wanted:
+            _check_order(start, stop)
+        present = [pair for pair in wanted if pair[1] > pair[0]]
+        answers = iter(self._ranges(path, present) if present else ())
+        return [
+            self._checked(path, next(answers), *pair) if pair[1] > pair[0] else np.empty(0, np.uint8)
+            for pair in wanted
+        ]
+
+    def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
+        folder = check_prefix(prefix)
+        return self._list(folder, start_after or "")
+
+    # Writing
+
+    def put(self, path: str, data: bytes | memoryview, mode: PutMode = PutMode.OVERWRITE) -> ObjectMeta:
+        check_path(path)
+        value = bytes(data)
+        if mode is PutMode.CREATE:
+            self._create(path, value)
+        else:
+            self._write(path, lambda fs, full: fs.pipe_file(full, value))
+        return ObjectMeta(path, len(value))
+
+    def put_stream(self, path: str) -> BinaryIO:
+        check_path(path)
+
+        def send(spool: Any) -> None:
+            self._write(path, lambda fs, full: _upload(fs, full, spool))
+
+        return cast(BinaryIO, parts.FsspecUpload(path, self.uri, send))
+
+    def rename(self, source: str, target: str, mode: PutMode = PutMode.OVERWRITE) -> None:
+        check_path(target)
+        self.head(source)
+        if mode is PutMode.CREATE and self._protocol != "memory":
+            raise self._unsupported("rename without replacing")
+        with _Locks.create if mode is PutMode.CREATE else nullcontext():
+            if mode is PutMode.CREATE and self._call("look at", target, lambda fs, full: fs.exists(full)):
+                raise ExistsError(f"{target!r} already exists in {self.uri}", kind="object", name=target)
+            origin = self._full(self._open(), source)
+            self._write(target, lambda fs, full: fs.cp_file(origin, full))
+            self._call("delete", source, lambda fs, full: fs.rm_file(full))
+
+    def delete(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            check_path(path)
+        built = self._open()
+        # A list of paths is searched for wildcards, which would remove more than was asked for.
+        together = [path for path in paths if self._protocol in parts.BUCKETS and not set(path) & set("*?[")]
+        if len(together) > 1:
+            names = [self._full(built, path) for path in together]
+            try:
+                self._call("delete", together[0], lambda fs, full: fs.rm(names))
+            except LookupError:
+                together = []  # one of them was gone, and there is no telling what became of the others
+        else:
+            together = []
+        for path in set(paths).difference(together):
+            try:
+                self._call("delete", path, lambda fs, full: fs.rm_file(full))
+            except LookupError:
+                continue
+
+    # Parts
+
+    def _open(self) -> _Built:
+        built = self._built
+        if built is None or built.process != os.getpid():
+            built = self._built = self._build()
+        return built
+
+    def _build(self) -> _Built:
+        try:
+            fs, root = self._given_or_made()
+        except ImportError as error:
+            raise UnsupportedError(
+                f"{self._protocol}:// needs a package that is not installed: {install_hint(self._protocol)}",
+                feature=self._protocol,
+            ) from error
+        except Exception as error:  # a client library may raise anything
+            self._fail(error, "open", "")
+        is_remote = bool(getattr(fs, "async_impl", False))
+        is_safe = is_remote or self._protocol in _THREAD_SAFE
+        guard: AbstractContextManager[Any] = nullcontext() if is_safe else threading.RLock()
+        traits = _REMOTE if is_remote else _SERIAL
+        atomic = parts.can_create(self._protocol, fs)
+        traits = StoreTraits(**{**_fields(traits), "create_is_atomic": atomic})
+        return _Built(os.getpid(), fs, root.rstrip("/"), guard, traits)
+
+    def _given_or_made(self) -> tuple[Any, str]:
+        fs = self._given
+        if fs is None:
+            options = dict(self._options)
+            if self._protocol in parts.BUCKETS:
+                options.setdefault("use_listings_cache", False)  # a stale listing hides new versions
+            made: tuple[Any, str] = importlib.import_module("fsspec.core").url_to_fs(self._url, **options)
+            return made
+        if parts.is_asynchronous(fs) and getattr(fs, "_pid", os.getpid()) != os.getpid():
+            fs = type(fs)(*fs.storage_args, **fs.storage_options)  # its event loop stayed in the parent
+        return fs, self._url
+
+    def _full(self, built: _Built, path: str) -> str:
+        if "::" in path or ("http" in self._protocol and set(path) & set("?#")):
+            raise PathPolicyError(f"path {path!r} means something else in a URL", path=path)
+        return f"{built.root}/{path}" if path else built.root
+
+    def _call(self, doing: str, path: str, request: Callable[[Any, str], T], start: int = 0) -> T:
+        """Make one request; every error leaves as one of lancecy's."""
+        if path:
+            check_path(path)
+        built = self._open()
+        full = self._full(built, path)
+        try:
+            with built.guard:
+                return request(built.fs, full)
+        except (LanceError, MemoryError):
+            raise
+        except Exception as error:  # a client library may raise anything
+            if parts.error_code(error) in _NO_SUCH_RANGE:
+                raise too_short(path, self.uri, start, None, None) from None
+            self._fail(error, doing, path)
+
+    def _write(self, path: str, request: Callable[[Any, str], object]) -> None:
+        """Make a request that writes; file systems with folders get the folder when it is missing."""
+
+        def attempt(fs: Any, full: str) -> None:
+            try:
+                request(fs, full)
+            except FileNotFoundError:
+                if self._protocol in parts.BUCKETS:
+                    raise
+                fs.makedirs(full.rpartition("/")[0], exist_ok=True)
+                request(fs, full)
+
+        self._call("write", path, attempt)
+
+    def _create(self, path: str, value: bytes) -> None:
+        if not parts.can_create(self._protocol, self._open().fs):
+            raise self._unsupported("put without replacing")
+        delay_s = 0.05
+        for attempt in range(_TRIES):
+            try:
+                with _Locks.create if self._protocol == "memory" else nullcontext():
+                    self._call("write", path, lambda fs, full: fs.pipe_file(full, value, mode="create"))
+                return
+            except StoreError as error:
+                code = parts.error_code(error.__cause__)
+                if code in _LOST_RACE:
+                    raise ExistsError(
+                        f"{path!r} already exists in {self.uri}", kind="object", name=path
+                    ) from error
+                if code not in _ASK_AGAIN or attempt == _TRIES - 1:
+                    raise
+            time.sleep(delay_s)
+            delay_s *= 2
+
+    def _ranges(self, path: str, pairs: Sequence[tuple[int, int]]) -> list[Any]:
+        starts = [start for start, _ in pairs]
+        stops = [stop for _, stop in pairs]
+
+        def together(fs: Any, full: str) -> Any:
+            size = self.traits.concurrency
+            return fs.cat_ranges([full] * len(pairs), starts, stops, batch_size=size, on_error="return")
+
+        def singly(fs: Any, full: str) -> list[Any]:
+            return [fs.cat_file(full, start=start, end=stop) for start, stop in pairs]
+
+        at_once = self._open().traits.batches and len(pairs) > 1
+        answers: list[Any] = self._call("read", path, together if at_once else singly, starts[0])
+        return answers
+
+    def _checked(self, path: str, answer: Any, start: int, stop: int) -> Memory:
+        if isinstance(answer, BaseException):
+            if parts.error_code(answer) in _NO_SUCH_RANGE:
+                raise too_short(path, self.uri, start, stop, None)
+            self._fail(answer, "read", path)
+        if len(answer) < stop - start:
+            raise too_short(path, self.uri, start, stop, None)
+        if len(answer) > stop - start:
+            raise StoreError(f"{self.uri} ignores ranges", path=path, store=self.uri)
+        return np.frombuffer(answer, dtype=np.uint8)
+
+    def _list(self, folder: str, after: str) -> Iterator[ObjectMeta]:
+        def find(fs: Any, full: str) -> Any:
+            fs.invalidate_cache(full)
+            return fs.find(full, detail=True)
+
+        try:
+            found = self._call("list", folder, find)
+        except LookupError:
+            if self._protocol in parts.BUCKETS:
+                raise  # no folder is an empty answer, so it is the bucket that is missing
+            return
+        root = self._open().root.lstrip("/")
+        inside = f"{folder}/" if folder else ""
+        for path, info in sorted((_relative(name, root), info) for name, info in found.items()):
+            # Object stores let keys be called anything; no other method here would accept such a name.
+            if path.startswith(inside) and path > after and info.get("type") == "file" and is_safe_path(path):
+                yield parts.metadata(path, info, self.uri, self._place)
+
+    def _unsupported(self, what: str) -> UnsupportedError:
+        return UnsupportedError(f"{self.uri} cannot {what} atomically", feature=f"{what} on {self._protocol}")
+
+    def _fail(self, error: BaseException, doing: str, path: str) -> NoReturn:
+        note = "; its storage options were pickled, which leaves secrets behind" if self._is_bare else ""
+        raise_translated(error, doing, path, self.uri, self._secrets, note)
+
+
+_NOT_PICKLED = frozenset({"_built", "_secrets", "_place"})
+
+
+def open_fsspec(uri: str, options: Options | None, *, mapped: bool, follow_symlinks: bool) -> FsspecStore:
+    """The store of a URL; there is nothing to map or follow."""
+    return FsspecStore(uri, options)
+
+
+def _upload(fs: Any, full: str, spool: Any) -> None:
+    spool.seek(0)
+    with fs.open(full, "wb") as target:
+        shutil.copyfileobj(spool, target, 16 << 20)
+
+
+def _relative(name: str, root: str) -> str:
+    bare = name.lstrip("/")
+    return bare.removeprefix(f"{root}/") if root else bare
+
+
+def _fields(traits: StoreTraits) -> dict[str, Any]:
+    return {name: getattr(traits, name) for name in traits.__dataclass_fields__}
+
+
+def _check_order(start: int, stop: int | None) -> None:
+    if start < 0 or (stop is not None and stop < start):
+        raise ValueError(f"a range from {start} to {stop} is not one")

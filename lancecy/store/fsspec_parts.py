@@ -1,0 +1,140 @@
+"""What the fsspec adapter knows about file systems: which do what, and how to read their answers.
+
+Helpers of ``lancecy.store.fsspec``; imports fsspec nowhere.
+"""
+
+from __future__ import annotations
+
+import inspect
+import tempfile
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from lancecy.errors import StoreError
+from lancecy.store.base import ObjectMeta
+from lancecy.store.upload import Upload
+
+__all__ = [
+    "BUCKETS",
+    "FsspecUpload",
+    "can_create",
+    "error_code",
+    "is_asynchronous",
+    "metadata",
+    "protocol_of",
+    "storage_options_of",
+]
+
+BUCKETS = frozenset({"s3", "gs", "abfs", "abfss", "az"})
+"""Object stores: flat names, no folders to make, listings cached by their clients unless told not to."""
+
+_ETAGS = ("ETag", "etag", "generation", "md5Hash", "content_md5", "md5", "checksum")
+_TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
+_SPOOL = 64 << 20
+
+
+def protocol_of(fs: Any) -> str:
+    """The first protocol name of a file system."""
+    protocol = fs.protocol
+    return str(protocol if isinstance(protocol, str) else protocol[0])
+
+
+def is_asynchronous(fs: Any) -> bool:
+    """Whether the file system, or one it wraps, talks through an event loop."""
+    while fs is not None:
+        if getattr(fs, "async_impl", False):
+            return True
+        fs = getattr(fs, "fs", None)
+    return False
+
+
+def can_create(protocol: str, fs: Any) -> bool:
+    """Whether a put can be made conditional on the object not being there, checked by the server.
+
+    The method of the base class takes the same argument, looks, and then writes: useless between processes.
+    """
+    if protocol == "memory":
+        return True
+    method = getattr(fs, "_pipe_file", None)
+    return protocol in BUCKETS and method is not None and "mode" in inspect.signature(method).parameters
+
+
+def storage_options_of(fs: Any) -> dict[str, Any]:
+    """The options a file system was made with, positional ones under their names."""
+    arguments = getattr(fs, "storage_args", ())
+    named: dict[str, Any] = dict(getattr(fs, "storage_options", {}))
+    if arguments:
+        bound = inspect.signature(type(fs).__init__).bind_partial(None, *arguments).arguments
+        named.update(list(bound.items())[1:])
+    return named
+
+
+def metadata(path: str, info: Mapping[str, Any], store: str, place: str) -> ObjectMeta:
+    """An object's metadata from what ``info`` or ``find`` tells of it.
+
+    Raises
+    ------
+    StoreError
+        The size is not told (some web servers).
+    """
+    size = info.get("size")
+    if not isinstance(size, int):
+        raise StoreError(f"the size of {path!r} in {store} is not known", path=path, store=store)
+    modified = _moment(info)
+    tag = next((str(info[name]) for name in _ETAGS if info.get(name)), "")
+    if not tag and modified is not None:
+        tag = f"{info.get('ino', '')}-{size}-{modified.timestamp()}"
+    return ObjectMeta(path, size, modified, f"{tag}@{place}" if tag and place else tag)
+
+
+def _moment(info: Mapping[str, Any]) -> datetime | None:
+    for name in _TIMES:
+        value = info.get(name)
+        if isinstance(value, datetime):
+            return value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+        if isinstance(value, int | float):
+            return datetime.fromtimestamp(value, UTC)
+    return None
+
+
+def error_code(error: BaseException | None) -> str:
+    """The code a server gave for an error, from the error or what caused it; "" if there was none."""
+    while error is not None:
+        response = getattr(error, "response", None)
+        if isinstance(response, Mapping):
+            return str(response.get("Error", {}).get("Code", ""))
+        status = getattr(error, "status", None)
+        if isinstance(status, int):
+            return str(status)
+        error = error.__cause__
+    return ""
+
+
+class FsspecUpload(Upload):
+    """A temporary file on this machine, uploaded whole when it is closed.
+
+    Not every file system can take back what was written to an open file; all of them can take a whole one.
+
+    Parameters
+    ----------
+    path, store : str
+    send : function of a binary file
+        Uploads it from its start.
+    """
+
+    def __init__(self, path: str, store: str, send: Callable[[Any], None]) -> None:
+        super().__init__(path, store)
+        self._send = send
+        self._spool = tempfile.SpooledTemporaryFile(max_size=_SPOOL)  # noqa: SIM115
+
+    def _append(self, data: memoryview) -> None:
+        self._spool.write(data)
+
+    def _publish(self) -> None:
+        self._spool.seek(0)
+        self._send(self._spool)
+        self._spool.close()
+
+    def _discard(self) -> None:
+        self._spool.close()

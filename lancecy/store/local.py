@@ -1,0 +1,314 @@
+"""Objects as files below a local folder.
+
+Reading is a memory map where that is safe, else ``pread``; a whole object of a
+mapped store costs one ``stat`` once its map is kept. Writing goes to a temporary
+name, is made durable, and gets its final name in one atomic step: ``rename`` to
+replace, ``link`` to create.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from datetime import UTC, datetime
+from typing import Any, BinaryIO, NoReturn, cast
+
+import numpy as np
+
+from lancecy.store import local_files as files
+from lancecy.store.base import Memory, ObjectMeta, PutMode, StoreTraits
+from lancecy.store.failure import missing, raise_translated, too_short
+from lancecy.store.maps import MapCache, identity_of, map_file
+from lancecy.store.mounts import is_network_mount
+from lancecy.store.paths import check_path, check_prefix, is_safe_path
+from lancecy.store.upload import Upload
+
+__all__ = ["MAPPED", "NETWORK", "PREAD", "LocalStore", "open_local"]
+
+MAPPED = StoreTraits(is_mapped=True, create_is_atomic=True, concurrency=1, merge_gap=0, merge_cap=1 << 30)
+"""Traits of a store that maps its files."""
+PREAD = StoreTraits(create_is_atomic=True, concurrency=1, merge_gap=64 << 10, merge_cap=64 << 20)
+"""Traits of a local disk read with ``pread``: a request costs a microsecond, copying dominates."""
+NETWORK = StoreTraits(create_is_atomic=True, concurrency=8, merge_gap=1 << 20, merge_cap=8 << 20)
+"""Traits of a network mount: every request is a round trip."""
+
+# A range this long is cheaper to map than to copy.
+_WORTH_A_MAP = 64 << 10
+# For the whole process: the system bounds the number of maps of a process, not of a table.
+_MAPS = MapCache(512)
+
+
+class LocalStore:
+    """Files below a folder.
+
+    Parameters
+    ----------
+    root : str
+        Folder; need not exist yet. Made absolute.
+    mapped : bool
+        Hand out views of memory maps. Not for tables of strangers or network mounts: a file that is truncated
+        while mapped kills the process (SIGBUS).
+    follow_symlinks : bool
+        Whether symbolic links below the root are followed; if not, a path that passes one is refused and
+        listings leave it out. Links in the root itself are the caller's own and always followed.
+    traits : StoreTraits, optional
+        Instead of the usual ones for ``mapped``.
+
+    Notes
+    -----
+    Holds no handle and no lock; pickles; safe to share between threads and across a fork.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> store = LocalStore(tempfile.mkdtemp())
+    >>> store.put("data/hello.bin", b"hello").size
+    5
+    >>> bytes(store.get("data/hello.bin", 1, 3))
+    b'el'
+    """
+
+    def __init__(
+        self,
+        root: str,
+        mapped: bool = True,
+        *,
+        follow_symlinks: bool = True,
+        traits: StoreTraits | None = None,
+    ) -> None:
+        self.uri = os.path.abspath(root)
+        self.traits = traits or (MAPPED if mapped else PREAD)
+        self._follow = follow_symlinks
+        self._root = self.uri.rstrip("/")
+        self._base = self._root or "/"
+
+    def __repr__(self) -> str:
+        details = "" if self.traits.is_mapped else ", mapped=False"
+        return f"LocalStore({self.uri!r}{details}{'' if self._follow else ', follow_symlinks=False'})"
+
+    # Reading
+
+    def head(self, path: str) -> ObjectMeta:
+        check_path(path)
+        try:
+            status = files.stat_regular(self._base, path, self._follow)
+        except OSError as error:
+            self._fail(error, "look at", path)
+        return _meta(path, status)
+
+    def get(self, path: str, start: int = 0, stop: int | None = None) -> Memory:
+        check_path(path)
+        _check_order(start, stop)
+        try:
+            if self.traits.is_mapped and (stop is None or stop - start >= _WORTH_A_MAP):
+                return _slice(self._whole(path), path, self.uri, start, stop)
+            return self._copied(path, [start], [stop])[0]
+        except OSError as error:
+            self._fail(error, "read", path)
+
+    def get_many(self, path: str, starts: Sequence[int], stops: Sequence[int]) -> list[Memory]:
+        check_path(path)
+        for start, stop in zip(starts, stops, strict=True):
+            _check_order(start, stop)
+        try:
+            if self.traits.is_mapped:
+                whole = self._whole(path)
+                pairs = zip(starts, stops, strict=True)
+                return [_slice(whole, path, self.uri, start, stop) for start, stop in pairs]
+            return self._copied(path, starts, stops)
+        except OSError as error:
+            self._fail(error, "read", path)
+
+    def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
+        folder = check_prefix(prefix)
+        return self._list(folder, start_after or "")
+
+    # Writing
+
+    def put(self, path: str, data: bytes | memoryview, mode: PutMode = PutMode.OVERWRITE) -> ObjectMeta:
+        check_path(path)
+        with _LocalUpload(self, path, mode) as upload:
+            upload.write(data)
+        return upload.meta
+
+    def put_stream(self, path: str) -> BinaryIO:
+        check_path(path)
+        return cast(BinaryIO, _LocalUpload(self, path, PutMode.OVERWRITE))
+
+    def rename(self, source: str, target: str, mode: PutMode = PutMode.OVERWRITE) -> None:
+        check_path(source)
+        check_path(target)
+        doing = "rename"
+        try:
+            files.stat_regular(self._base, source, self._follow)
+            with self._folder_of(source, create=False) as old, self._folder_of(target, create=True) as new:
+                old_place, new_place = (old, _name(source)), (new, _name(target))
+                files.publish(old_place, new_place, mode is PutMode.OVERWRITE)
+        except FileExistsError as error:
+            self._fail(error, doing, target)
+        except OSError as error:
+            self._fail(error, doing, source)
+        _MAPS.discard(f"{self._root}/{source}")
+        _MAPS.discard(f"{self._root}/{target}")
+
+    def delete(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            check_path(path)
+        for path in paths:
+            try:
+                with self._folder_of(path, create=False) as folder:
+                    os.unlink(_name(path), dir_fd=folder)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                self._fail(error, "delete", path)
+            _MAPS.discard(f"{self._root}/{path}")
+
+    # Parts
+
+    def _folder_of(self, path: str, create: bool) -> AbstractContextManager[int]:
+        return files.open_folder(self._base, path.rpartition("/")[0], self._follow, create)
+
+    def _whole(self, path: str) -> Memory:
+        """The map of a file, used again while the file is the same."""
+        full = f"{self._root}/{path}"
+        kept = _MAPS.find(full, identity_of(files.stat_regular(self._base, path, self._follow)))
+        if kept is not None:
+            return kept
+        descriptor, status = files.open_regular(self._base, path, self._follow)
+        try:
+            memory = map_file(descriptor, status.st_size)
+        finally:
+            os.close(descriptor)
+        _MAPS.add(full, identity_of(status), memory)
+        return memory
+
+    def _copied(self, path: str, starts: Sequence[int], stops: Sequence[int | None]) -> list[Memory]:
+        """Ranges read into fresh memory, none allocated before the range is known to be in the file."""
+        descriptor, status = files.open_regular(self._base, path, self._follow)
+        size = status.st_size
+        try:
+            ends = [size if stop is None else stop for stop in stops]
+            for start, end in zip(starts, ends, strict=True):
+                if start > size or end > size:
+                    raise too_short(path, self.uri, start, end, size)
+            return [self._read(descriptor, path, s, e) for s, e in zip(starts, ends, strict=True)]
+        finally:
+            os.close(descriptor)
+
+    def _read(self, descriptor: int, path: str, start: int, stop: int) -> Memory:
+        memory = np.empty(stop - start, dtype=np.uint8)
+        done = 0
+        while done < memory.size:
+            count = os.preadv(descriptor, [memory[done:].data], start + done)
+            if count == 0:  # the file shrank after it was opened
+                raise too_short(path, self.uri, start, stop, None)
+            done += count
+        return memory
+
+    def _list(self, folder: str, after: str) -> Iterator[ObjectMeta]:
+        try:
+            with files.open_folder(self._base, folder, self._follow, create=False) as descriptor:
+                inode = os.fstat(descriptor).st_ino
+                prefix = f"{folder}/" if folder else ""
+                for path, status in files.walk(descriptor, prefix, self._follow, after, (inode,)):
+                    # Names no writer of the format makes, and no other method here would accept.
+                    if is_safe_path(path):
+                        yield _meta(path, status)
+        except (FileNotFoundError, NotADirectoryError):
+            return  # no folder: nothing in it, as in an object store
+        except OSError as error:
+            self._fail(error, "list", folder)
+
+    def _fail(self, error: OSError, doing: str, path: str) -> NoReturn:
+        raise_translated(error, doing, path, self.uri)
+
+
+class _LocalUpload(Upload):
+    """A temporary file beside its final name."""
+
+    def __init__(self, store: LocalStore, path: str, mode: PutMode) -> None:
+        super().__init__(path, store.uri)
+        self._replace = mode is PutMode.OVERWRITE
+        self._resources = ExitStack()
+        self._temporary = f".{_name(path)[:40]}.{os.urandom(8).hex()}.tmp"  # at most 184 bytes
+        self._place = f"{store._root}/{path}"
+        self.meta: ObjectMeta
+        try:
+            self._folder = self._resources.enter_context(store._folder_of(path, create=True))
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+            self._file = os.open(self._temporary, flags, 0o666, dir_fd=self._folder)
+        except BaseException as error:
+            self._resources.close()
+            super(Upload, self).close()
+            if isinstance(error, OSError):
+                raise_translated(error, "write", path, store.uri)
+            raise
+
+    def _append(self, data: memoryview) -> None:
+        try:
+            while data:
+                data = data[os.write(self._file, data) :]
+        except OSError as error:
+            raise_translated(error, "write", self._path, self._store)
+
+    def _publish(self) -> None:
+        try:
+            os.fsync(self._file)
+            status = os.fstat(self._file)
+            self._close_file()
+            places = (self._folder, self._temporary), (self._folder, _name(self._path))
+            files.publish(*places, self._replace)
+        except OSError as error:
+            raise_translated(error, "write", self._path, self._store)
+        self._resources.close()
+        _MAPS.discard(self._place)
+        self.meta = _meta(self._path, status)
+
+    def _discard(self) -> None:
+        try:
+            self._close_file()
+            os.unlink(self._temporary, dir_fd=self._folder)
+        except FileNotFoundError:
+            pass  # it has its final name already: only making that durable failed
+        finally:
+            self._resources.close()
+
+    def _close_file(self) -> None:
+        descriptor, self._file = self._file, -1
+        if descriptor >= 0:
+            os.close(descriptor)  # the last chance for the system to report a failed write
+
+
+def _name(path: str) -> str:
+    return path.rpartition("/")[2]
+
+
+def _meta(path: str, status: os.stat_result) -> ObjectMeta:
+    identity = f"{status.st_ino:x}-{status.st_size:x}-{status.st_mtime_ns:x}"
+    return ObjectMeta(path, status.st_size, datetime.fromtimestamp(status.st_mtime, UTC), identity)
+
+
+def _slice(whole: Memory, path: str, uri: str, start: int, stop: int | None) -> Memory:
+    if start > whole.size or (stop is not None and stop > whole.size):
+        raise too_short(path, uri, start, stop, whole.size)
+    if start == 0 and stop is None:
+        return whole
+    return whole[start:stop]
+
+
+def _check_order(start: int, stop: int | None) -> None:
+    if start < 0 or (stop is not None and stop < start):
+        raise ValueError(f"a range from {start} to {stop} is not one")
+
+
+def open_local(uri: str, options: Any = None, *, mapped: bool, follow_symlinks: bool) -> LocalStore:
+    """The store of a canonical local path; network mounts are read with ``pread`` whatever is asked for."""
+    network = is_network_mount(uri)
+    return LocalStore(
+        uri,
+        mapped=mapped and not network,
+        follow_symlinks=follow_symlinks,
+        traits=NETWORK if network else None,
+    )

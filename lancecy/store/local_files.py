@@ -1,0 +1,272 @@
+"""Opening, walking and publishing local files, one careful primitive each.
+
+With ``follow=False`` every component below the root is opened on its own without
+following symbolic links, so that nothing inside a table can lead out of it. In
+either mode only regular files are opened, and never in a way that can block.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lancecy.errors import PathPolicyError, UnsupportedError
+from lancecy.limits import DEFAULT_LIMITS
+
+__all__ = ["Entry", "open_folder", "open_regular", "publish", "stat_regular", "sync_folder", "walk"]
+
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+# A path descriptor needs no permission to list the folder, as in an ordinary walk of a path.
+_STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV})
+_NO_SYNC = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS})
+
+Entry = tuple[str, os.stat_result]
+
+
+def stat_regular(root: str, path: str, follow: bool) -> os.stat_result:
+    """Status of a regular file.
+
+    Raises
+    ------
+    PathPolicyError
+        It is a symbolic link that may not be followed, a FIFO, a device or a socket.
+    OSError
+        It is missing (``FileNotFoundError`` and its kin; a folder counts as missing) or out of reach.
+    """
+    if follow:
+        status = os.stat(f"{root}/{path}")
+        _check_regular(status, path)
+        return status
+    with _parent(root, path) as (folder, name):
+        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    _check_regular(status, path)
+    return status
+
+
+def open_regular(root: str, path: str, follow: bool) -> tuple[int, os.stat_result]:
+    """Descriptor and status of a regular file, open for reading; raises as :func:`stat_regular`."""
+    # Looked at before it is opened: opening a device may have effects. Looked at again afterwards,
+    # because it may have been exchanged in between; O_NONBLOCK keeps a FIFO from waiting for a writer.
+    if follow:
+        _check_regular(os.stat(f"{root}/{path}"), path)
+        descriptor = os.open(f"{root}/{path}", _READ)
+    else:
+        with _parent(root, path) as (folder, name):
+            _check_regular(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
+            descriptor = os.open(name, _READ | os.O_NOFOLLOW, dir_fd=folder)
+    try:
+        status = os.fstat(descriptor)
+        _check_regular(status, path)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor, status
+
+
+def _check_regular(status: os.stat_result, path: str) -> None:
+    if stat.S_ISREG(status.st_mode):
+        return
+    if stat.S_ISDIR(status.st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    kind = "a symbolic link" if stat.S_ISLNK(status.st_mode) else "not a regular file"
+    raise PathPolicyError(f"path {path!r} is {kind}", path=path)
+
+
+@contextmanager
+def _parent(root: str, path: str) -> Iterator[tuple[int, str]]:
+    """Descriptor of the folder that holds ``path``, reached without following links, and the last name."""
+    *folders, name = path.split("/")
+    descriptor = os.open(root, _FOLDER)
+    try:
+        for folder in folders:
+            below = _step(descriptor, folder, path)
+            os.close(descriptor)
+            descriptor = below
+        yield descriptor, name
+    finally:
+        os.close(descriptor)
+
+
+def _step(folder: int, name: str, path: str, flags: int = _STEP) -> int:
+    try:
+        return os.open(name, flags | os.O_NOFOLLOW, dir_fd=folder)
+    except OSError as error:
+        # Which of the two a link gives depends on the flags and the system.
+        if error.errno in (errno.ELOOP, errno.ENOTDIR) and _is_link(folder, name):
+            raise PathPolicyError(f"path {path!r} passes a symbolic link", path=path) from None
+        raise
+
+
+def _is_link(folder: int, name: str) -> bool:
+    try:
+        return stat.S_ISLNK(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode)
+    except FileNotFoundError:
+        return False
+
+
+@contextmanager
+def open_folder(root: str, folder: str, follow: bool, create: bool) -> Iterator[int]:
+    """Descriptor of a folder below the root ("" is the root), made if asked for.
+
+    New folders are made durable before anything is put in them.
+    """
+    if create:
+        _make_folders(root)
+    descriptor = os.open(root, _FOLDER)
+    try:
+        for name in folder.split("/") if folder else ():
+            below = _enter(descriptor, name, folder, follow, create)
+            os.close(descriptor)
+            descriptor = below
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _enter(parent: int, name: str, folder: str, follow: bool, create: bool) -> int:
+    if create:
+        try:
+            os.mkdir(name, dir_fd=parent)
+            sync_folder(parent)
+        except FileExistsError:
+            pass
+    if follow:
+        return os.open(name, _FOLDER, dir_fd=parent)
+    return _step(parent, name, folder, _FOLDER)
+
+
+def _make_folders(root: str) -> None:
+    missing = []
+    while not os.path.isdir(root) and os.path.dirname(root) != root:
+        missing.append(root)
+        root = os.path.dirname(root)
+    for folder in reversed(missing):
+        try:
+            os.mkdir(folder)
+        except FileExistsError:
+            continue
+        with open_folder(os.path.dirname(folder), "", True, False) as parent:
+            sync_folder(parent)
+
+
+def sync_folder(descriptor: int) -> None:
+    """Make the names in a folder durable, where the file system knows how."""
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in _NO_SYNC:
+            raise
+
+
+def publish(source: tuple[int, str], target: tuple[int, str], replace: bool) -> None:
+    """Give a file its final name, in one atomic step, and make that durable.
+
+    Parameters
+    ----------
+    source, target : (descriptor of a folder, name in it)
+    replace : bool
+        Whether a file of that name is replaced.
+
+    Raises
+    ------
+    FileExistsError
+        The name is taken and ``replace`` is false.
+    UnsupportedError
+        The file system has no hard links, without which a name cannot be claimed atomically.
+    """
+    if replace:
+        os.rename(source[1], target[1], src_dir_fd=source[0], dst_dir_fd=target[0])
+    else:
+        _claim(source, target)
+        os.unlink(source[1], dir_fd=source[0])
+    sync_folder(target[0])
+    if source[0] != target[0]:
+        sync_folder(source[0])
+
+
+def _claim(source: tuple[int, str], target: tuple[int, str]) -> None:
+    try:
+        os.link(source[1], target[1], src_dir_fd=source[0], dst_dir_fd=target[0], follow_symlinks=False)
+    except FileExistsError:
+        # Over NFS the answer to a link that was made can get lost, and the repeated request fails.
+        if os.stat(source[1], dir_fd=source[0], follow_symlinks=False).st_nlink != 2:
+            raise
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        raise UnsupportedError(
+            f"this file system cannot create {target[1]!r} atomically: {error.strerror}", feature="hard links"
+        ) from error
+
+
+def walk(folder: int, prefix: str, follow: bool, after: str, above: tuple[int, ...] = ()) -> Iterator[Entry]:
+    """Regular files below a folder in name order, as (path from the store's root, status).
+
+    Parameters
+    ----------
+    folder : int
+        Descriptor; stays open and is not closed.
+    prefix : str
+        Path of the folder, "" or ending in a slash.
+    follow : bool
+        Whether symbolic links are followed; if not they are left out.
+    after : str
+        Only paths greater than this.
+    above : tuple of int
+        Inodes of the folders above, so that a link to one of them ends the walk.
+
+    Raises
+    ------
+    LimitError
+        Folders are nested deeper than ``Limits.nesting``.
+    """
+    DEFAULT_LIMITS.check("nesting", len(above), "depth of folders")
+    with os.scandir(folder) as entries:
+        # A folder sorts as its contents do, with the slash that follows its name.
+        named = sorted((e.name + "/" if _is_folder(e, follow) else e.name, e) for e in entries)
+    for name, entry in named:
+        path = prefix + name
+        if name.endswith("/"):
+            if path > after or after.startswith(path):
+                yield from _walk_into(folder, entry, path, follow, after, above)
+        elif path > after:
+            status = _entry_status(entry, follow)
+            if status is not None and stat.S_ISREG(status.st_mode):
+                yield path, status
+
+
+def _is_folder(entry: os.DirEntry[str], follow: bool) -> bool:
+    try:
+        return entry.is_dir(follow_symlinks=follow)
+    except OSError:
+        return False  # a link that leads in a circle; its status says so again
+
+
+def _entry_status(entry: os.DirEntry[str], follow: bool) -> os.stat_result | None:
+    try:
+        return entry.stat(follow_symlinks=follow)
+    except OSError as error:
+        # Removed since the folder was read, or a link to nothing or to itself: not an object.
+        if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR):
+            return None
+        raise
+
+
+def _walk_into(
+    folder: int, entry: os.DirEntry[str], path: str, follow: bool, after: str, above: tuple[int, ...]
+) -> Iterator[Entry]:
+    try:
+        below = os.open(entry.name, _FOLDER | (0 if follow else os.O_NOFOLLOW), dir_fd=folder)
+    except FileNotFoundError:
+        return
+    try:
+        inode = os.fstat(below).st_ino
+        if inode not in above:
+            yield from walk(below, path, follow, after, (*above, inode))
+    finally:
+        os.close(below)

@@ -1,0 +1,142 @@
+"""Read-only memory maps of local files, kept for as long as somebody looks at them.
+
+A map is handed out as a read-only NumPy array that owns it; the pages go when
+the last view goes. The most recently used maps are kept by path, and used again
+while the file's identity (device, inode, size, time of change) stays the same.
+
+A file that is truncated while mapped makes the kernel send SIGBUS to whoever
+reads the lost pages, which no check can prevent. So only files of trusted
+tables on local disks are mapped (see ``lancecy.store.mounts``).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+from collections import OrderedDict
+from typing import TypeAlias
+
+import numpy as np
+
+from lancecy.store.base import Memory
+
+__all__ = ["Identity", "MapCache", "identity_of", "map_file"]
+
+Identity: TypeAlias = tuple[int, int, int, int]
+
+_libc = ctypes.CDLL(None, use_errno=True)
+# The C functions and not the mmap module: before Python 3.13 that keeps a second file descriptor
+# open per map, and results that are views of a table of 2,000 fragments would run out of them.
+_mmap = getattr(_libc, "mmap64", _libc.mmap)
+_mmap.restype = ctypes.c_void_p
+_mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64]
+_munmap = _libc.munmap
+_munmap.restype = ctypes.c_int
+_munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_MAP_FAILED = ctypes.c_void_p(-1).value
+
+
+class _Mapping:
+    """Owner of one map; NumPy arrays made from it keep it alive."""
+
+    __slots__ = ("__array_interface__", "_address", "_size")
+
+    def __init__(self, descriptor: int, size: int) -> None:
+        address = _mmap(None, size, mmap.PROT_READ, mmap.MAP_SHARED, descriptor, 0)
+        if address is None or address == _MAP_FAILED:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code))
+        self._address: int = address
+        self._size = size
+        self.__array_interface__ = {
+            "data": (address, True),
+            "shape": (size,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+
+    # Bound as a default: at interpreter exit the module's globals may be gone already.
+    def __del__(self, munmap: object = _munmap) -> None:
+        if hasattr(self, "_address"):
+            munmap(self._address, self._size)  # type: ignore[operator]
+
+
+def map_file(descriptor: int, size: int) -> Memory:
+    """The bytes of an open file as a read-only view.
+
+    Parameters
+    ----------
+    descriptor : int
+        Open for reading; may be closed afterwards.
+    size : int, bytes
+        Size of the file as ``fstat`` reports it.
+
+    Returns
+    -------
+    (size,) uint8, read-only
+
+    Raises
+    ------
+    OSError
+        The system refuses the map.
+    """
+    if size == 0:  # an empty map is an error to the system
+        empty: Memory = np.frombuffer(b"", dtype=np.uint8)
+        return empty
+    return np.asarray(_Mapping(descriptor, size))
+
+
+def identity_of(status: os.stat_result) -> Identity:
+    """What changes when the bytes of a file may have changed."""
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+
+
+class MapCache:
+    """The most recently used maps, by path.
+
+    Parameters
+    ----------
+    limit : int
+        Maps kept. Views in use stay valid when their map is dropped from here.
+
+    Notes
+    -----
+    Holds no lock, so a fork cannot leave one behind: every step is a single operation on the dictionary,
+    and two threads that miss at once merely map the file twice.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._maps: OrderedDict[str, tuple[Identity, Memory]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._maps)
+
+    def find(self, path: str, identity: Identity) -> Memory | None:
+        """The map of the file, if it is still the same file."""
+        entry = self._maps.get(path)
+        if entry is None or entry[0] != identity:
+            return None
+        try:
+            self._maps.move_to_end(path)
+        except KeyError:
+            pass  # another thread dropped it just now; the view is good all the same
+        return entry[1]
+
+    def add(self, path: str, identity: Identity, memory: Memory) -> None:
+        """Keep a map, and drop the least recently used beyond the limit."""
+        self._maps[path] = (identity, memory)
+        while len(self._maps) > self.limit:
+            try:
+                self._maps.popitem(last=False)
+            except KeyError:
+                return  # emptied by another thread meanwhile
+
+    def discard(self, path: str) -> None:
+        """Drop the map of a file that is being replaced or removed, so that its disk space is freed."""
+        self._maps.pop(path, None)
+
+    def clear(self) -> None:
+        """Drop every map."""
+        self._maps.clear()

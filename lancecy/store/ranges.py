@@ -1,0 +1,147 @@
+"""Merging of byte ranges: many small ranges of one object become few large requests.
+
+Pure planning over NumPy arrays: no bytes, no store. The merged ranges are
+disjoint and ascending; laid one after the other they form the *arena* in which
+every requested range lies contiguously::
+
+    asked for        [--)   [----)  [-)                    [---)
+    merged           [-----------------)                   [---)
+    arena            [-----------------|---)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["MergedRanges", "merge", "split"]
+
+Int64s = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MergedRanges:
+    """What to fetch, and where each requested range ends up.
+
+    Attributes
+    ----------
+    starts, stops : (num_merged,) int64, bytes
+        Disjoint, ascending, none empty.
+    arena_positions : (num_ranges,) int64, bytes
+        Start of each requested range in the arena, in the order requested; 0 for an empty range.
+    """
+
+    starts: Int64s
+    stops: Int64s
+    arena_positions: Int64s
+
+    @property
+    def nbytes(self) -> int:
+        """Length of the arena."""
+        return int((self.stops - self.starts).sum())
+
+
+def merge(positions: Int64s, lengths: Int64s, gap: int, cap: int) -> MergedRanges:
+    """Join ranges that overlap, or lie at most ``gap`` bytes apart.
+
+    Parameters
+    ----------
+    positions, lengths : (num_ranges,) int64, bytes
+        Any order, overlaps and duplicates welcome, none negative, no end beyond 2**63 - 1.
+    gap : int, bytes
+        Largest hole that is fetched along; 0 joins ranges that touch.
+    cap : int, bytes
+        A merged range takes up no further range that starts ``cap`` bytes or more after its own start,
+        unless the two overlap: no byte is ever fetched twice.
+
+    Returns
+    -------
+    MergedRanges
+
+    Notes
+    -----
+    O(n log n), O(n) when the positions ascend. The cap is applied to cells of ``cap`` bytes counted from the
+    start of a run, which needs no loop; a merged range of non-overlapping ranges spans less than ``cap``
+    plus one range.
+
+    Examples
+    --------
+    >>> merged = merge(np.array([100, 0, 110]), np.array([20, 10, 5]), gap=0, cap=1 << 20)
+    >>> merged.starts.tolist(), merged.stops.tolist(), merged.arena_positions.tolist()
+    ([0, 100], [10, 120], [10, 0, 20])
+    """
+    starts = np.asarray(positions, dtype=np.int64)
+    sizes = np.asarray(lengths, dtype=np.int64)
+    present = sizes > 0
+    if not present.all():
+        return _merge_present(starts, sizes, present, gap, cap)
+    if starts.size <= 1:
+        return MergedRanges(starts, starts + sizes, np.zeros(starts.size, np.int64))
+    order = None if bool((starts[1:] >= starts[:-1]).all()) else np.argsort(starts, kind="stable")
+    if order is not None:
+        starts, sizes = starts[order], sizes[order]
+    run_starts, run_stops, arena = _merge_sorted(starts, starts + sizes, gap, cap)
+    if order is not None:
+        unsorted = np.empty_like(arena)
+        unsorted[order] = arena
+        arena = unsorted
+    return MergedRanges(run_starts, run_stops, arena)
+
+
+def _merge_present(
+    starts: Int64s, sizes: Int64s, present: NDArray[np.bool_], gap: int, cap: int
+) -> MergedRanges:
+    """Merge without the empty ranges: they need no byte and must not stretch a merged range."""
+    merged = merge(starts[present], sizes[present], gap, cap)
+    arena = np.zeros(starts.size, np.int64)
+    arena[present] = merged.arena_positions
+    return MergedRanges(merged.starts, merged.stops, arena)
+
+
+def _merge_sorted(starts: Int64s, stops: Int64s, gap: int, cap: int) -> tuple[Int64s, Int64s, Int64s]:
+    reach = np.maximum.accumulate(stops)  # furthest byte wanted so far
+    opens = np.empty(starts.size, np.bool_)
+    opens[0] = True
+    np.greater(starts[1:] - reach[:-1], gap, out=opens[1:])
+    if cap < int(reach[-1] - starts[0]):
+        run_first = starts[np.flatnonzero(opens)][np.cumsum(opens) - 1]
+        cell = (starts - run_first) // max(cap, 1)
+        opens[1:] |= (cell[1:] != cell[:-1]) & (starts[1:] >= reach[:-1])
+    first = np.flatnonzero(opens)
+    run_starts = starts[first]
+    run_stops = reach[np.append(first[1:], starts.size) - 1]
+    base = np.cumsum(run_stops - run_starts) - (run_stops - run_starts)
+    which = np.cumsum(opens) - 1
+    return run_starts, run_stops, base[which] + (starts - run_starts[which])
+
+
+def split(starts: Int64s, stops: Int64s, cap: int) -> tuple[Int64s, Int64s]:
+    """Cut ranges longer than ``cap`` into equal parts of at most ``cap`` bytes.
+
+    Parameters
+    ----------
+    starts, stops : (num_ranges,) int64, bytes
+        None empty.
+    cap : int, bytes, positive
+
+    Returns
+    -------
+    starts, stops : (num_parts,) int64
+        In the same order; they cover the same bytes.
+
+    Examples
+    --------
+    >>> [edges.tolist() for edges in split(np.array([0, 50]), np.array([10, 55]), 6)]
+    [[0, 5, 50], [5, 10, 55]]
+    """
+    lengths = stops - starts
+    parts = -(-lengths // cap)
+    if parts.size == 0 or int(parts.max()) == 1:
+        return starts, stops
+    owner = np.repeat(np.arange(starts.size), parts)
+    index = np.arange(owner.size) - np.repeat(np.cumsum(parts) - parts, parts)
+    step = -(-lengths // parts)
+    part_starts = starts[owner] + index * step[owner]
+    return part_starts, np.minimum(part_starts + step[owner], stops[owner])

@@ -1,0 +1,234 @@
+"""From text to store: schemes, canonical URIs, and credentials kept apart from both.
+
+A plain path and ``file://`` open a local store; schemes registered here come
+next; everything else fsspec knows goes through its adapter. Adapters are named
+by dotted text and imported on first use, and a missing one names its install.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+from collections.abc import Callable
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+from lancecy.errors import UnsupportedError, nearest, printable
+from lancecy.store.base import Store
+from lancecy.store.credentials import Options, has_secrets, redact
+
+__all__ = [
+    "Options",
+    "StoreFactory",
+    "canonical_uri",
+    "has_secrets",
+    "open_store",
+    "redact",
+    "register_store",
+    "scheme_of",
+    "split_credentials",
+]
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*)://").match
+_CHAIN = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*(?:://[^:]*)?::").match
+_SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "local": "file", "file-object-store": "file"}
+_PLACES = frozenset({"abfs", "abfss", "wasb", "wasbs", "github", "git"})
+_HAS_HOST = frozenset({"http", "https", "ftp", "sftp", "ssh", "smb", "webdav", "hdfs", "webhdfs"})
+
+
+class StoreFactory(Protocol):
+    """What :func:`register_store` takes: a function that opens the store of a URI."""
+
+    def __call__(self, uri: str, options: Options | None, *, mapped: bool, follow_symlinks: bool) -> Store: ...
+
+
+_FACTORIES: dict[str, str | StoreFactory] = {"file": "lancecy.store.local:open_local"}
+_FSSPEC = "lancecy.store.fsspec:open_fsspec"
+
+
+def open_store(
+    uri: str | os.PathLike[str],
+    storage_options: Options | None = None,
+    *,
+    mapped: bool = True,
+    follow_symlinks: bool = True,
+) -> Store:
+    """The store rooted at a path or URI.
+
+    Parameters
+    ----------
+    uri : str or path
+        Plain path (relative ones against the working directory), ``file://``, or any URL fsspec knows, chained
+        ones included.
+    storage_options : mapping, optional
+        As for Dask and pandas; handed to the file system, never shown or pickled with its secrets.
+    mapped : bool
+        Whether local files may be memory-mapped.
+    follow_symlinks : bool
+        Whether symbolic links below a local root are followed.
+
+    Returns
+    -------
+    Store
+        Nothing has been read yet: a root that does not exist is noticed later.
+
+    Raises
+    ------
+    UnsupportedError
+        No adapter for the scheme, or its package is not installed.
+    ValueError
+        Not a URI a folder can have.
+
+    Examples
+    --------
+    >>> open_store("/data/table").uri
+    '/data/table'
+    """
+    canonical, found = split_credentials(uri)
+    options = {**found, **(storage_options or {})}
+    factory = _factory(scheme_of(canonical))
+    return factory(canonical, options, mapped=mapped, follow_symlinks=follow_symlinks)
+
+
+def canonical_uri(uri: str | os.PathLike[str]) -> str:
+    """One spelling for one place, without credentials.
+
+    Parameters
+    ----------
+    uri : str or path
+
+    Returns
+    -------
+    str
+        No trailing slash; scheme (and host, where it is one) in lower case and its usual name; plain paths and
+        ``file://`` as an absolute, normalised path.
+
+    Examples
+    --------
+    >>> canonical_uri("file:///data/x/../table/"), canonical_uri("s3a://bucket/table/")
+    ('/data/table', 's3://bucket/table')
+    """
+    return split_credentials(uri)[0]
+
+
+def split_credentials(uri: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
+    """The canonical URI, and what it said of user and password as storage options.
+
+    Examples
+    --------
+    >>> split_credentials("ftp://me:pw@host/dir/")
+    ('ftp://host/dir', {'username': 'me', 'password': 'pw'})
+    """
+    text = os.fspath(uri)
+    if not isinstance(text, str):
+        raise TypeError("a store's URI is text")
+    if "\0" in text or not text:
+        raise ValueError(f"{printable(text)!r} is not a path or URI")
+    match = _SCHEME(text)
+    if _CHAIN(text):
+        return _chain(text)
+    if match is None:
+        path = os.path.expanduser(text) if text[0] == "~" else text
+        return _absolute(path), {}
+    scheme = _SAME.get(match[1].lower(), match[1].lower())
+    rest = text[match.end() :]
+    return _file_path(rest) if scheme == "file" else _remote(scheme, rest)
+
+
+def scheme_of(canonical: str) -> str:
+    """The scheme of a canonical URI; "file" for a path, the outermost one of a chain."""
+    if canonical[0] == "/":
+        return "file"
+    if _CHAIN(canonical):
+        return re.split(r":(?://|:)", canonical, maxsplit=1)[0].lower()
+    match = _SCHEME(canonical)
+    return match[1] if match else "file"
+
+
+def register_store(scheme: str, factory: str | StoreFactory) -> None:
+    """Open URIs of a scheme with ``factory`` in this process, in place of what opened them before.
+
+    Parameters
+    ----------
+    scheme : str
+    factory : StoreFactory or str
+        Called with the canonical URI and the options; text is "module:function", imported on first use.
+    """
+    if not re.fullmatch(r"[a-z][a-z0-9+.\-]*", scheme):
+        raise ValueError(f"{scheme!r} is not a scheme")
+    _FACTORIES[scheme] = factory
+
+
+def _factory(scheme: str) -> StoreFactory:
+    factory = _FACTORIES.get(scheme)
+    if factory is None:
+        _check_known(scheme)
+        factory = _FSSPEC
+    if isinstance(factory, str):
+        module, _, name = factory.partition(":")
+        loaded: StoreFactory = getattr(importlib.import_module(module), name)
+        _FACTORIES[scheme] = factory = loaded
+    return factory
+
+
+def _check_known(scheme: str) -> None:
+    known: Callable[[], Any] = importlib.import_module("fsspec").available_protocols
+    names = sorted({*known(), *_FACTORIES, *_SAME})
+    if scheme not in names:
+        close = nearest(scheme, names)
+        hint = f"; did you mean {', '.join(f'{name}://' for name in close)}?" if close else ""
+        raise UnsupportedError(f"no store for {scheme}:// is known{hint}", feature=scheme)
+
+
+def _file_path(rest: str) -> tuple[str, dict[str, Any]]:
+    host, slash, path = rest.partition("/")
+    if host not in ("", "localhost") or not slash:
+        raise ValueError(f"file://{printable(rest)} names a host; write file:///path or the plain path")
+    path = unquote(path)
+    if "\0" in path:
+        raise ValueError("a path cannot hold a NUL")
+    return _absolute(f"/{path}"), {}
+
+
+def _absolute(path: str) -> str:
+    # POSIX lets two leading slashes mean something else, and abspath keeps them.
+    return "/" + os.path.abspath(path).lstrip("/")
+
+
+def _chain(text: str) -> tuple[str, dict[str, Any]]:
+    links = []
+    options: dict[str, Any] = {}
+    for link in text.split("::"):
+        match = _SCHEME(link)
+        bare, found = _remote(match[1], link[match.end() :]) if match else (link, {})
+        if found and match:
+            options[match[1]] = found
+        links.append(bare if found else link)
+    return _strip_slashes("::".join(links)), options
+
+
+def _remote(scheme: str, rest: str) -> tuple[str, dict[str, Any]]:
+    if scheme == "memory":  # fsspec sees no host in it
+        return f"memory://{rest.strip('/')}", {}
+    if scheme in ("http", "https") and ("?" in rest or "#" in rest):
+        raise ValueError(f"a {scheme} URL with a query or fragment cannot be a folder")
+    host, slash, path = rest.partition("/")
+    host, options = _split_user(scheme, host)
+    host = host.lower() if scheme in _HAS_HOST else host
+    return f"{scheme}://{_strip_slashes(host + slash + path)}", options
+
+
+def _split_user(scheme: str, host: str) -> tuple[str, dict[str, Any]]:
+    user, at, bare = host.rpartition("@")
+    # abfs://container@account and github://owner:repository@branch are places, not people.
+    is_login = at and scheme not in _PLACES and (":" in user or scheme in _HAS_HOST or scheme == "s3")
+    if not is_login:
+        return host, {}
+    names = ("key", "secret") if scheme == "s3" else ("username", "password")
+    pairs = zip(names, user.partition(":")[::2], strict=True)
+    return bare, {name: unquote(value) for name, value in pairs if value}
+
+
+def _strip_slashes(text: str) -> str:
+    return text if text.endswith("://") else text.rstrip("/")

@@ -1,0 +1,249 @@
+"""From a file named in a manifest to a store and a path: the one resolver of them all.
+
+A file without ``base_id`` is below the dataset root; with one, below that base. A base that is a
+dataset root has ``data/`` and ``_deletions/`` below it, any other holds the files directly.
+
+What is allowed is decided here, before anything is opened:
+
+- File names are one segment each (``paths.check_name``). Bases are absolute: a path from ``/`` or a
+  URI, without ``..``, credentials, queries or chained schemes; never relative to the working directory.
+- The root itself and everything below it is always allowed.
+- Trusted tables (the default): local tables may use any local base; tables in a bucket may use other
+  places in that bucket. Another bucket, host or scheme needs a grant, because the credentials given
+  for the root would go there: ``allowed_bases=[prefix, …]``, or storage options ``base_<id>.<key>``.
+- ``untrusted=True``: outside the root only ``allowed_bases`` count, and the flag for base paths must
+  be set. (Trusted tables may lack the flag, as the reference reads them too.)
+- Options: those of the root, if the scheme is the same, under those named ``base_<id>.<key>``.
+
+Facts: storage layout specification, "Base Path System"; table sheet, sections 2 and 7.
+Imports ``errors``, ``session``, ``store``, ``flags``, ``manifest`` and ``paths``.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import unquote
+
+from lancecy.errors import FormatError, PathPolicyError
+from lancecy.session import Session
+from lancecy.store.base import Store
+from lancecy.store.uri import canonical_uri, scheme_of, split_credentials
+from lancecy.table import flags
+from lancecy.table.manifest import BasePath, DataFile, DeletionFile, ExternalFile, Manifest
+from lancecy.table.paths import DATA, DELETIONS, check_name, check_relative, check_text, deletion_file_name
+
+__all__ = ["Bases", "PathPolicy"]
+
+# Schemes whose host part is a bucket, container or server with credentials of its own.
+_PLACES = frozenset(
+    "s3 gs az abfs abfss adl oss cos obs tos http https ftp sftp ssh smb hdfs webhdfs webdav".split()
+)
+_URI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://")
+_OWN_OPTION = re.compile(r"base_(\d+)\.(.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class PathPolicy:
+    """What the user allows the paths of a table to do.
+
+    Attributes
+    ----------
+    untrusted : bool
+        The table's author is not trusted.
+    allowed_bases : tuple of str
+        Canonical URIs; what lies below one may be read.
+    storage_options : mapping
+        As given for the root, ``base_<id>.<key>`` entries included. Never shown.
+    """
+
+    untrusted: bool = False
+    allowed_bases: tuple[str, ...] = ()
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        untrusted: bool = False,
+        allowed_bases: Iterable[str] | None = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> PathPolicy:
+        """The policy for what a user wrote.
+
+        Raises
+        ------
+        TypeError
+            ``allowed_bases`` is one text instead of several.
+        """
+        if isinstance(allowed_bases, str):
+            raise TypeError("allowed_bases is a list of paths or URIs, not one of them")
+        prefixes = tuple(canonical_uri(prefix) for prefix in allowed_bases or ())
+        return cls(untrusted, prefixes, dict(storage_options or {}))
+
+    @property
+    def root_options(self) -> dict[str, Any]:
+        """Storage options without those of single bases."""
+        return {key: value for key, value in self.storage_options.items() if not _OWN_OPTION.fullmatch(key)}
+
+    def base_options(self, base_id: int) -> dict[str, Any]:
+        """Storage options given for one base, their prefix removed."""
+        matches = ((_OWN_OPTION.fullmatch(key), value) for key, value in self.storage_options.items())
+        return {match[2]: value for match, value in matches if match is not None and int(match[1]) == base_id}
+
+    def open(self, session: Session, uri: str, options: Mapping[str, Any]) -> Store:
+        """The store at a URI: for untrusted tables without memory maps, and blind to symbolic links."""
+        trusted = not self.untrusted
+        return session.store(uri, options or None, mapped=trusted, follow_symlinks=trusted)
+
+
+class Bases:
+    """Where the files of a manifest are.
+
+    Parameters
+    ----------
+    root : Store
+        Rooted at the dataset.
+    manifest : Manifest
+    session : Session
+        Opens the stores of other bases.
+    policy : PathPolicy
+
+    Notes
+    -----
+    Makes no request itself. Thread-safe: stores once resolved are kept, and resolving twice is harmless.
+    """
+
+    def __init__(self, root: Store, manifest: Manifest, session: Session, policy: PathPolicy) -> None:
+        self._root = root
+        self._manifest = manifest
+        self._session = session
+        self._policy = policy
+        self._places: dict[int, tuple[Store, str]] = {}
+
+    def __repr__(self) -> str:
+        return f"<Bases of {self._root.uri}: {sorted(self._manifest.base_paths)}>"
+
+    def data(self, file: DataFile) -> tuple[Store, str]:
+        """Store of a data file and its path there.
+
+        Raises
+        ------
+        PathPolicyError
+            The name or the base leads where the table may not read.
+        FormatError
+            The manifest has no base of that id.
+        UnsupportedError
+            No store for the base's scheme.
+        """
+        return self._locate(file.base_id, DATA, check_name(file.path, "name of a data file"))
+
+    def deletion(self, fragment_id: int, file: DeletionFile) -> tuple[Store, str]:
+        """Store of a fragment's deletion file and its path there (raises as :meth:`data`)."""
+        return self._locate(file.base_id, DELETIONS, deletion_file_name(fragment_id, file))
+
+    def external(self, file: ExternalFile) -> tuple[Store, str]:
+        """Store of a file addressed from the dataset root and its path there (raises as :meth:`data`)."""
+        return self._root, check_relative(file.path, "path of an external file")
+
+    @property
+    def is_mapped(self) -> bool:
+        """Whether the root and all bases are memory-mapped, so that reading costs no request."""
+        if not self._root.traits.is_mapped:
+            return False
+        for base_id, base in self._manifest.base_paths.items():
+            try:
+                # Whatever is not local is not mapped, and need not be opened to know it.
+                if scheme_of(_canonical(base)) != "file" or not self._place(base_id)[0].traits.is_mapped:
+                    return False
+            except FormatError:
+                return False
+        return True
+
+    def _locate(self, base_id: int | None, folder: str, name: str) -> tuple[Store, str]:
+        if base_id is None:
+            return self._root, f"{folder}/{name}"
+        place = self._places.get(base_id)
+        if place is None:
+            place = self._places[base_id] = self._place(base_id)
+        store, prefix = place
+        if self._manifest.base_paths[base_id].is_dataset_root:
+            prefix = f"{prefix}{folder}/"
+        return store, prefix + name
+
+    def _place(self, base_id: int) -> tuple[Store, str]:
+        """Store of a base and what to put before paths in it, "" or ending in a slash."""
+        base = self._manifest.base_paths.get(base_id)
+        if base is None:
+            known = ", ".join(map(str, sorted(self._manifest.base_paths))) or "none"
+            raise FormatError(f"a file is in base {base_id}, but the bases of the manifest are {known}")
+        if self._policy.untrusted and not self._manifest.reader_flags & flags.BASES:
+            raise PathPolicyError(f"base {base_id} is used, but the manifest lacks the feature flag for bases")
+        uri = _canonical(base)
+        below = _below(uri, self._root.uri)
+        if below is not None:
+            return self._root, f"{below}/" if below else ""
+        own = self._policy.base_options(base_id)
+        self._check_granted(base, uri, bool(own))
+        shared = self._policy.root_options if scheme_of(uri) == scheme_of(self._root.uri) else {}
+        return self._policy.open(self._session, uri, {**shared, **own}), ""
+
+    def _check_granted(self, base: BasePath, uri: str, has_options: bool) -> None:
+        if any(_below(uri, prefix) is not None for prefix in self._policy.allowed_bases):
+            return
+        if self._policy.untrusted:
+            raise PathPolicyError(
+                f"base {base.id} of this table is {uri}, outside of {self._root.uri}, and the table is opened as "
+                f"untrusted; if it may be read, pass allowed_bases=[{uri!r}]"
+            )
+        if has_options or _same_place(uri, self._root.uri):
+            return
+        raise PathPolicyError(
+            f"base {base.id} of this table is {uri}, in another place than {self._root.uri}, and credentials are not "
+            f"sent there unasked; pass allowed_bases=[{uri!r}], or storage_options with 'base_{base.id}.<option>' keys"
+        )
+
+
+def _canonical(base: BasePath) -> str:
+    """One spelling of a base's place, or a refusal."""
+    what = f"path of base {base.id}"
+    check_text(base.path, what)
+    match = _URI.match(base.path)
+    if match is None and not base.path.startswith("/"):
+        raise PathPolicyError(f"{what} is {base.path!r}: neither an absolute path nor a URI")
+    rest = base.path[match.end() :] if match else base.path
+    if "::" in base.path or (match and ("?" in rest or "#" in rest)):
+        raise PathPolicyError(f"{what} is {base.path!r}: chained or with a query, so not a folder")
+    check_text(unquote(base.path), what)
+    if any(segment in (".", "..") for text in (rest, unquote(rest)) for segment in text.split("/")):
+        raise PathPolicyError(f"{what} is {base.path!r}: it has a '.' or '..' segment")
+    try:
+        uri, credentials = split_credentials(base.path)
+    except ValueError as error:
+        raise PathPolicyError(f"{what} is {base.path!r}: {error}") from error
+    if credentials:
+        raise PathPolicyError(f"{what} holds credentials")
+    return uri
+
+
+def _below(uri: str, root: str) -> str | None:
+    """Path of a canonical URI below another: "" if they are equal, None if it is not below."""
+    if uri == root:
+        return ""
+    folder = root if root.endswith("/") else root + "/"
+    return uri[len(folder) :] if uri.startswith(folder) else None
+
+
+def _same_place(uri: str, root: str) -> bool:
+    """Whether two canonical URIs are under the same credentials: both local, or in one bucket or server."""
+    scheme = scheme_of(uri)
+    if scheme != scheme_of(root):
+        return False
+    if scheme in ("file", "memory"):
+        return True
+    return scheme in _PLACES and _host(uri) == _host(root) != ""
+
+
+def _host(uri: str) -> str:
+    return uri.partition("://")[2].partition("/")[0]

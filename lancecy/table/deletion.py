@@ -1,0 +1,205 @@
+"""Deleted rows of a fragment: the vector and the two forms of file it comes in.
+
+An Arrow file holds one batch of one column, ``row_id: uint32 not null``, in any order; a bitmap
+file is a portable 32-bit roaring bitmap. What a file says must agree with the manifest: offsets
+below the fragment's rows, as many of them as declared. Facts: table sheet, section 2.3.
+
+The one module of the table layer that imports pyarrow.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow import ipc
+
+from lancecy.errors import FormatError, LimitError
+from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.store.base import Memory
+from lancecy.table import roaring
+from lancecy.table.manifest import DeletionFile, DeletionFileType
+
+__all__ = ["DeletionVector", "decode"]
+
+Int64 = NDArray[np.int64]
+
+_SCHEMA = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
+_MAGIC = b"ARROW1"
+# Arrow rounds buffers up to a multiple of 64 bytes.
+_PADDING = 64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DeletionVector:
+    """Row offsets of a fragment that are deleted.
+
+    Attributes
+    ----------
+    offsets : (num_deleted,) int64, ascending, without duplicates
+    """
+
+    offsets: Int64
+
+    def __len__(self) -> int:
+        return int(self.offsets.size)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes it takes in memory."""
+        return int(self.offsets.nbytes)
+
+    def between(self, start: int, stop: int) -> Int64:
+        """The deleted offsets in ``start .. stop - 1``: (n,) int64, ascending, a view.
+
+        Examples
+        --------
+        >>> DeletionVector(np.array([2, 5, 9])).between(3, 9)
+        array([5])
+        """
+        first, last = np.searchsorted(self.offsets, [start, stop])
+        return self.offsets[first:last]
+
+
+def decode(
+    memory: Memory, file: DeletionFile, num_rows: int | None, limits: Limits = DEFAULT_LIMITS
+) -> DeletionVector:
+    """The deleted rows that a deletion file lists.
+
+    Parameters
+    ----------
+    memory : (file size,) uint8
+        The whole file.
+    file : DeletionFile
+        What the manifest says of it: its form, and how many rows it deletes.
+    num_rows : int or None
+        Physical rows of the fragment, where known.
+
+    Raises
+    ------
+    FormatError
+        Not such a file, or it contradicts the manifest.
+    LimitError
+        More rows than ``limits.metadata_bytes`` hold as 64-bit numbers.
+
+    Source: table sheet, section 2.3.
+    """
+    if file.file_type is DeletionFileType.ARROW:
+        offsets = _unique(_from_arrow(memory, limits))
+    else:
+        offsets = roaring.decode(memory, limits)
+    declared = file.num_deleted_rows
+    if declared is not None and offsets.size != declared:
+        raise FormatError(f"a deletion file of {offsets.size} rows where the manifest says {declared}")
+    if num_rows is not None and offsets.size and int(offsets[-1]) >= num_rows:
+        raise FormatError(f"a deletion file names row {int(offsets[-1])} of a fragment of {num_rows} rows")
+    offsets.flags.writeable = False
+    return DeletionVector(offsets)
+
+
+def _unique(values: NDArray[np.uint32]) -> Int64:
+    """Ascending and without duplicates (which writers have produced), as int64."""
+    return np.unique(values).astype(np.int64)
+
+
+def _from_arrow(memory: Memory, limits: Limits) -> NDArray[np.uint32]:
+    if memory[:6].tobytes() != _MAGIC:
+        raise FormatError("a deletion file is no Arrow file")
+    data = pa.py_buffer(memory)
+    try:
+        # From the file's footer come the schema and the number of batches; the batch itself is read as the
+        # stream behind the magic, so that the message whose claims were checked is the one decoded.
+        reader = ipc.open_file(data)
+        _check_shape(reader.schema, reader.num_record_batches)
+        messages = ipc.MessageReader.open_stream(pa.BufferReader(data.slice(8)))
+        messages.read_next_message()
+        message = messages.read_next_message()
+        _check_claims(memoryview(message.metadata), memoryview(message.body), limits)
+        batch = ipc.read_record_batch(message, reader.schema)
+        batch.validate(full=True)
+    except (pa.ArrowException, OSError, EOFError, StopIteration, MemoryError, struct.error) as error:
+        raise FormatError(f"a deletion file is no valid Arrow file: {error}") from error
+    column = batch.column(0)
+    if column.null_count:
+        raise FormatError("a deletion file has nulls")
+    values: NDArray[np.uint32] = column.to_numpy()
+    return values
+
+
+def _check_shape(schema: pa.Schema, num_batches: int) -> None:
+    if not schema.equals(_SCHEMA):
+        raise FormatError(f"a deletion file has columns {schema.to_string(show_field_metadata=False)!r}")
+    if num_batches != 1:
+        raise FormatError(f"a deletion file has {num_batches} batches instead of 1")
+
+
+def _check_claims(metadata: memoryview, body: memoryview, limits: Limits) -> None:
+    """Refuse a batch that promises more rows than allowed, or whose compressed buffers inflate to more.
+
+    Arrow allocates what a compressed buffer claims before looking inside, hence this short walk over
+    the flatbuffer of the message. Positions outside it raise ``struct.error``.
+    """
+    message = _Table.root(metadata)
+    batch = message.table(2)
+    if message.number(1, "<B") != 3 or batch is None:
+        raise FormatError("a deletion file has no record batch where one belongs")
+    num_rows = batch.number(0, "<q")
+    limits.check("metadata_bytes", num_rows * 8, f"a deletion file of {num_rows} rows: size")
+    if batch.table(3) is None:
+        return
+    most = num_rows * 4 + _PADDING
+    for offset, length in batch.pairs(2):
+        if length < 8 or offset < 0:
+            continue
+        (claimed,) = struct.unpack_from("<q", body, offset)
+        if claimed > most:
+            raise LimitError(
+                f"a buffer of {claimed} bytes for {num_rows} deleted rows", limit="metadata_bytes", claimed=claimed
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class _Table:
+    """A flatbuffer table: where it and its list of field positions (the vtable) are."""
+
+    data: memoryview
+    position: int
+
+    @classmethod
+    def root(cls, data: memoryview) -> _Table:
+        return cls(data, struct.unpack_from("<I", data, 0)[0])
+
+    def _field(self, index: int) -> int | None:
+        vtable = self.position - struct.unpack_from("<i", self.data, self.position)[0]
+        # A negative position would count from the end.
+        if vtable < 0:
+            raise struct.error("a vtable lies before the message")
+        size = struct.unpack_from("<H", self.data, vtable)[0]
+        if 4 + 2 * index + 2 > size:
+            return None
+        offset = struct.unpack_from("<H", self.data, vtable + 4 + 2 * index)[0]
+        return self.position + offset if offset else None
+
+    def number(self, index: int, kind: str) -> int:
+        """The number in a field, 0 when it is absent."""
+        at = self._field(index)
+        return 0 if at is None else int(struct.unpack_from(kind, self.data, at)[0])
+
+    def table(self, index: int) -> _Table | None:
+        """The table a field refers to, None when it is absent."""
+        at = self._field(index)
+        return None if at is None else _Table(self.data, at + struct.unpack_from("<I", self.data, at)[0])
+
+    def pairs(self, index: int) -> list[tuple[int, int]]:
+        """A vector of structs of two int64 each."""
+        at = self._field(index)
+        if at is None:
+            return []
+        start = at + struct.unpack_from("<I", self.data, at)[0]
+        count = struct.unpack_from("<I", self.data, start)[0]
+        if count > len(self.data) // 16:
+            raise struct.error("a vector is longer than the message")
+        return [struct.unpack_from("<qq", self.data, start + 4 + 16 * i) for i in range(count)]

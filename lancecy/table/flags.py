@@ -1,0 +1,95 @@
+"""Feature flags: may this release read, or write, a table.
+
+Two 64-bit words stand in a manifest, one for readers and one for writers. A set bit that is
+not understood in the word concerned refuses the table; nothing is guessed (facts and advice:
+table sheet, section 1.4). Bits that only concern how indices are used are accepted, because
+indices are never consulted.
+
+Imports only ``errors``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lancecy.errors import FormatError, UnsupportedError
+
+__all__ = ["BASES", "DELETIONS", "STABLE_ROW_IDS", "check_readable", "describe"]
+
+DELETIONS = 1
+STABLE_ROW_IDS = 2
+BASES = 16
+_MIXED_FILE_VERSIONS = 256
+_NON_REUSABLE_FIELD_IDS = 32768
+
+
+@dataclass(frozen=True, slots=True)
+class _Flag:
+    meaning: str
+    read: bool
+
+
+# Bit value -> what it says and whether a table that sets it can be read.
+_FLAGS: dict[int, _Flag] = {
+    DELETIONS: _Flag("deletion files", read=True),
+    STABLE_ROW_IDS: _Flag("stable row ids", read=True),
+    4: _Flag("2.x data files (no longer used)", read=True),
+    8: _Flag("table configuration", read=True),
+    BASES: _Flag("base paths", read=True),
+    32: _Flag("no transaction files", read=True),
+    64: _Flag("data overlay files", read=False),
+    128: _Flag("covering fields in an index", read=True),
+    _MIXED_FILE_VERSIONS: _Flag("data files of different versions", read=True),
+    512: _Flag("fragment-reuse index on a table with stable row ids", read=True),
+    1024: _Flag("tagged fragment-reuse index", read=True),
+    2048: _Flag("row lineage in hidden columns", read=False),
+    4096: _Flag("fragment tree", read=False),
+    8192: _Flag("reserved feature of bit 13", read=False),
+    16384: _Flag("managed blobs", read=False),
+    _NON_REUSABLE_FIELD_IDS: _Flag("field ids that are never reused", read=False),
+    65536: _Flag("zone write seeds", read=False),
+}
+_READABLE = sum(bit for bit, flag in _FLAGS.items() if flag.read)
+
+
+def describe(flags: int) -> list[str]:
+    """One text per set bit, such as ``"16 (base paths)"``, lowest bit first.
+
+    Examples
+    --------
+    >>> describe(18)
+    ['2 (stable row ids)', '16 (base paths)']
+    """
+    bits = [1 << n for n in range(flags.bit_length()) if flags >> n & 1]
+    return [f"{bit} ({_FLAGS[bit].meaning if bit in _FLAGS else 'unknown'})" for bit in bits]
+
+
+def check_readable(reader_flags: int, writer_flags: int) -> None:
+    """Refuse a table whose flags ask for something this release does not do when reading.
+
+    Parameters
+    ----------
+    reader_flags, writer_flags : int
+        As the manifest states them; the writer's word only matters for bits that come in pairs.
+
+    Raises
+    ------
+    UnsupportedError
+        A bit of the reader word is not understood; the message names it.
+    FormatError
+        The two words contradict each other.
+
+    Source: table sheet, section 1.4.
+    """
+    if not reader_flags and not writer_flags & _MIXED_FILE_VERSIONS:
+        return
+    if reader_flags & _NON_REUSABLE_FIELD_IDS:
+        raise FormatError(f"feature flag {describe(_NON_REUSABLE_FIELD_IDS)[0]} is set for readers")
+    if (reader_flags ^ writer_flags) & _MIXED_FILE_VERSIONS:
+        raise FormatError(
+            f"feature flag {describe(_MIXED_FILE_VERSIONS)[0]} is set for readers or for writers but not for both"
+        )
+    unknown = reader_flags & ~_READABLE
+    if unknown:
+        texts = ", ".join(describe(unknown))
+        raise UnsupportedError(f"this table needs reader features that lancecy lacks: {texts}", feature=texts)

@@ -1,0 +1,59 @@
+"""The index section of a manifest file: entries to carry along, not to use.
+
+Imports ``schema_wire``, ``manifest``, ``errors`` and ``limits``. Facts: table sheet, section 10.1.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+from lancecy.errors import FormatError, LanceError
+from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.proto import table_pb2
+from lancecy.schema_wire import parse_message, records
+from lancecy.table.manifest import IndexEntry
+
+__all__ = ["decode_index_section"]
+
+_INDICES = table_pb2.IndexSection.INDICES_FIELD_NUMBER
+
+
+def decode_index_section(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[IndexEntry, ...]:
+    """The entries of an index section, in order.
+
+    Parameters
+    ----------
+    data : bytes
+        An ``IndexSection`` message without its length prefix.
+
+    Raises
+    ------
+    FormatError, LimitError
+        The bytes are no such message, or an entry has no valid id.
+
+    Source: table sheet, section 10.1.
+    """
+    limits.check("metadata_bytes", len(data), "size of the index section")
+    try:
+        return tuple(
+            _entry(data[start:stop], limits) for number, start, stop in records(data) if number == _INDICES
+        )
+    except LanceError as error:
+        raise error.within("index section")
+
+
+def _entry(raw: bytes, limits: Limits) -> IndexEntry:
+    message = parse_message(table_pb2.IndexMetadata, raw, "index entry", limits)
+    if len(message.uuid.uuid) != 16:
+        raise FormatError(f"id of index {message.name!r} has {len(message.uuid.uuid)} bytes instead of 16")
+    return IndexEntry(
+        uuid=uuid.UUID(bytes=message.uuid.uuid),
+        name=message.name,
+        fields=tuple(message.fields),
+        dataset_version=message.dataset_version,
+        fragment_bitmap=message.fragment_bitmap or None,
+        # What follows the last slash is the type's full name, whatever host stands before it.
+        details_type=message.index_details.type_url.rpartition("/")[2],
+        base_id=message.base_id if message.HasField("base_id") else None,
+        raw=raw,
+    )

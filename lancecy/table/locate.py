@@ -1,0 +1,290 @@
+"""Which manifests a dataset has: the latest, one by number, one as of a time, all of them.
+
+The folder ``_versions`` is the only source; hint files are not needed, because with V2 names the
+first name of a listing is the latest version, and folders with V1 names have to be listed anyway.
+A dataset uses one naming scheme; both in one folder is an error, as it is for the reference.
+
+Facts: table sheet, section 1.3. Imports ``manifest_wire``, ``paths``, ``store``, ``session``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property
+
+from lancecy.errors import DatasetNotFoundError, FormatError, LimitError, NotFoundError
+from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.session import Session
+from lancecy.store.base import Memory, ObjectMeta, Store
+from lancecy.table import manifest_wire
+from lancecy.table.manifest import Manifest
+from lancecy.table.paths import VERSIONS, Naming, manifest_name, parse_manifest_name
+
+__all__ = [
+    "ManifestLocation",
+    "Version",
+    "as_of",
+    "at_version",
+    "latest",
+    "list_versions",
+    "locations",
+    "parse_time",
+    "read",
+]
+
+# Above every V2 name and below the V1 names that a listing yields after them.
+_AFTER_V2 = f"{VERSIONS}/{(1 << 64) - 1}."
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestLocation:
+    """A manifest file, as its name and the store describe it.
+
+    Attributes
+    ----------
+    version : int
+    path : str
+        Below the dataset root.
+    size : int, bytes
+    naming : Naming
+    """
+
+    version: int
+    path: str
+    size: int
+    naming: Naming
+
+
+def latest(store: Store) -> ManifestLocation:
+    """The manifest of the newest version.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        The root has no manifest.
+    FormatError
+        Manifests of both naming schemes.
+    """
+    newest: ManifestLocation | None = None
+    for found in _scan(store):
+        newest = _newer(newest, found, store)
+        if found.naming is Naming.V2:
+            # V2 names sort newest first. Object stores are believed from here on, as a further
+            # request would cost more than it is worth; on a disk the rest is looked over.
+            for other in () if store.traits.lists_in_order else _scan(store, _AFTER_V2):
+                newest = _newer(newest, other, store)
+            break
+    if newest is None:
+        raise DatasetNotFoundError(
+            f"there is no Lance dataset at {store.uri}: {VERSIONS}/ has no manifest", kind="dataset", name=store.uri
+        )
+    return newest
+
+
+def locations(store: Store) -> list[ManifestLocation]:
+    """All manifests that are part of the history, newest first.
+
+    Raises
+    ------
+    DatasetNotFoundError, FormatError
+        As :func:`latest`.
+    """
+    first = latest(store)
+    found = [location for location in _scan(store) if _newer(first, location, store)]
+    return sorted(found, key=lambda location: location.version, reverse=True)
+
+
+def at_version(store: Store, version: int) -> ManifestLocation:
+    """The manifest of one version, detached ones (bit 63 set) included.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such version; the message names those there are.
+    DatasetNotFoundError
+        There is no dataset at all.
+    """
+    if version < 1 or version >> 64:
+        raise NotFoundError(f"there is no version {version}: versions start at 1", kind="version", name=str(version))
+    for naming in (Naming.V2,) if version >> 63 else (Naming.V2, Naming.V1):
+        path = f"{VERSIONS}/{manifest_name(version, naming)}"
+        try:
+            return ManifestLocation(version, path, store.head(path).size, naming)
+        except DatasetNotFoundError:
+            continue
+    known = [str(location.version) for location in locations(store)]
+    shown = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
+    raise NotFoundError(
+        f"{store.uri} has no version {version}; it has {shown}", kind="version", name=str(version), known=known[:10]
+    )
+
+
+def read(store: Store, location: ManifestLocation, limits: Limits = DEFAULT_LIMITS) -> tuple[Manifest, Memory]:
+    """The manifest at a location, and the bytes of its file.
+
+    Raises
+    ------
+    FormatError
+        The file is damaged, or holds another version than its name says.
+    LimitError, UnsupportedError
+        See ``manifest_wire.decode``.
+    """
+    memory = fetch(store, location, limits)
+    manifest = manifest_wire.decode(memory, location.path, limits)
+    if manifest.version != location.version:
+        raise FormatError(
+            f"the manifest named for version {location.version} is of version {manifest.version}", path=location.path
+        )
+    return manifest, memory
+
+
+def fetch(store: Store, location: ManifestLocation, limits: Limits = DEFAULT_LIMITS) -> Memory:
+    """Bytes of a manifest file; one request. A map of a large local file costs nothing, a copy is bounded."""
+    if location.size > limits.metadata_bytes and not store.traits.is_mapped:
+        raise LimitError(
+            f"a manifest file of {location.size} bytes is beyond the limit of {limits.metadata_bytes}",
+            limit="metadata_bytes",
+            claimed=location.size,
+            path=location.path,
+        )
+    return store.get(location.path, 0, location.size)
+
+
+@dataclass(frozen=True, eq=False)
+class Version:
+    """One version of a dataset; its manifest is read when a time or figures are asked for.
+
+    Attributes
+    ----------
+    version : int
+    location : ManifestLocation
+    """
+
+    version: int
+    location: ManifestLocation
+    store: Store
+    limits: Limits = DEFAULT_LIMITS
+
+    @cached_property
+    def timestamp(self) -> datetime | None:
+        """When it was made, UTC; None in tables of releases that did not say."""
+        memory = fetch(self.store, self.location, self.limits)
+        return manifest_wire.decode_timestamp(memory, self.location.path, self.limits)
+
+    @cached_property
+    def summary(self) -> dict[str, str]:
+        """Counts in decimal under the keys the reference uses; what the manifest leaves unsaid counts as 0."""
+        manifest, _ = read(self.store, self.location, self.limits)
+        fragments = manifest.fragments
+        files = [file for fragment in fragments for file in fragment.files]
+        deletions = [f.deletion_file for f in fragments if f.deletion_file is not None]
+        rows = sum(fragment.physical_rows or 0 for fragment in fragments)
+        deleted = sum(deletion.num_deleted_rows or 0 for deletion in deletions)
+        counts = {
+            "total_data_file_rows": rows,
+            "total_data_files": len(files),
+            "total_deletion_file_rows": deleted,
+            "total_deletion_files": len(deletions),
+            "total_files_size": sum(file.size or 0 for file in files),
+            "total_fragments": len(fragments),
+            "total_rows": rows - deleted,
+        }
+        return {key: str(count) for key, count in counts.items()}
+
+
+def list_versions(store: Store, session: Session | None = None, *, newest_first: bool = False) -> list[Version]:
+    """All versions of the dataset at the root of ``store``, oldest first unless asked otherwise.
+
+    One listing; no manifest is read before something in it is asked for.
+
+    Raises
+    ------
+    DatasetNotFoundError, FormatError
+        As :func:`latest`.
+    """
+    limits = session.limits if session is not None else DEFAULT_LIMITS
+    found = [Version(location.version, location, store, limits) for location in locations(store)]
+    return found if newest_first else found[::-1]
+
+
+def as_of(store: Store, time: datetime | str, limits: Limits = DEFAULT_LIMITS) -> ManifestLocation:
+    """The newest version made at or before a time; versions without a time count as old.
+
+    Reads manifests from the newest back to the one returned.
+
+    Parameters
+    ----------
+    time : datetime or str
+        See :func:`parse_time`.
+
+    Raises
+    ------
+    NotFoundError
+        The first version is younger.
+    DatasetNotFoundError, FormatError, LimitError
+        As :func:`latest`; a manifest on the way is damaged.
+    """
+    moment = parse_time(time)
+    oldest: datetime | None = None
+    for location in locations(store):
+        oldest = Version(location.version, location, store, limits).timestamp
+        if oldest is None or oldest <= moment:
+            return location
+    raise NotFoundError(
+        f"{store.uri} has no version as old as {moment.isoformat()}: the oldest is of {oldest}",
+        kind="version",
+        name=str(time),
+    )
+
+
+def parse_time(time: datetime | str) -> datetime:
+    """A point in time, UTC; text is ISO 8601, and without a zone local time is meant.
+
+    Raises
+    ------
+    ValueError
+        The text is no such time.
+    TypeError
+        Neither text nor a ``datetime`` (``pandas.Timestamp`` is one).
+
+    Examples
+    --------
+    >>> parse_time("2024-05-01 12:00:00+02:00")
+    datetime.datetime(2024, 5, 1, 10, 0, tzinfo=datetime.timezone.utc)
+    """
+    if isinstance(time, str):
+        try:
+            time = datetime.fromisoformat(time)
+        except ValueError as error:
+            raise ValueError(f"asof {time!r} is not an ISO 8601 time such as '2024-05-01 12:00:00'") from error
+    if not isinstance(time, datetime):
+        raise TypeError(f"asof is a datetime or text, not {type(time).__name__}")
+    return time.astimezone(UTC)
+
+
+def _scan(store: Store, start_after: str | None = None) -> Iterator[ManifestLocation]:
+    """Manifests of the history in name order; all other names in the folder are passed over."""
+    for meta in store.list(VERSIONS, start_after):
+        location = _location(meta)
+        if location is not None:
+            yield location
+
+
+def _location(meta: ObjectMeta) -> ManifestLocation | None:
+    folder, _, name = meta.path.rpartition("/")
+    said = parse_manifest_name(name) if folder == VERSIONS else None
+    if said is None or said.detached or said.staged:
+        return None
+    return ManifestLocation(said.version, meta.path, meta.size, said.naming)
+
+
+def _newer(one: ManifestLocation | None, other: ManifestLocation, store: Store) -> ManifestLocation:
+    if one is None:
+        return other
+    if one.naming is not other.naming:
+        raise FormatError(
+            f"{VERSIONS}/ of {store.uri} has manifests of both naming schemes, {one.path} and {other.path}"
+        )
+    return one if one.version >= other.version else other

@@ -1,0 +1,295 @@
+"""Bytes of a manifest file to a :class:`~lancecy.table.manifest.Manifest`.
+
+::
+
+    [dictionary values][index section][transaction] u32 length | Manifest   i64 position  i16 major  i16 minor  "LANC"
+                                                    ^-- position            '------------- 16 bytes ------------'
+
+Only positions are followed; nothing depends on the order of the sections. Total: any bytes give a
+manifest or an error of the format family. Features that would change what rows a table has
+(overlays, fragment tree) are refused even if the writer forgot their flag.
+
+Facts: table sheet, sections 1 and 2; file sheet 0.1, section 7.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import datetime, timedelta, timezone
+from itertools import pairwise
+from operator import attrgetter
+
+from lancecy.errors import FormatError, LanceError, LimitError, TruncatedError, UnsupportedError
+from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.proto import table_pb2
+from lancecy.schema_wire import decode_schema, parse_message
+from lancecy.store.base import Memory
+from lancecy.table.manifest import (
+    BasePath,
+    DataFile,
+    DeletionFile,
+    DeletionFileType,
+    ExternalFile,
+    Fragment,
+    Manifest,
+    WriterVersion,
+)
+
+__all__ = ["decode", "decode_timestamp", "section"]
+
+_FOOTER_BYTES = 16
+_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_DETACHED = 1 << 63
+_DELETION_TYPES = {
+    table_pb2.DeletionFile.ARROW_ARRAY: DeletionFileType.ARROW,
+    table_pb2.DeletionFile.BITMAP: DeletionFileType.BITMAP,
+}
+
+
+def decode(memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS) -> Manifest:
+    """The manifest in the bytes of a manifest file.
+
+    Parameters
+    ----------
+    memory : (file size,) uint8
+        The whole file. Not kept.
+    path : str
+        For errors.
+
+    Raises
+    ------
+    FormatError
+        Magic, positions, lengths or values cannot be; ``TruncatedError`` where bytes are missing.
+    LimitError
+        More fragments, fields, rows or bytes than ``limits`` admit.
+    UnsupportedError
+        The table uses a feature that changes its rows and is not read.
+
+    Source: table sheet, sections 1.1, 1.2 and 2.
+    """
+    try:
+        message = _message(memory, limits)
+        return _manifest(message, memory, limits)
+    except LanceError as error:
+        if isinstance(error, FormatError):
+            error.path = path
+        raise error.within(path)
+
+
+def decode_timestamp(memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS) -> datetime | None:
+    """When the version in this manifest file was made (UTC), or None if it does not say.
+
+    Raises
+    ------
+    FormatError, LimitError
+        As :func:`decode`, but fragments and fields are not looked at.
+    """
+    try:
+        return _timestamp(_message(memory, limits))
+    except LanceError as error:
+        raise error.within(path)
+
+
+def section(memory: Memory, position: int, what: str) -> tuple[int, int]:
+    """Position and length of the message behind the length prefix at ``position``.
+
+    Raises
+    ------
+    FormatError
+        The prefix or the message would pass the end of the file.
+    """
+    end = memory.size - _FOOTER_BYTES
+    if position < 0 or position > end - 4:
+        raise FormatError(f"{what} at byte {position} of a file of {memory.size} bytes", position=position)
+    length = int.from_bytes(memory[position : position + 4].tobytes(), "little")
+    if length > end - position - 4:
+        raise TruncatedError(f"{what} of {length} bytes passes the end of the file", position=position)
+    return position + 4, length
+
+
+def _message(memory: Memory, limits: Limits) -> table_pb2.Manifest:
+    if memory.size < _FOOTER_BYTES + 4:
+        raise TruncatedError(f"a manifest file of {memory.size} bytes")
+    footer = memory[-_FOOTER_BYTES:].tobytes()
+    if footer[12:] != b"LANC":
+        raise FormatError("the file does not end in LANC: it is no manifest or was not written completely")
+    position, length = section(memory, int.from_bytes(footer[:8], "little", signed=True), "manifest")
+    if position + length != memory.size - _FOOTER_BYTES:
+        raise FormatError(f"manifest of {length} bytes at byte {position} does not end at the footer")
+    return parse_message(table_pb2.Manifest, memory[position : position + length], "manifest", limits)
+
+
+def _manifest(message: table_pb2.Manifest, memory: Memory, limits: Limits) -> Manifest:
+    if message.version == 0:
+        raise FormatError("a manifest without a version")
+    if message.HasField("fragment_tree"):
+        raise UnsupportedError("the fragments of this table are in a fragment tree", feature="fragment tree")
+    storage = message.data_format
+    if storage.file_format not in ("", "lance"):
+        raise UnsupportedError(f"data files of format {storage.file_format!r}", feature=storage.file_format)
+    return Manifest(
+        version=message.version,
+        schema=decode_schema(message.fields, message.schema_metadata, limits),
+        fragments=_fragments(message, limits),
+        timestamp=_timestamp(message),
+        tag=message.tag or None,
+        reader_flags=message.reader_feature_flags,
+        writer_flags=message.writer_feature_flags,
+        max_fragment_id=message.max_fragment_id if message.HasField("max_fragment_id") else None,
+        next_row_id=message.next_row_id,
+        data_version=storage.version or None,
+        writer=_writer(message),
+        config=dict(message.config),
+        table_metadata=dict(message.table_metadata),
+        base_paths=_base_paths(message.base_paths),
+        branch=message.branch if message.HasField("branch") else None,
+        transaction_file=message.transaction_file or None,
+        index_section=section(memory, message.index_section, "index section")
+        if message.HasField("index_section")
+        else None,
+        transaction_section=_transaction_section(message, memory),
+    )
+
+
+def _transaction_section(message: table_pb2.Manifest, memory: Memory) -> tuple[int, int] | None:
+    # Field 23 took over from 21 in 2026; position 0 is what a file without an index section has.
+    if message.HasField("transaction_section"):
+        return section(memory, message.transaction_section, "transaction")
+    if message.HasField("transaction_section_deprecated"):
+        return section(memory, message.transaction_section_deprecated, "transaction")
+    return None
+
+
+def _timestamp(message: table_pb2.Manifest) -> datetime | None:
+    if not message.HasField("timestamp"):
+        return None
+    seconds, nanos = message.timestamp.seconds, message.timestamp.nanos
+    if not 0 <= nanos < 1_000_000_000:
+        raise FormatError(f"timestamp with {nanos} nanoseconds")
+    try:
+        return _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
+    except OverflowError as error:
+        raise FormatError(f"timestamp of {seconds} seconds") from error
+
+
+def _writer(message: table_pb2.Manifest) -> WriterVersion | None:
+    if not message.HasField("writer_version"):
+        return None
+    return WriterVersion(message.writer_version.library, message.writer_version.version)
+
+
+def _base_paths(messages: Iterable[table_pb2.BasePath]) -> dict[int, BasePath]:
+    bases: dict[int, BasePath] = {}
+    for message in messages:
+        if message.id in bases:
+            raise FormatError(f"two base paths have id {message.id}")
+        name = message.name if message.HasField("name") else None
+        bases[message.id] = BasePath(message.id, message.path, name, message.is_dataset_root)
+    return bases
+
+
+def _fragments(message: table_pb2.Manifest, limits: Limits) -> tuple[Fragment, ...]:
+    limits.check("fragments", len(message.fragments), "number of fragments")
+    # Most fragments list the same fields: one tuple serves all of them.
+    shared: dict[tuple[int, ...], tuple[int, ...]] = {}
+    fragments = [_fragment(part, shared, limits) for part in message.fragments]
+    ids = [fragment.id for fragment in fragments]
+    if any(one >= following for one, following in pairwise(ids)):
+        fragments = _ordered(fragments, message)
+    return tuple(fragments)
+
+
+def _ordered(fragments: list[Fragment], message: table_pb2.Manifest) -> list[Fragment]:
+    """The fragments by ascending id; those of the C++ releases, which gave no ids, by position."""
+    if (
+        not message.HasField("max_fragment_id")
+        and all(f.id == 0 for f in fragments)
+        and all(f.deletion_file is None for f in fragments)
+    ):
+        return [replace(fragment, id=number) for number, fragment in enumerate(fragments)]
+    fragments = sorted(fragments, key=attrgetter("id"))
+    for one, following in pairwise(fragments):
+        if one.id == following.id:
+            raise FormatError(f"two fragments have id {one.id}")
+    return fragments
+
+
+def _fragment(
+    message: table_pb2.DataFragment, shared: dict[tuple[int, ...], tuple[int, ...]], limits: Limits
+) -> Fragment:
+    fragment_id, num_rows = message.id, message.physical_rows
+    if fragment_id >> 32:
+        raise FormatError(f"fragment id {fragment_id} does not fit into 32 bits")
+    if message.overlays:
+        raise UnsupportedError(f"fragment {fragment_id} has data overlay files", feature="data overlay files")
+    if num_rows > limits.rows_per_file:
+        raise LimitError(
+            f"fragment {fragment_id} of {num_rows} rows is beyond the limit of {limits.rows_per_file}",
+            limit="rows_per_file",
+            claimed=num_rows,
+        )
+    deletion_file = None
+    if message.HasField("deletion_file"):
+        deletion_file = _deletion_file(message.deletion_file, fragment_id, num_rows)
+    return Fragment(
+        fragment_id,
+        tuple([_data_file(file, fragment_id, shared) for file in message.files]),
+        deletion_file,
+        num_rows or None,
+        _sequence(message, "row_id_sequence"),
+        _sequence(message, "last_updated_at_version_sequence"),
+        _sequence(message, "created_at_version_sequence"),
+    )
+
+
+def _data_file(
+    message: table_pb2.DataFile, fragment_id: int, shared: dict[tuple[int, ...], tuple[int, ...]]
+) -> DataFile:
+    fields, columns = tuple(message.fields), tuple(message.column_indices)
+    if columns and len(columns) != len(fields):
+        raise FormatError(
+            f"file {message.path!r} of fragment {fragment_id} has {len(fields)} fields but {len(columns)} columns"
+        )
+    return DataFile(
+        message.path,
+        shared.setdefault(fields, fields),
+        shared.setdefault(columns, columns),
+        message.file_major_version,
+        message.file_minor_version,
+        message.file_size_bytes or None,
+        message.base_id if message.HasField("base_id") else None,
+    )
+
+
+def _deletion_file(message: table_pb2.DeletionFile, fragment_id: int, num_rows: int) -> DeletionFile:
+    file_type = _DELETION_TYPES.get(message.file_type)
+    if file_type is None:
+        raise UnsupportedError(
+            f"deletion file of fragment {fragment_id} is of type {message.file_type}", feature="deletion file type"
+        )
+    if num_rows and message.num_deleted_rows > num_rows:
+        raise FormatError(f"{message.num_deleted_rows} of {num_rows} rows of fragment {fragment_id} are deleted")
+    return DeletionFile(
+        file_type,
+        message.read_version,
+        message.id,
+        message.num_deleted_rows or None,
+        message.base_id if message.HasField("base_id") else None,
+    )
+
+
+def _sequence(message: table_pb2.DataFragment, name: str) -> bytes | ExternalFile | None:
+    """One of the three oneofs of a fragment: bytes, where the bytes are, or nothing."""
+    present = message.WhichOneof(name)
+    if present is None:
+        return None
+    value = getattr(message, present)
+    if isinstance(value, table_pb2.ExternalFile):
+        return ExternalFile(value.path, value.offset, value.size)
+    if isinstance(value, table_pb2.HiddenColumn):
+        raise UnsupportedError(
+            f"row ids or versions of fragment {message.id} are in hidden columns",
+            feature="row lineage in hidden columns",
+        )
+    return bytes(value)

@@ -1,0 +1,257 @@
+"""Stable row ids and row versions of a fragment, as compact sequences.
+
+A :class:`RowIdSequence` is a list of segments, each a range, a range with holes or an array;
+nothing is expanded but what is asked for. Rows are addressed by their physical offset, so deleted
+rows keep their place. :func:`row_ids` answers for a snapshot: the ids if the table has stable ones,
+else the row addresses.
+
+Facts: table sheet, section 3. Imports ``errors``, ``manifest`` and NumPy.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.errors import FormatError
+from lancecy.table.manifest import Fragment, Manifest
+
+__all__ = [
+    "ArraySegment",
+    "HolesSegment",
+    "RangeSegment",
+    "RowIdSequence",
+    "Segment",
+    "VersionSequence",
+    "row_ids",
+]
+
+Int64: TypeAlias = NDArray[np.int64]
+UInt64: TypeAlias = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RangeSegment:
+    """The numbers ``start .. stop - 1``."""
+
+    start: int
+    stop: int
+
+    @property
+    def count(self) -> int:
+        """Numbers in it."""
+        return self.stop - self.start
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes it takes in memory, roughly."""
+        return 64
+
+    def take(self, positions: Int64) -> UInt64:
+        """The numbers at these positions."""
+        return positions.astype(np.uint64) + np.uint64(self.start)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class HolesSegment:
+    """The numbers ``start .. stop - 1`` without some.
+
+    Attributes
+    ----------
+    start, stop : int
+    ranks : (num_holes,) int64, ascending
+        How many numbers of the segment precede each hole.
+    """
+
+    start: int
+    stop: int
+    ranks: Int64
+
+    @property
+    def count(self) -> int:
+        """Numbers in it."""
+        return self.stop - self.start - int(self.ranks.size)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes it takes in memory, roughly."""
+        return 64 + int(self.ranks.nbytes)
+
+    def take(self, positions: Int64) -> UInt64:
+        """The numbers at these positions."""
+        skipped = np.searchsorted(self.ranks, positions, side="right")
+        return (positions + skipped).astype(np.uint64) + np.uint64(self.start)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ArraySegment:
+    """Any numbers: ``base`` plus each of ``offsets`` ((count,) uint16, uint32 or uint64)."""
+
+    base: int
+    offsets: NDArray[np.unsignedinteger]
+
+    @property
+    def count(self) -> int:
+        """Numbers in it."""
+        return int(self.offsets.size)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes it takes in memory, roughly."""
+        return 64 + int(self.offsets.nbytes)
+
+    def take(self, positions: Int64) -> UInt64:
+        """The numbers at these positions."""
+        return self.offsets[positions].astype(np.uint64) + np.uint64(self.base)
+
+
+Segment: TypeAlias = RangeSegment | HolesSegment | ArraySegment
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowIdSequence:
+    """The stable row ids of a fragment, in the order of its physical rows.
+
+    Attributes
+    ----------
+    segments : tuple of Segment
+    starts : (num_segments + 1,) int64, ascending, first is 0
+        Row offset at which each segment starts, then the number of rows.
+    """
+
+    segments: tuple[Segment, ...]
+    starts: Int64
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes it takes in memory, roughly."""
+        return int(self.starts.nbytes) + sum(segment.nbytes for segment in self.segments)
+
+    def ids(self, start: int, stop: int) -> UInt64:
+        """The ids of rows ``start .. stop - 1``: (n,) uint64, fresh memory.
+
+        Examples
+        --------
+        >>> RowIdSequence((RangeSegment(7, 9), RangeSegment(100, 103)), np.array([0, 2, 5])).ids(1, 4)
+        array([  8, 100, 101], dtype=uint64)
+        """
+        return self.take(np.arange(max(0, start), min(stop, len(self)), dtype=np.int64))
+
+    def take(self, offsets: Int64) -> UInt64:
+        """The ids of the rows at these offsets, in their order: (num_offsets,) uint64, fresh memory.
+
+        Raises
+        ------
+        FormatError
+            A row has no id: the sequence is shorter than the fragment.
+        """
+        if offsets.size == 0:
+            return np.empty(0, np.uint64)
+        if int(offsets.max()) >= len(self) or int(offsets.min()) < 0:
+            raise FormatError(f"{len(self)} row ids for a fragment with a row {int(offsets.max())}")
+        if len(self.segments) == 1:
+            return self.segments[0].take(offsets)
+        which = np.searchsorted(self.starts, offsets, side="right") - 1
+        result = np.empty(offsets.size, np.uint64)
+        order = np.argsort(which, kind="stable")
+        used, firsts = np.unique(which[order], return_index=True)
+        for index, rows in zip(used.tolist(), np.split(order, firsts[1:]), strict=True):
+            result[rows] = self.segments[index].take(offsets[rows] - self.starts[index])
+        return result
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class VersionSequence:
+    """A version per row of a fragment, run by run.
+
+    Attributes
+    ----------
+    starts : (num_runs + 1,) int64, ascending, first is 0
+        Row offset at which each run starts, then the number of rows.
+    versions : (num_runs,) uint64
+    """
+
+    starts: Int64
+    versions: UInt64
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes it takes in memory, roughly."""
+        return int(self.starts.nbytes + self.versions.nbytes)
+
+    @classmethod
+    def constant(cls, version: int, num_rows: int) -> VersionSequence:
+        """The same version for every row."""
+        return cls(np.array([0, num_rows], np.int64), np.array([version], np.uint64))
+
+    def between(self, start: int, stop: int) -> UInt64:
+        """The versions of rows ``start .. stop - 1``: (n,) uint64, fresh memory.
+
+        Examples
+        --------
+        >>> VersionSequence(np.array([0, 2, 5]), np.array([1, 4], np.uint64)).between(1, 4)
+        array([1, 4, 4], dtype=uint64)
+        """
+        return self.take(np.arange(max(0, start), min(stop, len(self)), dtype=np.int64))
+
+    def take(self, offsets: Int64) -> UInt64:
+        """The versions of the rows at these offsets, in their order: (num_offsets,) uint64.
+
+        Raises
+        ------
+        FormatError
+            A row has no version: the sequence is shorter than the fragment.
+        """
+        if offsets.size and (int(offsets.max()) >= len(self) or int(offsets.min()) < 0):
+            raise FormatError(f"{len(self)} row versions for a fragment with a row {int(offsets.max())}")
+        return self.versions[np.searchsorted(self.starts, offsets, side="right") - 1]
+
+
+class HasRowIds(Protocol):
+    """What :func:`row_ids` needs of a snapshot."""
+
+    @property
+    def manifest(self) -> Manifest: ...
+
+    def row_ids(self, fragment: Fragment) -> RowIdSequence | None:
+        """The fragment's sequence, None without one."""
+
+
+def row_ids(snapshot: HasRowIds, fragment: Fragment, offsets: Int64, addresses: UInt64) -> UInt64:
+    """Row ids of some rows of a fragment.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    fragment : Fragment
+    offsets : (num_rows,) int64
+        Physical row offsets, in any order.
+    addresses : (num_rows,) uint64
+        Their row addresses, which are the ids of tables without stable ones.
+
+    Returns
+    -------
+    (num_rows,) uint64
+
+    Raises
+    ------
+    FormatError
+        The table has stable row ids, but this fragment has none or too few.
+
+    Source: table sheet, section 3.2.
+    """
+    if not snapshot.manifest.has_stable_row_ids:
+        return addresses
+    sequence = snapshot.row_ids(fragment)
+    if sequence is None:
+        raise FormatError(f"fragment {fragment.id} of a table with stable row ids has no row ids")
+    return sequence.take(offsets)

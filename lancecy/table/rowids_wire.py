@@ -1,0 +1,139 @@
+"""Serialized row-id and row-version sequences to the values of ``rowids``.
+
+Total: any bytes give a value or a ``FormatError`` or ``LimitError``. Ranges stay ranges whatever
+they claim; arrays take memory in proportion to the bytes present, bitmaps 32 times as much.
+
+Facts: table sheet, section 3.1 (bitmaps count bits from the lowest; only the lengths of the spans
+in a version sequence mean anything).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import accumulate
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.errors import FormatError
+from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.proto import rowids_pb2
+from lancecy.schema_wire import parse_message
+from lancecy.table.rowids import (
+    ArraySegment,
+    HolesSegment,
+    RangeSegment,
+    RowIdSequence,
+    Segment,
+    VersionSequence,
+)
+
+__all__ = ["decode_row_ids", "decode_versions"]
+
+_END = 1 << 64
+
+
+def decode_row_ids(data: bytes, num_rows: int | None, limits: Limits = DEFAULT_LIMITS) -> RowIdSequence:
+    """The row ids in a serialized ``RowIdSequence``.
+
+    Parameters
+    ----------
+    data : bytes
+    num_rows : int or None
+        Physical rows of the fragment, where known; there must be as many ids.
+
+    Raises
+    ------
+    FormatError
+        Not such a message, a segment that cannot be, or another number of ids than rows.
+    LimitError
+        More ids than a fragment may have rows.
+
+    Source: table sheet, section 3.1.
+    """
+    message = parse_message(rowids_pb2.RowIdSequence, data, "row-id sequence", limits)
+    segments = tuple(_segment(part) for part in message.segments)
+    starts = _starts((segment.count for segment in segments), num_rows, "row ids", limits)
+    return RowIdSequence(segments, starts)
+
+
+def decode_versions(data: bytes, num_rows: int | None, limits: Limits = DEFAULT_LIMITS) -> VersionSequence:
+    """The versions in a serialized ``RowDatasetVersionSequence``; parameters and errors as :func:`decode_row_ids`."""
+    message = parse_message(rowids_pb2.RowDatasetVersionSequence, data, "row-version sequence", limits)
+    counts = (_segment(run.span).count for run in message.runs)
+    starts = _starts(counts, num_rows, "row versions", limits)
+    return VersionSequence(starts, np.array([run.version for run in message.runs], np.uint64))
+
+
+def _starts(counts: Iterable[int], num_rows: int | None, what: str, limits: Limits) -> NDArray[np.int64]:
+    starts = list(accumulate(counts, initial=0))
+    limits.check("rows_per_file", starts[-1], f"number of {what}")
+    if num_rows is not None and starts[-1] != num_rows:
+        raise FormatError(f"{starts[-1]} {what} for a fragment of {num_rows} rows")
+    return np.array(starts, np.int64)
+
+
+def _segment(message: rowids_pb2.U64Segment) -> Segment:
+    kind = message.WhichOneof("segment")
+    if kind == "range":
+        return _range(message.range.start, message.range.end)
+    if kind == "range_with_holes":
+        return _with_holes(message.range_with_holes)
+    if kind == "range_with_bitmap":
+        return _with_bitmap(message.range_with_bitmap)
+    if kind == "sorted_array":
+        return _array(message.sorted_array)
+    if kind == "array":
+        return _array(message.array)
+    raise FormatError("a segment of row ids of no known kind")
+
+
+def _range(start: int, stop: int) -> RangeSegment:
+    if stop < start:
+        raise FormatError(f"a range of row ids from {start} to {stop}")
+    return RangeSegment(start, stop)
+
+
+def _with_holes(message: rowids_pb2.U64Segment.RangeWithHoles) -> Segment:
+    whole = _range(message.start, message.end)
+    holes = _array(message.holes)
+    values = holes.offsets.astype(np.uint64) + np.uint64(holes.base)
+    if not values.size:
+        return whole
+    if bool((values[1:] <= values[:-1]).any()) or int(values[0]) < whole.start or int(values[-1]) >= whole.stop:
+        raise FormatError("holes in a range of row ids do not ascend or lie outside of it")
+    if whole.count >> 63:
+        raise FormatError(f"a range of {whole.count} row ids with holes")
+    ranks = (values - np.uint64(whole.start)).astype(np.int64) - np.arange(values.size, dtype=np.int64)
+    return HolesSegment(whole.start, whole.stop, ranks)
+
+
+def _with_bitmap(message: rowids_pb2.U64Segment.RangeWithBitmap) -> ArraySegment:
+    whole = _range(message.start, message.end)
+    if len(message.bitmap) != (whole.count + 7) // 8:
+        raise FormatError(f"a bitmap of {len(message.bitmap)} bytes over {whole.count} row ids")
+    bits = np.unpackbits(np.frombuffer(message.bitmap, np.uint8), bitorder="little")
+    if bits[whole.count :].any():
+        raise FormatError("a bitmap of row ids has bits beyond its range")
+    present = np.flatnonzero(bits)
+    return ArraySegment(whole.start, present.astype(np.uint32 if whole.count <= 1 << 32 else np.uint64))
+
+
+def _array(message: rowids_pb2.EncodedU64Array) -> ArraySegment:
+    kind = message.WhichOneof("array")
+    if kind == "u16_array":
+        return _relative(message.u16_array.base, message.u16_array.offsets, "<u2")
+    if kind == "u32_array":
+        return _relative(message.u32_array.base, message.u32_array.offsets, "<u4")
+    if kind == "u64_array":
+        return _relative(0, message.u64_array.values, "<u8")
+    raise FormatError("an array of row ids of no known kind")
+
+
+def _relative(base: int, data: bytes, kind: str) -> ArraySegment:
+    if len(data) % np.dtype(kind).itemsize:
+        raise FormatError(f"an array of row ids of {len(data)} bytes")
+    offsets = np.frombuffer(data, kind)
+    if offsets.size and base + int(offsets.max()) >= _END:
+        raise FormatError("a row id beyond 64 bits")
+    return ArraySegment(base, offsets)

@@ -1,0 +1,386 @@
+"""A dataset at one version: everything needed to read it, nothing that changes.
+
+:func:`load_snapshot` finds and checks the manifest: one listing and one read. Deletion vectors, row
+ids and sizes of files are fetched when asked for, and what is worth it is kept in the session's cache.
+
+Imports the rest of the table layer, ``session`` and ``store``.
+"""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from typing import Any
+
+from lancecy.errors import FormatError, LanceError, LimitError, PathPolicyError, TruncatedError
+from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.schema import Schema
+from lancecy.session import Session, default
+from lancecy.store.base import Memory, Store
+from lancecy.store.reads import SourceFile
+from lancecy.store.uri import canonical_uri
+from lancecy.table import deletion, flags, locate
+from lancecy.table.bases import Bases, PathPolicy
+from lancecy.table.deletion import DeletionVector
+from lancecy.table.indices_wire import decode_index_section
+from lancecy.table.locate import ManifestLocation
+from lancecy.table.manifest import DataFile, ExternalFile, Fragment, IndexEntry, Manifest
+from lancecy.table.rowids import RowIdSequence, VersionSequence
+from lancecy.table.rowids_wire import decode_row_ids, decode_versions
+
+__all__ = ["RowCounts", "Snapshot", "load_snapshot"]
+
+# How much of a manifest file goes into its identity: the part that holds its time and transaction.
+_IDENTITY_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True)
+class RowCounts:
+    """Rows of each fragment as the manifest states them; None where it does not say.
+
+    Attributes
+    ----------
+    physical : tuple of int or None
+        Deleted rows included.
+    live : tuple of int or None
+        Deleted rows subtracted.
+    """
+
+    physical: tuple[int | None, ...]
+    live: tuple[int | None, ...]
+
+    @property
+    def num_rows(self) -> int | None:
+        """Live rows of all fragments, None if any is unknown."""
+        total = 0
+        for count in self.live:
+            if count is None:
+                return None
+            total += count
+        return total
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """A dataset at one version. Made by :func:`load_snapshot`; immutable, safe to share between threads.
+
+    Attributes
+    ----------
+    store : Store
+        Rooted at the dataset.
+    manifest : Manifest
+    bases : Bases
+        Resolves every path of the manifest.
+    session : Session
+    policy : PathPolicy
+    location : ManifestLocation
+        The manifest file.
+    identity : str
+        Differs between manifest files that differ, also of one version of a dataset that was made anew.
+    limits : Limits
+    """
+
+    store: Store
+    manifest: Manifest
+    bases: Bases
+    session: Session
+    policy: PathPolicy
+    location: ManifestLocation
+    identity: str
+    limits: Limits = DEFAULT_LIMITS
+
+    @property
+    def uri(self) -> str:
+        """Canonical URI of the dataset, without secrets."""
+        return self.store.uri
+
+    @property
+    def version(self) -> int:
+        return self.manifest.version
+
+    @property
+    def schema(self) -> Schema:
+        return self.manifest.schema
+
+    @property
+    def fragments(self) -> tuple[Fragment, ...]:
+        """By ascending id."""
+        return self.manifest.fragments
+
+    @cached_property
+    def is_mapped(self) -> bool:
+        """Whether all files are memory-mapped, so that reading costs no request."""
+        return self.bases.is_mapped
+
+    @cached_property
+    def row_counts(self) -> RowCounts:
+        """Physical and live rows of every fragment, from metadata alone."""
+        physical = tuple(fragment.physical_rows for fragment in self.fragments)
+        return RowCounts(physical, tuple(map(_live_rows, self.fragments)))
+
+    def latest_version(self) -> int:
+        """Number of the newest version there is now (one listing)."""
+        return locate.latest(self.store).version
+
+    def source(self, file: DataFile) -> SourceFile:
+        """A data file, its size asked of the store: manifests state wrong ones for 0.1 files.
+
+        Raises
+        ------
+        PathPolicyError, FormatError, UnsupportedError
+            See ``Bases.data``.
+        DatasetNotFoundError
+            The file is missing.
+        """
+        store, path = self.bases.data(file)
+        meta = store.head(path)
+        return SourceFile(store, path, meta.size, meta.identity)
+
+    def dictionary_source(self) -> SourceFile:
+        """The manifest file, which holds the values of 0.1 dictionary fields."""
+        return SourceFile(self.store, self.location.path, self.location.size, self.identity)
+
+    def deletions(self, fragment: Fragment, num_rows: int | None = None) -> DeletionVector | None:
+        """The deleted rows of a fragment, None if none are.
+
+        Parameters
+        ----------
+        fragment : Fragment
+        num_rows : int, optional
+            Physical rows where the caller knows better than the manifest.
+
+        Raises
+        ------
+        FormatError
+            The deletion file is damaged or contradicts the manifest.
+        DatasetNotFoundError
+            It is missing.
+        """
+        file = fragment.deletion_file
+        if file is None:
+            return None
+        rows = fragment.physical_rows if num_rows is None else num_rows
+        store, path = self.bases.deletion(fragment.id, file)
+
+        def load() -> DeletionVector:
+            try:
+                return deletion.decode(self._whole(store, path), file, rows, self.limits)
+            except FormatError as error:
+                raise error.within(path)
+
+        key = ("deletions", store.uri, path, file.num_deleted_rows, rows, self.identity)
+        return self.session.cache.get(key, load, lambda vector: vector.nbytes + 200)
+
+    def row_ids(self, fragment: Fragment) -> RowIdSequence | None:
+        """Stable row ids of a fragment, None if it has none.
+
+        Raises
+        ------
+        FormatError
+            The sequence is damaged, or not as long as the fragment.
+        """
+        stored = fragment.row_ids
+        if stored is None:
+            return None
+
+        def load() -> RowIdSequence:
+            try:
+                return decode_row_ids(self._bytes(stored), fragment.physical_rows, self.limits)
+            except FormatError as error:
+                raise error.within(f"row ids of fragment {fragment.id}")
+
+        key = ("row ids", self.uri, self.version, self.identity, fragment.id)
+        return self.session.cache.get(key, load, lambda sequence: sequence.nbytes + 200)
+
+    def created_versions(self, fragment: Fragment) -> VersionSequence | None:
+        """The version that made each row of a fragment; 1 where nothing is stored, None if its rows are unknown."""
+        return self._versions(fragment, fragment.created_at_versions, "created")
+
+    def updated_versions(self, fragment: Fragment) -> VersionSequence | None:
+        """The version that last changed each row of a fragment; as :meth:`created_versions`."""
+        return self._versions(fragment, fragment.last_updated_versions, "updated")
+
+    def indices(self) -> tuple[IndexEntry, ...]:
+        """The index section's entries; read, never used.
+
+        Raises
+        ------
+        FormatError
+            The section is damaged.
+        """
+        if self.manifest.index_section is None:
+            return ()
+        start, length = self.manifest.index_section
+        self.limits.check("metadata_bytes", length, "size of the index section")
+        data = self.store.get(self.location.path, start, start + length).tobytes()
+        return decode_index_section(data, self.limits)
+
+    def _versions(
+        self, fragment: Fragment, stored: bytes | ExternalFile | None, kind: str
+    ) -> VersionSequence | None:
+        if stored is None:
+            rows = fragment.physical_rows
+            return None if rows is None else VersionSequence.constant(1, rows)
+
+        def load() -> VersionSequence:
+            try:
+                return decode_versions(self._bytes(stored), fragment.physical_rows, self.limits)
+            except FormatError as error:
+                raise error.within(f"{kind} versions of fragment {fragment.id}")
+
+        key = (kind, self.uri, self.version, self.identity, fragment.id)
+        return self.session.cache.get(key, load, lambda sequence: sequence.nbytes + 200)
+
+    def _bytes(self, stored: bytes | ExternalFile) -> bytes:
+        if isinstance(stored, bytes):
+            return stored
+        store, path = self.bases.external(stored)
+        self.limits.check("metadata_bytes", stored.size, f"part of {path}: size")
+        size = store.head(path).size
+        if stored.offset > size or stored.size > size - stored.offset:
+            raise TruncatedError(f"{stored.size} bytes at byte {stored.offset} of a file of {size} bytes", path=path)
+        return store.get(path, stored.offset, stored.offset + stored.size).tobytes()
+
+    def _whole(self, store: Store, path: str) -> Memory:
+        if store.traits.is_mapped:
+            return store.get(path)
+        size = store.head(path).size
+        self.limits.check("metadata_bytes", size, f"size of {path}")
+        return store.get(path, 0, size)
+
+
+def load_snapshot(
+    uri: str,
+    version: int | None = None,
+    asof: datetime | str | None = None,
+    session: Session | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    untrusted: bool = False,
+    allowed_bases: Iterable[str] | None = None,
+    limits: Limits | None = None,
+    recover: bool = False,
+) -> Snapshot:
+    """The dataset at a URI, at its latest or a given version.
+
+    Parameters
+    ----------
+    uri : str
+        Path or URI of the dataset's root (or of a branch, ``{root}/tree/{branch}``).
+    version : int, optional
+    asof : datetime or str, optional
+        The newest version made at or before this time (``locate.parse_time``); ignored with ``version``.
+    session : Session, optional
+        The process's own by default.
+    storage_options : mapping, optional
+        As for Dask and pandas; ``base_<id>.<key>`` entries apply to one base.
+    untrusted : bool
+        Read with ``pread`` instead of memory maps, follow no symbolic links, and see ``bases``.
+    allowed_bases : iterable of str, optional
+        Places outside the root that the table may use.
+    limits : Limits, optional
+        Those of the session by default.
+    recover : bool
+        If the newest manifest is damaged, open the newest sound version instead, with a warning.
+
+    Raises
+    ------
+    DatasetNotFoundError
+        There is no dataset.
+    NotFoundError
+        There is no such version.
+    FormatError, LimitError
+        The manifest is damaged, or beyond the limits.
+    UnsupportedError
+        The table needs a feature that is missing here.
+    StoreError
+        The storage failed.
+
+    Examples
+    --------
+    >>> load_snapshot("tests/golden/example.lance").version  # doctest: +SKIP
+    2
+    """
+    session = session or default()
+    limits = limits or session.limits
+    policy = PathPolicy.of(untrusted, allowed_bases, storage_options)
+    store = policy.open(session, canonical_uri(uri), policy.root_options)
+    try:
+        location = _find(store, version, asof, limits)
+        try:
+            manifest, memory = locate.read(store, location, limits)
+        except FormatError as error:
+            if version is not None or asof is not None or not _is_damage(error):
+                raise
+            if not recover:
+                raise _with_advice(error)
+            location, manifest, memory = _recovered(store, location, error, limits)
+        flags.check_readable(manifest.reader_flags, manifest.writer_flags)
+    except LanceError as error:
+        raise error.within(store.uri) if isinstance(error, FormatError) else error
+    identity = f"{zlib.crc32(memory[-_IDENTITY_BYTES:]):08x}"
+    bases = Bases(store, manifest, session, policy)
+    return Snapshot(store, manifest, bases, session, policy, location, identity, limits)
+
+
+def _find(store: Store, version: int | None, asof: datetime | str | None, limits: Limits) -> ManifestLocation:
+    if version is not None:
+        if isinstance(version, bool) or not isinstance(version, int):
+            raise TypeError(f"version is a number, not {version!r}")
+        return locate.at_version(store, version)
+    if asof is not None:
+        return locate.as_of(store, asof, limits)
+    return locate.latest(store)
+
+
+def _is_damage(error: FormatError) -> bool:
+    """Whether an older version may do better: not for what a limit or a policy refuses."""
+    return not isinstance(error, LimitError | PathPolicyError)
+
+
+def _with_advice(error: FormatError) -> FormatError:
+    told = type(error)(
+        f"{error.what}; this is the newest manifest: recover=True opens the newest sound version",
+        path=error.path,
+        position=error.position,
+    )
+    told.breadcrumbs = error.breadcrumbs
+    told.__cause__ = error
+    return told
+
+
+def _recovered(
+    store: Store, damaged: ManifestLocation, problem: FormatError, limits: Limits
+) -> tuple[ManifestLocation, Manifest, Memory]:
+    """The newest version below a damaged one whose manifest can be read.
+
+    An older version is only ever opened instead of a newer one here, on request and with a warning; a
+    damaged manifest never reads as an empty table.
+    """
+    for location in locate.locations(store):
+        if location.version >= damaged.version:
+            continue
+        try:
+            manifest, memory = locate.read(store, location, limits)
+        except FormatError as error:
+            if not _is_damage(error):
+                raise
+            continue
+        warnings.warn(
+            f"version {damaged.version} of {store.uri} is damaged ({problem.what}): "
+            f"version {location.version} is opened instead",
+            RuntimeWarning,
+            stacklevel=4,
+        )
+        return location, manifest, memory
+    raise problem
+
+
+def _live_rows(fragment: Fragment) -> int | None:
+    rows, file = fragment.physical_rows, fragment.deletion_file
+    if rows is None or file is None:
+        return rows
+    return None if file.num_deleted_rows is None else rows - file.num_deleted_rows

@@ -1,0 +1,22 @@
+"""Fixtures that more than one part of the suite needs."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.kernels.both import IMPLEMENTATIONS, Kernels
+
+settings.register_profile("quick", max_examples=60, deadline=None)
+settings.register_profile(
+    "thorough", max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
+
+
+@pytest.fixture(scope="session", params=sorted(IMPLEMENTATIONS))
+def kernels(request: pytest.FixtureRequest) -> Kernels:
+    """Every kernel function, once compiled and once in NumPy: one suite proves both."""
+    return IMPLEMENTATIONS[request.param]

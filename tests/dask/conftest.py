@@ -1,0 +1,40 @@
+"""Schedulers for the Dask tests, started once."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+from distributed import Client, LocalCluster
+
+
+def _client(processes: bool) -> Iterator[Client]:
+    # P2P announces every shuffle as a warning; failures reach the tests as exceptions.
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
+    with (
+        LocalCluster(processes=processes, silence_logs=logging.CRITICAL, **options) as cluster,
+        Client(cluster, set_as_default=False) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="session")
+def process_client() -> Iterator[Client]:
+    """A cluster whose workers are other processes."""
+    yield from _client(processes=True)
+
+
+@pytest.fixture(scope="session")
+def thread_client() -> Iterator[Client]:
+    """A cluster whose workers are threads of this process."""
+    yield from _client(processes=False)
+
+
+@pytest.fixture(params=["threads", "processes"])
+def client(request: pytest.FixtureRequest) -> Client:
+    """Either cluster."""
+    name = "process_client" if request.param == "processes" else "thread_client"
+    found: Client = request.getfixturevalue(name)
+    return found

@@ -1,0 +1,167 @@
+"""Tables written by pylance on the spot, and lancecy held against pylance's reading of them.
+
+pylance is imported inside functions: collecting these tests must not start its runtime.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+import lancecy
+from tests.helpers.compare import assert_schemas_equal, assert_tables_equal, storage_table
+from tests.helpers.tables import random_table
+
+__all__ = ["GROUP", "append", "assert_same", "assert_same_filter", "cut", "mixed_table", "peer", "write"]
+
+GROUP = 13
+"""Rows per group unless a test says otherwise: odd, small, and no divisor of any row count."""
+
+
+def write(table: pa.Table, path: Path | str, **options: Any) -> Any:
+    """Write a table in the 0.1 format; options as for ``lance.write_dataset``. Returns pylance's dataset."""
+    import lance
+
+    options = {"data_storage_version": "legacy", "max_rows_per_group": GROUP, **options}
+    return lance.write_dataset(table, str(path), **options)
+
+
+def append(table: pa.Table, path: Path | str, **options: Any) -> Any:
+    """Append with the same options."""
+    return write(table, path, mode="append", **options)
+
+
+def peer(path: Path | str, version: int | None = None, **options: Any) -> Any:
+    """pylance's view of a dataset."""
+    import lance
+
+    return lance.dataset(str(path), version=version, **options)
+
+
+def mixed_table(rows: int, *, start: int = 0, seed: int = 5, nulls: float = 0.0) -> pa.Table:
+    """One column per way of encoding; ``id`` counts from ``start``."""
+    point = pa.struct([pa.field("a", pa.int32()), pa.field("b", pa.string())])
+    schema = pa.schema(
+        [
+            pa.field("id", pa.int64(), False),
+            pa.field("x", pa.float64()),
+            pa.field("k", pa.int32()),
+            pa.field("flag", pa.bool_()),
+            pa.field("word", pa.string()),
+            pa.field("raw", pa.large_binary()),
+            pa.field("tags", pa.list_(pa.int16())),
+            pa.field("names", pa.list_(pa.string())),
+            pa.field("point", point),
+            pa.field("points", pa.list_(point)),
+            pa.field("vector", pa.list_(pa.float32(), 4)),
+            pa.field("colour", pa.dictionary(pa.int8(), pa.string())),
+            pa.field("when", pa.timestamp("us", "UTC")),
+        ]
+    )
+    table = random_table(schema, rows, seed=seed, nulls=nulls)
+    numbers = pa.array(np.arange(start, start + rows))
+    small = pa.array((np.arange(rows) * 7919 + seed) % 50, pa.int32())
+    return table.set_column(0, schema.field(0), numbers).set_column(2, schema.field(2), small)
+
+
+def cut(table: pa.Table, *sizes: int) -> pa.Table:
+    """The same rows in chunks of the given sizes and the rest."""
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(table.slice(start, size))
+        start += size
+    return pa.concat_tables([*parts, table.slice(start)])
+
+
+def assert_same(
+    path: Path | str,
+    version: int | None = None,
+    *,
+    filters: Sequence[str] = (),
+    columns: Sequence[Sequence[str]] = (),
+    seed: int = 0,
+    options: Mapping[str, Any] | None = None,
+) -> lancecy.Dataset:
+    """Fail unless lancecy and pylance read the same table in every way there is; returns lancecy's dataset.
+
+    Compared are schema, count, full scan, each column alone, ``columns``, row addresses, slices by limit and
+    offset, takes in random order, each fragment, streamed batches, and ``filters`` (pylance without statistics).
+    """
+    mine, theirs = lancecy.dataset(path, version=version, **(options or {})), peer(path, version)
+    where = f"version {theirs.version}"
+    assert mine.version == theirs.version, where
+    whole = storage_table(theirs.to_table())
+    assert_schemas_equal(mine.schema, whole.schema, hint=where)
+    assert mine.count_rows() == theirs.count_rows() == whole.num_rows, where
+    assert_tables_equal(storage_table(mine.to_table()), whole, hint=f"{where}, full scan")
+    _assert_same_columns(mine, theirs, whole, columns, where)
+    _assert_same_slices(mine, theirs, whole, np.random.default_rng(seed), where)
+    _assert_same_fragments(mine, theirs, where)
+    for text in filters:
+        assert_same_filter(mine, theirs, text, hint=where)
+    return mine
+
+
+def _assert_same_columns(
+    mine: lancecy.Dataset, theirs: Any, whole: pa.Table, columns: Sequence[Sequence[str]], where: str
+) -> None:
+    for name in whole.column_names:
+        assert_tables_equal(storage_table(mine.to_table(columns=[name])), whole.select([name]), hint=where)
+    for names in columns:
+        expected = storage_table(theirs.to_table(columns=list(names)))
+        assert_tables_equal(
+            storage_table(mine.to_table(columns=list(names))), expected, hint=f"{where}, {names}"
+        )
+    first = whole.column_names[:1]
+    expected = theirs.to_table(columns=first, with_row_id=True, with_row_address=True)
+    actual = mine.to_table(columns=first, with_row_id=True, with_row_address=True)
+    for name in (*first, "_rowid", "_rowaddr"):
+        assert_tables_equal(
+            storage_table(actual.select([name])), storage_table(expected.select([name])), hint=where
+        )
+
+
+def _assert_same_slices(
+    mine: lancecy.Dataset, theirs: Any, whole: pa.Table, rng: np.random.Generator, where: str
+) -> None:
+    rows = whole.num_rows
+    for limit, offset in [(0, 0), (1, 0), (5, rows // 2), (GROUP * 2, max(0, rows - GROUP)), (rows + 9, 3)]:
+        got = storage_table(mine.to_table(limit=limit, offset=offset))
+        assert_tables_equal(got, whole.slice(offset, limit), hint=f"{where}, limit {limit} offset {offset}")
+    picked = rng.integers(0, rows, min(2 * rows, 50)) if rows else np.empty(0, np.int64)
+    taken = storage_table(mine.take(picked))
+    assert_tables_equal(taken, whole.take(pa.array(picked)), hint=f"{where}, take")
+    if rows:
+        few = picked[:7].tolist()
+        assert_tables_equal(
+            storage_table(mine.take(few)), storage_table(theirs.take(few)), hint=f"{where}, take"
+        )
+    batches = list(mine.to_batches(batch_size=GROUP - 2))
+    assert all(0 < batch.num_rows <= GROUP - 2 for batch in batches), where
+    streamed = pa.Table.from_batches(batches, mine.schema)
+    assert_tables_equal(storage_table(streamed), whole, hint=f"{where}, batches")
+
+
+def _assert_same_fragments(mine: lancecy.Dataset, theirs: Any, where: str) -> None:
+    pairs = list(zip(mine.get_fragments(), theirs.get_fragments(), strict=True))
+    for a, e in pairs:
+        assert a.fragment_id == e.fragment_id, where
+        assert (a.count_rows(), a.num_deletions, a.physical_rows) == (
+            e.count_rows(), e.num_deletions, e.physical_rows,
+        ), where  # fmt: skip
+        hint = f"{where}, fragment {a.fragment_id}"
+        assert_tables_equal(storage_table(a.to_table()), storage_table(e.to_table()), hint=hint)
+
+
+def assert_same_filter(mine: lancecy.Dataset, theirs: Any, text: str, *, hint: str = "") -> pa.Table:
+    """Fail unless both select the same rows, lancecy with its statistics and without; returns them."""
+    expected = storage_table(theirs.to_table(filter=text, use_stats=False))
+    for use_stats in (True, False):
+        got = storage_table(mine.to_table(filter=text, use_stats=use_stats))
+        assert_tables_equal(got, expected, hint=f"{hint}, filter {text!r}, use_stats={use_stats}")
+    assert mine.count_rows(filter=text) == expected.num_rows, f"{hint}, filter {text!r}"
+    return expected

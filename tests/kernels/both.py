@@ -1,0 +1,108 @@
+"""The two implementations of the kernels side by side, and how to compare what they do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.kernels import _bits, _dictionary, _spans, _stats, _varwidth
+from lancecy.kernels.reference import bits, dictionary, spans, stats, varwidth
+
+GUARD = 0xA5
+GUARD_BYTES = 64
+
+Kernels = SimpleNamespace
+
+
+def _collect(*modules: ModuleType) -> Kernels:
+    return SimpleNamespace(**{name: getattr(module, name) for module in modules for name in module.__all__})
+
+
+CYTHON = _collect(_bits, _dictionary, _spans, _stats, _varwidth)
+REFERENCE = _collect(bits, dictionary, spans, stats, varwidth)
+IMPLEMENTATIONS: Mapping[str, Kernels] = {"cython": CYTHON, "reference": REFERENCE}
+
+
+def i64(*values: int) -> NDArray[np.int64]:
+    """Positions, lengths or counts."""
+    return np.array(values, np.int64)
+
+
+def memory_of(*parts: bytes | NDArray[Any]) -> NDArray[np.uint8]:
+    """Bytes of all parts, read-only as those of a mapped file are."""
+    joined = b"".join(part if isinstance(part, bytes) else part.tobytes() for part in parts)
+    return np.frombuffer(joined, np.uint8)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a call did: the error, or the value and the bytes of every output array."""
+
+    error: type[BaseException] | None
+    position: int | None
+    text: str
+    value: object
+    outs: tuple[bytes, ...]
+
+
+class _Guarded:
+    """An output array between two strips of known bytes, which a kernel must leave alone."""
+
+    def __init__(self, size: int, dtype: Any) -> None:
+        nbytes = size * np.dtype(dtype).itemsize
+        self.whole = np.full(nbytes + 2 * GUARD_BYTES, GUARD, np.uint8)
+        self.array = self.whole[GUARD_BYTES : GUARD_BYTES + nbytes].view(dtype)
+
+    def intact(self) -> bool:
+        strips = (self.whole[:GUARD_BYTES], self.whole[GUARD_BYTES + self.array.nbytes :])
+        return all(bool((strip == GUARD).all()) for strip in strips)
+
+
+def run(
+    kernels: Kernels, name: str, inputs: Mapping[str, Any], outs: Mapping[str, tuple[int, Any]]
+) -> Outcome:
+    """Call one kernel with fresh, guarded outputs of the given sizes and dtypes."""
+    guarded = {key: _Guarded(size, dtype) for key, (size, dtype) in outs.items()}
+    arrays = {key: out.array for key, out in guarded.items()}
+    try:
+        value = getattr(kernels, name)(**inputs, **arrays)
+    except (ValueError, TypeError) as error:
+        outcome = Outcome(type(error), getattr(error, "position", None), str(error), None, ())
+    else:
+        outcome = Outcome(None, None, "", value, tuple(array.tobytes() for array in arrays.values()))
+    for key, out in guarded.items():
+        if not out.intact():
+            raise AssertionError(f"{name} wrote outside {key}")
+    return outcome
+
+
+def assert_same(name: str, inputs: Mapping[str, Any], outs: Mapping[str, tuple[int, Any]]) -> Outcome:
+    """The compiled kernel and its twin do the same, down to the text of the error."""
+    compiled = run(CYTHON, name, inputs, outs)
+    twin = run(REFERENCE, name, inputs, outs)
+    assert compiled == twin
+    return compiled
+
+
+def pages(lengths: Sequence[Sequence[int]], *, first: int = 0, dtype: str = "<i8") -> list[NDArray[Any]]:
+    """Offset arrays of pages whose values lie one after the other from ``first``."""
+    result = []
+    for page in lengths:
+        offsets = first + np.concatenate(([0], np.cumsum(page, dtype=np.int64)))
+        result.append(offsets.astype(dtype))
+        first = int(offsets[-1])
+    return result
+
+
+def lay_out(
+    arrays: Sequence[NDArray[Any]], *, gap: bytes = b""
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Memory with the arrays one after the other, ``gap`` before each, and their positions."""
+    sizes = [len(gap) + array.nbytes for array in arrays]
+    positions = np.concatenate(([0], np.cumsum(sizes)))[:-1] + len(gap) if arrays else i64()
+    return memory_of(*(part for array in arrays for part in (gap, array))), positions.astype(np.int64)

@@ -1,0 +1,214 @@
+"""What all kernels ask of their arrays, and what the door to them does."""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lancecy.kernels
+from lancecy.errors import FormatError, TruncatedError
+from lancecy.kernels import _codes
+from tests.kernels.both import CYTHON, REFERENCE, Kernels, i64, memory_of
+
+ROOT = Path(lancecy.kernels.__file__).parents[2]
+NAMES = sorted(vars(CYTHON))
+
+
+def valid_call(name: str) -> dict[str, Any]:
+    """Arguments of a small call that succeeds; every array is fresh."""
+    offsets = np.array([0, 1, 3], "<i8")
+    one, bits = i64(0), np.empty(1, np.uint8)
+    rows = {"out_offsets": np.empty(3, np.int32), "out_starts": i64(9), "out_lengths": i64(9)}
+    bytes_bounds = {"low_bytes": memory_of(b"abc"), "high_bytes": memory_of(b"xyz")}
+    runs = {"memory": memory_of(offsets), "positions": one, "counts": i64(2)}
+    return {
+        "copy_spans": {
+            "memory": memory_of(b"abc"),
+            "positions": i64(1),
+            "lengths": i64(2),
+            "out": np.empty(2, "u1"),
+        },
+        "gather_fixed": {
+            "memory": memory_of(b"abc"),
+            "positions": i64(1),
+            "width": 2,
+            "out": np.empty(2, "u1"),
+        },
+        "rows_to_pages": {"page_starts": i64(0, 5), "rows": i64(3), "out_page": i64(9), "out_offset": i64(9)},
+        "copy_bits": {
+            "memory": memory_of(b"abc"),
+            "positions": one,
+            "bit_offsets": one,
+            "counts": i64(8),
+            "out": bits,
+        },
+        "varwidth_offsets": {**runs, "file_size": 9, "nullable": True, "out_validity": bits, **rows},
+        "list_offsets": {**runs, "width": 8, "child_lengths": i64(3), **rows},
+        "check_codes": {"codes": np.zeros(8, np.int8), "num_values": 1, "out_validity": bits},
+        "compare_bounds": {"op": 0, "lows": one, "highs": one, "value": 1, "out_empty": bits},
+        "compare_bytes_bounds": {
+            "op": 0,
+            "low_offsets": i64(0, 3),
+            "high_offsets": i64(0, 3),
+            **bytes_bounds,
+            "has_low": np.ones(1, bool),
+            "has_high": np.ones(1, bool),
+            "value": b"m",
+            "out_empty": bits,
+        },
+    }[name]
+
+
+ARRAYS = [
+    (name, key) for name in NAMES for key, value in valid_call(name).items() if isinstance(value, np.ndarray)
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_kernel_takes_read_only_inputs(kernels: Kernels, name: str) -> None:
+    call = valid_call(name)
+    for key, value in call.items():
+        if isinstance(value, np.ndarray) and not key.startswith("out"):
+            value.flags.writeable = False
+    getattr(kernels, name)(**call)
+
+
+@pytest.mark.parametrize(("name", "key"), [pair for pair in ARRAYS if pair[1].startswith("out")])
+def test_every_kernel_refuses_read_only_outputs(kernels: Kernels, name: str, key: str) -> None:
+    call = valid_call(name)
+    call[key].flags.writeable = False
+    with pytest.raises(ValueError, match="read-only"):
+        getattr(kernels, name)(**call)
+
+
+@pytest.mark.parametrize(("name", "key"), ARRAYS)
+def test_every_kernel_refuses_arrays_with_gaps_or_two_dimensions(
+    kernels: Kernels, name: str, key: str
+) -> None:
+    call = valid_call(name)
+    strided = np.repeat(call[key], 2)[::2]
+    if strided.size > 1:
+        with pytest.raises((ValueError, TypeError)):
+            getattr(kernels, name)(**{**call, key: strided})
+    with pytest.raises((ValueError, TypeError)):
+        getattr(kernels, name)(**{**call, key: call[key][:, None]})
+
+
+@pytest.mark.parametrize(("name", "key"), ARRAYS)
+def test_every_kernel_refuses_arrays_of_another_dtype(kernels: Kernels, name: str, key: str) -> None:
+    call = valid_call(name)
+    with pytest.raises((ValueError, TypeError)):
+        getattr(kernels, name)(**{**call, key: call[key].astype(np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("name", "key"), [pair for pair in ARRAYS if pair[0] != "check_codes" or pair[1] == "codes"]
+)
+def test_every_kernel_refuses_none(kernels: Kernels, name: str, key: str) -> None:
+    with pytest.raises(TypeError):
+        getattr(kernels, name)(**{**valid_call(name), key: None})
+
+
+def test_both_implementations_and_the_door_have_the_same_functions() -> None:
+    operators = {"EQ", "NE", "LT", "LE", "GT", "GE"}
+    assert set(vars(CYTHON)) == set(vars(REFERENCE)) == set(lancecy.kernels.__all__) - operators
+    assert lancecy.kernels.copy_spans is CYTHON.copy_spans or os.environ.get("LANCECY_KERNELS") == "reference"
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_examples_in_the_docstrings_are_true(name: str) -> None:
+    function = getattr(CYTHON, name)
+    example = doctest.DocTestParser().get_doctest(function.__doc__, {}, name, None, 0)
+    assert example.examples
+    assert doctest.DocTestRunner().run(example).failed == 0
+
+
+def test_fault_numbers_agree_between_header_and_python() -> None:
+    header = (ROOT / "_ext" / "cursor.pxd").read_text()
+    declared = {
+        name: int(value) for name, value in re.findall(r"^    (FAULT_\w+) = (\d+)$", header, re.MULTILINE)
+    }
+    known = {name: value for name, value in vars(_codes).items() if name.startswith("FAULT_")}
+    assert declared == {"FAULT_NONE": 0, **known}
+    assert set(_codes.FAULTS) == set(known.values())
+
+
+@pytest.mark.parametrize("code", _codes.FAULTS)
+def test_a_fault_becomes_an_error_that_knows_its_place(code: int) -> None:
+    kind, _ = _codes.FAULTS[code]
+    with pytest.raises(kind) as caught:
+        _codes.fail(code, 41)
+    assert getattr(caught.value, "position", 41) == 41
+    assert type(caught.value) in {FormatError, TruncatedError, ValueError}
+
+
+def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    settings = {**os.environ, **environment}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env=settings,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_environment_chooses_the_reference_kernels() -> None:
+    code = "import lancecy.kernels as k; print({getattr(k, n).__module__ for n in k.__all__ if n.islower()})"
+    compiled, twins = (python(code, LANCECY_KERNELS=choice).stdout for choice in ("cython", "reference"))
+    assert "lancecy.kernels._spans" in compiled
+    assert "reference" not in compiled
+    assert "lancecy.kernels.reference.spans" in twins
+    assert "lancecy.kernels._" not in twins
+
+
+def test_an_unknown_choice_of_kernels_is_refused() -> None:
+    done = python("import lancecy.kernels", LANCECY_KERNELS="numba")
+    assert done.returncode == 1
+    assert "ImportError: LANCECY_KERNELS is 'numba'" in done.stderr
+
+
+def test_missing_compiled_kernels_are_named_with_the_remedy() -> None:
+    code = "import sys; sys.modules['lancecy.kernels._bits'] = None; import lancecy.kernels"
+    done = python(code, LANCECY_KERNELS="cython")
+    assert done.returncode == 1
+    assert "setup.py build_ext --inplace" in done.stderr
+
+
+def test_big_endian_hosts_are_refused() -> None:
+    done = python("import sys; sys.byteorder = 'big'; import lancecy.kernels", LANCECY_KERNELS="reference")
+    assert done.returncode == 1
+    assert "ImportError: lancecy runs on little-endian machines only" in done.stderr
+
+
+def test_kernels_run_side_by_side_in_threads() -> None:
+    """Each thread checks its own results, on shared read-only memory."""
+    memory = memory_of(bytes(range(256)) * 64)
+    failures: list[str] = []
+
+    def work(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        for _ in range(50):
+            positions = rng.integers(0, memory.size - 8, 500)
+            out = np.empty(4000, np.uint8)
+            CYTHON.gather_fixed(memory, positions, 8, out)
+            if not (out.reshape(500, 8) == memory[positions[:, None] + np.arange(8)]).all():
+                failures.append(f"thread {seed}")
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []

@@ -1,0 +1,108 @@
+"""copy_bits, compiled and in NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lancecy.errors import FormatError, TruncatedError
+from tests.kernels.both import Kernels, i64, memory_of
+
+FAR = 2**63 - 1
+BITS = np.random.default_rng(5).integers(0, 2, 4096, np.uint8)
+BYTES = memory_of(np.packbits(BITS, bitorder="little"))
+
+
+def copy(kernels: Kernels, runs: list[tuple[int, int, int]]) -> tuple[int, np.ndarray, int]:
+    """Number of set bits, the bits, and the value of the spare bits."""
+    total = sum(count for _, _, count in runs)
+    out = np.full((total + 7) // 8, 0xFF, np.uint8)
+    ones = kernels.copy_bits(BYTES, *(i64(*numbers) for numbers in zip(*runs, strict=True)), out)
+    bits = np.unpackbits(out, bitorder="little")
+    return ones, bits[:total], int(bits[total:].sum())
+
+
+@pytest.mark.parametrize("skip", [0, 1, 5, 7, 8, 11, 64, 99])
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 63, 64, 65, 128, 200, 1600])
+@pytest.mark.parametrize("before", [0, 1, 7, 8, 13])
+def test_copy_bits_at_every_alignment_of_source_and_output(
+    kernels: Kernels, skip: int, count: int, before: int
+) -> None:
+    runs = [(1, 3, before), (10, skip, count), (2, 1, 3)]
+    expected = np.concatenate([BITS[8 * p + o : 8 * p + o + c] for p, o, c in runs])
+    ones, bits, spare = copy(kernels, runs)
+    np.testing.assert_array_equal(bits, expected)
+    assert (ones, spare) == (int(expected.sum()), 0)
+
+
+def test_copy_bits_of_many_short_runs(kernels: Kernels) -> None:
+    runs = [(i, (3 * i) % 20, i % 4) for i in range(90)]
+    expected = np.concatenate([BITS[8 * p + o : 8 * p + o + c] for p, o, c in runs])
+    np.testing.assert_array_equal(copy(kernels, runs)[1], expected)
+
+
+def test_copy_bits_of_all_memory_to_its_last_bit(kernels: Kernels) -> None:
+    assert copy(kernels, [(0, 0, 4096)])[0] == int(BITS.sum())
+    assert copy(kernels, [(0, 4095, 1)])[1].tolist() == [BITS[4095]]
+    assert copy(kernels, [(511, 3, 5), (510, 11, 5)])[1].tolist() == [*BITS[-5:], *BITS[-5:]]
+
+
+@pytest.mark.parametrize(
+    ("position", "bit_offset", "count"),
+    [
+        (512, 0, 1),
+        (511, 3, 6),
+        (511, 8, 1),
+        (0, 4096, 1),
+        (0, 4000, 97),
+        (FAR, 7, 1),
+        (5, FAR, 1),
+        (FAR, FAR, 1),
+    ],
+)
+def test_copy_bits_refuses_bits_beyond_the_end(
+    kernels: Kernels, position: int, bit_offset: int, count: int
+) -> None:
+    with pytest.raises(TruncatedError, match="run 1") as caught:
+        copy(kernels, [(4, 4, 2), (position, bit_offset, count)])
+    assert caught.value.position == 1
+
+
+@pytest.mark.parametrize("bad", [(-1, 0, 1), (0, -1, 1), (5, -8, 1), (-(2**63), 0, 1), (0, -(2**63), 1)])
+def test_copy_bits_refuses_negative_positions_and_offsets(
+    kernels: Kernels, bad: tuple[int, int, int]
+) -> None:
+    with pytest.raises(FormatError, match="negative") as caught:
+        copy(kernels, [(4, 4, 2), bad])
+    assert caught.value.position == 1
+
+
+@pytest.mark.parametrize("count", [-1, -9, -(2**63)])
+def test_copy_bits_refuses_a_negative_count(kernels: Kernels, count: int) -> None:
+    with pytest.raises(FormatError, match="negative"):
+        kernels.copy_bits(BYTES, i64(0, 0), i64(0, 0), i64(10, count), np.empty(2, np.uint8))
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+def test_copy_bits_needs_an_output_of_the_exact_size(kernels: Kernels, size: int) -> None:
+    with pytest.raises(ValueError, match="out") as caught:
+        kernels.copy_bits(BYTES, i64(0, 0), i64(0, 0), i64(7, 8), np.empty(size, np.uint8))
+    assert not isinstance(caught.value, FormatError)
+
+
+def test_copy_bits_does_not_overflow_on_huge_counts(kernels: Kernels) -> None:
+    with pytest.raises(ValueError, match="out"):
+        kernels.copy_bits(BYTES, i64(0, 0), i64(0, 0), i64(FAR, FAR), np.empty(2, np.uint8))
+
+
+def test_copy_bits_of_nothing_asks_for_nothing(kernels: Kernels) -> None:
+    nothing = np.empty(0, np.uint8)
+    assert kernels.copy_bits(memory_of(), i64(), i64(), i64(), nothing) == 0
+    assert kernels.copy_bits(memory_of(), i64(-1, FAR), i64(FAR, -7), i64(0, 0), nothing) == 0
+
+
+def test_copy_bits_needs_arrays_of_one_length(kernels: Kernels) -> None:
+    with pytest.raises(ValueError, match="differ in length"):
+        kernels.copy_bits(BYTES, i64(0, 0), i64(0), i64(4, 4), np.empty(1, np.uint8))
+    with pytest.raises(ValueError, match="differ in length"):
+        kernels.copy_bits(BYTES, i64(0), i64(0), i64(4, 4), np.empty(1, np.uint8))

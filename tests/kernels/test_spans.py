@@ -1,0 +1,157 @@
+"""copy_spans, gather_fixed and rows_to_pages, compiled and in NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lancecy.errors import FormatError, TruncatedError
+from tests.kernels.both import Kernels, i64, memory_of
+
+FAR = 2**63 - 1
+BYTES = memory_of(bytes(range(100)))
+
+
+def test_copy_spans_puts_spans_together_in_the_order_given(kernels: Kernels) -> None:
+    out = np.empty(9, np.uint8)
+    assert kernels.copy_spans(BYTES, i64(97, 5, 6), i64(3, 2, 4), out) == 9
+    assert out.tolist() == [97, 98, 99, 5, 6, 6, 7, 8, 9]
+
+
+def test_copy_spans_of_nothing_reads_nothing(kernels: Kernels) -> None:
+    assert kernels.copy_spans(memory_of(), i64(), i64(), np.empty(0, np.uint8)) == 0
+    assert kernels.copy_spans(memory_of(), i64(-4, FAR), i64(0, 0), np.empty(0, np.uint8)) == 0
+
+
+def test_copy_spans_may_end_where_memory_ends(kernels: Kernels) -> None:
+    out = np.empty(100, np.uint8)
+    kernels.copy_spans(BYTES, i64(0), i64(100), out)
+    np.testing.assert_array_equal(out, BYTES)
+
+
+@pytest.mark.parametrize("position", [98, 100, 101, FAR, FAR - 2])
+def test_copy_spans_refuses_a_span_beyond_the_end(kernels: Kernels, position: int) -> None:
+    with pytest.raises(TruncatedError, match="run 1") as caught:
+        kernels.copy_spans(BYTES, i64(1, position), i64(2, 3), np.empty(5, np.uint8))
+    assert caught.value.position == 1
+
+
+@pytest.mark.parametrize(("position", "length"), [(-1, 3), (-(2**63), 3), (0, -3), (0, -(2**63))])
+def test_copy_spans_refuses_negative_numbers(kernels: Kernels, position: int, length: int) -> None:
+    with pytest.raises(FormatError, match="negative") as caught:
+        kernels.copy_spans(BYTES, i64(1, position), i64(2, length), np.empty(5, np.uint8))
+    assert caught.value.position == 1
+    assert not isinstance(caught.value, TruncatedError)
+
+
+@pytest.mark.parametrize("size", [0, 4, 6])
+def test_copy_spans_needs_an_output_of_the_exact_size(kernels: Kernels, size: int) -> None:
+    with pytest.raises(ValueError, match="out") as caught:
+        kernels.copy_spans(BYTES, i64(1, 7), i64(2, 3), np.empty(size, np.uint8))
+    assert not isinstance(caught.value, FormatError)
+
+
+def test_copy_spans_does_not_overflow_when_lengths_add_up_to_more_than_64_bits(kernels: Kernels) -> None:
+    with pytest.raises(ValueError, match="out"):
+        kernels.copy_spans(BYTES, i64(0, 0, 0), i64(FAR, FAR, 2), np.empty(0, np.uint8))
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 4, 7, 8, 12, 16, 17, 64])
+def test_gather_fixed_copies_values_of_any_width_from_odd_positions(kernels: Kernels, width: int) -> None:
+    positions = i64(100 - width, 0, 13, 13, 1)
+    out = np.empty(5 * width, np.uint8)
+    kernels.gather_fixed(BYTES, positions, width, out)
+    assert out.reshape(5, width).tolist() == [list(range(p, p + width)) for p in positions]
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8, 16, 24])
+@pytest.mark.parametrize("position", [100, FAR, 2**62])
+def test_gather_fixed_refuses_a_value_beyond_the_end(kernels: Kernels, width: int, position: int) -> None:
+    positions = i64(3, 4, position, position)
+    with pytest.raises(TruncatedError) as caught:
+        kernels.gather_fixed(BYTES, positions, width, np.empty(4 * width, np.uint8))
+    assert caught.value.position == 2
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 8, 16, 24])
+def test_gather_fixed_refuses_a_negative_position(kernels: Kernels, width: int) -> None:
+    with pytest.raises(FormatError, match="negative") as caught:
+        kernels.gather_fixed(BYTES, i64(3, -1, 100), width, np.empty(3 * width, np.uint8))
+    assert caught.value.position == 1
+
+
+@pytest.mark.parametrize("width", [1, 8, 200])
+def test_gather_fixed_refuses_memory_shorter_than_one_value(kernels: Kernels, width: int) -> None:
+    with pytest.raises(TruncatedError) as caught:
+        kernels.gather_fixed(BYTES[: width // 2], i64(0), width, np.empty(width, np.uint8))
+    assert caught.value.position == 0
+
+
+def test_gather_fixed_of_nothing_needs_no_memory(kernels: Kernels) -> None:
+    assert kernels.gather_fixed(memory_of(), i64(), 8, np.empty(0, np.uint8)) is None
+
+
+@pytest.mark.parametrize(("width", "size"), [(0, 0), (-4, 8), (4, 7), (4, 12), (4, 0)])
+def test_gather_fixed_refuses_a_wrong_width_or_output(kernels: Kernels, width: int, size: int) -> None:
+    with pytest.raises(ValueError, match="width|out") as caught:
+        kernels.gather_fixed(BYTES, i64(3, 4), width, np.empty(size, np.uint8))
+    assert not isinstance(caught.value, FormatError)
+
+
+def locate(kernels: Kernels, starts: list[int], rows: list[int]) -> list[tuple[int, int]]:
+    page, offset = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+    kernels.rows_to_pages(i64(*starts), i64(*rows), page, offset)
+    return list(zip(page.tolist(), offset.tolist(), strict=True))
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_rows_to_pages_finds_rows_in_any_order(kernels: Kernels, order: int) -> None:
+    rows = [0, 9, 10, 10, 29, 30, 59][::order]
+    expected = [(0, 0), (0, 9), (1, 0), (1, 0), (1, 19), (2, 0), (2, 29)][::order]
+    assert locate(kernels, [0, 10, 30, 60], rows) == expected
+
+
+def test_rows_to_pages_skips_empty_pages(kernels: Kernels) -> None:
+    assert locate(kernels, [0, 0, 5, 5, 5, 7, 7], [0, 4, 5, 6]) == [(1, 0), (1, 4), (4, 0), (4, 1)]
+
+
+def test_rows_to_pages_steps_over_many_pages(kernels: Kernels) -> None:
+    starts = np.arange(0, 3 * 1001, 3)
+    rows = [2, 5, 2999, 1500, 2990, 7]
+    assert locate(kernels, starts.tolist(), rows) == [divmod(row, 3) for row in rows]
+
+
+@pytest.mark.parametrize("row", [-1, 60, FAR, -(2**63)])
+def test_rows_to_pages_refuses_a_row_outside(kernels: Kernels, row: int) -> None:
+    with pytest.raises(FormatError, match="row number 2") as caught:
+        locate(kernels, [0, 10, 60], [3, 59, row])
+    assert caught.value.position == 2
+
+
+def test_rows_to_pages_has_no_rows_in_no_pages(kernels: Kernels) -> None:
+    assert locate(kernels, [0], []) == []
+    with pytest.raises(FormatError):
+        locate(kernels, [0], [0])
+
+
+@pytest.mark.parametrize(
+    ("starts", "position"), [([1, 5], 0), ([-5, 5], 0), ([0, 9, 8, 20], 2), ([0, -1], 1)]
+)
+def test_rows_to_pages_refuses_starts_that_do_not_ascend_from_0(
+    kernels: Kernels, starts: list[int], position: int
+) -> None:
+    with pytest.raises(FormatError, match="row starts") as caught:
+        locate(kernels, starts, [0])
+    assert caught.value.position == position
+
+
+@pytest.mark.parametrize("sizes", [(1, 2), (2, 1), (3, 3)])
+def test_rows_to_pages_needs_outputs_as_long_as_rows(kernels: Kernels, sizes: tuple[int, int]) -> None:
+    outs = [np.empty(size, np.int64) for size in sizes]
+    with pytest.raises(ValueError, match="one entry per row"):
+        kernels.rows_to_pages(i64(0, 9), i64(1, 2), *outs)
+
+
+def test_rows_to_pages_needs_page_starts(kernels: Kernels) -> None:
+    with pytest.raises(ValueError, match="empty"):
+        locate(kernels, [], [])

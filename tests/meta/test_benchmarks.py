@@ -1,0 +1,76 @@
+"""Every benchmark runs, on little tables; what it measures is not looked at."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.meta.tree import ROOT
+
+BENCH = ROOT / "bench"
+KINDS = ("time_", "track_", "peakmem_")
+
+
+def _suites() -> Iterator[tuple[str, type]]:
+    for path in sorted((BENCH / "benchmarks").glob("*.py")):
+        module = import_module(f"benchmarks.{path.stem}")
+        for name, suite in inspect.getmembers(module, inspect.isclass):
+            if suite.__module__ == module.__name__:
+                yield f"{path.stem}.{name}", suite
+
+
+def _run(suite: type) -> int:
+    """Do what asv does with one class: cache, setup and every method for each combination of parameters."""
+    params = getattr(suite, "params", ())
+    axes = params if params and isinstance(params[0], list | tuple) else ([params] if params else [])
+    given = [suite().setup_cache()] if hasattr(suite, "setup_cache") else []
+    ran = 0
+    for combination in product(*axes):
+        arguments: list[Any] = [*given, *combination]
+        for name in [n for n in dir(suite) if n.startswith(KINDS)]:
+            instance = suite()
+            if hasattr(instance, "setup"):
+                instance.setup(*arguments)
+            getattr(instance, name)(*arguments)
+            ran += 1
+    return ran
+
+
+@pytest.mark.slow
+@pytest.mark.interop
+def test_every_benchmark_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCH))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LANCECY_BENCH_ROWS", "20000")
+    ran = {name: _run(suite) for name, suite in _suites()}
+    assert {name.split(".")[0] for name in ran} >= {"kernels", "store", "file", "scan", "table", "dask_"}
+    assert [name for name, count in ran.items() if not count] == []
+
+
+@pytest.mark.slow
+@pytest.mark.interop
+def test_comparison_finds_equal_answers(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "bench/compare.py", "--rows", "20000", "--vectors", "2000", "--repeat", "1", "--markdown",
+         "--data", str(tmp_path)],
+        cwd=ROOT, capture_output=True, text=True, timeout=280, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith("| ")]
+    assert len(lines) == 2 + 13
+    assert "differs" not in done.stdout
+
+
+def test_asv_measures_this_repository() -> None:
+    settings = json.loads((BENCH / "asv.conf.json").read_text())
+    assert settings["repo"] == ".."
+    assert (BENCH / settings["benchmark_dir"] / "__init__.py").is_file()
