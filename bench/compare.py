@@ -163,7 +163,10 @@ def show(cells: list[str], markdown: bool) -> None:
 
 def machine() -> str:
     """What the figures belong to."""
-    versions = ", ".join(f"{name} {version(name)}" for name in ("lancecy", "pylance", "pyarrow", "numpy"))
+    import lancecy
+
+    versions = ", ".join(f"{name} {version(name)}" for name in ("pylance", "pyarrow", "numpy"))
+    versions = f"lancecy {lancecy.__version__}, {versions}"
     return f"{os.cpu_count()} x {platform.machine()}, Python {platform.python_version()}, {versions}"
 
 

@@ -14,6 +14,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -139,9 +140,7 @@ def show_pruning(ds: Any) -> None:
     )
     del everything
     for label, use_stats in (("the filter, pages pruned", True), ("the filter, nothing pruned", False)):
-        found, seconds = timed(
-            lambda use=use_stats: ds.to_table(columns=COLUMNS, filter=FILTER, use_stats=use)
-        )
+        found, seconds = timed(partial(ds.to_table, columns=COLUMNS, filter=FILTER, use_stats=use_stats))
         table.add_row(
             label, f"{found.num_rows:,}", f"{seconds * 1e3:,.0f} ms", rate(ds.count_rows(), seconds)
         )
@@ -206,17 +205,17 @@ def show_spark(ds: Any, uri: str) -> None:
         }
         table = grid("route", "rows", "mean fare in Bergen", "time")
         for name, make in routes.items():
-            (rows, fare), seconds = timed(lambda make=make: _spark_answer(make()))
+            (rows, fare), seconds = timed(partial(_spark_answer, make))
             table.add_row(name, f"{rows:,}", f"{fare:.2f}", f"{seconds:.2f} s")
         console.print(table)
     finally:
         spark.stop()
 
 
-def _spark_answer(frame: Any) -> tuple[int, float]:
+def _spark_answer(make: Callable[[], Any]) -> tuple[int, float]:
     from pyspark.sql import functions as f
 
-    row = frame.agg(f.count("*"), f.avg(f.when(f.col("city") == "Bergen", f.col("fare")))).first()
+    row = make().agg(f.count("*"), f.avg(f.when(f.col("city") == "Bergen", f.col("fare")))).first()
     return row[0], row[1]
 
 

@@ -12,10 +12,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from typing import TypeVar
+from functools import cache
+from typing import Any, TypeVar
 
 import numpy as np
+from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.message import DecodeError, Message
 from numpy.typing import NDArray
 
@@ -30,6 +31,8 @@ M = TypeVar("M", bound=Message)
 
 # Below this size even a message of nothing but empty submessages parses into about a gigabyte.
 _UNCHECKED_BYTES = 16 << 20
+_PARTS = 31
+_PARTS_DEPTH = 4
 
 
 def parse_message(
@@ -55,7 +58,7 @@ def parse_message(
     raw = data if isinstance(data, bytes) else data.tobytes()
     limits.check("metadata_bytes", len(raw), f"size of {what}")
     if len(raw) > _UNCHECKED_BYTES:
-        _check_density(raw, what, limits)
+        _check_density(raw, kind.DESCRIPTOR, what, limits)
     message = kind()
     try:
         message.ParseFromString(raw)
@@ -84,29 +87,17 @@ def _parts(data: bytes) -> Iterator[tuple[int, int, int]]:
     """Every field of a serialized message; the span of a plain number is given as -1, -1."""
     position, end = 0, len(data)
     while position < end:
-        tag, position = _varint(data, position)
-        kind = tag & 7
-        if kind == 2:
-            length, position = _varint(data, position)
-            if length > end - position:
-                raise TruncatedError("a message ends inside a field", position=position)
-            yield tag >> 3, position, position + length
-            position += length
-            continue
-        if kind == 0:
-            _, position = _varint(data, position)
-        elif kind in (1, 5):
-            position += 8 if kind == 1 else 4
-        else:
-            raise FormatError(f"wire type {kind} in a message", position=position)
-        yield tag >> 3, -1, -1
-    if position != end:
-        raise TruncatedError("a message ends inside a field", position=position)
+        tag, position = _varint(data, position, end)
+        start = position
+        position = _skip(data, tag & 7, position, end)
+        if tag & 7 == 2:
+            _, start = _varint(data, start, end)
+            yield tag >> 3, start, position
 
 
-def _varint(data: bytes, position: int) -> tuple[int, int]:
+def _varint(data: bytes, position: int, end: int) -> tuple[int, int]:
     value = shift = 0
-    while position < len(data) and shift < 70:
+    while position < end and shift < 70:
         byte = data[position]
         position += 1
         value |= (byte & 0x7F) << shift
@@ -116,31 +107,68 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
     raise TruncatedError("a message ends inside a number", position=position)
 
 
-def _check_density(raw: bytes, what: str, limits: Limits) -> None:
-    """Refuse a large message of many tiny parts before the parser builds an object for each.
+def _skip(data: bytes, kind: int, position: int, end: int) -> int:
+    """Where the next field starts, after a tag with wire type ``kind``."""
+    if kind == 0:
+        return _varint(data, position, end)[1]
+    if kind == 2:
+        length, position = _varint(data, position, end)
+    elif kind in (1, 5):
+        length = 8 if kind == 1 else 4
+    else:
+        raise FormatError(f"wire type {kind} in a message", position=position)
+    if length > end - position:
+        raise TruncatedError("a message ends inside a field", position=position)
+    return position + length
 
-    An empty submessage takes two bytes here and about a hundred in memory. Real messages average
-    far more on the top level and on the one below, which is where lists occur: eight bytes per
-    submessage or text and three per number are generous.
+
+def _check_density(raw: bytes, descriptor: Any, what: str, limits: Limits) -> None:
+    """Refuse a large message of very many submessages before the parser builds an object for each.
+
+    An empty submessage takes two bytes here and about a hundred in memory; real ones average far more
+    bytes. They are counted by parsing the message as one whose submessages are all plain bytes, which
+    costs little; and as serialized messages put together are one message again, each kind of submessage
+    is looked into the same way, all of them at once.
     """
-    messages_cap = min(len(raw) // 8, 4 * limits.fragments) + 100_000
-    numbers_cap = len(raw) // 3 + 100_000
-    for part in _two_levels(raw):
-        if part[1] < 0:
-            numbers_cap -= 1
-        else:
-            messages_cap -= 1
-        if messages_cap < 0 or numbers_cap < 0:
-            raise LimitError(f"{what} consists of very many tiny parts", limit="fragments", claimed=len(raw))
+    budget = min(len(raw) // 8, 4 * limits.fragments)
+    waiting = [(raw, descriptor, 0)]
+    while waiting:
+        data, described, depth = waiting.pop()
+        parts = _parts_class()()
+        try:
+            parts.ParseFromString(data)
+        except DecodeError as error:
+            raise FormatError(f"{what} is not a valid message") from error
+        for field in described.fields:
+            if field.message_type is None or field.number > _PARTS or depth > _PARTS_DEPTH:
+                continue
+            pieces = getattr(parts, f"f{field.number}")
+            budget -= len(pieces)
+            if budget < 0:
+                raise LimitError(
+                    f"{what} consists of very many tiny parts", limit="fragments", claimed=len(raw)
+                )
+            waiting.append((b"".join(pieces), field.message_type, depth + 1))
 
 
-def _two_levels(raw: bytes) -> Iterator[tuple[int, int, int]]:
-    for part in _parts(raw):
-        yield part
-        if part[1] >= 0:
-            # Texts and byte strings come along as well; read as messages they end early.
-            with suppress(FormatError):
-                yield from _parts(raw[part[1] : part[2]])
+@cache
+def _parts_class() -> type[Message]:
+    """A message with repeated byte strings as fields 1 to ``_PARTS``, which reads any message without its insides."""
+    file = descriptor_pb2.FileDescriptorProto(
+        name="lancecy/parts.proto", package="lancecy.wire", syntax="proto3"
+    )
+    parts = file.message_type.add(name="Parts")
+    for number in range(1, _PARTS + 1):
+        parts.field.add(
+            name=f"f{number}",
+            number=number,
+            type=descriptor_pb2.FieldDescriptorProto.TYPE_BYTES,
+            label=descriptor_pb2.FieldDescriptorProto.LABEL_REPEATED,
+        )
+    pool = descriptor_pool.DescriptorPool()
+    pool.AddSerializedFile(file.SerializeToString())
+    found: type[Message] = message_factory.GetMessageClass(pool.FindMessageTypeByName("lancecy.wire.Parts"))
+    return found
 
 
 def decode_fields(messages: Sequence[file_pb2.Field], limits: Limits = DEFAULT_LIMITS) -> tuple[Field, ...]:
@@ -178,7 +206,7 @@ def decode_schema(
     messages: Sequence[file_pb2.Field], metadata: Mapping[str, bytes], limits: Limits = DEFAULT_LIMITS
 ) -> Schema:
     """The schema with these fields and this Arrow metadata (raises what :func:`decode_fields` raises)."""
-    return Schema(decode_fields(messages, limits), dict(metadata))
+    return Schema(decode_fields(messages, limits), dict(metadata) if metadata else {})
 
 
 def _check_field(message: file_pb2.Field, depths: dict[int, int], limits: Limits) -> None:
@@ -220,7 +248,8 @@ def _field(message: file_pb2.Field, children: tuple[Field, ...]) -> Field:
         encoding=message.encoding,
         dictionary=dictionary,
         extension_name=message.extension_name,
-        metadata=dict(message.metadata),
+        # Building a dict from an empty map field costs as much as all the rest here.
+        metadata=dict(message.metadata) if message.metadata else {},
         children=children,
         unenforced_primary_key=message.unenforced_primary_key,
         unenforced_primary_key_position=message.unenforced_primary_key_position,

@@ -60,7 +60,7 @@ def vectors(rows: int, dimension: int = DIMENSION) -> pa.Table:
 MAKERS: dict[str, Callable[[int], pa.Table]] = {"scalars": scalars, "vectors": vectors}
 
 
-def write_lance(table: pa.Table, path: Path, version: str = "legacy") -> None:
+def write_lance(table: pa.Table, path: Path, version: Any = "legacy") -> None:
     """Write with pylance, default row groups of 1,024."""
     import lance
 

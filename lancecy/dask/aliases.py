@@ -161,7 +161,7 @@ def _name_of(serialized: bytes) -> str:
     # Keyed by the serialized form: types that differ in field names only compare equal.
     arrow_type = pa.ipc.read_schema(pa.py_buffer(serialized)).field(0).type
     text = str(arrow_type)
-    if _is_exact(text, arrow_type):
+    if text.isprintable() and _is_exact(text, arrow_type):
         return text
     printable = "".join(c if c.isprintable() else " " for c in text)
     return printable + _EXACT + base64.b64encode(serialized).decode("ascii")

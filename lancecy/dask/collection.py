@@ -19,10 +19,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from lancecy.datasets import Dataset, dataset
 from lancecy.errors import FormatError
+from lancecy.limits import Limits
 from lancecy.scanning import execute
 from lancecy.scanning.plan import ScanPlan
 from lancecy.scanning.request import Columns
 from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
+from lancecy.session import default
 
 if TYPE_CHECKING:
     import os
@@ -51,6 +53,7 @@ def scan(
     embed_credentials: bool = False,
     untrusted: bool = False,
     allowed_bases: Sequence[str] | None = None,
+    limits: Limits | None = None,
 ) -> dd.DataFrame:
     """A Lance table, or part of it, as a Dask DataFrame.
 
@@ -65,7 +68,7 @@ def scan(
         Applied while reading, with page statistics; filters on the DataFrame itself are applied after it.
     columns : list of names, mapping or None
         As for :meth:`lancecy.Dataset.scanner`.
-    version, asof, storage_options, untrusted, allowed_bases
+    version, asof, storage_options, untrusted, allowed_bases, limits
         As for :func:`lancecy.dataset`; not together with a Dataset, which has settled them.
     blocksize : int or text such as "128MiB", or None
         Bytes of the selected columns per partition: large fragments are split, small ones grouped.
@@ -112,13 +115,15 @@ def scan(
     """
     if index not in ("position", None):
         raise ValueError(f"index must be 'position' or None, not {index!r}")
-    source = _open(uri, version, asof, storage_options, untrusted, allowed_bases)
+    source = _open(uri, version, asof, storage_options, untrusted, allowed_bases, limits)
     scanner = source.scanner(columns, filter, with_row_id=with_row_id, with_row_address=with_row_address)
     positions = index == "position" and filter is None
     mixed = not positions if interleave is None else bool(interleave)
     plan = scanner.plan(_bytes(blocksize), interleave=mixed, embed_credentials=embed_credentials)
     spec = source.scan_spec(scanner.request, embed_credentials)
-    return _collection(plan, Reader(spec, positions), exact=positions and not mixed)
+    return _collection(
+        plan, Reader(spec, positions, source.context.session.limits), exact=positions and not mixed
+    )
 
 
 def _open(
@@ -128,10 +133,19 @@ def _open(
     storage_options: Mapping[str, Any] | None,
     untrusted: bool,
     allowed_bases: Sequence[str] | None,
+    limits: Limits | None,
 ) -> Dataset:
     if not isinstance(uri, Dataset):
-        return dataset(uri, version, asof, storage_options, untrusted=untrusted, allowed_bases=allowed_bases)
-    if version is not None or asof is not None or storage_options or untrusted or allowed_bases is not None:
+        return dataset(
+            uri,
+            version,
+            asof,
+            storage_options,
+            untrusted=untrusted,
+            allowed_bases=allowed_bases,
+            limits=limits,
+        )
+    if untrusted or any(v is not None for v in (version, asof, storage_options, allowed_bases, limits)):
         raise ValueError(
             "a Dataset is open already: give version, options and trust to lancecy.dataset instead"
         )
@@ -189,10 +203,13 @@ class Reader:
     spec : ScanSpec
     positions : bool
         Label rows by their number in the table.
+    limits : Limits
+        Caps on what files may claim.
     """
 
     spec: ScanSpec
     positions: bool
+    limits: Limits
 
     def __call__(self, part: tuple[int, ...], *, columns: Sequence[str]) -> pd.DataFrame:
         """The partition as a frame of these columns.
@@ -218,7 +235,8 @@ class Reader:
         index = _positions(units) if self.positions else None
         if not columns and self.spec.request.filter is None:
             return pd.DataFrame(index=pd.RangeIndex(rows) if index is None else index)
-        table = execute.read(ScanTask(self.spec, units, rows, 0), columns=list(columns))
+        session = default().with_limits(self.limits)
+        table = execute.read(ScanTask(self.spec, units, rows, 0), list(columns), session)
         if index is not None and table.num_rows != rows:
             raise FormatError(
                 f"the manifest promises {rows} live rows in fragment {units[0].fragment}, not {table.num_rows}"
@@ -230,7 +248,9 @@ class Reader:
         from dask.base import normalize_token
 
         spec = [(f.name, getattr(self.spec, f.name)) for f in dataclasses.fields(self.spec)]
-        return normalize_token(("lancecy.dask.Reader", spec, self.positions))
+        return normalize_token(
+            ("lancecy.dask.Reader", spec, self.positions, dataclasses.astuple(self.limits))
+        )
 
 
 def _positions(units: Sequence[ScanUnit]) -> pd.Index:

@@ -20,7 +20,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pandas.api.extensions import register_extension_dtype
+from pandas.api.extensions import no_default, register_extension_dtype
 from pandas.arrays import ArrowExtensionArray, ArrowStringArray
 
 from lancecy.dask.aliases import parse_type_name, type_name
@@ -39,6 +39,12 @@ class NestedArrowDtype(pd.ArrowDtype):  # type: ignore[misc]
     ----------
     pyarrow_dtype : pyarrow.DataType
         Any type; :func:`pandas_dtype` uses this class for those that ``ArrowDtype`` loses.
+
+    Notes
+    -----
+    Parquet files written from such columns name this dtype: reading them as pandas or Dask frames needs
+    lancecy imported (Arrow itself does not look). Dask takes dictionaries in Parquet for categoricals:
+    read those with ``dd.read_parquet(path, categories=[])``.
 
     Examples
     --------
@@ -91,7 +97,7 @@ class NestedArrowDtype(pd.ArrowDtype):  # type: ignore[misc]
         return super()._get_common_dtype(dtypes)
 
     def __from_arrow__(self, array: Column) -> NestedArrowArray:
-        """The column with this dtype; plain values become dictionary codes where the dtype says so."""
+        """The column with this dtype; Dask's shuffle hands over the values of dictionaries of numbers."""
         wanted = self.pyarrow_dtype
         if pa.types.is_dictionary(wanted) and not pa.types.is_dictionary(array.type):
             array = array.cast(wanted.value_type).dictionary_encode()
@@ -135,21 +141,24 @@ class NestedArrowArray(ArrowExtensionArray):  # type: ignore[misc]
             return pandas_array(pa_array)
         return self._with_dtype(pa_array, self._dtype)
 
+    def to_numpy(
+        self, dtype: Any = None, copy: bool = False, na_value: object = no_default
+    ) -> np.ndarray[Any, np.dtype[Any]]:
+        """The values as a NumPy array, of objects where NumPy has no type for them."""
+        try:
+            converted: np.ndarray[Any, np.dtype[Any]] = super().to_numpy(dtype, copy, na_value)
+        except pa.ArrowNotImplementedError:
+            # Arrow refuses some nestings (lists of fixed-size binary): those go through Python values.
+            missing = self._dtype.na_value if na_value is no_default else na_value
+            converted = np.empty(len(self), dtype=object)
+            converted[:] = [missing if v is None else v for v in self._pa_array.to_pylist()]
+        return converted
+
     @classmethod
     def _with_dtype(cls, pa_array: Column, dtype: NestedArrowDtype) -> NestedArrowArray:
         result = cls(pa_array)
         result._dtype = dtype
         return result
-
-    def __arrow_array__(self, type: pa.DataType | None = None) -> Column:
-        """The Arrow column; codes are replaced by their values unless dictionary ``type`` is asked for.
-
-        Dask takes every dictionary in a Parquet file for a pandas categorical and then cannot read the file;
-        the dtype's name makes dictionaries of the values again.
-        """
-        own = self._dtype.pyarrow_dtype
-        wanted = own.value_type if type is None and pa.types.is_dictionary(own) else type
-        return super().__arrow_array__(wanted)
 
 
 def _is_lost(arrow_type: pa.DataType) -> bool:

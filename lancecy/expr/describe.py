@@ -25,6 +25,7 @@ _RESERVED = frozenset(
     "distinct select interval date time timestamp unknown".split()
 )
 _ATOM = 100
+_ESCAPE = Literal("\\", pa.string())
 
 
 def describe(expr: Expr, max_values: int | None = None) -> str:
@@ -136,6 +137,8 @@ def _call_text(call: Call, limit: int | None) -> tuple[str, int]:
         return f"CAST({_text(args[0], 0, limit)} AS {describe_type(args[1].type)})", _ATOM
     if op == "decode":
         return _text(args[0], _ATOM, limit), _ATOM
+    if op == "arrow":
+        return f"pyarrow({', '.join(_text(a, 0, limit) for a in args[1:])})", _ATOM
     if op == "case":
         return _case_text(args, limit), _ATOM
     if known is None:
@@ -173,7 +176,8 @@ def _not_text(inner: Expr, limit: int | None) -> tuple[str, int]:
 def _like_text(call: Call, symbol: str, limit: int | None) -> str:
     level = OPERATORS[call.op].precedence
     text = f"{_text(call.args[0], level + 1, limit)} {symbol} {_text(call.args[1], level + 1, limit)}"
-    return text if len(call.args) == 2 else f"{text} ESCAPE {_text(call.args[2], level + 1, limit)}"
+    default = len(call.args) == 2 or call.args[2] == _ESCAPE
+    return text if default else f"{text} ESCAPE {_text(call.args[2], level + 1, limit)}"
 
 
 def _case_text(args: tuple[Expr, ...], limit: int | None) -> str:

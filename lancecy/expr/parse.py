@@ -32,7 +32,7 @@ def parse(x: Filter, schema: pa.Schema | None = None) -> Expr | None:
     x : str, pyarrow.compute.Expression, Term, Expr, list or None
         A list is an AND of ``(column, operator, value)`` triples, a list of lists an OR of those.
     schema : pa.Schema, optional
-        Resolves columns that a pyarrow expression names by position.
+        Not needed by any form so far; names are resolved by :func:`bind`.
 
     Returns
     -------
@@ -62,7 +62,7 @@ def parse(x: Filter, schema: pa.Schema | None = None) -> Expr | None:
     if isinstance(x, pc.Expression):
         from lancecy.expr.convert import from_arrow
 
-        return from_arrow(x, schema)
+        return from_arrow(x)
     if isinstance(x, (list, tuple)):
         return _parse_list(x)
     raise TypeError(

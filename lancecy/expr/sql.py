@@ -326,9 +326,8 @@ def _case(reader: _Reader, node: Any) -> Expr:
 def _cast(reader: _Reader, node: Any) -> Expr:
     target = _data_type(node.args["to"])
     inner = reader.read(node.this)
-    if isinstance(inner, Literal):
-        return cast_literal(inner, target)
-    return Call("cast", (inner, Literal(None, target)))
+    known = cast_literal(inner, target) if isinstance(inner, Literal) else None
+    return known or Call("cast", (inner, Literal(None, target)))
 
 
 def _try_cast(reader: _Reader, node: Any) -> Expr:

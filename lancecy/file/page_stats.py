@@ -9,6 +9,8 @@ nulls, so every rule here asks: does it hold for the values a reader returns?
 - A nullable string keeps bytes under a null as well, if the writer's array had any. Its
   bounds count only where there was no null; "no nulls" also needs a minimum, since
   an empty value (which reads back as null) is counted nowhere but leaves none.
+- A maximum of text longer than 61 bytes may be too low, since pylance cuts values at 64 bytes or the
+  character before; it is replaced by one that is not (:func:`_loosened`).
 - Bounds may be loose; a missing one is no bound. NaN is outside all bounds.
 - Minimum above maximum, impossible counts, pages of the wrong length: not believed.
 
@@ -50,7 +52,9 @@ _DTYPES = {
     "date32:day": "<i4",
     "date64:ms": "<i8",
 }
-_BYTES = frozenset({"string", "large_string", "binary", "large_binary"})
+_TEXT = frozenset({"string", "large_string"})
+_SHORTEST_CUT = 61
+_BYTES = _TEXT | {"binary", "large_binary"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -225,6 +229,8 @@ def _byte_stats(
     both = np.flatnonzero(has_low & has_high & clean)
     crossed = both[_greater(low_offsets, low_bytes, high_offsets, high_bytes, both)]
     clean[crossed] = False
+    if leaf.logical_type in _TEXT:
+        high_offsets, high_bytes = _loosened(high_offsets, high_bytes)
     has_low &= clean
     has_high &= clean
     bounds = ByteBounds(low_offsets, low_bytes, has_low, high_offsets, high_bytes, has_high)
@@ -233,6 +239,28 @@ def _byte_stats(
     # Nulls of the source may carry bytes and come back as values; a page without room for bytes has none.
     all_null = (nulls == rows) & (gaps == 0) & (rows > 0)
     return ColumnStats(bounds, has_low.copy(), all_null)
+
+
+def _loosened(offsets: Int64, data: NDArray[np.uint8]) -> tuple[Int64, NDArray[np.uint8]]:
+    """Maxima of text that hold although pylance cuts values at whole characters.
+
+    Each value longer than 64 bytes counts as its longest prefix of whole characters within 64, which may
+    have 61 bytes; the maximum is the greatest of these prefixes, raised by one. A value whose prefix is short
+    can be above that: 63 times "x" and then "é" comes after 64 times "x", raised to "x...xy". All prefixes of
+    the greatest have 61 bytes in common with it, so those, raised by one, are above every value.
+    """
+    lengths = np.diff(offsets)
+    long = lengths > _SHORTEST_CUT
+    if not long.any():
+        return offsets, data
+    kept = np.where(long, _SHORTEST_CUT, lengths)
+    shorter = np.concatenate((np.zeros(1, np.int64), np.cumsum(kept)))
+    at = np.arange(shorter[-1]) + np.repeat(offsets[:-1] - shorter[:-1], kept)
+    values = data[at]
+    # UTF-8 has no byte 0xFF; one that a damaged file has stays, and is above all text.
+    last = shorter[1:][long] - 1
+    values[last] = np.minimum(values[last], 0xFE) + 1
+    return shorter, values
 
 
 def _strings(block: VariableWidth) -> tuple[Int64, NDArray[np.uint8]]:
@@ -270,4 +298,4 @@ def _slab(
     left = offsets[units + 1] - offsets[units] - start
     inside = np.arange(width) < left[:, None]
     at = np.where(inside, (offsets[units] + start)[:, None] + np.arange(width), 0)
-    return np.where(inside, data[at], -1).astype(np.int16), left
+    return np.where(inside, data[at].astype(np.int16), np.int16(-1)), left

@@ -249,15 +249,18 @@ class V0Reader:
 
     def _dictionary(self, field: Field) -> Read[Block]:
         known = self._dictionaries.get(field.id)
-        return value_read(known) if known is not None else self._read_dictionary(field)
+        if known is not None:
+            return value_read(known)
+        if self._dictionary_source is None:
+            raise ValueError("this reader was opened without the file that holds the dictionaries")
+        source = self._dictionary_source
+        return named(self._read_dictionary(field, source), f"dictionary values in {source.path}")
 
-    def _read_dictionary(self, field: Field) -> Read[Block]:
+    def _read_dictionary(self, field: Field, source: SourceFile) -> Read[Block]:
         """The values of a dictionary field: one page of the manifest file, an empty value being a null."""
-        spec, ref, source = spec_of(field), field.dictionary, self._dictionary_source
+        spec, ref = spec_of(field), field.dictionary
         if not isinstance(spec, DictionaryOf) or ref is None:
             raise FormatError(f"field {field.name!r} names no dictionary")
-        if source is None:
-            raise ValueError("this reader was opened without the file that holds the dictionaries")
         length = self._limits.check("dictionary_values", ref.length, "number of dictionary values")
         table = PageTable(field.id, np.array([[ref.offset]], np.int64), np.array([[length]], np.int64))
         starts = np.array([0, length], np.int64)
@@ -265,8 +268,7 @@ class V0Reader:
             table, field, spec.values, starts, source.size, self._limits
         )
         column = ColumnSource(source, pages, self._dictionary_of_dictionary)
-        read = read_column(spec.values, field.id, column, whole_pages(np.diff(starts)))
-        block = yield from named(read, f"dictionary values in {source.path}")
+        block = yield from read_column(spec.values, field.id, column, whole_pages(np.diff(starts)))
         self._dictionaries[field.id] = block
         return block
 

@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lancecy.errors import LimitError
-from lancecy.expr import falsify
+from lancecy.expr import evaluate, falsify
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext, context_for
 from lancecy.scanning.fragment import Column, FragmentFiles
@@ -196,7 +196,7 @@ def _output(out: Output, by_name: dict[str, Column], num_rows: int) -> Column:
         raise TypeError(f"output {out.field.name!r} has neither path nor expression")
     names = [name for name in by_name if any(p[0] == name for p in bound.paths)]
     source = pa.table([by_name[n] for n in names], names=names) if names else pa.table({"": pa.nulls(num_rows)})
-    value = bound.evaluate(source)
+    value = evaluate(bound, source)
     if isinstance(value, pa.Scalar):
         return pa.repeat(value, num_rows)
     return value

@@ -123,7 +123,7 @@ def project(schema: Schema, request: ScanRequest) -> Projection:
     paths: list[Path] = []
     for out in outputs:
         paths.extend([out.path] if out.path is not None else (out.bound.paths if out.bound else ()))
-    bound = None if request.filter is None else bind(request.filter, arrow, predicate=True)
+    bound = None if request.filter is None else bind(request.filter, arrow, boolean=True)
     fields = [out.field for out in outputs]
     if request.with_row_id:
         fields.append(pa.field("_rowid", pa.uint64(), True))

@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancecy.datasets import Dataset, dataset
+from lancecy.limits import Limits
 from lancecy.scanning import execute
 from lancecy.scanning.request import Columns
 from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
+from lancecy.session import default
 from lancecy.spark.convert import Converter
 from lancecy.spark.types import spark_struct
 
@@ -145,6 +147,7 @@ def read(
     embed_credentials: bool = False,
     untrusted: bool = False,
     allowed_bases: Sequence[str] | None = None,
+    limits: Limits | None = None,
     check_workers: bool = True,
 ) -> DataFrame:
     """A Lance table as a Spark DataFrame whose partitions are read by the executors.
@@ -160,7 +163,7 @@ def read(
         Must be reachable from the executors under the same name.
     columns, filter
         As for :meth:`lancecy.Dataset.scanner`.
-    version, asof, storage_options, untrusted, allowed_bases
+    version, asof, storage_options, untrusted, allowed_bases, limits
         As for :func:`lancecy.dataset`; not together with a Dataset, which has settled them.
     blocksize : int, optional, bytes
         Size of a partition to aim for; by default three partitions per core, of 4 to 128 MiB.
@@ -193,7 +196,7 @@ def read(
     >>> import lancecy
     >>> df = lancecy.spark.read(spark, "s3://bucket/table", columns=["id"], filter="id > 5")  # doctest: +SKIP
     """
-    source = _open(uri, version, asof, storage_options, untrusted, allowed_bases)
+    source = _open(uri, version, asof, storage_options, untrusted, allowed_bases, limits)
     scanner = source.scanner(
         columns,
         filter,
@@ -216,6 +219,7 @@ def read(
         plan.tasks[0].spec,
         tuple(_packed(task.units) for task in plan.tasks),
         Converter(plan.schema, truncate_nanoseconds),
+        source.context.session.limits,
     )
     # One row, hence one task of the scan, per partition: no shuffle, and nothing but a number is sent.
     return spark.range(0, len(plan.tasks), 1, len(plan.tasks)).mapInArrow(reader, struct)
@@ -228,10 +232,19 @@ def _open(
     storage_options: Mapping[str, Any] | None,
     untrusted: bool,
     allowed_bases: Sequence[str] | None,
+    limits: Limits | None,
 ) -> Dataset:
     if not isinstance(uri, Dataset):
-        return dataset(uri, version, asof, storage_options, untrusted=untrusted, allowed_bases=allowed_bases)
-    if version is not None or asof is not None or storage_options or untrusted or allowed_bases is not None:
+        return dataset(
+            uri,
+            version,
+            asof,
+            storage_options,
+            untrusted=untrusted,
+            allowed_bases=allowed_bases,
+            limits=limits,
+        )
+    if untrusted or any(v is not None for v in (version, asof, storage_options, allowed_bases, limits)):
         raise ValueError(
             "a Dataset is open already: give version, options and trust to lancecy.dataset instead"
         )
@@ -262,17 +275,21 @@ class TaskReader:
     tasks : tuple of tuple of int
         Units of every task, five numbers each.
     converter : Converter
+    limits : Limits
+        Caps on what files may claim.
     """
 
     spec: ScanSpec
     tasks: tuple[tuple[int, ...], ...]
     converter: Converter
+    limits: Limits
 
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batches of the tasks whose numbers are in the first column."""
+        session = default().with_limits(self.limits)
         for batch in numbers:
             for number in batch.column(0).to_pylist():
                 units = _unpacked(self.tasks[number])
                 task = ScanTask(self.spec, units, sum(u.rows for u in units), 0)
-                for found in execute.batches(task):
+                for found in execute.batches(task, session):
                     yield from self.converter.batches(pa.Table.from_batches([found]), max(1, found.num_rows))

@@ -119,23 +119,35 @@ def spark_arrow_type(arrow_type: pa.DataType, path: str = "", depth: int = 0) ->
     types = pa.types
     if depth > _MAX_DEPTH:
         raise _refuse(path, pa.null(), f"its types nest deeper than {_MAX_DEPTH}", "flatten it first")
+    if isinstance(arrow_type, pa.Bool8Type):
+        return pa.bool_()
     if isinstance(arrow_type, pa.BaseExtensionType):
         return spark_arrow_type(arrow_type.storage_type, path, depth + 1)
     if types.is_dictionary(arrow_type) or types.is_run_end_encoded(arrow_type):
         return spark_arrow_type(arrow_type.value_type, path, depth + 1)
     if _is_list(arrow_type):
-        item = arrow_type.value_field
-        return pa.list_(
-            pa.field("element", spark_arrow_type(item.type, f"{path}[]", depth + 1), item.nullable)
-        )
+        return pa.list_(_member("element", arrow_type.value_field, f"{path}[]", depth))
     if types.is_map(arrow_type):
         key = pa.field("key", spark_arrow_type(arrow_type.key_type, f"{path}.key", depth + 1), False)
-        item = arrow_type.item_field
-        value = pa.field("value", spark_arrow_type(item.type, f"{path}.value", depth + 1), item.nullable)
-        return pa.map_(key, value)
+        return pa.map_(key, _member("value", arrow_type.item_field, f"{path}.value", depth))
     if types.is_struct(arrow_type):
         return _struct(path, arrow_type, depth)
     return _leaf(path, arrow_type)
+
+
+def _member(name: str, field: pa.Field, path: str, depth: int) -> pa.Field:
+    """Element of a list or value of a map.
+
+    Nulls without a type are booleans there, all of them null: Arrow's cast, which PySpark applies to
+    everything, takes the number of rows for their number.
+    """
+    return pa.field(name, _typed(spark_arrow_type(field.type, path, depth + 1)), field.nullable)
+
+
+def _typed(arrow_type: pa.DataType) -> pa.DataType:
+    if pa.types.is_struct(arrow_type):
+        return pa.struct([f.with_type(_typed(f.type)) for f in arrow_type])
+    return pa.bool_() if pa.types.is_null(arrow_type) else arrow_type
 
 
 def _struct(path: str, arrow_type: pa.StructType, depth: int) -> pa.DataType:

@@ -163,7 +163,7 @@ class CredentialMemory:
 
 def _enclosing(uri: str) -> Iterator[str]:
     """The URI and the folders above it, up to the bucket or host."""
-    scheme, separator, rest = uri.partition("://")
+    scheme, separator, _ = uri.partition("://")
     start = len(scheme) + len(separator) if separator else 1
     yield uri
     end = uri.rfind("/", start)

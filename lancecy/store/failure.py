@@ -37,7 +37,7 @@ def blot(text: str, secrets: Collection[str]) -> str:
 
 
 def translated(
-    error: BaseException, doing: str, path: str, store: str, secrets: Collection[str] = ()
+    error: BaseException, doing: str, path: str, store: str, secrets: Collection[str] = (), note: str = ""
 ) -> LanceError:
     """The error of lancecy that says what ``error`` means for a request.
 
@@ -49,6 +49,8 @@ def translated(
     path, store : str
     secrets : collection of str
         Never shown.
+    note : str
+        Added to the message of a ``StoreError``.
 
     Returns
     -------
@@ -64,7 +66,7 @@ def translated(
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
     shown = blot(reason, secrets)[:_SHOWN]
     failure = StoreError(
-        f"cannot {doing} {path!r} in {store}: {type(error).__name__}{': ' if shown else ''}{shown}",
+        f"cannot {doing} {path!r} in {store}: {type(error).__name__}{': ' if shown else ''}{shown}{note}",
         path=path,
         store=store,
     )
@@ -74,10 +76,10 @@ def translated(
 
 
 def raise_translated(
-    error: BaseException, doing: str, path: str, store: str, secrets: Collection[str] = ()
+    error: BaseException, doing: str, path: str, store: str, secrets: Collection[str] = (), note: str = ""
 ) -> NoReturn:
     """Raise what :func:`translated` makes of ``error``, chained to it unless it quotes a secret."""
-    failure = translated(error, doing, path, store, secrets)
+    failure = translated(error, doing, path, store, secrets, note)
     if failure is error:
         raise failure
     if _quotes(error, secrets):

@@ -13,11 +13,10 @@ from __future__ import annotations
 import hashlib
 import importlib
 import os
-import shutil
 import threading
-import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple, NoReturn, TypeVar, cast
 
 import numpy as np
@@ -28,6 +27,7 @@ from lancecy.store.base import Memory, ObjectMeta, PutMode, StoreTraits
 from lancecy.store.credentials import Options, has_secrets, redact, secret_texts
 from lancecy.store.failure import missing, raise_translated, too_short
 from lancecy.store.paths import check_path, check_prefix, is_safe_path
+from lancecy.store.ranges import check_range
 from lancecy.store.uri import install_hint, scheme_of, split_credentials
 
 __all__ = ["FsspecStore", "open_fsspec"]
@@ -39,10 +39,6 @@ _SERIAL = StoreTraits(concurrency=1, merge_gap=1 << 20, merge_cap=16 << 20)
 # These answer several threads at once; nothing is known of other synchronous file systems (ftplib's cannot).
 _THREAD_SAFE = frozenset({"memory", "file", "local", "hdfs", "arrow_hdfs"})
 _NO_SUCH_RANGE = frozenset({"InvalidRange", "416"})
-_LOST_RACE = frozenset({"PreconditionFailed", "412"})
-# S3 could not decide between two creates under way at once: neither a success nor a lost race.
-_ASK_AGAIN = frozenset({"ConditionalRequestConflict", "409"})
-_TRIES = 6
 
 
 class _Locks:
@@ -153,6 +149,8 @@ class FsspecStore:
     # Reading
 
     def head(self, path: str) -> ObjectMeta:
+        check_path(path)
+
         def look(fs: Any, full: str) -> Any:
             fs.invalidate_cache(full)
             return fs.info(full)
@@ -164,23 +162,24 @@ class FsspecStore:
 
     def get(self, path: str, start: int = 0, stop: int | None = None) -> Memory:
         check_path(path)
-        _check_order(start, stop)
+        check_range(start, stop)
         if stop is not None:
             return self.get_many(path, [start], [stop])[0]
         if start:
-            limits: dict[str, Any] = {"start": start}
-        else:  # s3fs would ask for the size first, to decide whether to fetch in parts
-            limits = {"max_concurrency": 1} if self._protocol == "s3" else {}
-        data = self._call("read", path, lambda fs, full: fs.cat_file(full, **limits), start)
-        if start and not data and start > (size := self.head(path).size):
-            raise too_short(path, self.uri, start, stop, size)
+            size = self.head(path).size
+            if start > size:
+                raise too_short(path, self.uri, start, None, size)
+            return self.get_many(path, [start], [size])[0]
+        # s3fs would ask for the size first, to decide whether to fetch in parts.
+        limits = {"max_concurrency": 1} if self._protocol == "s3" else {}
+        data = self._call("read", path, lambda fs, full: fs.cat_file(full, **limits))
         return np.frombuffer(data, dtype=np.uint8)
 
     def get_many(self, path: str, starts: Sequence[int], stops: Sequence[int]) -> list[Memory]:
         check_path(path)
         wanted = [(int(start), int(stop)) for start, stop in zip(starts, stops, strict=True)]
         for start, stop in wanted:
-            _check_order(start, stop)
+            check_range(start, stop)
         present = [pair for pair in wanted if pair[1] > pair[0]]
         answers = iter(self._ranges(path, present) if present else ())
         return [
@@ -206,12 +205,13 @@ class FsspecStore:
     def put_stream(self, path: str) -> BinaryIO:
         check_path(path)
 
-        def send(spool: Any) -> None:
-            self._write(path, lambda fs, full: _upload(fs, full, spool))
+        def send(name: str) -> None:
+            self._write(path, lambda fs, full: fs.put_file(name, full))
 
         return cast(BinaryIO, parts.FsspecUpload(path, self.uri, send))
 
     def rename(self, source: str, target: str, mode: PutMode = PutMode.OVERWRITE) -> None:
+        check_path(source)
         check_path(target)
         self.head(source)
         if mode is PutMode.CREATE and self._protocol != "memory":
@@ -256,17 +256,16 @@ class FsspecStore:
             fs, root = self._given_or_made()
         except ImportError as error:
             raise UnsupportedError(
-                f"{self._protocol}:// needs a package that is not installed: {install_hint(self._protocol)}",
+                f"{self._protocol}:// needs a package that is not installed: {install_hint(self._protocol, error)}",
                 feature=self._protocol,
             ) from error
-        except Exception as error:  # a client library may raise anything
+        except Exception as error:  # noqa: BLE001 - a client library may raise anything
             self._fail(error, "open", "")
         is_remote = bool(getattr(fs, "async_impl", False))
         is_safe = is_remote or self._protocol in _THREAD_SAFE
         guard: AbstractContextManager[Any] = nullcontext() if is_safe else threading.RLock()
         traits = _REMOTE if is_remote else _SERIAL
-        atomic = parts.can_create(self._protocol, fs)
-        traits = StoreTraits(**{**_fields(traits), "create_is_atomic": atomic})
+        traits = replace(traits, create_is_atomic=parts.can_create(self._protocol, fs))
         return _Built(os.getpid(), fs, root.rstrip("/"), guard, traits)
 
     def _given_or_made(self) -> tuple[Any, str]:
@@ -287,9 +286,7 @@ class FsspecStore:
         return f"{built.root}/{path}" if path else built.root
 
     def _call(self, doing: str, path: str, request: Callable[[Any, str], T], start: int = 0) -> T:
-        """Make one request; every error leaves as one of lancecy's."""
-        if path:
-            check_path(path)
+        """Make one request; every error leaves as one of lancecy's. The path was checked."""
         built = self._open()
         full = self._full(built, path)
         try:
@@ -297,7 +294,7 @@ class FsspecStore:
                 return request(built.fs, full)
         except (LanceError, MemoryError):
             raise
-        except Exception as error:  # a client library may raise anything
+        except Exception as error:  # noqa: BLE001 - a client library may raise anything
             if parts.error_code(error) in _NO_SUCH_RANGE:
                 raise too_short(path, self.uri, start, None, None) from None
             self._fail(error, doing, path)
@@ -319,24 +316,10 @@ class FsspecStore:
     def _create(self, path: str, value: bytes) -> None:
         if not parts.can_create(self._protocol, self._open().fs):
             raise self._unsupported("put without replacing")
-        delay_s = 0.05
-        for attempt in range(_TRIES):
-            try:
-                with _Locks.create if self._protocol == "memory" else nullcontext():
-                    self._call("write", path, lambda fs, full: fs.pipe_file(full, value, mode="create"))
-                return
-            except StoreError as error:
-                code = parts.error_code(error.__cause__)
-                if code in _LOST_RACE:
-                    raise ExistsError(
-                        f"{path!r} already exists in {self.uri}", kind="object", name=path
-                    ) from error
-                if code not in _ASK_AGAIN or attempt == _TRIES - 1:
-                    raise
-            time.sleep(delay_s)
-            delay_s *= 2
+        with _Locks.create if self._protocol == "memory" else nullcontext():
+            self._call("write", path, lambda fs, full: parts.create(fs, full, value))
 
-    def _ranges(self, path: str, pairs: Sequence[tuple[int, int]]) -> list[Any]:
+    def _ranges(self, path: str, pairs: Sequence[tuple[int, int]]) -> Sequence[Any]:
         starts = [start for start, _ in pairs]
         stops = [stop for _, stop in pairs]
 
@@ -344,11 +327,11 @@ class FsspecStore:
             size = self.traits.concurrency
             return fs.cat_ranges([full] * len(pairs), starts, stops, batch_size=size, on_error="return")
 
-        def singly(fs: Any, full: str) -> list[Any]:
+        def singly(fs: Any, full: str) -> Sequence[Any]:
             return [fs.cat_file(full, start=start, end=stop) for start, stop in pairs]
 
         at_once = self._open().traits.batches and len(pairs) > 1
-        answers: list[Any] = self._call("read", path, together if at_once else singly, starts[0])
+        answers: Sequence[Any] = self._call("read", path, together if at_once else singly, starts[0])
         return answers
 
     def _checked(self, path: str, answer: Any, start: int, stop: int) -> Memory:
@@ -396,21 +379,6 @@ def open_fsspec(uri: str, options: Options | None, *, mapped: bool, follow_symli
     return FsspecStore(uri, options)
 
 
-def _upload(fs: Any, full: str, spool: Any) -> None:
-    spool.seek(0)
-    with fs.open(full, "wb") as target:
-        shutil.copyfileobj(spool, target, 16 << 20)
-
-
 def _relative(name: str, root: str) -> str:
     bare = name.lstrip("/")
     return bare.removeprefix(f"{root}/") if root else bare
-
-
-def _fields(traits: StoreTraits) -> dict[str, Any]:
-    return {name: getattr(traits, name) for name in traits.__dataclass_fields__}
-
-
-def _check_order(start: int, stop: int | None) -> None:
-    if start < 0 or (stop is not None and stop < start):
-        raise ValueError(f"a range from {start} to {stop} is not one")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import tempfile
+import time
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -19,6 +20,7 @@ __all__ = [
     "BUCKETS",
     "FsspecUpload",
     "can_create",
+    "create",
     "error_code",
     "is_asynchronous",
     "metadata",
@@ -31,7 +33,10 @@ BUCKETS = frozenset({"s3", "gs", "abfs", "abfss", "az"})
 
 _ETAGS = ("ETag", "etag", "generation", "md5Hash", "content_md5", "md5", "checksum")
 _TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
-_SPOOL = 64 << 20
+_LOST_RACE = frozenset({"PreconditionFailed", "412"})
+# S3 could not decide between two creates under way at once: neither a success nor a lost race.
+_ASK_AGAIN = frozenset({"ConditionalRequestConflict", "409"})
+_TRIES = 6
 
 
 def protocol_of(fs: Any) -> str:
@@ -111,6 +116,28 @@ def error_code(error: BaseException | None) -> str:
     return ""
 
 
+def create(fs: Any, full: str, value: bytes) -> None:
+    """Put an object that must not be there yet, with a file system that :func:`can_create`.
+
+    Raises
+    ------
+    FileExistsError
+        It is there.
+    """
+    for attempt in range(_TRIES):
+        try:
+            fs.pipe_file(full, value, mode="create")
+        except Exception as error:  # a client library may raise anything
+            code = error_code(error)
+            if code in _LOST_RACE:
+                raise FileExistsError(full) from error
+            if code not in _ASK_AGAIN or attempt == _TRIES - 1:
+                raise
+        else:
+            return
+        time.sleep(0.05 * 2**attempt)
+
+
 class FsspecUpload(Upload):
     """A temporary file on this machine, uploaded whole when it is closed.
 
@@ -119,21 +146,21 @@ class FsspecUpload(Upload):
     Parameters
     ----------
     path, store : str
-    send : function of a binary file
-        Uploads it from its start.
+    send : function of a local file name
+        Uploads that file.
     """
 
-    def __init__(self, path: str, store: str, send: Callable[[Any], None]) -> None:
+    def __init__(self, path: str, store: str, send: Callable[[str], None]) -> None:
         super().__init__(path, store)
         self._send = send
-        self._spool = tempfile.SpooledTemporaryFile(max_size=_SPOOL)  # noqa: SIM115
+        self._spool = tempfile.NamedTemporaryFile(prefix="lancecy-")  # noqa: SIM115
 
     def _append(self, data: memoryview) -> None:
         self._spool.write(data)
 
     def _publish(self) -> None:
-        self._spool.seek(0)
-        self._send(self._spool)
+        self._spool.flush()
+        self._send(self._spool.name)
         self._spool.close()
 
     def _discard(self) -> None:

@@ -12,16 +12,18 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from datetime import UTC, datetime
-from typing import Any, BinaryIO, NoReturn, cast
+from typing import BinaryIO, NoReturn, cast
 
 import numpy as np
 
 from lancecy.store import local_files as files
 from lancecy.store.base import Memory, ObjectMeta, PutMode, StoreTraits
-from lancecy.store.failure import missing, raise_translated, too_short
+from lancecy.store.credentials import Options
+from lancecy.store.failure import raise_translated, too_short
 from lancecy.store.maps import MapCache, identity_of, map_file
 from lancecy.store.mounts import is_network_mount
 from lancecy.store.paths import check_path, check_prefix, is_safe_path
+from lancecy.store.ranges import check_range
 from lancecy.store.upload import Upload
 
 __all__ = ["MAPPED", "NETWORK", "PREAD", "LocalStore", "open_local"]
@@ -99,7 +101,7 @@ class LocalStore:
 
     def get(self, path: str, start: int = 0, stop: int | None = None) -> Memory:
         check_path(path)
-        _check_order(start, stop)
+        check_range(start, stop)
         try:
             if self.traits.is_mapped and (stop is None or stop - start >= _WORTH_A_MAP):
                 return _slice(self._whole(path), path, self.uri, start, stop)
@@ -110,15 +112,27 @@ class LocalStore:
     def get_many(self, path: str, starts: Sequence[int], stops: Sequence[int]) -> list[Memory]:
         check_path(path)
         for start, stop in zip(starts, stops, strict=True):
-            _check_order(start, stop)
+            check_range(start, stop)
         try:
             if self.traits.is_mapped:
                 whole = self._whole(path)
                 pairs = zip(starts, stops, strict=True)
                 return [_slice(whole, path, self.uri, start, stop) for start, stop in pairs]
-            return self._copied(path, starts, stops)
+            return [*self._copied(path, starts, stops)]
         except OSError as error:
             self._fail(error, "read", path)
+
+    def release(self, path: str) -> None:
+        """Take the pages of a mapped file out of this process, if its map is kept.
+
+        They stay in the system's cache and come back when a view is read. Streaming scans use this to bound
+        their resident memory.
+
+        Parameters
+        ----------
+        path : str
+        """
+        _MAPS.release(f"{self._root}/{check_path(path)}")
 
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
         folder = check_prefix(prefix)
@@ -184,7 +198,7 @@ class LocalStore:
         _MAPS.add(full, identity_of(status), memory)
         return memory
 
-    def _copied(self, path: str, starts: Sequence[int], stops: Sequence[int | None]) -> list[Memory]:
+    def _copied(self, path: str, starts: Sequence[int], stops: Sequence[int | None]) -> Sequence[Memory]:
         """Ranges read into fresh memory, none allocated before the range is known to be in the file."""
         descriptor, status = files.open_regular(self._base, path, self._follow)
         size = status.st_size
@@ -298,12 +312,7 @@ def _slice(whole: Memory, path: str, uri: str, start: int, stop: int | None) -> 
     return whole[start:stop]
 
 
-def _check_order(start: int, stop: int | None) -> None:
-    if start < 0 or (stop is not None and stop < start):
-        raise ValueError(f"a range from {start} to {stop} is not one")
-
-
-def open_local(uri: str, options: Any = None, *, mapped: bool, follow_symlinks: bool) -> LocalStore:
+def open_local(uri: str, options: Options | None, *, mapped: bool, follow_symlinks: bool) -> LocalStore:
     """The store of a canonical local path; network mounts are read with ``pread`` whatever is asked for."""
     network = is_network_mount(uri)
     return LocalStore(

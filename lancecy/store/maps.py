@@ -15,6 +15,7 @@ import ctypes
 import mmap
 import os
 from collections import OrderedDict
+from contextlib import suppress
 from typing import TypeAlias
 
 import numpy as np
@@ -34,6 +35,9 @@ _mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, 
 _munmap = _libc.munmap
 _munmap.restype = ctypes.c_int
 _munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+_madvise = _libc.madvise
+_madvise.restype = ctypes.c_int
+_madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
 _MAP_FAILED = ctypes.c_void_p(-1).value
 
 
@@ -118,10 +122,8 @@ class MapCache:
         entry = self._maps.get(path)
         if entry is None or entry[0] != identity:
             return None
-        try:
+        with suppress(KeyError):  # another thread dropped it just now; the view is good all the same
             self._maps.move_to_end(path)
-        except KeyError:
-            pass  # another thread dropped it just now; the view is good all the same
         return entry[1]
 
     def add(self, path: str, identity: Identity, memory: Memory) -> None:
@@ -137,6 +139,8 @@ class MapCache:
         """Drop the map of a file that is being replaced or removed, so that its disk space is freed."""
         self._maps.pop(path, None)
 
-    def clear(self) -> None:
-        """Drop every map."""
-        self._maps.clear()
+    def release(self, path: str) -> None:
+        """Take the pages of a file's map out of this process; reading them again brings them back."""
+        entry = self._maps.get(path)
+        if entry is not None and entry[1].size:
+            _madvise(entry[1].ctypes.data, entry[1].size, mmap.MADV_DONTNEED)

@@ -17,6 +17,7 @@ from lancecy.errors import ExistsError
 from lancecy.store.base import Memory, ObjectMeta, PutMode, StoreTraits
 from lancecy.store.failure import missing, too_short
 from lancecy.store.paths import check_path, check_prefix
+from lancecy.store.ranges import check_range
 from lancecy.store.upload import Upload
 
 __all__ = ["MemoryStore"]
@@ -61,8 +62,7 @@ class MemoryStore:
 
     def get(self, path: str, start: int = 0, stop: int | None = None) -> Memory:
         memory = self._entry(path)[0]
-        if start < 0 or (stop is not None and stop < start):
-            raise ValueError(f"a range from {start} to {stop} is not one")
+        check_range(start, stop)
         if start > memory.size or (stop is not None and stop > memory.size):
             raise too_short(path, self.uri, start, stop, memory.size)
         return memory[start:stop]
@@ -80,6 +80,7 @@ class MemoryStore:
         return cast(BinaryIO, _MemoryUpload(self, path))
 
     def rename(self, source: str, target: str, mode: PutMode = PutMode.OVERWRITE) -> None:
+        check_path(source)
         check_path(target)
         memory, _ = self._entry(source)
         self._place(target, memory, mode)

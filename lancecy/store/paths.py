@@ -61,8 +61,8 @@ def check_path(path: str) -> str:
 
 
 def check_prefix(prefix: str) -> str:
-    """Return a folder prefix without its trailing slash; "" is the whole store. Raises as :func:`check_path`."""
-    folder = prefix[:-1] if prefix.endswith("/") else prefix
+    """Return a folder prefix without trailing slash; "" is the whole store. Raises as :func:`check_path`."""
+    folder = prefix.removesuffix("/")
     return check_path(folder) if folder else folder
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MergedRanges", "merge", "split"]
+__all__ = ["MergedRanges", "check_range", "merge", "split"]
 
 Int64s = NDArray[np.int64]
 
@@ -41,6 +41,18 @@ class MergedRanges:
     def nbytes(self) -> int:
         """Length of the arena."""
         return int((self.stops - self.starts).sum())
+
+
+def check_range(start: int, stop: int | None) -> None:
+    """Refuse a range that is none; ``stop`` None is the end of the object.
+
+    Raises
+    ------
+    ValueError
+        It starts before the object or stops before it starts: the caller's mistake.
+    """
+    if start < 0 or (stop is not None and stop < start):
+        raise ValueError(f"a range from {start} to {stop} is not one")
 
 
 def merge(positions: Int64s, lengths: Int64s, gap: int, cap: int) -> MergedRanges:
@@ -110,11 +122,10 @@ def _merge_sorted(starts: Int64s, stops: Int64s, gap: int, cap: int) -> tuple[In
         cell = (starts - run_first) // max(cap, 1)
         opens[1:] |= (cell[1:] != cell[:-1]) & (starts[1:] >= reach[:-1])
     first = np.flatnonzero(opens)
-    run_starts = starts[first]
-    run_stops = reach[np.append(first[1:], starts.size) - 1]
+    after = np.append(first[1:], starts.size)
+    run_starts, run_stops = starts[first], reach[after - 1]
     base = np.cumsum(run_stops - run_starts) - (run_stops - run_starts)
-    which = np.cumsum(opens) - 1
-    return run_starts, run_stops, base[which] + (starts - run_starts[which])
+    return run_starts, run_stops, starts + np.repeat(base - run_starts, after - first)
 
 
 def split(starts: Int64s, stops: Int64s, cap: int) -> tuple[Int64s, Int64s]:

@@ -23,6 +23,7 @@ __all__ = [
     "StoreFactory",
     "canonical_uri",
     "has_secrets",
+    "install_hint",
     "open_store",
     "redact",
     "register_store",
@@ -34,13 +35,16 @@ _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*)://").match
 _CHAIN = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*(?:://[^:]*)?::").match
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "local": "file", "file-object-store": "file"}
 _PLACES = frozenset({"abfs", "abfss", "wasb", "wasbs", "github", "git"})
+_EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure", "az": "azure"}
 _HAS_HOST = frozenset({"http", "https", "ftp", "sftp", "ssh", "smb", "webdav", "hdfs", "webhdfs"})
 
 
 class StoreFactory(Protocol):
     """What :func:`register_store` takes: a function that opens the store of a URI."""
 
-    def __call__(self, uri: str, options: Options | None, *, mapped: bool, follow_symlinks: bool) -> Store: ...
+    def __call__(
+        self, uri: str, options: Options | None, *, mapped: bool, follow_symlinks: bool
+    ) -> Store: ...
 
 
 _FACTORIES: dict[str, str | StoreFactory] = {"file": "lancecy.store.local:open_local"}
@@ -158,6 +162,12 @@ def register_store(scheme: str, factory: str | StoreFactory) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9+.\-]*", scheme):
         raise ValueError(f"{scheme!r} is not a scheme")
     _FACTORIES[scheme] = factory
+
+
+def install_hint(scheme: str, error: ImportError) -> str:
+    """What to install for a scheme whose package is missing."""
+    extra = _EXTRAS.get(scheme)
+    return f"pip install 'lancecy[{extra}]'" if extra else str(error)
 
 
 def _factory(scheme: str) -> StoreFactory:

@@ -179,7 +179,9 @@ class Bases:
             known = ", ".join(map(str, sorted(self._manifest.base_paths))) or "none"
             raise FormatError(f"a file is in base {base_id}, but the bases of the manifest are {known}")
         if self._policy.untrusted and not self._manifest.reader_flags & flags.BASES:
-            raise PathPolicyError(f"base {base_id} is used, but the manifest lacks the feature flag for bases")
+            raise PathPolicyError(
+                f"base {base_id} is used, but the manifest lacks the feature flag for bases"
+            )
         uri = _canonical(base)
         below = _below(uri, self._root.uri)
         if below is not None:

@@ -110,17 +110,14 @@ def _from_arrow(memory: Memory, limits: Limits) -> NDArray[np.uint32]:
         raise FormatError("a deletion file is no Arrow file")
     data = pa.py_buffer(memory)
     try:
-        # From the file's footer come the schema and the number of batches; the batch itself is read as the
-        # stream behind the magic, so that the message whose claims were checked is the one decoded.
         reader = ipc.open_file(data)
         _check_shape(reader.schema, reader.num_record_batches)
-        messages = ipc.MessageReader.open_stream(pa.BufferReader(data.slice(8)))
-        messages.read_next_message()
-        message = messages.read_next_message()
+        # The message whose claims are checked is the one decoded, so it is fetched here and not by the reader.
+        message = ipc.read_message(pa.BufferReader(data.slice(_batch_position(memoryview(data)))))
         _check_claims(memoryview(message.metadata), memoryview(message.body), limits)
         batch = ipc.read_record_batch(message, reader.schema)
         batch.validate(full=True)
-    except (pa.ArrowException, OSError, EOFError, StopIteration, MemoryError, struct.error) as error:
+    except (pa.ArrowException, OSError, EOFError, MemoryError, struct.error) as error:
         raise FormatError(f"a deletion file is no valid Arrow file: {error}") from error
     column = batch.column(0)
     if column.null_count:
@@ -134,6 +131,17 @@ def _check_shape(schema: pa.Schema, num_batches: int) -> None:
         raise FormatError(f"a deletion file has columns {schema.to_string(show_field_metadata=False)!r}")
     if num_batches != 1:
         raise FormatError(f"a deletion file has {num_batches} batches instead of 1")
+
+
+def _batch_position(data: memoryview) -> int:
+    """Where the message of the one batch starts, by the footer: its end is ``i32 length | "ARROW1"``."""
+    (length,) = struct.unpack_from("<i", data, len(data) - 10)
+    if not 0 < length <= len(data) - 10:
+        raise FormatError(f"a deletion file has a footer of {length} bytes")
+    ((position, _, _),) = _Table.root(data[len(data) - 10 - length : len(data) - 10]).structs(3, "<qi4xq")
+    if not 0 <= position < len(data):
+        raise FormatError(f"a deletion file has its batch at byte {position}")
+    return position
 
 
 def _check_claims(metadata: memoryview, body: memoryview, limits: Limits) -> None:
@@ -151,13 +159,17 @@ def _check_claims(metadata: memoryview, body: memoryview, limits: Limits) -> Non
     if batch.table(3) is None:
         return
     most = num_rows * 4 + _PADDING
-    for offset, length in batch.pairs(2):
-        if length < 8 or offset < 0:
+    for offset, length in batch.structs(2, "<qq"):
+        if length < 8:
             continue
+        if offset < 0:
+            raise FormatError(f"a deletion file has a buffer at byte {offset}")
         (claimed,) = struct.unpack_from("<q", body, offset)
         if claimed > most:
             raise LimitError(
-                f"a buffer of {claimed} bytes for {num_rows} deleted rows", limit="metadata_bytes", claimed=claimed
+                f"a buffer of {claimed} bytes for {num_rows} deleted rows",
+                limit="metadata_bytes",
+                claimed=claimed,
             )
 
 
@@ -193,13 +205,13 @@ class _Table:
         at = self._field(index)
         return None if at is None else _Table(self.data, at + struct.unpack_from("<I", self.data, at)[0])
 
-    def pairs(self, index: int) -> list[tuple[int, int]]:
-        """A vector of structs of two int64 each."""
+    def structs(self, index: int, kind: str) -> list[tuple[int, ...]]:
+        """A vector of structs, each as the numbers in it."""
         at = self._field(index)
         if at is None:
             return []
         start = at + struct.unpack_from("<I", self.data, at)[0]
-        count = struct.unpack_from("<I", self.data, start)[0]
-        if count > len(self.data) // 16:
+        count, size = struct.unpack_from("<I", self.data, start)[0], struct.calcsize(kind)
+        if count > len(self.data) // size:
             raise struct.error("a vector is longer than the message")
-        return [struct.unpack_from("<qq", self.data, start + 4 + 16 * i) for i in range(count)]
+        return [struct.unpack_from(kind, self.data, start + 4 + size * i) for i in range(count)]

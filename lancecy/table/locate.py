@@ -78,7 +78,9 @@ def latest(store: Store) -> ManifestLocation:
             break
     if newest is None:
         raise DatasetNotFoundError(
-            f"there is no Lance dataset at {store.uri}: {VERSIONS}/ has no manifest", kind="dataset", name=store.uri
+            f"there is no Lance dataset at {store.uri}: {VERSIONS}/ has no manifest",
+            kind="dataset",
+            name=store.uri,
         )
     return newest
 
@@ -107,7 +109,9 @@ def at_version(store: Store, version: int) -> ManifestLocation:
         There is no dataset at all.
     """
     if version < 1 or version >> 64:
-        raise NotFoundError(f"there is no version {version}: versions start at 1", kind="version", name=str(version))
+        raise NotFoundError(
+            f"there is no version {version}: versions start at 1", kind="version", name=str(version)
+        )
     for naming in (Naming.V2,) if version >> 63 else (Naming.V2, Naming.V1):
         path = f"{VERSIONS}/{manifest_name(version, naming)}"
         try:
@@ -117,11 +121,16 @@ def at_version(store: Store, version: int) -> ManifestLocation:
     known = [str(location.version) for location in locations(store)]
     shown = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
     raise NotFoundError(
-        f"{store.uri} has no version {version}; it has {shown}", kind="version", name=str(version), known=known[:10]
+        f"{store.uri} has no version {version}; it has {shown}",
+        kind="version",
+        name=str(version),
+        known=known[:10],
     )
 
 
-def read(store: Store, location: ManifestLocation, limits: Limits = DEFAULT_LIMITS) -> tuple[Manifest, Memory]:
+def read(
+    store: Store, location: ManifestLocation, limits: Limits = DEFAULT_LIMITS
+) -> tuple[Manifest, Memory]:
     """The manifest at a location, and the bytes of its file.
 
     Raises
@@ -135,7 +144,8 @@ def read(store: Store, location: ManifestLocation, limits: Limits = DEFAULT_LIMI
     manifest = manifest_wire.decode(memory, location.path, limits)
     if manifest.version != location.version:
         raise FormatError(
-            f"the manifest named for version {location.version} is of version {manifest.version}", path=location.path
+            f"the manifest named for version {location.version} is of version {manifest.version}",
+            path=location.path,
         )
     return manifest, memory
 
@@ -194,7 +204,9 @@ class Version:
         return {key: str(count) for key, count in counts.items()}
 
 
-def list_versions(store: Store, session: Session | None = None, *, newest_first: bool = False) -> list[Version]:
+def list_versions(
+    store: Store, session: Session | None = None, *, newest_first: bool = False
+) -> list[Version]:
     """All versions of the dataset at the root of ``store``, oldest first unless asked otherwise.
 
     One listing; no manifest is read before something in it is asked for.
@@ -258,7 +270,9 @@ def parse_time(time: datetime | str) -> datetime:
         try:
             time = datetime.fromisoformat(time)
         except ValueError as error:
-            raise ValueError(f"asof {time!r} is not an ISO 8601 time such as '2024-05-01 12:00:00'") from error
+            raise ValueError(
+                f"asof {time!r} is not an ISO 8601 time such as '2024-05-01 12:00:00'"
+            ) from error
     if not isinstance(time, datetime):
         raise TypeError(f"asof is a datetime or text, not {type(time).__name__}")
     return time.astimezone(UTC)

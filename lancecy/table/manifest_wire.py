@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from operator import attrgetter
 
@@ -39,7 +39,7 @@ from lancecy.table.manifest import (
 __all__ = ["decode", "decode_timestamp", "section"]
 
 _FOOTER_BYTES = 16
-_EPOCH = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DETACHED = 1 << 63
 _DELETION_TYPES = {
     table_pb2.DeletionFile.ARROW_ARRAY: DeletionFileType.ARROW,
@@ -140,8 +140,8 @@ def _manifest(message: table_pb2.Manifest, memory: Memory, limits: Limits) -> Ma
         next_row_id=message.next_row_id,
         data_version=storage.version or None,
         writer=_writer(message),
-        config=dict(message.config),
-        table_metadata=dict(message.table_metadata),
+        config=dict(message.config) if message.config else {},
+        table_metadata=dict(message.table_metadata) if message.table_metadata else {},
         base_paths=_base_paths(message.base_paths),
         branch=message.branch if message.HasField("branch") else None,
         transaction_file=message.transaction_file or None,
@@ -237,9 +237,9 @@ def _fragment(
         tuple([_data_file(file, fragment_id, shared) for file in message.files]),
         deletion_file,
         num_rows or None,
-        _sequence(message, "row_id_sequence"),
-        _sequence(message, "last_updated_at_version_sequence"),
-        _sequence(message, "created_at_version_sequence"),
+        _sequence(message, message.WhichOneof("row_id_sequence")),
+        _sequence(message, message.WhichOneof("last_updated_at_version_sequence")),
+        _sequence(message, message.WhichOneof("created_at_version_sequence")),
     )
 
 
@@ -266,10 +266,12 @@ def _deletion_file(message: table_pb2.DeletionFile, fragment_id: int, num_rows: 
     file_type = _DELETION_TYPES.get(message.file_type)
     if file_type is None:
         raise UnsupportedError(
-            f"deletion file of fragment {fragment_id} is of type {message.file_type}", feature="deletion file type"
+            f"deletion file type {message.file_type} of fragment {fragment_id}", feature="deletion file type"
         )
     if num_rows and message.num_deleted_rows > num_rows:
-        raise FormatError(f"{message.num_deleted_rows} of {num_rows} rows of fragment {fragment_id} are deleted")
+        raise FormatError(
+            f"{message.num_deleted_rows} of {num_rows} rows of fragment {fragment_id} are deleted"
+        )
     return DeletionFile(
         file_type,
         message.read_version,
@@ -279,9 +281,8 @@ def _deletion_file(message: table_pb2.DeletionFile, fragment_id: int, num_rows: 
     )
 
 
-def _sequence(message: table_pb2.DataFragment, name: str) -> bytes | ExternalFile | None:
-    """One of the three oneofs of a fragment: bytes, where the bytes are, or nothing."""
-    present = message.WhichOneof(name)
+def _sequence(message: table_pb2.DataFragment, present: str | None) -> bytes | ExternalFile | None:
+    """What a fragment says in one of its three oneofs: bytes, where the bytes are, or nothing."""
     if present is None:
         return None
     value = getattr(message, present)

@@ -127,7 +127,9 @@ def _container(cursor: _Cursor, count: int, is_run: bool) -> NDArray[np.int64]:
     else:
         values = np.flatnonzero(np.unpackbits(cursor.take(_BITMAP_BYTES), bitorder="little"))
     if values.size != count or bool((values[1:] <= values[:-1]).any()):
-        raise FormatError(f"a container of a roaring bitmap does not hold {count} ascending numbers", position=start)
+        raise FormatError(
+            f"a container of a roaring bitmap does not hold {count} ascending numbers", position=start
+        )
     return values
 
 
@@ -137,6 +139,8 @@ def _runs(cursor: _Cursor, count: int) -> NDArray[np.int64]:
     stops = starts + lengths
     # Before anything is expanded: 65,535 overlapping runs would be four billion numbers.
     if bool((starts[1:] < stops[:-1]).any()) or bool((stops > 1 << 16).any()) or int(lengths.sum()) != count:
-        raise FormatError("runs of a roaring bitmap overlap or are not as many as it says", position=cursor.position)
+        raise FormatError(
+            "runs of a roaring bitmap overlap or are not as many as it says", position=cursor.position
+        )
     shifts = starts - (np.cumsum(lengths) - lengths)
     return np.repeat(shifts, lengths) + np.arange(count, dtype=np.int64)

@@ -100,7 +100,11 @@ def _with_holes(message: rowids_pb2.U64Segment.RangeWithHoles) -> Segment:
     values = holes.offsets.astype(np.uint64) + np.uint64(holes.base)
     if not values.size:
         return whole
-    if bool((values[1:] <= values[:-1]).any()) or int(values[0]) < whole.start or int(values[-1]) >= whole.stop:
+    if (
+        bool((values[1:] <= values[:-1]).any())
+        or int(values[0]) < whole.start
+        or int(values[-1]) >= whole.stop
+    ):
         raise FormatError("holes in a range of row ids do not ascend or lie outside of it")
     if whole.count >> 63:
         raise FormatError(f"a range of {whole.count} row ids with holes")

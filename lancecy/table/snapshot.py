@@ -242,7 +242,9 @@ class Snapshot:
         self.limits.check("metadata_bytes", stored.size, f"part of {path}: size")
         size = store.head(path).size
         if stored.offset > size or stored.size > size - stored.offset:
-            raise TruncatedError(f"{stored.size} bytes at byte {stored.offset} of a file of {size} bytes", path=path)
+            raise TruncatedError(
+                f"{stored.size} bytes at byte {stored.offset} of a file of {size} bytes", path=path
+            )
         return store.get(path, stored.offset, stored.offset + stored.size).tobytes()
 
     def _whole(self, store: Store, path: str) -> Memory:
@@ -321,7 +323,10 @@ def load_snapshot(
         flags.check_readable(manifest.reader_flags, manifest.writer_flags)
     except LanceError as error:
         raise error.within(store.uri) if isinstance(error, FormatError) else error
-    identity = f"{zlib.crc32(memory[-_IDENTITY_BYTES:]):08x}"
+    if storage_options:
+        # Scan tasks of this process carry no secrets and look the options up again.
+        session.remember_options(store.uri, storage_options)
+    identity = f"{zlib.crc32(memory[-_IDENTITY_BYTES:].data):08x}"
     bases = Bases(store, manifest, session, policy)
     return Snapshot(store, manifest, bases, session, policy, location, identity, limits)
 

@@ -12,7 +12,8 @@ from distributed import Client, LocalCluster
 def _client(processes: bool) -> Iterator[Client]:
     # P2P announces every shuffle as a warning; failures reach the tests as exceptions.
     logging.getLogger("distributed").setLevel(logging.CRITICAL)
-    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": None, "host": "127.0.0.1"}
+    host = "127.0.0.1" if processes else None
+    options = {"n_workers": 2, "threads_per_worker": 1, "dashboard_address": ":0", "host": host}
     with (
         LocalCluster(processes=processes, silence_logs=logging.CRITICAL, **options) as cluster,
         Client(cluster, set_as_default=False) as client,

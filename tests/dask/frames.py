@@ -14,7 +14,7 @@ __all__ = ["cut_frame", "every_type", "from_frame", "plain_type"]
 
 
 def every_type(rows: int, *, nulls: float = 0.2) -> pa.Table:
-    """Every type a Lance table can hold, and some that only other Arrow tables have; ``row`` counts."""
+    """Every type a Lance table can hold, and some that only other Arrow tables have; ``row`` counts, ``group`` is ``row % 7``."""
     table = all_types_table(rows, nulls=nulls, types=all_types())
     rng = np.random.default_rng(11)
     words = pa.array([f"word {i}" if i % 5 else None for i in range(rows)])
@@ -29,12 +29,15 @@ def every_type(rows: int, *, nulls: float = 0.2) -> pa.Table:
         ),
         "odd_names": pa.array([{"a: b": i, "<c>": None} for i in range(rows)], _odd_struct()),
     }
-    columns = {**dict(zip(table.column_names, table.columns, strict=True)), **more, "row": pa.array(range(rows))}
+    columns = {**dict(zip(table.column_names, table.columns, strict=True)), **more}
+    columns |= {"row": pa.array(range(rows)), "group": pa.array([i % 7 for i in range(rows)])}
     return pa.table(columns)
 
 
 def _odd_struct() -> pa.DataType:
-    return pa.struct([pa.field("a: b", pa.int64(), False), pa.field("<c>", pa.float32(), metadata={"unit": "m"})])
+    return pa.struct(
+        [pa.field("a: b", pa.int64(), False), pa.field("<c>", pa.float32(), metadata={"unit": "m"})]
+    )
 
 
 def _fixed(rng: np.random.Generator, rows: int, width: int) -> pa.Array:
@@ -55,7 +58,7 @@ def from_frame(frame: pd.DataFrame, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=pa.schema([f.with_type(plain_type(f.type)) for f in schema]))
 
 
-class cut_frame:  # noqa: N801
+class cut_frame:
     """``cut_frame(frame, parts)[i]`` is one of ``parts`` equal slices; pickles, for ``from_map``."""
 
     def __init__(self, frame: pd.DataFrame, parts: int) -> None:

@@ -36,6 +36,8 @@ class Made:
     left_out: dict[str, str] = field(default_factory=dict)
     ordered_by: str | None = None
     """Column that identifies rows whose order the writer chose (after updates and merges)."""
+    unread: frozenset[int] = frozenset()
+    """Versions that the writer itself cannot read: nobody but the rules vouches for their answers."""
 
 
 @dataclass(frozen=True)
@@ -290,7 +292,7 @@ def make_evolved(path: str) -> Made:
     """Columns added by expression, renamed, cast and dropped, then rows deleted and everything compacted."""
     one = _plain(33, 0, 51)
     write(one, path, max_rows_per_file=20)
-    dataset = lance.dataset(path)
+    dataset: Any = lance.dataset(path)
     dataset.add_columns({"double": "id * 2", "shout": "upper(word)"})
     dataset.alter_columns({"path": "x", "name": "y"}, {"path": "id", "data_type": pa.int32()})
     dataset.drop_columns(["flag", "point.a"])
@@ -407,6 +409,28 @@ def make_migrated(path: str) -> Made:
     )
 
 
+def make_missing(path: str) -> Made:
+    """Columns that are in the schema and in no file of the first fragments, as only 0.20.0 lets one commit them."""
+    one, two = _plain(33, 0, 95).drop(["colour"]), _plain(13, 100, 96).drop(["colour"])
+    write(one, path, max_rows_per_file=20)
+    pair = pa.struct([pa.field("a", pa.string()), pa.field("b", pa.list_(pa.int8()))])
+    extra = pa.schema([pa.field("number", pa.int32()), pa.field("pair", pair), pa.field("term", pa.string())])
+    dataset: Any = lance.dataset(path)
+    schema = pa.schema([*dataset.schema, *extra])
+    fragments = [fragment.metadata for fragment in dataset.get_fragments()]
+    lance.LanceDataset.commit(path, lance.LanceOperation.Merge(fragments, schema), read_version=1)
+    for added, column in zip(extra, random_table(extra, 13, seed=97).columns):
+        two = two.append_column(added, column)
+    write(two, path, mode="append")
+    first = stored_form(one)
+    second = first
+    for added in extra:
+        second = second.append_column(added, pa.nulls(33, added.type))
+    third = pa.concat_tables([second, stored_form(two)])
+    story = "Version 2 adds columns to the schema alone: they are null, also after version 3 appends rows that have them."
+    return Made({1: first, 2: second, 3: third}, story, unread=frozenset({2, 3}))
+
+
 def _recipe(make: Callable[[str], Made], releases: str) -> Recipe:
     return Recipe(make, tuple(releases.split()))
 
@@ -424,5 +448,6 @@ RECIPES: Mapping[str, Recipe] = {
     "rowids": _recipe(make_rowids, "0.39.0 1.0.4 14.0.2"),
     "empty": _recipe(make_empty, "0.8.21 14.0.2"),
     "migrated": _recipe(make_migrated, "0.20.0 14.0.2"),
+    "missing": _recipe(make_missing, "0.20.0"),
 }
 """Name of a golden table -> how to make it, and the releases that do."""

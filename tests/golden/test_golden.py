@@ -169,6 +169,13 @@ FILTERS: dict[str, Callable[[pa.Table], pa.ChunkedArray]] = {
     "`timestamp_us` >= TIMESTAMP '2000-01-01 00:00:00'": lambda t: pc.greater_equal(
         t["timestamp_us"], pa.scalar(946_684_800_000_000, pa.timestamp("us"))
     ),
+    "number IS NULL": lambda t: pc.is_null(t["number"]),
+    "number > 0 OR id < 7": lambda t: pc.or_kleene(pc.greater(t["number"], 0), pc.less(t["id"], 7)),
+    "pair IS NULL": lambda t: pc.is_null(t["pair"]),
+    "pair.a IS NOT NULL": lambda t: pc.is_valid(pc.struct_field(t["pair"], "a")),
+    "term IS NOT NULL AND NOT (term = '')": lambda t: pc.and_kleene(
+        pc.is_valid(t["term"]), pc.invert(pc.equal(t["term"], ""))
+    ),
     "even AND id < 700": lambda t: pc.and_(t["even"], pc.less(t["id"], 700)),
 }
 

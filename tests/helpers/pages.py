@@ -57,7 +57,7 @@ def raw(data: bytes, length: int, start: int = 0) -> Page:
 
 def plain(values: ArrayLike, dtype: str) -> Page:
     """A PLAIN page; ``dtype`` in NumPy's spelling."""
-    array = np.asarray(values).astype(dtype)
+    array = np.asarray(values, dtype)
     return raw(array.tobytes(), len(array))
 
 

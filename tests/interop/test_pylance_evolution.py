@@ -118,7 +118,7 @@ def test_change_after_a_deletion_then_compacted(step: Callable[[Any], None], tmp
 def test_changes_one_after_the_other(seed: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(seed)
     started(tmp_path / "t")
-    order = [s for s in (add_by_sql, drop_inside_a_struct, cast, rename, delete_some, add_by_join, compact)]
+    order = [add_by_sql, drop_inside_a_struct, cast, rename, delete_some, add_by_join, compact]
     for at in rng.permutation(len(order)):
         step = order[at]
         if step is add_by_sql and "word" not in live.peer(tmp_path / "t").schema.names:

@@ -192,7 +192,7 @@ def test_nulls_that_are_stored_as_values(tmp_path: Path) -> None:
         ([1.0, np.nan, 2.0], "NOT (f <= 100)", 1),
         ([np.nan, np.nan], "f = f", 0),
         ([np.nan, np.nan], "f <> f", 2),
-        ([np.nan, -np.nan, np.inf], "f >= 'inf'::double", 1),
+        ([np.nan, -np.nan, np.inf], "f > 1.7976931348623157e308", 1),
         ([0.0, -0.0, 1.0], "f = 0", 2),
         ([0.0, -0.0, 1.0], "f < 0", 0),
         ([-0.0, -0.0], "f >= 0", 2),

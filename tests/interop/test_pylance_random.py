@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from tests.helpers.tables import random_table
 from tests.interop import live
 
 pytestmark = pytest.mark.interop
@@ -32,21 +34,19 @@ def change(path: Path, rng: np.random.Generator, start: int, step: int) -> int:
     kind = rng.choice(["append", "delete", "update", "merge", "compact", "add", "drop", "cast"])
     dataset = live.peer(path)
     if kind == "append":
-        more = live.mixed_table(int(rng.integers(1, 50)), start=start, seed=step)
-        names = [name for name in dataset.schema.names if name in more.column_names]
-        if names == dataset.schema.names and dataset.schema.field("k").type == more.schema.field("k").type:
-            live.append(more, path, max_rows_per_group=int(rng.integers(1, 30)))
+        more = random_table(dataset.schema, int(rng.integers(1, 50)), seed=step)
+        keys = pa.array(np.arange(start, start + more.num_rows), dataset.schema.field("id").type)
+        more = more.set_column(0, dataset.schema.field("id"), keys)
+        live.append(more, path, max_rows_per_group=int(rng.integers(1, 30)))
     elif kind == "delete":
         dataset.delete(f"id % {rng.integers(3, 12)} = {rng.integers(0, 3)}")
     elif kind == "update":
         dataset.update({"word": f"'step {step}'"}, where=f"id % {rng.integers(2, 9)} = 1")
     elif kind == "merge":
-        fresh = dataset.to_table(limit=20).set_column(
-            0, dataset.schema.field("id"), np.arange(start - 10, start + 10)
-        )
-        if fresh.num_rows == 20:
-            merge = dataset.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
-            merge.execute(fresh)
+        keys = pa.array(np.arange(start - 10, start + 10), dataset.schema.field("id").type)
+        fresh = random_table(dataset.schema, 20, seed=step).set_column(0, dataset.schema.field("id"), keys)
+        merge = dataset.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        merge.execute(fresh)
     elif kind == "compact":
         dataset.optimize.compact_files(target_rows_per_fragment=int(rng.integers(20, 200)))
     elif kind == "add":
@@ -56,5 +56,5 @@ def change(path: Path, rng: np.random.Generator, start: int, step: int) -> int:
             [str(rng.choice([n for n in dataset.schema.names if n not in ("id", "word", "k")]))]
         )
     else:
-        dataset.alter_columns({"path": "k", "data_type": "int64" if step % 2 else "int32"})
+        dataset.alter_columns({"path": "k", "data_type": pa.int64() if step % 2 else pa.int32()})
     return start

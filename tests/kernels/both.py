@@ -34,9 +34,14 @@ def i64(*values: int) -> NDArray[np.int64]:
 
 
 def memory_of(*parts: bytes | NDArray[Any]) -> NDArray[np.uint8]:
-    """Bytes of all parts, read-only as those of a mapped file are."""
+    """Bytes of all parts, read-only as those of a mapped file are.
+
+    A block of its own with nothing after it, so that the sanitizer build sees a read one byte too far.
+    """
     joined = b"".join(part if isinstance(part, bytes) else part.tobytes() for part in parts)
-    return np.frombuffer(joined, np.uint8)
+    memory = np.array(np.frombuffer(joined, np.uint8))
+    memory.flags.writeable = False
+    return memory
 
 
 @dataclass(frozen=True)

@@ -16,12 +16,13 @@ _ENTRY = re.compile(
 def sections(documented: object) -> dict[str, str]:
     """Section name -> text below its underline; what stands before the first one is under ``""``."""
     text = inspect.getdoc(documented) or ""
-    found = {"": text}
+    found: dict[str, str] = {}
     marks = list(_HEADING.finditer(text))
-    if marks:
-        found[""] = text[: marks[0].start()]
-    for mark, following in zip(marks, [*marks[1:], None], strict=True):
-        found[mark["name"]] = text[mark.end() : following.start() if following else None].strip("\n")
+    ends = [mark.start() for mark in marks] + [len(text)]
+    found[""] = text[: ends[0]]
+    for mark, end in zip(marks, ends[1:], strict=True):
+        # Where the facts come from ("Source: …") closes a docstring and belongs to no section.
+        found[mark["name"]] = text[mark.end() : end].split("\nSource:")[0].strip("\n")
     return found
 
 

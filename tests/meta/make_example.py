@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import datetime as dt
 import shutil
+from typing import Any
 
 import lance
 import numpy as np
@@ -50,7 +51,11 @@ def rows(start: int, stop: int) -> pa.Table:
 def main() -> None:
     """Replace the table."""
     shutil.rmtree(EXAMPLE, ignore_errors=True)
-    options = {"data_storage_version": "legacy", "max_rows_per_file": 300, "max_rows_per_group": 100}
+    options: dict[str, Any] = {
+        "data_storage_version": "legacy",
+        "max_rows_per_file": 300,
+        "max_rows_per_group": 100,
+    }
     lance.write_dataset(rows(0, 900), str(EXAMPLE), **options)
     lance.write_dataset(rows(900, 1000), str(EXAMPLE), mode="append", **options)
 

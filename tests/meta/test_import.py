@@ -98,4 +98,4 @@ def test_version_is_that_of_the_distribution() -> None:
 def test_package_is_typed() -> None:
     import lancecy
 
-    assert Path(cast("str", lancecy.__file__)).with_name("py.typed").is_file()
+    assert Path(lancecy.__file__).with_name("py.typed").is_file()

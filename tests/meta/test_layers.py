@@ -46,7 +46,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "pyspark": ("lancecy.spark",),
     "fsspec": ("lancecy.store.fsspec",),
     "s3fs": (),
-    "sqlglot": ("lancecy.expr.parse",),
+    "sqlglot": ("lancecy.expr.sql",),
     "pyroaring": ("lancecy.table.deletion",),
     "click": ("lancecy.cli",),
     "rich": ("lancecy.cli",),
@@ -86,7 +86,7 @@ def test_rows_are_those_of_the_architecture() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     layers = [line.replace("(", "").replace(")", "") for line in contracts[0]["layers"]]
     assert layers == ROWS
-    assert "ignore_imports" not in contracts[0]
+    assert contracts[0]["ignore_imports"] == ["lancecy.spark.workers -> lancecy"]
 
 
 def test_import_linter_refuses_an_import_that_points_up(tmp_path: Path) -> None:
@@ -96,6 +96,7 @@ def test_import_linter_refuses_an_import_that_points_up(tmp_path: Path) -> None:
             (package / name).mkdir(parents=True)
             (package / name / "__init__.py").touch()
     (package / "__init__.py").touch()
+    (package / "spark" / "workers.py").write_text("import lancecy\n")
     (package / "store" / "__init__.py").write_text(
         "def late():\n    from lancecy import table\n    return table\n"
     )

@@ -43,7 +43,9 @@ _BUILT = {
 def run_tool(*command: str, cwd: Path = ROOT, timeout_s: float = 280) -> subprocess.CompletedProcess[str]:
     """Run a command line tool of this environment; ``command[0]`` is a script beside the interpreter or ``python``."""
     tool = sys.executable if command[0] == "python" else str(Path(sys.executable).with_name(command[0]))
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])  # cython-lint calls others
+    path = os.pathsep.join(
+        [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
+    )  # cython-lint calls others
     environment = {**os.environ, "PATH": path, "NO_COLOR": "1", "COLUMNS": "150", "PYTHONWARNINGS": ""}
     return subprocess.run(
         [tool, *command[1:]],

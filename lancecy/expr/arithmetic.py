@@ -1,0 +1,168 @@
+"""Types of arithmetic.
+
+Results have the types pylance gives them: an untyped number takes the type of the column
+it meets, integers divide to integers (truncating), a float wins over an integer. Where the
+result only feeds a comparison it is computed as bigint (``wide``), so that a small
+integer's sum does not overflow on the way to its answer.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pyarrow as pa
+
+from lancecy.errors import ExpressionError
+from lancecy.expr.describe import describe, describe_type
+from lancecy.expr.kinds import common_type, family, is_number
+from lancecy.expr.literals import fit, settle
+from lancecy.expr.nodes import Call, Expr, Literal
+
+__all__ = ["cast_to", "operands"]
+
+_TEMPORAL = frozenset(("date", "timestamp", "time", "interval"))
+
+
+def cast_to(expr: Expr, target: pa.DataType) -> Expr:
+    """The operand in another type: literals converted at once where that is exact."""
+    if expr.type == target:
+        return expr
+    if isinstance(expr, Literal):
+        if expr.value is None:
+            return Literal(None, target)
+        if is_number(expr.type) and is_number(target):
+            found = fit(expr, target)
+            if isinstance(found, Literal):
+                return found
+    return Call("cast", (expr, Literal(None, target)), target)
+
+
+def operands(op: str, left: Expr, right: Expr, wide: bool) -> tuple[Expr, Expr]:
+    """Both sides of ``left op right`` in the types the kernel is to get.
+
+    Parameters
+    ----------
+    op : str
+        One of ``+ - * / %``.
+    wide : bool
+        Whether integers may be computed as bigint.
+
+    Raises
+    ------
+    ExpressionError
+        The types have no such arithmetic; both are named.
+    """
+    if isinstance(left, Literal) and isinstance(right, Literal):
+        left, right = settle(left), settle(right)
+    if _TEMPORAL & {family(left.type), family(right.type)}:
+        return _temporal(op, left, right)
+    left, right = _meet(left, right, wide), _meet(right, left, wide)
+    if not (is_number(left.type) and is_number(right.type)):
+        raise _no_arithmetic(op, left, right)
+    target = _number_type(op, left, right, wide)
+    if family(target) == "decimal" and "decimal" in (family(left.type), family(right.type)):
+        # Each keeps its own precision and scale; Arrow derives that of the result from both.
+        return tuple(  # type: ignore[return-value]
+            side if family(side.type) == "decimal" else cast_to(side, _integer_decimal(side.type))
+            for side in (left, right)
+        )
+    return cast_to(left, target), cast_to(right, target)
+
+
+def _no_arithmetic(op: str, left: Expr, right: Expr) -> ExpressionError:
+    return ExpressionError(
+        f"there is no {describe_type(left.type)} {op} {describe_type(right.type)} "
+        f"(in {describe(Call(op, (left, right)), 10)}); CAST one side"
+    )
+
+
+def _meet(side: Expr, other: Expr, wide: bool) -> Expr:
+    """An untyped number in the type of what it meets."""
+    if not isinstance(side, Literal) or side.type is not None:
+        return side
+    if side.value is None:
+        return Literal(None, other.type)
+    kind = family(other.type)
+    if kind == "integer" and isinstance(side.value, int) and not wide:
+        found = fit(side, other.type)  # type: ignore[arg-type]
+        return found if isinstance(found, Literal) else settle(side)
+    if kind == "float" and isinstance(side.value, (int, float, Decimal)):
+        found = fit(side, other.type)  # type: ignore[arg-type]
+        return found if isinstance(found, Literal) else settle(side)
+    if kind == "decimal" and isinstance(side.value, (int, Decimal)) and not isinstance(side.value, bool):
+        return _decimal_literal(side)
+    return settle(side)
+
+
+def _decimal_literal(literal: Literal) -> Literal:
+    value = Decimal(literal.value)  # type: ignore[arg-type]
+    digits, exponent = len(value.as_tuple().digits), value.as_tuple().exponent
+    scale = max(0, -int(exponent))
+    precision = max(digits + max(0, int(exponent)), scale, 1)
+    if precision > 38:
+        return settle(literal)
+    found = fit(literal, pa.decimal128(precision, scale))
+    return found if isinstance(found, Literal) else settle(literal)
+
+
+def _number_type(op: str, left: Expr, right: Expr, wide: bool) -> pa.DataType:
+    kinds = family(left.type), family(right.type)
+    if "float" in kinds:
+        if "integer" in kinds:
+            return left.type if kinds[0] == "float" else right.type  # type: ignore[return-value]
+        return common_type(left.type, right.type)  # type: ignore[arg-type,return-value]
+    target = common_type(left.type, right.type)  # type: ignore[arg-type]
+    if op in ("/", "%") and "decimal" in (family(target), *kinds) and (op == "%" or kinds == ("integer", "integer")):
+        raise _no_arithmetic(op, left, right)
+    if not wide or kinds != ("integer", "integer"):
+        return target  # type: ignore[return-value]
+    if target == pa.uint64():
+        # The difference of unsigned numbers may be negative.
+        return pa.decimal128(20, 0) if op == "-" else target
+    if family(target) == "decimal":
+        return pa.decimal256(20, 0) if op == "*" else target
+    return pa.int64()
+
+
+def _integer_decimal(data_type: pa.DataType | None) -> pa.DataType:
+    return pa.decimal128({8: 3, 16: 5, 32: 10}.get(data_type.bit_width, 20), 0)  # type: ignore[union-attr]
+
+
+def _temporal(op: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
+    left, right = _read_text(left, right), _read_text(right, left)
+    one, two = family(left.type), family(right.type)
+    pair = {one, two}
+    if op == "-" and pair == {"date"}:
+        return _days(left), _days(right)
+    if op == "-" and pair <= {"date", "timestamp"} or op in ("+", "-") and pair == {"interval"}:
+        target = common_type(left.type, right.type)  # type: ignore[arg-type]
+        if target is not None:
+            return cast_to(left, target), cast_to(right, target)
+    if two == "interval" and (op == "+" or op == "-") and one in ("date", "timestamp", "time"):
+        return _instant(left), right
+    if one == "interval" and op == "+" and two in ("date", "timestamp", "time"):
+        return left, _instant(right)
+    if op == "*" and pair == {"interval", "integer"}:
+        return tuple(side if family(side.type) == "interval" else cast_to(side, pa.int64()) for side in (left, right))  # type: ignore[return-value]
+    if pair in ({"date", "integer"}, {"timestamp", "integer"}):
+        raise ExpressionError(
+            f"a number of what? In {describe(Call(op, (left, right)), 10)} write an interval, such as interval '1 day'"
+        )
+    raise _no_arithmetic(op, left, right)
+
+
+def _read_text(side: Expr, other: Expr) -> Expr:
+    if not isinstance(side, Literal) or side.type is not None:
+        return side
+    if isinstance(side.value, str) or side.value is None:
+        found = fit(side, other.type)  # type: ignore[arg-type]
+        return found if isinstance(found, Literal) else settle(side)
+    return settle(side)
+
+
+def _days(side: Expr) -> Expr:
+    return cast_to(cast_to(cast_to(side, pa.date32()), pa.int32()), pa.int64())
+
+
+def _instant(side: Expr) -> Expr:
+    return cast_to(side, pa.timestamp("us")) if family(side.type) == "date" else side

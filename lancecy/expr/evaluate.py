@@ -1,0 +1,401 @@
+"""Bound expressions evaluated over Arrow tables with pyarrow's kernels.
+
+Logic is three-valued (Kleene): null AND false is false, null OR true is true, NOT null
+is null. A comparison is one kernel call on the column as it is. Arithmetic is checked:
+what overflows or divides by zero is an error, not a wrong row. AND, OR and CASE look at
+such operands only where the ones before leave the answer open, so that
+``x != 0 AND 10 / x > 2`` is safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancecy.errors import ExpressionError
+from lancecy.expr.describe import describe
+from lancecy.expr.functions import FUNCTIONS
+from lancecy.expr.kinds import family
+from lancecy.expr.literals import array_of, scalar_of
+from lancecy.expr.nodes import Call, Column, Expr, Literal, walk
+from lancecy.expr.patterns import match_like
+
+if TYPE_CHECKING:
+    from lancecy.expr.bind import Bound
+
+__all__ = ["can_fail", "compute", "evaluate", "mask"]
+
+Data: TypeAlias = Any
+"""pa.Array, pa.ChunkedArray or, of constants, pa.Scalar."""
+
+
+def evaluate(bound: Bound, table: pa.Table | pa.RecordBatch) -> pa.ChunkedArray | pa.Array:
+    """The values of an expression for every row.
+
+    Parameters
+    ----------
+    bound : Bound
+    table : pa.Table or pa.RecordBatch
+        Has at least ``bound.columns``, with the types of the schema it was bound to.
+
+    Returns
+    -------
+    pa.ChunkedArray or pa.Array
+        As many values as rows, of type ``bound.type``. A column of the table itself is not copied.
+
+    Raises
+    ------
+    ExpressionError
+        A value overflows, divides by zero or does not convert; the message has the expression.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from lancecy.expr import bind, evaluate, parse
+    >>> table = pa.table({"a": [1, None, 3]})
+    >>> evaluate(bind(parse("a > 2 OR a IS NULL"), table.schema), table).to_pylist()
+    [False, True, True]
+    """
+    try:
+        found = compute(bound.expr, table)
+    except (pa.ArrowException, OverflowError) as error:
+        text = describe(bound.expr, max_values=10)
+        raise ExpressionError(f"{error} (in {text})", text=text) from error
+    if isinstance(found, pa.Scalar):
+        return pa.repeat(found, table.num_rows)
+    return found
+
+
+def mask(bound: Bound, table: pa.Table | pa.RecordBatch) -> pa.ChunkedArray | pa.Array:
+    """Which rows satisfy a condition: boolean, null where it is unknown.
+
+    Only rows that are true are selected; ``Table.filter`` drops nulls by itself.
+
+    Raises
+    ------
+    ExpressionError
+        The expression is no condition, or fails on the data.
+    """
+    if not pa.types.is_boolean(bound.type):
+        raise ExpressionError(f"{describe(bound.expr, 10)} is {bound.type}, not a condition")
+    return evaluate(bound, table)
+
+
+def compute(expr: Expr, table: pa.Table | pa.RecordBatch | None) -> Data:
+    """Values of a bound node; a scalar for constants, which need no table."""
+    if isinstance(expr, Column):
+        return _column(expr, table)
+    if isinstance(expr, Literal):
+        return scalar_of(expr)
+    if not isinstance(expr, Call):
+        raise TypeError(f"{type(expr).__name__} is no node of an expression")
+    lazy = _LAZY.get(expr.op)
+    if lazy is not None:
+        return lazy(expr, table)
+    values = [compute(arg, table) for arg in expr.args]
+    return _KERNELS[expr.op](*values)
+
+
+def _column(column: Column, table: pa.Table | pa.RecordBatch | None) -> Data:
+    if table is None:
+        raise ExpressionError(f"{describe(column)} has no value without a table")
+    values = table.column(column.path[0])
+    if len(column.path) > 1:
+        # Respects the nulls of the structs above.
+        values = pc.struct_field(values, list(column.path[1:]))
+    return values
+
+
+@lru_cache(maxsize=4096)
+def can_fail(expr: Expr) -> bool:
+    """Whether evaluation may raise on some values: checked arithmetic and casts."""
+    return any(isinstance(node, Call) and node.op in _FAILING for node in walk(expr))
+
+
+_FAILING = frozenset(("+", "-", "*", "/", "%", "neg", "cast", "abs", "arrow", "unsafe_cast"))
+
+
+# Logic
+
+
+def _and(call: Call, table: Any) -> Data:
+    return _logic(call, table, pc.and_kleene, decided=False)
+
+
+def _or(call: Call, table: Any) -> Data:
+    return _logic(call, table, pc.or_kleene, decided=True)
+
+
+def _logic(call: Call, table: Any, join: Callable[..., Any], decided: bool) -> Data:
+    found = compute(call.args[0], table)
+    for arg in call.args[1:]:
+        if can_fail(arg) and not isinstance(found, pa.Scalar):
+            still_open = pc.fill_null(pc.not_equal(found, decided), True)
+            found = join(found, _where(arg, table, still_open))
+        else:
+            found = join(found, compute(arg, table))
+    return found
+
+
+def _where(expr: Expr, table: Any, rows: Data) -> Data:
+    """Values of ``expr`` computed only where ``rows`` is true, null elsewhere."""
+    wanted = _to_numpy(rows)
+    if wanted.all():
+        return compute(expr, table)
+    part = compute(expr, table.filter(pa.array(wanted)))
+    if isinstance(part, pa.Scalar):
+        return part
+    places = pa.array(np.cumsum(wanted) - 1, mask=~wanted)
+    return part.take(places)
+
+
+def _to_numpy(values: Data) -> Any:
+    if isinstance(values, pa.ChunkedArray):
+        return values.to_numpy()
+    return values.to_numpy(zero_copy_only=False)
+
+
+def _case(call: Call, table: Any) -> Data:
+    """The value of the first branch whose condition is true; later conditions are not asked there."""
+    *branches, default = call.args
+    conditions, values = branches[::2], branches[1::2]
+    if not any(can_fail(arg) for arg in call.args):
+        tests = [compute(c, table) for c in conditions]
+        if not all(isinstance(test, pa.Scalar) for test in tests):
+            results = [compute(v, table) for v in (*values, default)]
+            return pc.case_when(pc.make_struct(*tests), *results)
+    if table is None:
+        return _constant_case(conditions, values, default)
+    waiting = pa.array(np.ones(table.num_rows, dtype=bool))
+    tests, results = [], []
+    for condition, value in zip(conditions, values):
+        hit = pc.and_(waiting, pc.fill_null(_full(_where(condition, table, waiting), table), False))
+        tests.append(hit)
+        results.append(_where(value, table, hit))
+        waiting = pc.and_not(waiting, hit)
+    results.append(_where(default, table, waiting))
+    return pc.case_when(pc.make_struct(*tests), *results)
+
+
+def _constant_case(conditions: Any, values: Any, default: Expr) -> Data:
+    for condition, value in zip(conditions, values):
+        if compute(condition, None).as_py():
+            return compute(value, None)
+    return compute(default, None)
+
+
+def _full(values: Data, table: Any) -> Data:
+    return pa.repeat(values, table.num_rows) if isinstance(values, pa.Scalar) else values
+
+
+# Comparisons
+
+
+def _compare(kernel: Callable[..., Any]) -> Callable[[Call, Any], Data]:
+    def run(call: Call, table: Any) -> Data:
+        left, right = call.args
+        if isinstance(right, Literal):
+            scalar = scalar_of(right)
+            return _per_value(left, table, lambda values: kernel(values, scalar))
+        return kernel(compute(left, table), compute(right, table))
+
+    return run
+
+
+def _per_value(tested: Expr, table: Any, run: Callable[[Data], Data]) -> Data:
+    """``run`` on the operand; of dictionary columns on the distinct values, whose answers are then looked up."""
+    if not (isinstance(tested, Call) and tested.op == "decode"):
+        return run(compute(tested, table))
+    coded = compute(tested.args[0], table)
+    if not isinstance(coded, pa.ChunkedArray):
+        return _per_code(coded, tested.type, run)
+    if coded.num_chunks == 0:
+        return run(pc.cast(coded, tested.type))
+    return pa.chunked_array([_per_code(chunk, tested.type, run) for chunk in coded.chunks])
+
+
+def _per_code(coded: pa.DictionaryArray, kind: Any, run: Callable[[Data], Data]) -> Data:
+    if len(coded.dictionary) > len(coded):
+        return run(_decode(coded))
+    values = coded.dictionary
+    return run(values if values.type == kind else pc.cast(values, kind)).take(coded.indices)
+
+
+def _decode(values: Data) -> Data:
+    kind = values.type.value_type
+    return pc.cast(values, kind)
+
+
+def _in(call: Call, table: Any) -> Data:
+    tested, listed = call.args
+    if not isinstance(listed, Literal) or not isinstance(listed.value, tuple):
+        raise ExpressionError(f"{describe(listed)} is no list of constants")
+    has_null, members = None in listed.value, array_of(listed)
+
+    def run(values: Data) -> Data:
+        found = pc.is_in(values, value_set=members)
+        # is_in calls a null false; in SQL it is unknown, and so is a miss in a list that has a null.
+        if has_null:
+            return pc.if_else(found, True, pa.scalar(None, pa.bool_()))
+        if isinstance(values, pa.Scalar) or values.null_count:
+            return pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_()))
+        return found
+
+    return _per_value(tested, table, run)
+
+
+def _like(ignore_case: bool) -> Callable[[Call, Any], Data]:
+    def run(call: Call, table: Any) -> Data:
+        pattern, escape = (_constant(arg) for arg in call.args[1:])
+        return _per_value(call.args[0], table, lambda values: match_like(values, pattern, escape, ignore_case))
+
+    return run
+
+
+def _constant(arg: Expr) -> Any:
+    if not isinstance(arg, Literal):
+        raise ExpressionError(f"{describe(arg)} is not constant")
+    return arg.value
+
+
+# Arithmetic and conversion
+
+
+def _divide(left: Data, right: Data) -> Data:
+    # Integers: truncates towards zero, zero divisors are an error. Floats: IEEE, as everywhere else.
+    return pc.divide(left, right) if pa.types.is_floating(left.type) else pc.divide_checked(left, right)
+
+
+def _remainder(left: Data, right: Data) -> Data:
+    """The sign is that of the dividend, as in C."""
+    if not pa.types.is_floating(left.type):
+        # Unchecked: the quotient of the smallest integer and -1 overflows, their remainder does not.
+        return pc.subtract(left, pc.multiply(pc.divide(left, right), right))
+    sides = [np.asarray(_float_values(side)) for side in (left, right)]
+    with np.errstate(invalid="ignore"):
+        found = np.fmod(*sides)
+    if found.ndim == 0:
+        valid = left.is_valid and right.is_valid
+        return pa.scalar(found.item() if valid else None, left.type)
+    nulls = [pc.is_null(side) for side in (left, right)]
+    return pc.if_else(pc.or_(*nulls), pa.scalar(None, left.type), pa.array(found, left.type))
+
+
+def _float_values(values: Data) -> Any:
+    if isinstance(values, pa.Scalar):
+        return np.asarray(values.as_py() if values.is_valid else np.nan, dtype=values.type.to_pandas_dtype())
+    return _to_numpy(values)
+
+
+def _cast(call: Call, table: Any) -> Data:
+    return cast_values(compute(call.args[0], table), call.args[1].type)
+
+
+def cast_values(values: Data, target: Any) -> Data:
+    """Values converted to another type.
+
+    Floats become integers by dropping the fraction, timestamps and decimals lose the digits the target
+    lacks, integers become the nearest float. What is out of range or unreadable is an error.
+    """
+    source, wanted = family(values.type), family(target)
+    if source == "float" and wanted == "integer":
+        return pc.cast(pc.trunc(values), target)
+    if source == "integer" and wanted == "float":
+        return pc.cast(values, target, safe=False)
+    if source == "integer" and wanted == "decimal":
+        # Arrow refuses unless the target has room for every value of the type; the values are what counts.
+        scale = target.scale
+        return pc.cast(pc.cast(values, pa.decimal128(38, 0) if scale >= 0 else target), target)
+    if source == "text" and wanted == "time":
+        # There is no such cast; a timestamp of that day has the same clock.
+        stamp = pc.cast(pc.binary_join_element_wise("1970-01-01 ", values, ""), pa.timestamp("ns"))
+        return _cast_with_cut(pc.cast(stamp, pa.time64("ns")), target)
+    return _cast_with_cut(values, target)
+
+
+def _cast_with_cut(values: Data, target: Any) -> Data:
+    options = pc.CastOptions(target, allow_time_truncate=True, allow_decimal_truncate=True)
+    return pc.cast(values, options=options)
+
+
+def _unsafe_cast(call: Call, table: Any) -> Data:
+    return pc.cast(compute(call.args[0], table), call.args[1].type, safe=False)
+
+
+def _decode_call(call: Call, table: Any) -> Data:
+    return pc.cast(compute(call.args[0], table), call.type)
+
+
+def _storage(values: Data) -> Data:
+    """Values under an extension type."""
+    if isinstance(values, pa.ChunkedArray):
+        return pa.chunked_array([chunk.storage for chunk in values.chunks], values.type.storage_type)
+    return values.storage
+
+
+def _negate(values: Data) -> Data:
+    return pc.negate(values) if pa.types.is_floating(values.type) else pc.negate_checked(values)
+
+
+def _arrow(call: Call, table: Any) -> Data:
+    from lancecy.expr.convert import compute_opaque
+
+    return compute_opaque(call, table)
+
+
+def _function(name: str) -> Callable[[Call, Any], Data]:
+    spec = FUNCTIONS[name]
+
+    def run(call: Call, table: Any) -> Data:
+        values: list[Any] = []
+        for index, arg in enumerate(call.args):
+            letters = spec.parameter(index)
+            if letters == "CL":
+                values.append(array_of(arg) if isinstance(arg, Literal) else _constant(arg))
+            elif letters[0] == "C":
+                values.append(_constant(arg))
+            else:
+                values.append(compute(arg, table))
+        return spec.kernel(*values)
+
+    return run
+
+
+_KERNELS: dict[str, Callable[..., Any]] = {
+    "not": pc.invert,
+    "is_null": pc.is_null,
+    "is_true": lambda values: pc.fill_null(values, False),
+    "+": pc.add_checked,
+    "-": pc.subtract_checked,
+    "*": pc.multiply_checked,
+    "/": _divide,
+    "%": _remainder,
+    "neg": _negate,
+    "||": lambda *values: pc.binary_join_element_wise(*values, "", null_handling="emit_null"),
+    "storage": _storage,
+}
+
+_LAZY: dict[str, Callable[[Call, Any], Any]] = {
+    "and": _and,
+    "or": _or,
+    "=": _compare(pc.equal),
+    "!=": _compare(pc.not_equal),
+    "<": _compare(pc.less),
+    "<=": _compare(pc.less_equal),
+    ">": _compare(pc.greater),
+    ">=": _compare(pc.greater_equal),
+    "in": _in,
+    "like": _like(False),
+    "ilike": _like(True),
+    "case": _case,
+    "cast": _cast,
+    "unsafe_cast": _unsafe_cast,
+    "decode": _decode_call,
+    "arrow": _arrow,
+    **{name: _function(name) for name in FUNCTIONS},
+}

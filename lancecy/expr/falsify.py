@@ -1,0 +1,380 @@
+"""Which pages or fragments a condition cannot be true in, from their statistics.
+
+Each node gets three proofs per unit: that it is *never true*, *never false* and *never
+null* in any of its rows. NOT exchanges the first two, AND and OR combine them, so that
+negations are as exact as what they negate. What a rule does not cover proves nothing,
+and nothing proved means the unit is read: pruning may read too much, never too little.
+
+Bounds need not be tight. A NaN may be anywhere in a floating-point column that may have
+one: it makes every comparison false except ``!=``. Source: file sheet 0.1, section 6.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lancecy import kernels
+from lancecy.expr.bind import Bound
+from lancecy.expr.kinds import family
+from lancecy.expr.nodes import Call, Column, Constant, Expr, Literal
+from lancecy.expr.patterns import like_plan
+from lancecy.stats import ByteBounds, ColumnStats, NumericBounds, StatsTable
+
+__all__ = ["falsify"]
+
+Units: TypeAlias = NDArray[np.bool_]
+
+_CODES = {
+    "=": kernels.EQ,
+    "!=": kernels.NE,
+    "<": kernels.LT,
+    "<=": kernels.LE,
+    ">": kernels.GT,
+    ">=": kernels.GE,
+}
+_OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+# A longer list is tested as one range, unless its values can be searched in sorted order.
+_FEW = 16
+
+
+def falsify(bound: Bound, stats: StatsTable) -> Units:
+    """Units in which no row satisfies a condition.
+
+    Parameters
+    ----------
+    bound : Bound
+        A condition; of any other expression nothing is proved.
+    stats : StatsTable
+        Columns it does not have are unknown.
+
+    Returns
+    -------
+    (num_units,) bool, fresh memory
+        True: proved that the condition is true of no row. False: unknown.
+
+    Raises
+    ------
+    FormatError
+        The arrays of ``stats`` do not fit together.
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa
+    >>> from lancecy.expr import bind, parse
+    >>> from lancecy.stats import ColumnStats, NumericBounds
+    >>> known = np.array([True, True])
+    >>> bounds = NumericBounds(np.array([0, 100]), np.array([99, 199]), known)
+    >>> stats = StatsTable(np.array([100, 100]), {("k",): ColumnStats(bounds, known, ~known)})
+    >>> falsify(bind(parse("k < 10"), pa.schema({"k": pa.int64()})), stats)
+    array([False,  True])
+    """
+    return _prove(bound.expr, stats).never_true | (stats.row_counts == 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Proof:
+    """What is proved of a condition in each unit; arrays are shared and not written to."""
+
+    never_true: Units
+    never_false: Units
+    never_null: Units
+
+    def inverted(self) -> _Proof:
+        return _Proof(self.never_false, self.never_true, self.never_null)
+
+
+def _prove(expr: Expr, stats: StatsTable) -> _Proof:
+    if isinstance(expr, Call):
+        rule = _RULES.get(expr.op)
+        if rule is not None:
+            return rule(expr, stats)
+    elif isinstance(expr, Literal):
+        return _constant(expr, stats)
+    elif isinstance(expr, Column) and expr.type == pa.bool_():
+        return _compare_column("=", expr, Literal(True, pa.bool_()), stats)
+    return _unknown(stats)
+
+
+def _all(stats: StatsTable, value: bool) -> Units:
+    return np.full(stats.num_units, value)
+
+
+def _unknown(stats: StatsTable) -> _Proof:
+    nothing = _all(stats, False)
+    return _Proof(nothing, nothing, nothing)
+
+
+def _constant(literal: Literal, stats: StatsTable) -> _Proof:
+    value = literal.value
+    return _Proof(_all(stats, value is not True), _all(stats, value is not False), _all(stats, value is not None))
+
+
+def _and(call: Call, stats: StatsTable) -> _Proof:
+    """True needs all, false needs one; null needs one that is null."""
+    proofs = [_prove(arg, stats) for arg in call.args]
+    return _Proof(
+        np.logical_or.reduce([p.never_true for p in proofs]),
+        np.logical_and.reduce([p.never_false for p in proofs]),
+        np.logical_and.reduce([p.never_null for p in proofs]),
+    )
+
+
+def _or(call: Call, stats: StatsTable) -> _Proof:
+    proofs = [_prove(arg, stats) for arg in call.args]
+    return _Proof(
+        np.logical_and.reduce([p.never_true for p in proofs]),
+        np.logical_or.reduce([p.never_false for p in proofs]),
+        np.logical_and.reduce([p.never_null for p in proofs]),
+    )
+
+
+def _not(call: Call, stats: StatsTable) -> _Proof:
+    return _prove(call.args[0], stats).inverted()
+
+
+def _is_true(call: Call, stats: StatsTable) -> _Proof:
+    inner = _prove(call.args[0], stats)
+    return _Proof(inner.never_true, inner.never_false & inner.never_null, _all(stats, True))
+
+
+def _is_null(call: Call, stats: StatsTable) -> _Proof:
+    tested = call.args[0]
+    if isinstance(tested, Column):
+        known = stats.columns.get(tested.path)
+        if known is None:
+            return _Proof(_all(stats, False), _all(stats, False), _all(stats, True))
+        return _Proof(known.no_nulls, known.all_null, _all(stats, True))
+    inner = _prove(tested, stats) if tested.type == pa.bool_() else _unknown(stats)
+    return _Proof(inner.never_null, inner.never_true & inner.never_false, _all(stats, True))
+
+
+def _compare(call: Call, stats: StatsTable) -> _Proof:
+    left, right = call.args
+    if isinstance(left, Column) and isinstance(right, Literal):
+        return _compare_column(call.op, left, right, stats)
+    return _unknown(stats)
+
+
+def _of_column(column: Column, stats: StatsTable, never: Callable[[ColumnStats], tuple[Units, Units]]) -> _Proof:
+    """Proof for a test that is null exactly where its column is; ``never`` says when non-null values
+    cannot make it true, and cannot make it false."""
+    known = stats.columns.get(column.path)
+    if known is None:
+        return _unknown(stats)
+    never_true, never_false = never(known) if known.bounds is not None else (_all(stats, False), _all(stats, False))
+    return _Proof(never_true | known.all_null, never_false | known.all_null, known.no_nulls)
+
+
+def _compare_column(op: str, column: Column, literal: Literal, stats: StatsTable) -> _Proof:
+    value = _stored(literal)
+
+    def never(known: ColumnStats) -> tuple[Units, Units]:
+        true, false = _none_within(known, op, value), _none_within(known, _OPPOSITE[op], value)
+        if known.may_have_nan or (isinstance(value, float) and value != value):
+            # A NaN on either side satisfies != and nothing else.
+            nothing = np.zeros_like(true)
+            return (nothing, false) if op == "!=" else (true, nothing)
+        return true, false
+
+    return _of_column(column, stats, never)
+
+
+def _none_within(known: ColumnStats, op: str, value: Any) -> Units:
+    """Units with no value v between the bounds such that ``v op value``; NaN left aside."""
+    if isinstance(known.bounds, NumericBounds):
+        return _none_numeric(known.bounds, op, value)
+    if isinstance(known.bounds, ByteBounds) and isinstance(value, bytes):
+        return _none_bytes(known.bounds, op, value)
+    return np.zeros(known.no_nulls.size, dtype=bool)
+
+
+def _none_numeric(bounds: NumericBounds, op: str, value: Any) -> Units:
+    if isinstance(value, bytes) or value != value:
+        # A NaN is never equal, less or greater; != is settled by the caller.
+        return np.full(bounds.known.size, value != value and op != "!=")
+    kind = bounds.lows.dtype
+    if kind == bounds.highs.dtype and kind in (np.int64, np.uint64, np.float64) and _exact(value, kind):
+        empty = np.zeros(bounds.known.size, dtype=np.uint8)
+        kernels.compare_bounds(_CODES[op], bounds.lows, bounds.highs, value, empty)
+        return bounds.known & empty.view(bool)
+    return _none_of_objects(bounds, op, value)
+
+
+def _exact(value: Any, kind: np.dtype[Any]) -> bool:
+    """Whether the constant is the same number in the type of the bounds."""
+    if kind == np.float64:
+        return isinstance(value, float) or abs(value) <= 2**53
+    limits = np.iinfo(kind)
+    return isinstance(value, int) and limits.min <= value <= limits.max
+
+
+def _none_of_objects(bounds: NumericBounds, op: str, value: Any) -> Units:
+    """The same for bounds of any other type, decimals above all: Python's exact comparisons."""
+    found = np.zeros(bounds.known.size, dtype=bool)
+    units = np.flatnonzero(bounds.known)
+    lows, highs = bounds.lows[units].astype(object), bounds.highs[units].astype(object)
+    empty: dict[str, Callable[[], Any]] = {
+        "=": lambda: (lows > value) | (highs < value),
+        "!=": lambda: (lows == value) & (highs == value),
+        "<": lambda: lows >= value,
+        "<=": lambda: lows > value,
+        ">": lambda: highs <= value,
+        ">=": lambda: highs < value,
+    }
+    found[units] = empty[op]().astype(bool) & (lows <= highs).astype(bool)
+    return found
+
+
+def _none_bytes(bounds: ByteBounds, op: str, value: bytes) -> Units:
+    empty = np.zeros(bounds.has_low.size, dtype=np.uint8)
+    kernels.compare_bytes_bounds(
+        _CODES[op],
+        bounds.low_offsets,
+        bounds.low_bytes,
+        bounds.high_offsets,
+        bounds.high_bytes,
+        bounds.has_low,
+        bounds.has_high,
+        value,
+        empty,
+    )
+    return empty.view(bool)
+
+
+def _stored(literal: Literal) -> Any:
+    """The constant as the statistics have it: booleans as 0 and 1, decimals unscaled, text as UTF-8."""
+    return _stored_value(literal.value, literal.type)
+
+
+def _stored_value(value: Constant, data_type: pa.DataType | None) -> Any:
+    kind = family(data_type)
+    if kind == "boolean":
+        return int(bool(value))
+    if kind == "decimal" and data_type is not None:
+        # Exact: a literal of a decimal type has exactly the scale of the type.
+        sign, digits, exponent = value.as_tuple()  # type: ignore[union-attr]
+        unscaled = int("".join(map(str, digits)) or "0") * 10 ** max(0, int(exponent) + data_type.scale)
+        return -unscaled if sign else unscaled
+    return value.encode() if isinstance(value, str) else value
+
+
+def _in(call: Call, stats: StatsTable) -> _Proof:
+    tested, listed = call.args
+    if not (isinstance(tested, Column) and isinstance(listed, Literal) and isinstance(listed.value, tuple)):
+        return _unknown(stats)
+    has_null = None in listed.value
+    values = [_stored_value(v, listed.type) for v in listed.value if v is not None]
+
+    def never(known: ColumnStats) -> tuple[Units, Units]:
+        true = _outside(known, values)
+        # All values of a unit equal one of the list: nothing between its bounds differs from it.
+        false = np.zeros_like(true)
+        if not known.may_have_nan:
+            for value in values[:_FEW]:
+                false |= _none_within(known, "!=", value)
+        return true, false
+
+    proof = _of_column(tested, stats, never)
+    if not has_null:
+        return proof
+    # A miss is null, never false.
+    return _Proof(proof.never_true, _all(stats, True), proof.never_null & proof.never_false)
+
+
+def _outside(known: ColumnStats, values: list[Any]) -> Units:
+    """Units none of whose values can be one of these."""
+    if len(values) > _FEW:
+        searched = _outside_sorted(known, values)
+        if searched is not None:
+            return searched
+        return _none_within(known, "<=", max(values)) | _none_within(known, ">=", min(values))
+    found = np.ones(known.no_nulls.size, dtype=bool)
+    for value in values:
+        found &= _none_within(known, "=", value)
+    return found
+
+
+def _outside_sorted(known: ColumnStats, values: Iterable[Any]) -> Units | None:
+    """By binary search of the bounds among the sorted values; None where NumPy cannot hold both exactly."""
+    bounds = known.bounds
+    if not isinstance(bounds, NumericBounds):
+        return None
+    kind = bounds.lows.dtype
+    if kind not in (np.int64, np.uint64, np.float64) or not all(_exact(v, kind) for v in values):
+        return None
+    ordered = np.sort(np.array(list(values), dtype=kind))
+    # As many values are below the low bound as are not above the high one: none lies between.
+    below = np.searchsorted(ordered, bounds.lows, side="left")
+    not_above = np.searchsorted(ordered, bounds.highs, side="right")
+    in_order: Units = np.asarray(bounds.lows <= bounds.highs)
+    return (below == not_above) & in_order & bounds.known
+
+
+def _starts_with(call: Call, stats: StatsTable) -> _Proof:
+    tested, prefix = call.args
+    if isinstance(tested, Column) and isinstance(prefix, Literal) and isinstance(prefix.value, str):
+        return _prefix(tested, prefix.value, True, stats)
+    return _unknown(stats)
+
+
+def _like(call: Call, stats: StatsTable) -> _Proof:
+    tested, pattern, escape = call.args
+    if not isinstance(tested, Column) or not isinstance(pattern, Literal) or not isinstance(escape, Literal):
+        return _unknown(stats)
+    plan = like_plan(str(pattern.value), str(escape.value))
+    if plan.how == "equals":
+        return _compare_column("=", tested, Literal(plan.text, tested.type), stats)
+    return _prefix(tested, plan.prefix, plan.how == "prefix", stats)
+
+
+def _prefix(column: Column, text: str, decides: bool, stats: StatsTable) -> _Proof:
+    """Proof for a test that needs a prefix; ``decides`` when the prefix is all it needs."""
+    start = text.encode()
+    stop = _successor(start)
+
+    def never(known: ColumnStats) -> tuple[Units, Units]:
+        true = _none_within(known, ">=", start)
+        if stop is not None:
+            true = true | _none_within(known, "<", stop)
+        false = np.zeros_like(true)
+        if decides:
+            false = _none_within(known, "<", start)
+            if stop is not None:
+                false = false & _none_within(known, ">=", stop)
+        return true, false
+
+    return _of_column(column, stats, never)
+
+
+def _successor(start: bytes) -> bytes | None:
+    """The first byte string after all that begin with ``start``; None if there is none."""
+    kept = start.rstrip(b"\xff")
+    return kept[:-1] + bytes([kept[-1] + 1]) if kept else None
+
+
+def _is_nan(call: Call, stats: StatsTable) -> _Proof:
+    tested = call.args[0]
+    known = stats.columns.get(tested.path) if isinstance(tested, Column) else None
+    if known is None:
+        return _unknown(stats)
+    return _Proof(known.all_null | (not known.may_have_nan), known.all_null, known.no_nulls)
+
+
+_RULES: dict[str, Callable[[Call, StatsTable], _Proof]] = {
+    "and": _and,
+    "or": _or,
+    "not": _not,
+    "is_true": _is_true,
+    "is_null": _is_null,
+    **{op: _compare for op in _CODES},
+    "in": _in,
+    "like": _like,
+    "starts_with": _starts_with,
+    "isnan": _is_nan,
+}

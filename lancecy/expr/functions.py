@@ -1,0 +1,285 @@
+"""The functions filters may call: what each takes, and the kernels behind them.
+
+:data:`FUNCTIONS` is the whole list. A parameter is one letter: ``s`` text, ``y`` text or
+binary, ``f`` a number taken as floating point, ``n`` a number as it is, ``l`` a list,
+``t`` a date or timestamp, ``x`` anything, ``C`` a constant handed over as a Python value
+(``CT`` text, ``CI`` an integer, ``CL`` a list). A trailing ``?`` makes it optional and
+``*`` repeats it. Kernels take Arrow arrays or scalars and give back the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancecy.errors import ExpressionError, nearest
+from lancecy.expr import lists
+from lancecy.expr.patterns import regex_match
+
+__all__ = ["ALIASES", "FUNCTIONS", "Function", "unknown_function"]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function by its parameters (see the module's docstring) and its kernel."""
+
+    parameters: tuple[str, ...]
+    kernel: Callable[..., Any]
+
+    @property
+    def least(self) -> int:
+        """Fewest arguments."""
+        return sum(p[-1] not in "?*" for p in self.parameters)
+
+    @property
+    def most(self) -> int | None:
+        """Most arguments, None without a bound."""
+        return None if self.parameters and self.parameters[-1][-1] == "*" else len(self.parameters)
+
+    def parameter(self, index: int) -> str:
+        """Letters of the parameter that argument ``index`` belongs to."""
+        return self.parameters[min(index, len(self.parameters) - 1)].rstrip("?*")
+
+
+def _as_int32(values: Any) -> Any:
+    return pc.cast(values, pa.int32())
+
+
+def _position(values: Any, part: str) -> Any:
+    # Arrow finds bytes, SQL counts characters: those before the match are what a split leaves in front.
+    if part == "":
+        return _as_int32(pc.if_else(pc.is_valid(values), 1, pa.scalar(None, pa.int32())))
+    before = pc.list_element(pc.split_pattern(values, pattern=part, max_splits=1), 0)
+    place = pc.add(_as_int32(pc.utf8_length(before)), pa.scalar(1, pa.int32()))
+    return pc.if_else(pc.match_substring(values, pattern=part), place, pa.scalar(0, pa.int32()))
+
+
+def _substring(values: Any, start: int, length: int | None = None) -> Any:
+    if length is not None and length < 0:
+        raise ExpressionError("the length of a substring cannot be negative")
+    # Positions count from 1; those before the text exist and are empty, as in SQL.
+    stop = None if length is None else max(0, start - 1 + length)
+    return pc.utf8_slice_codeunits(values, start=max(0, start - 1), stop=stop)
+
+
+def _left(values: Any, count: int) -> Any:
+    return pc.utf8_slice_codeunits(values, start=0, stop=count)
+
+
+def _right(values: Any, count: int) -> Any:
+    if count > 0:
+        return pc.utf8_slice_codeunits(values, start=-count)
+    if count == 0:
+        return pc.utf8_slice_codeunits(values, start=0, stop=0)
+    return pc.utf8_slice_codeunits(values, start=-count)
+
+
+def _trim(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda values, characters=" ": kernel(values, characters=characters)
+
+
+def _regexp(values: Any, pattern: str, flags: str = "") -> Any:
+    extra = set(flags) - set("ims")
+    if extra:
+        raise ExpressionError(f"regular expression flags are i, m and s, not {''.join(sorted(extra))!r}")
+    inline = "".join(f for f in "ms" if f in flags)
+    return regex_match(values, f"(?{inline}){pattern}" if inline else pattern, "i" in flags)
+
+
+def _concat(*values: Any) -> Any:
+    # concat() passes over nulls, unlike ||.
+    return pc.binary_join_element_wise(*values, "", null_handling="skip")
+
+
+def _octets(values: Any) -> Any:
+    return _as_int32(pc.binary_length(values))
+
+
+def _abs(values: Any) -> Any:
+    return pc.abs_checked(values)
+
+
+def _round(values: Any, digits: int = 0) -> Any:
+    return pc.round(values, ndigits=digits, round_mode="half_towards_infinity")
+
+
+def _log(first: Any, second: Any = None) -> Any:
+    return pc.log10(first) if second is None else pc.logb(second, first)
+
+
+def _is_nan(values: Any) -> Any:
+    if pa.types.is_floating(values.type):
+        return pc.is_nan(values)
+    return pc.if_else(pc.is_valid(values), False, pa.scalar(None, pa.bool_()))
+
+
+_PARTS: dict[str, Callable[[Any], Any]] = {
+    "year": pc.year,
+    "quarter": pc.quarter,
+    "month": pc.month,
+    "week": pc.iso_week,
+    "day": pc.day,
+    "doy": pc.day_of_year,
+    "dow": lambda values: pc.day_of_week(values, count_from_zero=True, week_start=7),
+    "isodow": lambda values: pc.day_of_week(values, count_from_zero=False, week_start=1),
+    "hour": pc.hour,
+    "minute": pc.minute,
+    "second": pc.second,
+}
+_TRUNC = frozenset(("year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond"))
+
+
+def _date_part(part: str, values: Any) -> Any:
+    name = part.lower()
+    if name in ("hour", "minute", "second") and pa.types.is_date(values.type):
+        values = pc.cast(values, pa.timestamp("s"))
+    if name == "epoch":
+        zone = values.type.tz if pa.types.is_timestamp(values.type) else None
+        micros = pc.cast(pc.cast(values, pa.timestamp("us", tz=zone), safe=False), pa.int64())
+        return pc.divide(pc.cast(micros, pa.float64(), safe=False), 1e6)
+    if name not in _PARTS:
+        raise _unknown_part(part, [*_PARTS, "epoch"])
+    return _as_int32(_PARTS[name](values))
+
+
+def _date_trunc(part: str, values: Any) -> Any:
+    name = part.lower()
+    if name not in _TRUNC:
+        raise _unknown_part(part, sorted(_TRUNC))
+    if pa.types.is_date(values.type) and name in ("hour", "minute", "second", "millisecond", "microsecond"):
+        return values
+    return pc.floor_temporal(values, unit=name)
+
+
+def _unknown_part(part: str, known: list[str]) -> ExpressionError:
+    close = nearest(part.lower(), known) or known
+    return ExpressionError(f"a date has no part {part!r}; did you mean {', '.join(close)}?")
+
+
+def _has(values: Any, wanted: Any) -> Any:
+    return lists.any_element(values, lambda flat: pc.equal(flat, wanted))
+
+
+def _has_any(values: Any, wanted: pa.Array) -> Any:
+    return lists.any_element(values, lambda flat: pc.is_in(flat, value_set=wanted))
+
+
+def _has_all(values: Any, wanted: pa.Array) -> Any:
+    found = pc.if_else(pc.is_valid(values), True, pa.scalar(None, pa.bool_()))
+    for value in wanted:
+        found = pc.and_kleene(found, _has(values, value))
+    return found
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    return pc.power(pc.cast(base, pa.float64()), pc.cast(exponent, pa.float64()))
+
+
+def _signum(values: Any) -> Any:
+    return pc.cast(pc.sign(values), values.type)
+
+
+def _function(parameters: str, kernel: Callable[..., Any]) -> Function:
+    return Function(tuple(parameters.split()), kernel)
+
+
+FUNCTIONS: dict[str, Function] = {
+    "lower": _function("s", pc.utf8_lower),
+    "upper": _function("s", pc.utf8_upper),
+    "length": _function("s", lambda values: _as_int32(pc.utf8_length(values))),
+    "octet_length": _function("y", _octets),
+    "bit_length": _function("y", lambda values: pc.multiply(_octets(values), pa.scalar(8, pa.int32()))),
+    "starts_with": _function("s CT", lambda values, text: pc.starts_with(values, pattern=text)),
+    "ends_with": _function("s CT", lambda values, text: pc.ends_with(values, pattern=text)),
+    "contains": _function("s CT", lambda values, text: pc.match_substring(values, pattern=text)),
+    "regexp_match": _function("s CT CT?", _regexp),
+    "regexp_like": _function("s CT CT?", _regexp),
+    "regexp_count": _function("s CT", lambda values, text: pc.count_substring_regex(values, pattern=text)),
+    "strpos": _function("s CT", _position),
+    "replace": _function(
+        "s CT CT", lambda values, old, new: pc.replace_substring(values, pattern=old, replacement=new)
+    ),
+    "reverse": _function("s", pc.utf8_reverse),
+    "btrim": _function("s CT?", _trim(pc.utf8_trim)),
+    "ltrim": _function("s CT?", _trim(pc.utf8_ltrim)),
+    "rtrim": _function("s CT?", _trim(pc.utf8_rtrim)),
+    "substr": _function("s CI CI?", _substring),
+    "left": _function("s CI", _left),
+    "right": _function("s CI", _right),
+    "repeat": _function("s CI", lambda values, count: pc.binary_repeat(values, max(0, count))),
+    "concat": _function("s*", _concat),
+    "abs": _function("n", _abs),
+    "ceil": _function("f", pc.ceil),
+    "floor": _function("f", pc.floor),
+    "round": _function("f CI?", _round),
+    "trunc": _function("f", pc.trunc),
+    "sqrt": _function("f", pc.sqrt),
+    "exp": _function("f", pc.exp),
+    "ln": _function("f", pc.ln),
+    "log": _function("f f?", _log),
+    "log10": _function("f", pc.log10),
+    "log2": _function("f", pc.log2),
+    "power": _function("f f", _power),
+    "sin": _function("f", pc.sin),
+    "cos": _function("f", pc.cos),
+    "tan": _function("f", pc.tan),
+    "signum": _function("f", _signum),
+    "isnan": _function("n", _is_nan),
+    "coalesce": _function("x x*", pc.coalesce),
+    "greatest": _function("x x*", pc.max_element_wise),
+    "least": _function("x x*", pc.min_element_wise),
+    "date_part": _function("CT t", _date_part),
+    "date_trunc": _function("CT t", _date_trunc),
+    "array_has": _function("l x", _has),
+    "array_has_any": _function("l CL", _has_any),
+    "array_has_all": _function("l CL", _has_all),
+    "array_length": _function("l", lists.length),
+    "array_element": _function("l CI", lists.element),
+    "empty": _function("l", lambda values: pc.equal(lists.length(values), 0)),
+    "get_field": _function("x CT", lambda values, name: pc.struct_field(values, name)),
+}
+
+ALIASES: dict[str, str] = {
+    "array_contains": "array_has",
+    "array_empty": "empty",
+    "cardinality": "array_length",
+    "char_length": "length",
+    "character_length": "length",
+    "date_truncate": "date_trunc",
+    "datepart": "date_part",
+    "datetrunc": "date_trunc",
+    "ifnull": "coalesce",
+    "instr": "strpos",
+    "is_nan": "isnan",
+    "list_contains": "array_has",
+    "list_element": "array_element",
+    "list_empty": "empty",
+    "list_has": "array_has",
+    "list_has_all": "array_has_all",
+    "list_has_any": "array_has_any",
+    "list_length": "array_length",
+    "nvl": "coalesce",
+    "pow": "power",
+    "sign": "signum",
+    "substring": "substr",
+    "trim": "btrim",
+}
+"""Other names of the same functions. ``if``, ``nullif`` and ``mod`` are lowered by the binder."""
+
+_CLOCK = frozenset(("now", "current_date", "current_timestamp", "current_time", "today", "random", "uuid"))
+
+
+def unknown_function(name: str) -> ExpressionError:
+    """The error for a function that does not exist, with the names most like it."""
+    if name in _CLOCK:
+        return ExpressionError(
+            f"{name}() would differ from task to task of one scan; put the value itself into the filter"
+        )
+    known = [*FUNCTIONS, *ALIASES, "if", "nullif", "mod"]
+    close = nearest(name, known)
+    hint = f"did you mean {', '.join(close)}?" if close else f"there are {', '.join(sorted(FUNCTIONS))}"
+    return ExpressionError(f"no function {name!r}; {hint}")

@@ -1,0 +1,59 @@
+"""Functions of list columns, on the flattened values: nothing loops over rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+__all__ = ["any_element", "element", "length"]
+
+
+def each_chunk(run: Callable[[pa.Array], pa.Array], values: Any) -> Any:
+    """``run`` applied to an array, or to every chunk of a chunked one."""
+    if not isinstance(values, pa.ChunkedArray):
+        return run(values)
+    empty = pa.array([], values.type)
+    return pa.chunked_array([run(chunk) for chunk in values.chunks] or [run(empty)])
+
+
+def any_element(lists: Any, test: Callable[[pa.Array], Any]) -> Any:
+    """Where any element of a list passes ``test``: boolean, null where the list is null."""
+
+    def run(chunk: pa.Array) -> pa.Array:
+        hits = pc.fill_null(test(pc.list_flatten(chunk)), False)
+        parents = pc.filter(pc.list_parent_indices(chunk), hits)
+        found = np.zeros(len(chunk), dtype=bool)
+        found[parents.to_numpy(zero_copy_only=False)] = True
+        return with_nulls_of(chunk, found)
+
+    return each_chunk(run, lists)
+
+
+def with_nulls_of(chunk: pa.Array, found: np.ndarray[Any, Any]) -> pa.Array:
+    """An array of ``found``, null where ``chunk`` is."""
+    if chunk.null_count == 0:
+        return pa.array(found)
+    return pa.array(found, mask=pc.is_null(chunk).to_numpy(zero_copy_only=False))
+
+
+def length(lists: Any) -> Any:
+    """Number of elements: int64, null where the list is null."""
+    return pc.cast(pc.list_value_length(lists), pa.int64())
+
+
+def element(lists: Any, position: int) -> Any:
+    """The element at a position: 1 is the first, -1 the last; null where there is none."""
+
+    def run(chunk: pa.Array) -> pa.Array:
+        sizes = pc.fill_null(pc.list_value_length(chunk), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+        # list_flatten leaves out what null lists hide, so the starts are the running sum of the sizes.
+        starts = np.cumsum(sizes) - sizes
+        index = starts + (position - 1 if position > 0 else sizes + position)
+        missing = (sizes < abs(position)) if position else np.ones(len(chunk), dtype=bool)
+        return pc.list_flatten(chunk).take(pa.array(np.where(missing, 0, index), mask=missing))
+
+    return each_chunk(run, lists)

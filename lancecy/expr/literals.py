@@ -1,0 +1,290 @@
+"""Constants fitted to the types of the columns they are compared with.
+
+A comparison casts the literal, never the column. A literal that its column's type
+cannot hold (1000 in an int8, 1.5 in an integer, half a second in a timestamp of
+seconds) lies in a :class:`Gap` between two values that it can hold, and the
+comparison is rewritten with those; nothing wraps, rounds or fails.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancecy.errors import ExpressionError
+from lancecy.expr.describe import describe, describe_type
+from lancecy.expr.kinds import family, int_limits, is_number
+from lancecy.expr.nodes import Constant, Literal
+from lancecy.expr.times import Instant, nanos_per_unit, parse_instant, parse_interval, parse_time, to_local
+
+__all__ = ["Gap", "array_of", "cast_literal", "fit", "scalar_of", "settle", "smallest"]
+
+_TEMPORAL = ("date", "timestamp", "time", "interval")
+_DAY_NS = 86_400 * 10**9
+# Exact arithmetic on 1e999999999 would need a gigabyte; no type reaches further than 1e308.
+_MAX_EXPONENT = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """Where a constant falls among the values of a type that does not hold it.
+
+    Attributes
+    ----------
+    below, above : Literal or None
+        The nearest values of the type on either side; None where there is none.
+    """
+
+    below: Literal | None
+    above: Literal | None
+
+
+def fit(literal: Literal, target: pa.DataType) -> Literal | Gap:
+    """The constant as a value of ``target``, or the gap it falls into.
+
+    A literal without a stated type that meets a floating-point column is rounded to the nearest
+    value of that type, as pylance does (``f32 = 0.1`` finds what was stored as 0.1); one with a
+    stated type is compared exactly, as Arrow does.
+
+    Raises
+    ------
+    ExpressionError
+        Constants of this kind cannot be compared with the type; both are named, with the remedy.
+    """
+    if literal.value is None or literal.type == target:
+        return Literal(literal.value, target)
+    kind = family(target)
+    if kind == "float":
+        return _fit_float(literal, target)
+    if kind in ("integer", "decimal"):
+        return _fit_stored(_number(literal, target), target)
+    if kind in _TEMPORAL:
+        return _fit_stored(Fraction(_nanos(literal, target), nanos_per_unit(target)), target)
+    if kind == "binary" and isinstance(literal.value, bytes) and pa.types.is_fixed_size_binary(target):
+        # A value of another width equals none of the column's and still has its place in their order.
+        fits = len(literal.value) == target.byte_width
+        return Literal(literal.value, target if fits else pa.binary())
+    natural = {"text": str, "binary": bytes, "boolean": bool}.get(kind)
+    if natural is not None and isinstance(literal.value, natural) and family(literal.type) in (kind, "constant"):
+        return Literal(literal.value, target)
+    raise _mismatch(literal, target)
+
+
+_REMEDIES = {
+    "text": "put quotes around it, or CAST the column",
+    "binary": "write bytes as X'00ff'",
+    "boolean": "write TRUE or FALSE",
+    "integer": "write it without quotes, or CAST one side",
+    "float": "write it without quotes, or CAST one side",
+    "decimal": "write it without quotes, or CAST one side",
+    "date": "write it as date '2024-05-17'",
+    "timestamp": "write it as timestamp '2024-05-17 12:30:00'",
+    "time": "write it as time '12:30:00'",
+    "interval": "write it as interval '2 days'",
+}
+
+
+def _mismatch(literal: Literal, target: pa.DataType) -> ExpressionError:
+    stated = f" of type {describe_type(literal.type)}" if literal.type is not None else ""
+    remedy = _REMEDIES.get(family(target), f"values of type {target} have no order and no literals")
+    return ExpressionError(
+        f"{describe(literal)}{stated} cannot be compared or combined with {describe_type(target)}; {remedy}"
+    )
+
+
+def _number(literal: Literal, target: pa.DataType) -> Fraction | float:
+    """The exact number; infinities and NaN as floats."""
+    value = literal.value
+    if isinstance(value, bool) or not isinstance(value, (int, float, Decimal)):
+        raise _mismatch(literal, target)
+    if literal.type is not None and not is_number(literal.type):
+        raise _mismatch(literal, target)
+    if not isinstance(value, int) and not math.isfinite(value):
+        return float(value)
+    if isinstance(value, Decimal) and abs(value.adjusted()) > _MAX_EXPONENT:
+        raise ExpressionError(f"{value} is no number that any column could hold")
+    scale = 10 ** target.scale if family(target) == "decimal" and target.scale >= 0 else 1
+    if family(target) == "decimal" and target.scale < 0:
+        return Fraction(value) / 10**-target.scale
+    return Fraction(value) * scale
+
+
+def _fit_stored(number: Fraction | float, target: pa.DataType) -> Literal | Gap:
+    """Fit into a type that stores integers: numbers in units of the type are given."""
+    low, high = _stored_limits(target)
+    if isinstance(number, float):
+        if number != number:
+            return Gap(None, None)
+        return Gap(_stored(high, target), None) if number > 0 else Gap(None, _stored(low, target))
+    if number > high:
+        return Gap(_stored(high, target), None)
+    if number < low:
+        return Gap(None, _stored(low, target))
+    below = math.floor(number)
+    if number == below:
+        return _stored(below, target)
+    return Gap(_stored(below, target), _stored(below + 1, target))
+
+
+def _stored_limits(target: pa.DataType) -> tuple[int, int]:
+    kind = family(target)
+    if kind == "integer":
+        return int_limits(target)
+    if kind == "decimal":
+        return -(10**target.precision) + 1, 10**target.precision - 1
+    if kind == "time":
+        return 0, _DAY_NS // nanos_per_unit(target) - 1
+    return int_limits(pa.int32() if pa.types.is_date32(target) else pa.int64())
+
+
+def _stored(value: int, target: pa.DataType) -> Literal:
+    if family(target) == "decimal":
+        digits = tuple(int(d) for d in str(abs(value)))
+        return Literal(Decimal((int(value < 0), digits, -target.scale)), target)
+    return Literal(value, target)
+
+
+def _fit_float(literal: Literal, target: pa.DataType) -> Literal | Gap:
+    number = _number(literal, target)
+    if isinstance(number, float):
+        return Literal(number, target)
+    make: Any = {16: np.float16, 32: np.float32}.get(target.bit_width, np.float64)
+    largest = float(np.finfo(make).max)
+    if number > Fraction(largest):
+        return Gap(Literal(largest, target), Literal(math.inf, target))
+    if number < -Fraction(largest):
+        return Gap(Literal(-math.inf, target), Literal(-largest, target))
+    # -0.0 keeps its sign; nothing but division and casts can tell.
+    value = literal.value if isinstance(literal.value, float) else float(number)
+    near = make(value)
+    exact = Fraction(float(near)) if np.isfinite(near) else None
+    if literal.type is None or exact == number:
+        return Literal(float(near), target)
+    away = make(math.inf if exact is not None and exact < number else -math.inf)
+    sides = sorted((float(near), float(np.nextafter(near, away))))
+    return Gap(Literal(sides[0], target), Literal(sides[1], target))
+
+
+def _nanos(literal: Literal, target: pa.DataType) -> int:
+    """Nanoseconds of a temporal constant on the clock of ``target``."""
+    kind, own, value = family(target), family(literal.type), literal.value
+    if isinstance(value, str):
+        if kind == "time":
+            return parse_time(value)
+        if kind == "interval":
+            return parse_interval(value)
+        return _on_clock(parse_instant(value), literal, target)
+    if isinstance(value, int) and literal.type is not None and own in _TEMPORAL:
+        nanos = value * nanos_per_unit(literal.type)
+        if own == kind and kind in ("time", "interval"):
+            return nanos
+        if {own, kind} <= {"date", "timestamp"}:
+            zoned = own == "timestamp" and literal.type.tz is not None
+            return _on_clock(Instant(nanos, 0 if zoned else None), literal, target)
+    raise _mismatch(literal, target)
+
+
+def _on_clock(instant: Instant, literal: Literal, target: pa.DataType) -> int:
+    zone = target.tz if pa.types.is_timestamp(target) else None
+    if instant.offset is not None:
+        if zone is None:
+            raise ExpressionError(
+                f"{describe(literal)} is an instant, {describe_type(target)} has no time zone; "
+                "write the time without zone or offset"
+            )
+        return instant.nanos - instant.offset * 10**9
+    # A reading without a zone is taken on the column's own clock, as DataFusion does.
+    return instant.nanos if zone is None else to_local(instant.nanos, zone)
+
+
+def settle(literal: Literal) -> Literal:
+    """The literal with the type it has when nothing around it asks for another.
+
+    Integers are bigint (or, beyond that, bigint unsigned or double), other numbers double.
+    """
+    value = literal.value
+    if literal.type is not None or isinstance(value, tuple):
+        return literal
+    if isinstance(value, bool):
+        return Literal(value, pa.bool_())
+    if isinstance(value, int):
+        for kind in (pa.int64(), pa.uint64()):
+            low, high = int_limits(kind)
+            if low <= value <= high:
+                return Literal(value, kind)
+    if isinstance(value, (int, Decimal)):
+        near = fit(Literal(value), pa.float64())
+        return near if isinstance(near, Literal) else Literal(math.copysign(math.inf, value), pa.float64())
+    natural = {float: pa.float64(), str: pa.string(), bytes: pa.binary()}
+    return Literal(value, natural.get(type(value), pa.null()))
+
+
+def cast_literal(literal: Literal, target: pa.DataType) -> Literal | None:
+    """A constant converted at once to a temporal type, or None if that is not the case at hand.
+
+    ``date '2024-05-17'`` and ``CAST('…' AS timestamp)`` become typed literals; digits finer than the
+    type are cut. A timestamp written with an offset is an instant, and its literal has zone UTC.
+
+    Raises
+    ------
+    ExpressionError
+        The text is no such date or time.
+    """
+    if not isinstance(literal.value, str) or family(target) not in _TEMPORAL:
+        return None
+    if pa.types.is_timestamp(target) and target.tz is None and parse_instant(literal.value).offset is not None:
+        target = pa.timestamp(target.unit, tz="UTC")
+    found = fit(Literal(literal.value), target)
+    if isinstance(found, Gap):
+        if found.below is None or found.above is None:
+            raise ExpressionError(f"{describe(literal)} is beyond the range of {describe_type(target)}")
+        return found.below
+    return found
+
+
+@lru_cache(maxsize=4096)
+def scalar_of(literal: Literal) -> pa.Scalar:
+    """The Arrow scalar of a literal that has a type.
+
+    Raises
+    ------
+    ExpressionError
+        The value does not fit the type it states.
+    """
+    value: Any = literal.value
+    if value is not None and literal.type is not None and pa.types.is_float16(literal.type):
+        value = np.float16(value)
+    try:
+        return pa.scalar(value, literal.type)
+    except (pa.ArrowException, OverflowError, UnicodeError) as error:
+        raise ExpressionError(f"{describe(literal)} is no value of {describe_type(literal.type)}") from error
+
+
+@lru_cache(maxsize=64)
+def array_of(literal: Literal) -> pa.Array:
+    """The Arrow array of a list literal that has a type, without its nulls.
+
+    Raises
+    ------
+    ExpressionError
+        A value does not fit the type.
+    """
+    values: tuple[Constant, ...] = literal.value if isinstance(literal.value, tuple) else (literal.value,)
+    try:
+        return pa.array([v for v in values if v is not None], literal.type)
+    except (pa.ArrowException, OverflowError, UnicodeError) as error:
+        raise ExpressionError(f"{describe(literal, 10)} holds a value that is no {literal.type}") from error
+
+
+def smallest(data_type: pa.DataType) -> Literal:
+    """The smallest value of a type of numbers or times: nothing is less, so ``x < smallest`` is never true."""
+    if family(data_type) == "float":
+        return Literal(-math.inf, data_type)
+    return _stored(_stored_limits(data_type)[0], data_type)

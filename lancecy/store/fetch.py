@@ -1,0 +1,281 @@
+"""One round of reading: ranges of many files become few requests, side by side.
+
+A mapped file is its own answer: kernels address the map, and nothing is merged
+or copied. For other stores the ranges of one file are checked against its size,
+merged, cut into requests, and laid one after the other into an arena of exactly
+as many bytes as the file is known to hold there.
+
+``known`` is what earlier rounds of the same work fetched: a later range inside
+those bytes costs no request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.errors import TruncatedError
+from lancecy.store.base import Memory
+from lancecy.store.ranges import merge, split
+from lancecy.store.reads import Ranges, SourceFile, Span
+
+__all__ = ["Block", "FileKey", "RunAll", "fetch_round", "file_key"]
+
+Int64s: TypeAlias = NDArray[np.int64]
+FileKey: TypeAlias = tuple[int, str, int]
+Job: TypeAlias = Callable[[], None]
+RunAll: TypeAlias = Callable[[Sequence[Job]], None]
+"""Runs jobs side by side and returns when all are done; raises the first error."""
+
+# The whole run of ranges is one merged range; it is cut into requests afterwards.
+_NO_CAP = 1 << 62
+_FEW = 16
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Bytes of one file in one piece of memory.
+
+    Attributes
+    ----------
+    starts, stops : (num_runs,) int64, bytes
+        Runs of the file that are present; both ascending, runs may overlap.
+    bases : (num_runs,) int64, bytes
+        Where each run starts in ``arena``.
+    arena : (nbytes,) uint8
+    """
+
+    starts: Int64s
+    stops: Int64s
+    bases: Int64s
+    arena: Memory
+
+    def locate(self, positions: Int64s, lengths: Int64s) -> tuple[NDArray[np.bool_], Int64s]:
+        """Which ranges are present, and where in the arena they are (0 for those that are not)."""
+        if self.starts.size == 0:
+            return lengths == 0, np.zeros(positions.size, np.int64)
+        run = np.searchsorted(self.starts, positions, side="right") - 1
+        present = (run >= 0) & (positions + lengths <= self.stops[run])
+        places = np.where(present, self.bases[run] + positions - self.starts[run], 0)
+        return present | (lengths == 0), np.where(lengths == 0, 0, places)
+
+    def joined(self, other: Block) -> Block:
+        """One block with the bytes of both, this one's first."""
+        starts = np.concatenate([self.starts, other.starts])
+        stops = np.concatenate([self.stops, other.stops])
+        bases = np.concatenate([self.bases, other.bases + self.arena.size])
+        order = np.argsort(starts, kind="stable")
+        # A run inside an earlier one would hide it from ``locate``.
+        reach = np.maximum.accumulate(stops[order])
+        kept = order[np.concatenate([[True], reach[1:] > reach[:-1]])]
+        return Block(starts[kept], stops[kept], bases[kept], np.concatenate([self.arena, other.arena]))
+
+
+@dataclass(slots=True, eq=False)
+class _Plan:
+    """What one file has to deliver in this round."""
+
+    file: SourceFile
+    indexes: list[int]
+    positions: Int64s
+    lengths: Int64s
+    known: Block | None = None
+    block: Block | None = None
+    places: Int64s | None = None
+
+
+def file_key(file: SourceFile) -> FileKey:
+    """What makes two source files of one round the same."""
+    return (id(file.store), file.path, file.size)
+
+
+def fetch_round(
+    requests: Sequence[Ranges], run_all: RunAll, known: dict[FileKey, Block] | None = None
+) -> list[Span]:
+    """Fetch all ranges of one round.
+
+    Parameters
+    ----------
+    requests : sequence of Ranges
+        Several may be of the same file; their ranges are merged together.
+    run_all : function
+        Runs the requests' jobs; called once if any is needed.
+    known : dict, optional
+        Blocks of earlier rounds by file. Read, and brought up to date.
+
+    Returns
+    -------
+    list of Span
+        One per request, in order.
+
+    Raises
+    ------
+    TruncatedError
+        A range passes the end of its file (checked before anything is allocated), or a store gave fewer bytes.
+    LanceError
+        Whatever the store raises.
+    """
+    spans: list[Span | None] = [None] * len(requests)
+    grouped: dict[FileKey, list[int]] = {}
+    for index, request in enumerate(requests):
+        _check(request)
+        grouped.setdefault(file_key(request.file), []).append(index)
+    plans = []
+    for key, indexes in grouped.items():
+        file = requests[indexes[0]].file
+        if file.store.traits.is_mapped:
+            memory = _whole(file)
+            for index in indexes:
+                spans[index] = Span(memory, requests[index].positions)
+        else:
+            plans.append(_plan(file, indexes, requests, known.get(key) if known else None))
+    _deliver(plans, run_all)
+    for plan in plans:
+        if known is not None and plan.block is not None:
+            known[file_key(plan.file)] = plan.block
+        for index, span in _spans(plan, requests):
+            spans[index] = span
+    return [span for span in spans if span is not None]
+
+
+def _check(request: Ranges) -> None:
+    """Refuse ranges outside the file; in this form no sum can overflow."""
+    positions, lengths, size = request.positions, request.lengths, request.file.size
+    if positions.shape != lengths.shape:
+        raise ValueError("as many positions as lengths are needed")
+    if positions.size <= _FEW:  # without NumPy's overhead per call
+        pairs = list(zip(positions.tolist(), lengths.tolist(), strict=True))
+        index = next((i for i, (start, n) in enumerate(pairs) if start < 0 or not 0 <= n <= size - start), -1)
+    else:
+        outside = (positions < 0) | (lengths < 0) | (lengths > size - positions)
+        index = int(np.argmax(outside)) if outside.any() else -1
+    if index >= 0:
+        raise TruncatedError(
+            f"{lengths[index]} bytes at {positions[index]} of {request.file.path!r} asked for, it has {size}",
+            path=request.file.path,
+            position=int(positions[index]),
+        )
+
+
+def _whole(file: SourceFile) -> Memory:
+    memory = file.store.get(file.path)
+    if memory.size < file.size:
+        raise TruncatedError(
+            f"{file.path!r} has shrunk from {file.size} bytes to {memory.size}", path=file.path
+        )
+    return memory
+
+
+def _plan(file: SourceFile, indexes: list[int], requests: Sequence[Ranges], known: Block | None) -> _Plan:
+    if len(indexes) == 1:
+        only = requests[indexes[0]]
+        return _Plan(file, indexes, only.positions, only.lengths, known)
+    positions = np.concatenate([requests[index].positions for index in indexes])
+    lengths = np.concatenate([requests[index].lengths for index in indexes])
+    return _Plan(file, indexes, positions, lengths, known)
+
+
+def _deliver(plans: Sequence[_Plan], run_all: RunAll) -> None:
+    """Give every plan its block, with as many requests under way as each store can use."""
+    lanes: dict[int, list[Job]] = {}
+    widths: dict[int, int] = {}
+    for plan in plans:
+        jobs = _jobs(plan)
+        lanes.setdefault(id(plan.file.store), []).extend(jobs)
+        widths[id(plan.file.store)] = max(1, plan.file.store.traits.concurrency)
+    work = [
+        _in_turn(jobs[lane :: widths[store]])
+        for store, jobs in lanes.items()
+        for lane in range(min(widths[store], len(jobs)))
+    ]
+    if work:
+        run_all(work)
+    for plan in plans:
+        if plan.known is not None and plan.block is not plan.known and plan.block is not None:
+            plan.block = plan.known.joined(plan.block)
+
+
+def _in_turn(jobs: Sequence[Job]) -> Job:
+    def run() -> None:
+        for job in jobs:
+            job()
+
+    return run
+
+
+def _jobs(plan: _Plan) -> list[Job]:
+    """The requests that bring what is not known yet, each filling its part of the arena."""
+    positions, lengths = plan.positions, plan.lengths
+    if plan.known is not None:
+        present, _ = plan.known.locate(positions, lengths)
+        if present.all():
+            plan.block = plan.known
+            return []
+        positions, lengths = positions[~present], lengths[~present]
+    traits = plan.file.store.traits
+    merged = merge(positions, lengths, traits.merge_gap, _NO_CAP)
+    plan.places = merged.arena_positions if plan.known is None else None
+    sizes = merged.stops - merged.starts
+    bases = np.cumsum(sizes) - sizes
+    starts, stops = split(merged.starts, merged.stops, traits.merge_cap)
+    if starts.size == 1:
+        return [_sole_job(plan, int(starts[0]), int(stops[0]))]
+    arena = np.empty(int(sizes.sum()), dtype=np.uint8)
+    plan.block = Block(merged.starts, merged.stops, bases, arena)
+    edges = np.concatenate([[0], np.cumsum(stops - starts)]).tolist()
+    parts = list(zip(starts.tolist(), stops.tolist(), edges[:-1], strict=True))
+    if traits.batches:
+        return [_filling_job(plan.file, parts, arena)] if parts else []
+    return [_filling_job(plan.file, [part], arena) for part in parts]
+
+
+def _sole_job(plan: _Plan, start: int, stop: int) -> Job:
+    """A single request: what the store hands out is the arena, nothing is copied."""
+
+    def run() -> None:
+        (memory,) = _exactly(plan.file, [start], [stop])
+        edge = np.array([start], np.int64), np.array([stop], np.int64), np.zeros(1, np.int64)
+        plan.block = Block(*edge, memory)
+
+    return run
+
+
+def _filling_job(file: SourceFile, parts: Sequence[tuple[int, int, int]], arena: Memory) -> Job:
+    """Requests for (start, stop) of the file, each copied to its place in the arena."""
+
+    def run() -> None:
+        memories = _exactly(file, [start for start, _, _ in parts], [stop for _, stop, _ in parts])
+        for memory, (_, _, base) in zip(memories, parts, strict=True):
+            arena[base : base + memory.size] = memory
+
+    return run
+
+
+def _exactly(file: SourceFile, starts: list[int], stops: list[int]) -> list[Memory]:
+    memories = file.store.get_many(file.path, starts, stops)
+    for memory, start, stop in zip(memories, starts, stops, strict=True):
+        if memory.size != stop - start:
+            raise TruncatedError(
+                f"{stop - start} bytes of {file.path!r} asked for, {memory.size} came",
+                path=file.path,
+                position=start,
+            )
+    return memories
+
+
+def _spans(plan: _Plan, requests: Sequence[Ranges]) -> Iterator[tuple[int, Span]]:
+    block = plan.block
+    if block is None:  # every range is empty
+        block = Block(*(np.zeros(0, np.int64),) * 3, np.zeros(0, np.uint8))
+    places = plan.places
+    if places is None:
+        _, places = block.locate(plan.positions, plan.lengths)
+    taken = 0
+    for index in plan.indexes:
+        count = requests[index].positions.size
+        yield index, Span(block.arena, places[taken : taken + count])
+        taken += count

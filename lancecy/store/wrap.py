@@ -1,0 +1,353 @@
+"""Stores around stores: below a prefix, counted, delayed, broken.
+
+Each passes every request through one method, so a wrapper is what it does to a
+request and nothing else. They have the traits of what they wrap unless given
+others, and pickle with it.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
+
+from lancecy.errors import StoreError
+from lancecy.store.base import Memory, ObjectMeta, PutMode, Store, StoreTraits
+from lancecy.store.paths import check_path, check_prefix
+
+__all__ = ["CountingStore", "Fault", "FaultyStore", "LatencyStore", "PrefixStore", "Request", "WrappedStore"]
+
+T = TypeVar("T")
+Pairs: TypeAlias = Sequence[tuple[int, int | None]]
+
+
+class WrappedStore:
+    """A store that hands every request on; subclasses override ``_request``.
+
+    Parameters
+    ----------
+    inner : Store
+    uri : str, optional
+        Instead of the inner one's, for a wrapper that is opened by a scheme of its own.
+    traits : StoreTraits, optional
+        Instead of the inner one's.
+    """
+
+    def __init__(self, inner: Store, *, uri: str | None = None, traits: StoreTraits | None = None) -> None:
+        self.inner = inner
+        self._uri = uri
+        self._own_traits = traits
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.inner!r})"
+
+    @property
+    def uri(self) -> str:
+        return self._uri or self.inner.uri
+
+    @property
+    def traits(self) -> StoreTraits:
+        return self._own_traits or self.inner.traits
+
+    def _request(self, method: str, path: str, ranges: Pairs, call: Callable[[], T]) -> T:
+        """Make the request, or do something else about it.
+
+        Parameters
+        ----------
+        method : str
+            Of the store.
+        path : str
+        ranges : sequence of (start, stop)
+            Bytes asked for; empty for requests that read none.
+        call : function
+            Makes the request of the inner store.
+        """
+        return call()
+
+    def head(self, path: str) -> ObjectMeta:
+        check_path(path)
+        return self._request("head", path, (), lambda: self.inner.head(path))
+
+    def get(self, path: str, start: int = 0, stop: int | None = None) -> Memory:
+        check_path(path)
+        return self._request("get", path, ((start, stop),), lambda: self.inner.get(path, start, stop))
+
+    def get_many(self, path: str, starts: Sequence[int], stops: Sequence[int]) -> list[Memory]:
+        check_path(path)
+        ranges = tuple(zip(starts, stops, strict=True))
+        return self._request("get_many", path, ranges, lambda: self.inner.get_many(path, starts, stops))
+
+    def put(self, path: str, data: bytes | memoryview, mode: PutMode = PutMode.OVERWRITE) -> ObjectMeta:
+        check_path(path)
+        return self._request("put", path, (), lambda: self.inner.put(path, data, mode))
+
+    def put_stream(self, path: str) -> BinaryIO:
+        check_path(path)
+        return self._request("put_stream", path, (), lambda: self.inner.put_stream(path))
+
+    def rename(self, source: str, target: str, mode: PutMode = PutMode.OVERWRITE) -> None:
+        check_path(source)
+        check_path(target)
+        self._request("rename", source, (), lambda: self.inner.rename(source, target, mode))
+
+    def delete(self, paths: Sequence[str]) -> None:
+        for path in paths:
+            check_path(path)
+        self._request("delete", paths[0] if paths else "", (), lambda: self.inner.delete(paths))
+
+    def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
+        check_prefix(prefix)
+        return self._request("list", prefix, (), lambda: self.inner.list(prefix, start_after))
+
+    def release(self, path: str) -> None:
+        """Hand on to a store that keeps maps; costs no request."""
+        _release(self.inner, path)
+
+
+class PrefixStore:
+    """The part of a store below a folder, as a store of its own.
+
+    Parameters
+    ----------
+    inner : Store
+    prefix : str
+        Folder; need not exist.
+    """
+
+    def __init__(self, inner: Store, prefix: str) -> None:
+        self.inner = inner
+        self.prefix = check_path(prefix.rstrip("/"))
+
+    def __repr__(self) -> str:
+        return f"PrefixStore({self.inner!r}, {self.prefix!r})"
+
+    @property
+    def uri(self) -> str:
+        return f"{self.inner.uri.rstrip('/')}/{self.prefix}"
+
+    @property
+    def traits(self) -> StoreTraits:
+        return self.inner.traits
+
+    def head(self, path: str) -> ObjectMeta:
+        return self._outer(self.inner.head(self._below(path)))
+
+    def get(self, path: str, start: int = 0, stop: int | None = None) -> Memory:
+        return self.inner.get(self._below(path), start, stop)
+
+    def get_many(self, path: str, starts: Sequence[int], stops: Sequence[int]) -> list[Memory]:
+        return self.inner.get_many(self._below(path), starts, stops)
+
+    def put(self, path: str, data: bytes | memoryview, mode: PutMode = PutMode.OVERWRITE) -> ObjectMeta:
+        return self._outer(self.inner.put(self._below(path), data, mode))
+
+    def put_stream(self, path: str) -> BinaryIO:
+        return self.inner.put_stream(self._below(path))
+
+    def rename(self, source: str, target: str, mode: PutMode = PutMode.OVERWRITE) -> None:
+        self.inner.rename(self._below(source), self._below(target), mode)
+
+    def delete(self, paths: Sequence[str]) -> None:
+        self.inner.delete([self._below(path) for path in paths])
+
+    def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
+        folder = check_prefix(prefix)
+        below = f"{self.prefix}/{folder}" if folder else self.prefix
+        after = f"{self.prefix}/{start_after}" if start_after else None
+        return map(self._outer, self.inner.list(below, after))
+
+    def release(self, path: str) -> None:
+        """Hand on to a store that keeps maps; costs no request."""
+        _release(self.inner, self._below(path))
+
+    def _below(self, path: str) -> str:
+        return f"{self.prefix}/{check_path(path)}"
+
+    def _outer(self, meta: ObjectMeta) -> ObjectMeta:
+        return replace(meta, path=meta.path[len(self.prefix) + 1 :])
+
+
+class Request(NamedTuple):
+    """One request as :class:`CountingStore` saw it; ``stop`` is None for the end of the object."""
+
+    method: str
+    path: str
+    start: int = 0
+    stop: int | None = None
+
+
+class CountingStore(WrappedStore):
+    """Remembers every request; each range of ``get_many`` is one.
+
+    Attributes
+    ----------
+    requests : list of Request
+        In the order made; refused paths do not get this far.
+
+    Examples
+    --------
+    >>> from lancecy.store.memory import MemoryStore
+    >>> store = CountingStore(MemoryStore())
+    >>> _ = store.put("a", b"hello")
+    >>> _ = store.get_many("a", [0, 3], [2, 5])
+    >>> store.count("get_many"), store.nbytes, store.requests[-1]
+    (2, 4, Request(method='get_many', path='a', start=3, stop=5))
+    """
+
+    def __init__(self, inner: Store, *, uri: str | None = None, traits: StoreTraits | None = None) -> None:
+        super().__init__(inner, uri=uri, traits=traits)
+        self.requests: list[Request] = []
+        self._read: list[int] = []
+
+    def _request(self, method: str, path: str, ranges: Pairs, call: Callable[[], T]) -> T:
+        self.requests.extend([Request(method, path, *pair) for pair in ranges] or [Request(method, path)])
+        answer = call()
+        if ranges:
+            self._read.append(_nbytes(answer))
+        return answer
+
+    def count(self, *methods: str) -> int:
+        """Requests made of the named methods, or of all."""
+        return sum(1 for request in self.requests if not methods or request.method in methods)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes read."""
+        return sum(self._read)
+
+    def clear(self) -> None:
+        """Forget what was counted."""
+        self.requests.clear()
+        self._read.clear()
+
+
+class LatencyStore(WrappedStore):
+    """Lets every request take longer, as a network would.
+
+    Parameters
+    ----------
+    inner : Store
+    delay_s : float, seconds
+        Per request. The ranges of one ``get_many`` share a delay as far as the traits' concurrency goes if
+        the traits say that it batches, else each takes its own.
+    uri, traits : optional
+        Without traits: the inner one's, but never mapped, since a map has no requests to delay.
+    """
+
+    def __init__(
+        self, inner: Store, delay_s: float, *, uri: str | None = None, traits: StoreTraits | None = None
+    ) -> None:
+        super().__init__(inner, uri=uri, traits=traits or replace(inner.traits, is_mapped=False))
+        self.delay_s = delay_s
+
+    def _request(self, method: str, path: str, ranges: Pairs, call: Callable[[], T]) -> T:
+        together = self.traits.concurrency if self.traits.batches else 1
+        time.sleep(self.delay_s * max(1, -(-len(ranges) // together)))
+        return call()
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that goes wrong with some request.
+
+    Attributes
+    ----------
+    method : str
+        Which requests are counted: a method's name, or "*" for all.
+    nth : int
+        Which of them goes wrong, the first being 1.
+    sticky : bool
+        Whether all that follow go wrong too.
+    error : exception or None
+        Raised; None makes the answer to a read wrong instead.
+    applied : bool
+        The request takes effect before the error is raised, as when a response is lost.
+    short : int, bytes
+        Missing at the end of every range read.
+    flip : int or None
+        Bit that is turned over in every range long enough to have it.
+    """
+
+    method: str = "*"
+    nth: int = 1
+    sticky: bool = False
+    error: Exception | None = None
+    applied: bool = False
+    short: int = 0
+    flip: int | None = None
+
+
+class FaultyStore(WrappedStore):
+    """Breaks requests by plan.
+
+    Parameters
+    ----------
+    inner : Store
+    faults : sequence of Fault
+    uri, traits : optional
+        As for :class:`WrappedStore`, but never mapped, so that all bytes pass through here.
+    """
+
+    def __init__(
+        self,
+        inner: Store,
+        faults: Sequence[Fault],
+        *,
+        uri: str | None = None,
+        traits: StoreTraits | None = None,
+    ) -> None:
+        super().__init__(inner, uri=uri, traits=traits or replace(inner.traits, is_mapped=False))
+        self.faults = tuple(faults)
+        self._seen = [0] * len(self.faults)
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.Lock()
+
+    def _request(self, method: str, path: str, ranges: Pairs, call: Callable[[], T]) -> T:
+        due = self._due(method)
+        failing = next((fault for fault in due if fault.error is not None), None)
+        if failing is not None:
+            if failing.applied:
+                call()
+            raise failing.error or StoreError("broken by plan", path=path, store=self.uri)
+        answer = call()
+        for fault in due if ranges else ():
+            answer = _damaged(answer, fault)
+        return answer
+
+    def _due(self, method: str) -> list[Fault]:
+        with self._lock:
+            due = []
+            for index, fault in enumerate(self.faults):
+                if fault.method in ("*", method):
+                    self._seen[index] += 1
+                    if self._seen[index] == fault.nth or (fault.sticky and self._seen[index] > fault.nth):
+                        due.append(fault)
+            return due
+
+
+def _release(store: Store, path: str) -> None:
+    release = getattr(store, "release", None)
+    if release is not None:
+        release(path)
+
+
+def _nbytes(answer: Any) -> int:
+    return sum(memory.size for memory in answer) if isinstance(answer, list) else int(answer.size)
+
+
+def _damaged(answer: Any, fault: Fault) -> Any:
+    if isinstance(answer, list):
+        return [_damaged(memory, fault) for memory in answer]
+    memory = answer[: max(0, answer.size - fault.short)]
+    if fault.flip is not None and fault.flip < memory.size * 8:
+        memory = memory.copy()
+        memory[fault.flip // 8] ^= 1 << (fault.flip % 8)
+    return memory

@@ -1,0 +1,143 @@
+"""Every store keeps the contract: local, in memory, behind fsspec, on a real S3 server, and wrapped."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lancecy.store.base import Store
+from lancecy.store.fsspec import FsspecStore
+from lancecy.store.local import NETWORK, LocalStore
+from lancecy.store.memory import MemoryStore
+from lancecy.store.wrap import CountingStore, FaultyStore, LatencyStore, PrefixStore, WrappedStore
+from tests.contracts.store import StoreContract
+from tests.helpers.s3 import SECRET, S3Server
+
+_numbers = itertools.count()
+
+
+class TestLocalMapped(StoreContract):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Store:
+        return LocalStore(str(tmp_path / "root"))
+
+
+class TestLocalPread(StoreContract):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Store:
+        return LocalStore(str(tmp_path / "root"), mapped=False)
+
+
+class TestLocalUntrusted(StoreContract):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Store:
+        return LocalStore(str(tmp_path / "root"), mapped=False, follow_symlinks=False)
+
+
+class TestLocalMappedWithoutLinks(StoreContract):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Store:
+        return LocalStore(str(tmp_path / "root"), follow_symlinks=False)
+
+
+class TestLocalAsNetworkMount(StoreContract):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Store:
+        return LocalStore(str(tmp_path / "root"), mapped=False, traits=NETWORK)
+
+
+class TestMemory(StoreContract):
+    @pytest.fixture
+    def store(self) -> Store:
+        return MemoryStore()
+
+
+class TestFsspecMemory(StoreContract):
+    @pytest.fixture
+    def store(self) -> Store:
+        return FsspecStore(f"memory://contract/{next(_numbers)}")
+
+
+class TestFsspecLocal(StoreContract):
+    creates = False
+    renames_without_replacing = False
+    publishes_at_once = False
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Store:
+        fsspec = pytest.importorskip("fsspec")
+        return FsspecStore(str(tmp_path / "root"), fs=fsspec.filesystem("file"))
+
+
+class TestFsspecChained(StoreContract):
+    """A folder of a file system, seen through another file system."""
+
+    creates = False
+    renames_without_replacing = False
+    publishes_at_once = False
+
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Store:
+        (tmp_path / "root").mkdir()
+        return FsspecStore(f"dir://{tmp_path}/root::file://")
+
+
+@pytest.fixture
+def ambient_login(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pickled store has lost its secrets and finds these in the environment instead."""
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "test")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+
+
+@pytest.mark.s3
+@pytest.mark.usefixtures("ambient_login")
+class TestS3(StoreContract):
+    renames_without_replacing = False
+
+    @pytest.fixture
+    def store(self, s3_server: S3Server) -> Store:
+        bucket = s3_server.make_bucket("contract")
+        return FsspecStore(f"{bucket}/table-{next(_numbers)}", s3_server.storage_options)
+
+
+@pytest.mark.s3
+@pytest.mark.usefixtures("ambient_login")
+class TestS3AtTheRootOfABucket(StoreContract):
+    renames_without_replacing = False
+
+    @pytest.fixture
+    def store(self, s3_server: S3Server) -> Store:
+        return FsspecStore(s3_server.make_bucket(f"root-{next(_numbers)}"), s3_server.storage_options)
+
+
+class TestPrefix(StoreContract):
+    @pytest.fixture
+    def store(self) -> Store:
+        inner = MemoryStore()
+        inner.put("tables/tbl-decoy", b"x")
+        inner.put("other", b"x")
+        return PrefixStore(inner, "tables/tbl")
+
+
+class TestPrefixOfLocal(StoreContract):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Store:
+        return PrefixStore(LocalStore(str(tmp_path)), "tables/tbl/")
+
+
+@pytest.mark.parametrize("kind", ["wrapped", "counting", "latency", "faulty"])
+class TestWrappers(StoreContract):
+    @pytest.fixture
+    def store(self, kind: str, tmp_path: Path) -> Store:
+        inner = LocalStore(str(tmp_path / "root"))
+        remote = replace(inner.traits, is_mapped=False, concurrency=4)
+        wrapped: dict[str, WrappedStore] = {
+            "wrapped": WrappedStore(inner),
+            "counting": CountingStore(inner, traits=remote),
+            "latency": LatencyStore(inner, 0.0005),
+            "faulty": FaultyStore(inner, []),
+        }
+        return wrapped[kind]

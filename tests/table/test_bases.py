@@ -1,0 +1,386 @@
+"""From a file named in a manifest to a store and a path, and where the way ends."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import pytest
+
+from lancecy.errors import FormatError, PathPolicyError
+from lancecy.session import Session
+from lancecy.store.base import Store
+from lancecy.store.local import LocalStore
+from lancecy.store.memory import MemoryStore
+from lancecy.store.wrap import CountingStore
+from lancecy.table.bases import Bases, PathPolicy
+from lancecy.table.manifest import BasePath, DeletionFileType, ExternalFile
+from tests.helpers.builders import make_base, make_data_file, make_deletion_file, make_manifest
+
+Opened = list[tuple[str, dict[str, Any], bool, bool]]
+
+
+class RecordingSession(Session):
+    """Hands out empty stores and remembers which were asked for, and with which options."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.opened: Opened = []
+
+    def store(
+        self, uri: Any, storage_options: Any = None, mapped: bool = True, follow_symlinks: bool = True
+    ) -> Store:
+        self.opened.append((str(uri), dict(storage_options or {}), mapped, follow_symlinks))
+        return MemoryStore(str(uri))
+
+
+def make_bases(
+    *bases: BasePath, root: str = "/tables/t", flags: int = 16, **policy: Any
+) -> tuple[Bases, RecordingSession, CountingStore]:
+    session = RecordingSession()
+    store = CountingStore(MemoryStore(root))
+    manifest = make_manifest(base_paths={base.id: base for base in bases}, reader_flags=flags)
+    return Bases(store, manifest, session, PathPolicy.of(**policy)), session, store
+
+
+def place_of(bases: Bases, base_id: int | None = 1) -> str:
+    """Where a data file of a base is, in full."""
+    store, path = bases.data(make_data_file(base_id=base_id))
+    return f"{store.uri}/{path}"
+
+
+def test_file_without_a_base_is_below_the_root() -> None:
+    bases, session, store = make_bases(make_base(0, "/elsewhere"))
+    assert place_of(bases, None) == "/tables/t/data/f.lance"
+    found, path = bases.deletion(12, make_deletion_file())
+    assert (found, path) == (store, "_deletions/12-6-77.arrow")
+    assert session.opened == []
+
+
+@pytest.mark.parametrize(
+    ("path", "is_root", "data", "deletion"),
+    [
+        ("/other", True, "/other/data/f.lance", "/other/_deletions/12-6-77.bin"),
+        ("/other", False, "/other/f.lance", "/other/12-6-77.bin"),
+        ("/other/", True, "/other/data/f.lance", "/other/_deletions/12-6-77.bin"),
+        ("/other//", False, "/other/f.lance", "/other/12-6-77.bin"),
+        ("file:///other", True, "/other/data/f.lance", "/other/_deletions/12-6-77.bin"),
+        ("file:///other/", False, "/other/f.lance", "/other/12-6-77.bin"),
+        ("file:///my%20other", True, "/my other/data/f.lance", "/my other/_deletions/12-6-77.bin"),
+        ("file://localhost/other", True, "/other/data/f.lance", "/other/_deletions/12-6-77.bin"),
+        ("/tables/t", True, "/tables/t/data/f.lance", "/tables/t/_deletions/12-6-77.bin"),
+        ("/tables/t/", False, "/tables/t/f.lance", "/tables/t/12-6-77.bin"),
+        ("/tables/t/hot", True, "/tables/t/hot/data/f.lance", "/tables/t/hot/_deletions/12-6-77.bin"),
+        ("/tables/t/hot", False, "/tables/t/hot/f.lance", "/tables/t/hot/12-6-77.bin"),
+        ("/tables/tt", False, "/tables/tt/f.lance", "/tables/tt/12-6-77.bin"),
+    ],
+)
+def test_base_rules_on_a_disk(path: str, is_root: bool, data: str, deletion: str) -> None:
+    bases, _, _ = make_bases(make_base(1, path, is_dataset_root=is_root))
+    assert place_of(bases) == data
+    file = make_deletion_file(file_type=DeletionFileType.BITMAP, base_id=1)
+    store, name = bases.deletion(12, file)
+    assert f"{store.uri}/{name}" == deletion
+
+
+@pytest.mark.parametrize("path", ["s3://lake/t/cold", "s3://lake/other/", "s3a://lake/other", "S3://lake/x"])
+def test_same_bucket_needs_no_grant_and_gets_the_options(path: str) -> None:
+    bases, session, _ = make_bases(
+        make_base(1, path), root="s3://lake/t", storage_options={"key": "K", "base_7.key": "other"}
+    )
+    assert place_of(bases).startswith("s3://lake/")
+    assert all(options == {"key": "K"} for _, options, _, _ in session.opened)
+
+
+def test_base_that_is_the_root_uses_the_root_store() -> None:
+    for path in ("s3://lake/t", "s3://lake/t/", "s3a://lake/t"):
+        bases, session, store = make_bases(make_base(0, path), root="s3://lake/t")
+        assert bases.data(make_data_file(base_id=0)) == (store, "data/f.lance")
+        assert session.opened == []
+
+
+def test_id_zero_is_a_base_like_any_other() -> None:
+    bases, _, _ = make_bases(make_base(0, "/zero"), make_base(5, "/five"))
+    assert place_of(bases, 0) == "/zero/data/f.lance"
+    assert place_of(bases, 5) == "/five/data/f.lance"
+    with pytest.raises(FormatError, match=r"base 9, but the bases of the manifest are 0, 5"):
+        place_of(bases, 9)
+
+
+FOREIGN = [
+    ("s3://lake/t", "s3://attacker/x"),
+    ("s3://lake/t", "s3://lake2/x"),
+    ("s3://lake/t", "gs://lake/t"),
+    ("s3://lake/t", "/etc"),
+    ("s3://lake/t", "file:///etc"),
+    ("/tables/t", "s3://lake/t"),
+    ("/tables/t", "http://169.254.169.254/latest"),
+    ("/tables/t", "memory://x"),
+    ("abfs://c@one.dfs.core.windows.net/t", "abfs://c@two.dfs.core.windows.net/t"),
+    ("https://host/t", "https://host2/t"),
+    ("hf://datasets/me/t", "hf://datasets/other/t"),
+    ("s3:///t", "s3:///u"),
+]
+
+
+@pytest.mark.parametrize(("root", "path"), FOREIGN)
+def test_another_place_needs_a_grant_that_the_error_names(root: str, path: str) -> None:
+    options = {"secret": "hunter2", "base_2.key": "other"}
+    bases, session, store = make_bases(make_base(1, path), root=root, storage_options=options)
+    with pytest.raises(PathPolicyError) as caught:
+        place_of(bases)
+    text = str(caught.value)
+    assert f"allowed_bases=['{path.removeprefix('file://')}']" in text
+    assert "'base_1.<option>'" in text
+    assert "hunter2" not in text + repr(bases)
+    assert session.opened == []
+    assert store.count() == 0
+
+
+@pytest.mark.parametrize(("root", "path"), FOREIGN)
+@pytest.mark.parametrize("untrusted", [False, True])
+def test_allowed_base_is_opened(root: str, path: str, untrusted: bool) -> None:
+    options = {"key": "K", "base_1.endpoint": "E", "base_12.key": "L"}
+    bases, session, _ = make_bases(
+        make_base(1, path + "/sub"),
+        root=root,
+        untrusted=untrusted,
+        allowed_bases=[path],
+        storage_options=options,
+    )
+    assert place_of(bases).endswith("/sub/data/f.lance")
+    ((_, given, mapped, follow),) = session.opened
+    same_scheme = root.partition(":")[0] == path.partition(":")[0]
+    assert given == ({"key": "K", "endpoint": "E"} if same_scheme else {"endpoint": "E"})
+    assert mapped is follow is not untrusted
+
+
+def test_options_for_the_base_are_a_grant_for_trusted_tables_only() -> None:
+    options = {"key": "K", "base_1.key": "L"}
+    bases, session, _ = make_bases(make_base(1, "s3://cold/t"), root="s3://hot/t", storage_options=options)
+    assert place_of(bases) == "s3://cold/t/data/f.lance"
+    assert session.opened == [("s3://cold/t", {"key": "L"}, True, True)]
+    bases, session, _ = make_bases(
+        make_base(1, "s3://cold/t"), root="s3://hot/t", storage_options=options, untrusted=True
+    )
+    with pytest.raises(PathPolicyError, match="untrusted"):
+        place_of(bases)
+    assert session.opened == []
+
+
+@pytest.mark.parametrize("path", ["/other", "s3://lake/t", "/tables", "/tables/t2", "/"])
+def test_untrusted_table_stays_below_its_root(path: str) -> None:
+    bases, session, _ = make_bases(make_base(1, path), untrusted=True)
+    with pytest.raises(PathPolicyError, match="opened as untrusted"):
+        place_of(bases)
+    assert session.opened == []
+
+
+def test_untrusted_table_may_use_what_is_below_its_root() -> None:
+    bases, session, store = make_bases(
+        make_base(1, "/tables/t/cold"), make_base(2, "/tables/t"), untrusted=True
+    )
+    assert bases.data(make_data_file(base_id=1)) == (store, "cold/data/f.lance")
+    assert bases.data(make_data_file(base_id=2)) == (store, "data/f.lance")
+    assert session.opened == []
+
+
+@pytest.mark.parametrize(
+    ("prefix", "path", "allowed"),
+    [
+        ("/mnt/lake", "/mnt/lake", True),
+        ("/mnt/lake/", "/mnt/lake/a/b", True),
+        ("file:///mnt/lake", "/mnt/lake/a", True),
+        ("/mnt/lake", "/mnt/lake2", False),
+        ("/mnt/lake", "/mnt", False),
+        ("/", "/anything", True),
+        ("s3://b", "s3://b/any/where", True),
+        ("s3://b/a", "s3://b/ab", False),
+        ("s3a://b/a", "s3://b/a/x", True),
+        ("s3://b", "s3://b.evil/x", False),
+        ("gs://b", "s3://b/x", False),
+    ],
+)
+def test_prefixes_end_at_segments(prefix: str, path: str, allowed: bool) -> None:
+    bases, _, _ = make_bases(make_base(1, path), untrusted=True, allowed_bases=[prefix])
+    if allowed:
+        place_of(bases)
+    else:
+        with pytest.raises(PathPolicyError):
+            place_of(bases)
+
+
+def test_bases_without_their_flag_are_read_from_trusted_tables_only() -> None:
+    base = make_base(1, "/other")
+    bases, _, _ = make_bases(base, flags=0)
+    assert place_of(bases) == "/other/data/f.lance"
+    bases, session, _ = make_bases(base, flags=0, untrusted=True, allowed_bases=["/"])
+    with pytest.raises(PathPolicyError, match="lacks the feature flag"):
+        place_of(bases)
+    assert session.opened == []
+
+
+def test_one_text_is_not_a_list_of_prefixes() -> None:
+    with pytest.raises(TypeError, match="allowed_bases is a list"):
+        PathPolicy.of(allowed_bases="/mnt")
+
+
+def test_policy_shows_no_options() -> None:
+    assert "hunter2" not in repr(PathPolicy.of(storage_options={"secret": "hunter2"}))
+
+
+def test_stores_are_opened_once() -> None:
+    bases, session, _ = make_bases(make_base(1, "/other"))
+    for _ in range(3):
+        place_of(bases)
+        bases.deletion(3, make_deletion_file(base_id=1))
+    assert len(session.opened) == 1
+
+
+def test_external_file_is_below_the_root() -> None:
+    bases, _, store = make_bases()
+    assert bases.external(ExternalFile("_ids/3.bin", 0, 1)) == (store, "_ids/3.bin")
+    for path in ("../x", "/etc/passwd", "a//b", "a\\b"):
+        with pytest.raises(PathPolicyError):
+            bases.external(ExternalFile(path, 0, 1))
+
+
+def test_mapped_only_if_every_base_is(tmp_path: Path) -> None:
+    root = LocalStore(str(tmp_path / "t"))
+
+    def is_mapped(store: Store, *bases: BasePath, **policy: Any) -> bool:
+        manifest = make_manifest(base_paths={base.id: base for base in bases}, reader_flags=16)
+        return Bases(store, manifest, Session(), PathPolicy.of(**policy)).is_mapped
+
+    local = make_base(1, str(tmp_path / "other"))
+    assert is_mapped(root)
+    assert is_mapped(root, local)
+    assert not is_mapped(root, local, make_base(2, "s3://lake/t"))
+    assert not is_mapped(root, local, make_base(2, "relative"))
+    assert not is_mapped(root, local, untrusted=True)
+    assert not is_mapped(MemoryStore(), local)
+
+
+# -- hostile ---------------------------------------------------------------------
+
+HOSTILE_BASES = (
+    "",
+    "relative",
+    "./x",
+    "../x",
+    "~",
+    "~/x",
+    "C:/x",
+    "C:\\x",
+    "\\\\server\\share",
+    "/a/../b",
+    "/a/./b",
+    "/..",
+    "/a/%2e%2e/b",
+    "/a/..%2f..%2fb",
+    "/a%00b",
+    "/a\0b",
+    "/a\nb",
+    "/a\u202eb",
+    "s3://bucket/../other",
+    "s3://bucket/%2E%2E/other",
+    "s3://key:secret@bucket/x",
+    "s3://bucket/x?versionId=1",
+    "s3://bucket/x#y",
+    "simplecache::s3://bucket/x",
+    "zip://x::http://169.254.169.254/a",
+    "/a::b",
+    "file://host/x",
+    "file:relative",
+    "http:///x?y",
+    "://x",
+    "1s3://x",
+    "/" + "a" * 5000,
+)
+
+
+@pytest.mark.parametrize("root", ["/tables/t", "s3://bucket/t"])
+@pytest.mark.parametrize("path", HOSTILE_BASES)
+def test_hostile_base_is_refused_before_anything_is_opened(path: str, root: str) -> None:
+    bases, session, store = make_bases(
+        make_base(1, path), root=root, allowed_bases=["/", "s3://bucket", "http://169.254.169.254"]
+    )
+    with pytest.raises(PathPolicyError) as caught:
+        bases.data(make_data_file(base_id=1))
+    assert str(caught.value).isprintable()
+    with pytest.raises(PathPolicyError):
+        bases.deletion(3, make_deletion_file(base_id=1))
+    assert session.opened == []
+    assert store.count() == 0
+
+
+PIECES = (
+    "..",
+    ".",
+    "%2e%2e",
+    "%2E.",
+    "..%2f",
+    "%2f",
+    "%5c",
+    "%00",
+    "/",
+    "//",
+    "\\",
+    "\0",
+    "\n",
+    "\x7f",
+    "file://",
+    "s3://",
+    "s3://lake",
+    "http://169.254.169.254/",
+    "memory://",
+    "::",
+    "~",
+    "C:",
+    "etc",
+    "passwd",
+    "a.lance",
+    "tables",
+    "t",
+    "data",
+    "\u202e",
+    "é",
+    "e\u0301",
+    "-x",
+    "a" * 200,
+    "?",
+    "#",
+    "@",
+    " ",
+)
+
+
+def test_five_thousand_generated_paths_never_leave_the_root() -> None:
+    rng = random.Random(2026)
+    refused = accepted = 0
+    for number in range(5000):
+        text = "".join(rng.choice(PIECES) for _ in range(rng.randrange(1, 6)))
+        as_base = number % 2 == 0
+        file = make_data_file(path="f.lance" if as_base else text, base_id=1 if as_base else None)
+        bases, session, store = make_bases(
+            make_base(1, text, is_dataset_root=number % 4 == 0),
+            untrusted=True,
+            allowed_bases=["s3://lake/ok"],
+        )
+        try:
+            found, path = bases.data(file)
+        except PathPolicyError:
+            assert session.opened == []
+            refused += 1
+        else:
+            accepted += 1
+            assert found is store
+            for decoded in (path, unquote(path)):
+                assert ".." not in decoded.split("/")
+                assert not decoded.startswith("/")
+                assert not set(decoded) & {"\\", "\0", "\n"}
+        assert store.count() == 0
+    assert refused > 4000
+    assert accepted > 100
