@@ -128,13 +128,13 @@ class LimitError(FormatError):
     Attributes
     ----------
     limit : str
-        Name of the field of ``Limits`` to raise if the file is to be trusted.
+        Name of the field of ``Limits`` to raise if the file is to be trusted; "" where smaller batches help.
     claimed : int
         What the file asks for.
     """
 
     def __init__(self, what: str, *, limit: str, claimed: int, path: str | None = None) -> None:
-        super().__init__(f"{what}; raise Limits.{limit} to allow it", path=path)
+        super().__init__(f"{what}; raise Limits.{limit} to allow it" if limit else what, path=path)
         self.limit = limit
         self.claimed = claimed
 

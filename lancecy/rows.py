@@ -10,7 +10,7 @@ Imports only ``errors`` and NumPy.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 __all__ = ["PageRuns", "RowSelection"]
 
 Int64 = NDArray[np.int64]
+
+_NONE = np.empty(0, np.int64)
+_NONE.flags.writeable = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -64,6 +67,18 @@ class RowSelection:
     starts: Int64 | None = None
     stops: Int64 | None = None
     indices: Int64 | None = None
+    _length: int = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.indices is not None:
+            length = self.indices.size
+        elif self.starts is None or self.stops is None or self.starts.size == 0:
+            length = 0
+        elif self.starts.size == 1:
+            length = int(self.stops[0]) - int(self.starts[0])
+        else:
+            length = int((self.stops - self.starts).sum())
+        object.__setattr__(self, "_length", length)
 
     # -- making ---------------------------------------------------------------
 
@@ -77,7 +92,7 @@ class RowSelection:
         """Rows ``start`` to ``stop``, cut to what exists."""
         start, stop = max(0, start), min(stop, num_rows)
         if stop <= start:
-            return cls(num_rows, np.empty(0, np.int64), np.empty(0, np.int64))
+            return cls(num_rows, _NONE, _NONE)
         return cls(num_rows, np.array([start], np.int64), np.array([stop], np.int64))
 
     @classmethod
@@ -110,25 +125,20 @@ class RowSelection:
     # -- asking ---------------------------------------------------------------
 
     def __len__(self) -> int:
-        if self.indices is not None:
-            return int(self.indices.size)
-        return int((self._stops - self._starts).sum())
+        return self._length
 
     @property
     def is_all(self) -> bool:
         """Whether this is every row in order."""
-        return (
-            self.indices is None
-            and len(self) == self.num_rows
-        )
+        return self.indices is None and self._length == self.num_rows
 
     @property
     def _starts(self) -> Int64:
-        return self.starts if self.starts is not None else np.empty(0, np.int64)
+        return self.starts if self.starts is not None else _NONE
 
     @property
     def _stops(self) -> Int64:
-        return self.stops if self.stops is not None else np.empty(0, np.int64)
+        return self.stops if self.stops is not None else _NONE
 
     def to_indices(self) -> Int64:
         """(num_selected,) int64 row offsets."""
@@ -156,6 +166,8 @@ class RowSelection:
     def slice(self, offset: int, length: int) -> RowSelection:
         """Selected rows number ``offset`` to ``offset + length``, over the same rows."""
         offset = max(0, offset)
+        if offset == 0 and length >= self._length:
+            return self
         if self.indices is not None:
             return RowSelection(self.num_rows, indices=self.indices[offset : offset + max(0, length)])
         lengths = self._stops - self._starts
@@ -209,6 +221,10 @@ class RowSelection:
 
 def _overlaps(starts: Int64, stops: Int64, other_starts: Int64, other_stops: Int64) -> tuple[Int64, Int64]:
     """Ranges common to two lists of sorted disjoint ranges, without a mask over the rows."""
+    if starts.size == 0 or other_starts.size == 0:
+        return _NONE, _NONE
+    if starts.size == 1 and starts[0] <= other_starts[0] and other_stops[-1] <= stops[0]:
+        return other_starts, other_stops
     first = np.searchsorted(other_stops, starts, side="right")
     last = np.searchsorted(other_starts, stops, side="left")
     counts = np.maximum(last - first, 0)

@@ -104,8 +104,9 @@ def scan(
 
     Notes
     -----
-    ``len(ddf)`` reads every column, because Dask asks for them; ``len(ddf[[]])`` reads none, and
-    ``lancecy.dataset(uri).count_rows()`` not even that. ``map_partitions`` reads all columns too: select first.
+    Dask answers ``len(ddf)``, and that of any selection of columns, by reading every column; ask
+    ``lancecy.dataset(uri).count_rows(filter)`` instead. ``ddf[[]].compute()`` reads none. ``map_partitions``
+    reads all columns of the frame it is called on: select first.
 
     Examples
     --------

@@ -245,12 +245,22 @@ def is_in(expr: Expr, values: Iterable[object]) -> Expr:
     TypeError
         ``values`` is text or a single value.
     ExpressionError
-        A value cannot be part of an expression, or the values state different types.
+        A value cannot be part of an expression.
     """
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise TypeError(f"isin needs a list of values, not {values!r}")
-    literals = [literal_of(value) for value in values]
-    return Call("in", (expr, list_literal(literals)))
+    return in_list(expr, [literal_of(value) for value in values])
+
+
+def in_list(expr: Expr, literals: list[Literal]) -> Expr:
+    """``expr IN (literals)``; constants of different types are tested list by list."""
+    groups: dict[pa.DataType | None, list[Literal]] = {}
+    for literal in literals:
+        groups.setdefault(literal.type, []).append(literal)
+    if len(groups) > 1 and None in groups and all(v.value is None for v in groups[None]):
+        nulls = groups.pop(None)
+        next(iter(groups.values())).extend(nulls)
+    return chain("or", [Call("in", (expr, list_literal(group))) for group in groups.values() or [[]]])
 
 
 def list_literal(literals: list[Literal]) -> Literal:
@@ -261,9 +271,9 @@ def list_literal(literals: list[Literal]) -> Literal:
     ExpressionError
         The values state different types.
     """
-    stated = {literal.type for literal in literals if literal.value is not None} - {None}
+    stated = {literal.type for literal in literals if literal.value is not None}
     if len(stated) > 1:
-        names = " and ".join(sorted(str(t) for t in stated))
+        names = " and ".join(sorted("untyped" if t is None else str(t) for t in stated))
         raise ExpressionError(f"a list of values mixes the types {names}; convert them to one")
     values: tuple[Constant, ...] = tuple(literal.value for literal in literals)
     return Literal(values, stated.pop() if stated else None)

@@ -51,6 +51,8 @@ def describe_type(data_type: pa.DataType | None) -> str:
     """Name of a type as error messages and CAST have it."""
     if data_type is None:
         return "a constant"
+    if pa.types.is_decimal(data_type):
+        return f"decimal({data_type.precision}, {data_type.scale})"
     return _SQL_NAMES.get(data_type) or printable(data_type)
 
 
@@ -133,8 +135,8 @@ def _call_text(call: Call, limit: int | None) -> tuple[str, int]:
     """Text of a call and the precedence of its outermost operator."""
     op, args = call.op, call.args
     known = OPERATORS.get(op)
-    if op == "cast" and len(args) == 2:
-        return f"CAST({_text(args[0], 0, limit)} AS {describe_type(args[1].type)})", _ATOM
+    if op in ("cast", "unsafe_cast") and len(args) == 2:
+        return f"{op.upper()}({_text(args[0], 0, limit)} AS {describe_type(args[1].type)})", _ATOM
     if op == "decode":
         return _text(args[0], _ATOM, limit), _ATOM
     if op == "arrow":

@@ -147,7 +147,8 @@ def _where(expr: Expr, table: Any, rows: Data) -> Data:
     wanted = _to_numpy(rows)
     if wanted.all():
         return compute(expr, table)
-    part = compute(expr, table.filter(pa.array(wanted)))
+    names = {node.path[0] for node in walk(expr) if isinstance(node, Column)}
+    part = compute(expr, table.select(sorted(names)).filter(pa.array(wanted)))
     if isinstance(part, pa.Scalar):
         return part
     places = pa.array(np.cumsum(wanted) - 1, mask=~wanted)

@@ -232,6 +232,9 @@ def _none_of_objects(bounds: NumericBounds, op: str, value: Any) -> Units:
 
 
 def _none_bytes(bounds: ByteBounds, op: str, value: bytes) -> Units:
+    if op == "!=":
+        # The kernel leaves this open; nothing is unequal if nothing is less and nothing is greater.
+        return _none_bytes(bounds, "<", value) & _none_bytes(bounds, ">", value)
     empty = np.zeros(bounds.has_low.size, dtype=np.uint8)
     kernels.compare_bytes_bounds(
         _CODES[op],

@@ -9,6 +9,7 @@ comparison is rewritten with those; nothing wraps, rounds or fails.
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
@@ -27,6 +28,7 @@ from lancecy.expr.times import Instant, nanos_per_unit, parse_instant, parse_int
 __all__ = ["Gap", "array_of", "cast_literal", "fit", "scalar_of", "settle", "smallest"]
 
 _TEMPORAL = ("date", "timestamp", "time", "interval")
+_PLAIN_DECIMAL = re.compile(r"[+-]?\d{1,76}(\.\d{0,76})?\Z")
 _DAY_NS = 86_400 * 10**9
 # Exact arithmetic on 1e999999999 would need a gigabyte; no type reaches further than 1e308.
 _MAX_EXPONENT = 1000
@@ -106,7 +108,7 @@ def _number(literal: Literal, target: pa.DataType) -> Fraction | float:
         raise _mismatch(literal, target)
     if literal.type is not None and not is_number(literal.type):
         raise _mismatch(literal, target)
-    if not isinstance(value, int) and not math.isfinite(value):
+    if not (value.is_finite() if isinstance(value, Decimal) else isinstance(value, int) or math.isfinite(value)):
         return float(value)
     if isinstance(value, Decimal) and abs(value.adjusted()) > _MAX_EXPONENT:
         raise ExpressionError(f"{value} is no number that any column could hold")
@@ -227,7 +229,7 @@ def settle(literal: Literal) -> Literal:
 
 
 def cast_literal(literal: Literal, target: pa.DataType) -> Literal | None:
-    """A constant converted at once to a temporal type, or None if that is not the case at hand.
+    """Text converted at once to a date, time, interval or decimal, or None if that is not the case at hand.
 
     ``date '2024-05-17'`` and ``CAST('…' AS timestamp)`` become typed literals; digits finer than the
     type are cut. A timestamp written with an offset is an instant, and its literal has zone UTC.
@@ -237,7 +239,12 @@ def cast_literal(literal: Literal, target: pa.DataType) -> Literal | None:
     ExpressionError
         The text is no such date or time.
     """
-    if not isinstance(literal.value, str) or family(target) not in _TEMPORAL:
+    if not isinstance(literal.value, str):
+        return None
+    if family(target) == "decimal" and _PLAIN_DECIMAL.match(literal.value):
+        exact = fit(Literal(Decimal(literal.value)), target)
+        return exact if isinstance(exact, Literal) else None
+    if family(target) not in _TEMPORAL:
         return None
     if pa.types.is_timestamp(target) and target.tz is None and parse_instant(literal.value).offset is not None:
         target = pa.timestamp(target.unit, tz="UTC")

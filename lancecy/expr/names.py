@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from lancecy.errors import ColumnNotFoundError
+from lancecy.errors import ColumnNotFoundError, ExpressionError, printable
 from lancecy.expr.kinds import family
 
 __all__ = ["Names"]
@@ -25,14 +25,13 @@ class Names:
     Attributes
     ----------
     positions : dict of str to int
-        Top-level columns; of equal names the first.
+        Top-level columns.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
         self.schema = schema
-        self.positions: dict[str, int] = {}
-        for index, name in enumerate(schema.names):
-            self.positions.setdefault(name, index)
+        self.positions: dict[str, int] = {name: index for index, name in enumerate(schema.names)}
+        self.unique = len(self.positions) == len(schema)
 
     def resolve(self, path: Sequence[str], exact: bool) -> tuple[tuple[str, ...], pa.DataType]:
         """Path of fields and type of the last one.
@@ -48,6 +47,8 @@ class Names:
         ------
         ColumnNotFoundError
             The message has the nearest names.
+        ExpressionError
+            Two columns have the name.
         """
         written = ".".join(path)
         readings = [list(path), [written], split_name(written)] if len(path) > 1 else [list(path), split_name(written)]
@@ -62,13 +63,15 @@ class Names:
         place = _pick(self.schema.names, self.positions, parts[0], fold)
         if place is None:
             return None
+        if not self.unique and self.schema.names.count(self.schema.names[place]) > 1:
+            raise ExpressionError(f"the schema has more than one column {printable(parts[0])!r}")
         field = self.schema.field(place)
         path = [field.name]
         for part in parts[1:]:
             if family(field.type) != "struct":
                 return None
             children = [field.type.field(i) for i in range(field.type.num_fields)]
-            positions = {child.name: i for i, child in reversed(list(enumerate(children)))}
+            positions = {child.name: i for i, child in enumerate(children)}
             place = _pick([c.name for c in children], positions, part, fold)
             if place is None:
                 return None

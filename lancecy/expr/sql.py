@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from lancecy.errors import ExpressionError, nearest, printable
-from lancecy.expr.build import between, list_literal
+from lancecy.expr.build import between, in_list, list_literal
 from lancecy.expr.literals import cast_literal
 from lancecy.expr.nodes import Call, Column, Expr, Literal, chain, negate
 from lancecy.expr.times import parse_interval
@@ -283,9 +283,8 @@ def _in(reader: _Reader, node: Any) -> Expr:
     if not members:
         raise ExpressionError("IN needs a list of values in parentheses, with at least one in it")
     constants = [m for m in members if isinstance(m, Literal)]
-    parts: list[Expr] = [Call("in", (tested, list_literal(constants)))] if constants else []
-    parts += [Call("=", (tested, m)) for m in members if not isinstance(m, Literal)]
-    return chain("or", parts)
+    others = [Call("=", (tested, m)) for m in members if not isinstance(m, Literal)]
+    return chain("or", [in_list(tested, constants), *others]) if constants else chain("or", others)
 
 
 def _between(reader: _Reader, node: Any) -> Expr:
@@ -412,7 +411,7 @@ _HANDLERS: dict[str, tuple[Callable[[_Reader, Any], Expr], frozenset[str]]] = {
     "Case": (_case, frozenset({"this", "ifs", "default"})),
     "Cast": (_cast, frozenset({"this", "to", "_type"})),
     "TryCast": (_try_cast, frozenset({"this", "to", "safe", "_type"})),
-    "Interval": (_interval, frozenset({"this", "unit"})),
+    "Interval": (_interval, frozenset({"this", "unit", "fraction_in_string"})),
     "Anonymous": (_function, frozenset({"this", "expressions"})),
     "Array": (lambda reader, node: _array(tuple(reader.all(node.args.get("expressions")))), frozenset({"expressions"})),
     "Bracket": (_bracket, frozenset({"this", "expressions"})),

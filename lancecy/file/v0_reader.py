@@ -219,7 +219,8 @@ class V0Reader:
         return named(self._read(fields, selection), self.source.path)
 
     def _read(self, fields: Sequence[Field], selection: RowSelection) -> Read[dict[int, Block]]:
-        runs = self._all_runs if selection.is_all else page_runs(self._row_starts, selection)
+        whole = selection.num_rows == self.num_rows and selection.is_all
+        runs = self._all_runs if whole else page_runs(self._row_starts, selection)
         blocks = yield from gather([self._read_field(field, runs) for field in fields])
         return {field.id: block for field, block in zip(fields, blocks, strict=True)}
 

@@ -140,7 +140,7 @@ def read_field(files: FragmentFiles, wanted: Field, rows: RowSelection, session:
     try:
         return files.read([wanted], rows, session)[0]
     except LimitError as error:
-        if error.limit != "string_bytes" or len(rows) < 2:
+        if error.limit or len(rows) < 2:
             raise
     half = len(rows) // 2
     chunks: list[pa.Array] = []
@@ -168,7 +168,7 @@ def read_fields(context: ScanContext, chosen: Chosen, projection: Projection) ->
     try:
         columns = dict(zip(fresh, chosen.files.read(fresh, chosen.picked, context.session), strict=True))
     except LimitError as error:
-        if error.limit != "string_bytes":
+        if error.limit:
             raise
         columns = {f: read_field(chosen.files, f, chosen.picked, context.session) for f in fresh}
     return [columns[f] if f in columns else output_field(context, chosen, f) for f in projection.fields]
@@ -206,7 +206,7 @@ def table_of(schema: pa.Schema, pieces: Sequence[Sequence[Column]], num_rows: in
     """One table out of the output columns of several units."""
     if not len(schema):
         # A table without columns still has rows: pyarrow keeps their number only through a slice of one.
-        return pa.table({"": pa.nulls(num_rows)}).select([]).replace_schema_metadata(schema.metadata)
+        return pa.table({"": pa.nulls(num_rows)}).select([])
     columns = []
     for index, wanted in enumerate(schema):
         chunks: list[pa.Array] = []
@@ -293,6 +293,6 @@ def cut(table: pa.Table, request: ScanRequest) -> Iterator[pa.RecordBatch]:
     if not table.num_columns:
         for start in range(0, table.num_rows, max_rows):
             count = min(max_rows, table.num_rows - start)
-            yield pa.RecordBatch.from_struct_array(pa.array([{}] * count, pa.struct([])))
+            yield pa.RecordBatch.from_arrays([pa.nulls(count)], names=[""]).select([])
         return
     yield from table.combine_chunks().to_batches(max_chunksize=max_rows)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -32,7 +33,7 @@ from lancecy.table.snapshot import Snapshot
 
 __all__ = ["Column", "FragmentFiles", "Part", "assemble"]
 
-Column = pa.Array | pa.ChunkedArray
+Column: TypeAlias = "pa.Array | pa.ChunkedArray"
 Int64 = NDArray[np.int64]
 Path = tuple[str, ...]
 
@@ -295,5 +296,3 @@ def _one(column: Column) -> pa.Array:
     if isinstance(column, pa.ChunkedArray):
         return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     return column
-
-

@@ -8,7 +8,6 @@ given for.
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -19,13 +18,14 @@ Options: TypeAlias = Mapping[str, Any]
 # Matched against the name without punctuation, in lower case.
 _SECRET = re.compile(
     r"secret|token|passw|passphrase|credential|accountkey|accesskey|privatekey|apikey|sharedkey|"
-    r"connectionstring|connstr|authorization|cookie|signature|^sas|sas$|^(key|auth|pass|pwd|pw)$"
+    r"connectionstring|connstr|authorization|cookie|signature|^sas|sas$|saskey|^(key|auth|pass|pwd|pw)$"
 )
 # Words that say how to authenticate; gcsfs takes them where a token could stand.
 _METHODS = frozenset({"anon", "cloud", "google_default", "browser", "cache"})
 _IN_URL = re.compile(r"(?<=://)[^/@\s:]*:[^/@\s]*@|(?<=http://)[^/@\s]*@|(?<=https://)[^/@\s]*@")
 _IN_TEXT = re.compile(
-    r"\b(sig|AccountKey|SharedAccessSignature|X-Amz-Signature|X-Amz-Security-Token)=", re.IGNORECASE
+    r"\b(?:sig|AccountKey|SharedAccessSignature|X-Amz-Signature|X-Amz-Security-Token)=([^&;\s]+)",
+    re.IGNORECASE,
 )
 _DROPPED: Any = object()
 
@@ -121,8 +121,9 @@ def _secrets(value: object, is_secret: bool) -> Iterator[str]:
     elif isinstance(value, bytes):
         yield from _secrets(value.decode("latin-1"), is_secret)
     elif isinstance(value, str):
-        if is_secret or _IN_TEXT.search(value):
+        if is_secret:
             yield value
+        yield from _IN_TEXT.findall(value)
         for found in _IN_URL.findall(value):
             yield found[:-1].rpartition(":")[2]
 
@@ -131,12 +132,12 @@ class CredentialMemory:
     """The options given for each root in this process.
 
     Never pickled, never shown. A root finds the options given for itself or for the nearest folder above it in
-    the same bucket or host, and never those of another.
+    the same bucket or host, and never those of another. Every change is one operation on a dictionary, so
+    there is no lock that a fork could leave behind.
     """
 
     def __init__(self) -> None:
         self._options: dict[str, dict[str, Any]] = {}
-        self._lock = threading.Lock()
 
     def __repr__(self) -> str:
         return f"<CredentialMemory of {len(self._options)} roots>"
@@ -146,11 +147,10 @@ class CredentialMemory:
 
     def remember(self, uri: str, options: Options | None) -> None:
         """Keep the options under a canonical URI; none or empty ones forget what was there."""
-        with self._lock:
-            if options:
-                self._options[uri] = dict(options)
-            else:
-                self._options.pop(uri, None)
+        if options:
+            self._options[uri] = dict(options)
+        else:
+            self._options.pop(uri, None)
 
     def find(self, uri: str) -> dict[str, Any]:
         """A copy of the options for a canonical URI; empty if none were given."""

@@ -137,9 +137,6 @@ class FsspecStore:
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
-        if isinstance(self._given, tuple):
-            kind, options = self._given
-            self._given = kind(**options)
         self._prepare()
 
     @property
@@ -270,15 +267,16 @@ class FsspecStore:
 
     def _given_or_made(self) -> tuple[Any, str]:
         fs = self._given
-        if fs is None:
-            options = dict(self._options)
-            if self._protocol in parts.BUCKETS:
-                options.setdefault("use_listings_cache", False)  # a stale listing hides new versions
-            made: tuple[Any, str] = importlib.import_module("fsspec.core").url_to_fs(self._url, **options)
-            return made
-        if parts.is_asynchronous(fs) and getattr(fs, "_pid", os.getpid()) != os.getpid():
-            fs = type(fs)(*fs.storage_args, **fs.storage_options)  # its event loop stayed in the parent
-        return fs, self._url
+        if isinstance(fs, tuple):  # from a pickle: what is left of a file system with secrets
+            kind, options = fs
+            fs = self._given = kind(**options)
+        if fs is not None:
+            return parts.usable_here(fs), self._url
+        options = dict(self._options)
+        if self._protocol in parts.BUCKETS:
+            options.setdefault("use_listings_cache", False)  # a stale listing hides new versions
+        made: tuple[Any, str] = importlib.import_module("fsspec.core").url_to_fs(self._url, **options)
+        return made
 
     def _full(self, built: _Built, path: str) -> str:
         if "::" in path or ("http" in self._protocol and set(path) & set("?#")):

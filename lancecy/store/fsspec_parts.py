@@ -6,6 +6,7 @@ Helpers of ``lancecy.store.fsspec``; imports fsspec nowhere.
 from __future__ import annotations
 
 import inspect
+import os
 import tempfile
 import time
 from collections.abc import Callable, Mapping
@@ -22,10 +23,10 @@ __all__ = [
     "can_create",
     "create",
     "error_code",
-    "is_asynchronous",
     "metadata",
     "protocol_of",
     "storage_options_of",
+    "usable_here",
 ]
 
 BUCKETS = frozenset({"s3", "gs", "abfs", "abfss", "az"})
@@ -45,13 +46,18 @@ def protocol_of(fs: Any) -> str:
     return str(protocol if isinstance(protocol, str) else protocol[0])
 
 
-def is_asynchronous(fs: Any) -> bool:
-    """Whether the file system, or one it wraps, talks through an event loop."""
-    while fs is not None:
-        if getattr(fs, "async_impl", False):
-            return True
-        fs = getattr(fs, "fs", None)
-    return False
+def usable_here(fs: Any) -> Any:
+    """The file system, or one like it if its event loop stayed behind in a parent process."""
+    inner = {name: value for name, value in fs.storage_options.items() if _is_file_system(value)}
+    own = {name: usable_here(value) for name, value in inner.items()}
+    is_foreign = getattr(fs, "_pid", os.getpid()) != os.getpid()
+    if not is_foreign and all(own[name] is inner[name] for name in inner):
+        return fs
+    return type(fs)(*fs.storage_args, **{**fs.storage_options, **own})
+
+
+def _is_file_system(value: object) -> bool:
+    return hasattr(value, "storage_options") and hasattr(value, "_strip_protocol")
 
 
 def can_create(protocol: str, fs: Any) -> bool:
@@ -66,13 +72,15 @@ def can_create(protocol: str, fs: Any) -> bool:
 
 
 def storage_options_of(fs: Any) -> dict[str, Any]:
-    """The options a file system was made with, positional ones under their names."""
+    """The options a file system was made with, positional ones and those of file systems in it included."""
     arguments = getattr(fs, "storage_args", ())
     named: dict[str, Any] = dict(getattr(fs, "storage_options", {}))
     if arguments:
         bound = inspect.signature(type(fs).__init__).bind_partial(None, *arguments).arguments
         named.update(list(bound.items())[1:])
-    return named
+    return {
+        name: storage_options_of(value) if _is_file_system(value) else value for name, value in named.items()
+    }
 
 
 def metadata(path: str, info: Mapping[str, Any], store: str, place: str) -> ObjectMeta:

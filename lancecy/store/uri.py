@@ -10,7 +10,6 @@ from __future__ import annotations
 import importlib
 import os
 import re
-from collections.abc import Callable
 from typing import Any, Protocol
 from urllib.parse import unquote
 
@@ -183,8 +182,8 @@ def _factory(scheme: str) -> StoreFactory:
 
 
 def _check_known(scheme: str) -> None:
-    known: Callable[[], Any] = importlib.import_module("fsspec").available_protocols
-    names = sorted({*known(), *_FACTORIES, *_SAME})
+    fsspec = importlib.import_module("fsspec")
+    names = sorted({*fsspec.available_protocols(), *fsspec.registry, *_FACTORIES, *_SAME})
     if scheme not in names:
         close = nearest(scheme, names)
         hint = f"; did you mean {', '.join(f'{name}://' for name in close)}?" if close else ""

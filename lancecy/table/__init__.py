@@ -5,6 +5,7 @@
 ``flags``          feature flags: may this be read
 ``paths``          names of files, and which names a manifest may contain
 ``locate``         latest manifest, manifest of a version or a time, all versions
+``choose``         the one of these that an open asks for, damaged ones stepped over on request
 ``bases``          the one way from a file named in a manifest to a store and a path
 ``deletion``       deleted rows, from both forms of file (``roaring`` decodes one of them)
 ``rowids``         stable row ids and row versions (``rowids_wire`` decodes them)

@@ -8,7 +8,6 @@ Imports the rest of the table layer, ``session`` and ``store``.
 
 from __future__ import annotations
 
-import warnings
 import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,15 +15,16 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from lancecy.errors import FormatError, LanceError, LimitError, PathPolicyError, TruncatedError
+from lancecy.errors import FormatError, TruncatedError
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.schema import Schema
 from lancecy.session import Session, default
 from lancecy.store.base import Memory, Store
 from lancecy.store.reads import SourceFile
-from lancecy.store.uri import canonical_uri
+from lancecy.store.uri import split_credentials
 from lancecy.table import deletion, flags, locate
 from lancecy.table.bases import Bases, PathPolicy
+from lancecy.table.choose import choose_manifest
 from lancecy.table.deletion import DeletionVector
 from lancecy.table.indices_wire import decode_index_section
 from lancecy.table.locate import ManifestLocation
@@ -308,80 +308,20 @@ def load_snapshot(
     """
     session = session or default()
     limits = limits or session.limits
-    policy = PathPolicy.of(untrusted, allowed_bases, storage_options)
-    store = policy.open(session, canonical_uri(uri), policy.root_options)
+    root, found = split_credentials(uri)
+    policy = PathPolicy.of(untrusted, allowed_bases, {**found, **(storage_options or {})})
+    store = policy.open(session, root, policy.root_options)
     try:
-        location = _find(store, version, asof, limits)
-        try:
-            manifest, memory = locate.read(store, location, limits)
-        except FormatError as error:
-            if version is not None or asof is not None or not _is_damage(error):
-                raise
-            if not recover:
-                raise _with_advice(error)
-            location, manifest, memory = _recovered(store, location, error, limits)
+        location, manifest, memory = choose_manifest(store, version, asof, recover, limits)
         flags.check_readable(manifest.reader_flags, manifest.writer_flags)
-    except LanceError as error:
-        raise error.within(store.uri) if isinstance(error, FormatError) else error
-    if storage_options:
+    except FormatError as error:
+        raise error.within(store.uri)
+    if policy.storage_options:
         # Scan tasks of this process carry no secrets and look the options up again.
-        session.remember_options(store.uri, storage_options)
+        session.remember_options(root, policy.storage_options)
     identity = f"{zlib.crc32(memory[-_IDENTITY_BYTES:].data):08x}"
     bases = Bases(store, manifest, session, policy)
     return Snapshot(store, manifest, bases, session, policy, location, identity, limits)
-
-
-def _find(store: Store, version: int | None, asof: datetime | str | None, limits: Limits) -> ManifestLocation:
-    if version is not None:
-        if isinstance(version, bool) or not isinstance(version, int):
-            raise TypeError(f"version is a number, not {version!r}")
-        return locate.at_version(store, version)
-    if asof is not None:
-        return locate.as_of(store, asof, limits)
-    return locate.latest(store)
-
-
-def _is_damage(error: FormatError) -> bool:
-    """Whether an older version may do better: not for what a limit or a policy refuses."""
-    return not isinstance(error, LimitError | PathPolicyError)
-
-
-def _with_advice(error: FormatError) -> FormatError:
-    told = type(error)(
-        f"{error.what}; this is the newest manifest: recover=True opens the newest sound version",
-        path=error.path,
-        position=error.position,
-    )
-    told.breadcrumbs = error.breadcrumbs
-    told.__cause__ = error
-    return told
-
-
-def _recovered(
-    store: Store, damaged: ManifestLocation, problem: FormatError, limits: Limits
-) -> tuple[ManifestLocation, Manifest, Memory]:
-    """The newest version below a damaged one whose manifest can be read.
-
-    An older version is only ever opened instead of a newer one here, on request and with a warning; a
-    damaged manifest never reads as an empty table.
-    """
-    for location in locate.locations(store):
-        if location.version >= damaged.version:
-            continue
-        try:
-            manifest, memory = locate.read(store, location, limits)
-        except FormatError as error:
-            if not _is_damage(error):
-                raise
-            continue
-        warnings.warn(
-            f"version {damaged.version} of {store.uri} is damaged ({problem.what}): "
-            f"version {location.version} is opened instead",
-            RuntimeWarning,
-            stacklevel=4,
-        )
-        return location, manifest, memory
-    raise problem
 
 
 def _live_rows(fragment: Fragment) -> int | None:

@@ -18,7 +18,9 @@ def _as_kept(table: pa.Table) -> pa.Table:
     for index, field in enumerate(table.schema):
         kind = plain_type(field.type)
         if kind != field.type:
-            table = table.set_column(index, field.with_type(kind), storage_table(table)[field.name].cast(kind))
+            table = table.set_column(
+                index, field.with_type(kind), storage_table(table)[field.name].cast(kind)
+            )
     return table
 
 

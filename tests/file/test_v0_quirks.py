@@ -469,10 +469,11 @@ def test_key_of_a_reader_changes_with_file_ids_and_dictionaries() -> None:
     assert reader_key(files.add("a", b"1"), (0,)) == keys[0]
 
 
-def test_selection_over_other_rows_is_a_mistake() -> None:
+@pytest.mark.parametrize("selection", [RowSelection.range(10, 0, 3), RowSelection.all(10)])
+def test_selection_over_other_rows_is_a_mistake(selection: RowSelection) -> None:
     reader, files = open_built(build_file(columns(), ROWS, structs=[3]), FIELDS)
     with pytest.raises(ValueError, match="10 rows cannot choose from 9"):
-        contents(reader, files, [INTS], RowSelection.range(10, 0, 3))
+        contents(reader, files, [INTS], selection)
 
 
 # -- damage ---------------------------------------------------------------------------------

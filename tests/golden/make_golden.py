@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from tests.golden.recipes import Made
+    from tests.golden.recipe import Made
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -113,7 +113,7 @@ def _agreed(path: str, version: int, expected: pa.Table, made: Made) -> pa.Table
     """The expected table in the order of the file, once the writer's own reading has been found equal to it."""
     import lance
 
-    from tests.golden.recipes import is_cpp
+    from tests.golden.recipe import is_cpp
     from tests.helpers.compare import assert_tables_equal, sorted_rows
 
     if version in made.unread:
@@ -195,7 +195,7 @@ def _note(
 ) -> dict[str, Any]:
     import pyarrow as pa
 
-    from tests.golden.recipes import is_cpp
+    from tests.golden.recipe import is_cpp
 
     return {
         "writer": f"pylance {release}",

@@ -152,7 +152,8 @@ def _one_array(column: pa.Array | pa.ChunkedArray) -> pa.Array:
 
 def _first_difference(a: pa.Array, e: pa.Array) -> tuple[str, int, str] | None:
     """Path below here, row and reason of the first difference; None when there is none."""
-    if a.type != e.type:
+    # Whether nullable flags count was decided before; here two trees of the same shape are walked.
+    if _all_nullable(pa.field("", a.type)).type != _all_nullable(pa.field("", e.type)).type:
         return "", 0, f"type {a.type}, expected {e.type}"
     if isinstance(a.type, pa.BaseExtensionType):
         return _first_difference(a.storage, e.storage)

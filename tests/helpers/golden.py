@@ -63,8 +63,7 @@ class Golden:
     def expected(self, version: int | None = None) -> pa.Table:
         """The rows of a version (the latest by default), in order, with the schema to be returned."""
         entry = self.note["versions"][str(version or self.versions[-1])]
-        with pa.OSFile(str(GOLDEN_DIR / entry["expected"])) as source, pa.ipc.open_file(source) as reader:
-            table = reader.read_all()
+        table = _read_answer(entry["expected"])
         if table.num_rows != entry["rows"]:
             raise ValueError(f"{entry['expected']} has {table.num_rows} rows, its note says {entry['rows']}")
         return table
@@ -72,6 +71,12 @@ class Golden:
     def copy_to(self, directory: Path) -> Path:
         """A copy that a test may damage; returns its root."""
         return Path(shutil.copytree(self.path, directory / self.path.name))
+
+
+@cache
+def _read_answer(name: str) -> pa.Table:
+    with pa.OSFile(str(GOLDEN_DIR / name)) as source, pa.ipc.open_file(source) as reader:
+        return reader.read_all()
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,8 @@ def jailed(work: Callable[[], object], memory_bytes: int = 512 << 20, seconds: i
     peak = usage.ru_maxrss * 1024
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
-        return Outcome("hang" if number == signal.SIGALRM else "signal", signal.Signals(number).name, elapsed, peak)
+        return Outcome(
+            "hang" if number == signal.SIGALRM else "signal", signal.Signals(number).name, elapsed, peak
+        )
     kinds = {VALUE: "value", LANCE_ERROR: "error", OTHER_ERROR: "escaped"}
     return Outcome(kinds.get(os.WEXITSTATUS(status), "escaped"), detail, elapsed, peak)

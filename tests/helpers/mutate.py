@@ -20,8 +20,50 @@ from lancecy.proto import file_pb2, table_pb2
 Mutation = tuple[str, bytes]
 """(what was done, the damaged bytes)"""
 
-NUMBERS = (0, 1, 2, 3, 7, 8, 127, 128, 255, 256, 1023, 1024, 1025, 65535, 65536, 2**31 - 1, 2**31, 2**32 - 1, 2**32, 2**53, 2**63 - 1, 2**64 - 1)
-TEXTS = ("", "\0", "a\0b", "..", "../../etc/passwd", "/dev/zero", "x" * 300, "fixed_size_list:" * 200, "struct", "list", "int64", "string", "bool", "dict:string:int8:false", "decimal:128:99999:1", "fixed_size_list:float:4294967295", "timestamp:us:\N{SNOWMAN}", "\N{COMBINING ACUTE ACCENT}")
+NUMBERS = (
+    0,
+    1,
+    2,
+    3,
+    7,
+    8,
+    127,
+    128,
+    255,
+    256,
+    1023,
+    1024,
+    1025,
+    65535,
+    65536,
+    2**31 - 1,
+    2**31,
+    2**32 - 1,
+    2**32,
+    2**53,
+    2**63 - 1,
+    2**64 - 1,
+)
+TEXTS = (
+    "",
+    "\0",
+    "a\0b",
+    "..",
+    "../../etc/passwd",
+    "/dev/zero",
+    "x" * 300,
+    "fixed_size_list:" * 200,
+    "struct",
+    "list",
+    "int64",
+    "string",
+    "bool",
+    "dict:string:int8:false",
+    "decimal:128:99999:1",
+    "fixed_size_list:float:4294967295",
+    "timestamp:us:\N{SNOWMAN}",
+    "\N{COMBINING ACUTE ACCENT}",
+)
 
 
 def truncations(data: bytes, rng: random.Random, count: int) -> Iterator[Mutation]:
@@ -161,7 +203,10 @@ def mutations_of(path: Path, rng: random.Random, count: int) -> Iterator[Mutatio
     if path.suffix == ".manifest":
         kinds += [lambda n: edited_metadata(data, rng, n, table_pb2.Manifest)] * 3
     elif path.suffix == ".lance":
-        kinds += [lambda n: edited_page_table(data, rng, n), lambda n: edited_metadata(data, rng, n, file_pb2.Metadata)]
+        kinds += [
+            lambda n: edited_page_table(data, rng, n),
+            lambda n: edited_metadata(data, rng, n, file_pb2.Metadata),
+        ]
     for index, kind in enumerate(kinds):
         share = count // len(kinds) + (1 if index < count % len(kinds) else 0)
         yield from kind(share)

@@ -66,7 +66,9 @@ def describe(outcome: Outcome, table: Path, file: Path, what: str) -> str:
 
 
 def target_files(table: Path) -> list[Path]:
-    return sorted(p for p in table.rglob("*") if p.is_file() and p.suffix in (".lance", ".manifest", ".arrow", ".bin"))
+    return sorted(
+        p for p in table.rglob("*") if p.is_file() and p.suffix in (".lance", ".manifest", ".arrow", ".bin")
+    )
 
 
 @pytest.mark.parametrize("table", TABLES, ids=lambda p: p.stem)
@@ -90,6 +92,8 @@ def test_damaged_tables_end_in_a_value_or_an_error(table: Path, tmp_path: Path) 
             if outcome.kind not in ("value", "error"):
                 bad.append(describe(outcome, copy, file, what))
         file.write_bytes(original)
-    assert not bad, f"{len(bad)} of {sum(seen.values())} damaged tables got out of hand:\n" + "\n".join(bad[:5])
+    assert not bad, f"{len(bad)} of {sum(seen.values())} damaged tables got out of hand:\n" + "\n".join(
+        bad[:5]
+    )
     # Damage that nobody ever notices would mean that these tests look at nothing.
     assert seen.get("error", 0) > 0, seen

@@ -14,7 +14,7 @@ from tests.interop import live
 
 pytestmark = pytest.mark.interop
 
-FILTERS = ["id < 20", "k = 7", "word IS NULL", "x > 0 AND flag", "point.a < 0 OR id > 60"]
+FILTERS = ["id < 20", "k = 7", "word IS NULL", "k > 20 AND flag", "point.a < 0 OR id > 60"]
 
 
 def deletion_suffixes(path: Path) -> set[str]:

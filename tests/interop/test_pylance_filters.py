@@ -28,8 +28,8 @@ TEXTS = [
     "word ILIKE 'A%'", "word IN ('abc', 'a', 'b')", "word = 'abc' OR word IS NULL", "NOT (word = 'abc')",
     "length(word) > 10", "lower(word) = 'abc'", "starts_with(word, 'a')", "word BETWEEN 'f' AND 'k'", "raw IS NULL",
     "point.a > 0", "point.a > 0 AND point.b IS NOT NULL", "point.b = 'abc'", "point.b IS NULL", "colour = 'red'",
-    "colour <> 'red'", "colour IN ('green', 'blue')", "when > TIMESTAMP '2010-01-01 00:00:00'",
-    "when <= TIMESTAMP '1980-06-01 12:30:00' OR id = 3", "CAST(id AS string) = '17'", "CAST(k AS double) > 24.5",
+    "colour <> 'red'", "colour IN ('green', 'blue')", "`when` > TIMESTAMP '2010-01-01 00:00:00'",
+    "`when` <= TIMESTAMP '1980-06-01 12:30:00' OR id = 3", "CAST(id AS string) = '17'", "CAST(k AS double) > 24.5",
     "id < 10 AND (k < 25 OR flag) AND word IS NOT NULL", "true", "false", "id = id", "1 = 2", "id IS NULL",
     "`id` = 12", "word IS NOT NULL AND NOT (word < 'c' OR word > 's')",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lancecy.errors import FormatError, TruncatedError
-from tests.kernels.both import Kernels, i64, memory_of
+from tests.kernels.both import Kernels, assert_same, i64, memory_of
 
 FAR = 2**63 - 1
 BITS = np.random.default_rng(5).integers(0, 2, 4096, np.uint8)
@@ -106,3 +106,16 @@ def test_copy_bits_needs_arrays_of_one_length(kernels: Kernels) -> None:
         kernels.copy_bits(BYTES, i64(0, 0), i64(0), i64(4, 4), np.empty(1, np.uint8))
     with pytest.raises(ValueError, match="differ in length"):
         kernels.copy_bits(BYTES, i64(0), i64(0), i64(4, 4), np.empty(1, np.uint8))
+
+
+@pytest.mark.parametrize("skip", range(8))
+@pytest.mark.parametrize("before", [0, 3])
+def test_copy_bits_stays_inside_runs_that_end_with_memory(skip: int, before: int) -> None:
+    """Every length up to two words and a half; outputs are guarded, inputs are blocks of their own."""
+    for count in range(1, 160):
+        memory = memory_of(BYTES[: (skip + count + 7) // 8])
+        inputs = {"positions": i64(0, 0), "bit_offsets": i64(0, skip), "counts": i64(before, count)}
+        outcome = assert_same(
+            "copy_bits", {"memory": memory, **inputs}, {"out": ((before + count + 7) // 8, np.uint8)}
+        )
+        assert outcome.value == int(BITS[:before].sum() + BITS[skip : skip + count].sum())

@@ -20,7 +20,9 @@ def selections(draw: st.DrawFn) -> RowSelection:
 
 
 def ranges(*pairs: tuple[int, int]) -> RowSelection:
-    return RowSelection(SIZE, np.array([p[0] for p in pairs], np.int64), np.array([p[1] for p in pairs], np.int64))
+    return RowSelection(
+        SIZE, np.array([p[0] for p in pairs], np.int64), np.array([p[1] for p in pairs], np.int64)
+    )
 
 
 @given(selections())

@@ -6,6 +6,7 @@ import itertools
 from dataclasses import replace
 from pathlib import Path
 
+import fsspec
 import pytest
 
 from lancecy.store.base import Store
@@ -68,12 +69,11 @@ class TestFsspecLocal(StoreContract):
 
     @pytest.fixture
     def store(self, tmp_path: Path) -> Store:
-        fsspec = pytest.importorskip("fsspec")
         return FsspecStore(str(tmp_path / "root"), fs=fsspec.filesystem("file"))
 
 
-class TestFsspecChained(StoreContract):
-    """A folder of a file system, seen through another file system."""
+class TestFsspecNested(StoreContract):
+    """A folder of a file system, as a file system of its own."""
 
     creates = False
     renames_without_replacing = False
@@ -81,8 +81,8 @@ class TestFsspecChained(StoreContract):
 
     @pytest.fixture
     def store(self, tmp_path: Path) -> Store:
-        (tmp_path / "root").mkdir()
-        return FsspecStore(f"dir://{tmp_path}/root::file://")
+        inner = fsspec.filesystem("file")
+        return FsspecStore("root", fs=fsspec.filesystem("dir", path=str(tmp_path), fs=inner))
 
 
 @pytest.fixture

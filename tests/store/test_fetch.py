@@ -23,7 +23,7 @@ DATA = np.random.default_rng(5).integers(0, 256, 200_000, dtype=np.uint8).tobyte
 TRAITS = StoreTraits(concurrency=4, merge_gap=100, merge_cap=1 << 20)
 
 
-def memory_store(traits: StoreTraits = TRAITS, **objects: bytes) -> MemoryStore:
+def memory_store(traits: StoreTraits = TRAITS, objects: dict[str, bytes] | None = None) -> MemoryStore:
     store = MemoryStore(traits=traits)
     for name, data in (objects or {"a": DATA}).items():
         store.put(name, data)
@@ -39,7 +39,7 @@ def ranges(store: Store, pairs: list[tuple[int, int]], path: str = "a", size: in
 def check(request: Ranges, span: Span, data: bytes = DATA) -> None:
     triples = zip(request.positions.tolist(), request.lengths.tolist(), span.positions.tolist(), strict=True)
     for position, length, place in triples:
-        assert 0 <= place
+        assert place >= 0
         assert place + length <= span.memory.size
         assert span.memory[place : place + length].tobytes() == data[position : position + length]
 
@@ -65,14 +65,14 @@ def test_mapped_file_is_its_own_answer(session: Session, tmp_path: Path) -> None
 def test_near_ranges_are_one_request(session: Session) -> None:
     store = CountingStore(memory_store())
     request = ranges(store, [(1000, 50), (1100, 50), (1020, 10), (1250, 1), (1000, 50)])
-    check(request, *session.fetch([request]))
+    check(request, session.fetch([request])[0])
     assert [(r.start, r.stop) for r in store.requests] == [(1000, 1251)]
 
 
 def test_far_ranges_are_several_requests(session: Session) -> None:
     store = CountingStore(memory_store())
     request = ranges(store, [(50_000, 10), (0, 10), (111, 10)])
-    check(request, *session.fetch([request]))
+    check(request, session.fetch([request])[0])
     assert sorted((r.start, r.stop) for r in store.requests) == [(0, 10), (111, 121), (50_000, 50_010)]
 
 
@@ -89,7 +89,7 @@ def test_requests_of_one_file_are_merged_together(session: Session) -> None:
 def test_large_ranges_are_fetched_in_parts(session: Session) -> None:
     store = CountingStore(memory_store(replace(TRAITS, merge_cap=30_000)))
     request = ranges(store, [(10, 100_000)])
-    check(request, *session.fetch([request]))
+    check(request, session.fetch([request])[0])
     assert store.count("get_many") == 4
     assert store.nbytes == 100_000
 
@@ -127,7 +127,7 @@ def test_no_more_requests_at_once_than_the_store_wants(session: Session, batches
         now = most = 0
         lock = threading.Lock()
 
-        def get_many(self, path: str, starts: object, stops: object) -> list:  # type: ignore[override,type-arg]
+        def get_many(self, path: str, starts: object, stops: object) -> list:  # type: ignore[type-arg]
             with self.lock:
                 self.now += 1
                 self.most = max(self.most, self.now)
@@ -140,12 +140,13 @@ def test_no_more_requests_at_once_than_the_store_wants(session: Session, batches
 
     store = Watching(memory_store(replace(TRAITS, concurrency=3, batches=batches)))
     request = ranges(store, [(start, 10) for start in range(0, 20_000, 1000)])
-    check(request, *session.fetch([request]))
+    check(request, session.fetch([request])[0])
     assert store.most == (1 if batches else 3)
 
 
 @pytest.mark.parametrize(
-    "pair", [(200_000, 1), (199_999, 2), (0, 200_001), (-1, 5), (3, -1), (1 << 62, 1 << 62), ((1 << 63) - 1, 1)]
+    "pair",
+    [(200_000, 1), (199_999, 2), (0, 200_001), (-1, 5), (3, -1), (1 << 62, 1 << 62), ((1 << 63) - 1, 1)],
 )
 @pytest.mark.parametrize("others", [0, 40])
 @pytest.mark.parametrize("mapped", [False, True])
@@ -185,10 +186,10 @@ def test_first_error_ends_the_round(session: Session) -> None:
     request = ranges(store, [(start, 10) for start in range(0, 50_000, 1000)])
     with pytest.raises(StoreError, match="broken"):
         session.fetch([request])
-    check(request, *session.fetch([request]))  # the fault is over, and the pool is in order
+    check(request, session.fetch([request])[0])  # the fault is over, and the pool is in order
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(40))
 def test_any_requests_of_any_files(session: Session, seed: int) -> None:
     rng = random.Random(seed)
     objects = {name: DATA[: rng.randrange(1, 60_000)] for name in "abc"}
@@ -198,7 +199,7 @@ def test_any_requests_of_any_files(session: Session, seed: int) -> None:
         merge_cap=rng.choice([64, 1000, 1 << 20]),
         batches=rng.random() < 0.5,
     )
-    store = memory_store(traits, **objects)
+    store = memory_store(traits, objects)
     fetcher = session.fetcher(rng.choice([0, 10_000, 1 << 30]))
     for _ in range(6):
         requests = []
@@ -224,7 +225,10 @@ def test_second_round_inside_fetched_bytes_costs_no_request(session: Session) ->
     offsets = ranges(store, [(start, 64) for start in range(1000, 40_000, 2000)])
     first = fetcher([offsets])
     made = store.count()
-    values = [ranges(store, [(start + 64, 1900) for start in range(1000, 38_000, 2000)]), ranges(store, [(5000, 7)])]
+    values = [
+        ranges(store, [(start + 64, 1900) for start in range(1000, 38_000, 2000)]),
+        ranges(store, [(5000, 7)]),
+    ]
     spans = fetcher(values)
     assert store.count() == made
     assert spans[0].memory is first[0].memory
@@ -238,17 +242,17 @@ def test_only_what_is_missing_is_fetched(session: Session) -> None:
     fetcher([ranges(store, [(1000, 500)])])
     store.clear()
     request = ranges(store, [(1100, 50), (9000, 20), (1499, 1), (1499, 2), (0, 0)])
-    check(request, *fetcher([request]))
+    check(request, fetcher([request])[0])
     assert sorted((r.start, r.stop) for r in store.requests) == [(1499, 1501), (9000, 9020)]
     store.clear()
     again = ranges(store, [(9001, 5), (1000, 500)])
-    check(again, *fetcher([again]))
+    check(again, fetcher([again])[0])
     assert store.requests == []
 
 
 def test_memory_of_a_fetcher_is_bounded(session: Session) -> None:
-    objects = {name: DATA[:50_000] for name in "abcd"}
-    store = CountingStore(memory_store(**objects))
+    objects = dict.fromkeys("abcd", DATA[:50_000])
+    store = CountingStore(memory_store(objects=objects))
     fetcher = session.fetcher(limit=100_000)
     for name in "abcd":
         fetcher([ranges(store, [(0, 40_000)], name, 50_000)])
@@ -265,5 +269,5 @@ def test_fetcher_of_mapped_files_keeps_nothing(session: Session, tmp_path: Path)
     store.put("a", DATA)
     fetcher = session.fetcher()
     request = ranges(store, [(4, 6)])
-    check(request, *fetcher([request]))
+    check(request, fetcher([request])[0])
     assert fetcher.nbytes == 0

@@ -8,11 +8,19 @@ import resource
 import socket
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from lancecy.errors import DatasetNotFoundError, ExistsError, LimitError, PathPolicyError, StoreError, TruncatedError
+from lancecy.errors import (
+    DatasetNotFoundError,
+    ExistsError,
+    LimitError,
+    PathPolicyError,
+    StoreError,
+    TruncatedError,
+)
 from lancecy.store import local, local_files, mounts
 from lancecy.store.base import PutMode
 from lancecy.store.local import LocalStore
@@ -229,7 +237,9 @@ def test_socket_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.timeout(20)
-def test_file_exchanged_for_a_fifo_after_the_look_is_refused(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_file_exchanged_for_a_fifo_after_the_look_is_refused(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (root / "data" / "a").write_bytes(DATA)
     os.mkfifo(root / "data" / "fifo")
     real = os.open
@@ -239,7 +249,7 @@ def test_file_exchanged_for_a_fifo_after_the_look_is_refused(root: Path, monkeyp
             os.replace(root / "data" / "fifo", root / "data" / "a")
         return real(path, flags, *rest, **options)
 
-    monkeypatch.setattr(local_files.os, "open", exchange)
+    monkeypatch.setattr(os, "open", exchange)
     with pytest.raises(PathPolicyError, match="not a regular file"):
         local_files.open_regular(str(root), "data/a", True)
 
@@ -348,11 +358,11 @@ def test_acknowledged_means_durable(root: Path, monkeypatch: pytest.MonkeyPatch)
         steps.append(f"sync {'file' if place.endswith('.tmp') else place or '/'}")
         real_sync(descriptor)
 
-    def rename(*places: str, **folders: int) -> None:
+    def rename(*places: Any, **folders: Any) -> None:
         steps.append("rename")
         real_rename(*places, **folders)
 
-    def link(*places: str, **folders: int) -> None:
+    def link(*places: Any, **folders: Any) -> None:
         steps.append("link")
         real_link(*places, **folders)
 
@@ -381,20 +391,27 @@ def test_full_disk_is_an_error_and_changes_nothing(
     def full(*_: object, **__: object) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    with monkeypatch.context() as broken, pytest.raises(StoreError, match="No space left") as caught:  # noqa: PT012
-        real = os.close
-        if failing == "close":
-            # The descriptor is gone even when closing reports an error.
-            broken.setattr(local.os, "close", lambda fd: (real(fd), full() if fd == written[0] else None))
-        else:
-            broken.setattr(local.os, failing, full)
-        written = [-1]
+    real = os.close
+    file = -1
+
+    def close(descriptor: int) -> None:
+        real(descriptor)  # the descriptor is gone even when closing reports an error
+        if descriptor == file:
+            full()
+
+    def write() -> None:
+        nonlocal file
         if how == "put" and failing != "close":
             store.put("data/a", b"after")
-        else:
-            with store.put_stream("data/a") as writer:
-                written[0] = writer._file  # type: ignore[attr-defined]
-                writer.write(b"after")
+            return
+        with store.put_stream("data/a") as writer:
+            file = writer._file  # type: ignore[attr-defined]
+            writer.write(b"after")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, failing, close if failing == "close" else full)
+        with pytest.raises(StoreError, match="No space left") as caught:
+            write()
     assert caught.value.errno == errno.ENOSPC
     assert [path.name for path in (root / "data").iterdir()] == ["a"]
     assert store.get("data/a").tobytes() == b"before"
@@ -408,12 +425,9 @@ def test_file_size_limit_hits_the_last_bytes(root: Path) -> None:
 
         signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
         resource.setrlimit(resource.RLIMIT_FSIZE, (len(DATA) - 1, len(DATA) - 1))
-        try:
+        with pytest.raises(StoreError) as caught:
             store.put("data/a", DATA)
-        except StoreError as error:
-            assert error.errno == errno.EFBIG
-        else:
-            raise AssertionError("a truncated file was acknowledged")
+        assert caught.value.errno == errno.EFBIG
         assert os.listdir(root / "data") == []
 
     in_child(child)
@@ -424,7 +438,7 @@ def test_stream_with_a_failed_write_cannot_be_published(root: Path, monkeypatch:
     writer = store.put_stream("data/a")
     writer.write(b"first")
     with monkeypatch.context() as broken:
-        broken.setattr(local.os, "write", lambda *_: (_ for _ in ()).throw(OSError(errno.EIO, "broken")))
+        broken.setattr(os, "write", lambda *_: (_ for _ in ()).throw(OSError(errno.EIO, "broken")))
         with pytest.raises(StoreError):
             writer.write(b"second")
     with pytest.raises(StoreError, match="nothing is published"):
@@ -450,7 +464,7 @@ def test_create_without_hard_links_is_refused(root: Path, monkeypatch: pytest.Mo
     def refuses(*_: object, **__: object) -> None:
         raise OSError(errno.EOPNOTSUPP, "Operation not supported")
 
-    monkeypatch.setattr(local_files.os, "link", refuses)
+    monkeypatch.setattr(os, "link", refuses)
     store = LocalStore(str(root))
     with pytest.raises(NotImplementedError, match="atomically"):
         store.put("data/a", b"x", PutMode.CREATE)
@@ -461,11 +475,11 @@ def test_create_whose_answer_was_lost_succeeds(root: Path, monkeypatch: pytest.M
     """Over NFS a link can be made and reported as existing."""
     real = os.link
 
-    def answers_late(*places: str, **options: int) -> None:
+    def answers_late(*places: Any, **options: Any) -> None:
         real(*places, **options)
         raise FileExistsError(errno.EEXIST, "File exists")
 
-    monkeypatch.setattr(local_files.os, "link", answers_late)
+    monkeypatch.setattr(os, "link", answers_late)
     store = LocalStore(str(root))
     store.put("data/a", b"x", PutMode.CREATE)
     with pytest.raises(ExistsError):
@@ -485,12 +499,19 @@ def test_file_where_a_folder_should_be(root: Path) -> None:
     assert sorted(path.name for path in root.iterdir()) == ["data", "file"]
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="nothing is forbidden to root")
 def test_forbidden_file_is_an_error_that_says_so(root: Path) -> None:
     (root / "data" / "a").write_bytes(b"x")
     (root / "data" / "a").chmod(0)
-    with pytest.raises(StoreError, match="Permission denied"):
-        LocalStore(str(root)).get("data/a")
+
+    def child() -> None:
+        if os.geteuid() == 0:
+            os.seteuid(65534)  # nothing is forbidden to root
+        with pytest.raises(StoreError, match="Permission denied") as caught:
+            LocalStore(str(root)).get("data/a")
+        assert caught.value.errno == errno.EACCES
+        assert isinstance(caught.value, OSError)
+
+    in_child(child)
 
 
 # Mounts

@@ -26,7 +26,24 @@ from lancecy.store.paths import check_path, check_prefix, is_safe_path
 from lancecy.store.wrap import CountingStore
 from tests.contracts.store import HOSTILE, ODD_NAMES, READS, WRITES
 
-EVIL = ["..", ".", "", "..\\x", "a\\b", "\0", "\n", "\x7f", "\x85", "\u2028", "\ud800", "%2e%2e", "%2E.", "..%2f..", "%00", "%5c"]
+EVIL = [
+    "..",
+    ".",
+    "",
+    "..\\x",
+    "a\\b",
+    "\0",
+    "\n",
+    "\x7f",
+    "\x85",
+    "\u2028",
+    "\ud800",
+    "%2e%2e",
+    "%2E.",
+    "..%2f..",
+    "%00",
+    "%5c",
+]
 PREFIXES = ["/", "//", "C:/", "file://", "s3://bucket/", "http://169.254.169.254/", "memory://", "%2f"]
 
 
@@ -46,7 +63,7 @@ def hostile_paths(count: int) -> list[str]:
     return sorted(paths)
 
 
-class RecordingFileSystem(MemoryFileSystem):
+class RecordingFileSystem(MemoryFileSystem):  # type: ignore[misc]
     """fsspec's memory file system, noting the name of every method that is used."""
 
     protocol = "recording"
@@ -58,27 +75,30 @@ class RecordingFileSystem(MemoryFileSystem):
         return super().__getattribute__(name)
 
 
-_audit: list[str] | None = None
-_hooked = False
+class Audit:
+    """Audit hooks cannot be taken back: one stays, and listens when it is asked to."""
 
+    heard: list[str] | None = None
+    is_hooked = False
 
-def _hook(event: str, _: tuple[object, ...]) -> None:
-    if _audit is not None and event.startswith(("open", "os.", "socket.", "shutil.", "mmap")):
-        _audit.append(event)
+    @classmethod
+    def hook(cls, event: str, _: tuple[object, ...]) -> None:
+        if cls.heard is not None and event.startswith(("open", "os.", "socket.", "shutil.", "mmap")):
+            cls.heard.append(event)
 
 
 @contextmanager
 def system_calls() -> Iterator[list[str]]:
     """The file and network operations Python makes meanwhile, by the names of their audit events."""
-    global _audit, _hooked
-    if not _hooked:
-        sys.addaudithook(_hook)
-        _hooked = True
-    _audit = []
+    if not Audit.is_hooked:
+        sys.addaudithook(Audit.hook)
+        Audit.is_hooked = True
+    heard: list[str] = []
+    Audit.heard = heard
     try:
-        yield _audit
+        yield heard
     finally:
-        _audit = None
+        Audit.heard = None
 
 
 @pytest.mark.parametrize("kind", ["local", "untrusted", "memory", "counting", "fsspec"])
@@ -92,7 +112,7 @@ def test_hostile_paths_are_refused_before_any_io(kind: str, tmp_path: Path) -> N
         "untrusted": LocalStore(root, mapped=False, follow_symlinks=False),
         "memory": MemoryStore(),
         "counting": CountingStore(MemoryStore()),
-        "fsspec": FsspecStore("/root", fs=recording),
+        "fsspec": FsspecStore("/place", fs=recording),
     }
     store = stores[kind]
     RecordingFileSystem.used.clear()
@@ -118,7 +138,7 @@ def test_recorders_do_record(tmp_path: Path) -> None:
     with system_calls() as calls:
         LocalStore(str(tmp_path)).put("a", b"x")
     assert calls
-    FsspecStore("/root", fs=RecordingFileSystem()).put("a", b"x")
+    FsspecStore("/place", fs=RecordingFileSystem()).put("a", b"x")
     assert "pipe_file" in RecordingFileSystem.used
     assert fsspec.get_filesystem_class("memory") is not RecordingFileSystem
 
@@ -148,7 +168,20 @@ def test_percent_encoding_a_refused_path_does_not_help(text: str) -> None:
 
 
 def test_fast_and_slow_road_agree() -> None:
-    for path in ["a.b", "a/b.c", "_x/-y", "a..b", "a/..b", "..", "a/.b", ".a", "a/", "/a", "a//b", "a-b/c_d.e"]:
+    for path in [
+        "a.b",
+        "a/b.c",
+        "_x/-y",
+        "a..b",
+        "a/..b",
+        "..",
+        "a/.b",
+        ".a",
+        "a/",
+        "/a",
+        "a//b",
+        "a-b/c_d.e",
+    ]:
         expected = all(s not in ("", ".", "..") for s in path.split("/"))
         assert is_safe_path(path) is expected, path
 

@@ -34,11 +34,15 @@ def by_the_definition(ranges: list[tuple[int, int]], gap: int) -> list[tuple[int
 @example([(0, 10), (2, 3), (20, 1)], 10)
 def test_merge_without_a_cap_is_the_definition(ranges: list[tuple[int, int]], gap: int) -> None:
     result = merged(ranges, gap)
-    assert list(zip(result.starts.tolist(), result.stops.tolist(), strict=True)) == by_the_definition(ranges, gap)
+    assert list(zip(result.starts.tolist(), result.stops.tolist(), strict=True)) == by_the_definition(
+        ranges, gap
+    )
 
 
 @given(RANGES, st.integers(0, 50), st.integers(1, 200))
-def test_every_range_lies_contiguously_in_the_arena(ranges: list[tuple[int, int]], gap: int, cap: int) -> None:
+def test_every_range_lies_contiguously_in_the_arena(
+    ranges: list[tuple[int, int]], gap: int, cap: int
+) -> None:
     result = merged(ranges, gap, cap)
     file = np.arange(500)
     pieces = [file[a:b] for a, b in zip(result.starts.tolist(), result.stops.tolist(), strict=True)]

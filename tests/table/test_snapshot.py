@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -32,7 +31,6 @@ from tests.helpers.builders import (
     MADE_AT,
     deletion_arrow,
     deletion_bitmap,
-    encode_manifest,
     make_base,
     make_data_file,
     make_deletion_file,
@@ -43,6 +41,7 @@ from tests.helpers.builders import (
     version_sequence,
     write_manifest,
 )
+from tests.table.recording import RecordingSession
 
 
 def table(folder: Path, *manifests: Manifest, naming: Naming = Naming.V2, **parts: Any) -> LocalStore:
@@ -125,63 +124,6 @@ def test_options_are_remembered_for_the_tasks_of_this_process(tmp_path: Path) ->
     session = Session()
     load_snapshot(table(tmp_path).uri, session=session, storage_options={"key": "K"})
     assert session.options_for(str(tmp_path)) == {"key": "K"}
-
-
-# -- a damaged head --------------------------------------------------------------
-
-
-@pytest.mark.parametrize("damage", ["torn", "zeros", "empty", "flipped"])
-def test_damaged_newest_manifest_is_reported_and_can_be_stepped_over(tmp_path: Path, damage: str) -> None:
-    store = table(tmp_path, *versions(3, 4, 6))
-    newest = tmp_path / "_versions" / "18446744073709551609.manifest"
-    data = newest.read_bytes()
-    newest.write_bytes(
-        {"torn": data[:100], "zeros": bytes(len(data)), "empty": b"", "flipped": b"\xff" * 40 + data[40:]}[
-            damage
-        ]
-    )
-    with pytest.raises(FormatError, match="recover=True") as caught:
-        opened(store)
-    assert str(tmp_path) in str(caught.value)
-    with pytest.warns(RuntimeWarning, match=r"version 6 of .* is damaged .* version 4 is opened instead"):
-        assert opened(store, recover=True).version == 4
-    with pytest.raises(FormatError) as exact:
-        opened(store, version=6, recover=True)
-    assert "recover=True" not in str(exact.value)
-
-
-def test_truncation_keeps_its_class(tmp_path: Path) -> None:
-    store = table(tmp_path)
-    (path,) = (tmp_path / "_versions").iterdir()
-    path.write_bytes(path.read_bytes()[:10])
-    with pytest.raises(TruncatedError, match="recover=True"):
-        opened(store)
-
-
-def test_recovery_steps_over_several(tmp_path: Path) -> None:
-    store = table(tmp_path, *versions(3, 4, 6))
-    for number in (4, 6):
-        store.put(f"_versions/{2**64 - 1 - number}.manifest", b"x")
-    with pytest.warns(RuntimeWarning, match="version 3 is opened instead"):
-        assert opened(store, recover=True).version == 3
-    store.put(f"_versions/{2**64 - 4}.manifest", b"x")
-    with pytest.raises(FormatError):
-        opened(store, recover=True)
-
-
-def test_recovery_changes_nothing_for_a_sound_table(tmp_path: Path) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        assert opened(table(tmp_path, *versions(1, 2)), recover=True).version == 2
-
-
-def test_recovery_is_no_way_around_limits_or_features(tmp_path: Path) -> None:
-    store = table(tmp_path, *versions(1), make_manifest(version=2, reader_flags=4096))
-    with pytest.raises(UnsupportedError):
-        opened(store, recover=True)
-    with pytest.raises(LimitError) as caught:
-        opened(store, recover=True, limits=Limits(fragments=1))
-    assert "recover=True" not in str(caught.value)
 
 
 # -- rows --------------------------------------------------------------------------
@@ -355,11 +297,13 @@ def test_indices_are_carried(tmp_path: Path) -> None:
     assert opened(table(tmp_path / "b")).indices() == ()
 
 
-def test_every_truncation_of_the_only_manifest_is_an_error(tmp_path: Path) -> None:
-    store = LocalStore(str(tmp_path))
-    data = encode_manifest(make_manifest(fragments=(make_fragment(),)))
-    session = Session()
-    for length in range(0, len(data), 3):
-        store.put("_versions/9.manifest", data[:length])
-        with pytest.raises(FormatError, match="recover=True"):
-            load_snapshot(store.uri, session=session)
+def test_credentials_in_the_uri_become_options_and_stay_out_of_it() -> None:
+    session = RecordingSession()
+    with pytest.raises(DatasetNotFoundError) as caught:
+        load_snapshot(
+            "ftp://me:hunter2@host/t", session=session, storage_options={"port": 21, "base_3.port": 22}
+        )
+    assert session.opened == [
+        ("ftp://host/t", {"username": "me", "password": "hunter2", "port": 21}, True, True)
+    ]
+    assert "hunter2" not in str(caught.value)

@@ -1,0 +1,106 @@
+"""The manifest that an open asks for: the latest, a version, one of a time, or the newest sound one.
+
+An older version is only ever opened instead of a newer one on request (``recover=True``) and with a
+warning; a damaged manifest never reads as an empty table, and limits and features are no damage.
+
+Imports ``errors``, ``limits``, ``store``, ``locate`` and ``manifest``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from datetime import datetime
+from typing import TypeAlias
+
+from lancecy.errors import FormatError, LimitError, PathPolicyError
+from lancecy.limits import Limits
+from lancecy.store.base import Memory, Store
+from lancecy.table import locate
+from lancecy.table.locate import ManifestLocation
+from lancecy.table.manifest import Manifest
+
+__all__ = ["choose_manifest"]
+
+Found: TypeAlias = tuple[ManifestLocation, Manifest, Memory]
+
+
+def choose_manifest(
+    store: Store, version: int | None, asof: datetime | str | None, recover: bool, limits: Limits
+) -> Found:
+    """The manifest wanted, where it is, and the bytes of its file.
+
+    Parameters
+    ----------
+    store : Store
+        Rooted at the dataset.
+    version : int or None
+    asof : datetime, str or None
+        Only looked at without a version.
+    recover : bool
+        Step over damaged manifests when the latest is wanted.
+
+    Raises
+    ------
+    DatasetNotFoundError, NotFoundError
+        There is no dataset, or no such version.
+    FormatError, LimitError, UnsupportedError
+        The manifest cannot be read; if the newest is damaged, the message names ``recover``.
+    TypeError
+        The version is no number.
+    """
+    location = _find(store, version, asof, limits)
+    try:
+        return location, *locate.read(store, location, limits)
+    except FormatError as error:
+        if version is not None or asof is not None or not _is_damage(error):
+            raise
+        if not recover:
+            raise _with_advice(error)
+        return _recovered(store, location, error, limits)
+
+
+def _find(store: Store, version: int | None, asof: datetime | str | None, limits: Limits) -> ManifestLocation:
+    if version is not None:
+        if isinstance(version, bool) or not isinstance(version, int):
+            raise TypeError(f"version is a number, not {version!r}")
+        return locate.at_version(store, version)
+    if asof is not None:
+        return locate.as_of(store, asof, limits)
+    return locate.latest(store)
+
+
+def _is_damage(error: FormatError) -> bool:
+    """Whether an older version may do better: not for what a limit or a policy refuses."""
+    return not isinstance(error, LimitError | PathPolicyError)
+
+
+def _with_advice(error: FormatError) -> FormatError:
+    told = type(error)(
+        f"{error.what}; this is the newest manifest: recover=True opens the newest sound version",
+        path=error.path,
+        position=error.position,
+    )
+    told.breadcrumbs = error.breadcrumbs
+    told.__cause__ = error
+    return told
+
+
+def _recovered(store: Store, damaged: ManifestLocation, problem: FormatError, limits: Limits) -> Found:
+    """The newest version below a damaged one whose manifest can be read."""
+    for location in locate.locations(store):
+        if location.version >= damaged.version:
+            continue
+        try:
+            manifest, memory = locate.read(store, location, limits)
+        except FormatError as error:
+            if not _is_damage(error):
+                raise
+            continue
+        warnings.warn(
+            f"version {damaged.version} of {store.uri} is damaged ({problem.what}): "
+            f"version {location.version} is opened instead",
+            RuntimeWarning,
+            stacklevel=5,
+        )
+        return location, manifest, memory
+    raise problem

@@ -1,0 +1,117 @@
+"""Tables over several bases: consecutive partitions read from different ones, so that all work at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.dataframe as dd
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lancecy
+from lancecy.session import Session
+from lancecy.store.local import open_local
+from lancecy.store.uri import register_store
+from lancecy.store.wrap import LatencyStore
+
+pytestmark = pytest.mark.interop
+
+FRAGMENTS = 12
+ROWS = 64
+
+
+class OneAtATime(LatencyStore):
+    """A bucket that serves one request at a time, each taking a while."""
+
+    locks: dict[str, threading.Lock] = {}
+    served: list[str] = []
+
+    def _request(self, method: str, path: str, ranges: Any, call: Any) -> Any:
+        with self.locks.setdefault(self.uri, threading.Lock()):
+            if path.endswith(".lance"):
+                self.served.append(Path(self.uri).name)
+            return super()._request(method, path, ranges, call)
+
+
+def _write(place: Path, names: list[str]) -> str:
+    """A table whose fragments lie in the named bases, one base after the other."""
+    import lance
+
+    bases = [lance.DatasetBasePath(str(place / name), name=name) for name in dict.fromkeys(names)]
+    root = str(place / "t.lance")
+    for number, name in enumerate(names):
+        (place / name).mkdir(exist_ok=True)
+        rows = pa.table({"id": np.arange(number * ROWS, (number + 1) * ROWS)})
+        mode: dict[str, Any] = {"mode": "append"} if number else {"mode": "create", "initial_bases": bases}
+        lance.write_dataset(rows, root, data_storage_version="legacy", target_bases=[name], **mode)
+    return root
+
+
+@pytest.fixture(scope="module")
+def three(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The first third of the rows in base "a", the next in "b", the rest in "c"."""
+    names = [name for name in "abc" for _ in range(FRAGMENTS // 3)]
+    return _write(tmp_path_factory.mktemp("three"), names)
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The same rows in one base."""
+    return _write(tmp_path_factory.mktemp("one"), ["a"] * FRAGMENTS)
+
+
+@pytest.fixture
+def slow() -> Iterator[list[str]]:
+    """Every base takes 10 ms per request; gives the bases in the order they were asked."""
+    OneAtATime.locks, OneAtATime.served = {}, []
+    register_store("file", lambda uri, options, **how: OneAtATime(open_local(uri, options, **how), 0.01))
+    try:
+        yield OneAtATime.served
+    finally:
+        register_store("file", open_local)
+
+
+def _bases(ddf: dd.DataFrame, slow: list[str]) -> list[str]:
+    """The base that each partition reads from, in the order of partitions."""
+    found = []
+    for part in ddf.partitions:
+        slow.clear()
+        part.compute(scheduler="sync")
+        assert len(set(slow)) == 1
+        found.append(slow[0])
+    return found
+
+
+@pytest.mark.parametrize("how", [{"index": None}, {"interleave": True}, {"filter": "id >= 0"}], ids=str)
+def test_consecutive_partitions_read_from_different_bases(
+    three: str, slow: list[str], how: dict[str, Any]
+) -> None:
+    ddf = lancecy.scan(lancecy.dataset(three, session=Session()), blocksize=1, **how)
+    assert _bases(ddf, slow) == ["a", "b", "c"] * (FRAGMENTS // 3)
+    assert sorted(ddf.compute(scheduler="sync")["id"]) == list(range(FRAGMENTS * ROWS))
+
+
+def test_known_divisions_keep_the_order_of_the_table(three: str, slow: list[str]) -> None:
+    ddf = lancecy.scan(lancecy.dataset(three, session=Session()), blocksize=1)
+    assert ddf.known_divisions
+    assert _bases(ddf, slow) == [name for name in "abc" for _ in range(FRAGMENTS // 3)]
+    assert ddf.compute(scheduler="sync")["id"].tolist() == list(range(FRAGMENTS * ROWS))
+
+
+def _seconds(uri: str) -> float:
+    ddf = lancecy.scan(lancecy.dataset(uri, session=Session()), blocksize=1, index=None)
+    start = time.perf_counter()
+    with dask.config.set(scheduler="threads", num_workers=6):
+        assert len(ddf.compute()) == FRAGMENTS * ROWS
+    return time.perf_counter() - start
+
+
+def test_three_bases_take_a_third_of_the_time_of_one(one: str, three: str, slow: list[str]) -> None:
+    ratios = [_seconds(three) / _seconds(one) for _ in range(3)]
+    assert min(ratios) < 0.45, ratios

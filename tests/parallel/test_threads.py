@@ -1,0 +1,142 @@
+"""Scans over threads: bases working at once, bounded memory, progress."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+import pyarrow as pa
+import pytest
+
+import lancecy
+from lancecy.parallel import threads
+from lancecy.store.base import Store
+from lancecy.store.memory import MemoryStore
+from lancecy.store.uri import register_store
+from lancecy.store.wrap import LatencyStore, Pairs
+from tests.helpers.compare import assert_tables_equal
+from tests.helpers.datasets import expected, write_table
+
+T = TypeVar("T")
+
+PLACES: dict[str, MemoryStore] = {}
+DELAY_S = 0.03
+
+
+class OneAtATime(LatencyStore):
+    """A bucket that serves one request after the other, each taking a while."""
+
+    def __init__(self, inner: MemoryStore, uri: str) -> None:
+        super().__init__(inner, DELAY_S, uri=uri)
+        self._turn = threading.Lock()
+
+    def _request(self, method: str, path: str, ranges: Pairs, call: Callable[[], T]) -> T:
+        with self._turn:
+            return super()._request(method, path, ranges, call)
+
+
+@pytest.fixture
+def buckets() -> Iterator[None]:
+    def open_bucket(uri: str, options: object, *, mapped: bool = True, follow_symlinks: bool = True) -> Store:
+        return OneAtATime(PLACES.setdefault(uri, MemoryStore()), uri)
+
+    register_store("bucket", open_bucket)
+    yield
+    PLACES.clear()
+
+
+def read_seconds(buckets: int, name: str) -> float:
+    """How long a full scan of 18 fragments takes over so many buckets, metadata already read."""
+    uris = [f"bucket://{name}-{i}/data" for i in range(buckets)]
+    root = f"bucket://{name}-root/t"
+    write_table(root, fragments=18, rows=40, bases=uris, round_robin=False)
+    ds = lancecy.dataset(root, allowed_bases=uris, session=lancecy.Session(threads=2))
+    ds.scanner().explain()
+    started = time.monotonic()
+    table = ds.to_table()
+    elapsed = time.monotonic() - started
+    assert_tables_equal(table, expected(range(18 * 40)))
+    return elapsed
+
+
+@pytest.mark.usefixtures("buckets")
+def test_three_bases_work_at_once() -> None:
+    # Every bucket makes its readers wait, so the times are those of the waiting and not of this machine:
+    # six fragments in turn at each of three buckets against eighteen in turn at one.
+    one, three = read_seconds(1, "one"), read_seconds(3, "three")
+    assert three < one / 2
+
+
+STREAM = """
+import sys
+import lancecy
+budget = int(sys.argv[2])
+ds = lancecy.dataset(sys.argv[1])
+rows = 0
+for batch in ds.scanner(memory_bytes=budget).to_batches():
+    rows += batch.num_rows
+assert rows == int(sys.argv[3]), rows
+# Not ru_maxrss: that of a new process starts at what its parent held when it was forked.
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
+print(int(peak.split()[1]) * 1024)
+"""
+
+
+def test_memory_of_a_stream_stays_within_its_budget(tmp_path: Path) -> None:
+    budget, rows = 6 << 20, 1_600_000
+    root = write_table(str(tmp_path / "large"), fragments=4, rows=rows // 4, rows_per_page=20_000)
+    size = sum(p.stat().st_size for p in (tmp_path / "large").rglob("*.lance"))
+    assert size > 10 * budget
+    done = subprocess.run(
+        [sys.executable, "-c", STREAM, root, str(budget), str(rows)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stdout) < budget + (200 << 20)
+
+
+def test_stream_reports_progress(tmp_path: Path) -> None:
+    ds = lancecy.dataset(write_table(str(tmp_path / "t"), fragments=6))
+    scanner = ds.scanner()
+    seen: list[tuple[int, int]] = []
+    plan = scanner.plan(blocksize=1000)
+    batches = list(
+        threads.stream(
+            ds.context, plan, scanner.request, 3000, lambda done, total: seen.append((done, total))
+        )
+    )
+    assert pa.Table.from_batches(batches).num_rows == 300
+    assert seen[-1] == (len(plan.units), len(plan.units)) and len(seen) > 1
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
+def test_a_stream_can_be_left_early(tmp_path: Path) -> None:
+    ds = lancecy.dataset(write_table(str(tmp_path / "t"), fragments=6))
+    stream = ds.to_batches(batch_size=10)
+    assert next(stream).num_rows == 10
+    del stream
+    assert ds.to_table().num_rows == 300
+
+
+def test_scans_in_several_threads_do_not_disturb_each_other(tmp_path: Path) -> None:
+    ds = lancecy.dataset(write_table(str(tmp_path / "t"), deleted={1: [3]}))
+    results: list[int] = []
+
+    def work(first: int) -> None:
+        for _ in range(10):
+            table = ds.to_table(filter=f"id >= {first}")
+            assert_tables_equal(table, expected([n for n in range(first, 150) if n != 53]))
+        results.append(first)
+
+    workers = [threading.Thread(target=work, args=(n,)) for n in range(0, 80, 10)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert sorted(results) == list(range(0, 80, 10))

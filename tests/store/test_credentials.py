@@ -1,0 +1,258 @@
+"""Secrets are shown nowhere, sent nowhere, and used only where they were given for."""
+
+from __future__ import annotations
+
+import copy
+import io
+import logging
+import pickle
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+import fsspec
+import pytest
+from fsspec.implementations.memory import MemoryFileSystem
+
+from lancecy.errors import LanceError
+from lancecy.session import Session
+from lancecy.store.credentials import CredentialMemory, freeze, has_secrets, redact, secret_texts
+from lancecy.store.fsspec import FsspecStore
+
+SECRET = "sEcReT-VaLuE-123"
+KEPT: dict[str, Any] = {
+    "anon": False,
+    "profile": "work",
+    "endpoint_url": "http://h:9000",
+    "client_kwargs": {"region_name": "eu-west-1", "endpoint_url": "http://h"},
+    "use_ssl": True,
+    "max_concurrency": 4,
+    "timeout": 1.5,
+    "account_name": "acct",
+    "project": "p",
+    "username": "me",
+    "token": "anon",
+    "requester_pays": None,
+    "lists": [1, "two", ["three"]],
+    "secret": None,
+}
+SECRETS: list[dict[str, Any]] = [
+    {name: SECRET}
+    for name in (
+        "key", "secret", "token", "password", "Password", "passwd", "SESSION_TOKEN", "aws_secret_access_key",
+        "aws_access_key_id", "access_key", "account_key", "accountKey", "connection_string", "sas_token", "sas",
+        "credential", "credentials", "private_key", "api_key", "api-key", "passphrase", "oauth_token", "auth",
+        "Authorization", "google_service_account_key_json_credentials", "client_secret", "base_1.secret",
+        "azure_storage_sas_key", "bearer_token", "pw", "session_cookie",
+    )
+] + [
+    {"client_kwargs": {"aws_session_token": SECRET}},
+    {"credentials": {"anything": {"at": [SECRET]}}},
+    {"s3": {"key": "AK", "secret": SECRET}},
+    {"list": [{"password": SECRET}]},
+    {"endpoint_url": f"http://user:{SECRET}@proxy:3128"},
+    {"proxies": [f"https://{SECRET}@proxy"]},
+    {"url": f"https://account.blob/?sv=1&sig={SECRET}"},
+    {"text": f"AccountName=a;AccountKey={SECRET};x"},
+    {"secret": SECRET.encode()},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("options", SECRETS, ids=lambda options: next(iter(options)))
+def test_secrets_are_taken_out(options: dict[str, Any]) -> None:
+    before = copy.deepcopy(options)
+    cleaned = redact({**KEPT, **options})
+    assert SECRET not in repr(cleaned)
+    assert has_secrets({**KEPT, **options})
+    assert SECRET in secret_texts({**KEPT, **options})
+    assert not has_secrets(cleaned)
+    assert redact(cleaned) == cleaned
+    assert options == before
+
+
+def test_everything_else_stays() -> None:
+    assert redact(KEPT) == KEPT
+    assert not has_secrets(KEPT)
+    assert secret_texts(KEPT) == frozenset()
+    assert redact(None) == {}
+    assert not has_secrets(None)
+
+
+def test_only_plain_data_stays() -> None:
+    assert redact({"session": object(), "anon": True, "hook": print}) == {"anon": True}
+    assert has_secrets({"session": object()})
+
+
+def test_frozen_options_are_equal_for_equal_options() -> None:
+    first = {"a": 1, "b": {"c": [1, 2], "d": None}}
+    assert freeze(first) == freeze({"b": {"d": None, "c": [1, 2]}, "a": 1})
+    assert hash(freeze(first)) == hash(freeze(copy.deepcopy(first)))
+    assert freeze(first) != freeze({"a": 1, "b": {"c": [1, 3], "d": None}})
+    assert len({freeze({"x": bytearray(b"unhashable")}), freeze({"x": "text"})}) == 2
+
+
+class TellTale(MemoryFileSystem):  # type: ignore[misc]
+    """A file system whose every error quotes all it knows."""
+
+    protocol = "telltale"
+    cachable = False
+
+    def __init__(self, secret: str = "", **options: Any) -> None:
+        super().__init__(**options)
+        self.secret = secret
+
+    def _fail(self, *_: object, **__: object) -> Any:
+        try:
+            raise RuntimeError(f"request signed with {self.secret}")
+        except RuntimeError as error:
+            raise OSError(f"403 for https://h/?X-Amz-Security-Token={self.secret}") from error
+
+    info = cat_file = find = pipe_file = cp_file = rm_file = cat_ranges = put_file = exists = _fail
+
+
+fsspec.register_implementation("telltale", TellTale, clobber=True)
+
+REQUESTS: dict[str, Callable[[FsspecStore], object]] = {
+    "head": lambda store: store.head("a"),
+    "get": lambda store: store.get("a"),
+    "range": lambda store: store.get("a", 3, 5),
+    "many": lambda store: store.get_many("a", [1, 2], [2, 3]),
+    "list": lambda store: list(store.list("")),
+    "put": lambda store: store.put("a", b"x"),
+    "delete": lambda store: store.delete(["a"]),
+    "rename": lambda store: store.rename("a", "b"),
+}
+
+
+def stores() -> list[FsspecStore]:
+    return [
+        FsspecStore("telltale://bucket/t", {"secret": SECRET}),
+        FsspecStore("bucket/t", fs=TellTale(SECRET)),
+        FsspecStore("bucket/t", fs=TellTale(secret=SECRET)),
+        FsspecStore("t", fs=fsspec.filesystem("dir", path="bucket", fs=TellTale(secret=SECRET))),
+    ]
+
+
+@pytest.mark.parametrize("index", range(4))
+@pytest.mark.parametrize("request_name", REQUESTS)
+def test_secrets_do_not_show_in_errors(
+    request_name: str, index: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = stores()[index]
+    with caplog.at_level(logging.DEBUG), pytest.raises(LanceError) as caught:
+        REQUESTS[request_name](store)
+    shown = io.StringIO()
+    traceback.print_exception(caught.value, file=shown)
+    assert "403" in str(caught.value)
+    for text in (
+        str(caught.value),
+        repr(caught.value),
+        shown.getvalue(),
+        caplog.text,
+        str(vars(caught.value)),
+    ):
+        assert SECRET not in text
+    assert SECRET.encode() not in pickle.dumps(caught.value)
+
+
+@pytest.mark.parametrize("index", range(4))
+def test_secrets_do_not_show_in_stores(index: int) -> None:
+    store = stores()[index]
+    for text in (repr(store), str(store), store.uri, f"{store.traits}"):
+        assert SECRET not in text
+    pickled = pickle.dumps(store)
+    assert SECRET.encode() not in pickled
+    again = pickle.loads(pickled)
+    assert again.uri == store.uri
+    with pytest.raises(LanceError, match="leaves secrets behind"):
+        again.get("a")
+    assert SECRET.encode() not in pickle.dumps(again)
+
+
+def test_options_without_secrets_travel() -> None:
+    store = FsspecStore("memory://travel/t", {"use_listings_cache": True})
+    store.put("a", b"x")
+    again = pickle.loads(pickle.dumps(store))
+    assert again._options == {"use_listings_cache": True}
+    assert again.get("a").tobytes() == b"x"
+
+
+def test_login_in_a_uri_does_not_show() -> None:
+    session = Session()
+    store = session.store(f"telltale://me:{SECRET}@host/t")
+    for text in (store.uri, repr(store), repr(session)):
+        assert SECRET not in text
+    assert SECRET.encode() not in pickle.dumps(store) + pickle.dumps(session)
+
+
+# Where credentials may be used
+
+
+@pytest.fixture
+def memory() -> CredentialMemory:
+    memory = CredentialMemory()
+    memory.remember("s3://bucket/tables/t", {"key": "k", "secret": SECRET})
+    memory.remember("gs://whole-bucket", {"token": SECRET})
+    memory.remember("/data/t", {"auto_mkdir": True})
+    return memory
+
+
+@pytest.mark.parametrize(
+    ("uri", "found"),
+    [
+        ("s3://bucket/tables/t", True),
+        ("s3://bucket/tables/t/tree/branch", True),
+        ("gs://whole-bucket/any/where", True),
+        ("/data/t/x", True),
+        ("s3://bucket/tables", False),
+        ("s3://bucket/tables/t2", False),
+        ("s3://bucket/tables/tx/y", False),
+        ("s3://bucket", False),
+        ("s3://bucket2/tables/t", False),
+        ("s3://other/tables/t", False),
+        ("gs://bucket/tables/t", False),
+        ("gs://whole-bucket-2/x", False),
+        ("https://bucket/tables/t", False),
+        ("/data", False),
+        ("/", False),
+    ],
+)
+def test_options_are_found_below_their_root_only(memory: CredentialMemory, uri: str, found: bool) -> None:
+    assert bool(memory.find(uri)) is found
+
+
+def test_nearest_root_wins(memory: CredentialMemory) -> None:
+    memory.remember("s3://bucket", {"key": "whole"})
+    assert memory.find("s3://bucket/tables/t/x")["key"] == "k"
+    assert memory.find("s3://bucket/tables")["key"] == "whole"
+
+
+def test_memory_hands_out_copies_and_forgets(memory: CredentialMemory) -> None:
+    memory.find("/data/t").clear()
+    assert memory.find("/data/t") == {"auto_mkdir": True}
+    memory.remember("/data/t", None)
+    assert memory.find("/data/t") == {}
+
+
+def test_memory_is_never_pickled_or_shown(memory: CredentialMemory) -> None:
+    assert SECRET not in repr(memory)
+    pickled = pickle.dumps(memory)
+    assert SECRET.encode() not in pickled
+    assert pickle.loads(pickled).find("s3://bucket/tables/t") == {}
+
+
+def test_session_remembers_by_any_spelling() -> None:
+    session = Session()
+    session.remember_options("s3a://bucket/t/", {"key": "k"})
+    assert session.options_for("s3://bucket/t") == {"key": "k"}
+    assert session.options_for("s3://bucket/t/deeper/") == {"key": "k"}
+    assert session.options_for("s3://elsewhere/t") == {}
+    assert pickle.loads(pickle.dumps(session)).options_for("s3://bucket/t") == {}
+
+
+def test_store_of_a_root_does_not_pick_up_remembered_options() -> None:
+    session = Session()
+    session.remember_options("telltale://bucket/t", {"secret": SECRET})
+    store = session.store("telltale://bucket/t")
+    assert isinstance(store, FsspecStore)
+    assert store._options == {}

@@ -1,0 +1,380 @@
+"""What is particular to stores behind fsspec: checked answers, translated errors, forks, caches."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import threading
+import time
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import fsspec
+import numpy as np
+import pytest
+from fsspec.asyn import AsyncFileSystem
+from fsspec.implementations.memory import MemoryFileSystem
+
+from lancecy.errors import (
+    DatasetNotFoundError,
+    ExistsError,
+    PathPolicyError,
+    StoreError,
+    TruncatedError,
+    UnsupportedError,
+)
+from lancecy.session import Session
+from lancecy.store.base import PutMode
+from lancecy.store.fsspec import FsspecStore
+from lancecy.store.fsspec_parts import error_code, metadata
+from lancecy.store.reads import Ranges, SourceFile
+from lancecy.store.uri import open_store
+from tests.contracts.store import in_child
+
+DATA = bytes(range(256)) * 8
+
+
+def unlike(protocol: str, **methods: Any) -> Any:
+    """A memory file system of its own, some of whose methods are others."""
+    kind = type("Unlike", (MemoryFileSystem,), {"protocol": protocol, **methods})
+    return kind(global_store=False, skip_instance_cache=True)
+
+
+def store_of(fs: Any) -> FsspecStore:
+    store = FsspecStore("/place", fs=fs)
+    MemoryFileSystem.pipe_file(fs, "/place/a", DATA)
+    return store
+
+
+def test_data_put_with_fsspec_is_seen_and_the_other_way_round() -> None:
+    memory = fsspec.filesystem("memory")
+    memory.pipe_file("/seen/t/a", DATA)
+    store = open_store("memory://seen/t")
+    assert store.get("a").tobytes() == DATA
+    store.put("b", b"back")
+    assert memory.cat_file("/seen/t/b") == b"back"
+
+
+@pytest.mark.parametrize("missing", [1, 1000, len(DATA)])
+def test_short_answers_are_noticed(missing: int) -> None:
+    def short(self: Any, path: str, start: int | None = None, end: int | None = None, **_: object) -> bytes:
+        data: bytes = MemoryFileSystem.cat_file(self, path, start, end)
+        return data[: max(0, len(data) - missing)]
+
+    store = store_of(unlike("short", cat_file=short))
+    with pytest.raises(TruncatedError, match="fewer are present"):
+        store.get("a", 5, 500)
+    with pytest.raises(TruncatedError):
+        store.get_many("a", [0, 5], [2, 500])
+    with pytest.raises(TruncatedError):
+        store.get("a", 5)
+
+
+def test_store_that_ignores_ranges_is_noticed() -> None:
+    store = store_of(unlike("whole", cat_file=lambda self, path, **_: DATA))
+    assert store.get("a").tobytes() == DATA
+    with pytest.raises(StoreError, match="ignores ranges"):
+        store.get("a", 5, 500)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "text"),
+    [
+        (FileNotFoundError("x"), DatasetNotFoundError, "no object 'a'"),
+        (IsADirectoryError("x"), DatasetNotFoundError, "no object 'a'"),
+        (PermissionError(13, "Access Denied"), StoreError, "PermissionError: Access Denied"),
+        (OSError(5, "Slow down"), StoreError, "Slow down"),
+        (TimeoutError("late"), StoreError, "late"),
+        (RuntimeError("library's own"), StoreError, "RuntimeError: library's own"),
+        (ValueError(), StoreError, "ValueError"),
+        (NotImplementedError("no"), StoreError, "NotImplementedError"),
+    ],
+)
+def test_errors_are_translated(error: Exception, expected: type[Exception], text: str) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise error
+
+    store = store_of(unlike("failing", cat_file=fails, info=fails))
+    for request in (lambda: store.get("a"), lambda: store.get("a", 2, 4), lambda: store.head("a")):
+        with pytest.raises(expected, match=text) as caught:
+            request()
+        assert caught.value.__cause__ is error
+    if isinstance(error, OSError) and expected is StoreError:
+        assert getattr(caught.value, "errno", None) == error.errno
+        assert caught.value.path == "a"  # type: ignore[attr-defined]
+        assert caught.value.store == "failing://place"  # type: ignore[attr-defined]
+
+
+def test_running_out_of_memory_is_not_translated() -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    with pytest.raises(MemoryError):
+        store_of(unlike("oom", cat_file=fails)).get("a")
+
+
+@pytest.mark.parametrize(
+    ("info", "text"), [({"size": None, "type": "file"}, "size"), ({"type": "file"}, "size")]
+)
+def test_unknown_size_is_an_error(info: dict[str, Any], text: str) -> None:
+    with pytest.raises(StoreError, match=text):
+        store_of(unlike("sizeless", info=lambda *_, **__: info)).head("a")
+
+
+def test_identity_prefers_what_the_server_says() -> None:
+    assert metadata("a", {"size": 1, "ETag": '"abc"', "mtime": 5.0}, "s", "").identity == '"abc"'
+    assert metadata("a", {"size": 1, "generation": 77}, "s", "e1").identity == "77@e1"
+    with_time = metadata("a", {"size": 1, "mtime": 5.0, "ino": 3}, "s", "")
+    assert with_time.identity == "3-1-5.0"
+    assert metadata("a", {"size": 1}, "s", "e1").identity == ""
+
+
+def test_one_url_on_two_endpoints_has_two_identities() -> None:
+    fsspec.filesystem("memory").pipe_file("/endpoints/a", DATA)
+    stores = [
+        FsspecStore("memory://endpoints", {"client_kwargs": {"endpoint_url": e}}) for e in ("x", "y", "x")
+    ]
+    first, second, third = (store.head("a").identity for store in stores)
+    assert first == third != second
+
+
+# Creating
+
+
+class Conflict(Exception):
+    """Looks like botocore's error for two creates at once."""
+
+    def __init__(self, code: str) -> None:
+        super().__init__(code)
+        self.response = {"Error": {"Code": code}}
+
+
+class FakeBucket(AsyncFileSystem):  # type: ignore[misc]
+    """A bucket that answers a conditional put with the given codes before it gives in."""
+
+    protocol = "s3"
+    cachable = False
+
+    def __init__(self, codes: list[str], **options: Any) -> None:
+        super().__init__(**options)
+        self.codes = list(codes)
+        self.puts = 0
+
+    async def _pipe_file(self, path: str, value: bytes, mode: str = "overwrite", **_: object) -> None:
+        self.puts += 1
+        if mode == "create" and self.codes:
+            raise OSError("translated") from Conflict(self.codes.pop(0))
+
+
+def test_conflict_of_two_creates_is_asked_again() -> None:
+    fs = FakeBucket(["ConditionalRequestConflict", "409"])
+    FsspecStore("bucket/t", fs=fs).put("a", b"x", PutMode.CREATE)
+    assert fs.puts == 3
+
+
+def test_lost_race_is_not_asked_again() -> None:
+    fs = FakeBucket(["PreconditionFailed", "409"])
+    with pytest.raises(ExistsError):
+        FsspecStore("bucket/t", fs=fs).put("a", b"x", PutMode.CREATE)
+    assert fs.puts == 1
+
+
+def test_conflict_that_does_not_end_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    with pytest.raises(StoreError):
+        FsspecStore("bucket/t", fs=FakeBucket(["409"] * 50)).put("a", b"x", PutMode.CREATE)
+
+
+def test_error_codes_are_found_in_causes() -> None:
+    assert error_code(None) == ""
+    assert error_code(OSError("plain")) == ""
+    outer = OSError("outer")
+    outer.__cause__ = Conflict("InvalidRange")
+    assert error_code(outer) == "InvalidRange"
+
+
+def test_unverified_file_systems_do_not_create() -> None:
+    """fsspec's default looks and then writes, which two writers survive with one file lost."""
+    fs = unlike("someftp")
+    store = FsspecStore("/place", fs=fs)
+    assert not store.traits.create_is_atomic
+    with pytest.raises(UnsupportedError, match=r"someftp://place cannot put without replacing"):
+        store.put("a", b"x", PutMode.CREATE)
+    store.put("b", b"x")
+    with pytest.raises(UnsupportedError, match="rename"):
+        store.rename("b", "c", PutMode.CREATE)
+
+
+# Threads, forks, caches
+
+
+def test_unknown_synchronous_file_systems_get_one_call_at_a_time() -> None:
+    inside = threading.Semaphore(1)
+
+    def fussy(self: Any, path: str, **options: Any) -> bytes:
+        assert inside.acquire(blocking=False), "two calls at once"
+        time.sleep(0.001)
+        inside.release()
+        data: bytes = MemoryFileSystem.cat_file(self, path, **options)
+        return data
+
+    store = store_of(unlike("fussy", cat_file=fussy))
+    assert store.traits.concurrency == 1
+    request = Ranges(SourceFile(store, "a", len(DATA)), np.arange(0, 2000, 40), np.full(50, 3))
+    session = Session(threads=4)
+    session.map(lambda _: session.fetch([request]), range(8))
+
+
+def test_asynchronous_file_systems_batch() -> None:
+    traits = FsspecStore("bucket/t", fs=FakeBucket([])).traits
+    assert traits.batches
+    assert traits.concurrency > 4
+    assert traits.create_is_atomic
+
+
+def test_file_system_is_made_on_first_use_and_again_in_a_child() -> None:
+    store = FsspecStore("memory://lazy/t")
+    assert store._built is None
+    store.put("a", DATA)
+    parent = store._built
+    assert parent is not None
+
+    def child() -> None:
+        assert store.get("a").tobytes() == DATA
+        assert store._built is not None
+        assert store._built.process == os.getpid() != parent.process
+
+    in_child(child)
+    assert store._built is parent
+
+
+def test_callers_own_asynchronous_file_system_is_rebuilt_in_a_child() -> None:
+    fs = FakeBucket([])
+    store = FsspecStore("bucket/t", fs=fs)
+    store.put("a", b"x")
+
+    def child() -> None:
+        store.put("a", b"x")
+        assert store._open().fs is not fs
+
+    fs.storage_args, fs.storage_options = ([],), {}
+    in_child(child)
+
+
+def test_listings_are_never_stale(tmp_path: Path) -> None:
+    class Remembering(MemoryFileSystem):  # type: ignore[misc]
+        protocol = "remembering"
+        cachable = False
+
+        def find(self, path: str, **options: Any) -> Any:
+            if path not in self.dircache:
+                self.dircache[path] = super().find(path, **options)
+            return self.dircache[path]
+
+        def invalidate_cache(self, path: str | None = None) -> None:
+            self.dircache.clear()
+
+    store = FsspecStore("/place", fs=Remembering(global_store=False))
+    store.put("v/1", b"x")
+    assert [meta.path for meta in store.list("v")] == ["v/1"]
+    store.put("v/2", b"x")
+    assert [meta.path for meta in store.list("v")] == ["v/1", "v/2"]
+
+
+def test_wildcards_in_names_remove_nothing_else() -> None:
+    store = FsspecStore("memory://wild/t")
+    for name in ("a*", "ab", "a[b]", "a?"):
+        store.put(name, b"x")
+    store.delete(["a*", "a?"])
+    assert [meta.path for meta in store.list("")] == ["a[b]", "ab"]
+
+
+def test_chain_separator_is_refused() -> None:
+    with pytest.raises(PathPolicyError, match="URL"):
+        FsspecStore("memory://chain/t").put("a::b", b"x")
+
+
+# Chained URLs and other real file systems
+
+
+def test_archive_of_a_table(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "x.zip", "w") as archive:
+        archive.writestr("t/data/a", DATA)
+        archive.writestr("t/b", b"b")
+        archive.writestr("other", b"o")
+    store = open_store(f"zip://t::file://{tmp_path}/x.zip")
+    assert [meta.path for meta in store.list("")] == ["b", "data/a"]
+    assert store.get("data/a", 5, 90).tobytes() == DATA[5:90]
+    assert store.head("data/a").size == len(DATA)
+
+
+def test_cached_copy_of_another_store(tmp_path: Path) -> None:
+    fsspec.filesystem("memory").pipe_file("/cached/t/a", DATA)
+    store = open_store("simplecache::memory://cached/t", {"simplecache": {"cache_storage": str(tmp_path)}})
+    assert store.get("a", 7, 700).tobytes() == DATA[7:700]
+    assert [part.tobytes() for part in store.get_many("a", [0, 10], [3, 15])] == [DATA[:3], DATA[10:15]]
+    assert [meta.path for meta in store.list("")] == ["a"]
+    assert list(tmp_path.iterdir())
+
+
+class RangeHandler(http.server.BaseHTTPRequestHandler):
+    """Serves one object, ranges included, as object stores do over plain HTTP."""
+
+    def do_HEAD(self) -> None:
+        self._answer(False)
+
+    def do_GET(self) -> None:
+        self._answer(True)
+
+    def _answer(self, with_body: bool) -> None:
+        if self.path != "/t/data/a%20b":
+            self.send_error(404)
+            return
+        body, code = DATA, 200
+        wanted = self.headers.get("Range", "").removeprefix("bytes=")
+        if wanted:
+            first, _, last = wanted.partition("-")
+            if int(first) >= len(DATA):
+                self.send_error(416)
+                return
+            body, code = DATA[int(first) : int(last) + 1 if last else None], 206
+        self.send_response(code)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Accept-Ranges", "bytes")
+        self.send_header("ETag", '"tag"')
+        self.end_headers()
+        if with_body:
+            self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing on the terminal."""
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[str]:
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), RangeHandler) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}/t"
+        server.shutdown()
+        thread.join()
+
+
+def test_web_server(web: str) -> None:
+    store = open_store(web)
+    assert store.head("data/a b").size == len(DATA)
+    assert store.get("data/a b").tobytes() == DATA
+    assert store.get("data/a b", 7, 300).tobytes() == DATA[7:300]
+    parts = store.get_many("data/a b", [5, 900], [6, 1900])
+    assert [part.tobytes() for part in parts] == [DATA[5:6], DATA[900:1900]]
+    with pytest.raises(DatasetNotFoundError):
+        store.get("data/none")
+    for start, stop in ((2000, 3000), (5000, 6000)):
+        with pytest.raises(TruncatedError):
+            store.get("data/a b", start, stop)
+    with pytest.raises(PathPolicyError):
+        store.get("data/a?versionId=1")
+    with pytest.raises(PathPolicyError):
+        store.get("%2e%2e/secret")

@@ -1,0 +1,327 @@
+"""The session: stores opened once, threads only when needed, children that start afresh."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from lancecy import session as module
+from lancecy.errors import UnsupportedError
+from lancecy.limits import Limits
+from lancecy.session import Session, default
+from lancecy.store.local import LocalStore
+from lancecy.store.pools import Level, Pools
+from lancecy.store.wrap import LatencyStore
+from tests.contracts.store import in_child
+from tests.store.test_fetch import check, memory_store, ranges
+
+# Stores
+
+
+def test_store_is_opened_once(tmp_path: Path) -> None:
+    session = Session()
+    store = session.store(str(tmp_path))
+    assert session.store(str(tmp_path)) is store
+    assert session.store(f"{tmp_path}/") is store
+    assert session.store(f"file://{tmp_path}") is store
+    assert session.store(tmp_path) is store
+
+
+def test_other_settings_are_other_stores(tmp_path: Path) -> None:
+    session = Session()
+    found = {
+        id(session.store(tmp_path)),
+        id(session.store(tmp_path, mapped=False)),
+        id(session.store(tmp_path, follow_symlinks=False)),
+        id(session.store("memory://x", {"a": 1})),
+        id(session.store("memory://x", {"a": 2})),
+        id(session.store("memory://x")),
+    }
+    assert len(found) == 6
+    assert session.store("memory://x", {"a": 1}) is session.store("memory://x/", {"a": 1})
+    assert session.store("memory://x", {}) is session.store("memory://x", None)
+
+
+def test_relative_paths_follow_the_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    session = Session()
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        monkeypatch.chdir(tmp_path / name)
+        assert session.store("t").uri == str(tmp_path / name / "t")
+
+
+def test_logins_in_uris_are_told_apart() -> None:
+    session = Session()
+    first, second = (session.store(f"ftp://me:{password}@host/t") for password in ("one", "two"))
+    assert first is not second
+    assert first.uri == second.uri == "ftp://host/t"
+
+
+def test_stores_kept_are_bounded(tmp_path: Path) -> None:
+    session = Session()
+    for index in range(module._STORES + 50):
+        session.store(f"{tmp_path}/{index}")
+    assert len(session._stores) <= module._STORES
+
+
+def test_unknown_scheme_leaves_nothing_behind() -> None:
+    session = Session()
+    with pytest.raises(UnsupportedError):
+        session.store("nonsense://x")
+    assert len(session._stores) == 0
+
+
+# Limits, pickles, the default
+
+
+def test_sessions_with_other_limits_share_all_but_the_cache(tmp_path: Path) -> None:
+    session = Session()
+    lower = session.with_limits(Limits(fragments=5))
+    assert lower.limits.fragments == 5
+    assert session.with_limits(Limits(fragments=5)) is lower
+    assert lower.with_limits(session.limits) is session
+    assert session.store(tmp_path) is lower.store(tmp_path)
+    session.cache.get(("k",), lambda: 1, 1)
+    assert ("k",) not in lower.cache
+    assert session.pool() is lower.pool()
+    session.remember_options("s3://b", {"key": "k"})
+    assert lower.options_for("s3://b/x") == {"key": "k"}
+    assert session.key != lower.key
+    session.close()
+
+
+def test_pickle_carries_settings_only(tmp_path: Path) -> None:
+    session = Session(Limits(fragments=7), cache_bytes=1000, threads=3)
+    session.store(tmp_path)
+    session.pool()
+    again = pickle.loads(pickle.dumps(session))
+    assert (again.limits, again.cache.limit, again.threads) == (Limits(fragments=7), 1000, 3)
+    assert len(again._stores) == 0
+    assert again.key != session.key
+    session.close()
+
+
+def test_default_is_one_per_process() -> None:
+    first = default()
+    found: list[Session] = []
+    threads = [threading.Thread(target=lambda: found.append(default())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(session is first for session in found)
+
+
+def test_no_thread_starts_before_it_is_needed(tmp_path: Path) -> None:
+    code = f"""
+import threading, os
+import lancecy.session, lancecy.store.local, lancecy.store.fsspec, lancecy.store.wrap, lancecy.store.memory
+session = lancecy.session.default()
+store = session.store({str(tmp_path)!r})
+store.put("a", b"12345")
+import numpy as np
+from lancecy.store.reads import Ranges, SourceFile
+session.fetch([Ranges(SourceFile(store, "a", 5), np.array([1]), np.array([2]))])
+session.map(abs, [-1])
+assert threading.active_count() == 1, threading.enumerate()
+assert len(os.listdir("/proc/self/task")) <= before + 1, os.listdir("/proc/self/task")
+session.map(abs, [-1, -2, -3])
+assert threading.active_count() > 1 or session.threads == 1
+"""
+    # NumPy's linear algebra may start threads of its own; only ours count.
+    prelude = "import os, numpy\nbefore = len(os.listdir('/proc/self/task'))\n"
+    root = Path(__file__).parents[2]
+    done = subprocess.run(
+        [sys.executable, "-c", prelude + code], cwd=root, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_import_needs_no_heavy_library() -> None:
+    code = (
+        "import sys, lancecy.session, lancecy.store.uri, lancecy.store.fsspec, lancecy.store.local\n"
+        "heavy = {'fsspec', 'dask', 'pandas', 'pyarrow', 's3fs', 'aiohttp', 'concurrent.futures.process'}\n"
+        "sys.exit(', '.join(sorted(heavy & set(sys.modules))) or None)"
+    )
+    root = Path(__file__).parents[2]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
+    assert done.returncode == 0
+
+
+# Threads
+
+
+def test_map_keeps_the_order() -> None:
+    session = Session(threads=4)
+
+    def slow_first(index: int) -> int:
+        time.sleep(0.02 / (index + 1))
+        return index * index
+
+    assert session.map(slow_first, range(20)) == [index * index for index in range(20)]
+    assert session.map(str, []) == []
+    session.close()
+
+
+def test_map_runs_side_by_side() -> None:
+    session = Session(threads=3)
+    barrier = threading.Barrier(3)
+    assert session.map(lambda _: barrier.wait(20) >= 0, range(3)) == [True] * 3
+    session.close()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.timeout(30)
+def test_nested_maps_do_not_wait_for_each_other(threads: int) -> None:
+    session = Session(threads=threads)
+
+    def outer(index: int) -> list[list[int]]:
+        return session.map(lambda inner: session.map(lambda x: x * inner * index, range(3)), range(4))
+
+    expected = [[[x * inner * index for x in range(3)] for inner in range(4)] for index in range(8)]
+    assert session.map(outer, range(8)) == expected
+    assert session.map(outer, range(8), blocking=True) == expected
+    session.close()
+
+
+@pytest.mark.timeout(60)
+def test_every_mixture_of_pools_ends() -> None:
+    session = Session(threads=2)
+    store = LatencyStore(memory_store(), 0.0005)
+
+    def leaf(index: int) -> int:
+        request = ranges(store, [(index * 7, 5), (index * 7 + 9000, 5)])
+        check(request, session.fetch([request])[0])
+        return 1
+
+    def spread(depth: int) -> int:
+        if depth == 0:
+            return sum(session.map(leaf, range(3)))
+        ahead = session.submit_ahead(spread, depth - 1)
+        blocking = session.map(spread, [depth - 1] * 3, blocking=True)
+        return sum(session.map(spread, [depth - 1] * 2)) + ahead.result() + sum(blocking)
+
+    assert sum(session.map(spread, [2, 2, 2], blocking=True)) == 3 * 3 * 36
+    assert spread(2) == 3 * 36
+    session.close()
+
+
+def test_blocking_maps_are_wider_than_the_processors() -> None:
+    session = Session(threads=1)
+    barrier = threading.Barrier(8)
+    assert session.map(lambda _: barrier.wait(20) >= 0, range(8), blocking=True) == [True] * 8
+    session.close()
+
+
+def test_first_error_in_order_is_raised_once_nothing_runs() -> None:
+    session = Session(threads=2)
+    running: list[int] = []
+
+    def step(index: int) -> None:
+        running.append(index)
+        time.sleep(0.01)
+        if index in (1, 3):
+            running.remove(index)
+            raise ValueError(f"item {index}")
+        running.remove(index)
+
+    with pytest.raises(ValueError, match="item 1"):
+        session.map(step, range(50))
+    assert running == []
+    session.close()
+
+
+def test_work_ahead_may_use_the_session() -> None:
+    session = Session(threads=2)
+    future = session.submit_ahead(session.map, abs, [-1, -2, -3])
+    assert future.result(20) == [1, 2, 3]
+    failed = session.submit_ahead(lambda: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        failed.result(20)
+    session.close()
+
+
+def test_work_ahead_inside_a_thread_of_the_session_is_done_at_once() -> None:
+    session = Session(threads=2)
+
+    def inside(_: int) -> tuple[bool, bool]:
+        done = session.submit_ahead(threading.current_thread)
+        failed = session.submit_ahead(lambda: 1 // 0)
+        return done.result() is threading.current_thread(), isinstance(failed.exception(), ZeroDivisionError)
+
+    assert session.map(inside, range(2)) == [(True, True)] * 2
+    session.close()
+
+
+def test_threads_are_as_many_as_processors_unless_given() -> None:
+    assert Session().threads >= 1
+    assert Session(threads=5).threads == 5
+    with pytest.raises(ValueError, match="threads"):
+        Session(threads=0)
+
+
+def test_closed_session_can_be_used_again(tmp_path: Path) -> None:
+    session = Session(threads=2)
+    session.map(abs, [1, 2])
+    session.store(tmp_path)
+    session.close()
+    assert len(session._stores) == 0
+    assert session.map(abs, [-1, -2]) == [1, 2]
+    session.close()
+
+
+def test_levels_only_lead_downwards() -> None:
+    pools = Pools(2)
+    for level in Level:
+        allowed = (
+            pools.pool(level).submit(lambda: [other for other in Level if pools.may_use(other)]).result(20)
+        )
+        assert allowed == [other for other in Level if other > level]
+    assert all(pools.may_use(level) for level in Level)
+    pools.close()
+
+
+# Forks
+
+
+def test_child_starts_with_fresh_threads(tmp_path: Path) -> None:
+    session = Session(threads=2)
+    store = LatencyStore(memory_store(), 0.001)
+    request = ranges(store, [(0, 5), (9000, 5)])
+    session.map(abs, [1, 2])
+    check(request, session.fetch([request])[0])
+    session.submit_ahead(abs, 1).result()
+    known = default()
+
+    def child() -> None:
+        assert threading.active_count() == 1
+        assert session.map(abs, [-1, -2, -3]) == [1, 2, 3]
+        check(request, session.fetch([request])[0])
+        assert session.submit_ahead(abs, -4).result(20) == 4
+        assert default() is known
+        assert isinstance(session.store(tmp_path), LocalStore)
+
+    in_child(child)
+    assert session.map(abs, [-1, -2, -3]) == [1, 2, 3]
+    session.close()
+
+
+def test_locks_held_at_the_fork_do_not_stop_the_child() -> None:
+    session = Session(threads=2)
+
+    def child() -> None:
+        assert session.map(abs, [-1, -2]) == [1, 2]
+        assert default() is default()
+        session.remember_options("s3://b", {"key": "k"})
+        assert session.options_for("s3://b") == {"key": "k"}
+
+    with session._pools._lock, module._Default.lock:
+        in_child(child)
+    session.close()
