@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from lancecy.dask import scan as scan
     from lancecy.datasets import Dataset as Dataset
     from lancecy.datasets import LanceFragment as LanceFragment
-    from lancecy.datasets import Scanner as Scanner
     from lancecy.datasets import dataset as dataset
     from lancecy.errors import LanceError as LanceError
     from lancecy.expr import Expr as Expr
     from lancecy.expr import col as col
     from lancecy.expr import lit as lit
     from lancecy.limits import Limits as Limits
+    from lancecy.scanners import Scanner as Scanner
     from lancecy.session import Session as Session
 
 __version__ = "0.1.0"
@@ -42,7 +42,7 @@ _HOMES = {
     "LanceError": "lancecy.errors",
     "LanceFragment": "lancecy.datasets",
     "Limits": "lancecy.limits",
-    "Scanner": "lancecy.datasets",
+    "Scanner": "lancecy.scanners",
     "Session": "lancecy.session",
     "col": "lancecy.expr",
     "dataset": "lancecy.datasets",

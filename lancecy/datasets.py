@@ -17,14 +17,14 @@ import numpy as np
 import pyarrow as pa
 
 from lancecy import display
-from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.dataset_stats import DatasetStats
+from lancecy.limits import Limits
 from lancecy.parallel import threads
+from lancecy.scanners import Scanner
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.explain import Explanation, explain
-from lancecy.scanning.plan import ScanPlan, plan
 from lancecy.scanning.project import project
 from lancecy.scanning.request import Columns, ScanRequest, make_request
-from lancecy.scanning.take import take_rows
+from lancecy.scanning.take import as_row_numbers, take_rows
 from lancecy.scanning.task import ScanSpec
 from lancecy.session import Session, default
 from lancecy.store.uri import redact
@@ -35,7 +35,7 @@ from lancecy.table.snapshot import Snapshot, load_snapshot
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Dataset", "DatasetStats", "LanceFragment", "Scanner", "dataset"]
+__all__ = ["Dataset", "LanceFragment", "dataset"]
 
 
 def dataset(
@@ -287,7 +287,11 @@ class Dataset:
         ValueError, TypeError
             Arguments no scan can mean.
         """
-        ids = None if fragments is None else [f.fragment_id if isinstance(f, LanceFragment) else f for f in fragments]
+        ids = (
+            None
+            if fragments is None
+            else [f.fragment_id if isinstance(f, LanceFragment) else f for f in fragments]
+        )
         request = make_request(
             self.schema,
             columns,
@@ -302,13 +306,17 @@ class Dataset:
             scan_in_order,
             use_stats,
         )
-        return Scanner(self, request, order_by, memory_bytes or threads.DEFAULT_BUDGET)
+        return Scanner(
+            self._context, self.scan_spec, request, order_by, memory_bytes or threads.DEFAULT_BUDGET
+        )
 
     def to_table(self, columns: Columns = None, filter: object = None, **options: Any) -> pa.Table:
         """The rows as one Arrow table; arguments as for :meth:`scanner`."""
         return self.scanner(columns, filter, **options).to_table()
 
-    def to_batches(self, columns: Columns = None, filter: object = None, **options: Any) -> Iterator[pa.RecordBatch]:
+    def to_batches(
+        self, columns: Columns = None, filter: object = None, **options: Any
+    ) -> Iterator[pa.RecordBatch]:
         """The rows as a stream of record batches in bounded memory; arguments as for :meth:`scanner`."""
         return self.scanner(columns, filter, **options).to_batches()
 
@@ -389,7 +397,10 @@ class Dataset:
         return self.scanner().__arrow_c_stream__(requested_schema)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (_reopen, (self.uri, self.version, redact(self._options), self._untrusted, self._allowed_bases))
+        return (
+            _reopen,
+            (self.uri, self.version, redact(self._options), self._untrusted, self._allowed_bases),
+        )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Dataset):
@@ -416,7 +427,12 @@ class Dataset:
         """What the tasks of a scan carry; without secrets unless told to embed them."""
         options = self._options if embed_credentials else redact(self._options)
         return ScanSpec(
-            self.uri, self.version, request, tuple(sorted(options.items())), self._untrusted, self._allowed_bases
+            self.uri,
+            self.version,
+            request,
+            tuple(sorted(options.items())),
+            self._untrusted,
+            self._allowed_bases,
         )
 
 
@@ -424,127 +440,9 @@ def _reopen(
     uri: str, version: int, options: dict[str, Any], untrusted: bool, allowed_bases: tuple[str, ...] | None
 ) -> Dataset:
     known = default().options_for(uri) or options
-    return dataset(uri, version, storage_options=known or None, untrusted=untrusted, allowed_bases=allowed_bases)
-
-
-class Scanner:
-    """A scan that has been described but not run; made by :meth:`Dataset.scanner`.
-
-    Attributes
-    ----------
-    schema : pyarrow.Schema
-        Of the result.
-    """
-
-    def __init__(
-        self,
-        dataset: Dataset,
-        request: ScanRequest,
-        order_by: Sequence[str | tuple[str, str]] | None = None,
-        memory_bytes: int = threads.DEFAULT_BUDGET,
-    ) -> None:
-        self._dataset = dataset
-        self._request = request
-        self._order_by = _sort_keys(order_by)
-        self._memory = memory_bytes
-        self.schema = project(dataset.lance_schema, request).schema
-
-    @property
-    def request(self) -> ScanRequest:
-        """The arguments as one value."""
-        return self._request
-
-    def plan(
-        self, blocksize: int | None = None, *, min_units: int = 1, interleave: bool = False, embed_credentials: bool = False
-    ) -> ScanPlan:
-        """Tasks that together are this scan, from metadata alone.
-
-        Parameters
-        ----------
-        blocksize : int or None, bytes
-            Size to aim for; None makes one task per fragment.
-        interleave : bool
-            Consecutive tasks read from different bases.
-        embed_credentials : bool
-            Let tasks carry the storage options as given, secrets included.
-        """
-        spec = self._dataset.scan_spec(self._request, embed_credentials)
-        return plan(self._dataset.context, self._request, spec, blocksize, min_units, interleave)
-
-    def explain(self) -> Explanation:
-        """Fragments and pages kept and pruned, bytes to read; reads metadata and statistics only."""
-        return explain(self._dataset.context, self.plan(), self._request)
-
-    def to_table(self) -> pa.Table:
-        """Run the scan and return one table."""
-        if self._order_by:
-            return self._sorted_table()
-        context = self._dataset.context
-        # Enough units that no thread ends up with the last large one alone.
-        width = max(1, len(self.schema))
-        min_units = -(-4 * context.session.threads // width) if context.session.threads > 1 else 1
-        return threads.collect(context, self.plan(min_units=min_units), self._request)
-
-    def _sorted_table(self) -> pa.Table:
-        from dataclasses import replace
-
-        whole = Scanner(self._dataset, replace(self._request, limit=None, offset=0)).to_table()
-        table = whole.sort_by(self._order_by)
-        return table.slice(self._request.offset, self._request.limit)
-
-    def to_batches(self) -> Iterator[pa.RecordBatch]:
-        """Run the scan as a stream whose memory is bounded by the byte budget."""
-        if self._order_by:
-            return iter(self._sorted_table().to_batches(max_chunksize=self._request.batch_size))
-        plan_ = self.plan(blocksize=max(1 << 20, self._memory // 12))
-        return threads.stream(self._dataset.context, plan_, self._request, self._memory)
-
-    def to_reader(self) -> pa.RecordBatchReader:
-        """The stream as an Arrow record batch reader."""
-        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
-
-    def to_pandas(self) -> pd.DataFrame:
-        """The result as a pandas DataFrame with Arrow-backed columns (vectors and lists stay what they are)."""
-        import pandas as pd
-
-        return self.to_table().to_pandas(types_mapper=pd.ArrowDtype)
-
-    def count_rows(self) -> int:
-        """How many rows the scan returns."""
-        request, context = self._request, self._dataset.context
-        planned = self.plan(min_units=4 * context.session.threads)
-        if request.filter is None:
-            return planned.num_rows
-        passed = max(0, threads.count(context, planned, request) - request.offset)
-        return passed if request.limit is None else min(passed, request.limit)
-
-    def head(self, num_rows: int) -> pa.Table:
-        """The first rows of the result."""
-        table = pa.Table.from_batches([], self.schema)
-        for batch in self.to_batches():
-            table = pa.concat_tables([table, pa.Table.from_batches([batch], self.schema)])
-            if table.num_rows >= num_rows:
-                break
-        return table.slice(0, num_rows)
-
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """A fresh run of the scan as an Arrow C stream capsule."""
-        return self.to_reader().__arrow_c_stream__(requested_schema)
-
-    def __arrow_c_schema__(self) -> object:
-        """The schema as an Arrow C capsule."""
-        return self.schema.__arrow_c_schema__()
-
-    def __repr__(self) -> str:
-        return display.scanner_text(self._dataset.context, self._request, self.schema)
-
-
-def _sort_keys(order_by: Sequence[str | tuple[str, str]] | None) -> list[tuple[str, str]]:
-    keys = [(key, "ascending") if isinstance(key, str) else key for key in order_by or ()]
-    for _, direction in keys:
-        if direction not in ("ascending", "descending"):
-            raise ValueError(f"order must be 'ascending' or 'descending', not {direction!r}")
-    return keys
+    return dataset(
+        uri, version, storage_options=known or None, untrusted=untrusted, allowed_bases=allowed_bases
+    )
 
 
 class LanceFragment:
@@ -595,7 +493,9 @@ class LanceFragment:
         """Its rows as one table; arguments as for :meth:`Dataset.scanner`."""
         return self.scanner(columns, filter, **options).to_table()
 
-    def to_batches(self, columns: Columns = None, filter: object = None, **options: Any) -> Iterator[pa.RecordBatch]:
+    def to_batches(
+        self, columns: Columns = None, filter: object = None, **options: Any
+    ) -> Iterator[pa.RecordBatch]:
         """Its rows as record batches; arguments as for :meth:`Dataset.scanner`."""
         return self.scanner(columns, filter, **options).to_batches()
 
@@ -621,8 +521,6 @@ class LanceFragment:
         IndexError
             A row number is negative or too large.
         """
-        from lancecy.scanning.take import as_row_numbers
-
         context = self._dataset.context
         first = int(context.row_starts()[[f.id for f in context.fragments].index(self.fragment_id)])
         return self._dataset.take(as_row_numbers(indices, self.count_rows()) + first, columns)
@@ -630,33 +528,3 @@ class LanceFragment:
     def __repr__(self) -> str:
         files = [file.path for file in self._metadata.files]
         return f"LanceFragment(id={self.fragment_id}, rows={self.count_rows()}, data_files={files})"
-
-
-class DatasetStats:
-    """Figures of a dataset, none of which costs reading data."""
-
-    def __init__(self, context: ScanContext) -> None:
-        self._context = context
-
-    def dataset_stats(self, max_rows_per_group: int = 1024) -> dict[str, int]:
-        """``num_fragments``, ``num_small_files``, ``num_deleted_rows``, as pylance counts them."""
-        context = self._context
-        return {
-            "num_deleted_rows": sum(context.physical_rows(f) - context.live_rows(f) for f in context.fragments),
-            "num_fragments": len(context.fragments),
-            "num_small_files": sum(1 for f in context.fragments if context.physical_rows(f) < max_rows_per_group),
-        }
-
-    def data_stats(self) -> dict[str, int]:
-        """Encoded bytes per top-level column; opens the metadata of every data file."""
-        context = self._context
-        totals = dict.fromkeys(context.snapshot.schema.names, 0)
-        for fragment in context.fragments:
-            files = context.files(fragment.id)
-            for field in context.snapshot.schema.fields:
-                totals[field.name] += files.estimated_bytes([field])
-        return totals
-
-    def __repr__(self) -> str:
-        facts = ", ".join(f"{k}={v:,}" for k, v in self.dataset_stats().items())
-        return f"DatasetStats({facts})"

@@ -23,7 +23,9 @@ _MAX_COLUMNS = 24
 def _facts(context: ScanContext) -> list[tuple[str, str]]:
     """What a person wants to know first, from the manifest alone."""
     snapshot, manifest = context.snapshot, context.snapshot.manifest
-    facts = [("version", f"{snapshot.version}" + (f" of branch {manifest.branch}" if manifest.branch else ""))]
+    facts = [
+        ("version", f"{snapshot.version}" + (f" of branch {manifest.branch}" if manifest.branch else ""))
+    ]
     if manifest.timestamp is not None:
         facts.append(("written", f"{manifest.timestamp:%Y-%m-%d %H:%M:%S} UTC"))
     if manifest.writer is not None:
@@ -57,7 +59,8 @@ def _rows(context: ScanContext) -> str:
 
 def _columns(schema: pa.Schema) -> list[tuple[str, str]]:
     shown = [
-        (printable(f.name), printable(f"{f.type}") + ("" if f.nullable else " not null")) for f in list(schema)[:_MAX_COLUMNS]
+        (printable(f.name), printable(f"{f.type}") + ("" if f.nullable else " not null"))
+        for f in list(schema)[:_MAX_COLUMNS]
     ]
     if len(schema) > _MAX_COLUMNS:
         shown.append(("…", f"{len(schema) - _MAX_COLUMNS:,} more columns"))
@@ -96,5 +99,7 @@ def scanner_text(context: ScanContext, request: ScanRequest, schema: pa.Schema) 
     parts = [f"columns={schema.names[:12]}"]
     if request.filter is not None:
         parts.append(f"filter={describe(request.filter)!r}")
-    parts += [f"{name}={value}" for name, value in (("limit", request.limit), ("offset", request.offset)) if value]
+    parts += [
+        f"{name}={value}" for name, value in (("limit", request.limit), ("offset", request.offset)) if value
+    ]
     return f"lancecy.Scanner of {printable(context.snapshot.uri)} version {context.snapshot.version}: {', '.join(parts)}"

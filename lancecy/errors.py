@@ -11,6 +11,7 @@ Imports nothing of lancecy.
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterable
 
 __all__ = [
@@ -56,7 +57,7 @@ def printable(text: object) -> str:
 
 def nearest(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
     """Up to ``limit`` of the known names that look most like ``name``."""
-    pool = [k for k in known][:10_000]
+    pool = list(itertools.islice(known, 10_000))
     close = difflib.get_close_matches(name, pool, n=limit, cutoff=0.5)
     if close:
         return close

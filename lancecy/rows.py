@@ -180,7 +180,9 @@ class RowSelection:
     def intersect(self, other: RowSelection) -> RowSelection:
         """Rows in both, in this selection's order; both over the same ``num_rows``."""
         if other.indices is None and self.indices is None:
-            return RowSelection(self.num_rows, *_overlaps(self._starts, self._stops, other._starts, other._stops))
+            return RowSelection(
+                self.num_rows, *_overlaps(self._starts, self._stops, other._starts, other._stops)
+            )
         if other.is_all:
             return self
         mask = other.to_mask()
@@ -229,7 +231,11 @@ def _overlaps(starts: Int64, stops: Int64, other_starts: Int64, other_stops: Int
     last = np.searchsorted(other_starts, stops, side="left")
     counts = np.maximum(last - first, 0)
     mine = np.repeat(np.arange(starts.size), counts)
-    theirs = np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts) + np.repeat(first, counts)
+    theirs = (
+        np.arange(int(counts.sum()))
+        - np.repeat(np.cumsum(counts) - counts, counts)
+        + np.repeat(first, counts)
+    )
     return (
         np.maximum(starts[mine], other_starts[theirs]),
         np.minimum(stops[mine], other_stops[theirs]),

@@ -97,8 +97,8 @@ def parse_logical_type(text: str, limits: Limits = DEFAULT_LIMITS) -> pa.DataTyp
     inner = text
     while inner.startswith("fixed_size_list:"):
         limits.check("nesting", len(sizes) + 1, "nesting of a fixed-size list")
-        inner, _, size = inner[len("fixed_size_list:") :].rpartition(":")
-        sizes.append(_size_after_colon(size, "list size"))
+        inner, _, digits = inner[len("fixed_size_list:") :].rpartition(":")
+        sizes.append(_size_after_colon(digits, "list size"))
     result = _leaf_type(inner, limits)
     width = 1
     for size in reversed(sizes):
@@ -121,7 +121,9 @@ def _leaf_type(text: str, limits: Limits) -> pa.DataType:
     elif kind == "decimal":
         return _decimal_type(rest)
     elif kind == "fixed_size_binary":
-        return pa.binary(limits.check("value_bytes", _size_after_colon(rest, "byte width"), "width of a value"))
+        return pa.binary(
+            limits.check("value_bytes", _size_after_colon(rest, "byte width"), "width of a value")
+        )
     elif kind == "dict":
         return _dictionary_type(rest)
     elif text in _NESTED_TYPES:
@@ -247,7 +249,9 @@ class Field:
             make = pa.large_list if self.is_large_list else pa.list_
             return make(self.children[0].arrow_field)
         if kind == "map":
-            raise UnsupportedError(f"field {self.name!r} is a map, which needs file version 2.2", feature="map")
+            raise UnsupportedError(
+                f"field {self.name!r} is a map, which needs file version 2.2", feature="map"
+            )
         if self.children:
             raise FormatError(f"field {self.name!r} of type {kind!r} has children")
         return parse_logical_type(kind)

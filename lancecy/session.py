@@ -22,7 +22,7 @@ from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.store.base import Store
 from lancecy.store.cache import ByteCache
 from lancecy.store.credentials import CredentialMemory, Options, freeze
-from lancecy.store.fetch import Block, FileKey, Job, fetch_round, file_key
+from lancecy.store.fetch import Job, RetainingFetch, fetch_round
 from lancecy.store.pools import Level, Pools
 from lancecy.store.reads import Ranges, Span
 from lancecy.store.uri import canonical_uri, open_store, split_credentials
@@ -230,7 +230,7 @@ class Session:
         -------
         RetainingFetch
         """
-        return RetainingFetch(self, limit)
+        return RetainingFetch(self._run_io, limit)
 
     def _run_io(self, jobs: Sequence[Job]) -> None:
         self._pools.map(Level.STORAGE, _call, jobs)
@@ -302,45 +302,6 @@ class Session:
         self._stores.clear()
         for sibling in list(self._siblings.values()):
             sibling.cache.clear()
-
-
-class RetainingFetch:
-    """Fetches the rounds of one piece of work, and keeps what it fetched until it is let go.
-
-    Ranges that lie near each other are fetched with the bytes between them; a later round that asks for those
-    bytes (the values between the offsets of legacy strings) then costs no request.
-
-    Parameters
-    ----------
-    session : Session
-    limit : int, bytes
-        Kept at most; the files touched longest ago are forgotten first.
-    """
-
-    def __init__(self, session: Session, limit: int = 256 << 20) -> None:
-        self._session = session
-        self._limit = limit
-        self._blocks: dict[FileKey, Block] = {}
-
-    def __call__(self, requests: Sequence[Ranges]) -> list[Span]:
-        """As :meth:`Session.fetch`. Not for several threads at once."""
-        spans = fetch_round(requests, self._session._run_io, self._blocks)
-        for request in requests:
-            key = file_key(request.file)
-            block = self._blocks.pop(key, None)
-            if block is not None:
-                self._blocks[key] = block  # the latest used stand last
-        kept = self.nbytes
-        for key in list(self._blocks):
-            if kept <= self._limit:
-                break
-            kept -= self._blocks.pop(key).arena.size
-        return spans
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes kept at present."""
-        return sum(block.arena.size for block in self._blocks.values())
 
 
 def _call(job: Job) -> None:

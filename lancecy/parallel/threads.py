@@ -44,12 +44,16 @@ def _over_units(context: ScanContext, units: Sequence[ScanUnit], step: Callable[
     results: list[T | None] = [None] * len(units)
     # Opening remote files waits for the network: the wide pool hides that, where CPU threads would idle.
     blocking = not context.snapshot.is_mapped
-    for index, value in zip(order, context.session.map(step, [units[i] for i in order], blocking=blocking), strict=True):
+    for index, value in zip(
+        order, context.session.map(step, [units[i] for i in order], blocking=blocking), strict=True
+    ):
         results[index] = value
     return results  # type: ignore[return-value]
 
 
-def _pieces(context: ScanContext, plan: ScanPlan, units: Sequence[ScanUnit], request: ScanRequest) -> list[tuple[int, list[Column]]]:
+def _pieces(
+    context: ScanContext, plan: ScanPlan, units: Sequence[ScanUnit], request: ScanRequest
+) -> list[tuple[int, list[Column]]]:
     """(rows, output columns) of each unit, in order."""
     projection = plan.projection
     if not context.snapshot.is_mapped or not _mapped(context, units):
@@ -127,7 +131,9 @@ def _windows(context: ScanContext, plan: ScanPlan, budget: int) -> Iterator[tupl
         yield tuple(window)
 
 
-def _window_table(context: ScanContext, plan: ScanPlan, window: tuple[ScanUnit, ...], request: ScanRequest) -> pa.Table:
+def _window_table(
+    context: ScanContext, plan: ScanPlan, window: tuple[ScanUnit, ...], request: ScanRequest
+) -> pa.Table:
     pieces = _pieces(context, plan, window, request)
     table = table_of(plan.schema, [p for _, p in pieces], sum(rows for rows, _ in pieces))
     context.release(window)
@@ -135,7 +141,11 @@ def _window_table(context: ScanContext, plan: ScanPlan, window: tuple[ScanUnit, 
 
 
 def stream(
-    context: ScanContext, plan: ScanPlan, request: ScanRequest, budget: int = DEFAULT_BUDGET, progress: Progress | None = None
+    context: ScanContext,
+    plan: ScanPlan,
+    request: ScanRequest,
+    budget: int = DEFAULT_BUDGET,
+    progress: Progress | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Read a scan as record batches while holding at most about ``budget`` bytes.
 

@@ -166,7 +166,14 @@ def context_for(spec: ScanSpec, session: Session | None = None) -> ScanContext:
     """
     session = session or default()
     options = dict(spec.options)
-    key = (session.key, spec.uri, spec.version, repr(sorted(options.items(), key=repr)), spec.untrusted, spec.allowed_bases)
+    key = (
+        session.key,
+        spec.uri,
+        spec.version,
+        repr(sorted(options.items(), key=repr)),
+        spec.untrusted,
+        spec.allowed_bases,
+    )
     with _contexts_lock:
         found = _contexts.get(key)
     if found is not None:

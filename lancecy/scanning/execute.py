@@ -32,7 +32,18 @@ from lancecy.schema import Field
 from lancecy.session import Session
 from lancecy.table.rowids import row_ids
 
-__all__ = ["Chosen", "PageCount", "batches", "choose", "finish", "prune", "read", "read_field", "read_fields", "table_of"]
+__all__ = [
+    "Chosen",
+    "PageCount",
+    "batches",
+    "choose",
+    "finish",
+    "prune",
+    "read",
+    "read_field",
+    "read_fields",
+    "table_of",
+]
 
 DEFAULT_BATCH_ROWS = 65_536
 DEFAULT_BATCH_BYTES = 16 << 20
@@ -174,7 +185,9 @@ def read_fields(context: ScanContext, chosen: Chosen, projection: Projection) ->
     return [columns[f] if f in columns else output_field(context, chosen, f) for f in projection.fields]
 
 
-def finish(context: ScanContext, chosen: Chosen, projection: Projection, columns: Sequence[Column]) -> list[Column]:
+def finish(
+    context: ScanContext, chosen: Chosen, projection: Projection, columns: Sequence[Column]
+) -> list[Column]:
     """Output columns of one unit out of the fields read, row id and row address last."""
     by_name = {f.name: c for f, c in zip(projection.fields, columns, strict=True)}
     results = [_output(out, by_name, len(chosen.picked)) for out in projection.outputs]
@@ -195,7 +208,9 @@ def _output(out: Output, by_name: dict[str, Column], num_rows: int) -> Column:
     if bound is None:
         raise TypeError(f"output {out.field.name!r} has neither path nor expression")
     names = [name for name in by_name if any(p[0] == name for p in bound.paths)]
-    source = pa.table([by_name[n] for n in names], names=names) if names else pa.table({"": pa.nulls(num_rows)})
+    source = (
+        pa.table([by_name[n] for n in names], names=names) if names else pa.table({"": pa.nulls(num_rows)})
+    )
     value = evaluate(bound, source)
     if isinstance(value, pa.Scalar):
         return pa.repeat(value, num_rows)
@@ -217,7 +232,9 @@ def table_of(schema: pa.Schema, pieces: Sequence[Sequence[Column]], num_rows: in
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def run_unit(context: ScanContext, unit: ScanUnit, projection: Projection, use_stats: bool = True) -> tuple[int, list[Column]]:
+def run_unit(
+    context: ScanContext, unit: ScanUnit, projection: Projection, use_stats: bool = True
+) -> tuple[int, list[Column]]:
     """All steps for one unit.
 
     Returns

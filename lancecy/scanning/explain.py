@@ -117,7 +117,9 @@ class Explanation:
         return sum(line.bytes for line in self.fragments)
 
     def _facts(self) -> list[tuple[str, str]]:
-        shown = ", ".join(self.columns[:12]) + (f", … ({len(self.columns)} in all)" if len(self.columns) > 12 else "")
+        shown = ", ".join(self.columns[:12]) + (
+            f", … ({len(self.columns)} in all)" if len(self.columns) > 12 else ""
+        )
         pages = "no statistics used"
         if self.pages:
             pages = f"{self.kept_pages:,} of {self.pages:,} kept, {self.pages - self.kept_pages:,} pruned"

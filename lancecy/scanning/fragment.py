@@ -171,7 +171,11 @@ class FragmentFiles:
             columns of its own file, and those that no file has as all null.
         """
         chains = {path: chain for path in paths if (chain := _chain(fields, path)) is not None}
-        missing = [p for p, chain in chains.items() if all(_pruned(chain[0], part.ids) is None for part in self.parts)]
+        missing = [
+            p
+            for p, chain in chains.items()
+            if all(_pruned(chain[0], part.ids) is None for part in self.parts)
+        ]
         reads: list[Read[StatsTable]] = []
         starts: list[Int64] = []
         for part in self.parts:
@@ -273,7 +277,11 @@ def assemble(wanted: Field, pieces: Sequence[tuple[Field, Column]], length: int)
     arrays = [(f, _one(c)) for f, c in pieces]
     if wanted.is_struct:
         children = [
-            assemble(child, [_child(f, a, child) for f, a in arrays if any(c.id == child.id for c in f.children)], length)
+            assemble(
+                child,
+                [_child(f, a, child) for f, a in arrays if any(c.id == child.id for c in f.children)],
+                length,
+            )
             for child in wanted.children
         ]
         fields = [child.arrow_field for child in wanted.children]

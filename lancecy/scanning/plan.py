@@ -127,7 +127,9 @@ def _fragment_units(context: ScanContext, request: ScanRequest) -> Iterator[tupl
         position += live
 
 
-def _physical_range(context: ScanContext, fragment: Fragment, first: int, last: int, live: int) -> tuple[int, int]:
+def _physical_range(
+    context: ScanContext, fragment: Fragment, first: int, last: int, live: int
+) -> tuple[int, int]:
     if (first, last) == (0, live):
         return 0, context.physical_rows(fragment)
     if fragment.deletion_file is None:
@@ -168,9 +170,9 @@ def interleaved(context: ScanContext, units: Sequence[ScanUnit]) -> list[int]:
     while waiting:
         alive = []
         for queue in waiting:
-            index = next(queue, None)
-            if index is not None:
-                order.append(index)
+            following = next(queue, None)
+            if following is not None:
+                order.append(following)
                 alive.append(queue)
         waiting = alive
     return order

@@ -118,7 +118,8 @@ def project(schema: Schema, request: ScanRequest) -> Projection:
         outputs = tuple(_output(schema, name, None) for name in schema.names)
     else:
         outputs = tuple(
-            _output(schema, name, None if expr is None else bind(expr, arrow)) for name, expr in request.columns
+            _output(schema, name, None if expr is None else bind(expr, arrow))
+            for name, expr in request.columns
         )
     paths: list[Path] = []
     for out in outputs:

@@ -39,8 +39,12 @@ def as_row_numbers(indices: object, num_rows: int) -> Int64:
     if isinstance(indices, pa.Array | pa.ChunkedArray):
         if indices.null_count:
             raise TypeError("row numbers must not be null")
-        indices = indices.to_numpy() if isinstance(indices, pa.ChunkedArray) else indices.to_numpy(zero_copy_only=False)
-    rows = np.asarray(indices)  # type: ignore[call-overload]
+        indices = (
+            indices.to_numpy()
+            if isinstance(indices, pa.ChunkedArray)
+            else indices.to_numpy(zero_copy_only=False)
+        )
+    rows = np.asarray(indices)
     if rows.size == 0:
         return np.empty(0, np.int64)
     if rows.ndim != 1 or rows.dtype.kind not in "iu":
@@ -99,6 +103,9 @@ def _read(context: ScanContext, projection: Projection, chosen: Sequence[Chosen]
     # Handing a few hundred rows to another thread costs more than reading them.
     if sum(len(c.picked) for c in chosen) * len(projection.fields) < 200_000:
         return [
-            finish(context, c, projection, [output_field(context, c, f) for f in projection.fields]) for c in chosen
+            finish(context, c, projection, [output_field(context, c, f) for f in projection.fields])
+            for c in chosen
         ]
-    return context.session.map(lambda c: finish(context, c, projection, read_fields(context, c, projection)), chosen)
+    return context.session.map(
+        lambda c: finish(context, c, projection, read_fields(context, c, projection)), chosen
+    )

@@ -23,7 +23,7 @@ from lancecy.store.base import Memory
 from lancecy.store.ranges import merge, split
 from lancecy.store.reads import Ranges, SourceFile, Span
 
-__all__ = ["Block", "FileKey", "RunAll", "fetch_round", "file_key"]
+__all__ = ["Block", "FileKey", "Job", "RetainingFetch", "RunAll", "fetch_round", "file_key"]
 
 Int64s: TypeAlias = NDArray[np.int64]
 FileKey: TypeAlias = tuple[int, str, int]
@@ -140,6 +140,46 @@ def fetch_round(
         for index, span in _spans(plan, requests):
             spans[index] = span
     return [span for span in spans if span is not None]
+
+
+class RetainingFetch:
+    """Fetches the rounds of one piece of work, and keeps what it fetched until it is let go.
+
+    Ranges that lie near each other are fetched with the bytes between them; a later round that asks for those
+    bytes (the values between the offsets of legacy strings) then costs no request.
+
+    Parameters
+    ----------
+    run_all : function
+        Runs jobs side by side.
+    limit : int, bytes
+        Kept at most; the files touched longest ago are forgotten first.
+    """
+
+    def __init__(self, run_all: RunAll, limit: int) -> None:
+        self._run_all = run_all
+        self._limit = limit
+        self._blocks: dict[FileKey, Block] = {}
+
+    def __call__(self, requests: Sequence[Ranges]) -> list[Span]:
+        """As :func:`fetch_round`. Not for several threads at once."""
+        spans = fetch_round(requests, self._run_all, self._blocks)
+        for request in requests:
+            key = file_key(request.file)
+            block = self._blocks.pop(key, None)
+            if block is not None:
+                self._blocks[key] = block  # the latest used stand last
+        kept = self.nbytes
+        for key in list(self._blocks):
+            if kept <= self._limit:
+                break
+            kept -= self._blocks.pop(key).arena.size
+        return spans
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes kept at present."""
+        return sum(block.arena.size for block in self._blocks.values())
 
 
 def _check(request: Ranges) -> None:

@@ -11,13 +11,11 @@ lancecy's, naming store and path and no secret.
 from __future__ import annotations
 
 import hashlib
-import importlib
 import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import replace
-from typing import Any, BinaryIO, NamedTuple, NoReturn, TypeVar, cast
+from contextlib import nullcontext
+from typing import Any, BinaryIO, NoReturn, TypeVar, cast
 
 import numpy as np
 
@@ -34,10 +32,6 @@ __all__ = ["FsspecStore", "open_fsspec"]
 
 T = TypeVar("T")
 
-_REMOTE = StoreTraits(lists_in_order=True, concurrency=16, merge_gap=1 << 20, merge_cap=8 << 20, batches=True)
-_SERIAL = StoreTraits(concurrency=1, merge_gap=1 << 20, merge_cap=16 << 20)
-# These answer several threads at once; nothing is known of other synchronous file systems (ftplib's cannot).
-_THREAD_SAFE = frozenset({"memory", "file", "local", "hdfs", "arrow_hdfs"})
 _NO_SUCH_RANGE = frozenset({"InvalidRange", "416"})
 
 
@@ -51,16 +45,6 @@ def _renew_locks() -> None:
 
 
 os.register_at_fork(after_in_child=_renew_locks)
-
-
-class _Built(NamedTuple):
-    """A file system as made in one process."""
-
-    process: int
-    fs: Any
-    root: str
-    guard: AbstractContextManager[Any]
-    traits: StoreTraits
 
 
 class FsspecStore:
@@ -117,7 +101,7 @@ class FsspecStore:
 
     def _prepare(self) -> None:
         """What follows from the options and is never pickled."""
-        self._built: _Built | None = None
+        self._built: parts.Built | None = None
         self._secrets = secret_texts(self._options)
         # One URL may name different places on different endpoints; identities tell them apart.
         place = repr(sorted(redact(self._options).items())) if self._options else ""
@@ -242,43 +226,29 @@ class FsspecStore:
 
     # Parts
 
-    def _open(self) -> _Built:
+    def _open(self) -> parts.Built:
         built = self._built
         if built is None or built.process != os.getpid():
-            built = self._built = self._build()
+            try:
+                built = self._built = self._build()
+            except ImportError as error:
+                raise UnsupportedError(
+                    f"{self._protocol}:// needs a package: {install_hint(self._protocol, error)}",
+                    feature=self._protocol,
+                ) from error
+            except Exception as error:  # noqa: BLE001 - a client library may raise anything
+                self._fail(error, "open", "")
         return built
 
-    def _build(self) -> _Built:
-        try:
-            fs, root = self._given_or_made()
-        except ImportError as error:
-            raise UnsupportedError(
-                f"{self._protocol}:// needs a package that is not installed: {install_hint(self._protocol, error)}",
-                feature=self._protocol,
-            ) from error
-        except Exception as error:  # noqa: BLE001 - a client library may raise anything
-            self._fail(error, "open", "")
-        is_remote = bool(getattr(fs, "async_impl", False))
-        is_safe = is_remote or self._protocol in _THREAD_SAFE
-        guard: AbstractContextManager[Any] = nullcontext() if is_safe else threading.RLock()
-        traits = _REMOTE if is_remote else _SERIAL
-        traits = replace(traits, create_is_atomic=parts.can_create(self._protocol, fs))
-        return _Built(os.getpid(), fs, root.rstrip("/"), guard, traits)
+    def _build(self) -> parts.Built:
+        if isinstance(self._given, tuple):  # from a pickle: what is left of a file system with secrets
+            kind, options = self._given
+            given = kind(**options)
+        else:
+            given = self._given
+        return parts.build(self._protocol, self._url, self._options, given)
 
-    def _given_or_made(self) -> tuple[Any, str]:
-        fs = self._given
-        if isinstance(fs, tuple):  # from a pickle: what is left of a file system with secrets
-            kind, options = fs
-            fs = self._given = kind(**options)
-        if fs is not None:
-            return parts.usable_here(fs), self._url
-        options = dict(self._options)
-        if self._protocol in parts.BUCKETS:
-            options.setdefault("use_listings_cache", False)  # a stale listing hides new versions
-        made: tuple[Any, str] = importlib.import_module("fsspec.core").url_to_fs(self._url, **options)
-        return made
-
-    def _full(self, built: _Built, path: str) -> str:
+    def _full(self, built: parts.Built, path: str) -> str:
         if "::" in path or ("http" in self._protocol and set(path) & set("?#")):
             raise PathPolicyError(f"path {path!r} means something else in a URL", path=path)
         return f"{built.root}/{path}" if path else built.root

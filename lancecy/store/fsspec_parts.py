@@ -1,25 +1,31 @@
 """What the fsspec adapter knows about file systems: which do what, and how to read their answers.
 
-Helpers of ``lancecy.store.fsspec``; imports fsspec nowhere.
+Helpers of ``lancecy.store.fsspec``. ``fsspec`` is imported inside functions only.
 """
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import os
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from lancecy.errors import StoreError
-from lancecy.store.base import ObjectMeta
+from lancecy.store.base import ObjectMeta, StoreTraits
 from lancecy.store.upload import Upload
 
 __all__ = [
     "BUCKETS",
+    "Built",
     "FsspecUpload",
+    "build",
     "can_create",
     "create",
     "error_code",
@@ -34,10 +40,57 @@ BUCKETS = frozenset({"s3", "gs", "abfs", "abfss", "az"})
 
 _ETAGS = ("ETag", "etag", "generation", "md5Hash", "content_md5", "md5", "checksum")
 _TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
+_REMOTE = StoreTraits(lists_in_order=True, concurrency=16, merge_gap=1 << 20, merge_cap=8 << 20, batches=True)
+_SERIAL = StoreTraits(concurrency=1, merge_gap=1 << 20, merge_cap=16 << 20)
+# These answer several threads at once; nothing is known of other synchronous file systems (ftplib's cannot).
+_THREAD_SAFE = frozenset({"memory", "file", "local", "hdfs", "arrow_hdfs"})
 _LOST_RACE = frozenset({"PreconditionFailed", "412"})
 # S3 could not decide between two creates under way at once: neither a success nor a lost race.
 _ASK_AGAIN = frozenset({"ConditionalRequestConflict", "409"})
 _TRIES = 6
+
+
+class Built(NamedTuple):
+    """A file system as made in one process.
+
+    Attributes
+    ----------
+    process : int
+    fs : fsspec.AbstractFileSystem
+    root : str
+        The store's folder as the file system names it, without trailing slash.
+    guard : context manager
+        To be held during a call; does nothing where calls may overlap.
+    traits : StoreTraits
+    """
+
+    process: int
+    fs: Any
+    root: str
+    guard: AbstractContextManager[Any]
+    traits: StoreTraits
+
+
+def build(protocol: str, url: str, options: Mapping[str, Any], given: Any = None) -> Built:
+    """Make the file system of a URL, or make the caller's own usable in this process.
+
+    Raises
+    ------
+    Exception
+        Whatever the file system's library raises.
+    """
+    if given is not None:
+        fs, root = usable_here(given), url
+    else:
+        wanted = dict(options)
+        if protocol in BUCKETS:
+            wanted.setdefault("use_listings_cache", False)  # a stale listing hides new versions
+        fs, root = importlib.import_module("fsspec.core").url_to_fs(url, **wanted)
+    is_remote = bool(getattr(fs, "async_impl", False))
+    is_safe = is_remote or protocol in _THREAD_SAFE
+    guard: AbstractContextManager[Any] = nullcontext() if is_safe else threading.RLock()
+    traits = replace(_REMOTE if is_remote else _SERIAL, create_is_atomic=can_create(protocol, fs))
+    return Built(os.getpid(), fs, root.rstrip("/"), guard, traits)
 
 
 def protocol_of(fs: Any) -> str:

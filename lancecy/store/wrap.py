@@ -287,7 +287,7 @@ class FaultyStore(WrappedStore):
     inner : Store
     faults : sequence of Fault
     uri, traits : optional
-        As for :class:`WrappedStore`, but never mapped, so that all bytes pass through here.
+        As for :class:`LatencyStore`.
     """
 
     def __init__(

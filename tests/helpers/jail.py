@@ -13,6 +13,7 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 VALUE, LANCE_ERROR, OTHER_ERROR = 0, 10, 11
 
@@ -41,7 +42,7 @@ def _child(work: Callable[[], object], memory_bytes: int, seconds: int, pipe: in
     from lancecy.errors import LanceError
 
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + memory_bytes, used + memory_bytes))
     signal.alarm(seconds)
     try:

@@ -11,11 +11,14 @@ import random
 import struct
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypeVar
 
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
 from lancecy.proto import file_pb2, table_pb2
+
+M = TypeVar("M", bound=Message)
 
 Mutation = tuple[str, bytes]
 """(what was done, the damaged bytes)"""
@@ -96,17 +99,21 @@ def words(data: bytes, rng: random.Random, count: int) -> Iterator[Mutation]:
         yield f"{width} bytes at {place} set to {value}", bytes(damaged)
 
 
+def _is_map(field: FieldDescriptor) -> bool:
+    return field.message_type is not None and bool(field.message_type.GetOptions().map_entry)
+
+
 def _messages(message: Message) -> Iterator[tuple[Message, FieldDescriptor]]:
     """Every set field of a message and of the messages in it."""
     for field, value in message.ListFields():
         yield message, field
-        if field.type == FieldDescriptor.TYPE_MESSAGE and not field.message_type.GetOptions().map_entry:
+        if field.type == FieldDescriptor.TYPE_MESSAGE and not _is_map(field):
             for child in value if field.is_repeated else [value]:
                 yield from _messages(child)
 
 
 def _new_value(field: FieldDescriptor, old: object, rng: random.Random) -> object:
-    if field.cpp_type in (FieldDescriptor.CPPTYPE_STRING,):
+    if field.cpp_type == FieldDescriptor.CPPTYPE_STRING:
         if field.type == FieldDescriptor.TYPE_BYTES:
             raw = bytearray(old if isinstance(old, bytes) else b"")
             if raw and rng.random() < 0.7:
@@ -130,7 +137,7 @@ def edit_message(message: Message, rng: random.Random) -> str:
     owner, field = rng.choice(list(_messages(message)))
     value = getattr(owner, field.name)
     if field.is_repeated:
-        if field.type == FieldDescriptor.TYPE_MESSAGE and field.message_type.GetOptions().map_entry:
+        if field.type == FieldDescriptor.TYPE_MESSAGE and _is_map(field):
             owner.ClearField(field.name)
             return f"{field.full_name} emptied"
         at = rng.randrange(len(value))
@@ -150,7 +157,7 @@ def edit_message(message: Message, rng: random.Random) -> str:
     return f"{field.full_name} = {fresh!r:.60}"
 
 
-def _tail_message(data: bytes, kind: type[Message]) -> tuple[int, Message]:
+def _tail_message(data: bytes, kind: type[M]) -> tuple[int, M]:
     position = struct.unpack_from("<q", data, len(data) - 16)[0]
     length = struct.unpack_from("<I", data, position)[0]
     message = kind()

@@ -7,6 +7,7 @@ signal, no hang, no other exception, and no more memory than the bytes can back.
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 import re
@@ -87,7 +88,7 @@ def test_damaged_tables_end_in_a_value_or_an_error(table: Path, tmp_path: Path) 
         for what, damaged in mutations_of(file, rng, -(-CASES_PER_TABLE // len(files))):
             file.write_bytes(damaged)
             untrusted = rng.random() < 0.5
-            outcome = jailed(lambda untrusted=untrusted: read_everything(copy, untrusted), MEMORY)
+            outcome = jailed(functools.partial(read_everything, copy, untrusted), MEMORY)
             seen[outcome.kind] = seen.get(outcome.kind, 0) + 1
             if outcome.kind not in ("value", "error"):
                 bad.append(describe(outcome, copy, file, what))

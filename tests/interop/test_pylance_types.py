@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import decimal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -101,17 +103,31 @@ def extension_columns() -> dict[str, pa.Array]:
 
 
 @pytest.mark.parametrize("name", ["uuid", "tensor", "bool8", "bfloat16"])
-def test_extension_type_is_read_as_storage_with_its_name(name: str, tmp_path: Path) -> None:
+def test_extension_type_is_restored_where_it_is_registered(name: str, tmp_path: Path) -> None:
     column = extension_columns()[name]
     live.write(pa.table({"id": range(27), name: column}), tmp_path / "t")
 
     dataset = lancecy.dataset(tmp_path / "t")
-    assert_tables_equal(
-        storage_table(dataset.to_table()), storage_table(live.peer(tmp_path / "t").to_table())
+    assert dataset.schema.field(name).type == column.type
+    assert_tables_equal(dataset.to_table(), live.peer(tmp_path / "t").to_table())
+
+
+def test_extension_type_is_read_as_its_storage_where_nobody_knows_it(tmp_path: Path) -> None:
+    """pylance registers its bfloat16; a process that never imports it sees two bytes and the name."""
+    column = extension_columns()["bfloat16"]
+    live.write(pa.table({"b": column}), tmp_path / "t")
+    code = (
+        "import sys, lancecy, pyarrow as pa\n"
+        "table = lancecy.dataset(sys.argv[1]).to_table()\n"
+        "field = table.schema.field('b')\n"
+        "assert field.type == pa.binary(2), field.type\n"
+        "assert field.metadata[b'ARROW:extension:name'] == b'lance.bfloat16', field.metadata\n"
+        "sys.stdout.buffer.write(b''.join(table['b'].to_pylist()))\n"
     )
-    field = dataset.schema.field(name)
-    assert field.type == column.type.storage_type
-    assert field.metadata[b"ARROW:extension:name"] == column.type.extension_name.encode()
+    command = [sys.executable, "-c", code, str(tmp_path / "t")]
+    done = subprocess.run(command, check=True, capture_output=True)
+
+    assert done.stdout == b"".join(column.storage.to_pylist())
 
 
 def test_vector_of_bfloat16(tmp_path: Path) -> None:

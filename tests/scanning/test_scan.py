@@ -33,7 +33,8 @@ def ds(path: str, request: pytest.FixtureRequest) -> lancecy.Dataset:
 
 
 def ids(table: pa.Table) -> list[int]:
-    return table["id"].to_pylist()
+    numbers: list[int] = table["id"].to_pylist()
+    return numbers
 
 
 def test_full_scan_returns_live_rows_in_order(ds: lancecy.Dataset) -> None:

@@ -1,0 +1,156 @@
+"""A scan that has been described but not run.
+
+Imports ``scanning`` and ``parallel``; made by ``datasets``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lancecy import display
+from lancecy.parallel import threads
+from lancecy.scanning.context import ScanContext
+from lancecy.scanning.explain import Explanation, explain
+from lancecy.scanning.plan import ScanPlan, plan
+from lancecy.scanning.project import project
+from lancecy.scanning.request import ScanRequest
+from lancecy.scanning.task import ScanSpec
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Scanner"]
+
+SpecMaker = Callable[[ScanRequest, bool], ScanSpec]
+"""(request, embed credentials) to what the tasks of that scan carry."""
+
+
+class Scanner:
+    """A scan that has been described but not run; made by ``Dataset.scanner``.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+        Of the result.
+    """
+
+    def __init__(
+        self,
+        context: ScanContext,
+        make_spec: SpecMaker,
+        request: ScanRequest,
+        order_by: Sequence[str | tuple[str, str]] | None = None,
+        memory_bytes: int = threads.DEFAULT_BUDGET,
+    ) -> None:
+        self._context = context
+        self._make_spec = make_spec
+        self._request = request
+        self._order_by = _sort_keys(order_by)
+        self._memory = memory_bytes
+        self.schema = project(context.snapshot.schema, request).schema
+
+    @property
+    def request(self) -> ScanRequest:
+        """The arguments as one value."""
+        return self._request
+
+    def plan(
+        self,
+        blocksize: int | None = None,
+        *,
+        min_units: int = 1,
+        interleave: bool = False,
+        embed_credentials: bool = False,
+    ) -> ScanPlan:
+        """Tasks that together are this scan, from metadata alone.
+
+        Parameters
+        ----------
+        blocksize : int or None, bytes
+            Size to aim for; None makes one task per fragment.
+        interleave : bool
+            Consecutive tasks read from different bases.
+        embed_credentials : bool
+            Let tasks carry the storage options as given, secrets included.
+        """
+        spec = self._make_spec(self._request, embed_credentials)
+        return plan(self._context, self._request, spec, blocksize, min_units, interleave)
+
+    def explain(self) -> Explanation:
+        """Fragments and pages kept and pruned, bytes to read; reads metadata and statistics only."""
+        return explain(self._context, self.plan(), self._request)
+
+    def to_table(self) -> pa.Table:
+        """Run the scan and return one table."""
+        if self._order_by:
+            return self._sorted_table()
+        context = self._context
+        # Enough units that no thread ends up with the last large one alone.
+        width = max(1, len(self.schema))
+        min_units = -(-4 * context.session.threads // width) if context.session.threads > 1 else 1
+        return threads.collect(context, self.plan(min_units=min_units), self._request)
+
+    def _sorted_table(self) -> pa.Table:
+        whole = Scanner(
+            self._context, self._make_spec, replace(self._request, limit=None, offset=0)
+        ).to_table()
+        table = whole.sort_by(self._order_by)
+        return table.slice(self._request.offset, self._request.limit)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Run the scan as a stream whose memory is bounded by the byte budget."""
+        if self._order_by:
+            return iter(self._sorted_table().to_batches(max_chunksize=self._request.batch_size))
+        plan_ = self.plan(blocksize=max(1 << 20, self._memory // 12))
+        return threads.stream(self._context, plan_, self._request, self._memory)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The stream as an Arrow record batch reader."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The result as a pandas DataFrame with Arrow-backed columns (vectors and lists stay what they are)."""
+        import pandas as pd
+
+        return self.to_table().to_pandas(types_mapper=pd.ArrowDtype)
+
+    def count_rows(self) -> int:
+        """How many rows the scan returns."""
+        request, context = self._request, self._context
+        planned = self.plan(min_units=4 * context.session.threads)
+        if request.filter is None:
+            return planned.num_rows
+        passed = max(0, threads.count(context, planned, request) - request.offset)
+        return passed if request.limit is None else min(passed, request.limit)
+
+    def head(self, num_rows: int) -> pa.Table:
+        """The first rows of the result."""
+        table = pa.Table.from_batches([], self.schema)
+        for batch in self.to_batches():
+            table = pa.concat_tables([table, pa.Table.from_batches([batch], self.schema)])
+            if table.num_rows >= num_rows:
+                break
+        return table.slice(0, num_rows)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """A fresh run of the scan as an Arrow C stream capsule."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema as an Arrow C capsule."""
+        return self.schema.__arrow_c_schema__()
+
+    def __repr__(self) -> str:
+        return display.scanner_text(self._context, self._request, self.schema)
+
+
+def _sort_keys(order_by: Sequence[str | tuple[str, str]] | None) -> list[tuple[str, str]]:
+    keys = [(key, "ascending") if isinstance(key, str) else key for key in order_by or ()]
+    for _, direction in keys:
+        if direction not in ("ascending", "descending"):
+            raise ValueError(f"order must be 'ascending' or 'descending', not {direction!r}")
+    return keys
