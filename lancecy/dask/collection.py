@@ -111,8 +111,11 @@ def scan(
     Examples
     --------
     >>> import lancecy
-    >>> ddf = lancecy.scan("s3://bucket/table", filter="k < 10", columns=["id", "x"])  # doctest: +SKIP
-    >>> ddf.groupby("id").x.mean().compute()  # doctest: +SKIP
+    >>> ddf = lancecy.scan("example.lance", filter="k < 10", columns=["id", "k", "x"])
+    >>> float(ddf.x.sum().compute())
+    1237.5
+    >>> lancecy.scan("example.lance", columns=["vec"], blocksize="4kB").divisions
+    (0, 300, 600, 900, 999)
     """
     if index not in ("position", None):
         raise ValueError(f"index must be 'position' or None, not {index!r}")
@@ -121,10 +124,7 @@ def scan(
     positions = index == "position" and filter is None
     mixed = not positions if interleave is None else bool(interleave)
     plan = scanner.plan(_bytes(blocksize), interleave=mixed, embed_credentials=embed_credentials)
-    spec = source.scan_spec(scanner.request, embed_credentials)
-    return _collection(
-        plan, Reader(spec, positions, source.context.session.limits), exact=positions and not mixed
-    )
+    return _collection(plan, positions, source.context.session.limits, exact=positions and not mixed)
 
 
 def _open(
@@ -164,7 +164,7 @@ def _bytes(blocksize: int | str | None) -> int | None:
     return size
 
 
-def _collection(plan: ScanPlan, reader: Reader, exact: bool) -> dd.DataFrame:
+def _collection(plan: ScanPlan, positions: bool, limits: Limits, exact: bool) -> dd.DataFrame:
     import dask
     import dask.dataframe as dd
 
@@ -175,6 +175,7 @@ def _collection(plan: ScanPlan, reader: Reader, exact: bool) -> dd.DataFrame:
     with dask.config.set({"dataframe.convert-string": False}):
         frame: dd.DataFrame
         if plan.tasks:
+            reader = Reader(plan.tasks[0].spec, positions, limits)
             parts = [_packed(task) for task in plan.tasks]
             divisions = _divisions(plan) if exact else None
             frame = dd.from_map(

@@ -213,8 +213,8 @@ def pandas_dtype(arrow_type: pa.DataType) -> pd.api.extensions.ExtensionDtype:
 
     Examples
     --------
-    >>> pandas_dtype(pa.string()), pandas_dtype(pa.int64())
-    (<StringDtype(storage='pyarrow', na_value=<NA>)>, int64[pyarrow])
+    >>> [str(pandas_dtype(t)) for t in (pa.string(), pa.int64(), pa.binary(16))]
+    ['string', 'int64[pyarrow]', 'lancecy[fixed_size_binary[16]]']
     """
     plain = _plain_type(arrow_type)
     if pa.types.is_string(plain) or pa.types.is_large_string(plain):

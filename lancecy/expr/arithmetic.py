@@ -112,7 +112,11 @@ def _number_type(op: str, left: Expr, right: Expr, wide: bool) -> pa.DataType:
             return left.type if kinds[0] == "float" else right.type  # type: ignore[return-value]
         return common_type(left.type, right.type)  # type: ignore[arg-type,return-value]
     target = common_type(left.type, right.type)  # type: ignore[arg-type]
-    if op in ("/", "%") and "decimal" in (family(target), *kinds) and (op == "%" or kinds == ("integer", "integer")):
+    if (
+        op in ("/", "%")
+        and "decimal" in (family(target), *kinds)
+        and (op == "%" or kinds == ("integer", "integer"))
+    ):
         raise _no_arithmetic(op, left, right)
     if not wide or kinds != ("integer", "integer"):
         return target  # type: ignore[return-value]
@@ -143,7 +147,9 @@ def _temporal(op: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
     if one == "interval" and op == "+" and two in ("date", "timestamp", "time"):
         return left, _instant(right)
     if op == "*" and pair == {"interval", "integer"}:
-        return tuple(side if family(side.type) == "interval" else cast_to(side, pa.int64()) for side in (left, right))  # type: ignore[return-value]
+        return tuple(
+            side if family(side.type) == "interval" else cast_to(side, pa.int64()) for side in (left, right)
+        )  # type: ignore[return-value]
     if pair in ({"date", "integer"}, {"timestamp", "integer"}):
         raise ExpressionError(
             f"a number of what? In {describe(Call(op, (left, right)), 10)} write an interval, such as interval '1 day'"

@@ -16,11 +16,11 @@ from functools import lru_cache
 
 import pyarrow as pa
 
-from lancecy.errors import ExpressionError
+from lancecy.errors import ColumnNotFoundError, ExpressionError
 from lancecy.expr import evaluate as _evaluate
 from lancecy.expr.arithmetic import cast_to, operands
 from lancecy.expr.describe import describe, describe_type
-from lancecy.expr.functions import ALIASES, FUNCTIONS, Function, unknown_function
+from lancecy.expr.functions import ALIASES, CLOCK, FUNCTIONS, Function, unknown_function
 from lancecy.expr.kinds import common_type, family, is_number, plain_type
 from lancecy.expr.literals import Gap, cast_literal, fit, settle, smallest
 from lancecy.expr.names import Names
@@ -36,6 +36,7 @@ from lancecy.expr.nodes import (
     negate,
     walk,
 )
+from lancecy.expr.patterns import like_plan
 
 __all__ = ["Bound", "bind"]
 
@@ -150,11 +151,12 @@ class _Binder:
     def value(self, expr: Expr, wide: bool = True) -> Expr:
         """A node bound; literals may still be without a type."""
         if isinstance(expr, Column):
-            path, data_type = self.names.resolve(expr.path, expr.exact)
-            return Column(path, True, data_type)
+            return self.column(expr)
         if isinstance(expr, Literal):
             if isinstance(expr.value, tuple):
-                raise ExpressionError(f"a list stands only after IN and in list functions, not {describe(expr, 10)}")
+                raise ExpressionError(
+                    f"a list stands only after IN and in list functions, not {describe(expr, 10)}"
+                )
             return expr
         if not isinstance(expr, Call):
             raise TypeError(f"{type(expr).__name__} is no node of an expression")
@@ -162,6 +164,15 @@ class _Binder:
         if rule is not None:
             return rule(self, expr, wide)
         return self.function(expr, wide)
+
+    def column(self, column: Column) -> Expr:
+        try:
+            path, data_type = self.names.resolve(column.path, column.exact)
+        except ColumnNotFoundError:
+            if not column.exact and column.path[0].lower() in CLOCK:
+                raise unknown_function(column.path[0]) from None
+            raise
+        return Column(path, True, data_type)
 
     def operand(self, expr: Expr, wide: bool = True) -> Expr:
         """A node whose values Arrow's kernels take: dictionaries decoded, extensions as their storage."""
@@ -178,7 +189,9 @@ class _Binder:
         if isinstance(found, Literal) and found.value is None:
             return Literal(None, _BOOL)
         if found.type != _BOOL:
-            raise ExpressionError(f"{what} needs a condition, but {describe(found, 10)} is {describe_type(found.type)}")
+            raise ExpressionError(
+                f"{what} needs a condition, but {describe(found, 10)} is {describe_type(found.type)}"
+            )
         return found
 
     def finish(self, op: str, args: tuple[Expr, ...], data_type: pa.DataType | None = None) -> Expr:
@@ -187,7 +200,7 @@ class _Binder:
         constant = bool(args) and all(isinstance(arg, Literal) for arg in args)
         if not constant and data_type is not None:
             return call
-        table = None if constant else self._empty(call)
+        table = None if constant else self._sample(call)
         try:
             found = _evaluate.compute(call, table)
         except (pa.ArrowException, OverflowError, TypeError) as error:
@@ -196,9 +209,11 @@ class _Binder:
             return literal_from_scalar(found)
         return Call(op, args, found.type)
 
-    def _empty(self, call: Call) -> pa.Table:
+    def _sample(self, call: Call) -> pa.Table:
+        """One row of nulls of the columns a call reads: shows its type and whether its constants are any good."""
         names = dict.fromkeys(node.path[0] for node in walk(call) if isinstance(node, Column))
-        return pa.schema([self.schema.field(self.names.positions[name]) for name in names]).empty_table()
+        fields = [self.schema.field(self.names.positions[name]).with_nullable(True) for name in names]
+        return pa.table([pa.nulls(1, field.type) for field in fields], schema=pa.schema(fields))
 
     # Logic
 
@@ -215,7 +230,9 @@ class _Binder:
             kept = _merge_equalities(kept)
         kept.sort(key=_evaluate.can_fail)
         joined = chain(call.op, kept)
-        return Call(call.op, joined.args, _BOOL) if isinstance(joined, Call) and joined.op == call.op else joined
+        return (
+            Call(call.op, joined.args, _BOOL) if isinstance(joined, Call) and joined.op == call.op else joined
+        )
 
     def invert(self, call: Call, wide: bool) -> Expr:
         inner = self.condition(self.typed(call.args[0]), "NOT")
@@ -307,7 +324,9 @@ class _Binder:
         if family(tested.type) == "null" or (isinstance(tested, Literal) and tested.value is None):
             return Literal(None, _BOOL)
         if family(tested.type) not in _COMPARABLE:
-            raise ExpressionError(f"{describe(tested)} is {describe_type(tested.type)}, which IN cannot compare")
+            raise ExpressionError(
+                f"{describe(tested)} is {describe_type(tested.type)}, which IN cannot compare"
+            )
         values = self.members(tested, listed)
         if not values:
             return self.in_gap("=", tested, Gap(None, None))
@@ -338,6 +357,7 @@ class _Binder:
             return Literal(None, _BOOL)
         if not all(isinstance(p, str) for p in parts):
             raise ExpressionError(f"{call.op.upper()} takes a pattern in quotes, not {describe(pattern)}")
+        like_plan(str(parts[0]), str(parts[1]))
         args = (tested, Literal(parts[0], pa.string()), Literal(parts[1], pa.string()))
         return self.finish(call.op, args, _BOOL)
 
@@ -411,7 +431,9 @@ class _Binder:
             target = common_type(target or pa.null(), one.type or pa.null())
             if target is None:
                 names = ", ".join(dict.fromkeys(describe_type(f.type) for f in found))
-                raise ExpressionError(f"{what} has values of types that do not mix: {names}; CAST them to one")
+                raise ExpressionError(
+                    f"{what} has values of types that do not mix: {names}; CAST them to one"
+                )
         return [cast_to(one, target or pa.null()) for one in found]
 
     # Functions
@@ -471,9 +493,11 @@ class _Binder:
 
     def list_argument(self, call: Call, column: Expr, arg: Expr) -> Expr:
         if not isinstance(arg, Literal) or not isinstance(arg.value, tuple):
-            raise ExpressionError(f"{call.op}() needs a list of constants such as [1, 2], not {describe(arg, 10)}")
+            raise ExpressionError(
+                f"{call.op}() needs a list of constants such as [1, 2], not {describe(arg, 10)}"
+            )
         element = self.element_of(call, column)
-        values = [v for v in self.members(Column(("element",), True, element), arg)]
+        values = list(self.members(Column(("element",), True, element), arg))
         missing = call.op in ("array_has_all", "list_has_all") and any(
             isinstance(fit(Literal(v, arg.type), element), Gap) for v in arg.value if v is not None
         )

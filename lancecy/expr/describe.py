@@ -53,6 +53,8 @@ def describe_type(data_type: pa.DataType | None) -> str:
         return "a constant"
     if pa.types.is_decimal(data_type):
         return f"decimal({data_type.precision}, {data_type.scale})"
+    if isinstance(data_type, pa.BaseExtensionType):
+        return printable(data_type)
     return _SQL_NAMES.get(data_type) or printable(data_type)
 
 

@@ -253,7 +253,9 @@ def _in(call: Call, table: Any) -> Data:
 def _like(ignore_case: bool) -> Callable[[Call, Any], Data]:
     def run(call: Call, table: Any) -> Data:
         pattern, escape = (_constant(arg) for arg in call.args[1:])
-        return _per_value(call.args[0], table, lambda values: match_like(values, pattern, escape, ignore_case))
+        return _per_value(
+            call.args[0], table, lambda values: match_like(values, pattern, escape, ignore_case)
+        )
 
     return run
 

@@ -112,7 +112,9 @@ def _unknown(stats: StatsTable) -> _Proof:
 
 def _constant(literal: Literal, stats: StatsTable) -> _Proof:
     value = literal.value
-    return _Proof(_all(stats, value is not True), _all(stats, value is not False), _all(stats, value is not None))
+    return _Proof(
+        _all(stats, value is not True), _all(stats, value is not False), _all(stats, value is not None)
+    )
 
 
 def _and(call: Call, stats: StatsTable) -> _Proof:
@@ -161,13 +163,17 @@ def _compare(call: Call, stats: StatsTable) -> _Proof:
     return _unknown(stats)
 
 
-def _of_column(column: Column, stats: StatsTable, never: Callable[[ColumnStats], tuple[Units, Units]]) -> _Proof:
+def _of_column(
+    column: Column, stats: StatsTable, never: Callable[[ColumnStats], tuple[Units, Units]]
+) -> _Proof:
     """Proof for a test that is null exactly where its column is; ``never`` says when non-null values
     cannot make it true, and cannot make it false."""
     known = stats.columns.get(column.path)
     if known is None:
         return _unknown(stats)
-    never_true, never_false = never(known) if known.bounds is not None else (_all(stats, False), _all(stats, False))
+    never_true, never_false = (
+        never(known) if known.bounds is not None else (_all(stats, False), _all(stats, False))
+    )
     return _Proof(never_true | known.all_null, never_false | known.all_null, known.no_nulls)
 
 

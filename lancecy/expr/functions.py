@@ -20,7 +20,7 @@ from lancecy.errors import ExpressionError, nearest
 from lancecy.expr import lists
 from lancecy.expr.patterns import regex_match
 
-__all__ = ["ALIASES", "FUNCTIONS", "Function", "unknown_function"]
+__all__ = ["ALIASES", "CLOCK", "FUNCTIONS", "Function", "unknown_function"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,9 @@ _PARTS: dict[str, Callable[[Any], Any]] = {
     "minute": pc.minute,
     "second": pc.second,
 }
-_TRUNC = frozenset(("year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond"))
+_TRUNC = frozenset(
+    ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond")
+)
 
 
 def _date_part(part: str, values: Any) -> Any:
@@ -270,14 +272,14 @@ ALIASES: dict[str, str] = {
 }
 """Other names of the same functions. ``if``, ``nullif`` and ``mod`` are lowered by the binder."""
 
-_CLOCK = frozenset(("now", "current_date", "current_timestamp", "current_time", "today", "random", "uuid"))
+CLOCK = frozenset(("now", "current_date", "current_timestamp", "current_time", "today", "random", "uuid"))
 
 
 def unknown_function(name: str) -> ExpressionError:
     """The error for a function that does not exist, with the names most like it."""
-    if name in _CLOCK:
+    if name in CLOCK:
         return ExpressionError(
-            f"{name}() would differ from task to task of one scan; put the value itself into the filter"
+            f"{name} would differ from task to task of one scan; put the value itself into the filter"
         )
     known = [*FUNCTIONS, *ALIASES, "if", "nullif", "mod"]
     close = nearest(name, known)

@@ -74,7 +74,11 @@ def fit(literal: Literal, target: pa.DataType) -> Literal | Gap:
         fits = len(literal.value) == target.byte_width
         return Literal(literal.value, target if fits else pa.binary())
     natural = {"text": str, "binary": bytes, "boolean": bool}.get(kind)
-    if natural is not None and isinstance(literal.value, natural) and family(literal.type) in (kind, "constant"):
+    if (
+        natural is not None
+        and isinstance(literal.value, natural)
+        and family(literal.type) in (kind, "constant")
+    ):
         return Literal(literal.value, target)
     raise _mismatch(literal, target)
 
@@ -93,11 +97,16 @@ _REMEDIES = {
 }
 
 
+_WORDS = {bool: "the boolean", int: "the number", float: "the number", Decimal: "the number", str: "the text"}
+
+
 def _mismatch(literal: Literal, target: pa.DataType) -> ExpressionError:
-    stated = f" of type {describe_type(literal.type)}" if literal.type is not None else ""
+    word = _WORDS.get(type(literal.value), "the bytes")
+    stated = f"{describe(literal)} of type {describe_type(literal.type)}"
     remedy = _REMEDIES.get(family(target), f"values of type {target} have no order and no literals")
     return ExpressionError(
-        f"{describe(literal)}{stated} cannot be compared or combined with {describe_type(target)}; {remedy}"
+        f"{stated if literal.type is not None else f'{word} {describe(literal)}'} "
+        f"cannot be compared or combined with {describe_type(target)}; {remedy}"
     )
 
 
@@ -108,11 +117,13 @@ def _number(literal: Literal, target: pa.DataType) -> Fraction | float:
         raise _mismatch(literal, target)
     if literal.type is not None and not is_number(literal.type):
         raise _mismatch(literal, target)
-    if not (value.is_finite() if isinstance(value, Decimal) else isinstance(value, int) or math.isfinite(value)):
+    if not (
+        value.is_finite() if isinstance(value, Decimal) else isinstance(value, int) or math.isfinite(value)
+    ):
         return float(value)
     if isinstance(value, Decimal) and abs(value.adjusted()) > _MAX_EXPONENT:
         raise ExpressionError(f"{value} is no number that any column could hold")
-    scale = 10 ** target.scale if family(target) == "decimal" and target.scale >= 0 else 1
+    scale = 10**target.scale if family(target) == "decimal" and target.scale >= 0 else 1
     if family(target) == "decimal" and target.scale < 0:
         return Fraction(value) / 10**-target.scale
     return Fraction(value) * scale
@@ -246,7 +257,11 @@ def cast_literal(literal: Literal, target: pa.DataType) -> Literal | None:
         return exact if isinstance(exact, Literal) else None
     if family(target) not in _TEMPORAL:
         return None
-    if pa.types.is_timestamp(target) and target.tz is None and parse_instant(literal.value).offset is not None:
+    if (
+        pa.types.is_timestamp(target)
+        and target.tz is None
+        and parse_instant(literal.value).offset is not None
+    ):
         target = pa.timestamp(target.unit, tz="UTC")
     found = fit(Literal(literal.value), target)
     if isinstance(found, Gap):

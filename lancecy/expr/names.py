@@ -51,7 +51,11 @@ class Names:
             Two columns have the name.
         """
         written = ".".join(path)
-        readings = [list(path), [written], split_name(written)] if len(path) > 1 else [list(path), split_name(written)]
+        readings = (
+            [list(path), [written], split_name(written)]
+            if len(path) > 1
+            else [list(path), split_name(written)]
+        )
         for fold in (False,) if exact else (False, True):
             for reading in readings:
                 found = self._walk(reading, fold)

@@ -138,7 +138,7 @@ class Column(Expr):
     _hash: int = field(init=False, repr=False, default=0)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash(("column", *self._key())))
+        object.__setattr__(self, "_hash", hash(("column", self.path, self.exact)))
 
     def _key(self) -> tuple[object, ...]:
         return (self.path, self.exact, self.type)
@@ -165,7 +165,7 @@ class Literal(Expr):
     _hash: int = field(init=False, repr=False, default=0)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_hash", hash(("literal", *self._key())))
+        object.__setattr__(self, "_hash", hash((_value_key(self.value), _type_id(self))))
 
     def _key(self) -> tuple[object, ...]:
         return (_value_key(self.value), self.type)
@@ -203,7 +203,7 @@ class Call(Expr):
                 "long chains belong in AND, OR or IN, which do not nest"
             )
         object.__setattr__(self, "depth", depth)
-        object.__setattr__(self, "_hash", hash(("call", *self._key())))
+        object.__setattr__(self, "_hash", hash((self.op, self.args, _type_id(self))))
 
     def _key(self) -> tuple[object, ...]:
         return (self.op, self.args, self.type)
@@ -219,6 +219,11 @@ def _value_key(value: Constant) -> object:
     if isinstance(value, float):
         return ("float", repr(value))
     return (value.__class__.__name__, value)
+
+
+def _type_id(node: Expr) -> int:
+    # Cheaper to hash than the type; and extension types written in Python need not be hashable.
+    return -1 if node.type is None else int(node.type.id)
 
 
 def literal_of(value: object) -> Literal:

@@ -83,7 +83,9 @@ def _parse_list(items: Sequence[object]) -> Expr:
             return chain("and", [_parse_triple(*item) for item in items])  # type: ignore[misc]
         if not any(isinstance(item[0], str) for item in items if item):  # type: ignore[index]
             return chain("or", [_parse_list(item) for item in items])  # type: ignore[arg-type]
-    raise ExpressionError(f"a list filter holds (column, operator, value) triples, not {items!r}", text=repr(items))
+    raise ExpressionError(
+        f"a list filter holds (column, operator, value) triples, not {items!r}", text=repr(items)
+    )
 
 
 def _parse_triple(name: str, op: str, value: object) -> Expr:

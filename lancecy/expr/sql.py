@@ -85,7 +85,8 @@ def _dialect() -> Any:
             # Only calls with a syntax of their own; all others arrive as Anonymous, spelled as written.
             FUNCTIONS: dict[str, Any] = {}
             FUNCTION_PARSERS = {
-                name: special[name] for name in ("CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM", "TRY_CAST")
+                name: special[name]
+                for name in ("CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM", "TRY_CAST")
             }
             NO_PAREN_FUNCTIONS: dict[Any, Any] = {}
             NO_PAREN_FUNCTION_PARSERS = {"CASE": parser.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]}
@@ -134,9 +135,7 @@ _TYPES: dict[str, pa.DataType] = {
     "DATE": pa.date32(),
     "TIME": pa.time64("us"),
 }
-_TYPE_NAMES = (
-    "boolean tinyint smallint int bigint float double decimal string varchar binary date time timestamp".split()
-)
+_TYPE_NAMES = "boolean tinyint smallint int bigint float double decimal string varchar binary date time timestamp".split()
 _TIMESTAMPS = {"TIMESTAMP": None, "DATETIME": None, "TIMESTAMPNTZ": None, "TIMESTAMPTZ": "UTC"}
 _UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
 
@@ -255,7 +254,7 @@ def _bytes(reader: _Reader, node: Any) -> Expr:
 def _double_quoted(reader: _Reader, node: Any) -> Expr:
     name = printable(node.this)
     raise ExpressionError(
-        f'"{name}" may mean a name or a string; write `{name}` for the column or \'{name}\' for the string'
+        f"\"{name}\" may mean a name or a string; write `{name}` for the column or '{name}' for the string"
     )
 
 
@@ -330,13 +329,17 @@ def _cast(reader: _Reader, node: Any) -> Expr:
 
 
 def _try_cast(reader: _Reader, node: Any) -> Expr:
-    raise ExpressionError("TRY_CAST is not supported in a filter; use CAST, which fails where a value does not convert")
+    raise ExpressionError(
+        "TRY_CAST is not supported in a filter; use CAST, which fails where a value does not convert"
+    )
 
 
 def _interval(reader: _Reader, node: Any) -> Expr:
     unit = node.args.get("unit")
     nanos = parse_interval(str(node.this.this), "" if unit is None else str(unit.name))
-    return Literal(nanos // 1000, pa.duration("us")) if nanos % 1000 == 0 else Literal(nanos, pa.duration("ns"))
+    return (
+        Literal(nanos // 1000, pa.duration("us")) if nanos % 1000 == 0 else Literal(nanos, pa.duration("ns"))
+    )
 
 
 def _function(reader: _Reader, node: Any) -> Expr:
@@ -376,7 +379,9 @@ def _substring(reader: _Reader, node: Any) -> Expr:
 
 
 def _trim(reader: _Reader, node: Any) -> Expr:
-    name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(str(node.args.get("position") or "").upper(), "btrim")
+    name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(
+        str(node.args.get("position") or "").upper(), "btrim"
+    )
     characters = node.args.get("expression")
     args: tuple[Expr, ...] = (reader.read(node.this),)
     return Call(name, args if characters is None else (*args, reader.read(characters)))
@@ -413,7 +418,10 @@ _HANDLERS: dict[str, tuple[Callable[[_Reader, Any], Expr], frozenset[str]]] = {
     "TryCast": (_try_cast, frozenset({"this", "to", "safe", "_type"})),
     "Interval": (_interval, frozenset({"this", "unit", "fraction_in_string"})),
     "Anonymous": (_function, frozenset({"this", "expressions"})),
-    "Array": (lambda reader, node: _array(tuple(reader.all(node.args.get("expressions")))), frozenset({"expressions"})),
+    "Array": (
+        lambda reader, node: _array(tuple(reader.all(node.args.get("expressions")))),
+        frozenset({"expressions"}),
+    ),
     "Bracket": (_bracket, frozenset({"this", "expressions"})),
     "Extract": (_extract, _TWO),
     "Substring": (_substring, frozenset({"this", "start", "length"})),

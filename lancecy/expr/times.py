@@ -15,7 +15,15 @@ import pyarrow as pa
 
 from lancecy.errors import ExpressionError, printable
 
-__all__ = ["Instant", "nanos_per_unit", "parse_instant", "parse_interval", "parse_time", "text_of", "to_local"]
+__all__ = [
+    "Instant",
+    "nanos_per_unit",
+    "parse_instant",
+    "parse_interval",
+    "parse_time",
+    "text_of",
+    "to_local",
+]
 
 _DAY_NS = 86_400 * 10**9
 _UNIT_NS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -170,7 +178,7 @@ def _zone_seconds(zone: str, text: str) -> int:
 
 
 def _bad(text: str, wanted: str) -> ExpressionError:
-    return ExpressionError(f"{printable(text)!r} is not {wanted}", text=text)
+    return ExpressionError(f"{printable(text)!r} is not {wanted}")
 
 
 def to_local(nanos: int, zone: str) -> int:

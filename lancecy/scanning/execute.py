@@ -188,17 +188,23 @@ def read_fields(context: ScanContext, chosen: Chosen, projection: Projection) ->
 def finish(
     context: ScanContext, chosen: Chosen, projection: Projection, columns: Sequence[Column]
 ) -> list[Column]:
-    """Output columns of one unit out of the fields read, row id and row address last."""
+    """Output columns of one unit out of the fields read."""
     by_name = {f.name: c for f, c in zip(projection.fields, columns, strict=True)}
-    results = [_output(out, by_name, len(chosen.picked)) for out in projection.outputs]
-    if projection.with_row_id or projection.with_row_address:
-        offsets = chosen.picked.to_indices()
-        address = offsets.astype(np.uint64) + (np.uint64(chosen.files.fragment.id) << np.uint64(32))
-        if projection.with_row_id:
-            results.append(pa.array(row_ids(context.snapshot, chosen.files.fragment, offsets, address)))
-        if projection.with_row_address:
-            results.append(pa.array(address))
-    return results
+    return [
+        _virtual(context, chosen, out.field.name)
+        if out.is_virtual
+        else _output(out, by_name, len(chosen.picked))
+        for out in projection.outputs
+    ]
+
+
+def _virtual(context: ScanContext, chosen: Chosen, name: str) -> Column:
+    offsets = chosen.picked.to_indices()
+    fragment = chosen.files.fragment
+    address = offsets.astype(np.uint64) + (np.uint64(fragment.id) << np.uint64(32))
+    if name == "_rowaddr":
+        return pa.array(address)
+    return pa.array(row_ids(context.snapshot, fragment, offsets, address))
 
 
 def _output(out: Output, by_name: dict[str, Column], num_rows: int) -> Column:

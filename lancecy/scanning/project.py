@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancecy.expr import Bound, bind
-from lancecy.scanning.request import ScanRequest
+from lancecy.expr import Bound, Expr, bind
+from lancecy.expr.nodes import Column as ColumnExpr
+from lancecy.scanning.request import VIRTUAL_COLUMNS, ScanRequest
 from lancecy.schema import Field, Schema
 
 __all__ = ["Output", "Projection", "project"]
@@ -36,11 +37,18 @@ class Output:
         Where it is found among the fields read; None for a computed column.
     bound : Bound or None
         What computes it.
+
+    With neither it is one of the columns in ``VIRTUAL_COLUMNS``, named by its field.
     """
 
     field: pa.Field
     path: Path | None = None
     bound: Bound | None = None
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether it comes from where a row is and not from what is stored in it."""
+        return self.path is None and self.bound is None
 
 
 @dataclass(frozen=True)
@@ -50,29 +58,20 @@ class Projection:
     Attributes
     ----------
     outputs : tuple of Output
-        Without the row id and row address columns.
     fields : tuple of Field
         Top-level fields for the outputs, pruned to the leaves they need.
     filter : Bound or None
     filter_fields : tuple of Field
         Pruned likewise.
-    with_row_id, with_row_address : bool
     schema : pyarrow.Schema
-        Of the result, row id and row address at the end.
+        Of the result.
     """
 
     outputs: tuple[Output, ...]
     fields: tuple[Field, ...]
     filter: Bound | None
     filter_fields: tuple[Field, ...]
-    with_row_id: bool
-    with_row_address: bool
     schema: pa.Schema = field(compare=False)
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether every output is one of the fields read, whole and under its own name."""
-        return all(out.path is not None and len(out.path) == 1 for out in self.outputs)
 
 
 def _leaf_ids(fields: Iterable[Field]) -> frozenset[int]:
@@ -93,10 +92,18 @@ def _needed(schema: Schema, paths: Iterable[Path]) -> tuple[Field, ...]:
     return tuple(pruned)
 
 
-def _output(schema: Schema, name: str, bound: Bound | None) -> Output:
-    if bound is not None:
-        return Output(pa.field(name, bound.type, True), bound=bound)
-    path = schema.resolve(name)
+def _output(schema: Schema, name: str, expr: Expr | None) -> Output:
+    if expr is not None:
+        bound = bind(expr, schema.arrow)
+        if not isinstance(bound.expr, ColumnExpr):
+            return Output(pa.field(name, bound.type, True), bound=bound)
+        return _stored(schema, name, bound.expr.path)
+    if name in VIRTUAL_COLUMNS and name not in schema.names:
+        return Output(pa.field(name, pa.uint64(), True))
+    return _stored(schema, name, schema.resolve(name))
+
+
+def _stored(schema: Schema, name: str, path: Path) -> Output:
     chain = schema.path(path)
     leaf = chain[-1]
     nullable = any(node.nullable for node in chain)
@@ -117,27 +124,24 @@ def project(schema: Schema, request: ScanRequest) -> Projection:
     if request.columns is None:
         outputs = tuple(_output(schema, name, None) for name in schema.names)
     else:
-        outputs = tuple(
-            _output(schema, name, None if expr is None else bind(expr, arrow))
-            for name, expr in request.columns
-        )
+        outputs = tuple(_output(schema, name, expr) for name, expr in request.columns)
+    asked = {"_rowid": request.with_row_id, "_rowaddr": request.with_row_address}
+    listed = {out.field.name for out in outputs if out.is_virtual}
+    outputs += tuple(
+        Output(pa.field(name, pa.uint64(), True))
+        for name, wanted in asked.items()
+        if wanted and name not in listed
+    )
     paths: list[Path] = []
     for out in outputs:
         paths.extend([out.path] if out.path is not None else (out.bound.paths if out.bound else ()))
     bound = None if request.filter is None else bind(request.filter, arrow, boolean=True)
-    fields = [out.field for out in outputs]
-    if request.with_row_id:
-        fields.append(pa.field("_rowid", pa.uint64(), True))
-    if request.with_row_address:
-        fields.append(pa.field("_rowaddr", pa.uint64(), True))
     return Projection(
         outputs=outputs,
         fields=_needed(schema, paths),
         filter=bound,
         filter_fields=_needed(schema, bound.paths) if bound is not None else (),
-        with_row_id=request.with_row_id,
-        with_row_address=request.with_row_address,
-        schema=pa.schema(fields, metadata=arrow.metadata),
+        schema=pa.schema([out.field for out in outputs], metadata=arrow.metadata),
     )
 
 

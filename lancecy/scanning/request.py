@@ -14,7 +14,10 @@ import pyarrow as pa
 from lancecy.errors import ExpressionError
 from lancecy.expr import Expr, parse
 
-__all__ = ["Columns", "ScanRequest", "make_request"]
+__all__ = ["VIRTUAL_COLUMNS", "Columns", "ScanRequest", "make_request"]
+
+VIRTUAL_COLUMNS = ("_rowid", "_rowaddr")
+"""Columns that no file holds: where a row is. A stored column of such a name comes first."""
 
 Columns: TypeAlias = "Sequence[str] | Mapping[str, object] | None"
 """Names, or a mapping from output name to SQL text or expression; None means every column."""
@@ -66,22 +69,14 @@ class ScanRequest:
         ValueError
             A name is not among the columns of this scan (only when they were listed).
         """
-        wanted = [n for n in names if n not in ("_rowid", "_rowaddr")]
-        columns: tuple[tuple[str, Expr | None], ...]
-        if self.columns is None:
-            columns = tuple((name, None) for name in wanted)
-        else:
-            known = dict(self.columns)
-            missing = [n for n in wanted if n not in known]
+        known: dict[str, Expr | None] | None = None
+        if self.columns is not None:
+            known = {**dict.fromkeys(VIRTUAL_COLUMNS), **dict(self.columns)}
+            missing = [n for n in names if n not in known]
             if missing:
                 raise ValueError(f"columns {missing} are not part of this scan, which has {list(known)}")
-            columns = tuple((name, known[name]) for name in wanted)
-        return replace(
-            self,
-            columns=columns,
-            with_row_id=self.with_row_id and "_rowid" in names,
-            with_row_address=self.with_row_address and "_rowaddr" in names,
-        )
+        columns = tuple((name, None if known is None else known[name]) for name in names)
+        return replace(self, columns=columns, with_row_id=False, with_row_address=False)
 
 
 def _column_list(columns: Columns, schema: pa.Schema) -> tuple[tuple[str, Expr | None], ...] | None:
@@ -145,11 +140,6 @@ def make_request(
         A filter or computed column that cannot be parsed.
     """
     listed = _column_list(columns, schema)
-    if listed is not None:
-        names = [name for name, expr in listed if expr is None]
-        with_row_id = with_row_id or ("_rowid" in names and "_rowid" not in schema.names)
-        with_row_address = with_row_address or ("_rowaddr" in names and "_rowaddr" not in schema.names)
-        listed = tuple(c for c in listed if c[0] in schema.names or c[0] not in ("_rowid", "_rowaddr"))
     if batch_size is not None and int(batch_size) <= 0:
         raise ValueError(f"batch_size must be positive, got {batch_size}")
     if batch_bytes is not None and int(batch_bytes) <= 0:

@@ -73,10 +73,10 @@ def dataframe(
 
     Examples
     --------
-    >>> import pyarrow as pa, lancecy
-    >>> table = pa.table({"vec": pa.array([[1, 2]], pa.list_(pa.float16(), 2))})
-    >>> lancecy.spark.dataframe(spark, table).schema.simpleString()  # doctest: +SKIP
-    'struct<vec:array<float>>'
+    With a running session ``spark``::
+
+        table = pa.table({"vec": pa.array([[1, 2]], pa.list_(pa.float16(), 2))})
+        lancecy.spark.dataframe(spark, table).schema.simpleString()  # struct<vec:array<float>>
     """
     table = _as_table(data)
     if not table.num_columns:
@@ -193,8 +193,10 @@ def read(
 
     Examples
     --------
-    >>> import lancecy
-    >>> df = lancecy.spark.read(spark, "s3://bucket/table", columns=["id"], filter="id > 5")  # doctest: +SKIP
+    With a running session ``spark``::
+
+        df = lancecy.spark.read(spark, "s3://bucket/table", columns=["id"], filter="id > 5")
+        df.groupBy("id").count().show()
     """
     source = _open(uri, version, asof, storage_options, untrusted, allowed_bases, limits)
     scanner = source.scanner(

@@ -9,12 +9,14 @@ Imports pyspark inside functions only.
 
 from __future__ import annotations
 
+import re
 import sys
 import weakref
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import lancecy
+from lancecy.errors import printable
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 __all__ = ["check"]
 
+_TELLING = re.compile(r"^Caused by:|\[[A-Z]+(?:_[A-Z]+)+\]|Error\b")
 _checked: weakref.WeakSet[Any] = weakref.WeakSet()
 
 _REMEDY = (
@@ -61,15 +64,15 @@ def check(spark: SparkSession) -> None:
     """
     if spark in _checked:
         return
+    from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 
     schema = "release string, reason string, python string"
     try:
         answer = spark.range(0, 1, 1, 1).mapInArrow(_question(), schema).collect()[0]
-    except PySparkException as error:
-        lines = [line.strip() for line in str(error).splitlines() if "Error" in line or "[" in line]
+    except (PySparkException, Py4JError) as error:
         raise ImportError(
-            f"Spark's Python worker does not start: {' '.join(lines)[:600]}. {_remedy()}"
+            f"Spark's Python worker does not start: {_reason(str(error))}. {_remedy()}"
         ) from error
     if not answer["release"]:
         raise ImportError(
@@ -83,6 +86,13 @@ def check(spark: SparkSession) -> None:
             name="lancecy",
         )
     _checked.add(spark)
+
+
+def _reason(trace: str) -> str:
+    """The lines of a Java stack trace that say something, the cause last."""
+    lines = [line.strip() for line in trace.splitlines()]
+    telling = [line for line in lines if _TELLING.search(line) and not line.startswith("at ")]
+    return printable(" … ".join(dict.fromkeys(telling[:1] + telling[-2:])))
 
 
 def _remedy() -> str:

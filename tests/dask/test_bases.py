@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import dask
 import dask.dataframe as dd
@@ -29,8 +29,8 @@ ROWS = 64
 class OneAtATime(LatencyStore):
     """A bucket that serves one request at a time, each taking a while."""
 
-    locks: dict[str, threading.Lock] = {}
-    served: list[str] = []
+    locks: ClassVar[dict[str, threading.Lock]] = {}
+    served: ClassVar[list[str]] = []
 
     def _request(self, method: str, path: str, ranges: Any, call: Any) -> Any:
         with self.locks.setdefault(self.uri, threading.Lock()):

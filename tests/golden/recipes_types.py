@@ -36,7 +36,7 @@ def _writable_types(path: str) -> tuple[dict[str, pa.DataType], dict[str, str]]:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            left_out[name] = str(error).splitlines()[0][:120].split("/home/")[0]
+            left_out[name] = str(error).splitlines()[0][:120].split(", /")[0]
         else:
             types[name] = kind
     return types, left_out

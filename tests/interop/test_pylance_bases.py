@@ -76,6 +76,26 @@ def test_deleting_updating_and_compacting_over_bases(is_dataset_root: bool, tmp_
         live.assert_same(path, version)
 
 
+@pytest.mark.parametrize("spelling", ["{}", "{}/", "file://{}"])
+def test_base_path_however_it_is_spelled(spelling: str, tmp_path: Path) -> None:
+    from lance import DatasetBasePath
+
+    (tmp_path / "side").mkdir()
+    base = DatasetBasePath(spelling.format(tmp_path / "side"), name="side", is_dataset_root=False)
+    live.write(live.mixed_table(30), tmp_path / "t", initial_bases=[base], target_bases=["side"])
+
+    assert places(live.assert_same(tmp_path / "t", filters=FILTERS)) == {1}
+
+
+def test_own_root_takes_its_turn_among_all_bases(tmp_path: Path) -> None:
+    path = spread(tmp_path, 2, True)
+    live.append(live.mixed_table(80, start=600, seed=8), path, max_rows_per_file=13, target_all_bases=True)
+
+    dataset = live.assert_same(path, filters=["id >= 600"])
+    last = [fragment.data_files()[0].base_id for fragment in dataset.get_fragments()][-7:]
+    assert last == [None, 1, 2, None, 1, 2, None]
+
+
 def test_base_added_later(tmp_path: Path) -> None:
     path = spread(tmp_path, 2, True)
     from lance import DatasetBasePath

@@ -55,6 +55,6 @@ def change(path: Path, rng: np.random.Generator, start: int, step: int) -> int:
         dataset.drop_columns(
             [str(rng.choice([n for n in dataset.schema.names if n not in ("id", "word", "k")]))]
         )
-    else:
-        dataset.alter_columns({"path": "k", "data_type": pa.int64() if step % 2 else pa.int32()})
+    elif dataset.schema.field("k").type == pa.int32():
+        dataset.alter_columns({"path": "k", "data_type": pa.int64()})
     return start

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from tests.helpers.compare import assert_tables_equal, storage_table
+from tests.helpers.compare import assert_tables_equal
 from tests.helpers.tables import all_types, all_types_table, random_array, random_table, stored_form
 from tests.interop import live
 

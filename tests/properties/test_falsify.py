@@ -68,6 +68,15 @@ CONSTANTS: dict[str, list[Any]] = {
     "d": [*DAYS, dt.datetime(1969, 12, 31, 12), dt.datetime(2020, 2, 29), "2020-02-29"],
     "n": [*DECIMALS, Decimal("1.105"), 1, 1.1, 10**12, -(10**12), 0.5],
 }
+# Members of long lists: they lie between, below and above the values of the pools.
+LONG: dict[str, list[Any]] = {
+    "f": [v / 2 for v in range(-30, 30)],
+    "i": [*range(3, 40), 2**53 - 1, 2**53 + 2],
+    "k": list(range(-100, 100, 3)),
+    "u": [*range(2, 40), 2**63 - 1, 2**64 - 2],
+    "s": [f"a{c}" for c in "cdefghijklmnopqrstuvwxyz"],
+    "n": [Decimal(v) / 100 for v in range(-50, 50)],
+}
 
 
 # Statistics
@@ -209,7 +218,10 @@ def leaf(rng: random.Random) -> Expr:
     if kind < 0.1:
         return column.is_null().expr
     if kind < 0.3:
-        values = rng.choices(pool, k=rng.choice([1, 2, 3, 25])) + ([None] if rng.random() < 0.2 else [])
+        values = rng.choices(pool, k=rng.choice([1, 2, 3])) + ([None] if rng.random() < 0.2 else [])
+        if name in LONG and rng.random() < 0.3:
+            # Long enough to be searched instead of tested one by one.
+            values += rng.sample(LONG[name], 20)
         return column.isin(values).expr
     if kind < 0.4:
         return column.between(rng.choice(pool), rng.choice(pool)).expr
