@@ -8,6 +8,10 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.helpers.s3 import s3_server
+
+__all__ = ["kernels", "s3_server"]
+
 settings.register_profile("quick", max_examples=60, deadline=None)
 settings.register_profile(
     "thorough", max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.too_slow]

@@ -18,7 +18,7 @@ Imports ``spec``, ``block``, ``arrow.allocate``, ``flat``, ``kernels``, ``store.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -109,11 +109,11 @@ def _dictionary_spec(field: Field) -> DictionaryOf:
     _, value, key, _ = field.logical_type.split(":")
     codes = Plain(dictionary_type.index_type.bit_width, signed=not key.startswith("u"))
     if value in _OFFSET_WIDTHS:
-        return DictionaryOf(codes, VarBinary(_OFFSET_WIDTHS[value], field.nullable))
+        return DictionaryOf(codes, VarBinary(_OFFSET_WIDTHS[value], field.nullable), field.nullable)
     values = _fixed_spec(dictionary_type.value_type, field.logical_type)
     if not isinstance(values, Plain):
         raise UnsupportedError(f"dictionary of {value!r} values", feature=field.logical_type)
-    return DictionaryOf(codes, values)
+    return DictionaryOf(codes, values, field.nullable)
 
 
 def _fixed_spec(data_type: Any, kind: str) -> Plain | FixedListOf:
@@ -318,8 +318,24 @@ def _coded(spec: DictionaryOf, codes: Block, values: Block) -> Coded:
     if not isinstance(codes, FixedWidth) or not isinstance(values, (FixedWidth, VariableWidth)):
         raise TypeError("dictionary codes and values are flat blocks")
     kind = f"<{'i' if spec.codes.signed else 'u'}{spec.codes.bits // 8}"
-    kernels.check_codes(np.frombuffer(codes.values, kind), values.length)  # type: ignore[call-overload]
+    numbers = np.frombuffer(codes.values, kind)  # type: ignore[call-overload]
+    try:
+        kernels.check_codes(numbers, values.length)
+    except FormatError:
+        # pandas leaves -1 under the nulls of a categorical and pylance stores it as it is, though it cannot
+        # read it back. Any other code without a value is damage.
+        outside = numbers[(numbers < 0) | (numbers >= values.length)]
+        if not (spec.nullable and spec.codes.signed and (outside == -1).all()):
+            raise
+        codes = _with_nulls(codes, numbers, values.length)
     return Coded(codes.length, codes, values)
+
+
+def _with_nulls(codes: FixedWidth, numbers: NDArray[Any], num_values: int) -> FixedWidth:
+    """The codes with a null for each that names no value."""
+    buffer, validity = allocate(-(-codes.length // 8))
+    null_count = kernels.check_codes(numbers, num_values, validity)
+    return replace(codes, validity=buffer, null_count=null_count)
 
 
 def _empty(spec: Spec, column_id: int, source: ColumnSource) -> Read[Block]:

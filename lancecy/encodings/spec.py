@@ -101,10 +101,11 @@ class StructOf:
 
 @dataclass(frozen=True, slots=True)
 class DictionaryOf:
-    """Codes in pages, the values they name elsewhere."""
+    """Codes in pages, the values they name elsewhere; ``nullable`` allows the code -1 for a null."""
 
     codes: Plain
     values: Plain | VarBinary
+    nullable: bool = True
 
 
 @dataclass(frozen=True, slots=True)

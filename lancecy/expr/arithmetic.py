@@ -62,10 +62,7 @@ def operands(op: str, left: Expr, right: Expr, wide: bool) -> tuple[Expr, Expr]:
     target = _number_type(op, left, right, wide)
     if family(target) == "decimal" and "decimal" in (family(left.type), family(right.type)):
         # Each keeps its own precision and scale; Arrow derives that of the result from both.
-        return tuple(  # type: ignore[return-value]
-            side if family(side.type) == "decimal" else cast_to(side, _integer_decimal(side.type))
-            for side in (left, right)
-        )
+        return _as_decimal(left), _as_decimal(right)
     return cast_to(left, target), cast_to(right, target)
 
 
@@ -84,10 +81,10 @@ def _meet(side: Expr, other: Expr, wide: bool) -> Expr:
         return Literal(None, other.type)
     kind = family(other.type)
     if kind == "integer" and isinstance(side.value, int) and not wide:
-        found = fit(side, other.type)  # type: ignore[arg-type]
+        found = fit(side, other.type)
         return found if isinstance(found, Literal) else settle(side)
     if kind == "float" and isinstance(side.value, (int, float, Decimal)):
-        found = fit(side, other.type)  # type: ignore[arg-type]
+        found = fit(side, other.type)
         return found if isinstance(found, Literal) else settle(side)
     if kind == "decimal" and isinstance(side.value, (int, Decimal)) and not isinstance(side.value, bool):
         return _decimal_literal(side)
@@ -95,7 +92,7 @@ def _meet(side: Expr, other: Expr, wide: bool) -> Expr:
 
 
 def _decimal_literal(literal: Literal) -> Literal:
-    value = Decimal(literal.value)  # type: ignore[arg-type]
+    value = literal.value if isinstance(literal.value, Decimal) else Decimal(str(literal.value))
     digits, exponent = len(value.as_tuple().digits), value.as_tuple().exponent
     scale = max(0, -int(exponent))
     precision = max(digits + max(0, int(exponent)), scale, 1)
@@ -109,9 +106,9 @@ def _number_type(op: str, left: Expr, right: Expr, wide: bool) -> pa.DataType:
     kinds = family(left.type), family(right.type)
     if "float" in kinds:
         if "integer" in kinds:
-            return left.type if kinds[0] == "float" else right.type  # type: ignore[return-value]
-        return common_type(left.type, right.type)  # type: ignore[arg-type,return-value]
-    target = common_type(left.type, right.type)  # type: ignore[arg-type]
+            return left.type if kinds[0] == "float" else right.type
+        return common_type(left.type, right.type)
+    target = common_type(left.type, right.type)
     if (
         op in ("/", "%")
         and "decimal" in (family(target), *kinds)
@@ -119,7 +116,7 @@ def _number_type(op: str, left: Expr, right: Expr, wide: bool) -> pa.DataType:
     ):
         raise _no_arithmetic(op, left, right)
     if not wide or kinds != ("integer", "integer"):
-        return target  # type: ignore[return-value]
+        return target
     if target == pa.uint64():
         # The difference of unsigned numbers may be negative.
         return pa.decimal128(20, 0) if op == "-" else target
@@ -128,8 +125,10 @@ def _number_type(op: str, left: Expr, right: Expr, wide: bool) -> pa.DataType:
     return pa.int64()
 
 
-def _integer_decimal(data_type: pa.DataType | None) -> pa.DataType:
-    return pa.decimal128({8: 3, 16: 5, 32: 10}.get(data_type.bit_width, 20), 0)  # type: ignore[union-attr]
+def _as_decimal(side: Expr) -> Expr:
+    if side.type is None or family(side.type) == "decimal":
+        return side
+    return cast_to(side, pa.decimal128({8: 3, 16: 5, 32: 10}.get(side.type.bit_width, 20), 0))
 
 
 def _temporal(op: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
@@ -138,18 +137,16 @@ def _temporal(op: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
     pair = {one, two}
     if op == "-" and pair == {"date"}:
         return _days(left), _days(right)
-    if op == "-" and pair <= {"date", "timestamp"} or op in ("+", "-") and pair == {"interval"}:
-        target = common_type(left.type, right.type)  # type: ignore[arg-type]
+    if (op == "-" and pair <= {"date", "timestamp"}) or (op in ("+", "-") and pair == {"interval"}):
+        target = common_type(left.type, right.type)
         if target is not None:
             return cast_to(left, target), cast_to(right, target)
-    if two == "interval" and (op == "+" or op == "-") and one in ("date", "timestamp", "time"):
+    if two == "interval" and op in ("+", "-") and one in ("date", "timestamp", "time"):
         return _instant(left), right
     if one == "interval" and op == "+" and two in ("date", "timestamp", "time"):
         return left, _instant(right)
     if op == "*" and pair == {"interval", "integer"}:
-        return tuple(
-            side if family(side.type) == "interval" else cast_to(side, pa.int64()) for side in (left, right)
-        )  # type: ignore[return-value]
+        return _count(left), _count(right)
     if pair in ({"date", "integer"}, {"timestamp", "integer"}):
         raise ExpressionError(
             f"a number of what? In {describe(Call(op, (left, right)), 10)} write an interval, such as interval '1 day'"
@@ -161,9 +158,13 @@ def _read_text(side: Expr, other: Expr) -> Expr:
     if not isinstance(side, Literal) or side.type is not None:
         return side
     if isinstance(side.value, str) or side.value is None:
-        found = fit(side, other.type)  # type: ignore[arg-type]
+        found = fit(side, other.type)
         return found if isinstance(found, Literal) else settle(side)
     return settle(side)
+
+
+def _count(side: Expr) -> Expr:
+    return side if family(side.type) == "interval" else cast_to(side, pa.int64())
 
 
 def _days(side: Expr) -> Expr:

@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 
 from lancecy.errors import ExpressionError, printable
 from lancecy.expr.build import list_literal
-from lancecy.expr.nodes import Call, Column, Expr, Literal, chain, literal_from_scalar, negate
+from lancecy.expr.nodes import Call, Column, Expr, Literal, chain, is_nan, literal_from_scalar, negate
 
 __all__ = ["compute_opaque", "from_arrow"]
 
@@ -107,8 +107,10 @@ class _Chain:
 
 
 class _Reader:
-    """Turns the pairs into a tree without recursion. A part without a meaning of ours is None until the
-    smallest call around it becomes opaque."""
+    """Turns the pairs into a tree without recursion.
+
+    A part without a meaning of ours is None until the smallest call around it becomes opaque.
+    """
 
     def __init__(self, batch: pa.RecordBatch, pairs: list[_Pair]) -> None:
         self.batch = batch
@@ -212,7 +214,7 @@ def _is_null(args: tuple[Expr, ...], options: dict[str, Any]) -> Expr:
 
 
 def _is_in(args: tuple[Expr, ...], options: dict[str, Any]) -> Expr | None:
-    """pyarrow's is_in is never null and can match nulls and NaN; IN can be null and matches neither."""
+    """Arrow's is_in is never null and can match nulls and NaN; IN can be null and matches neither."""
     behaviour = options["null_matching_behavior"].as_py() if "null_matching_behavior" in options else None
     if behaviour not in (0, 1, 2, 3):
         return None
@@ -224,7 +226,7 @@ def _is_in(args: tuple[Expr, ...], options: dict[str, Any]) -> Expr | None:
     has_null = len(present) < len(literals)
     match, _skip, emit, _inconclusive = range(4)
     found: Expr = Call("in", (*args, list_literal(present)))
-    if any(v.value != v.value for v in present):
+    if any(is_nan(v.value) for v in present):
         found = chain("or", (found, Call("isnan", args)))
     if behaviour in (match, _skip):
         found = Call("is_true", (found,))
@@ -295,7 +297,7 @@ _RULES: dict[str, _Rule] = {
 
 @lru_cache(maxsize=64)
 def _expression(ipc: bytes) -> pc.Expression:
-    return pc.Expression._deserialize(pa.py_buffer(ipc))  # noqa: SLF001
+    return pc.Expression._deserialize(pa.py_buffer(ipc))
 
 
 def compute_opaque(call: Call, table: pa.Table | pa.RecordBatch | None) -> Any:

@@ -7,6 +7,7 @@ abridged on request, since an explanation should not print ten thousand values.
 
 from __future__ import annotations
 
+import math
 import re
 from decimal import Decimal
 
@@ -113,7 +114,7 @@ def _literal_text(literal: Literal, limit: int | None) -> str:
             parts.append(f"… {len(value) - len(shown)} more")
         return f"({', '.join(parts)})"
     if kind is not None and value is not None and pa.types.is_temporal(kind):
-        return text_of(int(value), kind)  # type: ignore[arg-type]
+        return text_of(int(value), kind)
     if isinstance(value, Decimal) and kind is not None:
         return f"decimal({kind.precision}, {kind.scale}) '{value}'"
     return _constant_text(value)
@@ -128,7 +129,7 @@ def _constant_text(value: Constant) -> str:
         return "'" + printable(value).replace("'", "''") + "'"
     if isinstance(value, bytes):
         return f"X'{value.hex()}'" if len(value) <= 250 else f"X'{value[:250].hex()}…'"
-    if isinstance(value, float) and (value != value or value in (float("inf"), float("-inf"))):
+    if isinstance(value, float) and not math.isfinite(value):
         return f"CAST('{value}' AS double)"
     return str(value)
 
@@ -186,6 +187,6 @@ def _like_text(call: Call, symbol: str, limit: int | None) -> str:
 
 def _case_text(args: tuple[Expr, ...], limit: int | None) -> str:
     text = "CASE"
-    for condition, value in zip(args[:-1:2], args[1::2]):
+    for condition, value in zip(args[:-1:2], args[1::2], strict=True):
         text += f" WHEN {_text(condition, 0, limit)} THEN {_text(value, 0, limit)}"
     return f"{text} ELSE {_text(args[-1], 0, limit)} END"

@@ -20,10 +20,10 @@ import pyarrow.compute as pc
 from lancecy.errors import ExpressionError
 from lancecy.expr.describe import describe
 from lancecy.expr.functions import FUNCTIONS
-from lancecy.expr.kinds import family
 from lancecy.expr.literals import array_of, scalar_of
 from lancecy.expr.nodes import Call, Column, Expr, Literal, walk
 from lancecy.expr.patterns import match_like
+from lancecy.expr.values import cast_values, divide, minus, remainder, storage, to_numpy
 
 if TYPE_CHECKING:
     from lancecy.expr.bind import Bound
@@ -144,7 +144,7 @@ def _logic(call: Call, table: Any, join: Callable[..., Any], decided: bool) -> D
 
 def _where(expr: Expr, table: Any, rows: Data) -> Data:
     """Values of ``expr`` computed only where ``rows`` is true, null elsewhere."""
-    wanted = _to_numpy(rows)
+    wanted = to_numpy(rows)
     if wanted.all():
         return compute(expr, table)
     names = {node.path[0] for node in walk(expr) if isinstance(node, Column)}
@@ -153,12 +153,6 @@ def _where(expr: Expr, table: Any, rows: Data) -> Data:
         return part
     places = pa.array(np.cumsum(wanted) - 1, mask=~wanted)
     return part.take(places)
-
-
-def _to_numpy(values: Data) -> Any:
-    if isinstance(values, pa.ChunkedArray):
-        return values.to_numpy()
-    return values.to_numpy(zero_copy_only=False)
 
 
 def _case(call: Call, table: Any) -> Data:
@@ -174,7 +168,7 @@ def _case(call: Call, table: Any) -> Data:
         return _constant_case(conditions, values, default)
     waiting = pa.array(np.ones(table.num_rows, dtype=bool))
     tests, results = [], []
-    for condition, value in zip(conditions, values):
+    for condition, value in zip(conditions, values, strict=True):
         hit = pc.and_(waiting, pc.fill_null(_full(_where(condition, table, waiting), table), False))
         tests.append(hit)
         results.append(_where(value, table, hit))
@@ -184,7 +178,7 @@ def _case(call: Call, table: Any) -> Data:
 
 
 def _constant_case(conditions: Any, values: Any, default: Expr) -> Data:
-    for condition, value in zip(conditions, values):
+    for condition, value in zip(conditions, values, strict=True):
         if compute(condition, None).as_py():
             return compute(value, None)
     return compute(default, None)
@@ -269,61 +263,8 @@ def _constant(arg: Expr) -> Any:
 # Arithmetic and conversion
 
 
-def _divide(left: Data, right: Data) -> Data:
-    # Integers: truncates towards zero, zero divisors are an error. Floats: IEEE, as everywhere else.
-    return pc.divide(left, right) if pa.types.is_floating(left.type) else pc.divide_checked(left, right)
-
-
-def _remainder(left: Data, right: Data) -> Data:
-    """The sign is that of the dividend, as in C."""
-    if not pa.types.is_floating(left.type):
-        # Unchecked: the quotient of the smallest integer and -1 overflows, their remainder does not.
-        return pc.subtract(left, pc.multiply(pc.divide(left, right), right))
-    sides = [np.asarray(_float_values(side)) for side in (left, right)]
-    with np.errstate(invalid="ignore"):
-        found = np.fmod(*sides)
-    if found.ndim == 0:
-        valid = left.is_valid and right.is_valid
-        return pa.scalar(found.item() if valid else None, left.type)
-    nulls = [pc.is_null(side) for side in (left, right)]
-    return pc.if_else(pc.or_(*nulls), pa.scalar(None, left.type), pa.array(found, left.type))
-
-
-def _float_values(values: Data) -> Any:
-    if isinstance(values, pa.Scalar):
-        return np.asarray(values.as_py() if values.is_valid else np.nan, dtype=values.type.to_pandas_dtype())
-    return _to_numpy(values)
-
-
 def _cast(call: Call, table: Any) -> Data:
     return cast_values(compute(call.args[0], table), call.args[1].type)
-
-
-def cast_values(values: Data, target: Any) -> Data:
-    """Values converted to another type.
-
-    Floats become integers by dropping the fraction, timestamps and decimals lose the digits the target
-    lacks, integers become the nearest float. What is out of range or unreadable is an error.
-    """
-    source, wanted = family(values.type), family(target)
-    if source == "float" and wanted == "integer":
-        return pc.cast(pc.trunc(values), target)
-    if source == "integer" and wanted == "float":
-        return pc.cast(values, target, safe=False)
-    if source == "integer" and wanted == "decimal":
-        # Arrow refuses unless the target has room for every value of the type; the values are what counts.
-        scale = target.scale
-        return pc.cast(pc.cast(values, pa.decimal128(38, 0) if scale >= 0 else target), target)
-    if source == "text" and wanted == "time":
-        # There is no such cast; a timestamp of that day has the same clock.
-        stamp = pc.cast(pc.binary_join_element_wise("1970-01-01 ", values, ""), pa.timestamp("ns"))
-        return _cast_with_cut(pc.cast(stamp, pa.time64("ns")), target)
-    return _cast_with_cut(values, target)
-
-
-def _cast_with_cut(values: Data, target: Any) -> Data:
-    options = pc.CastOptions(target, allow_time_truncate=True, allow_decimal_truncate=True)
-    return pc.cast(values, options=options)
 
 
 def _unsafe_cast(call: Call, table: Any) -> Data:
@@ -332,17 +273,6 @@ def _unsafe_cast(call: Call, table: Any) -> Data:
 
 def _decode_call(call: Call, table: Any) -> Data:
     return pc.cast(compute(call.args[0], table), call.type)
-
-
-def _storage(values: Data) -> Data:
-    """Values under an extension type."""
-    if isinstance(values, pa.ChunkedArray):
-        return pa.chunked_array([chunk.storage for chunk in values.chunks], values.type.storage_type)
-    return values.storage
-
-
-def _negate(values: Data) -> Data:
-    return pc.negate(values) if pa.types.is_floating(values.type) else pc.negate_checked(values)
 
 
 def _arrow(call: Call, table: Any) -> Data:
@@ -376,11 +306,11 @@ _KERNELS: dict[str, Callable[..., Any]] = {
     "+": pc.add_checked,
     "-": pc.subtract_checked,
     "*": pc.multiply_checked,
-    "/": _divide,
-    "%": _remainder,
-    "neg": _negate,
+    "/": divide,
+    "%": remainder,
+    "neg": minus,
     "||": lambda *values: pc.binary_join_element_wise(*values, "", null_handling="emit_null"),
-    "storage": _storage,
+    "storage": storage,
 }
 
 _LAZY: dict[str, Callable[[Call, Any], Any]] = {

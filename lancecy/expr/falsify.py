@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from lancecy import kernels
 from lancecy.expr.bind import Bound
 from lancecy.expr.kinds import family
-from lancecy.expr.nodes import Call, Column, Constant, Expr, Literal
+from lancecy.expr.nodes import Call, Column, Constant, Expr, Literal, is_nan
 from lancecy.expr.patterns import like_plan
 from lancecy.stats import ByteBounds, ColumnStats, NumericBounds, StatsTable
 
@@ -39,6 +39,7 @@ _CODES = {
     ">=": kernels.GE,
 }
 _OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", "<=": ">", ">": "<=", ">=": "<"}
+_COMPILED = (np.dtype(np.int64), np.dtype(np.uint64), np.dtype(np.float64))
 # A longer list is tested as one range, unless its values can be searched in sorted order.
 _FEW = 16
 
@@ -74,7 +75,8 @@ def falsify(bound: Bound, stats: StatsTable) -> Units:
     >>> falsify(bind(parse("k < 10"), pa.schema({"k": pa.int64()})), stats)
     array([False,  True])
     """
-    return _prove(bound.expr, stats).never_true | (stats.row_counts == 0)
+    found: Units = _prove(bound.expr, stats).never_true | (stats.row_counts == 0)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +168,10 @@ def _compare(call: Call, stats: StatsTable) -> _Proof:
 def _of_column(
     column: Column, stats: StatsTable, never: Callable[[ColumnStats], tuple[Units, Units]]
 ) -> _Proof:
-    """Proof for a test that is null exactly where its column is; ``never`` says when non-null values
-    cannot make it true, and cannot make it false."""
+    """Proof for a test that is null exactly where its column is.
+
+    ``never`` says where non-null values cannot make it true, and where they cannot make it false.
+    """
     known = stats.columns.get(column.path)
     if known is None:
         return _unknown(stats)
@@ -182,7 +186,7 @@ def _compare_column(op: str, column: Column, literal: Literal, stats: StatsTable
 
     def never(known: ColumnStats) -> tuple[Units, Units]:
         true, false = _none_within(known, op, value), _none_within(known, _OPPOSITE[op], value)
-        if known.may_have_nan or (isinstance(value, float) and value != value):
+        if known.may_have_nan or is_nan(value):
             # A NaN on either side satisfies != and nothing else.
             nothing = np.zeros_like(true)
             return (nothing, false) if op == "!=" else (true, nothing)
@@ -201,14 +205,15 @@ def _none_within(known: ColumnStats, op: str, value: Any) -> Units:
 
 
 def _none_numeric(bounds: NumericBounds, op: str, value: Any) -> Units:
-    if isinstance(value, bytes) or value != value:
+    if isinstance(value, bytes) or is_nan(value):
         # A NaN is never equal, less or greater; != is settled by the caller.
-        return np.full(bounds.known.size, value != value and op != "!=")
-    kind = bounds.lows.dtype
-    if kind == bounds.highs.dtype and kind in (np.int64, np.uint64, np.float64) and _exact(value, kind):
+        return np.full(bounds.known.size, is_nan(value) and op != "!=")
+    lows: Any = bounds.lows
+    if lows.dtype == bounds.highs.dtype and lows.dtype in _COMPILED and _exact(value, lows.dtype):
         empty = np.zeros(bounds.known.size, dtype=np.uint8)
-        kernels.compare_bounds(_CODES[op], bounds.lows, bounds.highs, value, empty)
-        return bounds.known & empty.view(bool)
+        kernels.compare_bounds(_CODES[op], lows, bounds.highs, value, empty)  # type: ignore[arg-type]
+        found: Units = bounds.known & empty.view(bool)
+        return found
     return _none_of_objects(bounds, op, value)
 
 
@@ -314,15 +319,22 @@ def _outside_sorted(known: ColumnStats, values: Iterable[Any]) -> Units | None:
     bounds = known.bounds
     if not isinstance(bounds, NumericBounds):
         return None
-    kind = bounds.lows.dtype
-    if kind not in (np.int64, np.uint64, np.float64) or not all(_exact(v, kind) for v in values):
+    lows: Any = bounds.lows
+    highs: Any = bounds.highs
+    if (
+        lows.dtype != highs.dtype
+        or lows.dtype not in _COMPILED
+        or not all(_exact(v, lows.dtype) for v in values)
+    ):
         return None
-    ordered = np.sort(np.array(list(values), dtype=kind))
+    ordered = np.sort(np.array(list(values), dtype=lows.dtype))
     # As many values are below the low bound as are not above the high one: none lies between.
-    below = np.searchsorted(ordered, bounds.lows, side="left")
-    not_above = np.searchsorted(ordered, bounds.highs, side="right")
-    in_order: Units = np.asarray(bounds.lows <= bounds.highs)
-    return (below == not_above) & in_order & bounds.known
+    below, not_above = (
+        np.searchsorted(ordered, lows, side="left"),
+        np.searchsorted(ordered, highs, side="right"),
+    )
+    found: Units = (below == not_above) & (lows <= highs) & bounds.known
+    return found
 
 
 def _starts_with(call: Call, stats: StatsTable) -> _Proof:
@@ -381,7 +393,7 @@ _RULES: dict[str, Callable[[Call, StatsTable], _Proof]] = {
     "not": _not,
     "is_true": _is_true,
     "is_null": _is_null,
-    **{op: _compare for op in _CODES},
+    **dict.fromkeys(_CODES, _compare),
     "in": _in,
     "like": _like,
     "starts_with": _starts_with,

@@ -170,13 +170,6 @@ def _has_any(values: Any, wanted: pa.Array) -> Any:
     return lists.any_element(values, lambda flat: pc.is_in(flat, value_set=wanted))
 
 
-def _has_all(values: Any, wanted: pa.Array) -> Any:
-    found = pc.if_else(pc.is_valid(values), True, pa.scalar(None, pa.bool_()))
-    for value in wanted:
-        found = pc.and_kleene(found, _has(values, value))
-    return found
-
-
 def _power(base: Any, exponent: Any) -> Any:
     return pc.power(pc.cast(base, pa.float64()), pc.cast(exponent, pa.float64()))
 
@@ -238,7 +231,6 @@ FUNCTIONS: dict[str, Function] = {
     "date_trunc": _function("CT t", _date_trunc),
     "array_has": _function("l x", _has),
     "array_has_any": _function("l CL", _has_any),
-    "array_has_all": _function("l CL", _has_all),
     "array_length": _function("l", lists.length),
     "array_element": _function("l CI", lists.element),
     "empty": _function("l", lambda values: pc.equal(lists.length(values), 0)),
@@ -270,7 +262,10 @@ ALIASES: dict[str, str] = {
     "substring": "substr",
     "trim": "btrim",
 }
-"""Other names of the same functions. ``if``, ``nullif`` and ``mod`` are lowered by the binder."""
+"""Other names of the same functions."""
+
+LOWERED = ("array_has_all", "if", "mod", "nullif")
+"""Functions that the binder spells with others."""
 
 CLOCK = frozenset(("now", "current_date", "current_timestamp", "current_time", "today", "random", "uuid"))
 
@@ -281,7 +276,11 @@ def unknown_function(name: str) -> ExpressionError:
         return ExpressionError(
             f"{name} would differ from task to task of one scan; put the value itself into the filter"
         )
-    known = [*FUNCTIONS, *ALIASES, "if", "nullif", "mod"]
+    known = [*FUNCTIONS, *ALIASES, *LOWERED]
     close = nearest(name, known)
-    hint = f"did you mean {', '.join(close)}?" if close else f"there are {', '.join(sorted(FUNCTIONS))}"
+    hint = (
+        f"did you mean {', '.join(close)}?"
+        if close
+        else f"there are {', '.join(sorted([*FUNCTIONS, *LOWERED]))}"
+    )
     return ExpressionError(f"no function {name!r}; {hint}")

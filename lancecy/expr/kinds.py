@@ -34,8 +34,9 @@ _FAMILIES: dict[int, str] = {
 
 
 def family(data_type: pa.DataType | None) -> str:
-    """One word for the family of a type: null, boolean, integer, float, decimal, text, binary, date,
-    timestamp, time, interval, list, struct or other; "constant" for None."""
+    """One word for a type: null, boolean, integer, float, decimal, text, binary, date, timestamp, time,
+    interval, list, struct or other; "constant" for None.
+    """
     if data_type is None:
         return "constant"
     return _FAMILIES.get(data_type.id, "other")
@@ -139,7 +140,7 @@ def _common_instant(left: pa.DataType, right: pa.DataType) -> pa.DataType | None
     zones = [t.tz for t in (left, right) if pa.types.is_timestamp(t)]
     if not zones:
         return pa.date64()
-    if None in zones and any(zones) or (any(zones) and len(zones) == 1):
+    if any(zones) and (None in zones or len(zones) == 1):
         return None
     return pa.timestamp(_finest(left, right), tz=zones[0])
 

@@ -126,14 +126,15 @@ def _number(literal: Literal, target: pa.DataType) -> Fraction | float:
     scale = 10**target.scale if family(target) == "decimal" and target.scale >= 0 else 1
     if family(target) == "decimal" and target.scale < 0:
         return Fraction(value) / 10**-target.scale
-    return Fraction(value) * scale
+    exact: Fraction = Fraction(value) * scale
+    return exact
 
 
 def _fit_stored(number: Fraction | float, target: pa.DataType) -> Literal | Gap:
     """Fit into a type that stores integers: numbers in units of the type are given."""
     low, high = _stored_limits(target)
     if isinstance(number, float):
-        if number != number:
+        if math.isnan(number):
             return Gap(None, None)
         return Gap(_stored(high, target), None) if number > 0 else Gap(None, _stored(low, target))
     if number > high:

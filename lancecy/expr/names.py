@@ -8,6 +8,7 @@ names in SQL text may differ in case where exactly one column fits, as in pylanc
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 
 import pyarrow as pa
 
@@ -88,7 +89,7 @@ class Names:
         if "." not in written:
             return list(self.positions)[:_MOST_NAMES]
         fields = (self.schema.field(i) for i in self.positions.values())
-        return [name for name, _ in zip(_nested(fields), range(_MOST_NAMES))]
+        return list(islice(_nested(fields), _MOST_NAMES))
 
 
 def _pick(names: Iterable[str], positions: dict[str, int], wanted: str, fold: bool) -> int | None:

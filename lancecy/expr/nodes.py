@@ -12,11 +12,13 @@ Imports ``errors``, ``limits`` and pyarrow.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, Union
+from typing import Any, TypeAlias
 
+import numpy as np
 import pyarrow as pa
 
 from lancecy.errors import ExpressionError
@@ -33,13 +35,14 @@ __all__ = [
     "Operator",
     "chain",
     "conjuncts",
+    "is_nan",
     "literal_from_scalar",
     "literal_of",
     "negate",
     "walk",
 ]
 
-Constant = Union[None, bool, int, float, Decimal, str, bytes, tuple["Constant", ...]]
+Constant: TypeAlias = "None | bool | int | float | Decimal | str | bytes | tuple[Constant, ...]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,9 +251,8 @@ def literal_of(value: object) -> Literal:
         return Literal(bytes(value))
     if isinstance(value, pa.Scalar):
         return literal_from_scalar(value)
-    if type(value).__module__ == "numpy" and hasattr(value, "item") and getattr(value, "ndim", 1) == 0:
-        if value.dtype.kind not in "mM":  # type: ignore[attr-defined]
-            return literal_of(value.item())
+    if isinstance(value, np.generic) and value.dtype.kind not in "mM":
+        return literal_of(value.item())
     try:
         return literal_from_scalar(pa.scalar(value))
     except (pa.ArrowException, TypeError, ValueError) as error:
@@ -259,10 +261,10 @@ def literal_of(value: object) -> Literal:
 
 def _plain(value: Any) -> Constant:
     # Subclasses (enums, numpy.float64, pandas' NaT is none of these) become the builtin they extend.
-    for kind in (bool, int, float, str, bytes):
-        if isinstance(value, kind):
-            return kind(value)  # type: ignore[return-value]
-    return value  # type: ignore[no-any-return]
+    builtins: tuple[Any, ...] = (bool, int, float, str, bytes)
+    kind = next((kind for kind in builtins if isinstance(value, kind)), None)
+    plain: Constant = value if kind is None else kind(value)
+    return plain
 
 
 def literal_from_scalar(scalar: Any) -> Literal:
@@ -318,6 +320,11 @@ def negate(expr: Expr) -> Expr:
 def conjuncts(expr: Expr) -> tuple[Expr, ...]:
     """The conditions joined by AND at the top of an expression; the expression itself if there is one only."""
     return expr.args if isinstance(expr, Call) and expr.op == "and" else (expr,)
+
+
+def is_nan(value: Constant) -> bool:
+    """Whether a constant is a floating-point NaN."""
+    return isinstance(value, float) and math.isnan(value)
 
 
 def walk(expr: Expr) -> Iterator[Expr]:

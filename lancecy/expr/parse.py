@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Union
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,7 +19,7 @@ from lancecy.expr.build import Term, as_expr, is_in
 from lancecy.expr.nodes import COMPARISONS, Call, Column, Expr, chain, negate
 
 if TYPE_CHECKING:
-    Filter = Union[str, Term, Expr, pc.Expression, Sequence["Filter"], tuple[str, str, object], None]
+    Filter: TypeAlias = str | Term | Expr | pc.Expression | Sequence[object] | None
 
 __all__ = ["parse"]
 

@@ -385,6 +385,12 @@ def test_data_that_vanishes_is_an_error_that_names_the_place(tmp_path: Path) -> 
         ddf.compute()
 
 
+def test_manifest_that_miscounts_live_rows_is_an_error(path: str) -> None:
+    reader = lancecy.scan(path).expr.operand("func")
+    with pytest.raises(lancecy.errors.FormatError, match="promises 99 live rows"):
+        reader((0, 0, 100, 99, 0), columns=["id"])
+
+
 # -- cost --------------------------------------------------------------------------------------------------
 
 

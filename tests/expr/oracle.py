@@ -153,13 +153,13 @@ class _Between(float):
         return True
 
     def __lt__(self, other: Any) -> bool:
-        return float(other) > float(self) if self > 0.0 else float(other) >= float(self)
+        return bool(float(other) > abs(self) if float.__gt__(self, 0.0) else float(other) >= -abs(self))
 
     def __le__(self, other: Any) -> bool:
         return self < other
 
     def __gt__(self, other: Any) -> bool:
-        return float(other) <= float(self) if float.__gt__(self, 0.0) else float(other) < float(self)
+        return bool(float(other) <= abs(self) if float.__gt__(self, 0.0) else float(other) < -abs(self))
 
     def __ge__(self, other: Any) -> bool:
         return self > other

@@ -19,29 +19,29 @@ from tests.expr.tables import every_kind
 
 f = pc.field
 NAN = float("nan")
-UTC = dt.timezone.utc
 
+CONSTANTS: dict[str, list[Any]] = {
+    "i8": [1, -128, 127, 5, 1000],
+    "i64": [1, 2**53 + 1, -(2**63)],
+    "u8": [0, 255],
+    "f32": [0.5, 0.1, 0, -0.0, NAN, float("inf")],
+    "f64": [0.1, 0, 1, -0.0, NAN, 2.0**53],
+    "s": ["a", "", "zz"],
+    "ls": ["abc"],
+    "dict": ["u"],
+    "bin": [b"a", b""],
+    "b": [True, False],
+    "d": [dt.date(2020, 1, 1)],
+    "ts_us": [dt.datetime(2020, 1, 1, 12, 30, 15), dt.date(2020, 1, 1)],
+    "ts_ns": [pa.scalar(1_577_881_815_000_000_001, pa.timestamp("ns"))],
+    "tz": [dt.datetime(2020, 1, 1, 12, 30, 15, tzinfo=dt.UTC)],
+    "t64": [dt.time(1)],
+    "du_s": [dt.timedelta(seconds=1)],
+    "dec": [Decimal("1.10"), Decimal("1.105"), 2],
+}
 COMPARISONS = [
     make
-    for column, constants in {
-        "i8": [1, -128, 127, 5, 1000],
-        "i64": [1, 2**53 + 1, -(2**63)],
-        "u8": [0, 255],
-        "f32": [0.5, 0.1, 0, -0.0, NAN, float("inf")],
-        "f64": [0.1, 0, 1, -0.0, NAN, 2.0**53],
-        "s": ["a", "", "zz"],
-        "ls": ["abc"],
-        "dict": ["u"],
-        "bin": [b"a", b""],
-        "b": [True, False],
-        "d": [dt.date(2020, 1, 1)],
-        "ts_us": [dt.datetime(2020, 1, 1, 12, 30, 15), dt.date(2020, 1, 1)],
-        "ts_ns": [pa.scalar(1_577_881_815_000_000_001, pa.timestamp("ns"))],
-        "tz": [dt.datetime(2020, 1, 1, 12, 30, 15, tzinfo=UTC)],
-        "t64": [dt.time(1)],
-        "du_s": [dt.timedelta(seconds=1)],
-        "dec": [Decimal("1.10"), Decimal("1.105"), 2],
-    }.items()
+    for column, constants in CONSTANTS.items()
     for value in constants
     for make in (
         f(column) == pc.scalar(value),
@@ -143,17 +143,24 @@ def rows_of_arrow(expression: pc.Expression) -> list[int]:
     return rows
 
 
+def arrow_can_compare(expression: pc.Expression) -> bool:
+    """False where Arrow casts the column to the literal's type and values beyond 2**53 or its digits fail."""
+    try:
+        rows_of_arrow(expression)
+    except pa.ArrowInvalid as error:
+        if "not in range" in str(error) or "Precision is not great enough" in str(error):
+            return False
+        raise
+    return True
+
+
 @pytest.mark.parametrize("number", range(len(COMPARISONS)))
 def test_comparison_selects_the_rows_of_table_filter(number: int) -> None:
     expression = COMPARISONS[number]
     assert not any(getattr(node, "op", "") == "arrow" for node in walk(converted(expression)))
-    try:
-        expected = rows_of_arrow(expression)
-    except pa.ArrowInvalid as error:
-        # Arrow casts the column to the literal's type and fails on values beyond 2**53; here it is exact.
-        assert any(part in str(error) for part in ("not in range", "Precision is not great enough"))
-        return
-    assert rows_of(expression) == expected
+    rows = rows_of(expression)
+    if arrow_can_compare(expression):
+        assert rows == rows_of_arrow(expression)
 
 
 @pytest.mark.parametrize("number", range(len(CONVERTED)))

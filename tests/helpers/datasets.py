@@ -7,7 +7,7 @@ tell from a value which row it got.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -81,7 +81,7 @@ def write_table(
     round_robin: bool = True,
     version: int = 4,
     counts_known: bool = True,
-    store: Store | None = None,
+    opener: Callable[[str], Store] = open_store,
 ) -> str:
     """Write a table of ``fragments * rows`` rows and return its root.
 
@@ -91,10 +91,12 @@ def write_table(
     bases : sequence of str
         URIs for data files; fragment ``i`` goes to base ``i % len(bases)``, or, not round robin,
         all fragments of the first base come first.
+    opener : function
+        From URI to store.
     counts_known : bool
         Whether the manifest states row counts, as releases since 0.5 do.
     """
-    place = store or open_store(root)
+    place = opener(root)
     paths = {i + 1: BasePath(i + 1, uri, name=f"b{i + 1}") for i, uri in enumerate(bases)}
     entries = []
     for number in range(fragments):
@@ -104,7 +106,7 @@ def write_table(
         if bases:
             base_id = 1 + (number % len(bases) if round_robin else number * len(bases) // fragments)
         name = f"part-{fragment_id}.lance"
-        target = open_store(bases[base_id - 1]) if base_id else place
+        target = opener(bases[base_id - 1]) if base_id else place
         target.put(name if base_id else f"data/{name}", data_file(number * rows, rows, rows_per_page))
         deletion = None
         gone = list((deleted or {}).get(number, ()))

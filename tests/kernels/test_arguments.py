@@ -30,7 +30,7 @@ def valid_call(name: str) -> dict[str, Any]:
     rows = {"out_offsets": np.empty(3, np.int32), "out_starts": i64(9), "out_lengths": i64(9)}
     bytes_bounds = {"low_bytes": memory_of(b"abc"), "high_bytes": memory_of(b"xyz")}
     runs = {"memory": memory_of(offsets), "positions": one, "counts": i64(2)}
-    return {
+    calls: dict[str, dict[str, Any]] = {
         "copy_spans": {
             "memory": memory_of(b"abc"),
             "positions": i64(1),
@@ -65,7 +65,8 @@ def valid_call(name: str) -> dict[str, Any]:
             "value": b"m",
             "out_empty": bits,
         },
-    }[name]
+    }
+    return calls[name]
 
 
 ARRAYS = [

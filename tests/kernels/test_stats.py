@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -123,7 +124,7 @@ def test_no_units_are_fine(kernels: Kernels) -> None:
 
 
 def byte_empties(
-    kernels: Kernels, op: int, bounds: list[tuple[bytes | None, bytes | None]], value: bytes
+    kernels: Kernels, op: int, bounds: Sequence[tuple[bytes | None, bytes | None]], value: bytes
 ) -> list[int]:
     out = np.full(len(bounds), 9, np.uint8)
     sides = []
@@ -150,14 +151,15 @@ WORDS = [b"", b"\x00", b"a", b"a\x00", b"ab", b"b", b"\x7f", b"\x80", b"\xff", b
 @pytest.mark.parametrize("value", WORDS)
 def test_byte_bounds_follow_the_order_of_bytes(kernels: Kernels, op: int, value: bytes) -> None:
     bounds = [(low, high) for i, low in enumerate(WORDS) for high in WORDS[i:]]
-    holds = {
+    proofs: dict[int, Callable[[bytes, bytes], bool]] = {
         EQ: lambda low, high: value < low or value > high,
         LT: lambda low, high: low >= value,
         LE: lambda low, high: low > value,
         GT: lambda low, high: high <= value,
         GE: lambda low, high: high < value,
-    }[op]
-    assert byte_empties(kernels, op, bounds, value) == [int(holds(low, high)) for low, high in bounds]
+    }
+    expected = [int(proofs[op](low, high)) for low, high in bounds]
+    assert byte_empties(kernels, op, bounds, value) == expected
 
 
 @pytest.mark.parametrize("value", WORDS)

@@ -28,7 +28,7 @@ def column(draw: st.DrawFn, numbers: st.SearchStrategy[int], size: int) -> NDArr
 
 def size_for(draw: st.DrawFn, counts: NDArray[np.int64], unit: int = 1) -> int:
     """The output that the counts call for, if they are sane, and now and then one too many or too few."""
-    total = sum(count for count in counts.tolist() if 0 <= count < 1000)
+    total = int(counts[(counts >= 0) & (counts < 1000)].sum())
     return max(0, (total + unit - 1) // unit + draw(slips))
 
 

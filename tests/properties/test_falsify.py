@@ -84,7 +84,7 @@ LONG: dict[str, list[Any]] = {
 
 def table_stats(pages: list[pa.Table], rng: random.Random) -> StatsTable:
     """Legal statistics of the pages: sometimes tight, sometimes loose, sometimes silent."""
-    columns = {}
+    columns: dict[tuple[str, ...], ColumnStats] = {}
     for name, (kind, pool) in POOLS.items():
         if rng.random() < 0.9:
             values = [page.column(name).to_pylist() for page in pages]
@@ -166,7 +166,7 @@ def byte_bounds(pages: list[list[Any]], kind: pa.DataType, pool: list[Any], rng:
             low, high = cut_low(min(values), rng), cut_high(max(values), rng)
         lows.append(low if rng.random() < 0.9 else None)
         highs.append(high if rng.random() < 0.9 else None)
-    sides = []
+    sides: list[Any] = []
     for bounds in (lows, highs):
         # An absent bound may still occupy bytes.
         parts = [b if b is not None else rng.choice(every) for b in bounds]

@@ -209,7 +209,9 @@ def worker(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
             package = tmp_path / "lancecy"
             package.mkdir()
             (package / "__init__.py").write_text(init)
-            launcher.write_text(f'#!/bin/sh\ncd / && PYTHONPATH={tmp_path}:$PYTHONPATH exec {sys.executable} "$@"\n')
+            launcher.write_text(
+                f'#!/bin/sh\ncd / && PYTHONPATH={tmp_path}:$PYTHONPATH exec {sys.executable} "$@"\n'
+            )
             launcher.chmod(0o755)
         monkeypatch.setattr(spark.sparkContext, "pythonExec", str(launcher))
         monkeypatch.setattr(workers, "_checked", weakref.WeakSet())

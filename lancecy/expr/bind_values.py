@@ -1,0 +1,210 @@
+"""Rules of binding for arithmetic, conversions, CASE and functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from lancecy.errors import ExpressionError
+from lancecy.expr.arithmetic import cast_to, operands
+from lancecy.expr.bind_compare import COMPARABLE, members
+from lancecy.expr.binder import Binder
+from lancecy.expr.describe import describe, describe_type
+from lancecy.expr.functions import ALIASES, FUNCTIONS, Function, unknown_function
+from lancecy.expr.kinds import common_type, family, is_number, plain_type
+from lancecy.expr.literals import Gap, cast_literal, fit, settle
+from lancecy.expr.nodes import Call, Column, Expr, Literal, chain, negate
+
+__all__ = ["arithmetic", "case", "cast", "concatenation", "function", "negative", "opaque"]
+
+_MOST = 2**31
+
+
+def concatenation(binder: Binder, call: Call, wide: bool) -> Expr:
+    """``||``: what is not text is written as text; null if any part is."""
+    parts = [binder.typed(arg) for arg in call.args]
+    if any(isinstance(p, Literal) and p.value is None for p in parts):
+        return Literal(None, pa.string())
+    large = any(p.type == pa.large_string() for p in parts)
+    target = pa.large_string() if large else pa.string()
+    return binder.finish("||", tuple(binder.convert(p, target) for p in parts))
+
+
+def arithmetic(binder: Binder, call: Call, wide: bool) -> Expr:
+    """``+ - * / %``."""
+    left, right = (binder.operand(arg, wide) for arg in call.args)
+    left, right = operands(call.op, left, right, wide)
+    if any(isinstance(side, Literal) and side.value is None for side in (left, right)):
+        return Literal(None, right.type if isinstance(left, Literal) else left.type)
+    return binder.finish(call.op, (left, right))
+
+
+def negative(binder: Binder, call: Call, wide: bool) -> Expr:
+    """A minus sign; unsigned integers become signed."""
+    inner = binder.typed(call.args[0], wide)
+    if not is_number(inner.type) and family(inner.type) != "interval":
+        raise ExpressionError(f"- needs a number, but {describe(inner)} is {describe_type(inner.type)}")
+    if family(inner.type) == "integer":
+        target = common_type(inner.type or pa.null(), pa.int64() if wide else pa.int8())
+        inner = cast_to(inner, target or pa.int64())
+    return binder.finish("neg", (inner,))
+
+
+def cast(binder: Binder, call: Call, wide: bool) -> Expr:
+    """CAST to the type of the second argument."""
+    target = call.args[1].type
+    if target is None:
+        raise ExpressionError("CAST without a type")
+    inner = binder.operand(call.args[0])
+    if isinstance(inner, Literal):
+        return cast_literal(inner, target) or binder.convert(settle(inner), target, call.op)
+    return binder.convert(inner, target, call.op)
+
+
+def case(binder: Binder, call: Call, wide: bool) -> Expr:
+    """CASE: conditions, values of one type, a default."""
+    conditions = [binder.condition(c, "WHEN") for c in call.args[:-1:2]]
+    *values, default = binder.alike("CASE", [*call.args[1::2], call.args[-1]], wide)
+    args = [part for pair in zip(conditions, values, strict=True) for part in pair]
+    return binder.finish("case", (*args, default))
+
+
+def opaque(binder: Binder, call: Call, wide: bool) -> Expr:
+    """A part of a pyarrow expression that only pyarrow evaluates; its type is that of its values."""
+    return binder.finish("arrow", (call.args[0], *(binder.value(arg) for arg in call.args[1:])))
+
+
+def function(binder: Binder, call: Call, wide: bool) -> Expr:
+    """A function by its name."""
+    name = ALIASES.get(call.op, call.op)
+    if name in _LOWERED:
+        count, lower = _LOWERED[name]
+        if len(call.args) != count:
+            raise _wrong_count(call, count, count)
+        return lower(binder, call.args, wide)
+    spec = FUNCTIONS.get(name)
+    if spec is None:
+        raise unknown_function(call.op)
+    if len(call.args) < spec.least or (spec.most is not None and len(call.args) > spec.most):
+        raise _wrong_count(call, spec.least, spec.most)
+    if spec.parameters == ("x", "x*"):
+        return binder.finish(name, tuple(binder.alike(f"{call.op}()", list(call.args), wide)))
+    return binder.finish(name, _arguments(binder, call, spec))
+
+
+def _wrong_count(call: Call, least: int, most: int | None) -> ExpressionError:
+    wanted = str(least) if least == most else f"{least} or more" if most is None else f"{least} to {most}"
+    noun = "argument" if wanted == "1" else "arguments"
+    return ExpressionError(f"{call.op}() takes {wanted} {noun}, not {len(call.args)}")
+
+
+_Lowered: TypeAlias = Callable[[Binder, tuple[Expr, ...], bool], Expr]
+
+
+def _nullif(binder: Binder, args: tuple[Expr, ...], wide: bool) -> Expr:
+    return case(binder, Call("case", (Call("=", args), Literal(None), args[0])), wide)
+
+
+def _has_all(binder: Binder, args: tuple[Expr, ...], wide: bool) -> Expr:
+    column, listed = args
+    if not isinstance(listed, Literal) or not isinstance(listed.value, tuple):
+        shown = describe(listed, 10)
+        raise ExpressionError(f"array_has_all() needs a list of constants such as [1, 2], not {shown}")
+    if not listed.value:
+        return binder.typed(negate(Call("is_null", (column,))))
+    return binder.typed(
+        chain("and", [Call("array_has", (column, Literal(v, listed.type))) for v in listed.value])
+    )
+
+
+_LOWERED: dict[str, tuple[int, _Lowered]] = {
+    "array_has_all": (2, _has_all),
+    "if": (3, lambda binder, args, wide: case(binder, Call("case", args), wide)),
+    "nullif": (2, _nullif),
+    "mod": (2, lambda binder, args, wide: arithmetic(binder, Call("%", args), wide)),
+}
+
+
+def _arguments(binder: Binder, call: Call, spec: Function) -> tuple[Expr, ...]:
+    """The arguments of a call as the function's parameters ask for them."""
+    found: list[Expr] = []
+    for index, arg in enumerate(call.args):
+        letters = spec.parameter(index)
+        if letters == "CL":
+            found.append(_list_argument(call, found[0], arg))
+        elif letters[0] == "C":
+            found.append(_constant_argument(binder, call, arg, letters[1]))
+        elif found and letters == "x" and family(found[0].type) == "list":
+            found.append(_element_argument(binder, call, found[0], arg))
+        else:
+            found.append(_data_argument(binder, call, arg, letters))
+    return tuple(found)
+
+
+_ACCEPTED: dict[str, tuple[tuple[str, ...], str]] = {
+    "s": (("text",), "text"),
+    "y": (("text", "binary"), "text or binary"),
+    "f": (("integer", "float", "decimal"), "a number"),
+    "n": (("integer", "float", "decimal"), "a number"),
+    "l": (("list",), "a list"),
+    "t": (("date", "timestamp"), "a date or timestamp"),
+    "x": ((), ""),
+}
+_NULL_TYPES: dict[str, pa.DataType] = {
+    "s": pa.string(),
+    "y": pa.string(),
+    "f": pa.float64(),
+    "n": pa.float64(),
+    "t": pa.timestamp("us"),
+}
+
+
+def _data_argument(binder: Binder, call: Call, arg: Expr, letter: str) -> Expr:
+    found = binder.typed(arg)
+    if isinstance(found, Literal) and found.value is None:
+        return Literal(None, _NULL_TYPES.get(letter, found.type))
+    accepted, wanted = _ACCEPTED[letter]
+    if accepted and family(found.type) not in accepted:
+        raise ExpressionError(
+            f"{call.op}() needs {wanted}, but {describe(found, 10)} is {describe_type(found.type)}; CAST it"
+        )
+    if letter == "f" and family(found.type) != "float":
+        return cast_to(found, pa.float64())
+    return found
+
+
+def _constant_argument(binder: Binder, call: Call, arg: Expr, letter: str) -> Expr:
+    found = binder.value(arg)
+    kind = str if letter == "T" else int
+    value = found.value if isinstance(found, Literal) else None
+    if not isinstance(value, kind) or isinstance(value, bool):
+        wanted = "text in quotes" if letter == "T" else "an integer"
+        raise ExpressionError(f"{call.op}() needs {wanted} here, a constant, not {describe(found, 10)}")
+    if isinstance(value, int) and abs(value) > _MOST:
+        raise ExpressionError(f"{value} is too large for {call.op}()")
+    return Literal(value, pa.string() if letter == "T" else pa.int64())
+
+
+def _list_argument(call: Call, column: Expr, arg: Expr) -> Expr:
+    if not isinstance(arg, Literal) or not isinstance(arg.value, tuple):
+        shown = describe(arg, 10)
+        raise ExpressionError(f"{call.op}() needs a list of constants such as [1, 2], not {shown}")
+    element = _element_type(call, column)
+    return Literal(tuple(members(Column(("element",), True, element), arg)), element)
+
+
+def _element_argument(binder: Binder, call: Call, column: Expr, arg: Expr) -> Expr:
+    element, found = _element_type(call, column), binder.operand(arg)
+    if not isinstance(found, Literal):
+        raise ExpressionError(f"{call.op}() needs a constant to look for, not {describe(found, 10)}")
+    placed = fit(found, element)
+    return Literal(None, element) if isinstance(placed, Gap) else placed
+
+
+def _element_type(call: Call, column: Expr) -> pa.DataType:
+    element = column.type.value_type if column.type is not None else pa.null()
+    if plain_type(element) != element or family(element) not in COMPARABLE:
+        raise ExpressionError(f"{call.op}() cannot compare elements of type {describe_type(element)}")
+    return element

@@ -1,0 +1,130 @@
+"""What sqlglot is told of our SQL: tokens, precedence, type names, and how its errors read.
+
+The dialect has backquoted names, ``X'00'`` bytes and IS below the comparisons, as
+DataFusion and PostgreSQL have it, and leaves function calls as they were written.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import pyarrow as pa
+
+from lancecy.errors import ExpressionError, nearest, printable
+
+__all__ = ["data_type", "dialect", "syntax_error"]
+
+_NEEDED = "sqlglot 30.30 or newer"
+
+
+@lru_cache(maxsize=1)
+def dialect() -> Any:
+    """The dialect class; made at first use because its bases come from sqlglot.
+
+    Raises
+    ------
+    ImportError
+        sqlglot is missing or older than what can be told about precedence.
+    """
+    from sqlglot import parse_one, parser, tokens
+    from sqlglot.dialects.dialect import Dialect
+
+    special = parser.Parser.FUNCTION_PARSERS
+    levels: Any = getattr(parser, "IsPredicatePrecedence", None)
+    if levels is None:
+        raise ImportError(f"filters in SQL text need {_NEEDED}")
+
+    class LancecyFilter(Dialect):
+        class Tokenizer(tokens.Tokenizer):
+            QUOTES: ClassVar[Any] = ["'"]
+            IDENTIFIERS: ClassVar[Any] = ["`"]
+            HEX_STRINGS: ClassVar[Any] = [("x'", "'"), ("X'", "'")]
+            # Double quotes are names in standard SQL and strings in pylance: kept apart, then refused.
+            RAW_STRINGS: ClassVar[Any] = ['"']
+
+        class Parser(parser.Parser):
+            IS_PREDICATE_PRECEDENCE = levels.LOW
+            # Only calls with a syntax of their own; all others arrive as Anonymous, spelled as written.
+            FUNCTIONS: ClassVar[Any] = {}
+            FUNCTION_PARSERS: ClassVar[Any] = {
+                name: special[name]
+                for name in ("CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM", "TRY_CAST")
+            }
+            NO_PAREN_FUNCTIONS: ClassVar[Any] = {}
+            NO_PAREN_FUNCTION_PARSERS: ClassVar[Any] = {
+                "CASE": parser.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]
+            }
+
+    # Precedence decides which rows match: not taken on trust from whichever release is installed.
+    if type(parse_one("a = b IS NULL", dialect=LancecyFilter)).__name__ != "Is":
+        raise ImportError(f"filters in SQL text need {_NEEDED}")
+    return LancecyFilter
+
+
+def syntax_error(text: str, error: Any) -> ExpressionError:
+    """What sqlglot's ParseError says, as an error of ours with the character where reading stopped."""
+    details = error.errors[0] if error.errors else {}
+    what = str(details.get("description") or "it is empty")
+    if what.startswith("Required keyword"):
+        what = "an operand is missing"
+    elif what.startswith("Invalid expression"):
+        what = "unexpected text"
+    if not details.get("line"):
+        return ExpressionError(f"cannot read the filter {text!r}: {what}", text=text)
+    highlight = str(details.get("highlight") or "")
+    before = text.split("\n")[: int(details["line"]) - 1]
+    position = sum(len(line) + 1 for line in before) + max(0, int(details["col"]) - len(highlight))
+    near = f" near {highlight!r}" if highlight else ""
+    return ExpressionError(
+        f"cannot read the filter {text!r}: {what}{near} at character {position}", text=text, position=position
+    )
+
+
+_TYPES: dict[str, pa.DataType] = {
+    "BOOLEAN": pa.bool_(),
+    "TINYINT": pa.int8(),
+    "SMALLINT": pa.int16(),
+    "INT": pa.int32(),
+    "BIGINT": pa.int64(),
+    "UTINYINT": pa.uint8(),
+    "USMALLINT": pa.uint16(),
+    "UINT": pa.uint32(),
+    "UBIGINT": pa.uint64(),
+    "FLOAT": pa.float32(),
+    "DOUBLE": pa.float64(),
+    "TEXT": pa.string(),
+    "VARCHAR": pa.string(),
+    "CHAR": pa.string(),
+    "BINARY": pa.binary(),
+    "VARBINARY": pa.binary(),
+    "DATE": pa.date32(),
+    "TIME": pa.time64("us"),
+}
+_TYPE_NAMES = "boolean tinyint smallint int bigint float double decimal string varchar binary date time timestamp".split()
+_TIMESTAMPS = {"TIMESTAMP": None, "DATETIME": None, "TIMESTAMPNTZ": None, "TIMESTAMPTZ": "UTC"}
+_UNITS = {0: "s", 3: "ms", 6: "us", 9: "ns"}
+
+
+def data_type(node: Any) -> pa.DataType:
+    """Arrow type of a type name in SQL, as pylance maps them.
+
+    Raises
+    ------
+    ExpressionError
+        There is no such type; the nearest ones are named.
+    """
+    name = getattr(node.this, "name", str(node.this))
+    parameters = [int(p.name) for p in node.args.get("expressions") or () if str(p.name).isdigit()]
+    if len(parameters) == len(node.args.get("expressions") or ()):
+        if name in _TYPES and not parameters:
+            return _TYPES[name]
+        if name in _TIMESTAMPS and (parameters or [6])[0] in _UNITS and len(parameters) < 2:
+            return pa.timestamp(_UNITS[(parameters or [6])[0]], tz=_TIMESTAMPS[name])
+        if name == "DECIMAL" and len(parameters) <= 2:
+            precision, scale = [*parameters, *([38, 10] if not parameters else [0])][:2]
+            if 1 <= precision <= 38 and scale <= precision:
+                return pa.decimal128(precision, scale)
+    shown = node.sql()
+    close = nearest(shown.lower(), _TYPE_NAMES) or _TYPE_NAMES
+    raise ExpressionError(f"cannot CAST to {printable(shown)}; did you mean {', '.join(close)}?")

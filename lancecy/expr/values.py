@@ -1,0 +1,86 @@
+"""Kernels of arithmetic and conversion: pyarrow's, with the meaning SQL gives them."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancecy.expr.kinds import family
+
+__all__ = ["cast_values", "divide", "minus", "remainder", "storage", "to_numpy"]
+
+Data: TypeAlias = Any
+"""pa.Array, pa.ChunkedArray or, of constants, pa.Scalar."""
+
+
+def to_numpy(values: Data) -> Any:
+    if isinstance(values, pa.ChunkedArray):
+        return values.to_numpy()
+    return values.to_numpy(zero_copy_only=False)
+
+
+def divide(left: Data, right: Data) -> Data:
+    # Integers: truncates towards zero, zero divisors are an error. Floats: IEEE, as everywhere else.
+    return pc.divide(left, right) if pa.types.is_floating(left.type) else pc.divide_checked(left, right)
+
+
+def remainder(left: Data, right: Data) -> Data:
+    """The sign is that of the dividend, as in C."""
+    if not pa.types.is_floating(left.type):
+        # Unchecked: the quotient of the smallest integer and -1 overflows, their remainder does not.
+        return pc.subtract(left, pc.multiply(pc.divide(left, right), right))
+    sides = [np.asarray(_float_values(side)) for side in (left, right)]
+    with np.errstate(invalid="ignore"):
+        found = np.fmod(*sides)
+    if found.ndim == 0:
+        valid = left.is_valid and right.is_valid
+        return pa.scalar(found.item() if valid else None, left.type)
+    nulls = [pc.is_null(side) for side in (left, right)]
+    return pc.if_else(pc.or_(*nulls), pa.scalar(None, left.type), pa.array(found, left.type))
+
+
+def _float_values(values: Data) -> Any:
+    if isinstance(values, pa.Scalar):
+        return np.asarray(values.as_py() if values.is_valid else np.nan, dtype=values.type.to_pandas_dtype())
+    return to_numpy(values)
+
+
+def cast_values(values: Data, target: Any) -> Data:
+    """Values converted to another type.
+
+    Floats become integers by dropping the fraction, timestamps and decimals lose the digits the target
+    lacks, integers become the nearest float. What is out of range or unreadable is an error.
+    """
+    source, wanted = family(values.type), family(target)
+    if source == "float" and wanted == "integer":
+        return pc.cast(pc.trunc(values), target)
+    if source == "integer" and wanted == "float":
+        return pc.cast(values, target, safe=False)
+    if source == "integer" and wanted == "decimal":
+        # Arrow refuses unless the target has room for every value of the type; the values are what counts.
+        scale = target.scale
+        return pc.cast(pc.cast(values, pa.decimal128(38, 0) if scale >= 0 else target), target)
+    if source == "text" and wanted == "time":
+        # There is no such cast; a timestamp of that day has the same clock.
+        stamp = pc.cast(pc.binary_join_element_wise("1970-01-01 ", values, ""), pa.timestamp("ns"))
+        return _cast_with_cut(pc.cast(stamp, pa.time64("ns")), target)
+    return _cast_with_cut(values, target)
+
+
+def _cast_with_cut(values: Data, target: Any) -> Data:
+    options = pc.CastOptions(target, allow_time_truncate=True, allow_decimal_truncate=True)
+    return pc.cast(values, options=options)
+
+
+def storage(values: Data) -> Data:
+    """Values under an extension type."""
+    if isinstance(values, pa.ChunkedArray):
+        return pa.chunked_array([chunk.storage for chunk in values.chunks], values.type.storage_type)
+    return values.storage
+
+
+def minus(values: Data) -> Data:
+    return pc.negate(values) if pa.types.is_floating(values.type) else pc.negate_checked(values)
