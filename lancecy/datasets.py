@@ -94,9 +94,9 @@ def dataset(
     Examples
     --------
     >>> import lancecy
-    >>> ds = lancecy.dataset("tests/golden/example.lance")  # doctest: +SKIP
-    >>> ds.count_rows()  # doctest: +SKIP
-    300
+    >>> ds = lancecy.dataset("example.lance")
+    >>> ds.count_rows()
+    1000
     """
     active = session or default()
     if limits is not None and limits != active.limits:
@@ -363,6 +363,7 @@ class Dataset:
         ----------
         num_rows : int
             How many; the whole table if it has fewer.
+        columns : as for :meth:`scanner`
         randomize_order : bool
             False returns them in table order.
         seed : int, optional
@@ -379,7 +380,12 @@ class Dataset:
         return [LanceFragment(self, f) for f in self._context.fragments]
 
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
-        """The fragment with this id, or None."""
+        """The fragment with this id, or None.
+
+        Parameters
+        ----------
+        fragment_id : int
+        """
         found = [f for f in self._context.fragments if f.id == fragment_id]
         return LanceFragment(self, found[0]) if found else None
 
@@ -424,7 +430,13 @@ class Dataset:
         return self._context
 
     def scan_spec(self, request: ScanRequest, embed_credentials: bool = False) -> ScanSpec:
-        """What the tasks of a scan carry; without secrets unless told to embed them."""
+        """What the tasks of a scan carry; without secrets unless told to embed them.
+
+        Parameters
+        ----------
+        request : ScanRequest
+        embed_credentials : bool
+        """
         options = self._options if embed_credentials else redact(self._options)
         return ScanSpec(
             self.uri,
@@ -510,11 +522,24 @@ class LanceFragment:
         return self.scanner(columns=[], filter=filter).count_rows()
 
     def head(self, num_rows: int = 5, **options: Any) -> pa.Table:
-        """Its first rows."""
+        """Its first rows.
+
+        Parameters
+        ----------
+        num_rows : int
+        **options
+            As for :meth:`Dataset.scanner`.
+        """
         return self.scanner(limit=num_rows, **options).to_table()
 
     def take(self, indices: Any, columns: Columns = None) -> pa.Table:
         """Its live rows by number, in the order given.
+
+        Parameters
+        ----------
+        indices : (n,) integers
+            Numbers among the live rows of this fragment, duplicates allowed.
+        columns : as for :meth:`Dataset.scanner`
 
         Raises
         ------

@@ -98,7 +98,7 @@ class LanceError(Exception):
 def _rebuild(kind: type[LanceError], what: str, state: dict[str, object]) -> LanceError:
     # Each of the classes made by C (LanceError's, OSError's) has a ``__new__`` of its own.
     base: type[BaseException] = OSError if issubclass(kind, OSError) else Exception
-    error: LanceError = base.__new__(kind, what)  # type: ignore[assignment]
+    error: LanceError = base.__new__(kind, what)
     error.__dict__.update(state)
     error.args = (what,)
     return error

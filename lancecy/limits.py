@@ -59,6 +59,15 @@ class Limits:
     def check(self, name: str, claimed: int, what: str) -> int:
         """Return ``claimed`` if it is within the limit called ``name``.
 
+        Parameters
+        ----------
+        name : str
+            A field of this class.
+        claimed : int
+            What the file says.
+        what : str
+            How an error names it.
+
         Raises
         ------
         LimitError

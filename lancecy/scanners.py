@@ -32,6 +32,15 @@ SpecMaker = Callable[[ScanRequest, bool], ScanSpec]
 class Scanner:
     """A scan that has been described but not run; made by ``Dataset.scanner``.
 
+    Parameters
+    ----------
+    context : ScanContext
+    make_spec : function
+    request : ScanRequest
+    order_by : sequence, optional
+    memory_bytes : int, bytes
+        Budget of a stream.
+
     Attributes
     ----------
     schema : pyarrow.Schema
@@ -72,6 +81,8 @@ class Scanner:
         ----------
         blocksize : int or None, bytes
             Size to aim for; None makes one task per fragment.
+        min_units : int
+            Split so that there are this many pieces when there is enough to read.
         interleave : bool
             Consecutive tasks read from different bases.
         embed_credentials : bool
@@ -128,7 +139,12 @@ class Scanner:
         return passed if request.limit is None else min(passed, request.limit)
 
     def head(self, num_rows: int) -> pa.Table:
-        """The first rows of the result."""
+        """The first rows of the result.
+
+        Parameters
+        ----------
+        num_rows : int
+        """
         table = pa.Table.from_batches([], self.schema)
         for batch in self.to_batches():
             table = pa.concat_tables([table, pa.Table.from_batches([batch], self.schema)])

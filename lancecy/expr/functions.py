@@ -206,7 +206,7 @@ FUNCTIONS: dict[str, Function] = {
     "left": _function("s CI", _left),
     "right": _function("s CI", _right),
     "repeat": _function("s CI", lambda values, count: pc.binary_repeat(values, max(0, count))),
-    "concat": _function("s*", _concat),
+    "concat": _function("s s*", _concat),
     "abs": _function("n", _abs),
     "ceil": _function("f", pc.ceil),
     "floor": _function("f", pc.floor),
@@ -234,7 +234,7 @@ FUNCTIONS: dict[str, Function] = {
     "array_length": _function("l", lists.length),
     "array_element": _function("l CI", lists.element),
     "empty": _function("l", lambda values: pc.equal(lists.length(values), 0)),
-    "get_field": _function("x CT", lambda values, name: pc.struct_field(values, name)),
+    "get_field": _function("x CT", pc.struct_field),
 }
 
 ALIASES: dict[str, str] = {

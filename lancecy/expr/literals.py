@@ -125,7 +125,8 @@ def _number(literal: Literal, target: pa.DataType) -> Fraction | float:
         raise ExpressionError(f"{value} is no number that any column could hold")
     scale = 10**target.scale if family(target) == "decimal" and target.scale >= 0 else 1
     if family(target) == "decimal" and target.scale < 0:
-        return Fraction(value) / 10**-target.scale
+        shifted: Fraction = Fraction(value) / 10**-target.scale
+        return shifted
     exact: Fraction = Fraction(value) * scale
     return exact
 

@@ -42,7 +42,7 @@ __all__ = [
     "walk",
 ]
 
-Constant: TypeAlias = "None | bool | int | float | Decimal | str | bytes | tuple[Constant, ...]"
+Constant: TypeAlias = "bool | int | float | Decimal | str | bytes | tuple[Constant, ...] | None"
 
 
 @dataclass(frozen=True, slots=True)

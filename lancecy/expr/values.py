@@ -17,18 +17,19 @@ Data: TypeAlias = Any
 
 
 def to_numpy(values: Data) -> Any:
+    """The values as a NumPy array, copied if they are chunked or have nulls."""
     if isinstance(values, pa.ChunkedArray):
         return values.to_numpy()
     return values.to_numpy(zero_copy_only=False)
 
 
 def divide(left: Data, right: Data) -> Data:
-    # Integers: truncates towards zero, zero divisors are an error. Floats: IEEE, as everywhere else.
+    """``left / right``: integers truncate towards zero and zero divisors are an error; floats follow IEEE."""
     return pc.divide(left, right) if pa.types.is_floating(left.type) else pc.divide_checked(left, right)
 
 
 def remainder(left: Data, right: Data) -> Data:
-    """The sign is that of the dividend, as in C."""
+    """``left % right`` with the sign of the dividend, as in C."""
     if not pa.types.is_floating(left.type):
         # Unchecked: the quotient of the smallest integer and -1 overflows, their remainder does not.
         return pc.subtract(left, pc.multiply(pc.divide(left, right), right))
@@ -83,4 +84,5 @@ def storage(values: Data) -> Data:
 
 
 def minus(values: Data) -> Data:
+    """The values with the sign changed; an integer without a counterpart is an error."""
     return pc.negate(values) if pa.types.is_floating(values.type) else pc.negate_checked(values)

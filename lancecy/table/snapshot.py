@@ -303,7 +303,7 @@ def load_snapshot(
 
     Examples
     --------
-    >>> load_snapshot("tests/golden/example.lance").version  # doctest: +SKIP
+    >>> load_snapshot("example.lance").version
     2
     """
     session = session or default()

@@ -156,13 +156,13 @@ class _Between(float):
         return bool(float(other) > abs(self) if float.__gt__(self, 0.0) else float(other) >= -abs(self))
 
     def __le__(self, other: Any) -> bool:
-        return self < other
+        return bool(self < other)
 
     def __gt__(self, other: Any) -> bool:
         return bool(float(other) <= abs(self) if float.__gt__(self, 0.0) else float(other) < -abs(self))
 
     def __ge__(self, other: Any) -> bool:
-        return self > other
+        return bool(self > other)
 
     __hash__ = float.__hash__
 

@@ -1,0 +1,273 @@
+"""What is refused, and what the message says: the thing at fault, what it is, and the remedy."""
+
+from __future__ import annotations
+
+import pickle
+import random
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+from lancecy.errors import ColumnNotFoundError, ExpressionError, LanceError
+from lancecy.expr import bind, col, evaluate, lit, parse
+from lancecy.limits import DEFAULT_LIMITS
+from tests.expr.corpus import filters
+from tests.expr.tables import every_kind
+from tests.expr.test_answers import parsed
+
+SCHEMA = every_kind().schema
+
+MESSAGES = {
+    # Columns
+    "i9 = 1": "no column 'i9' in the schema; did you mean 'id', 'i8'",
+    "st.in.z = 'p'": "no column 'st.in.z' in the schema; did you mean 'st.in.y'",
+    "st['nope'] = 1": "no column 'st.nope'",
+    "l.x = 1": "no column 'l.x'",
+    # Functions
+    "lenght(s) > 1": "no function 'lenght'; did you mean length",
+    "qqq(s)": "no function 'qqq'; there are abs, .* upper",
+    "now() > ts_us": "now would differ from task to task",
+    "current_date = d": "current_date would differ from task to task",
+    "lower(s, s) = 'a'": r"lower\(\) takes 1 argument, not 2",
+    "substr(s) = 'a'": r"substr\(\) takes 2 to 3 arguments, not 1",
+    "concat() = 'a'": r"concat\(\) takes 1 or more arguments, not 0",
+    "if(b, 1) = 1": r"if\(\) takes 3 arguments, not 2",
+    "lower(i8) = 'a'": r"lower\(\) needs text, but i8 is tinyint; CAST it",
+    "starts_with(s, s)": r"starts_with\(\) needs text in quotes here, a constant, not s",
+    "left(s, 'a') = 'a'": r"left\(\) needs an integer here",
+    "array_has(s, 1)": r"array_has\(\) needs a list, but s is string",
+    "array_has(l, i8)": r"array_has\(\) needs a constant to look for, not i8",
+    "array_has_any(l, 1)": "needs a list of constants such as",
+    "array_has_any(l, [s])": "a list in a filter holds constants only",
+    "date_part('yaer', d) = 1": "a date has no part 'yaer'; did you mean year",
+    "date_trunc('fortnight', d) = d": "a date has no part 'fortnight'",
+    "regexp_match(s, '(')": "'\\(' is no regular expression",
+    "regexp_like(s, 'a', 'q')": "regular expression flags are i, m and s, not 'q'",
+    "substr(s, 1, -1) = 'a'": "the length of a substring cannot be negative",
+    # Types: both are named
+    "s = 5": "s = 5: the number 5 cannot be compared or combined with string; put quotes around it",
+    "i8 = 'a'": "the text 'a' cannot be compared or combined with tinyint; write it without quotes",
+    "f64 > '1'": "the text '1' cannot be compared or combined with double",
+    "b = 1": "the number 1 cannot be compared or combined with boolean; write TRUE or FALSE",
+    "d = 5": "the number 5 cannot be compared or combined with date; write it as date '",
+    "bin = 'a'": "the text 'a' cannot be compared or combined with binary; write bytes as X'",
+    "s = X'61'": "the bytes X'61' cannot be compared or combined with string",
+    "dec = 'x'": r"the text 'x' cannot be compared or combined with decimal\(10, 2\)",
+    "i8 = date '2020-01-01'": "date '2020-01-01' of type date cannot be compared or combined with tinyint",
+    "i8 IN ('a')": "the text 'a' cannot be compared or combined with tinyint",
+    "i8 = s": "i8 is tinyint and s is string: these cannot be compared; CAST one side",
+    "ts_us = tz": r"ts_us is timestamp and tz is timestamp\[us, tz=America/New_York\]",
+    "l = l": "l is list<item: int32>.*cannot be compared",
+    "st = 1": "st is struct.*cannot be compared",
+    "l IN (1)": "l is list<item: int32>, which IN cannot compare",
+    "i8": "a filter needs a condition, but i8 is tinyint",
+    "i8 AND b": "AND needs a condition, but i8 is tinyint",
+    "NOT s": "NOT needs a condition, but s is string",
+    "i8 IS TRUE": "IS TRUE needs a condition, but i8 is tinyint",
+    "CASE WHEN i8 THEN 1 END = 1": "WHEN needs a condition, but i8 is tinyint",
+    "CASE WHEN b THEN 1 ELSE 'a' END = 1": "CASE has values of types that do not mix: bigint, string",
+    "coalesce(i8, 'a') = 1": r"coalesce\(\) has values of types that do not mix: tinyint, string",
+    "i8 LIKE 'a'": "LIKE needs text, but i8 is tinyint; CAST it to string",
+    "s LIKE 5": "LIKE takes a pattern in quotes, not 5",
+    "s LIKE s": "LIKE takes a pattern in quotes, not s",
+    "s LIKE 'a' ESCAPE 'ab'": "ESCAPE takes one character, not 'ab'",
+    "s + 1 = 2": r"there is no string \+ bigint \(in s \+ 1\); CAST one side",
+    "b + b = 1": r"there is no boolean \+ boolean",
+    "- s = 1": "- needs a number, but s is string",
+    "d + 1 = d": r"a number of what\? In d \+ 1 write an interval",
+    "u64 / i64 = 1": "there is no bigint unsigned / bigint",
+    "dec % 2 = 1": r"there is no decimal\(10, 2\) % decimal",
+    "CAST(l AS int) = 1": "Unsupported cast from list",
+    "CAST(i8 AS strin) = 'a'": "cannot CAST to strin; did you mean string",
+    "CAST(s AS varchar(3)) = 'a'": r"cannot CAST to VARCHAR\(3\)",
+    "TRY_CAST(s AS int) = 1": "TRY_CAST is not supported in a filter; use CAST",
+    # Constants
+    "CAST('x' AS int) = i8": "Failed to parse string: 'x'",
+    "1 / 0 = i8": "1 / 0 does not work: divide by zero",
+    "9223372036854775807 + 1 = i64": "does not work: overflow",
+    "d = '2020-13-01'": "'2020-13-01' is not a day that exists",
+    "d = 'soon'": "'soon' is not a date such as",
+    "d = '2020-01-01x'": "is not a date such as",
+    "ts_us = '2020-01-01 25:00:00'": "is not a time of day that exists",
+    "ts_us = '2020-01-01 10:00:00+99:00'": "is not a zone offset that exists",
+    "ts_us = '2020-01-01T00:00:00Z'": "is an instant, timestamp has no time zone; write the time without",
+    "tz = '2020-11-01 01:30:00'": "is not one instant in zone America/New_York; write the offset from UTC",
+    "tz = '2020-03-08 02:30:00'": "is not one instant in zone America/New_York",
+    "t64 = '24:00:00'": "'24:00:00' is not a time of day that exists",
+    "du_s = interval '1 month'": "an interval in 'month' has no fixed length",
+    "du_s = interval 'x'": "'x' is not an interval such as",
+    "X'0' = bin": "X'0' has no even number of hexadecimal digits",
+    "1e9999 = i8": "'1e9999' is no number that any column could hold",
+    "timestamp(9) '9999-01-01' = ts_ns": r"is beyond the range of timestamp\(9\)",
+    # Syntax
+    "": "cannot read the filter '': it is empty",
+    "-- nothing": "it is empty",
+    "i8 =": "an operand is missing near '=' at character 3",
+    "i8 = 1 AND": "an operand is missing near 'AND' at character 7",
+    "(i8 = 1": "cannot read the filter '\\(i8 = 1'",
+    "i8 = 1)": r"unexpected text near '\)' at character 6",
+    "b AND\ni8 ~ 1": "unexpected text near '~' at character 9",
+    "i8 i16": "unexpected text near 'i16' at character 3",
+    "i8 AS x": "unexpected text near 'AS' at character 3",
+    "i8 = 1; DROP TABLE x": "cannot read the filter|not supported",
+    "SELECT 1": "cannot read the filter",
+    "i8 = 'a": "a string or a name is not closed",
+    "i8 IN ()": "IN needs a list of values in parentheses, with at least one in it",
+    "i8 IN i16": "IN with field is not supported",
+    "i8 IN (SELECT 1)": "IN with query is not supported",
+    "EXISTS (SELECT 1)": "EXISTS is not supported in a filter",
+    "i8 IS 3": "IS takes NULL, TRUE, FALSE, UNKNOWN or DISTINCT FROM",
+    "i8 LIKE ANY ('a')": "ANY is not supported",
+    "count(*) = 1": "STAR is not supported",
+    "sum(i8) OVER () = 1": "WINDOW is not supported",
+    "i8 & 1 = 1": "BITWISEAND is not supported",
+    "i8 = ?": "PLACEHOLDER is not supported",
+    "(1, 2) = i8": "TUPLE is not supported",
+    "l[1:2] = 3": "SLICE is not supported",
+    "l[i8] = 1": "one field name or one position, both constant",
+    "l = [1, 2]": "a list stands only after IN and in list functions",
+    "i8 = 1.5.2": "is no column name",
+    "a.b(c)": "is no column name",
+    '"i8" = 1': "write `i8` for the column or 'i8' for the string",
+    's = "a"': "write `a` for the column or 'a' for the string",
+}
+
+
+@pytest.mark.parametrize("text", MESSAGES)
+def test_message_names_what_is_wrong(text: str) -> None:
+    with pytest.raises((ExpressionError, ColumnNotFoundError), match=MESSAGES[text]) as caught:
+        bind(parsed(text), SCHEMA, boolean=True)
+    if isinstance(caught.value, ExpressionError):
+        assert isinstance(caught.value, ValueError)
+        assert caught.value.text or not text
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert str(again) == str(caught.value)
+
+
+def test_position_is_that_of_the_character() -> None:
+    with pytest.raises(ExpressionError) as caught:
+        parse("b AND\ni8 ~ 1")
+    assert caught.value.position == 9
+    assert "b AND\ni8 ~ 1"[9] == "~"
+    assert caught.value.text == "b AND\\ni8 ~ 1"
+
+
+def test_names_of_the_nearest_columns_are_attributes() -> None:
+    with pytest.raises(ColumnNotFoundError) as caught:
+        bind(col("i9").expr, SCHEMA)
+    assert caught.value.known == ["id", "i8"]
+    assert isinstance(caught.value, KeyError)
+
+
+def test_column_names_of_a_file_do_not_reach_the_terminal_raw() -> None:
+    schema = pa.schema([("evil\x1b[31m\x00name" + "x" * 1000, pa.int32())])
+    with pytest.raises(ColumnNotFoundError) as caught:
+        bind(col("nope").expr, schema)
+    assert "\x1b" not in str(caught.value)
+    assert len(str(caught.value)) < 1000
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("i64 + 1 > 0", "overflow"), ("i64 * 2 > 0", "overflow"), ("-i64 > 0", "overflow"),
+        ("1 / i8 > 0", "divide by zero"), ("i8 % 0 = 1", "divide by zero"), ("CAST(s AS int) = 1", "Failed to parse"),
+        ("CAST(f64 AS int) = 1", "truncated"), ("CAST(i64 AS tinyint) = 1", "not in range"), ("abs(i64) > 0", "overflow"),
+    ],
+)  # fmt: skip
+def test_values_that_fail_are_an_expression_error_with_the_expression(text: str, message: str) -> None:
+    table = every_kind()
+    bound = bind(parsed(text), table.schema)
+    with pytest.raises(ExpressionError, match=message) as caught:
+        evaluate(bound, table)
+    assert str(bound) in str(caught.value)
+
+
+def test_nesting_is_bounded_and_chains_are_not() -> None:
+    deepest = DEFAULT_LIMITS.nesting
+    for text in (
+        "(" * 5000 + "b" + ")" * 5000,
+        "(" * 5000,
+        "NOT " * 5000 + "b",
+        "-" + " -" * 5000 + "i8 = 1",
+        "i8" + " + 1" * 5000 + " = 1",
+        "lower(" * 5000 + "s" + ")" * 5000,
+        "CASE WHEN " * 1000 + "b" + " THEN TRUE END" * 1000,
+        "[" * 5000,
+        "a." * 5000 + "a = 1",
+    ):
+        with pytest.raises(LanceError):
+            bind(parsed(text), SCHEMA)
+    flat = bind(parsed(" AND ".join(f"i8 != {value}" for value in range(5000))), SCHEMA)
+    assert len(getattr(flat.expr, "args", ())) == 5000
+    members = bind(parsed(" OR ".join(f"i8 = {value % 128}" for value in range(5000))), SCHEMA)
+    assert getattr(members.expr, "op", "") == "in"
+    term = col("b")
+    with pytest.raises(ExpressionError, match=f"more than {deepest} deep"):
+        for _ in range(deepest + 2):
+            term = (term == True) & col("b") | col("b")  # noqa: E712
+    expression = pc.field("i8")
+    for _ in range(100):
+        expression = expression + 1
+    with pytest.raises(ExpressionError, match="deep"):
+        parse(expression == 1)
+
+
+def test_constants_that_have_no_place_in_an_expression() -> None:
+    for value in ({"a": 1}, object(), [1, 2], 1j):
+        with pytest.raises(ExpressionError, match="cannot be part of an expression"):
+            lit(value)
+    with pytest.raises(ExpressionError, match="no value of type int8"):
+        lit(1000, pa.int8())
+    with pytest.raises(ExpressionError, match="cannot read|no value|cannot be"):
+        evaluate(bind((col("s") == "\ud800").expr, SCHEMA), every_kind())
+    with pytest.raises(ExpressionError, match="more than one column 'x'"):
+        bind(col("x").expr, pa.schema([("x", pa.int8()), ("x", pa.int8())]))
+
+
+def test_misuse_is_a_type_error() -> None:
+    with pytest.raises(TypeError, match="not int"):
+        parse(5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="join conditions with & | ~"):
+        bool(col("a") > 1)
+    with pytest.raises(TypeError, match="join conditions"):
+        _ = 1 < col("a") < 5
+    with pytest.raises(TypeError, match="named by a string"):
+        col(5)  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="isin needs a list"):
+        col("s").isin("abc")
+    with pytest.raises(TypeError, match="not a sequence"):
+        list(col("s"))
+    with pytest.raises(TypeError):
+        hash(col("s"))
+    with pytest.raises(TypeError):
+        col("s")[1.5]  # type: ignore[index]
+    with pytest.raises(TypeError):
+        col("s").like(5)  # type: ignore[arg-type]
+    with pytest.raises(ExpressionError, match="triples"):
+        parse([("a", ">")])
+    with pytest.raises(ExpressionError, match="operator '~' is not one of"):
+        parse([("a", "~", 1)])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_mangled_text_is_understood_or_refused_and_nothing_else(seed: int) -> None:
+    rng = random.Random(seed)
+    texts = [text for group in filters().values() for text in group]
+    words = ["(", ")", "'", "`", '"', "NOT", "IS", "NULL", "IN", "CASE", "END", "::", "--", "/*", ";", "\x00", "é", "[", "}"]
+    for _ in range(250):
+        text = rng.choice(texts)
+        for _ in range(rng.randrange(1, 4)):
+            place = rng.randrange(len(text) + 1)
+            kind = rng.random()
+            if kind < 0.4:
+                text = f"{text[:place]} {rng.choice(words)} {text[place:]}"
+            elif kind < 0.7:
+                text = text[:place] + text[place + rng.randrange(1, 5) :]
+            else:
+                text = text[:place] + " " + rng.choice(texts)
+        try:
+            evaluate(bind(parsed(text), SCHEMA), every_kind())
+        except LanceError:
+            continue

@@ -1,0 +1,254 @@
+"""Functions: values against expectations written by hand, and against pylance where it has the function."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from lancecy.expr import bind, describe, evaluate
+from lancecy.expr.functions import ALIASES, FUNCTIONS, LOWERED
+from tests.expr.test_answers import parsed
+
+TABLE = pa.table(
+    {
+        "s": ["abc", "", "Zürich b", None, " a b "],
+        "x": pa.array([1.5, -2.5, 0.0, None, 100.0]),
+        "i": pa.array([1, -2, 0, None, 100], pa.int32()),
+        "n": pa.array([None, 5, None, None, 7], pa.int32()),
+        "d": pa.array([dt.date(2020, 2, 29), dt.date(1969, 12, 31), dt.date(2021, 1, 3), None, dt.date(2024, 7, 1)]),
+        "t": pa.array(
+            [dt.datetime(2020, 2, 29, 13, 45, 10, 500000), dt.datetime(1969, 12, 31, 23, 59, 59), None, None,
+             dt.datetime(2024, 7, 1)], pa.timestamp("us"),
+        ),
+        "l": pa.array([[1, 2], [], [3, None], None, [1, 1, 5]], pa.list_(pa.int32())),
+        "ll": pa.array([["a"], ["b", "a"], [], None, [None]], pa.large_list(pa.string())),
+        "v": pa.array([[1.0, 2.0], [0.0, -0.0], [math.nan, 1.0], None, [3.0, 4.0]], pa.list_(pa.float32(), 2)),
+        "bin": pa.array([b"abc", b"", b"\xff", None, b"12"]),
+        "st": pa.array([{"x": 1, "y": {"z": "p"}}, {"x": None, "y": None}, None, None, {"x": 5, "y": {"z": "q"}}]),
+    }
+)  # fmt: skip
+
+VALUES: dict[str, list[Any]] = {
+    "lower(s)": ["abc", "", "zürich b", None, " a b "],
+    "upper(s)": ["ABC", "", "ZÜRICH B", None, " A B "],
+    "length(s)": [3, 0, 8, None, 5],
+    "char_length(s)": [3, 0, 8, None, 5],
+    "octet_length(s)": [3, 0, 9, None, 5],
+    "octet_length(bin)": [3, 0, 1, None, 2],
+    "bit_length(s)": [24, 0, 72, None, 40],
+    "starts_with(s, 'Z')": [False, False, True, None, False],
+    "ends_with(s, ' b')": [False, False, True, None, False],
+    "contains(s, 'b')": [True, False, True, None, True],
+    "contains(s, '')": [True, True, True, None, True],
+    "strpos(s, 'b')": [2, 0, 8, None, 4],
+    "strpos(s, '')": [1, 1, 1, None, 1],
+    "position('b' IN s)": [2, 0, 8, None, 4],
+    "instr(s, 'rich')": [0, 0, 3, None, 0],
+    "regexp_like(s, '^[a-z]+$')": [True, False, False, None, False],
+    "regexp_like(s, '^z', 'i')": [False, False, True, None, False],
+    "regexp_match(s, 'a.c')": [True, False, False, None, False],
+    "regexp_match(s, 'a') IS NOT NULL": [True, False, False, False, True],
+    "regexp_match(s, 'a') IS NULL": [False, True, True, True, False],
+    "regexp_count(s, '[abc]')": [3, 0, 2, None, 2],
+    "replace(s, 'b', 'XX')": ["aXXc", "", "Zürich XX", None, " a XX "],
+    "reverse(s)": ["cba", "", "b hcirüZ", None, " b a "],
+    "trim(s)": ["abc", "", "Zürich b", None, "a b"],
+    "btrim(s, ' ac')": ["b", "", "Zürich b", None, "b"],
+    "ltrim(s)": ["abc", "", "Zürich b", None, "a b "],
+    "rtrim(s)": ["abc", "", "Zürich b", None, " a b"],
+    "trim(LEADING 'a' FROM s)": ["bc", "", "Zürich b", None, " a b "],
+    "trim(TRAILING 'c' FROM s)": ["ab", "", "Zürich b", None, " a b "],
+    "substr(s, 2)": ["bc", "", "ürich b", None, "a b "],
+    "substr(s, 2, 2)": ["bc", "", "ür", None, "a "],
+    "substr(s, 0, 2)": ["a", "", "Z", None, " "],
+    "substr(s, -1, 2)": ["", "", "", None, ""],
+    "substring(s FROM 2 FOR 1)": ["b", "", "ü", None, "a"],
+    "left(s, 2)": ["ab", "", "Zü", None, " a"],
+    "left(s, -1)": ["ab", "", "Zürich ", None, " a b"],
+    "right(s, 2)": ["bc", "", " b", None, "b "],
+    "right(s, -1)": ["bc", "", "ürich b", None, "a b "],
+    "right(s, 0)": ["", "", "", None, ""],
+    "repeat(s, 2)": ["abcabc", "", "Zürich bZürich b", None, " a b  a b "],
+    "concat(s, '!', n)": [],
+    "concat(s, '!')": ["abc!", "!", "Zürich b!", "!", " a b !"],
+    "s || '!' || i": ["abc!1", "!-2", "Zürich b!0", None, " a b !100"],
+    "abs(i)": [1, 2, 0, None, 100],
+    "abs(x)": [1.5, 2.5, 0.0, None, 100.0],
+    "ceil(x)": [2.0, -2.0, 0.0, None, 100.0],
+    "floor(x)": [1.0, -3.0, 0.0, None, 100.0],
+    "round(x)": [2.0, -3.0, 0.0, None, 100.0],
+    "round(x, -1)": [0.0, 0.0, 0.0, None, 100.0],
+    "trunc(x)": [1.0, -2.0, 0.0, None, 100.0],
+    "sqrt(x * x)": [1.5, 2.5, 0.0, None, 100.0],
+    "exp(x - x)": [1.0, 1.0, 1.0, None, 1.0],
+    "ln(exp(x))": [1.5, -2.5, 0.0, None, 100.0],
+    "log(x * x + 10) > 1": [True, True, False, None, True],
+    "log(10, 1000)": [3.0] * 5,
+    "log10(100)": [2.0] * 5,
+    "log2(8)": [3.0] * 5,
+    "power(i, 2)": [1.0, 4.0, 0.0, None, 10000.0],
+    "sin(x - x) + cos(x - x) + tan(x - x)": [1.0, 1.0, 1.0, None, 1.0],
+    "signum(x)": [1.0, -1.0, 0.0, None, 1.0],
+    "isnan(x)": [False, False, False, None, False],
+    "isnan(x / x)": [False, False, True, None, False],
+    "mod(i, 3)": [1, -2, 0, None, 1],
+    "coalesce(n, i, 9)": [1, 5, 0, 9, 7],
+    "nvl(n, -1)": [-1, 5, -1, -1, 7],
+    "nullif(i, 0)": [1, -2, None, None, 100],
+    "if(i > 0, 'up', 'down')": ["up", "down", "down", "down", "up"],
+    "greatest(i, n)": [1, 5, 0, None, 100],
+    "least(i, n, 3)": [1, -2, 0, 3, 3],
+    "greatest(i, 1.5)": [1.5, 1.5, 1.5, 1.5, 100.0],
+    "date_part('year', d)": [2020, 1969, 2021, None, 2024],
+    "extract(month FROM d)": [2, 12, 1, None, 7],
+    "date_part('DAY', t)": [29, 31, None, None, 1],
+    "date_part('dow', d)": [6, 3, 0, None, 1],
+    "date_part('isodow', d)": [6, 3, 7, None, 1],
+    "date_part('doy', d)": [60, 365, 3, None, 183],
+    "date_part('week', d)": [9, 1, 53, None, 27],
+    "date_part('quarter', d)": [1, 4, 1, None, 3],
+    "date_part('hour', t)": [13, 23, None, None, 0],
+    "date_part('hour', d)": [0, 0, 0, None, 0],
+    "date_part('minute', t)": [45, 59, None, None, 0],
+    "date_part('second', t)": [10, 59, None, None, 0],
+    "date_part('epoch', t)": [1582983910.5, -1.0, None, None, 1719792000.0],
+    "date_trunc('month', d)": [dt.date(2020, 2, 1), dt.date(1969, 12, 1), dt.date(2021, 1, 1), None, dt.date(2024, 7, 1)],
+    "date_trunc('week', d)": [dt.date(2020, 2, 24), dt.date(1969, 12, 29), dt.date(2020, 12, 28), None, dt.date(2024, 7, 1)],
+    "date_trunc('hour', d) = d": [True, True, True, None, True],
+    "date_trunc('hour', t)": [dt.datetime(2020, 2, 29, 13), dt.datetime(1969, 12, 31, 23), None, None, dt.datetime(2024, 7, 1)],
+    "array_has(l, 1)": [True, False, False, None, True],
+    "array_contains(l, 1000)": [False, False, False, None, False],
+    "list_has(l, 99999999999)": [False, False, False, None, False],
+    "array_has(ll, 'a')": [True, True, False, None, False],
+    "array_has(v, 0)": [False, True, False, None, False],
+    "array_has(l, NULL)": [False, False, False, None, False],
+    "array_has_any(l, [2, 3])": [True, False, True, None, False],
+    "array_has_any(v, make_array(0.0, 4))": [False, True, False, None, True],
+    "array_has_any(l, [99999999999])": [False, False, False, None, False],
+    "array_has_all(l, [1, 5])": [False, False, False, None, True],
+    "array_has_all(l, [1, 99999999999])": [False, False, False, None, False],
+    "array_has_all(l, [1])": [True, False, False, None, True],
+    "array_length(l)": [2, 0, 2, None, 3],
+    "cardinality(v)": [2, 2, 2, None, 2],
+    "empty(l)": [False, True, False, None, False],
+    "l[1]": [1, None, 3, None, 1],
+    "l[2]": [2, None, None, None, 1],
+    "l[-1]": [2, None, None, None, 5],
+    "l[0]": [None] * 5,
+    "array_element(ll, 2)": [None, "a", None, None, None],
+    "v[2]": [2.0, -0.0, 1.0, None, 4.0],
+    "ll[1] = 'b'": [None, True, None, None, None],
+    "get_field(st, 'x')": [1, None, None, None, 5],
+    "st.y.z": ["p", None, None, None, "q"],
+    "get_field(get_field(st, 'y'), 'z')": ["p", None, None, None, "q"],
+    "CAST(x AS int)": [1, -2, 0, None, 100],
+    "CAST(i AS string)": ["1", "-2", "0", None, "100"],
+    "CAST(i AS double)": [1.0, -2.0, 0.0, None, 100.0],
+    "CAST(i AS decimal(10, 2)) = 1": [True, False, False, None, False],
+    "CAST(i AS boolean)": [True, True, False, None, True],
+    "CAST(t AS date)": [dt.date(2020, 2, 29), dt.date(1969, 12, 31), None, None, dt.date(2024, 7, 1)],
+    "CAST(t AS timestamp(0)) < t": [True, False, None, None, False],
+    "CAST(d AS timestamp) = t": [False, False, None, None, True],
+    "CAST(CAST(d AS string) AS date) = d": [True, True, True, None, True],
+    "CAST(substr(CAST(t AS string), 12) AS time) > time '13:00:00'": [True, True, None, None, False],
+    "CAST('12' AS int) + 1": [13] * 5,
+    "CAST('1.005' AS decimal(5, 2)) = 1": [],
+    "CAST(9007199254740993 AS double)": [9007199254740992.0] * 5,
+    "i::double / 2": [0.5, -1.0, 0.0, None, 50.0],
+    "d + interval '1 day' > date '2021-01-01'": [False, False, True, None, True],
+    "interval '12 hours' + d > d": [True, True, True, None, True],
+    "t - interval '1' hour < t": [True, True, None, None, True],
+    "t - t": [dt.timedelta(0), dt.timedelta(0), None, None, dt.timedelta(0)],
+    "d - date '2020-02-28'": [1, -59, 310, None, 1585],
+    "(t - d) * 2 > interval '1 day'": [True, True, None, None, False],
+    "x % 2": [1.5, -0.5, 0.0, None, 0.0],
+    "i % 7 + i / 7 * 7 = i": [True, True, True, None, True],
+    "lower(NULL) IS NULL": [True] * 5,
+    "NULL + 1 IS NULL": [True] * 5,
+    "i + NULL": [None] * 5,
+    "1 + 1": [2] * 5,
+    "'a' || NULL": [None] * 5,
+}
+FAIL = {text for text, values in VALUES.items() if not values}
+
+
+@pytest.mark.parametrize("text", sorted(set(VALUES) - FAIL))
+def test_values(text: str) -> None:
+    expected = VALUES[text]
+    bound = bind(parsed(text), TABLE.schema)
+    found = evaluate(bound, TABLE)
+    assert found.type == bound.type
+    assert [v if v is None or v != v else v for v in found.to_pylist()] == pytest.approx(expected, nan_ok=True) if all(
+        isinstance(v, float) for v in expected if v is not None
+    ) else found.to_pylist() == expected
+    # The same for a record batch, for rows one by one, and for none.
+    batch = TABLE.combine_chunks().to_batches()[0]
+    assert str(evaluate(bound, batch).to_pylist()) == str(found.to_pylist())
+    pieces = pa.concat_tables([TABLE.slice(row, 1) for row in range(TABLE.num_rows)])
+    assert str(evaluate(bound, pieces).to_pylist()) == str(found.to_pylist())
+    assert evaluate(bound, TABLE.slice(2, 0)).to_pylist() == []
+    again = parsed(describe(parsed(text)))
+    assert str(evaluate(bind(again, TABLE.schema), TABLE).to_pylist()) == str(found.to_pylist())
+
+
+@pytest.mark.parametrize("text", sorted(FAIL))
+def test_arguments_that_do_not_fit_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="CAST|data loss"):
+        bind(parsed(text), TABLE.schema)
+
+
+def test_every_function_is_tried_above() -> None:
+    tried = {getattr(node, "op", "") for text in VALUES for node in _walk(text)}
+    known = set(FUNCTIONS) | set(LOWERED)
+    assert {ALIASES.get(name, name) for name in tried} >= known
+    assert set(ALIASES.values()) <= known
+    assert not set(ALIASES) & known
+
+
+def _walk(text: str) -> Any:
+    from lancecy.expr.nodes import walk
+
+    return walk(parsed(text))
+
+
+def test_null_lists_that_hide_values_hide_them() -> None:
+    offsets = pa.array([0, 2, 4, 5], pa.int32())
+    lists = pa.ListArray.from_arrays(offsets, pa.array([1, 2, 3, 4, 5]), mask=pa.array([False, True, False]))
+    table = pa.table({"l": lists})
+    for text, expected in {
+        "array_has(l, 3)": [False, None, False],
+        "array_has(l, 5)": [False, None, True],
+        "l[1]": [1, None, 5],
+        "l[-1]": [2, None, 5],
+        "array_length(l)": [2, None, 1],
+    }.items():
+        for part in (table, table.slice(1), table.slice(2)):
+            found = evaluate(bind(parsed(text), part.schema), part).to_pylist()
+            assert found == expected[len(expected) - part.num_rows :], text
+
+
+@pytest.mark.interop
+def test_pylance_agrees_where_it_has_the_function(tmp_path: Path) -> None:
+    lance: Any = pytest.importorskip("lance")
+    dataset = lance.write_dataset(TABLE, str(tmp_path / "f.lance"), data_storage_version="2.1")
+    # Known: regexp_match gives lists there; concat of other types; rounding of CAST; day of a date truncated is a
+    # timestamp there; greatest and least of nulls; -0.0.
+    different = {"regexp_match(s, 'a.c')", "v[2]", "date_trunc('month', d)", "date_trunc('week', d)"}
+    compared = 0
+    for text in sorted(set(VALUES) - FAIL - different):
+        try:
+            theirs = dataset.scanner(columns={"y": text, "s": "s"}).to_table()["y"].to_pylist()
+        except (ValueError, OSError):
+            continue
+        ours = evaluate(bind(parsed(text), TABLE.schema), TABLE).to_pylist()
+        if all(isinstance(v, float) for v in ours if v is not None):
+            assert ours == pytest.approx(theirs, nan_ok=True), text
+        else:
+            assert ours == theirs, text
+        compared += 1
+    assert compared > 70, compared
