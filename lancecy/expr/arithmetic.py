@@ -77,8 +77,6 @@ def _meet(side: Expr, other: Expr, wide: bool) -> Expr:
     """An untyped number in the type of what it meets."""
     if not isinstance(side, Literal) or side.type is not None:
         return side
-    if side.value is None:
-        return Literal(None, other.type)
     kind = family(other.type)
     if kind == "integer" and isinstance(side.value, int) and not wide:
         found = fit(side, other.type)
@@ -157,7 +155,7 @@ def _temporal(op: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
 def _read_text(side: Expr, other: Expr) -> Expr:
     if not isinstance(side, Literal) or side.type is not None:
         return side
-    if isinstance(side.value, str) or side.value is None:
+    if isinstance(side.value, str):
         found = fit(side, other.type)
         return found if isinstance(found, Literal) else settle(side)
     return settle(side)

@@ -35,9 +35,10 @@ def concatenation(binder: Binder, call: Call, wide: bool) -> Expr:
 def arithmetic(binder: Binder, call: Call, wide: bool) -> Expr:
     """``+ - * / %``."""
     left, right = (binder.operand(arg, wide) for arg in call.args)
+    for side, other in ((left, right), (right, left)):
+        if isinstance(side, Literal) and side.value is None:
+            return Literal(None, side.type or other.type or pa.int64())
     left, right = operands(call.op, left, right, wide)
-    if any(isinstance(side, Literal) and side.value is None for side in (left, right)):
-        return Literal(None, right.type if isinstance(left, Literal) else left.type)
     return binder.finish(call.op, (left, right))
 
 

@@ -147,7 +147,7 @@ def _call_text(call: Call, limit: int | None) -> tuple[str, int]:
     if op == "case":
         return _case_text(args, limit), _ATOM
     if known is None:
-        return f"{op}({', '.join(_text(a, 0, limit) for a in args)})", _ATOM
+        return f"{op}({', '.join(_argument_text(a, limit) for a in args)})", _ATOM
     level = known.precedence
     if op == "not":
         return _not_text(args[0], limit)
@@ -160,6 +160,12 @@ def _call_text(call: Call, limit: int | None) -> tuple[str, int]:
     # Left-associative: only operands to the right need parentheses at equal precedence.
     parts = [_text(args[0], level + (level == 5), limit), *[_text(a, level + 1, limit) for a in args[1:]]]
     return f" {known.symbol} ".join(parts), level
+
+
+def _argument_text(arg: Expr, limit: int | None) -> str:
+    """An argument of a function, where a list stands in brackets."""
+    text = _text(arg, 0, limit)
+    return f"[{text[1:-1]}]" if isinstance(arg, Literal) and isinstance(arg.value, tuple) else text
 
 
 def _not_text(inner: Expr, limit: int | None) -> tuple[str, int]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 __all__ = ["any_element", "element", "length"]
 
@@ -24,16 +25,20 @@ def any_element(lists: Any, test: Callable[[pa.Array], Any]) -> Any:
     """Where any element of a list passes ``test``: boolean, null where the list is null."""
 
     def run(chunk: pa.Array) -> pa.Array:
-        hits = pc.fill_null(test(pc.list_flatten(chunk)), False)
-        parents = pc.filter(pc.list_parent_indices(chunk), hits)
+        hits = pc.fill_null(test(pc.list_flatten(chunk)), False).to_numpy(zero_copy_only=False)
         found = np.zeros(len(chunk), dtype=bool)
-        found[parents.to_numpy(zero_copy_only=False)] = True
+        found[np.repeat(np.arange(len(chunk)), _sizes(chunk))[hits]] = True
         return with_nulls_of(chunk, found)
 
     return each_chunk(run, lists)
 
 
-def with_nulls_of(chunk: pa.Array, found: np.ndarray[Any, Any]) -> pa.Array:
+def _sizes(chunk: pa.Array) -> NDArray[np.int64]:
+    """Elements of each list that list_flatten keeps: it leaves out what null lists hide."""
+    return np.asarray(pc.fill_null(pc.list_value_length(chunk), 0), dtype=np.int64)
+
+
+def with_nulls_of(chunk: pa.Array, found: NDArray[np.bool_]) -> pa.Array:
     """An array of ``found``, null where ``chunk`` is."""
     if chunk.null_count == 0:
         return pa.array(found)
@@ -49,8 +54,7 @@ def element(lists: Any, position: int) -> Any:
     """The element at a position: 1 is the first, -1 the last; null where there is none."""
 
     def run(chunk: pa.Array) -> pa.Array:
-        sizes = pc.fill_null(pc.list_value_length(chunk), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-        # list_flatten leaves out what null lists hide, so the starts are the running sum of the sizes.
+        sizes = _sizes(chunk)
         starts = np.cumsum(sizes) - sizes
         index = starts + (position - 1 if position > 0 else sizes + position)
         missing = (sizes < abs(position)) if position else np.ones(len(chunk), dtype=bool)

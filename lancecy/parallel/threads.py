@@ -17,7 +17,19 @@ from typing import TypeVar
 import pyarrow as pa
 
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.execute import Chosen, choose, cut, finish, output_field, run_unit, table_of
+from lancecy.scanning.execute import (
+    Chosen,
+    bytes_of,
+    candidates,
+    choose,
+    cut,
+    finish,
+    map_sized,
+    output_field,
+    passing,
+    run_unit,
+    table_of,
+)
 from lancecy.scanning.fragment import Column
 from lancecy.scanning.plan import ScanPlan, interleaved
 from lancecy.scanning.request import ScanRequest
@@ -58,13 +70,14 @@ def _pieces(
     projection = plan.projection
     if not context.snapshot.is_mapped or not _mapped(context, units):
         return _over_units(context, units, lambda u: run_unit(context, u, projection, request.use_stats))
-    if projection.filter is None:
-        chosen = [choose(context, unit, projection) for unit in units]
-    else:
-        chosen = _over_units(context, units, lambda u: choose(context, u, projection, request.use_stats))
+    # Pruning is a little NumPy over metadata: threads would only wait for each other.
+    chosen = [candidates(context, unit, projection, request.use_stats) for unit in units]
+    work = sum(bytes_of(c, projection.filter_fields) for c in chosen)
+    chosen = map_sized(context, lambda c: passing(context, c, projection), chosen, work)
     alive = [c for c in chosen if len(c.picked)]
     jobs: list[tuple[Chosen, Field]] = [(c, f) for c in alive for f in projection.fields]
-    columns = context.session.map(lambda job: output_field(context, *job), jobs)
+    work = sum(bytes_of(c, projection.fields) for c in alive)
+    columns = map_sized(context, lambda job: output_field(context, *job), jobs, work)
     width = len(projection.fields)
     made = iter(range(len(alive)))
     results: list[tuple[int, list[Column]]] = []

@@ -12,8 +12,9 @@ Imports ``scan`` siblings, ``expr``, ``session``.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +37,8 @@ __all__ = [
     "Chosen",
     "PageCount",
     "batches",
+    "bytes_of",
+    "candidates",
     "choose",
     "finish",
     "prune",
@@ -45,6 +48,10 @@ __all__ = [
     "table_of",
 ]
 
+T = TypeVar("T")
+U = TypeVar("U")
+
+INLINE_BYTES = 4 << 20
 DEFAULT_BATCH_ROWS = 65_536
 DEFAULT_BATCH_BYTES = 16 << 20
 
@@ -107,14 +114,25 @@ def _pages_as_rows(starts: NDArray[np.int64], keep: NDArray[np.bool_]) -> RowSel
 
 def choose(context: ScanContext, unit: ScanUnit, projection: Projection, use_stats: bool = True) -> Chosen:
     """Find the rows of a unit that are alive and pass the filter."""
+    return passing(context, candidates(context, unit, projection, use_stats), projection)
+
+
+def candidates(
+    context: ScanContext, unit: ScanUnit, projection: Projection, use_stats: bool = True
+) -> Chosen:
+    """The rows of a unit that are alive and in pages that may match; touches metadata only."""
     files = context.files(unit.fragment)
     rows = files.live(unit.start, unit.stop)
-    if projection.filter is None:
-        return Chosen(files, rows, rows)
-    if use_stats:
+    if projection.filter is not None and use_stats:
         rows, _ = prune(files, projection, rows, context.session)
-    if len(rows) == 0:
-        return Chosen(files, rows, rows)
+    return Chosen(files, rows, rows)
+
+
+def passing(context: ScanContext, chosen: Chosen, projection: Projection) -> Chosen:
+    """Of the candidates, those for which the filter is true; reads the filter's columns."""
+    files, rows = chosen.files, chosen.rows
+    if projection.filter is None or len(rows) == 0:
+        return chosen
     columns = [read_field(files, f, rows, context.session) for f in projection.filter_fields]
     names = [f.name for f in projection.filter_fields]
     # A filter that names no column (a constant) still needs the number of rows.
@@ -134,6 +152,21 @@ def _as_array(column: Column) -> pa.Array:
     if isinstance(column, pa.ChunkedArray):
         return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
     return column
+
+
+def bytes_of(chosen: Chosen, fields: Sequence[Field]) -> float:
+    """About how many encoded bytes the fields of the candidates take."""
+    return len(chosen.rows) * chosen.files.estimated_bytes(fields) / max(1, chosen.files.num_rows)
+
+
+def map_sized(context: ScanContext, function: Callable[[T], U], items: Sequence[T], nbytes: float) -> list[U]:
+    """Apply a function to every item, on the session's threads if there are enough bytes to decode.
+
+    Handing work to another thread and waiting for it takes longer than decoding a few megabytes.
+    """
+    if nbytes < INLINE_BYTES:
+        return [function(item) for item in items]
+    return context.session.map(function, items)
 
 
 def _pick_is_cheaper(chosen: Chosen, wanted: Field) -> bool:
@@ -174,7 +207,8 @@ def output_field(context: ScanContext, chosen: Chosen, wanted: Field) -> Column:
 def read_fields(context: ScanContext, chosen: Chosen, projection: Projection) -> list[Column]:
     """All fields of the output; on stores that cost requests they are fetched together."""
     if chosen.files.mapped:
-        return context.session.map(lambda f: output_field(context, chosen, f), projection.fields)
+        work = bytes_of(chosen, projection.fields)
+        return map_sized(context, lambda f: output_field(context, chosen, f), projection.fields, work)
     fresh = [f for f in projection.fields if f not in chosen.reused]
     try:
         columns = dict(zip(fresh, chosen.files.read(fresh, chosen.picked, context.session), strict=True))

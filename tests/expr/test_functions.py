@@ -142,7 +142,7 @@ VALUES: dict[str, list[Any]] = {
     "l[0]": [None] * 5,
     "array_element(ll, 2)": [None, "a", None, None, None],
     "v[2]": [2.0, -0.0, 1.0, None, 4.0],
-    "ll[1] = 'b'": [None, True, None, None, None],
+    "ll[1] = 'b'": [False, True, None, None, None],
     "get_field(st, 'x')": [1, None, None, None, 5],
     "st.y.z": ["p", None, None, None, "q"],
     "get_field(get_field(st, 'y'), 'z')": ["p", None, None, None, "q"],
@@ -157,14 +157,14 @@ VALUES: dict[str, list[Any]] = {
     "CAST(CAST(d AS string) AS date) = d": [True, True, True, None, True],
     "CAST(substr(CAST(t AS string), 12) AS time) > time '13:00:00'": [True, True, None, None, False],
     "CAST('12' AS int) + 1": [13] * 5,
-    "CAST('1.005' AS decimal(5, 2)) = 1": [],
+    "CAST('1000.5' AS decimal(5, 2)) = 1": [],
     "CAST(9007199254740993 AS double)": [9007199254740992.0] * 5,
     "i::double / 2": [0.5, -1.0, 0.0, None, 50.0],
     "d + interval '1 day' > date '2021-01-01'": [False, False, True, None, True],
     "interval '12 hours' + d > d": [True, True, True, None, True],
     "t - interval '1' hour < t": [True, True, None, None, True],
     "t - t": [dt.timedelta(0), dt.timedelta(0), None, None, dt.timedelta(0)],
-    "d - date '2020-02-28'": [1, -59, 310, None, 1585],
+    "d - date '2020-02-28'": [1, -18321, 310, None, 1585],
     "(t - d) * 2 > interval '1 day'": [True, True, None, None, False],
     "x % 2": [1.5, -0.5, 0.0, None, 0.0],
     "i % 7 + i / 7 * 7 = i": [True, True, True, None, True],
@@ -177,15 +177,20 @@ VALUES: dict[str, list[Any]] = {
 FAIL = {text for text, values in VALUES.items() if not values}
 
 
+def same(found: list[Any], expected: list[Any]) -> bool:
+    """Equal, floats to the last few digits."""
+    if all(isinstance(v, float) for v in expected if v is not None):
+        return bool(found == pytest.approx(expected, nan_ok=True))
+    return found == expected
+
+
 @pytest.mark.parametrize("text", sorted(set(VALUES) - FAIL))
 def test_values(text: str) -> None:
     expected = VALUES[text]
     bound = bind(parsed(text), TABLE.schema)
     found = evaluate(bound, TABLE)
     assert found.type == bound.type
-    assert [v if v is None or v != v else v for v in found.to_pylist()] == pytest.approx(expected, nan_ok=True) if all(
-        isinstance(v, float) for v in expected if v is not None
-    ) else found.to_pylist() == expected
+    assert same(found.to_pylist(), expected), found
     # The same for a record batch, for rows one by one, and for none.
     batch = TABLE.combine_chunks().to_batches()[0]
     assert str(evaluate(bound, batch).to_pylist()) == str(found.to_pylist())
@@ -236,9 +241,14 @@ def test_null_lists_that_hide_values_hide_them() -> None:
 def test_pylance_agrees_where_it_has_the_function(tmp_path: Path) -> None:
     lance: Any = pytest.importorskip("lance")
     dataset = lance.write_dataset(TABLE, str(tmp_path / "f.lance"), data_storage_version="2.1")
-    # Known: regexp_match gives lists there; concat of other types; rounding of CAST; day of a date truncated is a
-    # timestamp there; greatest and least of nulls; -0.0.
-    different = {"regexp_match(s, 'a.c')", "v[2]", "date_trunc('month', d)", "date_trunc('week', d)"}
+    # Known: regexp_match gives lists there, a truncated date is a timestamp, and timestamps are compared in the
+    # coarser of two units.
+    different = {
+        "regexp_match(s, 'a.c')",
+        "date_trunc('month', d)",
+        "date_trunc('week', d)",
+        "CAST(t AS timestamp(0)) < t",
+    }
     compared = 0
     for text in sorted(set(VALUES) - FAIL - different):
         try:
@@ -246,9 +256,6 @@ def test_pylance_agrees_where_it_has_the_function(tmp_path: Path) -> None:
         except (ValueError, OSError):
             continue
         ours = evaluate(bind(parsed(text), TABLE.schema), TABLE).to_pylist()
-        if all(isinstance(v, float) for v in ours if v is not None):
-            assert ours == pytest.approx(theirs, nan_ok=True), text
-        else:
-            assert ours == theirs, text
+        assert same(ours, theirs), (text, ours, theirs)
         compared += 1
     assert compared > 70, compared
