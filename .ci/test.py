@@ -24,8 +24,18 @@ NOTHING_COLLECTED = 5
 
 def run_stage(marker: list[str], extra: list[str], report: Path) -> int:
     """Run pytest once; returns its exit code."""
-    command = [sys.executable, "-m", "pytest", "-q", "--durations=8", "--durations-min=5", f"--junitxml={report}"]
-    return subprocess.run([*command, *marker, *extra], cwd=ROOT, stdin=subprocess.DEVNULL, check=False).returncode
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "--durations=8",
+        "--durations-min=5",
+        f"--junitxml={report}",
+    ]
+    return subprocess.run(
+        [*command, *marker, *extra], cwd=ROOT, stdin=subprocess.DEVNULL, check=False
+    ).returncode
 
 
 def count(report: Path) -> Counter[str]:
@@ -53,7 +63,9 @@ def main() -> int:
             codes.append(0 if code == NOTHING_COLLECTED and sys.argv[1:] else code)
             total += count(report)
     seconds = time.monotonic() - started
-    said = ", ".join(f"{total[word]} {word}" for word in ("failed", "error", "passed", "skipped") if total[word])
+    said = ", ".join(
+        f"{total[word]} {word}" for word in ("failed", "error", "passed", "skipped") if total[word]
+    )
     minutes, rest = divmod(int(seconds), 60)
     line = f" {said or 'no tests ran'} in {seconds:.2f}s ({minutes // 60}:{minutes % 60:02}:{rest:02}) "
     print("\n" + line.center(100, "="), flush=True)

@@ -1,27 +1,35 @@
 """Filters and computed columns.
 
-=============  ================================================================================
-``nodes``      the tree: Column, Literal, Call
-``build``      ``col("a") > 5``
-``sql``        SQL text to a tree (sqlglot)
-``convert``    pyarrow expressions to a tree
-``parse``      any of these to a tree
-``describe``   a tree to SQL text
-``names``      column names to paths in a schema
-``kinds``      families of types, common types
-``times``      dates and intervals as text and as integers
-``literals``   constants fitted to the types they are compared with
-``arithmetic`` types of ``+ - * / %``
-``functions``  the functions there are; ``lists`` and ``patterns`` are kernels of theirs
-``bind``       a tree tied to a schema
-``evaluate``   a bound tree over Arrow tables
-``falsify``    a bound tree over statistics: which pages cannot match
-=============  ================================================================================
+===============  ==============================================================================
+``nodes``        the tree: Column, Literal, Call
+``build``        ``col("a") > 5``
+``sql``          SQL text to a tree; ``sql_dialect`` is what sqlglot is told
+``convert``      pyarrow expressions to a tree
+``parse``        any of these to a tree
+``describe``     a tree to SQL text
+``names``        column names to paths in a schema
+``kinds``        families of types, common types
+``times``        dates and intervals as text and as integers
+``literals``     constants fitted to the types they are compared with
+``arithmetic``   types of ``+ - * / %``
+``functions``    the functions there are; ``lists``, ``patterns`` and ``values`` are kernels
+``bind``         a tree tied to a schema: ``binder`` walks it by the rules in ``bind_*``
+``evaluate``     a bound tree over Arrow tables
+``falsify``      a bound tree over statistics: which pages cannot match
+===============  ==============================================================================
 
-What comparisons mean is the same in every form a filter can have. Floating point follows
-Arrow: a NaN satisfies only ``!=`` and negations, and the two zeros are equal. pylance's SQL
-ranks NaN above all numbers; on such rows the answers differ, on purpose. Logic is
-three-valued, and a row is selected only where a filter is true.
+Logic is three-valued, and a row is selected only where a filter is true. Comparisons mean
+the same in every form a filter can have:
+
+- Floating point follows Arrow: a NaN satisfies only ``!=`` and negations, and the two zeros
+  are equal. pylance's SQL ranks NaN above all numbers; on such rows we differ, on purpose.
+- Numbers are compared exactly, whatever their types: ``int8_column < 1000`` is true, and
+  ``int_column = 1.5`` is false. The one exception is pylance's: a number written without a
+  type becomes a value of the float column it meets, so that ``float32_column = 0.1`` finds
+  what was stored as 0.1. ``lit(0.1, pa.float64())``, like a double in a pyarrow expression,
+  stays exact.
+- Integers divide to integers, truncating. Overflow and division by zero are errors, where
+  pylance wraps around; ``x != 0 AND 10 / x > 2`` is safe in either order.
 """
 
 from __future__ import annotations
@@ -31,7 +39,20 @@ from lancecy.expr.build import Term, col, lit
 from lancecy.expr.describe import describe
 from lancecy.expr.evaluate import evaluate, mask
 from lancecy.expr.falsify import falsify
-from lancecy.expr.nodes import Expr
+from lancecy.expr.nodes import Expr, conjuncts
 from lancecy.expr.parse import parse
 
-__all__ = ["Bound", "Expr", "Term", "bind", "col", "describe", "evaluate", "falsify", "lit", "mask", "parse"]
+__all__ = [
+    "Bound",
+    "Expr",
+    "Term",
+    "bind",
+    "col",
+    "conjuncts",
+    "describe",
+    "evaluate",
+    "falsify",
+    "lit",
+    "mask",
+    "parse",
+]

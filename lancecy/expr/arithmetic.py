@@ -139,9 +139,9 @@ def _temporal(op: str, left: Expr, right: Expr) -> tuple[Expr, Expr]:
         target = common_type(left.type, right.type)
         if target is not None:
             return cast_to(left, target), cast_to(right, target)
-    if two == "interval" and op in ("+", "-") and one in ("date", "timestamp", "time"):
+    if two == "interval" and op in ("+", "-") and one in ("date", "timestamp"):
         return _instant(left), right
-    if one == "interval" and op == "+" and two in ("date", "timestamp", "time"):
+    if one == "interval" and op == "+" and two in ("date", "timestamp"):
         return left, _instant(right)
     if op == "*" and pair == {"interval", "integer"}:
         return _count(left), _count(right)

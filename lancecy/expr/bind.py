@@ -9,7 +9,7 @@ spelled out. What it means is defined by ``evaluate``; ``falsify`` reads the sam
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 
 import pyarrow as pa
@@ -41,7 +41,8 @@ class Bound:
     """
 
     expr: Expr
-    type: pa.DataType
+    # Extension types written in Python need not be hashable; the tree says it all.
+    type: pa.DataType = field(hash=False)
     columns: tuple[str, ...]
     paths: tuple[tuple[str, ...], ...]
 
@@ -75,6 +76,7 @@ def bind(expr: Expr, schema: pa.Schema, *, boolean: bool = False) -> Bound:
     Examples
     --------
     >>> import pyarrow as pa
+    >>> from lancecy.expr import parse
     >>> bound = bind(parse("s.x > 5"), pa.schema({"s": pa.struct({"x": pa.int8()})}))
     >>> bound.columns, bound.paths, bound.type
     (('s',), (('s', 'x'),), DataType(bool))

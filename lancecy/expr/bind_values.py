@@ -92,6 +92,8 @@ def function(binder: Binder, call: Call, wide: bool) -> Expr:
         raise _wrong_count(call, spec.least, spec.most)
     if spec.parameters == ("x", "x*"):
         return binder.finish(name, tuple(binder.alike(f"{call.op}()", list(call.args), wide)))
+    if name == "array_has" and isinstance(call.args[1], Literal) and call.args[1].value is None:
+        return Literal(None, pa.bool_())
     return binder.finish(name, _arguments(binder, call, spec))
 
 

@@ -216,27 +216,20 @@ def _is_null(args: tuple[Expr, ...], options: dict[str, Any]) -> Expr:
 def _is_in(args: tuple[Expr, ...], options: dict[str, Any]) -> Expr | None:
     """Arrow's is_in is never null and can match nulls and NaN; IN can be null and matches neither."""
     behaviour = options["null_matching_behavior"].as_py() if "null_matching_behavior" in options else None
-    if behaviour not in (0, 1, 2, 3):
+    match, skip = 0, 1
+    if behaviour not in (match, skip):
         return None
     try:
         literals = [literal_from_scalar(value) for value in options["value_set"].values]
     except ExpressionError:
         return None
     present = [v for v in literals if v.value is not None]
-    has_null = len(present) < len(literals)
-    match, _skip, emit, _inconclusive = range(4)
     found: Expr = Call("in", (*args, list_literal(present)))
     if any(is_nan(v.value) for v in present):
         found = chain("or", (found, Call("isnan", args)))
-    if behaviour in (match, _skip):
-        found = Call("is_true", (found,))
-        return chain("or", (found, Call("is_null", args))) if behaviour == match and has_null else found
-    if not present:
-        # IN () is false even of a null, these two are null there.
-        return None
-    if behaviour == emit or not has_null:
-        return found
-    return chain("or", (found, Literal(None, pa.bool_())))
+    found = Call("is_true", (found,))
+    matches_null = behaviour == match and len(present) < len(literals)
+    return chain("or", (found, Call("is_null", args))) if matches_null else found
 
 
 def _cast(args: tuple[Expr, ...], options: dict[str, Any]) -> Expr | None:

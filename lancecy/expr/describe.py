@@ -56,6 +56,8 @@ def describe_type(data_type: pa.DataType | None) -> str:
         return f"decimal({data_type.precision}, {data_type.scale})"
     if isinstance(data_type, pa.BaseExtensionType):
         return printable(data_type)
+    if pa.types.is_duration(data_type):
+        return "interval"
     return _SQL_NAMES.get(data_type) or printable(data_type)
 
 

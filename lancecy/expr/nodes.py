@@ -253,10 +253,23 @@ def literal_of(value: object) -> Literal:
         return literal_from_scalar(value)
     if isinstance(value, np.generic) and value.dtype.kind not in "mM":
         return literal_of(value.item())
+    if isinstance(value, (np.datetime64, np.timedelta64)) and np.isnat(value):
+        return Literal(None)
+    if isinstance(getattr(value, "asm8", None), np.generic):
+        return _of_pandas(value)
     try:
-        return literal_from_scalar(pa.scalar(value))
+        one: Any = np.asarray([value]) if isinstance(value, np.generic) else [value]
+        return literal_from_scalar(pa.array(one, from_pandas=True)[0])
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise ExpressionError(f"a {type(value).__name__} cannot be part of an expression") from error
+
+
+def _of_pandas(value: Any) -> Literal:
+    """A Timestamp or Timedelta of pandas, whose nanoseconds Arrow's conversion of Python objects drops."""
+    found = literal_of(value.asm8)
+    if found.type is None or getattr(value, "tz", None) is None:
+        return found
+    return Literal(found.value, pa.timestamp(found.type.unit, tz="UTC"))
 
 
 def _plain(value: Any) -> Constant:

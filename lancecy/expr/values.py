@@ -52,8 +52,8 @@ def _float_values(values: Data) -> Any:
 def cast_values(values: Data, target: Any) -> Data:
     """Values converted to another type.
 
-    Floats become integers by dropping the fraction, timestamps and decimals lose the digits the target
-    lacks, integers become the nearest float. What is out of range or unreadable is an error.
+    Floats become integers by dropping the fraction, timestamps lose the digits the target lacks, decimals
+    are rounded to it, integers become the nearest float. What is out of range or unreadable is an error.
     """
     source, wanted = family(values.type), family(target)
     if source == "float" and wanted == "integer":
@@ -62,16 +62,22 @@ def cast_values(values: Data, target: Any) -> Data:
         return pc.cast(values, target, safe=False)
     if source == "integer" and wanted == "decimal":
         # Arrow refuses unless the target has room for every value of the type; the values are what counts.
-        scale = target.scale
-        return pc.cast(pc.cast(values, pa.decimal128(38, 0) if scale >= 0 else target), target)
+        return pc.cast(pc.cast(values, pa.decimal128(38, 0)), target)
+    if source == wanted == "decimal":
+        # Two steps, as the rounded value may need a digit more, and only the second checks the precision.
+        wide = pc.cast(values, pa.decimal256(76, values.type.scale))
+        rounded = pc.round(wide, ndigits=target.scale, round_mode="half_towards_infinity")
+        return pc.cast(_cut(rounded, pa.decimal256(76, target.scale)), target)
+    if source == "text" and wanted == "decimal":
+        return pc.cast(values, target)
     if source == "text" and wanted == "time":
         # There is no such cast; a timestamp of that day has the same clock.
         stamp = pc.cast(pc.binary_join_element_wise("1970-01-01 ", values, ""), pa.timestamp("ns"))
-        return _cast_with_cut(pc.cast(stamp, pa.time64("ns")), target)
-    return _cast_with_cut(values, target)
+        return _cut(pc.cast(stamp, pa.time64("ns")), target)
+    return _cut(values, target)
 
 
-def _cast_with_cut(values: Data, target: Any) -> Data:
+def _cut(values: Data, target: Any) -> Data:
     options = pc.CastOptions(target, allow_time_truncate=True, allow_decimal_truncate=True)
     return pc.cast(values, options=options)
 

@@ -31,12 +31,20 @@ class OneAtATime(LatencyStore):
 
     locks: ClassVar[dict[str, threading.Lock]] = {}
     served: ClassVar[list[str]] = []
+    working: ClassVar[set[str]] = set()
+    most_at_once = 0
 
     def _request(self, method: str, path: str, ranges: Any, call: Any) -> Any:
         with self.locks.setdefault(self.uri, threading.Lock()):
-            if path.endswith(".lance"):
-                self.served.append(Path(self.uri).name)
-            return super()._request(method, path, ranges, call)
+            if not path.endswith(".lance"):
+                return super()._request(method, path, ranges, call)
+            self.served.append(Path(self.uri).name)
+            self.working.add(self.uri)
+            OneAtATime.most_at_once = max(OneAtATime.most_at_once, len(self.working))
+            try:
+                return super()._request(method, path, ranges, call)
+            finally:
+                self.working.discard(self.uri)
 
 
 def _write(place: Path, names: list[str]) -> str:
@@ -104,14 +112,18 @@ def test_known_divisions_keep_the_order_of_the_table(three: str, slow: list[str]
     assert ddf.compute(scheduler="sync")["id"].tolist() == list(range(FRAGMENTS * ROWS))
 
 
-def _seconds(uri: str) -> float:
+def _at_once(uri: str) -> tuple[int, float]:
+    """Bases at work at the same moment, and the seconds of the whole scan."""
     ddf = lancecy.scan(lancecy.dataset(uri, session=Session()), blocksize=1, index=None)
+    OneAtATime.most_at_once = 0
     start = time.perf_counter()
     with dask.config.set(scheduler="threads", num_workers=6):
         assert len(ddf.compute()) == FRAGMENTS * ROWS
-    return time.perf_counter() - start
+    return OneAtATime.most_at_once, time.perf_counter() - start
 
 
-def test_three_bases_take_a_third_of_the_time_of_one(one: str, three: str, slow: list[str]) -> None:
-    ratios = [_seconds(three) / _seconds(one) for _ in range(3)]
-    assert min(ratios) < 0.45, ratios
+def test_three_bases_work_at_once(one: str, three: str, slow: list[str]) -> None:
+    in_one, in_three = _at_once(one), _at_once(three)
+    # `pytest -rP` shows the times: three bases of equal delay take about a third.
+    print(f"one base {in_one[1]:.3f} s, three bases {in_three[1]:.3f} s")
+    assert (in_one[0], in_three[0]) == (1, 3)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -389,25 +388,3 @@ def test_manifest_that_miscounts_live_rows_is_an_error(path: str) -> None:
     reader = lancecy.scan(path).expr.operand("func")
     with pytest.raises(lancecy.errors.FormatError, match="promises 99 live rows"):
         reader((0, 0, 100, 99, 0), columns=["id"])
-
-
-# -- cost --------------------------------------------------------------------------------------------------
-
-
-def test_a_partition_costs_less_than_two_milliseconds_more_than_its_rows(tmp_path: Path) -> None:
-    parts = 200
-    rows = mixed_table(parts * 8).select(["id", "x", "word"])
-    write(rows, tmp_path / "t.lance", max_rows_per_file=8, max_rows_per_group=8)
-    source = lancecy.dataset(tmp_path / "t.lance")
-
-    def seconds(run: Any) -> float:
-        run()
-        start = time.process_time()
-        run()
-        return time.process_time() - start
-
-    direct = seconds(source.to_table)
-    ddf = lancecy.scan(source, blocksize=1)
-    assert ddf.npartitions == parts
-    scanned = seconds(ddf.map_partitions(len).compute)
-    assert (scanned - direct) / parts < 0.002

@@ -50,8 +50,9 @@ COMPARISONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("i8", "i16", "i32", "i64", "u8", "u32", "u64", "`two words`", "st.x"), (*_WHOLE, *_FRACTIONS)
     ),
-    **dict.fromkeys(("f32", "f64"), (*_WHOLE, *_FRACTIONS)),
-    **dict.fromkeys(("s", "ls", "dict", "st.in.y"), _TEXTS),
+    **dict.fromkeys(("f16", "f32", "f64", "dict64"), (*_WHOLE, *_FRACTIONS)),
+    **dict.fromkeys(("s", "ls", "sv", "dict", "st.in.y"), _TEXTS),
+    "nothing": ("1", "'a'", "NULL", "nothing", "i8"),
     "bin": _BYTES,
     "fb": _BYTES,
     "b": ("TRUE", "FALSE"),
@@ -107,6 +108,11 @@ CONDITIONS = (
     "ts_s > timestamp '2020-01-01 12:30:15' - interval '1 day'", "i64 > 0 AND (b OR s = 'a') AND NOT (f64 < 1)",
     "i8 > 0 AND i16 > 0 AND i32 > 0 OR i64 > 0 AND b", "NOT (NOT (i8 > 0))", "NOT (i8 > 0 AND NOT (b OR i8 IS NULL))",
     "X'61' = bin", "'a' = s", "1 < i8", "1.5 > i8", "date '2020-01-01' <= d", "i8 >= 1 AND i8 <= 2 OR i8 = 127",
+    "b OR TRUE", "b AND FALSE", "1 = 1 AND 2 = 2", "1 = 2 OR 2 = 3", "b AND (i8 = 1 OR i8 = 1)", "NOT (b AND FALSE)",
+    "u64 - 5 < 0", "u64 - u8 < 0", "u64 * 2 > u64", "u64 + i8 < 0", "u64 * i8 < 0", "u8 / 2 = 1", "dec + u64 > 2", "dec / 2 > 1",
+    "ts_us - '2020-01-01 00:00:00' > interval '0 seconds'", "ts_us - d = interval '45015 seconds'", "du_us * 2 < du_s",
+    "du_s + interval '1 second' > du_us", "ts_us + du_us > ts_us", "d64 + interval '1 day' > d",
+    "(f64 > 0) IN (TRUE)", "i8 + 0 IN (1, 2)", "i8 BETWEEN i16 AND i64", "NULL IN (1, 2)", "1 IN (1, 2)", "lower(NULL) LIKE 'a'",
     "st['x'] = 1", "`st`.`x` = 4", "st.`in`.y = 'p'", "I8 = 1", "ST.X = 1", "`two words` IS NULL",
 )  # fmt: skip
 

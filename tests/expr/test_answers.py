@@ -35,6 +35,7 @@ def check_answer(text: str) -> None:
     found = evaluate(bound, table)
     assert found.type == pa.bool_() == bound.type, text
     assert found.to_pylist() == expected, text
+    assert str(bound) == describe(bound.expr, max_values=10)
     assert bound.mask(needed.combine_chunks().to_batches()[0]).to_pylist() == expected, text
     # Only the columns it names are needed, and the answers do not depend on how rows are chunked.
     pieces = pa.concat_tables([needed.slice(i, 1) for i in range(table.num_rows)])

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import inspect
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from importlib import import_module
 from itertools import product
@@ -14,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.meta.tree import ROOT
+from tests.meta.tree import ROOT, run_tool
 
 BENCH = ROOT / "bench"
 KINDS = ("time_", "track_", "peakmem_")
@@ -24,7 +22,7 @@ def _suites() -> Iterator[tuple[str, type]]:
     for path in sorted((BENCH / "benchmarks").glob("*.py")):
         module = import_module(f"benchmarks.{path.stem}")
         for name, suite in inspect.getmembers(module, inspect.isclass):
-            if suite.__module__ == module.__name__:
+            if suite.__module__ == module.__name__ and not name.startswith("_"):
                 yield f"{path.stem}.{name}", suite
 
 
@@ -59,11 +57,8 @@ def test_every_benchmark_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.slow
 @pytest.mark.interop
 def test_comparison_finds_equal_answers(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "bench/compare.py", "--rows", "20000", "--vectors", "2000", "--repeat", "1", "--markdown",
-         "--data", str(tmp_path)],
-        cwd=ROOT, capture_output=True, text=True, timeout=280, check=False,
-    )  # fmt: skip
+    sizes = ["--rows", "20000", "--vectors", "2000", "--repeat", "1"]
+    done = run_tool("python", "bench/compare.py", *sizes, "--markdown", "--data", str(tmp_path))
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith("| ")]
     assert len(lines) == 2 + 13

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from tests.meta.tree import ROOT
+from tests.meta.tree import run_tool
 
 
 @pytest.mark.spark
 @pytest.mark.interop
 @pytest.mark.slow
 def test_demo_tells_the_whole_story(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "bench/demo.py", "--rows", "24000", "--keep", str(tmp_path)],
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=280,
-        check=False,
-    )
+    done = run_tool("python", "bench/demo.py", "--rows", "24000", "--keep", str(tmp_path))
     assert done.returncode == 0, done.stderr
     for chapter in ("1. Open it", "2. Ask what", "3. Scan", "4. As a Dask", "5. In Spark"):
         assert chapter in done.stdout

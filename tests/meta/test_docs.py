@@ -165,6 +165,7 @@ def test_readme_links_lead_somewhere() -> None:
 def test_readme_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     place_example(tmp_path)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for Spark's workers, where lancecy is not installed
     blocks = _blocks(ROOT / "README.md")
     assert len(blocks) >= 2
     space: dict[str, object] = {}

@@ -46,7 +46,9 @@ def run_tool(*command: str, cwd: Path = ROOT, timeout_s: float = 280) -> subproc
     path = os.pathsep.join(
         [str(Path(sys.executable).parent), os.environ.get("PATH", "")]
     )  # cython-lint calls others
-    environment = {**os.environ, "PATH": path, "NO_COLOR": "1", "COLUMNS": "150", "PYTHONWARNINGS": ""}
+    sources = os.pathsep.join([str(cwd), *filter(None, [os.environ.get("PYTHONPATH")])])
+    special = {"PATH": path, "PYTHONPATH": sources, "NO_COLOR": "1", "COLUMNS": "150", "PYTHONWARNINGS": ""}
+    environment = {**os.environ, **special}
     return subprocess.run(
         [tool, *command[1:]],
         cwd=cwd,

@@ -5,8 +5,10 @@ from __future__ import annotations
 import random
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pytest
@@ -17,7 +19,9 @@ from lancecy.store.base import Store, StoreTraits
 from lancecy.store.local import LocalStore
 from lancecy.store.memory import MemoryStore
 from lancecy.store.reads import Ranges, SourceFile, Span
-from lancecy.store.wrap import CountingStore, Fault, FaultyStore, LatencyStore, WrappedStore
+from lancecy.store.wrap import CountingStore, Fault, FaultyStore, Pairs, WrappedStore
+
+T = TypeVar("T")
 
 DATA = np.random.default_rng(5).integers(0, 256, 200_000, dtype=np.uint8).tobytes()
 TRAITS = StoreTraits(concurrency=4, merge_gap=100, merge_cap=1 << 20)
@@ -112,11 +116,17 @@ def test_empty_ranges_cost_nothing(session: Session) -> None:
 
 
 def test_files_are_fetched_side_by_side(session: Session) -> None:
-    stores = [LatencyStore(memory_store(), 0.1) for _ in range(3)]
-    requests = [ranges(store, [(0, 10), (5000, 10), (90_000, 10), (150_000, 10)]) for store in stores]
-    started = time.perf_counter()
+    # Each request waits until all three are under way: one after the other they would wait for ever.
+    together = threading.Barrier(3, timeout=60)
+
+    class Waiting(WrappedStore):
+        def _request(self, method: str, path: str, ranges: Pairs, call: Callable[[], T]) -> T:
+            together.wait()
+            return call()
+
+    stores = [Waiting(memory_store()) for _ in range(3)]
+    requests = [ranges(store, [(0, 10)]) for store in stores]
     spans = session.fetch(requests)
-    assert time.perf_counter() - started < 0.6  # one after the other they would take 1.2 s
     for request, span in zip(requests, spans, strict=True):
         check(request, span)
 
