@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -77,7 +76,7 @@ def test_nothing_there(s3_server: S3Server) -> None:
 
 
 @pytest.fixture
-def counted() -> Iterator[Callable[[], CountingStore]]:
+def counted() -> CountingStore:
     inner = MemoryStore()
     store = CountingStore(inner, uri="counted://here/t")
 
@@ -86,11 +85,11 @@ def counted() -> Iterator[Callable[[], CountingStore]]:
 
     register_store("counted", opened)
     write_table("counted://here/t", fragments=2, rows=400, rows_per_page=16, opener=lambda uri: inner)
-    yield lambda: store
+    return store
 
 
-def test_requests_of_a_remote_scan_are_few(counted: Callable[[], CountingStore]) -> None:
-    store = counted()
+def test_requests_of_a_remote_scan_are_few(counted: CountingStore) -> None:
+    store = counted
     ds = lancecy.dataset("counted://here/t", session=lancecy.Session(threads=2))
     opening = len(store.requests)
     assert opening <= 3
