@@ -8,6 +8,7 @@ PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 BUILT := $(VENV)/.built
 PYTEST := $(PY) -m pytest
+PARALLEL := -n logical --maxprocesses=8 --dist worksteal
 QUICK := not spark and not interop and not slow and not s3
 PROTOC := $(VENV)/protoc/.installed
 BENCH := $(CURDIR)/bench
@@ -58,7 +59,7 @@ test: $(BUILT) $(PROTOC)
 	.ci/with-java $(PY) .ci/test.py $(ARGS)
 
 check: $(BUILT) $(PROTOC)
-	$(PYTEST) -q -m "$(QUICK)" $(ARGS)
+	$(PYTEST) -q -m "$(QUICK)" $(PARALLEL) --deselect tests/hostile/test_mutations.py $(ARGS)
 
 format: $(BUILT)
 	$(PY) -m ruff check --fix .

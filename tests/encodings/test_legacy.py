@@ -216,7 +216,7 @@ def test_dictionary_codes_of_every_type(width: int, sign: str) -> None:
     ("codes", "key", "dtype"),
     [
         ([0, 3], "int8", "<i1"),
-        ([0, -1], "int8", "<i1"),
+        ([0, -2], "int8", "<i1"),
         ([0, 2**64 - 1], "uint64", "<u8"),
         ([0, -(2**63)], "int64", "<i8"),
     ],
@@ -225,6 +225,12 @@ def test_code_outside_the_dictionary_is_refused(codes: list[int], key: str, dtyp
     with pytest.raises(FormatError) as caught:
         read_codes(codes, key, dtype)
     assert caught.value.position == 1
+
+
+def test_code_minus_one_is_a_null_of_a_nullable_column() -> None:
+    assert read_codes([2, -1, 0], "int8", "<i1").to_pylist() == ["yz", None, "x"]
+    with pytest.raises(FormatError):
+        read_codes([2, 255], "uint8", "<u1")
 
 
 # -- views ------------------------------------------------------------------------------
