@@ -5,8 +5,11 @@ from __future__ import annotations
 import builtins
 import doctest
 import inspect
+import os
 import pkgutil
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
@@ -162,12 +165,24 @@ def test_readme_links_lead_somewhere() -> None:
 
 
 @pytest.mark.spark
-def test_readme_examples_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readme_examples_run(tmp_path: Path) -> None:
+    """In a process of their own: they start a Spark session, which a process has once, and stop it."""
     place_example(tmp_path)
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("PYTHONPATH", str(ROOT))  # for Spark's workers, where lancecy is not installed
     blocks = _blocks(ROOT / "README.md")
     assert len(blocks) >= 2
-    space: dict[str, object] = {}
-    for number, block in enumerate(blocks, 1):
-        exec(compile(block, f"README.md, example {number}", "exec"), space)
+    (tmp_path / "readme.py").write_text("\n".join(blocks))
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(ROOT),  # for Spark's workers, where lancecy is not installed
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+    done = subprocess.run(
+        [sys.executable, "readme.py"],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-4000:]
