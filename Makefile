@@ -8,7 +8,7 @@ PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 BUILT := $(VENV)/.built
 PYTEST := $(PY) -m pytest
-PARALLEL := -n logical --maxprocesses=8 --dist worksteal
+PARALLEL := -n logical --maxprocesses=8 --dist loadgroup
 QUICK := not spark and not interop and not slow and not s3
 PROTOC := $(VENV)/protoc/.installed
 BENCH := $(CURDIR)/bench
@@ -76,8 +76,8 @@ compare: $(BUILT)
 # asv keeps a note about the machine in the home directory; it gets one of its own.
 bench: $(BUILT)
 	mkdir -p $(BENCH)/.asv
-	cd bench && HOME=$(BENCH)/.asv $(PY) -m asv machine --yes
-	cd bench && HOME=$(BENCH)/.asv $(PY) -m asv run --python=$(PY) --quick --show-stderr $(ARGS)
+	cd bench && HOME=$(BENCH)/.asv $(PY) -m asv machine --yes >/dev/null
+	cd bench && HOME=$(BENCH)/.asv $(PY) -m asv run --python=same --quick --show-stderr $(ARGS)
 
 # ---- building ---------------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 STAGES = {
-    "everything but Spark": ["-m", "not spark", "-n", "logical", "--maxprocesses=8", "--dist", "worksteal"],
+    "everything but Spark": ["-m", "not spark", "-n", "logical", "--maxprocesses=8", "--dist", "loadgroup"],
     "Spark": ["-m", "spark"],
 }
 NOTHING_COLLECTED = 5

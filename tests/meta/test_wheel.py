@@ -46,6 +46,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("wheel")  # what one of them has built serves the others
 def test_source_distribution_holds_all_sources(built: tuple[Path, Path]) -> None:
     with tarfile.open(built[0]) as archive:
         inside = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
@@ -64,6 +65,7 @@ def test_source_distribution_holds_all_sources(built: tuple[Path, Path]) -> None
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("wheel")  # what one of them has built serves the others
 def test_wheel_holds_kernels_stubs_and_licence_only(built: tuple[Path, Path]) -> None:
     with zipfile.ZipFile(built[1]) as archive:
         inside = archive.namelist()
@@ -78,6 +80,7 @@ def test_wheel_holds_kernels_stubs_and_licence_only(built: tuple[Path, Path]) ->
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("wheel")  # what one of them has built serves the others
 def test_wheel_reads_a_table_in_an_environment_of_its_own(built: tuple[Path, Path], tmp_path: Path) -> None:
     venv = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=120)
