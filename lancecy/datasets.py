@@ -108,10 +108,17 @@ def dataset(
         session=active,
         storage_options=dict(storage_options) if storage_options else None,
         untrusted=untrusted,
-        allowed_bases=None if allowed_bases is None else tuple(allowed_bases),
+        allowed_bases=_prefixes(allowed_bases),
         recover=recover,
     )
     return Dataset(snapshot, active, dict(storage_options or {}), untrusted, allowed_bases)
+
+
+def _prefixes(allowed_bases: Sequence[str] | None) -> tuple[str, ...] | None:
+    if isinstance(allowed_bases, str):
+        # Taken letter by letter, its first "/" would allow everything.
+        raise TypeError("allowed_bases is a list of prefixes, not one text")
+    return None if allowed_bases is None else tuple(allowed_bases)
 
 
 class Dataset:
@@ -133,7 +140,7 @@ class Dataset:
         self._session = session
         self._options = dict(storage_options or {})
         self._untrusted = untrusted
-        self._allowed_bases = None if allowed_bases is None else tuple(allowed_bases)
+        self._allowed_bases = _prefixes(allowed_bases)
         self._context = ScanContext(snapshot, session)
 
     # -- what it is -----------------------------------------------------------
@@ -197,7 +204,7 @@ class Dataset:
         """
         return [
             {"version": v.version, "timestamp": v.timestamp, "metadata": dict(v.summary)}
-            for v in list_versions(self._snapshot.store)
+            for v in list_versions(self._snapshot.store, self._session)
         ]
 
     @property
@@ -405,7 +412,14 @@ class Dataset:
     def __reduce__(self) -> tuple[Any, ...]:
         return (
             _reopen,
-            (self.uri, self.version, redact(self._options), self._untrusted, self._allowed_bases),
+            (
+                self.uri,
+                self.version,
+                redact(self._options),
+                self._untrusted,
+                self._allowed_bases,
+                self._session.limits,
+            ),
         )
 
     def __eq__(self, other: object) -> bool:
@@ -445,15 +459,27 @@ class Dataset:
             tuple(sorted(options.items())),
             self._untrusted,
             self._allowed_bases,
+            self._snapshot.identity,
+            self._session.limits,
         )
 
 
 def _reopen(
-    uri: str, version: int, options: dict[str, Any], untrusted: bool, allowed_bases: tuple[str, ...] | None
+    uri: str,
+    version: int,
+    options: dict[str, Any],
+    untrusted: bool,
+    allowed_bases: tuple[str, ...] | None,
+    limits: Limits,
 ) -> Dataset:
     known = default().options_for(uri) or options
     return dataset(
-        uri, version, storage_options=known or None, untrusted=untrusted, allowed_bases=allowed_bases
+        uri,
+        version,
+        storage_options=known or None,
+        untrusted=untrusted,
+        allowed_bases=allowed_bases,
+        limits=limits,
     )
 
 

@@ -24,19 +24,22 @@ def _facts(context: ScanContext) -> list[tuple[str, str]]:
     """What a person wants to know first, from the manifest alone."""
     snapshot, manifest = context.snapshot, context.snapshot.manifest
     facts = [
-        ("version", f"{snapshot.version}" + (f" of branch {manifest.branch}" if manifest.branch else ""))
+        (
+            "version",
+            f"{snapshot.version}" + (f" of branch {printable(manifest.branch)}" if manifest.branch else ""),
+        )
     ]
     if manifest.timestamp is not None:
         facts.append(("written", f"{manifest.timestamp:%Y-%m-%d %H:%M:%S} UTC"))
     if manifest.writer is not None:
-        facts.append(("writer", f"{manifest.writer.library} {manifest.writer.version}"))
+        facts.append(("writer", printable(f"{manifest.writer.library} {manifest.writer.version}")))
     facts.append(("rows", _rows(context)))
     sizes = [file.size for fragment in manifest.fragments for file in fragment.files]
     files = f"{len(sizes):,} data file{'' if len(sizes) == 1 else 's'}"
     if sizes and all(sizes) and (manifest.data_version or "0.1") != "0.1":
         files += f", {human_bytes(sum(s or 0 for s in sizes))}"
     facts.append(("fragments", f"{len(manifest.fragments):,} in {files}"))
-    facts.append(("file version", manifest.data_version or "0.1"))
+    facts.append(("file version", printable(manifest.data_version or "0.1")))
     if manifest.base_paths:
         names = [base.name or str(base.id) for base in manifest.base_paths.values()]
         facts.append(("bases", ", ".join(printable(n) for n in names)))

@@ -14,6 +14,7 @@ import pyarrow as pa
 from lancecy import display
 from lancecy.parallel import threads
 from lancecy.scanning.context import ScanContext
+from lancecy.scanning.execute import slice_rows
 from lancecy.scanning.explain import Explanation, explain
 from lancecy.scanning.plan import ScanPlan, plan
 from lancecy.scanning.project import project
@@ -87,13 +88,35 @@ class Scanner:
             Consecutive tasks read from different bases.
         embed_credentials : bool
             Let tasks carry the storage options as given, secrets included.
+
+        Raises
+        ------
+        ValueError
+            ``order_by``, or a filter together with limit or offset: no task can know of the others' rows.
         """
+        if self._order_by or (
+            self._request.filter is not None and (self._request.limit or self._request.offset)
+        ):
+            raise ValueError(
+                "tasks run apart from each other, so a scan with order_by, or with a filter and limit or offset, "
+                "cannot be made of them"
+            )
+        return self._plan(blocksize, min_units, interleave, embed_credentials)
+
+    def _plan(
+        self,
+        blocksize: int | None = None,
+        min_units: int = 1,
+        interleave: bool = False,
+        embed_credentials: bool = False,
+        exact: bool = False,
+    ) -> ScanPlan:
         spec = self._make_spec(self._request, embed_credentials)
-        return plan(self._context, self._request, spec, blocksize, min_units, interleave)
+        return plan(self._context, self._request, spec, blocksize, min_units, interleave, exact)
 
     def explain(self) -> Explanation:
         """Fragments and pages kept and pruned, bytes to read; reads metadata and statistics only."""
-        return explain(self._context, self.plan(), self._request)
+        return explain(self._context, self._plan(), self._request)
 
     def to_table(self) -> pa.Table:
         """Run the scan and return one table."""
@@ -103,20 +126,20 @@ class Scanner:
         # Enough units that no thread ends up with the last large one alone.
         width = max(1, len(self.schema))
         min_units = -(-4 * context.session.threads // width) if context.session.threads > 1 else 1
-        return threads.collect(context, self.plan(min_units=min_units), self._request)
+        return threads.collect(context, self._plan(_blocksize(self._request), min_units), self._request)
 
     def _sorted_table(self) -> pa.Table:
         whole = Scanner(
             self._context, self._make_spec, replace(self._request, limit=None, offset=0)
         ).to_table()
         table = whole.sort_by(self._order_by)
-        return table.slice(self._request.offset, self._request.limit)
+        return slice_rows(table, self._request.offset, self._request.limit)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Run the scan as a stream whose memory is bounded by the byte budget."""
         if self._order_by:
             return iter(self._sorted_table().to_batches(max_chunksize=self._request.batch_size))
-        plan_ = self.plan(blocksize=max(1 << 20, self._memory // 12))
+        plan_ = self._plan(max(1 << 18, self._memory // 12), exact=True)
         return threads.stream(self._context, plan_, self._request, self._memory)
 
     def to_reader(self) -> pa.RecordBatchReader:
@@ -132,7 +155,7 @@ class Scanner:
     def count_rows(self) -> int:
         """How many rows the scan returns."""
         request, context = self._request, self._context
-        planned = self.plan(min_units=4 * context.session.threads)
+        planned = self._plan(min_units=4 * context.session.threads)
         if request.filter is None:
             return planned.num_rows
         passed = max(0, threads.count(context, planned, request) - request.offset)
@@ -150,7 +173,7 @@ class Scanner:
             table = pa.concat_tables([table, pa.Table.from_batches([batch], self.schema)])
             if table.num_rows >= num_rows:
                 break
-        return table.slice(0, num_rows)
+        return slice_rows(table, 0, num_rows)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """A fresh run of the scan as an Arrow C stream capsule."""
@@ -162,6 +185,11 @@ class Scanner:
 
     def __repr__(self) -> str:
         return display.scanner_text(self._context, self._request, self.schema)
+
+
+def _blocksize(request: ScanRequest) -> int | None:
+    """Small pieces where a few rows may be enough."""
+    return 1 << 20 if request.filter is not None and request.limit is not None else None
 
 
 def _sort_keys(order_by: Sequence[str | tuple[str, str]] | None) -> list[tuple[str, str]]:

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 import pyarrow as pa
 
+from lancecy.encodings.arrow import null_array
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.execute import (
     Chosen,
@@ -28,6 +29,7 @@ from lancecy.scanning.execute import (
     output_field,
     passing,
     run_unit,
+    slice_rows,
     table_of,
 )
 from lancecy.scanning.fragment import Column
@@ -39,6 +41,7 @@ from lancecy.schema import Field
 __all__ = ["DEFAULT_BUDGET", "Progress", "collect", "count", "stream"]
 
 DEFAULT_BUDGET = 256 << 20
+_FIRST_WINDOW_BYTES = 2 << 20
 
 Progress = Callable[[int, int], None]
 """Called with (units done, units in all)."""
@@ -64,9 +67,13 @@ def _over_units(context: ScanContext, units: Sequence[ScanUnit], step: Callable[
 
 
 def _pieces(
-    context: ScanContext, plan: ScanPlan, units: Sequence[ScanUnit], request: ScanRequest
+    context: ScanContext,
+    plan: ScanPlan,
+    units: Sequence[ScanUnit],
+    request: ScanRequest,
+    most: int | None = None,
 ) -> list[tuple[int, list[Column]]]:
-    """(rows, output columns) of each unit, in order."""
+    """(rows, output columns) of each unit, in order; of mapped files no more than ``most`` rows in all."""
     projection = plan.projection
     if not context.snapshot.is_mapped or not _mapped(context, units):
         return _over_units(context, units, lambda u: run_unit(context, u, projection, request.use_stats))
@@ -74,6 +81,8 @@ def _pieces(
     chosen = [candidates(context, unit, projection, request.use_stats) for unit in units]
     work = sum(bytes_of(c, projection.filter_fields) for c in chosen)
     chosen = map_sized(context, lambda c: passing(context, c, projection), chosen, work)
+    if most is not None:
+        chosen = list(_first_rows(chosen, most))
     alive = [c for c in chosen if len(c.picked)]
     jobs: list[tuple[Chosen, Field]] = [(c, f) for c in alive for f in projection.fields]
     work = sum(bytes_of(c, projection.fields) for c in alive)
@@ -83,11 +92,22 @@ def _pieces(
     results: list[tuple[int, list[Column]]] = []
     for c in chosen:
         if not len(c.picked):
-            results.append((0, [pa.array([], f.type) for f in projection.schema]))
+            results.append((0, [null_array(f.type, 0) for f in projection.schema]))
             continue
         at = next(made) * width
         results.append((len(c.picked), finish(context, c, projection, columns[at : at + width])))
     return results
+
+
+def _first_rows(chosen: Sequence[Chosen], most: int) -> Iterator[Chosen]:
+    """The same units with no more than ``most`` rows picked in all."""
+    for c in chosen:
+        if len(c.picked) <= most:
+            yield c
+        else:
+            picked = c.picked.slice(0, most)
+            yield Chosen(c.files, picked, picked)
+        most -= min(most, len(c.picked))
 
 
 def collect(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> pa.Table:
@@ -102,7 +122,7 @@ def collect(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> pa.Ta
         return _collect_limited(context, plan, request)
     pieces = _pieces(context, plan, plan.units, request)
     table = table_of(plan.schema, [p for _, p in pieces], sum(rows for rows, _ in pieces))
-    return table.slice(request.offset) if request.filter is not None and request.offset else table
+    return slice_rows(table, request.offset) if request.filter is not None and request.offset else table
 
 
 def _collect_limited(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> pa.Table:
@@ -110,15 +130,15 @@ def _collect_limited(context: ScanContext, plan: ScanPlan, request: ScanRequest)
     wanted = request.offset + (request.limit or 0)
     pieces: list[tuple[int, list[Column]]] = []
     found = at = 0
-    size = context.session.threads
+    size = 1
     while at < len(plan.units) and found < wanted:
-        window = _pieces(context, plan, plan.units[at : at + size], request)
+        window = _pieces(context, plan, plan.units[at : at + size], request, wanted - found)
         pieces.extend(window)
         found += sum(rows for rows, _ in window)
         at += size
         size *= 2
     table = table_of(plan.schema, [p for _, p in pieces], found)
-    return table.slice(request.offset, request.limit)
+    return slice_rows(table, request.offset, request.limit)
 
 
 def count(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> int:
@@ -131,15 +151,16 @@ def count(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> int:
 
 
 def _windows(context: ScanContext, plan: ScanPlan, budget: int) -> Iterator[tuple[ScanUnit, ...]]:
-    sizes = [task.num_bytes for task in plan.tasks]
+    # The first windows are small, so that the first rows come soon.
+    room = min(budget, _FIRST_WINDOW_BYTES)
     window: list[ScanUnit] = []
     filled = 0
-    for task, size in zip(plan.tasks, sizes, strict=True):
-        if window and filled + size > budget:
+    for task in plan.tasks:
+        if window and filled + task.num_bytes > room:
             yield tuple(window)
-            window, filled = [], 0
+            window, filled, room = [], 0, min(budget, 4 * room)
         window.extend(task.units)
-        filled += size
+        filled += task.num_bytes
     if window:
         yield tuple(window)
 
@@ -176,7 +197,7 @@ def stream(
         done += len(window)
         if progress is not None:
             progress(done, len(plan.units))
-        taken = table.slice(skip, left)
+        taken = slice_rows(table, skip, left)
         skip = max(0, skip - table.num_rows)
         if left is not None:
             left -= taken.num_rows

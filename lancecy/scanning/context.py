@@ -117,30 +117,48 @@ class ScanContext:
         counts = [self.live_rows(f) for f in self.fragments]
         return np.concatenate(([0], np.cumsum(np.array(counts, np.int64)))).astype(np.int64)
 
-    def bytes_per_row(self, fragment: Fragment, fields: Sequence[Field]) -> float:
-        """Estimated bytes of one row of the fields: exact once the files are open, else from their types."""
-        opened = self._opened.get(fragment.id)
-        if opened is not None and opened.num_rows:
-            return opened.estimated_bytes(fields) / opened.num_rows
-        return sum(_type_bytes(f) for f in fields)
+    def bytes_per_row(self, fragment: Fragment, fields: Sequence[Field], exact: bool = False) -> float:
+        """Estimated bytes of one row of the fields.
+
+        Parameters
+        ----------
+        exact : bool
+            Open the files to know. Otherwise, unless they are open already, the types tell and, for
+            values of varying size, the size of the files as the manifest states it.
+        """
+        opened = self.files(fragment.id) if exact else self._opened.get(fragment.id)
+        if opened is not None:
+            return opened.estimated_bytes(fields) / max(1, opened.num_rows)
+        total = 0.0
+        for file in fragment.files:
+            held = [f for f in (wanted.pruned(frozenset(file.fields)) for wanted in fields) if f is not None]
+            fixed, varying = _type_bytes(held)
+            guess = float(varying * _GUESSED_VALUE_BYTES)
+            if varying and file.size and fragment.physical_rows:
+                # Other columns are in that size as well: partitions rather come out too small.
+                guess = max(guess, file.size / fragment.physical_rows - fixed)
+            total += fixed + guess
+        return total
 
 
-def _type_bytes(field: Field) -> float:
-    total = 0.0
-    for node in field.walk():
+def _type_bytes(fields: Sequence[Field]) -> tuple[float, int]:
+    """Bytes a row takes by the types of its columns, and how many columns have values of varying size."""
+    fixed, varying = 0.0, 0
+    for node in (node for top in fields for node in top.walk()):
         if node.is_list:
-            # A list's elements are counted once: nobody knows how many there are.
-            total += 4
+            # Nobody knows how many elements there are.
+            fixed += 4
+            varying += 1
         elif not node.children:
-            try:
-                total += node.arrow_type.bit_width / 8
-            except ValueError:
-                total += _fixed_list_bytes(node) or _GUESSED_VALUE_BYTES
-    return total
+            width = _leaf_bytes(node)
+            fixed += width or 0
+            varying += width is None
+    return fixed, varying
 
 
-def _fixed_list_bytes(node: Field) -> float:
-    data_type, count = node.arrow_type, 1
+def _leaf_bytes(node: Field) -> float | None:
+    """Bytes of one value, None if they vary."""
+    data_type, count = node.storage_type, 1
     while hasattr(data_type, "list_size"):
         count, data_type = count * data_type.list_size, data_type.value_type
     if hasattr(data_type, "index_type"):
@@ -148,7 +166,7 @@ def _fixed_list_bytes(node: Field) -> float:
     try:
         return float(count * data_type.bit_width / 8)
     except ValueError:
-        return 0.0
+        return None
 
 
 _contexts: dict[tuple[object, ...], ScanContext] = {}
@@ -165,11 +183,14 @@ def context_for(spec: ScanSpec, session: Session | None = None) -> ScanContext:
         The table or that version of it cannot be opened here.
     """
     session = session or default()
+    if session.limits != spec.limits:
+        session = session.with_limits(spec.limits)
     options = dict(spec.options)
     key = (
         session.key,
         spec.uri,
         spec.version,
+        spec.identity,
         repr(sorted(options.items(), key=repr)),
         spec.untrusted,
         spec.allowed_bases,
@@ -186,6 +207,13 @@ def context_for(spec: ScanSpec, session: Session | None = None) -> ScanContext:
         untrusted=spec.untrusted,
         allowed_bases=spec.allowed_bases,
     )
+    if spec.identity and snapshot.identity != spec.identity:
+        raise NotFoundError(
+            f"version {spec.version} of {spec.uri} is not the one this scan was planned on: "
+            "the table has been made anew since; plan again",
+            kind="version",
+            name=str(spec.version),
+        )
     context = ScanContext(snapshot, session)
     with _contexts_lock:
         while len(_contexts) >= _MAX_CONTEXTS:

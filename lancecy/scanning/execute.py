@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancecy.encodings.arrow import null_array
 from lancecy.errors import LimitError
 from lancecy.expr import evaluate, falsify
 from lancecy.rows import RowSelection
@@ -45,6 +46,7 @@ __all__ = [
     "read",
     "read_field",
     "read_fields",
+    "slice_rows",
     "table_of",
 ]
 
@@ -261,7 +263,8 @@ def table_of(schema: pa.Schema, pieces: Sequence[Sequence[Column]], num_rows: in
     """One table out of the output columns of several units."""
     if not len(schema):
         # A table without columns still has rows: pyarrow keeps their number only through a slice of one.
-        return pa.table({"": pa.nulls(num_rows)}).select([])
+        rows = pa.schema([pa.field("", pa.null())], metadata=schema.metadata)
+        return pa.Table.from_arrays([pa.nulls(num_rows)], schema=rows).select([])
     columns = []
     for index, wanted in enumerate(schema):
         chunks: list[pa.Array] = []
@@ -283,7 +286,7 @@ def run_unit(
     """
     chosen = choose(context, unit, projection, use_stats)
     if len(chosen.picked) == 0:
-        return 0, [pa.array([], f.type) for f in projection.schema]
+        return 0, [null_array(f.type, 0) for f in projection.schema]
     columns = read_fields(context, chosen, projection)
     return len(chosen.picked), finish(context, chosen, projection, columns)
 
@@ -352,4 +355,13 @@ def cut(table: pa.Table, request: ScanRequest) -> Iterator[pa.RecordBatch]:
             count = min(max_rows, table.num_rows - start)
             yield pa.RecordBatch.from_arrays([pa.nulls(count)], names=[""]).select([])
         return
-    yield from table.combine_chunks().to_batches(max_chunksize=max_rows)
+    # Chunks are cut where they are: joining them could overflow the offsets of large text.
+    yield from table.to_reader(max_chunksize=max_rows)
+
+
+def slice_rows(table: pa.Table, offset: int, limit: int | None = None) -> pa.Table:
+    """Rows ``offset`` to ``offset + limit``; pyarrow does not count the rows of a table without columns."""
+    if table.num_columns:
+        return table.slice(offset, limit)
+    rows = max(0, table.num_rows - offset)
+    return table_of(table.schema, [], rows if limit is None else min(rows, limit))

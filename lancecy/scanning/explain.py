@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 from dataclasses import dataclass
 
+from lancecy.errors import printable
 from lancecy.expr import describe
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.execute import prune
@@ -188,7 +189,7 @@ def explain(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> Expla
     return Explanation(
         uri=context.snapshot.uri,
         version=context.snapshot.version,
-        columns=tuple(plan.schema.names),
+        columns=tuple(printable(name) for name in plan.schema.names),
         filter=None if request.filter is None else describe(request.filter),
         fragments=tuple(lines.values()),
         num_fragments=len(context.fragments),
@@ -217,5 +218,5 @@ def _base_name(context: ScanContext, fragment_id: int) -> str:
     for file in context.metadata(fragment_id).files:
         if file.base_id is not None:
             base = bases.get(file.base_id)
-            names.append((base.name if base is not None else None) or f"base {file.base_id}")
+            names.append(printable((base.name if base is not None else None) or f"base {file.base_id}"))
     return ", ".join(dict.fromkeys(names))

@@ -132,7 +132,7 @@ class FragmentFiles:
         all columns become one round.
         """
         if len(rows) == 0:
-            return [pa.array([], f.arrow_type) for f in fields]
+            return [null_array(f.arrow_type, 0) for f in fields]
         try:
             if self.mapped:
                 return session.map(lambda f: run(self._column(f, rows), session.fetch), fields)

@@ -28,6 +28,9 @@ __all__ = ["ScanPlan", "interleaved", "plan"]
 _MAX_UNIT_BYTES = 512 << 20
 # Split points are multiples of this: legacy pages hold 1,024 rows and bitmaps then stay byte aligned.
 _ROW_STEP = 8192
+_PAGE_ROWS = 1024
+# No fragment is cut into more than this, whatever its manifest claims.
+_MAX_PIECES = 16_384
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ def plan(
     blocksize: int | None = None,
     min_units: int = 1,
     interleave: bool = False,
+    exact: bool = False,
 ) -> ScanPlan:
     """Plan a scan from metadata alone.
 
@@ -78,6 +82,8 @@ def plan(
         Split so that there are at least this many units when there is enough to read.
     interleave : bool
         Order tasks so that consecutive ones read from different bases.
+    exact : bool
+        Open the data files to know the sizes of their columns.
 
     Raises
     ------
@@ -87,7 +93,7 @@ def plan(
     projection = project(context.snapshot.schema, request)
     fields = (*projection.fields, *(f for f in projection.filter_fields if f not in projection.fields))
     whole = list(_fragment_units(context, request))
-    sizes = [unit.rows * context.bytes_per_row(fragment, fields) for fragment, unit in whole]
+    sizes = [unit.rows * context.bytes_per_row(fragment, fields, exact) for fragment, unit in whole]
     target = _unit_bytes(sum(sizes), blocksize, min_units)
     units: list[ScanUnit] = []
     unit_bytes: list[float] = []
@@ -140,7 +146,11 @@ def _physical_range(
 
 def _split(context: ScanContext, fragment: Fragment, unit: ScanUnit, pieces: int) -> Iterator[ScanUnit]:
     rows = unit.stop - unit.start
-    step = max(_ROW_STEP, math.ceil(rows / pieces / _ROW_STEP) * _ROW_STEP) if pieces > 1 else rows
+    step = max(1, math.ceil(rows / min(pieces, _MAX_PIECES)))
+    for grain in (_ROW_STEP, _PAGE_ROWS):
+        if step > grain:
+            step = math.ceil(step / grain) * grain
+            break
     if step >= rows:
         yield unit
         return

@@ -5,6 +5,7 @@ Imports ``expr`` (for the type of filters) and ``errors``.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
@@ -90,7 +91,7 @@ def _column_list(columns: Columns, schema: pa.Schema) -> tuple[tuple[str, Expr |
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"a column name must be text, not {type(name).__name__}")
-    repeated = sorted({n for n in names if names.count(n) > 1})
+    repeated = sorted(name for name, count in Counter(names).items() if count > 1)
     if repeated:
         raise ValueError(f"columns named twice: {', '.join(repeated)}")
     return tuple((name, None) for name in names)

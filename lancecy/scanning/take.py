@@ -77,7 +77,7 @@ def take_rows(context: ScanContext, projection: Projection, indices: ArrayLike |
     chosen = _by_fragment(context, starts, in_order)
     pieces = _read(context, projection, chosen)
     table = table_of(projection.schema, pieces, rows.size)
-    if order is None:
+    if order is None or not table.num_columns:
         return table
     back = np.empty(order.size, np.int64)
     back[order] = np.arange(order.size)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.scanning.request import ScanRequest
 
 __all__ = ["ScanSpec", "ScanTask", "ScanUnit"]
@@ -53,6 +54,9 @@ class ScanSpec:
         Storage options without secrets (all of them if the user chose to embed credentials).
     untrusted : bool
     allowed_bases : tuple of str or None
+    identity : str
+        Of the manifest that was planned on: a table made anew at the same place is another one.
+    limits : Limits
     """
 
     uri: str
@@ -61,6 +65,8 @@ class ScanSpec:
     options: tuple[tuple[str, Any], ...] = ()
     untrusted: bool = False
     allowed_bases: tuple[str, ...] | None = None
+    identity: str = ""
+    limits: Limits = DEFAULT_LIMITS
 
     def narrowed(self, names: list[str]) -> ScanSpec:
         """The same scan returning only these columns."""
