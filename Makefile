@@ -77,7 +77,7 @@ compare: $(BUILT)
 bench: $(BUILT)
 	mkdir -p $(BENCH)/.asv
 	cd bench && HOME=$(BENCH)/.asv $(PY) -m asv machine --yes >/dev/null
-	cd bench && HOME=$(BENCH)/.asv $(PY) -m asv run --python=same --quick --show-stderr $(ARGS)
+	cd bench && HOME=$(BENCH)/.asv $(PY) -m asv run --python=same -a rounds=1 -a warmup_time=0.1 -a sample_time=0.02 --show-stderr $(ARGS)
 
 # ---- building ---------------------------------------------------------------------------------------
 

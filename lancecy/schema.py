@@ -100,12 +100,22 @@ def parse_logical_type(text: str, limits: Limits = DEFAULT_LIMITS) -> pa.DataTyp
         inner, _, digits = inner[len("fixed_size_list:") :].rpartition(":")
         sizes.append(_size_after_colon(digits, "list size"))
     result = _leaf_type(inner, limits)
-    width = 1
+    width = _fixed_bytes(result, text) if sizes else 1
     for size in reversed(sizes):
         width *= max(1, size)
         limits.check("value_bytes", width, "width of a fixed-size list")
         result = pa.list_(pa.field("item", result, True), size)
     return result
+
+
+def _fixed_bytes(data_type: pa.DataType, text: str) -> int:
+    """Bytes of a value inside a fixed-size list, at least 1."""
+    types = pa.types
+    if types.is_fixed_size_binary(data_type):
+        return max(1, int(data_type.byte_width))
+    if not (types.is_primitive(data_type) or types.is_decimal(data_type)):
+        raise UnsupportedError(f"type {printable(text)!r} has items without a fixed width", feature=text)
+    return max(1, int(data_type.bit_width) // 8)
 
 
 def _leaf_type(text: str, limits: Limits) -> pa.DataType:

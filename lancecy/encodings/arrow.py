@@ -279,6 +279,8 @@ def _zeros_needed(data_type: pa.DataType, length: int) -> int:
         return _zeros_needed(data_type.storage_type, length)
     if _has_offsets(data_type):
         return 8 * (length + 1)
+    if pa.types.is_fixed_size_binary(data_type):
+        return length * int(data_type.byte_width)  # bit_width wraps at 32 bits
     return (length * data_type.bit_width + 7) // 8 if not pa.types.is_null(data_type) else 0
 
 

@@ -122,13 +122,24 @@ def _fixed_spec(data_type: Any, kind: str) -> Plain | FixedListOf:
     while data_type.num_fields == 1 and hasattr(data_type, "list_size"):
         sizes.append(data_type.list_size)
         data_type = data_type.value_type
+    if hasattr(data_type, "index_type"):
+        raise UnsupportedError(f"type {kind!r} has dictionary values", feature=kind)
     try:
-        spec: Plain | FixedListOf = Plain(data_type.bit_width)
+        bits = _bits(data_type)
     except ValueError as error:
         raise UnsupportedError(f"type {kind!r} has no fixed width", feature=kind) from error
+    if bits < 0:
+        raise UnsupportedError(f"type {kind!r} has no fixed width", feature=kind)
+    spec: Plain | FixedListOf = Plain(bits)
     for size in reversed(sizes):
         spec = FixedListOf(size, spec)
     return spec
+
+
+def _bits(data_type: Any) -> int:
+    """Bits per value; Arrow's own ``bit_width`` wraps at 32 bits for very wide binary values."""
+    bits = int(data_type.bit_width)
+    return bits if 0 < bits < 8 else int(data_type.byte_width) * 8
 
 
 # -- what a column is read from -----------------------------------------------------

@@ -32,7 +32,15 @@ from lancecy.limits import Limits
 from lancecy.schema import Field
 from lancecy.store.base import Memory
 
-__all__ = ["CELL_BYTES", "PageTable", "check_pages", "choose_origin", "origin_candidates", "page_bits"]
+__all__ = [
+    "CELL_BYTES",
+    "PageTable",
+    "check_pages",
+    "choose_origin",
+    "origin_candidates",
+    "page_bits",
+    "written_candidates",
+]
 
 Int64 = NDArray[np.int64]
 
@@ -112,6 +120,23 @@ def origin_candidates(field_ids: Sequence[int]) -> list[int]:
     return candidates if smallest == 0 else [*candidates, 0]
 
 
+def written_candidates(written: Sequence[int], data: Memory, num_batches: int) -> list[int]:
+    """Ids that the first row may belong to, in a file whose own manifest lists the ids it was written with.
+
+    Parameters
+    ----------
+    written : sequence of int
+        Not empty.
+    data : (nbytes,) uint8
+        From the page table on.
+    num_batches : int
+    """
+    candidates = origin_candidates(written)
+    first_row = PageTable.parse(data, 0, 1, num_batches).lengths
+    # Id 0 is a hole when it is not the smallest, so a row with pages is that of the smallest.
+    return candidates[:1] if (first_row > 0).any() else candidates
+
+
 def choose_origin(
     candidates: Iterable[int],
     data: Memory,
@@ -119,6 +144,8 @@ def choose_origin(
     columns: Iterable[tuple[int, Spec]],
     row_starts: Int64,
     page_table_position: int,
+    *,
+    must_be_unique: bool = False,
 ) -> PageTable:
     """The page table under the first candidate whose cells fit the columns.
 
@@ -137,20 +164,38 @@ def choose_origin(
         Those of the file that are known.
     row_starts : (num_batches + 1,) int64
     page_table_position : int, bytes
+    must_be_unique : bool
+        Ids that would tell the origin are not known: exactly one candidate has to fit.
+
+    Raises
+    ------
+    FormatError
+        ``must_be_unique``, and of several candidates none fits or more than one does.
     """
     rows = np.diff(row_starts)
     expected = [pair for column_id, spec in columns for pair in _row_aligned(column_id, spec)]
     ids = np.array([i for i, _ in expected], np.int64)
     extra = np.array([n for _, n in expected], np.int64)[:, None]
     first: PageTable | None = None
+    fitting: list[PageTable] = []
+    num_candidates = 0
     for origin in candidates:
+        num_candidates += 1
         table = PageTable.parse(data, origin, last_id - origin + 1, rows.size)
         first = first or table
         if _fits(table, ids, rows + extra, page_table_position):
-            return table
+            fitting.append(table)
+            if not must_be_unique or len(fitting) > 1:
+                break
     if first is None:
         raise ValueError("there must be a candidate")
-    return first
+    is_clear = len(fitting) == 1 or (not fitting and num_candidates == 1)
+    if must_be_unique and not is_clear and rows.any():
+        origins = " or ".join(str(table.origin) for table in fitting) or "no id that fits"
+        raise FormatError(
+            f"the page table's first row is ambiguous: it belongs to {origins}, and ids of the file are hidden"
+        )
+    return fitting[0] if fitting else first
 
 
 def _row_aligned(column_id: int, spec: Spec) -> Iterator[tuple[int, int]]:

@@ -29,8 +29,15 @@ from lancecy.file.footer import FOOTER_BYTES, Footer, parse_footer
 from lancecy.file.page_stats import StoredStats, column_stats, open_stats, without_bounds
 from lancecy.file.runs import page_runs
 from lancecy.file.v0_layout import all_nodes, gaps_before, page_nbytes
-from lancecy.file.v0_meta import CELL_BYTES, PageTable, check_pages, choose_origin, origin_candidates
-from lancecy.file.v0_wire import V0Metadata, decode_metadata
+from lancecy.file.v0_meta import (
+    CELL_BYTES,
+    PageTable,
+    check_pages,
+    choose_origin,
+    origin_candidates,
+    written_candidates,
+)
+from lancecy.file.v0_wire import V0Metadata, decode_field_ids, decode_metadata
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.rows import PageRuns, RowSelection
 from lancecy.schema import DictionaryRef, Field
@@ -98,15 +105,34 @@ def _open(
     stop = min(source.size - FOOTER_BYTES, position + (last_id + 1) * num_batches * CELL_BYTES)
     tail = yield from _read_from(source, position, tail)
     known = _known(fields, frozenset(present))
+    data, candidates = tail.slice(position, stop), origin_candidates(field_ids)
+    is_hidden = len(present) < len(field_ids)
+    if is_hidden:
+        # The id that the table starts with may have moved to another file; the file itself remembers it.
+        tail, written = yield from _written_ids(source, metadata, tail, limits)
+        if written and set(present) <= set(written):
+            candidates = written_candidates(written, data, metadata.row_starts.size - 1)
     table = choose_origin(
-        origin_candidates(field_ids),
-        tail.slice(position, stop),
-        last_id,
-        known,
-        metadata.row_starts,
-        position,
+        candidates, data, last_id, known, metadata.row_starts, position, must_be_unique=is_hidden
     )
     return V0Reader(source, frozenset(present), metadata, table, dict(known), limits, dictionary_source)
+
+
+def _written_ids(
+    source: SourceFile, metadata: V0Metadata, tail: _Tail, limits: Limits
+) -> Read[tuple[_Tail, list[int]]]:
+    """Ids of the embedded manifest; none if the file has no manifest."""
+    position, end = metadata.manifest_position, source.size - FOOTER_BYTES
+    if position == 0:
+        return tail, []
+    if position > end - 4:
+        raise FormatError("the embedded manifest lies outside the file", position=position)
+    tail = yield from _read_from(source, position, tail)
+    block = tail.slice(position, end)
+    (length,) = struct.unpack("<I", block[:4].tobytes())
+    if length > block.size - 4:
+        raise TruncatedError(f"manifest of {length} bytes in {block.size - 4}", position=position)
+    return tail, decode_field_ids(block[4 : 4 + length], limits)
 
 
 def _known(fields: Sequence[Field], ids: frozenset[int]) -> list[tuple[int, Spec]]:

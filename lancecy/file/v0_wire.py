@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from lancecy.errors import FormatError
 from lancecy.limits import Limits
-from lancecy.proto import file_pb2
+from lancecy.proto import file_pb2, table_pb2
 from lancecy.schema import Field
 from lancecy.schema_wire import decode_fields, parse_message
 from lancecy.store.base import Memory
 
-__all__ = ["V0Metadata", "V0Statistics", "decode_metadata", "decode_statistics"]
+__all__ = ["V0Metadata", "V0Statistics", "decode_field_ids", "decode_metadata", "decode_statistics"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,11 +35,14 @@ class V0Metadata:
     page_table_position : int, bytes
     statistics : bytes or None
         Serialized StatisticsMetadata; ``decode_statistics`` reads it.
+    manifest_position : int, bytes
+        Of the manifest that the file was written with; 0 if there is none.
     """
 
     row_starts: NDArray[np.int64]
     page_table_position: int
     statistics: bytes | None
+    manifest_position: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,7 +83,25 @@ def decode_metadata(data: Memory, limits: Limits) -> V0Metadata:
         statistics = message.statistics.SerializeToString()
     elif message.HasField("old_statistics"):
         statistics = message.old_statistics.SerializeToString()
-    return V0Metadata(row_starts, message.page_table_position, statistics)
+    return V0Metadata(row_starts, message.page_table_position, statistics, message.manifest_position)
+
+
+def decode_field_ids(data: Memory, limits: Limits) -> list[int]:
+    """Ids of the schema that a file was written with, from its embedded manifest.
+
+    Parameters
+    ----------
+    data : (nbytes,) uint8
+        The Manifest message without its length prefix.
+
+    Raises
+    ------
+    FormatError, LimitError
+        See ``schema_wire.parse_message``.
+    """
+    message = parse_message(table_pb2.Manifest, data, "embedded manifest", limits)
+    limits.check("columns", len(message.fields), "number of fields")
+    return [field.id for field in message.fields]
 
 
 def decode_statistics(data: bytes, limits: Limits) -> V0Statistics:

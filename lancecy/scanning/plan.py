@@ -29,6 +29,8 @@ _MAX_UNIT_BYTES = 512 << 20
 # Split points are multiples of this: legacy pages hold 1,024 rows and bitmaps then stay byte aligned.
 _ROW_STEP = 8192
 _PAGE_ROWS = 1024
+# Fragments are not cut into less than this: a task costs more than reading it.
+_MIN_UNIT_BYTES = 64 << 10
 # No fragment is cut into more than this, whatever its manifest claims.
 _MAX_PIECES = 16_384
 
@@ -108,7 +110,7 @@ def plan(
 def _unit_bytes(total: float, blocksize: int | None, min_units: int) -> float:
     target = float(_MAX_UNIT_BYTES)
     if blocksize is not None:
-        target = min(target, max(1.0, float(blocksize)))
+        target = min(target, max(float(_MIN_UNIT_BYTES), float(blocksize)))
     if min_units > 1 and total > (8 << 20):
         target = min(target, max(float(4 << 20), total / min_units))
     return target

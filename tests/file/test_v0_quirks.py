@@ -16,6 +16,7 @@ from lancecy.file.base import FileReader
 from lancecy.file.open import open_file, opening, reader_key
 from lancecy.file.v0_reader import TAIL_BYTES
 from lancecy.limits import Limits
+from lancecy.proto import file_pb2, table_pb2
 from lancecy.rows import RowSelection
 from lancecy.schema import DictionaryRef, Field
 from lancecy.store.reads import gather, run
@@ -613,3 +614,43 @@ def test_arrays_given_out_are_whole() -> None:
     array = to_arrow(run(reader.read([INTS], RowSelection.all(9)), files.fetch)[0], pa.int32())
     del reader, files
     assert array.to_pylist() == EXPECTED["a"]
+
+
+def test_ambiguous_origin_with_hidden_ids_is_refused() -> None:
+    # Under origin 1 the rows of ids 0 and 1 look like those of ids 1 and 2.
+    pages: dict[int, Sequence[Page]] = {i: [plain(np.arange(4) + 10 * i, "<i8")] for i in range(3)}
+    fields = [leaf(f"c{i}", i, "int64") for i in (1, 2)]
+    with pytest.raises(FormatError, match="ambiguous"):
+        open_built(build_file(pages, [4]), fields, field_ids=[-2, 1, 2])
+
+
+@pytest.mark.parametrize("origin", [0, 1])
+@pytest.mark.parametrize("hidden", [[-2, 1, 2, 3], [0, -2, 2, 3], [-2, -2, 2, 3], [-2, 1, 2, -2]])
+def test_embedded_manifest_tells_the_origin_of_hidden_ids(hidden: list[int], origin: int) -> None:
+    ids = [i + origin for i in range(4)]
+    pages: dict[int, Sequence[Page]] = {i: [plain(np.arange(4) + 10 * i, "<i8")] for i in ids}
+    manifest = table_pb2.Manifest(fields=[file_pb2.Field(id=i) for i in ids]).SerializeToString()
+    built = with_manifest(build_file(pages, [4]), manifest)
+    listed = [i + origin if i >= 0 else i for i in hidden]
+    fields = [leaf(f"c{i}", i, "int64") for i in listed if i >= 0]
+    reader, files = open_built(built, fields, field_ids=listed)
+    found = contents(reader, files, fields)
+    assert {name: v[0] for name, v in found.items()} == {f.name: 10 * f.id for f in fields}
+
+
+@pytest.mark.parametrize("position", [2**40, 2**62])
+def test_embedded_manifest_outside_the_file_is_refused(position: int) -> None:
+    built = with_manifest(build_file(columns(), ROWS, structs=[3]), b"", position)
+    with pytest.raises(FormatError, match="embedded manifest"):
+        open_built(built, FIELDS, field_ids=[-2, 1, 3, 4, 5, 7, 8])
+
+
+def with_manifest(built: Built, manifest: bytes, position: int | None = None) -> Built:
+    """The file with a manifest after its page table, and Metadata that names it."""
+    at = built.metadata_position
+    metadata = file_pb2.Metadata.FromString(built.data[at + 4 : -16])
+    metadata.manifest_position = at if position is None else position
+    body = metadata.SerializeToString()
+    front = built.data[:at] + struct.pack("<I", len(manifest)) + manifest
+    data = front + struct.pack("<I", len(body)) + body + struct.pack("<q", len(front)) + built.data[-8:]
+    return Built(data, built.ids, built.origin, built.num_batches, built.page_table_position, len(front))

@@ -26,18 +26,8 @@ __all__ = [
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "lancecy"
-# Folders that tools fill; used only where the tree is not a git checkout.
-_BUILT = {
-    ".git",
-    ".venv",
-    "build",
-    "dist",
-    "__pycache__",
-    ".mypy_cache",
-    ".ruff_cache",
-    ".pytest_cache",
-    ".asv",
-}
+# Folders that tools fill; looked at only where the tree is not a git checkout.
+_BUILT = {"build", "dist", "__pycache__", ".git", ".venv", ".asv", ".data", ".hypothesis", "lancecy.egg-info"}
 
 
 def run_tool(*command: str, cwd: Path = ROOT, timeout_s: float = 280) -> subprocess.CompletedProcess[str]:
@@ -74,7 +64,10 @@ def project_files() -> tuple[Path, ...]:
         names = listed.stdout.decode().split("\0")
         found = (ROOT / name for name in names if name)
     else:
-        found = (p for p in ROOT.rglob("*") if not _BUILT.intersection(p.relative_to(ROOT).parts))
+        inside = ((p, p.relative_to(ROOT).parts) for p in ROOT.rglob("*") if p.suffix != ".so")
+        found = (
+            p for p, parts in inside if not _BUILT.intersection(parts) and not parts[0].endswith("_cache")
+        )
     return tuple(sorted(p for p in found if p.is_file()))
 
 
