@@ -35,7 +35,7 @@ from lancecy.table.snapshot import Snapshot, load_snapshot
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Dataset", "LanceFragment", "dataset"]
+__all__ = ["Dataset", "LanceFragment", "dataset", "opened"]
 
 
 def dataset(
@@ -112,6 +112,52 @@ def dataset(
         recover=recover,
     )
     return Dataset(snapshot, active, dict(storage_options or {}), untrusted, allowed_bases)
+
+
+def opened(
+    uri: str | os.PathLike[str] | Dataset,
+    version: int | None = None,
+    asof: datetime | str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    untrusted: bool = False,
+    allowed_bases: Sequence[str] | None = None,
+    limits: Limits | None = None,
+) -> Dataset:
+    """The dataset that an entry point was given, opened unless it is already.
+
+    Parameters
+    ----------
+    uri : str, path or Dataset
+    version, asof, storage_options, untrusted, allowed_bases, limits
+        As for :func:`dataset`.
+
+    Raises
+    ------
+    ValueError
+        Any of these together with a Dataset.
+    LanceError
+        The table cannot be opened.
+
+    Examples
+    --------
+    >>> opened("example.lance").version
+    2
+    """
+    if not isinstance(uri, Dataset):
+        return dataset(
+            uri,
+            version,
+            asof,
+            storage_options,
+            untrusted=untrusted,
+            allowed_bases=allowed_bases,
+            limits=limits,
+        )
+    if untrusted or any(v is not None for v in (version, asof, storage_options, allowed_bases, limits)):
+        raise ValueError(
+            "a Dataset is open already: give version, options and trust to lancecy.dataset instead"
+        )
+    return uri
 
 
 def _prefixes(allowed_bases: Sequence[str] | None) -> tuple[str, ...] | None:

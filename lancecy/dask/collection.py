@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
-from lancecy.datasets import Dataset, dataset
+from lancecy.datasets import Dataset, opened
 from lancecy.errors import FormatError
 from lancecy.limits import Limits
 from lancecy.scanning import execute
@@ -119,38 +119,12 @@ def scan(
     """
     if index not in ("position", None):
         raise ValueError(f"index must be 'position' or None, not {index!r}")
-    source = _open(uri, version, asof, storage_options, untrusted, allowed_bases, limits)
+    source = opened(uri, version, asof, storage_options, untrusted, allowed_bases, limits)
     scanner = source.scanner(columns, filter, with_row_id=with_row_id, with_row_address=with_row_address)
     positions = index == "position" and filter is None
     mixed = not positions if interleave is None else bool(interleave)
     plan = scanner.plan(_bytes(blocksize), interleave=mixed, embed_credentials=embed_credentials)
     return _collection(plan, positions, source.context.session.limits, exact=positions and not mixed)
-
-
-def _open(
-    uri: str | os.PathLike[str] | Dataset,
-    version: int | None,
-    asof: datetime | str | None,
-    storage_options: Mapping[str, Any] | None,
-    untrusted: bool,
-    allowed_bases: Sequence[str] | None,
-    limits: Limits | None,
-) -> Dataset:
-    if not isinstance(uri, Dataset):
-        return dataset(
-            uri,
-            version,
-            asof,
-            storage_options,
-            untrusted=untrusted,
-            allowed_bases=allowed_bases,
-            limits=limits,
-        )
-    if untrusted or any(v is not None for v in (version, asof, storage_options, allowed_bases, limits)):
-        raise ValueError(
-            "a Dataset is open already: give version, options and trust to lancecy.dataset instead"
-        )
-    return uri
 
 
 def _bytes(blocksize: int | str | None) -> int | None:

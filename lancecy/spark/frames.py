@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from lancecy.datasets import Dataset, dataset
+from lancecy.datasets import Dataset, opened
 from lancecy.limits import Limits
 from lancecy.scanning import execute
 from lancecy.scanning.request import Columns
@@ -198,7 +198,7 @@ def read(
         df = lancecy.spark.read(spark, "s3://bucket/table", columns=["id"], filter="id > 5")
         df.groupBy("id").count().show()
     """
-    source = _open(uri, version, asof, storage_options, untrusted, allowed_bases, limits)
+    source = opened(uri, version, asof, storage_options, untrusted, allowed_bases, limits)
     scanner = source.scanner(
         columns,
         filter,
@@ -225,32 +225,6 @@ def read(
     )
     # One row, hence one task of the scan, per partition: no shuffle, and nothing but a number is sent.
     return spark.range(0, len(plan.tasks), 1, len(plan.tasks)).mapInArrow(reader, struct)
-
-
-def _open(
-    uri: str | os.PathLike[str] | Dataset,
-    version: int | None,
-    asof: datetime | str | None,
-    storage_options: Mapping[str, Any] | None,
-    untrusted: bool,
-    allowed_bases: Sequence[str] | None,
-    limits: Limits | None,
-) -> Dataset:
-    if not isinstance(uri, Dataset):
-        return dataset(
-            uri,
-            version,
-            asof,
-            storage_options,
-            untrusted=untrusted,
-            allowed_bases=allowed_bases,
-            limits=limits,
-        )
-    if untrusted or any(v is not None for v in (version, asof, storage_options, allowed_bases, limits)):
-        raise ValueError(
-            "a Dataset is open already: give version, options and trust to lancecy.dataset instead"
-        )
-    return uri
 
 
 def _block_bytes(scanner: Any, partitions: int) -> int:
