@@ -10,14 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 __all__ = [
     "AllNull",
     "Block",
     "Coded",
     "FixedList",
     "FixedWidth",
+    "Leaves",
     "Listed",
     "Pieces",
+    "Reordered",
     "Structured",
     "VariableWidth",
 ]
@@ -119,14 +124,56 @@ class AllNull:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pieces:
-    """One column in several blocks of the same kind, one after the other.
+    """One column in several blocks of the same type, one after the other.
 
-    Only whole columns come in pieces, never a child of another block: large pages of a memory map are
-    then shared where they lie instead of being copied together.
+    Large pages of a memory map are shared where they lie instead of being copied together. A child of
+    another block that comes in pieces is joined when it becomes Arrow.
     """
 
     length: int
     blocks: tuple[Block, ...]
 
 
-Block: TypeAlias = FixedWidth | VariableWidth | Listed | FixedList | Structured | Coded | AllNull | Pieces
+@dataclass(frozen=True, slots=True, eq=False)
+class Leaves:
+    """One nested column as several blocks, each of which holds some leaves and all that is around them.
+
+    Attributes
+    ----------
+    length : int
+    parts : tuple of (field, block)
+        The top-level field pruned to what the block holds (a ``lancecy.schema.Field``), and the block.
+    """
+
+    length: int
+    parts: tuple[tuple[object, Block], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Reordered:
+    """Rows ``indices`` of a block, in that order.
+
+    Attributes
+    ----------
+    length : int
+    block : Block
+    indices : (length,) int64
+    """
+
+    length: int
+    block: Block
+    indices: NDArray[np.int64]
+
+
+Block: TypeAlias = (
+    FixedWidth
+    | VariableWidth
+    | Listed
+    | FixedList
+    | Structured
+    | Coded
+    | AllNull
+    | Pieces
+    | Leaves
+    | Reordered
+)

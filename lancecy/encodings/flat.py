@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from lancecy import kernels
 from lancecy.encodings.arrow import allocate
 from lancecy.encodings.block import Block, FixedList, FixedWidth, Pieces
-from lancecy.encodings.spec import FixedListOf, Plain, flat_bits, flat_leaf
+from lancecy.encodings.spec import FixedListOf, Plain, Spec, flat_bits, flat_leaf
 from lancecy.rows import PageRuns
 from lancecy.store.reads import Ranges, Read, SourceFile, Span
 
@@ -31,10 +31,12 @@ VIEW_BYTES = 256 << 10
 """Runs of at least this many bytes are worth an Arrow array of their own instead of a copy."""
 
 
-def nested(spec: Plain | FixedListOf, flat: FixedWidth) -> Block:
+def nested(spec: Spec, flat: FixedWidth) -> Block:
     """The fixed-size lists of ``spec`` laid over their flattened values; memory is shared."""
     if isinstance(spec, Plain):
         return FixedWidth(flat.length, spec.bits, flat.values)
+    if not isinstance(spec, FixedListOf):
+        raise TypeError(f"a {type(spec).__name__} node has no flat values")
     inner = FixedWidth(flat.length * spec.size, flat_bits(spec.child), flat.values)
     return FixedList(flat.length, spec.size, nested(spec.child, inner))
 

@@ -2,8 +2,9 @@
 
 Every dialect of the format (0.1 by type, 2.x by protobuf messages) parses to these
 nodes, and the decoders interpret nodes without knowing where they came from. A node
-names no bytes: which pages or buffers it applies to is given beside it. Nodes of 2.x
-(nullable, bit-packed, mini-block, ...) join this file when their readers exist.
+names no bytes: which pages it applies to is given beside it; in 2.x a node with a
+buffer says which one of the page's (2.0) or of the chunk's (2.1 and later) it is.
+How pages of 2.1 and later are built is in ``layouts``; the values in them are these nodes.
 
 Imports nothing of lancecy.
 """
@@ -15,14 +16,34 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 __all__ = [
+    "BitStream",
+    "BlockDictionary",
+    "ByteSplit",
+    "Compressed",
+    "Deltas",
     "DictionaryOf",
+    "EndedBinary",
+    "EndedList",
+    "FixedBinary",
     "FixedListOf",
+    "InlinePacked",
     "ListOf",
     "NullOf",
+    "Nullable",
+    "PackedBlocks",
+    "PackedFields",
+    "PackedRows",
+    "PageDictionary",
     "Plain",
+    "Repeated",
+    "RunLengths",
+    "Sequence",
     "Spec",
+    "StructHeader",
     "StructOf",
+    "SymbolCoded",
     "VarBinary",
+    "Variable",
     "flat_bits",
     "flat_leaf",
 ]
@@ -38,10 +59,13 @@ class Plain:
         Bits per value: 1 for booleans, packed LSB first; else a multiple of 8. 0 is allowed (empty binaries).
     signed : bool
         For dictionary codes: how the value is to be read as an integer.
+    buffer : int
+        2.x: number of the buffer.
     """
 
     bits: int
     signed: bool = True
+    buffer: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +104,21 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class FixedListOf:
-    """Lists of ``size`` elements each, flattened: the page holds nothing but the child's values."""
+    """Lists of ``size`` elements each, flattened: the page holds nothing but the child's values.
+
+    Attributes
+    ----------
+    size : int
+    child : Spec
+        Plain or another fixed-size list in 0.1; any fixed-width node in 2.x.
+    validity : int or None
+        2.1 and later: number of the buffer with one bit per element (of this list, all outer lists
+        flattened), None if no element is null.
+    """
 
     size: int
-    child: Plain | FixedListOf
+    child: Spec
+    validity: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +148,265 @@ class NullOf:
     """Nothing but nulls: a length and no bytes."""
 
 
-Spec: TypeAlias = Plain | VarBinary | ListOf | FixedListOf | StructOf | DictionaryOf | NullOf
+# -- nodes of 2.x --------------------------------------------------------------------
 
 
-def flat_bits(spec: Plain | FixedListOf) -> int:
+@dataclass(frozen=True, slots=True)
+class Compressed:
+    """The buffer of the node below is compressed as a whole (2.0), or chunk by chunk (2.1 and later).
+
+    Attributes
+    ----------
+    scheme : 'lz4' or 'zstd'
+    values : Spec
+    buffer : int
+        The compressed buffer; other buffers of ``values`` are as they are.
+    """
+
+    scheme: str
+    values: Spec
+    buffer: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Nullable:
+    """2.0: values with a validity bitmap; ``validity`` None: no nulls."""
+
+    values: Spec
+    validity: Plain | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EndedList:
+    """2.0: lists, whose page is the ends of the lists within the page's elements.
+
+    Attributes
+    ----------
+    offsets : Spec
+        Of 64-bit numbers: the running end, plus ``adjustment`` for a null list.
+    adjustment : int
+    num_items : int
+        Elements that belong to the page.
+    """
+
+    offsets: Spec
+    adjustment: int
+    num_items: int
+
+
+@dataclass(frozen=True, slots=True)
+class StructHeader:
+    """2.0: the page of a struct, which holds nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndedBinary:
+    """2.0: byte strings; ``offsets`` are running ends in ``values``, plus ``adjustment`` for a null."""
+
+    offsets: Spec
+    values: Spec
+    adjustment: int
+
+
+@dataclass(frozen=True, slots=True)
+class PageDictionary:
+    """2.0: codes and items in one page.
+
+    In a page of plain strings code 0 is null and code k is item k - 1; in a page of an Arrow dictionary
+    field code k is item k, and a null is a null item.
+    """
+
+    codes: Spec
+    items: Spec
+    num_items: int
+
+
+@dataclass(frozen=True, slots=True)
+class FixedBinary:
+    """2.0: byte strings that all have ``width`` bytes."""
+
+    width: int
+    values: Spec
+
+
+@dataclass(frozen=True, slots=True)
+class PackedRows:
+    """Structs row by row, the fields of a row back to back.
+
+    Attributes
+    ----------
+    bits : tuple of int
+        Width of each field, in the order of the schema; multiples of 8.
+    children : tuple of Spec
+        What the bytes of each field are (2.0); empty where the schema tells (2.1 and later).
+    values : Spec
+        Of whole rows: ``Plain(sum(bits))``, perhaps compressed.
+    """
+
+    bits: tuple[int, ...]
+    children: tuple[Spec, ...]
+    values: Spec
+
+
+@dataclass(frozen=True, slots=True)
+class BitStream:
+    """2.0: integers of ``packed_bits`` in one stream of bits, extended to ``bits`` with sign or zeros."""
+
+    packed_bits: int
+    bits: int
+    signed: bool
+    buffer: int
+
+
+@dataclass(frozen=True, slots=True)
+class PackedBlocks:
+    """Integers in FastLanes blocks of 1,024 whose width is known: 2.0 "for non-negative", 2.1 "out of line".
+
+    Attributes
+    ----------
+    packed_bits, bits : int
+    raw_tail : bool
+        Whether the last, partial block may be stored unpacked (2.1 and later).
+    buffer : int
+    """
+
+    packed_bits: int
+    bits: int
+    raw_tail: bool
+    buffer: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class InlinePacked:
+    """2.1 and later: integers in FastLanes blocks of up to 1,024, each with its width before it."""
+
+    bits: int
+    buffer: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RunLengths:
+    """2.1 and later: values and how often each is repeated."""
+
+    values: Spec
+    lengths: Spec
+
+
+@dataclass(frozen=True, slots=True)
+class ByteSplit:
+    """2.1 and later: byte j of every value together, for each j."""
+
+    bits: int
+    buffer: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """2.1 and later: byte strings with offsets.
+
+    Attributes
+    ----------
+    offset_width : 4 or 8
+        Bytes per offset of the decoded block, and of the stored ones unless ``offsets`` says otherwise.
+    buffer : int
+        Holds offsets and bytes; with ``offsets`` only the bytes.
+    offsets : Spec or None
+        2.3: offsets coded on their own, counted from the first byte.
+    """
+
+    offset_width: int
+    buffer: int = 0
+    offsets: Spec | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SymbolCoded:
+    """Byte strings coded with a table of symbols (FSST); ``values`` are the coded strings."""
+
+    table: bytes
+    values: Spec
+
+
+@dataclass(frozen=True, slots=True)
+class PackedFields:
+    """2.2 and later: structs row by row with fields of varying size.
+
+    Attributes
+    ----------
+    fields : tuple of (Spec, int, bool)
+        Node of the field, its bits or the bits of its length prefix, and whether it is of varying size.
+    """
+
+    fields: tuple[tuple[Spec, int, bool], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """One value for every slot; None is a value without bytes."""
+
+    value: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sequence:
+    """2.3: ``start``, ``start + step``, ... as integers of ``bits``."""
+
+    bits: int
+    start: int
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Deltas:
+    """2.3: running sums; n values store the n - 1 differences."""
+
+    bits: int
+    base: int
+    deltas: Spec
+
+
+@dataclass(frozen=True, slots=True)
+class BlockDictionary:
+    """2.3: codes and items in one buffer."""
+
+    codes: Spec
+    items: Spec
+    num_items: int
+    buffer: int = 0
+
+
+Spec: TypeAlias = (
+    Plain
+    | VarBinary
+    | ListOf
+    | FixedListOf
+    | StructOf
+    | DictionaryOf
+    | NullOf
+    | Compressed
+    | Nullable
+    | EndedList
+    | StructHeader
+    | EndedBinary
+    | PageDictionary
+    | FixedBinary
+    | PackedRows
+    | BitStream
+    | PackedBlocks
+    | InlinePacked
+    | RunLengths
+    | ByteSplit
+    | Variable
+    | SymbolCoded
+    | PackedFields
+    | Repeated
+    | Sequence
+    | Deltas
+    | BlockDictionary
+)
+
+
+def flat_bits(spec: Spec) -> int:
     """Bits one row takes when fixed-size lists are flattened.
 
     Examples
@@ -128,17 +418,23 @@ def flat_bits(spec: Plain | FixedListOf) -> int:
     while isinstance(spec, FixedListOf):
         bits *= spec.size
         spec = spec.child
-    return bits * spec.bits
+    return bits * _plain(spec).bits
 
 
-def flat_leaf(spec: Plain | FixedListOf) -> Plain:
+def flat_leaf(spec: Spec) -> Plain:
     """The innermost node below fixed-size lists.
 
     Examples
     --------
     >>> flat_leaf(FixedListOf(3, Plain(16)))
-    Plain(bits=16, signed=True)
+    Plain(bits=16, signed=True, buffer=0)
     """
     while isinstance(spec, FixedListOf):
         spec = spec.child
+    return _plain(spec)
+
+
+def _plain(spec: Spec) -> Plain:
+    if not isinstance(spec, Plain):
+        raise TypeError(f"a {type(spec).__name__} node has no flat values")
     return spec
