@@ -8,20 +8,45 @@
 # `noexcept` stands only on helpers that compute with what they are given; whatever reads input has an error
 # value.
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
 
 cdef extern from *:
     """
     #include <stdint.h>
     #include <string.h>
 
+    static inline uint16_t lancecy_load16(const uint8_t *p) { uint16_t v; memcpy(&v, p, sizeof v); return v; }
     static inline uint32_t lancecy_load32(const uint8_t *p) { uint32_t v; memcpy(&v, p, sizeof v); return v; }
     static inline uint64_t lancecy_load64(const uint8_t *p) { uint64_t v; memcpy(&v, p, sizeof v); return v; }
     static inline void lancecy_store64(uint8_t *p, uint64_t v) { memcpy(p, &v, sizeof v); }
+
+    /* A little-endian integer of 1, 2, 4 or 8 bytes. */
+    static inline uint64_t lancecy_load_word(const uint8_t *p, uint64_t nbytes)
+    {
+        switch (nbytes) {
+            case 1: return *p;
+            case 2: return lancecy_load16(p);
+            case 4: return lancecy_load32(p);
+            default: return lancecy_load64(p);
+        }
+    }
+
+    static inline void lancecy_store_word(uint8_t *p, uint64_t v, uint64_t nbytes)
+    {
+        switch (nbytes) {
+            case 1: memcpy(p, &v, 1); return;
+            case 2: memcpy(p, &v, 2); return;
+            case 4: memcpy(p, &v, 4); return;
+            default: memcpy(p, &v, 8);
+        }
+    }
     """
+    uint16_t load16 "lancecy_load16"(const uint8_t *p) nogil
     uint32_t load32 "lancecy_load32"(const uint8_t *p) nogil
     uint64_t load64 "lancecy_load64"(const uint8_t *p) nogil
     void store64 "lancecy_store64"(uint8_t *p, uint64_t v) nogil
+    uint64_t load_word "lancecy_load_word"(const uint8_t *p, uint64_t nbytes) nogil
+    void store_word "lancecy_store_word"(uint8_t *p, uint64_t v, uint64_t nbytes) nogil
 
 
 # Fault codes; lancecy/kernels/_codes.py holds the same numbers with their exception classes and texts.
@@ -38,6 +63,26 @@ cdef enum:
     FAULT_PAGE_STARTS = 9
     FAULT_ROW = 10
     FAULT_BOUND_OFFSETS = 11
+    FAULT_RUN = 12
+    FAULT_CHUNK_NEGATIVE = 13
+    FAULT_CHUNK_TRUNCATED = 14
+    FAULT_CHUNK_SHORT = 15
+    FAULT_CHUNK_COUNT = 16
+    FAULT_BIT_WIDTH = 17
+    FAULT_RUN_LENGTHS = 18
+    FAULT_CODED_OFFSETS = 19
+    FAULT_SYMBOL = 20
+    FAULT_LZ4 = 21
+    FAULT_CHUNK_OFFSETS = 30
+    FAULT_ENDS = 31
+    FAULT_TOO_MANY = 32
+    FAULT_LENGTH = 33
+    FAULT_CHUNK_PARTS = 34
+    FAULT_LEVEL = 35
+    FAULT_LEVEL_ORDER = 36
+    FAULT_GROUP_ROW = 37
+    FAULT_ENTRY = 38
+    FAULT_ENTRIES = 39
 
 
 cdef struct Fault:
@@ -105,3 +150,103 @@ cdef inline int32_t check_runs(
             return -1
     fault.code = FAULT_NONE if capacity == 0 else FAULT_OUT_SIZE
     return 0 if capacity == 0 else -1
+
+
+cdef struct ChunkRuns:
+    # One buffer of every chunk, and runs of values within chunks.
+    const int64_t *positions
+    const int64_t *lengths
+    const int64_t *counts
+    Py_ssize_t num_chunks
+    const int64_t *chunks
+    const int64_t *starts
+    const int64_t *run_counts
+    Py_ssize_t num_runs
+
+
+cdef inline ChunkRuns chunk_runs(
+    const int64_t[::1] positions,
+    const int64_t[::1] lengths,
+    const int64_t[::1] counts,
+    const int64_t[::1] chunks,
+    const int64_t[::1] starts,
+    const int64_t[::1] run_counts,
+) except *:
+    # Raw pointers of the arrays; with no chunks or runs nothing follows them.
+    cdef ChunkRuns runs
+    if lengths.shape[0] != positions.shape[0] or counts.shape[0] != positions.shape[0]:
+        raise ValueError("the arrays of the chunks differ in length")
+    if starts.shape[0] != chunks.shape[0] or run_counts.shape[0] != chunks.shape[0]:
+        raise ValueError("the arrays of the runs differ in length")
+    runs.num_chunks, runs.num_runs = positions.shape[0], chunks.shape[0]
+    runs.positions = runs.lengths = runs.counts = runs.chunks = runs.starts = runs.run_counts = NULL
+    if runs.num_chunks > 0:
+        runs.positions, runs.lengths, runs.counts = &positions[0], &lengths[0], &counts[0]
+    if runs.num_runs > 0:
+        runs.chunks, runs.starts, runs.run_counts = &chunks[0], &starts[0], &run_counts[0]
+    return runs
+
+
+cdef inline int32_t check_chunk_runs(
+    const ChunkRuns *runs, int64_t memory_size, int64_t capacity, Fault *fault
+) except -2 nogil:
+    # Every run has count >= 0, together they have exactly `capacity` values, and every run that is not empty
+    # lies within the values of a chunk whose bytes are in memory. Chunks that no run names are not looked at.
+    # bounds: the arrays have num_chunks and num_runs entries; a chunk number is checked before its use.
+    cdef Py_ssize_t i
+    cdef int64_t chunk, start, count
+    for i in range(runs.num_runs):
+        chunk, start, count = runs.chunks[i], runs.starts[i], runs.run_counts[i]
+        fault.index = i
+        if count < 0 or count > capacity:
+            fault.code = FAULT_RUN if count < 0 else FAULT_OUT_SIZE
+            return -1
+        capacity -= count
+        if count == 0:
+            continue
+        if not 0 <= chunk < runs.num_chunks or not has(start, count, runs.counts[chunk]):
+            fault.code = FAULT_RUN
+            return -1
+        fault.index = chunk
+        if runs.positions[chunk] < 0 or runs.lengths[chunk] < 0:
+            fault.code = FAULT_CHUNK_NEGATIVE
+            return -1
+        if not has(runs.positions[chunk], runs.lengths[chunk], memory_size):
+            fault.code = FAULT_CHUNK_TRUNCATED
+            return -1
+    fault.index = runs.num_runs
+    fault.code = FAULT_NONE if capacity == 0 else FAULT_OUT_SIZE
+    return 0 if capacity == 0 else -1
+
+
+cdef struct BitSink:
+    # A bitmap that is written from its first bit on: `done` bytes are out, `filled` bits (0..63) are in word.
+    uint8_t *bits
+    Py_ssize_t done
+    uint64_t word
+    int64_t filled
+    int64_t ones
+
+
+cdef inline int64_t push_bits(BitSink *sink, uint64_t word, int64_t count) except -2 nogil:
+    # Append the lowest `count` (0..64) bits of word, which has no others set.
+    # bounds: the caller has room for every bit it pushes, so also for eight bytes once 64 of them are there.
+    sink.ones += <int64_t> ones64(word)
+    sink.word |= word << sink.filled
+    sink.filled += count
+    if sink.filled >= 64:
+        store64(sink.bits + sink.done, sink.word)
+        sink.done += 8
+        sink.filled -= 64
+        # What did not fit; a shift by all 64 bits would be undefined.
+        sink.word = 0 if sink.filled == 0 else word >> (count - sink.filled)
+    return 0
+
+
+cdef inline int64_t flush_bits(BitSink *sink, Py_ssize_t nbytes) except -2 nogil:
+    # Write the bits that are left, and zeros up to `nbytes`. bounds: the bitmap has nbytes for all its bits.
+    while sink.done < nbytes:
+        sink.bits[sink.done] = <uint8_t> (sink.word & 0xFF)
+        sink.word >>= 8
+        sink.done += 1
+    return 0

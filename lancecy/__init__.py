@@ -3,6 +3,7 @@
 ====================  ======================================================================
 ``dataset(uri)``      open a table; the :class:`Dataset` scans, filters, takes and counts
 ``scan(uri)``         the table as a Dask DataFrame
+``inspect(path)``     how one data file stores its columns
 ``spark``             the table as a Spark DataFrame (``spark.read``, ``spark.dataframe``)
 ``col``, ``lit``      build filters in Python: ``col("a") > 5``
 ``Limits``            caps on what files may claim
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from lancecy.expr import Expr as Expr
     from lancecy.expr import col as col
     from lancecy.expr import lit as lit
+    from lancecy.inspection import inspect as inspect
     from lancecy.limits import Limits as Limits
     from lancecy.scanners import Scanner as Scanner
     from lancecy.session import Session as Session
@@ -46,6 +48,7 @@ _HOMES = {
     "Session": "lancecy.session",
     "col": "lancecy.expr",
     "dataset": "lancecy.datasets",
+    "inspect": "lancecy.inspection",
     "lit": "lancecy.expr",
     "scan": "lancecy.dask",
 }
@@ -64,6 +67,7 @@ __all__ = [
     "dask",
     "dataset",
     "errors",
+    "inspect",
     "lit",
     "scan",
     "spark",

@@ -11,17 +11,19 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
-from lancecy import display
+from lancecy import blobs, display
 from lancecy.dataset_stats import DatasetStats
 from lancecy.limits import Limits
 from lancecy.parallel import threads
 from lancecy.scanners import Scanner
 from lancecy.scanning.context import ScanContext
+from lancecy.scanning.pandas_metadata import to_frame
 from lancecy.scanning.project import project
 from lancecy.scanning.request import Columns, ScanRequest, make_request
 from lancecy.scanning.take import as_row_numbers, take_rows
@@ -59,7 +61,7 @@ def dataset(
     version : int, optional
         Open this version instead of the latest.
     asof : datetime or ISO 8601 text, optional
-        Open the latest version that is not younger than this (UTC if it has no zone).
+        Open the latest version that is not younger than this (local time if it has no zone, as in pylance).
     storage_options : mapping, optional
         As in Dask and pandas; ``base_<id>.<key>`` gives an option for one base path only.
     untrusted : bool
@@ -187,7 +189,11 @@ class Dataset:
         self._options = dict(storage_options or {})
         self._untrusted = untrusted
         self._allowed_bases = _prefixes(allowed_bases)
-        self._context = ScanContext(snapshot, session)
+
+    @cached_property
+    def _context(self) -> ScanContext:
+        # Made when first needed: it wants every fragment, and a table of thousands opens in less time than they take.
+        return ScanContext(self._snapshot, self._session)
 
     # -- what it is -----------------------------------------------------------
 
@@ -374,8 +380,14 @@ class Dataset:
         return self.scanner(columns, filter, **options).to_batches()
 
     def to_pandas(self, columns: Columns = None, filter: object = None, **options: Any) -> pd.DataFrame:
-        """The rows as a pandas DataFrame with Arrow-backed columns; arguments as for :meth:`scanner`."""
-        return self.scanner(columns, filter, **options).to_pandas()
+        """The rows as a pandas DataFrame with Arrow-backed columns; arguments as for :meth:`scanner`.
+
+        The index that pandas left word of in the schema's metadata is made again if it can be.
+        """
+        import pandas as pd
+
+        frame: pd.DataFrame = to_frame(self.to_table(columns, filter, **options), pd.ArrowDtype)
+        return frame
 
     def head(self, num_rows: int = 5, **options: Any) -> pa.Table:
         """The first rows; further arguments as for :meth:`scanner`."""
@@ -387,7 +399,8 @@ class Dataset:
         Without a filter the answer comes from metadata.
         """
         if filter is None:
-            return int(self._context.row_starts()[-1])
+            known = self._snapshot.manifest.num_rows
+            return int(self._context.row_starts()[-1]) if known is None else known
         return self.scanner(columns=[], filter=filter).count_rows()
 
     def take(self, indices: Any, columns: Columns = None) -> pa.Table:
@@ -406,6 +419,44 @@ class Dataset:
         """
         request = make_request(self.schema, columns)
         return take_rows(self._context, project(self._snapshot.schema, request), indices)
+
+    def take_blobs(
+        self,
+        blob_column: str,
+        ids: Any = None,
+        addresses: Any = None,
+        indices: Any = None,
+        *,
+        buffer_size: int = blobs.BUFFER_SIZE,
+    ) -> list[blobs.BlobFile | None]:
+        """The blobs of some rows as files, whose bytes are fetched when they are read.
+
+        Parameters
+        ----------
+        blob_column : str
+            A blob column, or the path of one within structs.
+        ids, addresses, indices : (n,) integers
+            Exactly one of them: row ids, row addresses, or numbers of live rows as for :meth:`take`.
+        buffer_size : int, bytes
+            Fetched ahead of a sequential reader where files are not memory-mapped.
+
+        Returns
+        -------
+        list
+            In the order of the rows; None for a null, a file of no bytes for an empty blob.
+
+        Raises
+        ------
+        ValueError
+            Not exactly one kind of rows is given, or the column is not one of blobs.
+        KeyError
+            There is no such column.
+        IndexError
+            A row does not exist or is deleted.
+        PathPolicyError
+            A blob names an object elsewhere that the table may not read.
+        """
+        return blobs.take_blobs(self._context, blob_column, ids, addresses, indices, buffer_size=buffer_size)
 
     def sample(
         self, num_rows: int, columns: Columns = None, randomize_order: bool = True, seed: int | None = None
@@ -585,7 +636,7 @@ class LanceFragment:
 
     def to_pandas(self, columns: Columns = None, filter: object = None, **options: Any) -> pd.DataFrame:
         """Its rows as a pandas DataFrame; arguments as for :meth:`Dataset.scanner`."""
-        return self.scanner(columns, filter, **options).to_pandas()
+        return self._dataset.to_pandas(columns, filter, fragments=[self.fragment_id], **options)
 
     def count_rows(self, filter: object = None) -> int:
         """Its live rows, or those that pass the filter."""

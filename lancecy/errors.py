@@ -41,6 +41,16 @@ __all__ = [
 _MAX_TEXT = 500
 
 
+class _Escaped(str):
+    """Text whose control characters are escaped, so that ``repr`` must not escape the backslashes again."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        quote = '"' if "'" in self and '"' not in self else "'"
+        return f"{quote}{self}{quote}"
+
+
 def printable(text: object) -> str:
     """The text with control characters escaped and its length bounded.
 
@@ -52,12 +62,14 @@ def printable(text: object) -> str:
         raw = raw[:_MAX_TEXT] + "…"
     if raw.isprintable():
         return raw
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in raw)
+    return _Escaped(
+        "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in raw)
+    )
 
 
 def nearest(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
-    """Up to ``limit`` of the known names that look most like ``name``."""
-    pool = list(itertools.islice(known, 10_000))
+    """Up to ``limit`` of the known names that look most like ``name``, itself not among them."""
+    pool = [k for k in itertools.islice(known, 10_000) if k != name]
     close = difflib.get_close_matches(name, pool, n=limit, cutoff=0.5)
     if close:
         return close
@@ -186,7 +198,8 @@ class ColumnNotFoundError(NotFoundError, KeyError):
     """The schema has no such column; the message names the nearest ones."""
 
     def __init__(self, name: str, known: Iterable[str] = (), *, where: str = "the schema") -> None:
-        names = list(known)
+        # What was asked for may exist where it cannot be asked for, such as the items of a list.
+        names = [k for k in known if k != name]
         close = nearest(name, names)
         if close:
             hint = f"; did you mean {', '.join(repr(printable(c)) for c in close)}?"

@@ -43,6 +43,12 @@ class Limits:
         Entries of one dictionary.
     name_bytes : int, bytes
         One path segment or column name.
+    bare_elements : int
+        Elements of the lists of one column in one file that take no bytes there, such as nulls of the
+        null type. As many as the file has bits are always allowed.
+    page_bytes : int, bytes
+        One compressed buffer after decompression; several of one column together may have more only where
+        the bytes present back it.
     """
 
     metadata_bytes: int = 1 << 30
@@ -55,6 +61,8 @@ class Limits:
     value_bytes: int = 1 << 30
     dictionary_values: int = 1 << 31
     name_bytes: int = 4096
+    bare_elements: int = 1 << 24
+    page_bytes: int = 1 << 31
 
     def check(self, name: str, claimed: int, what: str) -> int:
         """Return ``claimed`` if it is within the limit called ``name``.

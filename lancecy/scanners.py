@@ -6,18 +6,18 @@ Imports ``scanning`` and ``parallel``; made by ``datasets``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pyarrow as pa
 
 from lancecy import display
 from lancecy.parallel import threads
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.execute import slice_rows
+from lancecy.scanning.execute import cut, slice_rows, table_of
 from lancecy.scanning.explain import Explanation, explain
+from lancecy.scanning.order import ColumnOrdering, orderings, sort_positions, with_keys
 from lancecy.scanning.plan import ScanPlan, plan
-from lancecy.scanning.project import project
+from lancecy.scanning.rearrange import reordered
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanSpec
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 __all__ = ["Scanner"]
+
+OrderBy: TypeAlias = "str | ColumnOrdering | Sequence[str | ColumnOrdering | tuple[str, str]] | None"
 
 SpecMaker = Callable[[ScanRequest, bool], ScanSpec]
 """(request, embed credentials) to what the tasks of that scan carry."""
@@ -38,7 +40,8 @@ class Scanner:
     context : ScanContext
     make_spec : function
     request : ScanRequest
-    order_by : sequence, optional
+    order_by : str, ColumnOrdering, or sequence of these or of (name, "ascending" | "descending"), optional
+        What to sort the result by; columns that are not returned will do as well.
     memory_bytes : int, bytes
         Budget of a stream.
 
@@ -53,15 +56,19 @@ class Scanner:
         context: ScanContext,
         make_spec: SpecMaker,
         request: ScanRequest,
-        order_by: Sequence[str | tuple[str, str]] | None = None,
+        order_by: OrderBy = None,
         memory_bytes: int = threads.DEFAULT_BUDGET,
     ) -> None:
         self._context = context
         self._make_spec = make_spec
         self._request = request
-        self._order_by = _sort_keys(order_by)
         self._memory = memory_bytes
-        self.schema = project(context.snapshot.schema, request).schema
+        self.schema = context.projection(request).schema
+        self._keys = orderings(order_by)
+        if self._keys:
+            self._sorting, self._keys = with_keys(request, self._keys, context.snapshot.schema)
+            # Keys that do not exist or have no order are refused now and not after everything has been read.
+            sort_positions(context.projection(self._sorting).schema.empty_table(), self._keys)
 
     @property
     def request(self) -> ScanRequest:
@@ -94,9 +101,7 @@ class Scanner:
         ValueError
             ``order_by``, or a filter together with limit or offset: no task can know of the others' rows.
         """
-        if self._order_by or (
-            self._request.filter is not None and (self._request.limit or self._request.offset)
-        ):
+        if self._keys or (self._request.filter is not None and (self._request.limit or self._request.offset)):
             raise ValueError(
                 "tasks run apart from each other, so a scan with order_by, or with a filter and limit or offset, "
                 "cannot be made of them"
@@ -120,7 +125,7 @@ class Scanner:
 
     def to_table(self) -> pa.Table:
         """Run the scan and return one table."""
-        if self._order_by:
+        if self._keys:
             return self._sorted_table()
         context = self._context
         # Enough units that no thread ends up with the last large one alone.
@@ -129,16 +134,19 @@ class Scanner:
         return threads.collect(context, self._plan(_blocksize(self._request), min_units), self._request)
 
     def _sorted_table(self) -> pa.Table:
-        whole = Scanner(
-            self._context, self._make_spec, replace(self._request, limit=None, offset=0)
-        ).to_table()
-        table = whole.sort_by(self._order_by)
-        return slice_rows(table, self._request.offset, self._request.limit)
+        whole = Scanner(self._context, self._make_spec, self._sorting).to_table()
+        request = self._request
+        stop = None if request.limit is None else request.offset + request.limit
+        positions = sort_positions(whole, self._keys)[request.offset : stop]
+        columns = [reordered(whole[name], positions) for name in self.schema.names]
+        if not columns:
+            return table_of(self.schema, [], positions.size)
+        return pa.Table.from_arrays(columns, schema=self.schema)
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Run the scan as a stream whose memory is bounded by the byte budget."""
-        if self._order_by:
-            return iter(self._sorted_table().to_batches(max_chunksize=self._request.batch_size))
+        if self._keys:
+            return cut(self._sorted_table(), self._request)
         plan_ = self._plan(max(1 << 18, self._memory // 12), exact=True)
         return threads.stream(self._context, plan_, self._request, self._memory)
 
@@ -190,11 +198,3 @@ class Scanner:
 def _blocksize(request: ScanRequest) -> int | None:
     """Small pieces where a few rows may be enough."""
     return 1 << 20 if request.filter is not None and request.limit is not None else None
-
-
-def _sort_keys(order_by: Sequence[str | tuple[str, str]] | None) -> list[tuple[str, str]]:
-    keys = [(key, "ascending") if isinstance(key, str) else key for key in order_by or ()]
-    for _, direction in keys:
-        if direction not in ("ascending", "descending"):
-            raise ValueError(f"order must be 'ascending' or 'descending', not {direction!r}")
-    return keys

@@ -20,7 +20,7 @@ import pyarrow as pa
 from lancecy.errors import ColumnNotFoundError, FormatError, LimitError, UnsupportedError, printable
 from lancecy.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["DictionaryRef", "Field", "Schema", "logical_type_of", "parse_logical_type"]
+__all__ = ["DictionaryRef", "Field", "Schema", "logical_type_of", "parse_logical_type", "split_name"]
 
 _PLAIN_TYPES: dict[str, pa.DataType] = {
     "null": pa.null(),
@@ -40,7 +40,7 @@ _PLAIN_TYPES: dict[str, pa.DataType] = {
     "large_string": pa.large_string(),
     "binary": pa.binary(),
     "large_binary": pa.large_binary(),
-    # JSON is stored as a binary form of its own; lance.json is its storage as pylance shows it.
+    # JSON is stored in a binary form of its own; as a column it is text under Arrow's extension type.
     "json": pa.large_binary(),
     "date32:day": pa.date32(),
     "date64:ms": pa.date64(),
@@ -57,6 +57,19 @@ _PLAIN_TYPES: dict[str, pa.DataType] = {
 }
 _NESTED_TYPES = frozenset({"struct", "list", "list.struct", "large_list", "large_list.struct", "map"})
 _UNITS = frozenset({"s", "ms", "us", "ns"})
+_STRUCT_LIST = "fixed_size_list:struct:"
+_BLOB_KEY = "lance-encoding:blob"
+_BLOB_EXTENSION = "lance.blob.v2"
+_EXTENSION_KEY = "ARROW:extension:name"
+# What a scan delivers of a blob instead of its bytes: where these are. Ids of no field of any table.
+_BLOB_V1 = (("position", -2, "uint64"), ("size", -3, "uint64"))
+_BLOB_V2 = (
+    ("kind", -2, "uint8"),
+    ("position", -3, "uint64"),
+    ("size", -4, "uint64"),
+    ("blob_id", -5, "uint32"),
+    ("blob_uri", -6, "string"),
+)
 
 
 def _size_after_colon(text: str, what: str) -> int:
@@ -244,6 +257,37 @@ class Field:
         return self.logical_type in ("large_list", "large_list.struct")
 
     @property
+    def is_map(self) -> bool:
+        """Stored as a list of structs of key and value."""
+        return self.logical_type == "map"
+
+    @property
+    def is_fixed_list(self) -> bool:
+        """A fixed-size list of structs, the only one whose elements are a field."""
+        return self.logical_type.startswith(_STRUCT_LIST)
+
+    @property
+    def list_size(self) -> int:
+        """Elements of each list of a fixed-size list of structs.
+
+        Raises
+        ------
+        FormatError, LimitError
+            The type string gives no number, or too large a one.
+        """
+        size = _size_after_colon(self.logical_type[len(_STRUCT_LIST) :], "list size")
+        return DEFAULT_LIMITS.check("value_bytes", size, "size of a fixed-size list")
+
+    @property
+    def is_blob(self) -> bool:
+        """Whether values are large and stand apart: a scan delivers where they are."""
+        return _BLOB_KEY in self.metadata or self._extension == _BLOB_EXTENSION
+
+    @property
+    def _extension(self) -> str:
+        return self.extension_name or self.metadata.get(_EXTENSION_KEY, b"").decode("utf-8", "replace")
+
+    @property
     def is_leaf(self) -> bool:
         return not self.children and self.logical_type not in _NESTED_TYPES
 
@@ -254,22 +298,38 @@ class Field:
         if kind == "struct":
             return pa.struct([child.arrow_field for child in self.children])
         if self.is_list:
-            if len(self.children) != 1:
-                raise FormatError(f"list field {self.name!r} has {len(self.children)} children instead of 1")
             make = pa.large_list if self.is_large_list else pa.list_
-            return make(self.children[0].arrow_field)
-        if kind == "map":
-            raise UnsupportedError(
-                f"field {self.name!r} is a map, which needs file version 2.2", feature="map"
-            )
+            return make(self._only_child().arrow_field)
+        if self.is_map:
+            return self._map_type()
+        if self.is_fixed_list:
+            return pa.list_(self._only_child().arrow_field, self.list_size)
         if self.children:
             raise FormatError(f"field {self.name!r} of type {kind!r} has children")
         return parse_logical_type(kind)
 
+    def _only_child(self) -> Field:
+        if len(self.children) != 1:
+            raise FormatError(
+                f"field {printable(self.name)!r} of type {printable(self.logical_type)} has {len(self.children)} "
+                "children instead of 1"
+            )
+        return self.children[0]
+
+    def _map_type(self) -> pa.DataType:
+        entries = self._only_child()
+        if not entries.is_struct or len(entries.children) != 2:
+            raise FormatError(f"map field {printable(self.name)!r} does not consist of keys and values")
+        key, value = (child.arrow_field for child in entries.children)
+        return pa.map_(key.with_nullable(False), value)
+
     @cached_property
     def arrow_field(self) -> pa.Field:
         """Arrow field; a registered extension type is restored, any other stays storage and metadata."""
-        metadata: dict[str, bytes] = dict(self.metadata)
+        if self.logical_type == "json":
+            metadata = {k: v for k, v in self.metadata.items() if not k.startswith("ARROW:extension:")}
+            return pa.field(self.name, pa.json_(), self.nullable, metadata or None)
+        metadata = dict(self.metadata)
         if self.extension_name:
             metadata.setdefault("ARROW:extension:name", self.extension_name.encode())
         plain = pa.field(self.name, self.storage_type, self.nullable, metadata or None)
@@ -282,12 +342,43 @@ class Field:
 
     def pruned(self, keep: frozenset[int]) -> Field | None:
         """The same tree with only the leaves (and childless parents) whose ids are in ``keep``, or None."""
-        if not self.children:
+        if not self.children or self.is_blob:
             return self if self.id in keep else None
         children = tuple(c for c in (child.pruned(keep) for child in self.children) if c is not None)
         if children == self.children:
             return self
         return replace(self, children=children) if children else None
+
+    @cached_property
+    def scanned(self) -> Field:
+        """The same field as a scan delivers it: blobs, at any depth, are structs that say where they are.
+
+        Examples
+        --------
+        >>> blob = Field("b", 0, logical_type="large_binary", metadata={"lance-encoding:blob": b"true"})
+        >>> blob.scanned.arrow_type
+        StructType(struct<position: uint64, size: uint64>)
+        """
+        if self.is_blob:
+            return self._descriptors()
+        children = tuple(child.scanned for child in self.children)
+        if all(mine is theirs for mine, theirs in zip(children, self.children, strict=True)):
+            return self
+        return replace(self, children=children)
+
+    def _descriptors(self) -> Field:
+        """A blob's struct of position and size, or, where blobs are structs, of five members."""
+        is_v2 = self.is_struct
+        if is_v2 and self.children and self.children[0].id < -1:
+            return self
+        children = tuple(
+            Field(name, child_id, self.id, kind, nullable=not is_v2)
+            for name, child_id, kind in (_BLOB_V2 if is_v2 else _BLOB_V1)
+        )
+        packed = {"lance-encoding:packed": b"true"} if is_v2 else {}
+        metadata = {k: v for k, v in self.metadata.items() if not k.startswith("ARROW:extension:")}
+        metadata = {**metadata, **packed, _BLOB_KEY: self.metadata.get(_BLOB_KEY, b"true")}
+        return replace(self, logical_type="struct", children=children, metadata=metadata, extension_name="")
 
 
 class _Exported:
@@ -343,6 +434,14 @@ class Schema:
         """The Arrow schema, metadata included."""
         return pa.schema([f.arrow_field for f in self.fields], metadata=dict(self.metadata) or None)
 
+    @cached_property
+    def scanned(self) -> Schema:
+        """The schema that a scan of all columns delivers; see ``Field.scanned``."""
+        fields = tuple(field.scanned for field in self.fields)
+        if all(mine is theirs for mine, theirs in zip(fields, self.fields, strict=True)):
+            return self
+        return replace(self, fields=fields)
+
     @property
     def max_field_id(self) -> int:
         """The largest id in use, -1 without fields."""
@@ -386,7 +485,7 @@ class Schema:
         """
         if name in self._by_name:
             return (name,)
-        path = tuple(_split_path(name))
+        path = tuple(split_name(name))
         self.path(path)
         return path
 
@@ -395,18 +494,40 @@ class Schema:
         return Schema(tuple(self.field(name) for name in names), self.metadata)
 
 
-def _split_path(name: str) -> list[str]:
-    parts, current, quoted = [], "", False
-    for char in name:
-        if char == "`":
+def split_name(name: str) -> list[str]:
+    """A dotted name taken apart; dots between backquotes belong to the part, two backquotes are one.
+
+    Parameters
+    ----------
+    name : str
+        As written in SQL or as the name of a column.
+
+    Returns
+    -------
+    list of str
+        At least one part, possibly empty ones; whether there is such a column is not looked at.
+
+    Examples
+    --------
+    >>> split_name("a.`b.c`")
+    ['a', 'b.c']
+    >>> split_name("`a``b`")
+    ['a`b']
+    """
+    parts, current, quoted, index = [], "", False, 0
+    while index < len(name):
+        char = name[index]
+        if char == "`" and quoted and name[index + 1 : index + 2] == "`":
+            current, index = current + "`", index + 1
+        elif char == "`":
             quoted = not quoted
         elif char == "." and not quoted:
             parts.append(current)
             current = ""
         else:
             current += char
-    parts.append(current)
-    return parts
+        index += 1
+    return [*parts, current]
 
 
 def logical_type_of(data_type: pa.DataType) -> str:

@@ -25,7 +25,15 @@ from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.proto import file_pb2
 from lancecy.schema import DictionaryRef, Field, Schema
 
-__all__ = ["decode_fields", "decode_schema", "encode_fields", "parse_message", "records"]
+__all__ = [
+    "build_schema",
+    "check_fields",
+    "decode_fields",
+    "decode_schema",
+    "encode_fields",
+    "parse_message",
+    "records",
+]
 
 M = TypeVar("M", bound=Message)
 
@@ -189,56 +197,79 @@ def decode_fields(messages: Sequence[file_pb2.Field], limits: Limits = DEFAULT_L
     Source: file sheet 0.1, section 2.1. A missing ``parent_id`` reads as 0 and so means "below field 0",
     never "top level".
     """
-    limits.check("fields", len(messages), "number of fields")
-    depths: dict[int, int] = {}
-    for message in messages:
-        _check_field(message, depths, limits)
-    # Children follow their parents, so from the back every node finds its children complete.
-    below: dict[int, list[Field]] = {}
-    for message in reversed(messages):
-        children = below.pop(message.id, None)
-        node = _field(message, _siblings(children, limits) if children else ())
-        below.setdefault(node.parent_id, []).append(node)
-    return _siblings(below.get(-1, []), limits)
+    check_fields(messages, limits)
+    return _built(messages)
 
 
 def decode_schema(
     messages: Sequence[file_pb2.Field], metadata: Mapping[str, bytes], limits: Limits = DEFAULT_LIMITS
 ) -> Schema:
     """The schema with these fields and this Arrow metadata (raises what :func:`decode_fields` raises)."""
-    return Schema(decode_fields(messages, limits), dict(metadata) if metadata else {})
+    check_fields(messages, limits)
+    return build_schema(messages, metadata)
 
 
-def _check_field(message: file_pb2.Field, depths: dict[int, int], limits: Limits) -> None:
-    field_id, parent = message.id, message.parent_id
-    if field_id < 0 or field_id in depths:
-        problem = "is negative" if field_id < 0 else "occurs twice"
-        raise FormatError(f"id {field_id} of field {message.name!r} {problem}")
-    if parent == -1:
-        depths[field_id] = 1
-    elif parent not in depths:
-        raise FormatError(f"parent {parent} of field {message.name!r} (id {field_id}) does not precede it")
-    else:
-        depths[field_id] = limits.check("nesting", depths[parent] + 1, "depth of the schema")
+def build_schema(messages: Sequence[file_pb2.Field], metadata: Mapping[str, bytes]) -> Schema:
+    """The same of fields that :func:`check_fields` has let pass; nothing is left to go wrong.
+
+    Takes several times as long as checking them, and not everybody who opens a table asks for its columns.
+    """
+    return Schema(_built(messages), dict(metadata) if metadata else {})
+
+
+def check_fields(messages: Sequence[file_pb2.Field], limits: Limits = DEFAULT_LIMITS) -> None:
+    """Whether a list of fields is a tree that can be built; raises what :func:`decode_fields` raises.
+
+    Works on a few lists of plain values: this runs over every column at every open.
+    """
+    limits.check("fields", len(messages), "number of fields")
+    if not messages:
+        return
+    nodes = list(messages)
+    ids, parents = [node.id for node in nodes], [node.parent_id for node in nodes]
+    names, types = [node.name for node in nodes], {node.logical_type for node in nodes}
+    is_flat = parents.count(-1) == len(parents)
+    if not is_flat or min(ids) < 0 or len(set(ids)) < len(ids):
+        _check_tree(ids, parents, names, limits)
     # Characters are at most as many as bytes and at least a quarter of them: exact enough for a cap.
-    limits.check("name_bytes", len(message.name), "length of a field's name")
-    limits.check("name_bytes", len(message.logical_type), f"length of the type of field {message.name!r}")
+    limits.check("name_bytes", max(map(len, names)), "length of a field's name")
+    limits.check("name_bytes", max(map(len, types)), "length of the type of a field")
+    siblings: list[Any] = names if is_flat else list(zip(parents, names, strict=True))
+    if len(set(siblings)) < len(siblings):
+        twice = Counter(siblings).most_common(1)[0][0]
+        raise FormatError(f"two fields with the same parent are called {twice if is_flat else twice[1]!r}")
+    for node in [node for node in nodes if node.HasField("dictionary")]:
+        if node.dictionary.offset < 0 or node.dictionary.length < 0:
+            raise FormatError(f"dictionary of field {node.name!r} is at {node.dictionary.offset}")
 
 
-def _siblings(nodes: list[Field], limits: Limits) -> tuple[Field, ...]:
-    """The nodes, collected from last to first, in order; their names must differ."""
-    if len({node.name for node in nodes}) != len(nodes):
-        twice = Counter(node.name for node in nodes).most_common(1)[0][0]
-        raise FormatError(f"two fields with the same parent are called {twice!r}")
-    return tuple(reversed(nodes))
+def _check_tree(ids: list[int], parents: list[int], names: list[str], limits: Limits) -> None:
+    depths = {-1: 0}
+    for field_id, parent, name in zip(ids, parents, names, strict=True):
+        if field_id < 0 or field_id in depths:
+            problem = "is negative" if field_id < 0 else "occurs twice"
+            raise FormatError(f"id {field_id} of field {name!r} {problem}")
+        depth = depths.get(parent)
+        if depth is None:
+            raise FormatError(f"parent {parent} of field {name!r} (id {field_id}) does not precede it")
+        depths[field_id] = limits.check("nesting", depth + 1, "depth of the schema") if depth else 1
+
+
+def _built(messages: Sequence[file_pb2.Field]) -> tuple[Field, ...]:
+    """The trees of fields that were checked."""
+    # Children follow their parents, so from the back every node finds its children complete.
+    below: dict[int, list[Field]] = {}
+    for message in reversed(messages):
+        children = below.pop(message.id, None)
+        node = _field(message, tuple(reversed(children)) if children else ())
+        below.setdefault(node.parent_id, []).append(node)
+    return tuple(reversed(below.get(-1, [])))
 
 
 def _field(message: file_pb2.Field, children: tuple[Field, ...]) -> Field:
     dictionary = None
     if message.HasField("dictionary"):
         dictionary = DictionaryRef(message.dictionary.offset, message.dictionary.length)
-        if dictionary.offset < 0 or dictionary.length < 0:
-            raise FormatError(f"dictionary of field {message.name!r} is at {dictionary.offset}")
     return Field(
         name=message.name,
         id=message.id,

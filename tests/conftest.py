@@ -8,9 +8,10 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.helpers.datasets import VERSIONS
 from tests.helpers.s3 import s3_server
 
-__all__ = ["kernels", "s3_server"]
+__all__ = ["data_version", "kernels", "s3_server"]
 
 settings.register_profile("quick", max_examples=60, deadline=None)
 settings.register_profile(
@@ -25,3 +26,10 @@ def kernels(request: pytest.FixtureRequest) -> SimpleNamespace:
     from tests.kernels.both import IMPLEMENTATIONS
 
     return IMPLEMENTATIONS[request.param]
+
+
+@pytest.fixture(scope="session", params=[*VERSIONS, "mixed"])
+def data_version(request: pytest.FixtureRequest) -> str:
+    """Each version of data files, and a table of several: what a table holds must not show above ``file``."""
+    version: str = request.param
+    return version

@@ -1,41 +1,55 @@
 """Blocks and Arrow: the one seam between decoded buffers and Arrow arrays.
 
 ``allocate`` makes the memory that kernels fill, ``to_arrow`` gives a block a type and
-shares its memory, ``null_array`` makes columns that no file holds. Offsets, codes and
-lengths have been checked by the kernels before a block exists; what is left to check
-here is text: Arrow's kernels take UTF-8 on trust, so strings of a file are looked at
-once (a maximum over the bytes, 40 GB/s; only text that is not ASCII is validated value
-by value).
+shares its memory. Offsets, codes and lengths have been checked by the kernels before a
+block exists; what is left to check here is text: Arrow's kernels take UTF-8 on trust, so
+strings of a file are looked at once (a maximum over the bytes, 40 GB/s; only text that is
+not ASCII is validated value by value).
 
-Imports ``block``, ``schema``, ``errors``, NumPy and pyarrow.
+Imports ``block``, ``assemble``, ``columns``, ``jsonb``, ``nulls``, ``schema``, ``errors``, NumPy and pyarrow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancecy.encodings import jsonb
+from lancecy.encodings.assemble import assemble
 from lancecy.encodings.block import (
     AllNull,
     Block,
     Coded,
     FixedList,
     FixedWidth,
+    Leaves,
     Listed,
     Pieces,
+    Reordered,
     Structured,
     VariableWidth,
 )
+from lancecy.encodings.columns import (
+    ArrowArray,
+    as_array,
+    chunks_of,
+    storage_of,
+    taken,
+    typed,
+    validity_of,
+)
+from lancecy.encodings.nulls import VARIABLE_TYPES, element_type, null_array
 from lancecy.errors import FormatError, LimitError, printable
 from lancecy.schema import Field
 
 __all__ = ["ArrowArray", "allocate", "null_array", "to_arrow"]
 
-ArrowArray: TypeAlias = "pa.Array | pa.ChunkedArray"
+_MAX_TEXT = (1 << 31) - 1
 
 
 def allocate(nbytes: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
@@ -104,11 +118,33 @@ def to_arrow(
 
 
 def _extension(block: Block, data_type: pa.BaseExtensionType, field: Field | None, check: bool) -> ArrowArray:
-    storage = to_arrow(block, data_type.storage_type, field, check_text=check)
-    if isinstance(storage, pa.ChunkedArray):
-        chunks = [pa.ExtensionArray.from_storage(data_type, chunk) for chunk in storage.chunks]
-        return pa.chunked_array(chunks, data_type)
-    return pa.ExtensionArray.from_storage(data_type, storage)
+    if isinstance(data_type, pa.JsonType):
+        return typed(_json(to_arrow(block, pa.large_binary(), field), data_type.storage_type), data_type)
+    return typed(to_arrow(block, data_type.storage_type, field, check_text=check), data_type)
+
+
+def _json(stored: ArrowArray, data_type: pa.DataType) -> ArrowArray:
+    """JSON texts of their stored form, in as many chunks as 32-bit offsets need."""
+    chunks = [_json_texts(chunk) for chunk in chunks_of(stored)]
+    if len(chunks) == 1:
+        return chunks[0]
+    return pa.chunked_array(chunks, data_type) if chunks else null_array(data_type, 0)
+
+
+def _json_texts(stored: pa.Array) -> pa.Array:
+    texts = [b"" if value is None else jsonb.to_text(value).encode() for value in stored.to_pylist()]
+    offsets = np.zeros(len(texts) + 1, np.int64)
+    np.cumsum([len(text) for text in texts], out=offsets[1:])
+    if offsets[-1] > _MAX_TEXT:
+        half = len(stored) // 2
+        raise LimitError(
+            f"{offsets[-1]} bytes of JSON text in one array, where 32-bit offsets end at {_MAX_TEXT}: "
+            f"read the column in batches of {max(1, half)} rows",
+            limit="",
+            claimed=int(offsets[-1]),
+        )
+    buffers = [validity_of(stored), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(b"".join(texts))]
+    return pa.Array.from_buffers(pa.string(), len(stored), buffers, stored.null_count)
 
 
 def _buffer(data: object) -> pa.Buffer | None:
@@ -118,10 +154,8 @@ def _buffer(data: object) -> pa.Buffer | None:
 
 
 def _array(block: Block, data_type: pa.DataType, field: Field | None, check: bool) -> pa.Array:
-    """A child array: pieces are for whole columns only."""
-    if isinstance(block, Pieces):
-        raise TypeError("a child of another block cannot be in pieces")
-    return to_arrow(block, data_type, field, check_text=check)
+    """The block as one array, its pieces joined: columns in chunks exist at the top only."""
+    return as_array(to_arrow(block, data_type, field, check_text=check))
 
 
 def _misfit(block: Block, data_type: pa.DataType) -> TypeError:
@@ -138,7 +172,7 @@ def _fixed_width(block: FixedWidth, data_type: pa.DataType, _field: Field | None
 def _variable_width(
     block: VariableWidth, data_type: pa.DataType, field: Field | None, check: bool
 ) -> pa.Array:
-    is_text, width = _VARIABLE_TYPES.get(data_type, (False, 0))
+    is_text, width = VARIABLE_TYPES.get(data_type, (False, 0))
     if width != block.offset_width:
         raise _misfit(block, data_type)
     values = pa.py_buffer(block.values)
@@ -147,14 +181,6 @@ def _variable_width(
     if is_text and check:
         _check_text(array, np.frombuffer(values, np.uint8), field)
     return array
-
-
-_VARIABLE_TYPES: dict[pa.DataType, tuple[bool, int]] = {
-    pa.string(): (True, 4),
-    pa.large_string(): (True, 8),
-    pa.binary(): (False, 4),
-    pa.large_binary(): (False, 8),
-}
 
 
 def _check_text(array: pa.Array, values: NDArray[np.uint8], field: Field | None) -> None:
@@ -180,19 +206,26 @@ def _is_valid(array: pa.Array) -> bool:
 
 
 def _listed(block: Listed, data_type: pa.DataType, field: Field | None, check: bool) -> pa.Array:
-    large = pa.types.is_large_list(data_type)
-    if not (large or pa.types.is_list(data_type)) or block.offset_width != (8 if large else 4):
+    types = pa.types
+    is_map, is_large = types.is_map(data_type), types.is_large_list(data_type)
+    if not (is_large or is_map or types.is_list(data_type)) or block.offset_width != (8 if is_large else 4):
         raise _misfit(block, data_type)
-    child_field = field.children[0] if field is not None and field.children else None
-    child = _array(block.child, data_type.value_type, child_field, check)
+    child = _array(block.child, element_type(data_type), _element(field), check)
+    if is_map and (child.null_count or child.field(0).null_count):
+        raise FormatError("a map has keys that are null")
     buffers = [_buffer(block.validity), _buffer(block.offsets)]
     return pa.Array.from_buffers(data_type, block.length, buffers, block.null_count, 0, [child])
 
 
-def _fixed_list(block: FixedList, data_type: pa.DataType, _field: Field | None, check: bool) -> pa.Array:
+def _element(field: Field | None) -> Field | None:
+    """The field of a list's elements, where they have one."""
+    return field.children[0] if field is not None and field.children else None
+
+
+def _fixed_list(block: FixedList, data_type: pa.DataType, field: Field | None, check: bool) -> pa.Array:
     if not pa.types.is_fixed_size_list(data_type) or data_type.list_size != block.size:
         raise _misfit(block, data_type)
-    child = _array(block.child, data_type.value_type, None, check)
+    child = _array(block.child, data_type.value_type, _element(field), check)
     return pa.Array.from_buffers(
         data_type, block.length, [_buffer(block.validity)], block.null_count, 0, [child]
     )
@@ -215,6 +248,10 @@ def _coded(block: Coded, data_type: pa.DataType, field: Field | None, check: boo
         raise _misfit(block, data_type)
     codes = _fixed_width(block.codes, data_type.index_type, None, check)
     values = _array(block.dictionary, data_type.value_type, field, check)
+    if values.null_count:
+        # Rows that are null must say so themselves: 2.0 files point them at a null in the dictionary.
+        is_null = values.is_null().take(codes).fill_null(True)
+        codes = pc.if_else(is_null, pa.scalar(None, codes.type), codes)
     # The codes were checked against the dictionary by a kernel; safe=True would do it again.
     return pa.DictionaryArray.from_arrays(codes, values, ordered=data_type.ordered, safe=False)
 
@@ -223,8 +260,28 @@ def _all_null(block: AllNull, data_type: pa.DataType, _field: Field | None, _che
     return null_array(data_type, block.length)
 
 
+def _leaves(block: Leaves, data_type: pa.DataType, field: Field | None, check: bool) -> ArrowArray:
+    if field is None:
+        raise _misfit(block, data_type)
+    parts = [(_field(part), to_arrow(leaf, _field(part), check_text=check)) for part, leaf in block.parts]
+    return storage_of(assemble(field, parts, block.length))
+
+
+def _field(part: object) -> Field:
+    if not isinstance(part, Field):
+        raise TypeError("a part of a column is named by a field")
+    return part
+
+
+def _reordered(block: Reordered, data_type: pa.DataType, field: Field | None, check: bool) -> ArrowArray:
+    return taken(to_arrow(block.block, data_type, field, check_text=check), block.indices)
+
+
 def _pieces(block: Pieces, data_type: pa.DataType, field: Field | None, check: bool) -> pa.ChunkedArray:
-    chunks = [_array(piece, data_type, field, check) for piece in block.blocks]
+    chunks: list[pa.Array] = []
+    for piece in block.blocks:
+        column = to_arrow(piece, data_type, field, check_text=check)
+        chunks.extend(column.chunks if isinstance(column, pa.ChunkedArray) else [column])
     return pa.chunked_array(chunks, data_type)
 
 
@@ -237,76 +294,6 @@ _MAKERS: dict[type[object], Callable[[Any, pa.DataType, Field | None, bool], Arr
     Coded: _coded,
     AllNull: _all_null,
     Pieces: _pieces,
+    Leaves: _leaves,
+    Reordered: _reordered,
 }
-
-
-# -- columns that no file holds ----------------------------------------------------
-
-
-def null_array(data_type: pa.DataType, length: int) -> pa.Array:
-    """An array of nulls.
-
-    All its buffers share one run of zeros that is not touched when it is made, so a long column of nulls
-    costs address space and no memory (``pa.nulls`` writes every byte).
-
-    Raises
-    ------
-    LimitError
-        It would take more memory than can be addressed.
-
-    Examples
-    --------
-    >>> null_array(pa.int32(), 2).to_pylist()
-    [None, None]
-    """
-    try:
-        zeros = pa.py_buffer(np.zeros(max(64, _zeros_needed(data_type, length)), np.uint8))
-    except (MemoryError, OverflowError, ValueError) as error:
-        raise LimitError(
-            f"{length} nulls of type {data_type} take too much memory", limit="rows_per_file", claimed=length
-        ) from error
-    return _nulls(data_type, length, zeros)
-
-
-def _zeros_needed(data_type: pa.DataType, length: int) -> int:
-    if pa.types.is_dictionary(data_type):
-        return _zeros_needed(data_type.index_type, length)
-    if pa.types.is_struct(data_type):
-        return max([length // 8 + 1, *(_zeros_needed(child.type, length) for child in data_type)])
-    if pa.types.is_fixed_size_list(data_type):
-        return max(length // 8 + 1, _zeros_needed(data_type.value_type, length * data_type.list_size))
-    if isinstance(data_type, pa.BaseExtensionType):
-        return _zeros_needed(data_type.storage_type, length)
-    if _has_offsets(data_type):
-        return 8 * (length + 1)
-    if pa.types.is_fixed_size_binary(data_type):
-        return length * int(data_type.byte_width)  # bit_width wraps at 32 bits
-    return (length * data_type.bit_width + 7) // 8 if not pa.types.is_null(data_type) else 0
-
-
-def _has_offsets(data_type: pa.DataType) -> bool:
-    return data_type in _VARIABLE_TYPES or pa.types.is_list(data_type) or pa.types.is_large_list(data_type)
-
-
-def _nulls(data_type: pa.DataType, length: int, zeros: pa.Buffer) -> pa.Array:
-    types = pa.types
-    if types.is_null(data_type):
-        return pa.nulls(length)
-    if isinstance(data_type, pa.BaseExtensionType):
-        return pa.ExtensionArray.from_storage(data_type, _nulls(data_type.storage_type, length, zeros))
-    if types.is_dictionary(data_type):
-        codes = _nulls(data_type.index_type, length, zeros)
-        values = _nulls(data_type.value_type, 0, zeros)
-        return pa.DictionaryArray.from_arrays(codes, values, ordered=data_type.ordered, safe=False)
-    buffers: list[pa.Buffer] = [zeros]
-    children: list[pa.Array] = []
-    if types.is_struct(data_type):
-        children = [_nulls(child.type, length, zeros) for child in data_type]
-    elif types.is_fixed_size_list(data_type):
-        children = [_nulls(data_type.value_type, length * data_type.list_size, zeros)]
-    elif types.is_list(data_type) or types.is_large_list(data_type):
-        buffers.append(zeros)
-        children = [_nulls(data_type.value_type, 0, zeros)]
-    else:
-        buffers += [zeros, zeros] if data_type in _VARIABLE_TYPES else [zeros]
-    return pa.Array.from_buffers(data_type, length, buffers, length, 0, children)

@@ -12,13 +12,14 @@ All pages of a column, or the parts of them that a selection wants, are addresse
 arrays (one entry per run) and decoded by one kernel call per buffer. Source: file
 sheet 0.1, sections 3 and 4.
 
-Imports ``spec``, ``block``, ``arrow.allocate``, ``flat``, ``kernels``, ``store.reads``, ``schema``, ``rows``.
+Imports ``spec``, ``block``, ``arrow.allocate``, ``flat``, ``legacy_bounds``, ``kernels``, ``store.reads``,
+``schema`` and ``rows``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from lancecy.encodings.block import (
     Structured,
     VariableWidth,
 )
+from lancecy.encodings.legacy_bounds import Asked, ByteLedger, check_elements
 from lancecy.encodings.spec import (
     DictionaryOf,
     FixedListOf,
@@ -80,8 +82,8 @@ def spec_of(field: Field) -> Spec:
 
     Examples
     --------
-    >>> spec_of(Field("v", 0, logical_type="fixed_size_list:float:4"))
-    FixedListOf(size=4, child=Plain(bits=32, signed=True))
+    >>> flat_bits(spec_of(Field("v", 0, logical_type="fixed_size_list:float:4")))
+    128
     """
     kind = field.logical_type
     if kind == "null":
@@ -177,11 +179,14 @@ class ColumnSource:
     pages : mapping of column id to ColumnPages
         Structs have an entry too when they stand below a list: their length is their children's.
     dictionary : function of a column id, giving a Read of the dictionary's values
+    ledger : ByteLedger
+        Shared by all sources of one file, so that its columns cannot claim the same bytes.
     """
 
     file: SourceFile
     pages: Mapping[int, ColumnPages]
     dictionary: Callable[[int], Read[Block]]
+    ledger: ByteLedger = field(default_factory=ByteLedger)
 
 
 # -- reading ------------------------------------------------------------------------
@@ -212,28 +217,36 @@ def read_column(
     Raises
     ------
     FormatError
-        Offsets or codes are out of bounds; TruncatedError if bytes are missing.
+        Offsets or codes are out of bounds, or values overlap; TruncatedError if bytes are missing.
     LimitError
         More bytes or elements than 32-bit offsets can count.
     """
+    return _read(spec, column_id, source, runs, Asked(runs), in_pieces=in_pieces)
+
+
+def _read(
+    spec: Spec, column_id: int, source: ColumnSource, runs: PageRuns, asked: Asked, *, in_pieces: bool = False
+) -> Read[Block]:
     if runs.counts.size == 0:
         return _empty(spec, column_id, source)
     if isinstance(spec, (Plain, FixedListOf)):
         return flat.read_flat(spec, source.file, source.pages[column_id].positions, runs, in_pieces)
     if isinstance(spec, VarBinary):
-        return _read_var_binary(spec, source.file, source.pages[column_id].positions, runs)
+        return _read_var_binary(spec, column_id, source, runs, asked)
     if isinstance(spec, ListOf):
-        return _read_list(spec, column_id, source, runs)
+        return _read_list(spec, column_id, source, runs, asked)
     if isinstance(spec, StructOf):
-        return _read_struct(spec, source, runs)
+        return _read_struct(spec, source, runs, asked)
     if isinstance(spec, DictionaryOf):
         return _read_dictionary(spec, column_id, source, runs)
     return value_read(AllNull(runs.num_rows))
 
 
-def _read_var_binary(spec: VarBinary, file: SourceFile, positions: Int64, runs: PageRuns) -> Read[Block]:
-    num_rows = runs.num_rows
-    starts = positions[runs.pages] + runs.starts * 8
+def _read_var_binary(
+    spec: VarBinary, column_id: int, source: ColumnSource, runs: PageRuns, asked: Asked
+) -> Read[Block]:
+    num_rows, file = runs.num_rows, source.file
+    starts = source.pages[column_id].positions[runs.pages] + runs.starts * 8
     (span,) = yield [Ranges(file, starts, (runs.counts + 1) * 8)]
     offsets_buffer, offsets = allocate((num_rows + 1) * spec.offset_width)
     validity_buffer, validity = allocate((num_rows + 7) // 8)
@@ -248,7 +261,9 @@ def _read_var_binary(spec: VarBinary, file: SourceFile, positions: Int64, runs: 
         if spec.offset_width == 4:
             _refuse_large(kernels.varwidth_offsets, arguments, outputs, num_rows, "bytes of strings")
         raise
-    _refuse_amplified(total, file.size, runs)
+    if not source.ledger.has(column_id, "values", total):
+        # Rows asked for several times are read several times.
+        source.ledger.charge(column_id, "values", total // asked.times, file.size)
     values: object = b""
     if total:
         (span,) = yield [Ranges(file, value_starts, value_lengths)]
@@ -276,20 +291,9 @@ def _refuse_large(
         )
 
 
-def _refuse_amplified(total: int, file_size: int, runs: PageRuns) -> None:
-    """No two values of a page share bytes, so a selection cannot hold more than the file, row for row."""
-    if total <= file_size:
-        return
-    times = 1
-    if runs.counts.size > 1:
-        # Rows asked for several times are read several times.
-        first = runs.pages.astype(np.int64) << 32 | runs.starts
-        times = int(np.unique(first, return_counts=True)[1].max())
-    if total > file_size * times:
-        raise FormatError(f"values of {total} bytes in a file of {file_size}: pages overlap")
-
-
-def _read_list(spec: ListOf, column_id: int, source: ColumnSource, runs: PageRuns) -> Read[Block]:
+def _read_list(
+    spec: ListOf, column_id: int, source: ColumnSource, runs: PageRuns, asked: Asked
+) -> Read[Block]:
     num_rows, width = runs.num_rows, spec.offset_width
     starts = source.pages[column_id].positions[runs.pages] + runs.starts * width
     (span,) = yield [Ranges(source.file, starts, (runs.counts + 1) * width)]
@@ -299,20 +303,21 @@ def _read_list(spec: ListOf, column_id: int, source: ColumnSource, runs: PageRun
     arguments = (span.memory, span.positions, runs.counts, width, child_lengths)
     outputs = (child_starts, child_counts)
     try:
-        kernels.list_offsets(*arguments, offsets.view(f"<i{width}"), *outputs)
+        total = kernels.list_offsets(*arguments, offsets.view(f"<i{width}"), *outputs)
     except FormatError:
         if width == 4:
             _refuse_large(kernels.list_offsets, arguments, outputs, num_rows, "list elements")
         raise
+    check_elements(total, child_lengths, runs, asked)
     keep = np.flatnonzero(child_counts)
     child_runs = PageRuns(runs.pages[keep], child_starts[keep], child_counts[keep])
-    child = yield from read_column(spec.child, spec.child_id, source, child_runs)
+    child = yield from _read(spec.child, spec.child_id, source, child_runs, asked)
     # Equal offsets are an empty list in this version, never a null (file sheet 0.1, 4.5).
     return Listed(num_rows, width, offsets_buffer, child)
 
 
-def _read_struct(spec: StructOf, source: ColumnSource, runs: PageRuns) -> Read[Block]:
-    reads = [read_column(child, column_id, source, runs) for column_id, child in spec.children.items()]
+def _read_struct(spec: StructOf, source: ColumnSource, runs: PageRuns, asked: Asked) -> Read[Block]:
+    reads = [_read(child, column_id, source, runs, asked) for column_id, child in spec.children.items()]
     blocks = yield from gather(reads)
     return Structured(runs.num_rows, dict(zip(spec.children, blocks, strict=True)))
 

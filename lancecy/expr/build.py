@@ -7,6 +7,7 @@ out the :class:`~lancecy.expr.nodes.Expr` inside as ``.expr``. Conditions are jo
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable
 from typing import Any
 
@@ -117,9 +118,10 @@ class Term:
         """Field of a struct by name, or element of a list by position (1 is the first, -1 the last)."""
         if isinstance(key, str) and isinstance(self.expr, Column):
             return Term(Column((*self.expr.path, key)))
-        if isinstance(key, (str, int)) and not isinstance(key, bool):
-            name = "get_field" if isinstance(key, str) else "array_element"
-            return Term(Call(name, (self.expr, Literal(key))))
+        if isinstance(key, str):
+            return Term(Call("get_field", (self.expr, Literal(key))))
+        if hasattr(key, "__index__") and not isinstance(key, bool):
+            return Term(Call("array_element", (self.expr, Literal(operator.index(key)))))
         raise TypeError("a field is named by a string and a list element by an integer")
 
     def __iter__(self) -> Any:

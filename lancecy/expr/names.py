@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from lancecy.errors import ColumnNotFoundError, ExpressionError, printable
 from lancecy.expr.kinds import family
+from lancecy.schema import split_name
 
 __all__ = ["Names"]
 
@@ -107,27 +108,3 @@ def _nested(fields: Iterable[pa.Field]) -> Iterator[str]:
         if family(data_type) == "struct":
             children = [data_type.field(i) for i in range(data_type.num_fields)]
             stack += [(f"{name}.{child.name}", child.type) for child in reversed(children)]
-
-
-def split_name(name: str) -> list[str]:
-    """A dotted name taken apart; dots between backquotes belong to the part, two backquotes are one.
-
-    Examples
-    --------
-    >>> split_name("a.`b.c`")
-    ['a', 'b.c']
-    """
-    parts, current, quoted, index = [], "", False, 0
-    while index < len(name):
-        char = name[index]
-        if char == "`" and quoted and name[index + 1 : index + 2] == "`":
-            current, index = current + "`", index + 1
-        elif char == "`":
-            quoted = not quoted
-        elif char == "." and not quoted:
-            parts.append(current)
-            current = ""
-        else:
-            current += char
-        index += 1
-    return [*parts, current]

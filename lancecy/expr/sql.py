@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from lancecy.errors import ExpressionError, printable
 from lancecy.expr.build import between, in_list, list_literal
+from lancecy.expr.keywords import free_names
 from lancecy.expr.literals import cast_literal
 from lancecy.expr.nodes import Call, Column, Expr, Literal, chain, negate
 from lancecy.expr.sql_dialect import data_type, dialect, syntax_error
@@ -42,19 +43,27 @@ def from_sql(text: str) -> Expr:
         The text is no expression, uses what filters do not have, or nests too deep;
         ``position`` is the character where reading stopped, if known.
     """
-    from sqlglot import exp, parse_one
+    from sqlglot import exp
     from sqlglot.errors import ParseError, SqlglotError
 
     try:
-        tree = parse_one(text, dialect=dialect(), into=exp.Condition)
+        reading = dialect()()
+        tokens = reading.tokenize(text)
+        free_names(tokens)
+        trees = reading.parser().parse_into(exp.Condition, tokens, text)
     except ParseError as error:
         raise syntax_error(text, error) from error
     except SqlglotError as error:
         raise ExpressionError(f"a string or a name is not closed in {text!r}", text=text) from error
     except RecursionError:
         raise ExpressionError("the expression is nested too deep", text=text) from None
+    if len(trees) != 1 or trees[0] is None:
+        problem = (
+            "it is empty" if not any(trees) else "a semicolon separates statements, and a filter is none"
+        )
+        raise ExpressionError(f"cannot read the filter {text!r}: {problem}", text=text)
     try:
-        return _Reader().read(tree)
+        return _Reader().read(trees[0])
     except ExpressionError as error:
         error.text = error.text or printable(text)
         raise
@@ -94,7 +103,7 @@ class _Reader:
 
 def _shown(node: Any) -> str:
     try:
-        return repr(printable(node.sql())[:80])
+        return repr(printable(node.sql()[:80]))
     except Exception as error:  # noqa: BLE001  whatever sqlglot cannot print, the message does without
         return type(error).__name__
 

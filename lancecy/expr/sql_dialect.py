@@ -42,6 +42,8 @@ def dialect() -> Any:
             HEX_STRINGS: ClassVar[Any] = [("x'", "'"), ("X'", "'")]
             # Double quotes are names in standard SQL and strings in pylance: kept apart, then refused.
             RAW_STRINGS: ClassVar[Any] = ['"']
+            # No statement begins here: these words would swallow the rest of the text unread.
+            COMMANDS: ClassVar[Any] = set()
 
         class Parser(parser.Parser):
             IS_PREDICATE_PRECEDENCE = levels.LOW

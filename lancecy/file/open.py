@@ -1,18 +1,19 @@
 """The only door to data files: an entry of a manifest becomes a ``FileReader``.
 
 What a file is stands in the manifest's version numbers, not in the file's footer: every
-footer occurs in 0.1 files (file sheet 0.1, sections 1.1 and 7.1).
+footer occurs in 0.1 files (file sheet 0.1, sections 1.1 and 7.1). Of 2.x files both have to
+say the same.
 
-Imports ``base``, ``v0_reader``, ``store.reads``, ``schema``, ``limits`` and ``errors``.
+Imports ``base``, ``v0_reader``, ``v2_reader``, ``store.reads``, ``schema`` and ``limits``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lancecy.errors import UnsupportedError
 from lancecy.file.base import FileReader
 from lancecy.file.v0_reader import open_v0
+from lancecy.file.v2_reader import open_v2
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.schema import Field
 from lancecy.store.reads import Fetch, Read, SourceFile, run
@@ -28,6 +29,7 @@ def open_file(
     major: int,
     minor: int,
     fetch: Fetch,
+    column_indices: Sequence[int] = (),
     limits: Limits = DEFAULT_LIMITS,
     dictionary_source: SourceFile | None = None,
 ) -> FileReader:
@@ -39,6 +41,7 @@ def open_file(
             fields=fields,
             major=major,
             minor=minor,
+            column_indices=column_indices,
             limits=limits,
             dictionary_source=dictionary_source,
         ),
@@ -53,6 +56,7 @@ def opening(
     fields: Sequence[Field],
     major: int,
     minor: int,
+    column_indices: Sequence[int] = (),
     limits: Limits = DEFAULT_LIMITS,
     dictionary_source: SourceFile | None = None,
 ) -> Read[FileReader]:
@@ -67,7 +71,9 @@ def opening(
     fields : sequence of Field
         Top level of the table's schema; may have fields that the file does not hold.
     major, minor : int
-        ``DataFile.major`` and ``DataFile.minor``: below 0.3 the file is a 0.1 file.
+        ``DataFile.major`` and ``DataFile.minor``: below 0.3 the file is a 0.1 file; 0.3 is 2.0.
+    column_indices : sequence of int
+        ``DataFile.column_indices``: parallel to ``field_ids`` for 2.x files, of no meaning for others.
     limits : Limits
     dictionary_source : SourceFile or None
         The manifest file of the schema; holds the values of dictionary fields of 0.1 tables.
@@ -75,18 +81,21 @@ def opening(
     Raises
     ------
     FormatError, LimitError
-        The file is damaged.
+        The file is damaged, or its footer tells of another version.
     UnsupportedError
-        A version that is not read yet.
+        A version that is not read.
     """
     if major == 0 and minor < 3:
         return open_v0(source, field_ids, fields, limits, dictionary_source)
-    error = UnsupportedError(f"data file of version {major}.{minor}", feature=f"file version {major}.{minor}")
-    raise error.within(source.path)
+    return open_v2(source, field_ids, column_indices, fields, (major, minor), limits)
 
 
 def reader_key(
-    source: SourceFile, field_ids: Sequence[int], dictionary_source: SourceFile | None = None
+    source: SourceFile,
+    field_ids: Sequence[int],
+    dictionary_source: SourceFile | None = None,
+    column_indices: Sequence[int] = (),
 ) -> tuple[object, ...]:
-    """What a cached reader depends on: the file's bytes, the ids it holds, the file of its dictionaries."""
-    return ("reader", source.key, tuple(field_ids), dictionary_source.key if dictionary_source else None)
+    """What a cached reader depends on: the file's bytes, its ids and columns, the file of its dictionaries."""
+    dictionaries = dictionary_source.key if dictionary_source else None
+    return ("reader", source.key, tuple(field_ids), tuple(column_indices), dictionaries)

@@ -5,7 +5,8 @@ batch in each row: two int64, position and length in elements. ``origin`` is the
 smallest id, except in files of releases before 0.8.0, where it is 0 and nothing says so.
 Source: file sheet 0.1, section 3.
 
-Imports ``encodings.spec``, ``encodings.legacy``, ``schema``, ``limits``, ``errors``, ``store.base``.
+Imports ``encodings.spec``, ``encodings.legacy``, ``encodings.legacy_bounds``, ``schema``, ``limits``, ``errors``
+and ``store.base``.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.encodings.legacy import ColumnPages
+from lancecy.encodings.legacy_bounds import ByteLedger
 from lancecy.encodings.spec import (
     DictionaryOf,
     FixedListOf,
@@ -236,7 +238,13 @@ def page_bits(spec: Spec) -> tuple[int, int]:
 
 
 def check_pages(
-    table: PageTable, field: Field, spec: Spec, row_starts: Int64, file_size: int, limits: Limits
+    table: PageTable,
+    field: Field,
+    spec: Spec,
+    row_starts: Int64,
+    file_size: int,
+    limits: Limits,
+    ledger: ByteLedger | None = None,
 ) -> dict[int, ColumnPages]:
     """The pages of a top-level field and of all below it, checked to lie within the file.
 
@@ -251,16 +259,19 @@ def check_pages(
         A page holds at least its batch's rows; elements beyond them are ignored.
     file_size : int, bytes
     limits : Limits
+    ledger : ByteLedger, optional
+        Of the file: what columns checked before have taken is not there for this one.
 
     Raises
     ------
     FormatError
-        A page is missing, too short, or outside the file, or the pages overlap.
+        A page is missing, too short, or outside the file, or pages overlap, those of other columns included.
     LimitError
-        A list has more elements than ``limits.rows_per_file``.
+        A list has more elements than ``limits.rows_per_file``, or ``limits.bare_elements`` without bytes.
     """
     found: dict[int, ColumnPages] = {}
-    _Check(table, file_size, limits, found).visit(field.id, spec, np.diff(row_starts))
+    check = _Check(table, file_size, limits, found, ByteLedger() if ledger is None else ledger)
+    check.visit(field.id, spec, np.diff(row_starts))
     return found
 
 
@@ -270,6 +281,7 @@ class _Check:
     file_size: int
     limits: Limits
     found: dict[int, ColumnPages]
+    ledger: ByteLedger
 
     def visit(self, column_id: int, spec: Spec, rows: Int64 | None) -> Int64:
         """Check a node and those below it; elements per page. ``rows`` is None below a list."""
@@ -292,7 +304,9 @@ class _Check:
         self._check_bytes(positions, lengths, spec, column_id)
         self.found[column_id] = ColumnPages(positions, lengths)
         if isinstance(spec, ListOf):
-            self.visit(spec.child_id, spec.child, None)
+            elements = self.visit(spec.child_id, spec.child, None)
+            if _is_bare(spec.child):
+                self._check_bare(elements, spec.child_id)
         return lengths
 
     def _struct(self, spec: StructOf, rows: Int64 | None) -> Int64:
@@ -317,6 +331,13 @@ class _Check:
                 claimed=int(total),
             )
 
+    def _check_bare(self, lengths: Int64, column_id: int) -> None:
+        """Bound elements that are backed by no bytes: whatever is filled in beside them has to be made up."""
+        total = int(lengths.sum())
+        if total > self.file_size * 8:
+            what = f"lists of column {column_id}, whose elements take no bytes: length"
+            self.limits.check("bare_elements", total, what)
+
     def _check_bytes(self, positions: Int64, lengths: Int64, spec: Spec, column_id: int) -> None:
         bits, extra = page_bits(spec)
         if bits == 0 or lengths.size == 0:
@@ -328,11 +349,16 @@ class _Check:
         bad &= lengths > 0  # empty pages have any position
         if bad.any():
             raise _bad_page("bytes outside the file", column_id, int(bad.argmax()))
-        total = float(nbytes[lengths > 0].sum(dtype=np.float64))
-        if total > self.file_size:
-            raise FormatError(
-                f"pages of column {column_id} take {total:.0f} bytes of {self.file_size}: they overlap"
-            )
+        # Each page is below the file's size and there are at most 2**28; only floats hold any such sum.
+        total = int(nbytes[lengths > 0].sum(dtype=np.float64))
+        self.ledger.charge(column_id, "pages", total, self.file_size)
+
+
+def _is_bare(spec: Spec) -> bool:
+    """Whether values take no bytes: nulls, values of width 0, structs of nothing else."""
+    if isinstance(spec, StructOf):
+        return all(_is_bare(child) for child in spec.children.values())
+    return page_bits(spec)[0] == 0
 
 
 def _bad_page(what: str, column_id: int, page: int) -> FormatError:

@@ -17,12 +17,14 @@ import contextlib
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.encodings.block import Block
 from lancecy.encodings.legacy import ColumnPages, ColumnSource, read_column, spec_of, whole_pages
+from lancecy.encodings.legacy_bounds import ByteLedger
 from lancecy.encodings.spec import DictionaryOf, Spec, VarBinary
 from lancecy.errors import FormatError, TruncatedError, UnsupportedError
 from lancecy.file.footer import FOOTER_BYTES, Footer, parse_footer
@@ -45,11 +47,31 @@ from lancecy.stats import ColumnStats, StatsTable
 from lancecy.store.base import Memory
 from lancecy.store.reads import Ranges, Read, SourceFile, gather, named, value_read
 
-__all__ = ["TAIL_BYTES", "V0Reader", "open_v0"]
+__all__ = ["TAIL_BYTES", "DictionaryFile", "V0Reader", "open_v0"]
 
 Int64 = NDArray[np.int64]
 
 TAIL_BYTES = 64 << 10
+
+DictionaryKey: TypeAlias = tuple[DictionaryRef | None, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DictionaryFile(SourceFile):
+    """The file that dictionary fields point into, with the dictionaries read from it so far.
+
+    Given as ``dictionary_source`` to all data files of a table, each dictionary is read and kept once and not
+    once per file.
+
+    Attributes
+    ----------
+    kept : dict of where the values are and of what type to Block
+    ledger : ByteLedger
+        Of this file: dictionaries that differ cannot claim the same bytes.
+    """
+
+    kept: dict[DictionaryKey, Block] = field(default_factory=dict)
+    ledger: ByteLedger = field(default_factory=ByteLedger)
 
 
 # -- opening -------------------------------------------------------------------------
@@ -191,11 +213,15 @@ def _read_metadata(
 # -- reading -------------------------------------------------------------------------
 
 
+def _dictionary_key(field: Field) -> DictionaryKey:
+    return field.dictionary, field.logical_type
+
+
 class V0Reader:
     """A 0.1 file, opened (implements ``FileReader``).
 
-    Immutable but for caches of what has been parsed; safe to share between threads, which at worst
-    parse the same thing twice.
+    Immutable but for caches of what has been parsed and the record of what bytes columns have taken;
+    safe to share between threads, which at worst parse the same thing twice.
     """
 
     def __init__(
@@ -219,10 +245,14 @@ class V0Reader:
         self._dictionary_source = dictionary_source
         self._all_runs = whole_pages(np.diff(metadata.row_starts))
         self._columns: dict[Field, tuple[Spec, ColumnSource]] = {}
-        self._dictionaries: dict[int, Block] = {}
+        # Readers that were given the same file of dictionaries keep one copy of each between them.
+        shared = dictionary_source if isinstance(dictionary_source, DictionaryFile) else None
+        self._dictionaries: dict[DictionaryKey, Block] = {} if shared is None else shared.kept
+        self._dictionary_ledger = ByteLedger() if shared is None else shared.ledger
         self._stats: dict[int, ColumnStats | None] = {}
         self._stored_stats: StoredStats | None = None
         self._gaps: Int64 | None = None
+        self._ledger = ByteLedger()
 
     @property
     def nbytes(self) -> int:
@@ -262,9 +292,12 @@ class V0Reader:
         found = self._columns.get(field)
         if found is None:
             spec = spec_of(field)
-            pages = check_pages(self._table, field, spec, self._row_starts, self.source.size, self._limits)
+            size, ledger = self.source.size, self._ledger
+            pages = check_pages(self._table, field, spec, self._row_starts, size, self._limits, ledger)
             nodes = {node.id: node for node in field.walk()}
-            source = ColumnSource(self.source, pages, lambda column_id: self._dictionary(nodes[column_id]))
+            source = ColumnSource(
+                self.source, pages, lambda column_id: self._dictionary(nodes[column_id]), ledger
+            )
             found = self._columns[field] = (spec, source)
         return found
 
@@ -275,7 +308,7 @@ class V0Reader:
         return [ref for ref in refs if ref is not None]
 
     def _dictionary(self, field: Field) -> Read[Block]:
-        known = self._dictionaries.get(field.id)
+        known = self._dictionaries.get(_dictionary_key(field))
         if known is not None:
             return value_read(known)
         if self._dictionary_source is None:
@@ -292,12 +325,11 @@ class V0Reader:
         table = PageTable(field.id, np.array([[ref.offset]], np.int64), np.array([[length]], np.int64))
         starts = np.array([0, length], np.int64)
         pages: Mapping[int, ColumnPages] = check_pages(
-            table, field, spec.values, starts, source.size, self._limits
+            table, field, spec.values, starts, source.size, self._limits, self._dictionary_ledger
         )
-        column = ColumnSource(source, pages, self._dictionary_of_dictionary)
+        column = ColumnSource(source, pages, self._dictionary_of_dictionary, self._dictionary_ledger)
         block = yield from read_column(spec.values, field.id, column, whole_pages(np.diff(starts)))
-        self._dictionaries[field.id] = block
-        return block
+        return self._dictionaries.setdefault(_dictionary_key(field), block)
 
     def _dictionary_of_dictionary(self, column_id: int) -> Read[Block]:
         raise FormatError(f"the dictionary of column {column_id} is itself a dictionary column")
@@ -312,12 +344,20 @@ class V0Reader:
         """
         total = np.zeros(self._row_starts.size - 1, np.int64)
         for column_id, spec in all_nodes([(field.id, spec_of(field))]):
-            index = column_id - self._table.origin
-            if 0 <= index < len(self._table.positions):
-                lengths = np.clip(self._table.lengths[index], 0, self.source.size)
-                total += np.clip(page_nbytes(lengths, spec), 0, self.source.size)
-                total += self._value_bytes(index, spec)
+            total += self.pages_of(column_id, spec)[2]
         return total
+
+    def pages_of(self, column_id: int, spec: Spec) -> tuple[Int64, Int64, Int64]:
+        """(num_pages,) int64 each: values, position and bytes of the pages of one column, without those below it.
+
+        Cells that no reader would accept count as nothing.
+        """
+        index = column_id - self._table.origin
+        if not 0 <= index < len(self._table.positions):
+            return (np.zeros(self._row_starts.size - 1, np.int64),) * 3
+        lengths = np.clip(self._table.lengths[index], 0, self.source.size)
+        sizes = np.clip(page_nbytes(lengths, spec), 0, self.source.size) + self._value_bytes(index, spec)
+        return lengths, self._table.positions[index], sizes
 
     def _value_bytes(self, index: int, spec: Spec) -> Int64 | int:
         return self._gaps_before()[index] if isinstance(spec, VarBinary) else 0

@@ -9,8 +9,21 @@ of :mod:`lancecy.kernels.reference` instead; nothing does so silently.
 =================  ==========================================================
 ``_spans``         copy_spans, gather_fixed, rows_to_pages
 ``_bits``          copy_bits
+``_bitpack``       unpack_inline, unpack_blocks
+``_bitstream``     unpack_stream
+``_bytesplit``     join_bytes
+``_runs``          expand_runs
 ``_varwidth``      varwidth_offsets, list_offsets
+``_offsets``       chunk_offsets, zipped_offsets
+``_ends``          ended_offsets
+``_fsst``          fsst_offsets, fsst_decode
+``_lz4``           lz4_blocks
 ``_dictionary``    check_codes
+``_lookup``        take_offsets, take_values, take_fixed
+``_structural``    chunk_headers
+``_levels``        level_validity, peel_lists
+``_rows``          select_rows
+``_fullzip``       zip_fixed, zip_variable
 ``_stats``         compare_bounds, compare_bytes_bounds (EQ, NE, LT, LE, GT, GE)
 =================  ==========================================================
 """
@@ -30,14 +43,34 @@ __all__ = [
     "LT",
     "NE",
     "check_codes",
+    "chunk_headers",
+    "chunk_offsets",
     "compare_bounds",
     "compare_bytes_bounds",
     "copy_bits",
     "copy_spans",
+    "ended_offsets",
+    "expand_runs",
+    "fsst_decode",
+    "fsst_offsets",
     "gather_fixed",
+    "join_bytes",
+    "level_validity",
     "list_offsets",
+    "lz4_blocks",
+    "peel_lists",
     "rows_to_pages",
+    "select_rows",
+    "take_fixed",
+    "take_offsets",
+    "take_values",
+    "unpack_blocks",
+    "unpack_inline",
+    "unpack_stream",
     "varwidth_offsets",
+    "zip_fixed",
+    "zip_variable",
+    "zipped_offsets",
 ]
 
 # Lance and Arrow are little-endian on disk and in memory; the kernels load values without swapping.
@@ -47,17 +80,43 @@ if sys.byteorder != "little":
 _chosen = os.environ.get("LANCECY_KERNELS", "cython")
 
 if _chosen == "reference":
+    from lancecy.kernels.reference.bitpack import unpack_blocks, unpack_inline
     from lancecy.kernels.reference.bits import copy_bits
+    from lancecy.kernels.reference.bitstream import unpack_stream
+    from lancecy.kernels.reference.bytesplit import join_bytes
     from lancecy.kernels.reference.dictionary import check_codes
+    from lancecy.kernels.reference.ends import ended_offsets
+    from lancecy.kernels.reference.fsst import fsst_decode, fsst_offsets
+    from lancecy.kernels.reference.fullzip import zip_fixed, zip_variable
+    from lancecy.kernels.reference.levels import level_validity, peel_lists
+    from lancecy.kernels.reference.lookup import take_fixed, take_offsets, take_values
+    from lancecy.kernels.reference.lz4 import lz4_blocks
+    from lancecy.kernels.reference.offsets import chunk_offsets, zipped_offsets
+    from lancecy.kernels.reference.rows import select_rows
+    from lancecy.kernels.reference.runs import expand_runs
     from lancecy.kernels.reference.spans import copy_spans, gather_fixed, rows_to_pages
     from lancecy.kernels.reference.stats import compare_bounds, compare_bytes_bounds
+    from lancecy.kernels.reference.structural import chunk_headers
     from lancecy.kernels.reference.varwidth import list_offsets, varwidth_offsets
 elif _chosen == "cython":
     try:
+        from lancecy.kernels._bitpack import unpack_blocks, unpack_inline
         from lancecy.kernels._bits import copy_bits
+        from lancecy.kernels._bitstream import unpack_stream
+        from lancecy.kernels._bytesplit import join_bytes
         from lancecy.kernels._dictionary import check_codes
+        from lancecy.kernels._ends import ended_offsets
+        from lancecy.kernels._fsst import fsst_decode, fsst_offsets
+        from lancecy.kernels._fullzip import zip_fixed, zip_variable
+        from lancecy.kernels._levels import level_validity, peel_lists
+        from lancecy.kernels._lookup import take_fixed, take_offsets, take_values
+        from lancecy.kernels._lz4 import lz4_blocks
+        from lancecy.kernels._offsets import chunk_offsets, zipped_offsets
+        from lancecy.kernels._rows import select_rows
+        from lancecy.kernels._runs import expand_runs
         from lancecy.kernels._spans import copy_spans, gather_fixed, rows_to_pages
         from lancecy.kernels._stats import compare_bounds, compare_bytes_bounds
+        from lancecy.kernels._structural import chunk_headers
         from lancecy.kernels._varwidth import list_offsets, varwidth_offsets
     except ImportError as error:
         raise ImportError(

@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.errors import NotFoundError
+from lancecy.file.v0_reader import DictionaryFile
 from lancecy.scanning.fragment import FragmentFiles
-from lancecy.scanning.project import Projection
+from lancecy.scanning.project import Projection, project
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanSpec, ScanUnit
 from lancecy.schema import Field
@@ -29,6 +30,7 @@ __all__ = ["ScanContext", "context_for"]
 
 # A text or binary value whose real size nobody knows yet; only used to plan.
 _GUESSED_VALUE_BYTES = 32
+_MAX_PROJECTIONS = 64
 
 
 class ScanContext:
@@ -44,7 +46,9 @@ class ScanContext:
         self.snapshot = snapshot
         self.session = session
         self._opened: dict[int, FragmentFiles] = {}
-        self.projections: dict[ScanRequest, Projection] = {}
+        self._projections: dict[ScanRequest, Projection] = {}
+        source = snapshot.dictionary_source()
+        self._dictionaries = DictionaryFile(source.store, source.path, source.size, source.identity)
         self._by_id = {fragment.id: fragment for fragment in snapshot.manifest.fragments}
 
     @property
@@ -81,8 +85,25 @@ class ScanContext:
         """The opened files of a fragment; opening them costs IO the first time."""
         found = self._opened.get(fragment_id)
         if found is None:
-            found = FragmentFiles.open(self.snapshot, self.metadata(fragment_id), self.session)
+            found = FragmentFiles.open(
+                self.snapshot, self.metadata(fragment_id), self.session, self._dictionaries
+            )
             self._opened[fragment_id] = found
+        return found
+
+    def projection(self, request: ScanRequest) -> Projection:
+        """What a request reads and returns; worked out once.
+
+        Raises
+        ------
+        ColumnNotFoundError, ExpressionError
+            The request does not fit the schema.
+        """
+        found = self._projections.get(request)
+        if found is None:
+            if len(self._projections) >= _MAX_PROJECTIONS:
+                self._projections.clear()
+            found = self._projections[request] = project(self.snapshot.schema, request)
         return found
 
     def release(self, units: Sequence[ScanUnit]) -> None:

@@ -12,7 +12,7 @@ Imports ``scan`` siblings, ``expr``, ``session``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -26,8 +26,10 @@ from lancecy.errors import LimitError
 from lancecy.expr import evaluate, falsify
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext, context_for
-from lancecy.scanning.fragment import Column, FragmentFiles
-from lancecy.scanning.project import Output, Projection, extract, project
+from lancecy.scanning.extension import bare
+from lancecy.scanning.fragment import FragmentFiles
+from lancecy.scanning.project import Output, Projection, extract
+from lancecy.scanning.rearrange import Column, as_array, joined
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanTask, ScanUnit
 from lancecy.schema import Field
@@ -56,6 +58,7 @@ U = TypeVar("U")
 INLINE_BYTES = 4 << 20
 DEFAULT_BATCH_ROWS = 65_536
 DEFAULT_BATCH_BYTES = 16 << 20
+SMALL_BYTES = 1 << 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,9 +140,8 @@ def passing(context: ScanContext, chosen: Chosen, projection: Projection) -> Cho
         return chosen
     columns = [read_field(files, f, rows, context.session) for f in projection.filter_fields]
     names = [f.name for f in projection.filter_fields]
-    # A filter that names no column (a constant) still needs the number of rows.
-    table = pa.table(columns, names=names) if names else pa.table({"": pa.nulls(len(rows))})
-    mask = _as_array(projection.filter.mask(table))
+    table = _named(names, columns, len(rows))
+    mask = as_array(projection.filter.mask(table))
     passed = mask.true_count
     if passed == 0:
         return Chosen(files, rows.slice(0, 0), rows.slice(0, 0))
@@ -148,12 +150,6 @@ def passing(context: ScanContext, chosen: Chosen, projection: Projection) -> Cho
         return Chosen(files, rows, rows, None, reused)
     positions = pc.indices_nonzero(mask).to_numpy(zero_copy_only=False).view(np.int64)
     return Chosen(files, rows, rows.pick(positions), mask, reused)
-
-
-def _as_array(column: Column) -> pa.Array:
-    if isinstance(column, pa.ChunkedArray):
-        return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
-    return column
 
 
 def bytes_of(chosen: Chosen, fields: Sequence[Field]) -> float:
@@ -189,11 +185,8 @@ def read_field(files: FragmentFiles, wanted: Field, rows: RowSelection, session:
         if error.limit or len(rows) < 2:
             raise
     half = len(rows) // 2
-    chunks: list[pa.Array] = []
-    for piece in (rows.slice(0, half), rows.slice(half, len(rows) - half)):
-        column = read_field(files, wanted, piece, session)
-        chunks.extend(column.chunks if isinstance(column, pa.ChunkedArray) else [column])
-    return pa.chunked_array(chunks, wanted.arrow_type)
+    halves = (rows.slice(0, half), rows.slice(half, len(rows) - half))
+    return joined([read_field(files, wanted, piece, session) for piece in halves], wanted.arrow_type)
 
 
 def output_field(context: ScanContext, chosen: Chosen, wanted: Field) -> Column:
@@ -250,13 +243,15 @@ def _output(out: Output, by_name: dict[str, Column], num_rows: int) -> Column:
     if bound is None:
         raise TypeError(f"output {out.field.name!r} has neither path nor expression")
     names = [name for name in by_name if any(p[0] == name for p in bound.paths)]
-    source = (
-        pa.table([by_name[n] for n in names], names=names) if names else pa.table({"": pa.nulls(num_rows)})
-    )
-    value = evaluate(bound, source)
+    value = evaluate(bound, _named(names, [by_name[n] for n in names], num_rows))
     if isinstance(value, pa.Scalar):
         return pa.repeat(value, num_rows)
     return value
+
+
+def _named(names: Sequence[str], columns: Sequence[Column], num_rows: int) -> pa.Table:
+    """The columns an expression sees; one that names none (a constant) still needs the number of rows."""
+    return pa.table([bare(c) for c in columns], names=names) if names else pa.table({"": pa.nulls(num_rows)})
 
 
 def table_of(schema: pa.Schema, pieces: Sequence[Sequence[Column]], num_rows: int) -> pa.Table:
@@ -265,13 +260,7 @@ def table_of(schema: pa.Schema, pieces: Sequence[Sequence[Column]], num_rows: in
         # A table without columns still has rows: pyarrow keeps their number only through a slice of one.
         rows = pa.schema([pa.field("", pa.null())], metadata=schema.metadata)
         return pa.Table.from_arrays([pa.nulls(num_rows)], schema=rows).select([])
-    columns = []
-    for index, wanted in enumerate(schema):
-        chunks: list[pa.Array] = []
-        for piece in pieces:
-            column = piece[index]
-            chunks.extend(column.chunks if isinstance(column, pa.ChunkedArray) else [column])
-        columns.append(pa.chunked_array([c for c in chunks if len(c)], wanted.type))
+    columns = [joined([piece[index] for piece in pieces], wanted.type) for index, wanted in enumerate(schema)]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
@@ -314,7 +303,7 @@ def read(task: ScanTask, columns: Sequence[str] | None = None, session: Session 
     """
     context = context_for(task.spec, session)
     request = task.spec.request if columns is None else task.spec.request.narrowed(list(columns))
-    projection = _projection(context, request)
+    projection = context.projection(request)
     pieces = [run_unit(context, unit, projection, request.use_stats) for unit in task.units]
     table = table_of(projection.schema, [piece for _, piece in pieces], sum(rows for rows, _ in pieces))
     if columns is not None and table.column_names != list(columns):
@@ -322,21 +311,11 @@ def read(task: ScanTask, columns: Sequence[str] | None = None, session: Session 
     return table
 
 
-def _projection(context: ScanContext, request: ScanRequest) -> Projection:
-    cache = context.projections
-    found = cache.get(request)
-    if found is None:
-        if len(cache) >= 64:
-            cache.clear()
-        found = cache[request] = project(context.snapshot.schema, request)
-    return found
-
-
 def batches(task: ScanTask, session: Session | None = None) -> Iterator[pa.RecordBatch]:
     """Run one task unit by unit, yielding record batches of bounded size."""
     context = context_for(task.spec, session)
     request = task.spec.request
-    projection = _projection(context, request)
+    projection = context.projection(request)
     for unit in task.units:
         rows, piece = run_unit(context, unit, projection, request.use_stats)
         if rows:
@@ -344,9 +323,9 @@ def batches(task: ScanTask, session: Session | None = None) -> Iterator[pa.Recor
 
 
 def cut(table: pa.Table, request: ScanRequest) -> Iterator[pa.RecordBatch]:
-    """Record batches of a table, no larger than the request allows."""
+    """Record batches of a table, no larger than the request allows; small chunks are brought together."""
     max_rows = request.batch_size or DEFAULT_BATCH_ROWS
-    per_row = max(1.0, table.nbytes / max(1, table.num_rows))
+    per_row = max(1.0, _row_bytes(table) / max(1, table.num_rows))
     max_bytes = request.batch_bytes or (DEFAULT_BATCH_BYTES if request.batch_size is None else None)
     if max_bytes is not None:
         max_rows = max(1, min(max_rows, int(max_bytes / per_row)))
@@ -355,8 +334,43 @@ def cut(table: pa.Table, request: ScanRequest) -> Iterator[pa.RecordBatch]:
             count = min(max_rows, table.num_rows - start)
             yield pa.RecordBatch.from_arrays([pa.nulls(count)], names=[""]).select([])
         return
-    # Chunks are cut where they are: joining them could overflow the offsets of large text.
-    yield from table.to_reader(max_chunksize=max_rows)
+    small = min(SMALL_BYTES, max_bytes or SMALL_BYTES)
+    yield from _brought_together(table.to_reader(max_chunksize=max_rows), max_rows, small)
+
+
+def _row_bytes(table: pa.Table | pa.RecordBatch) -> int:
+    """Bytes of all rows; the dictionaries that chunks share are not theirs."""
+    return sum(
+        chunk.indices.nbytes if pa.types.is_dictionary(chunk.type) else chunk.nbytes
+        for column in table.columns
+        for chunk in (column.chunks if isinstance(column, pa.ChunkedArray) else [column])
+    )
+
+
+def _brought_together(
+    batches: Iterable[pa.RecordBatch], max_rows: int, max_bytes: int
+) -> Iterator[pa.RecordBatch]:
+    """Consecutive batches as one while they are small; so little cannot overflow the offsets of text."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        nbytes = _row_bytes(batch)
+        if waiting and size + nbytes > max_bytes:
+            yield _one_batch(waiting)
+            waiting, rows, size = [], 0, 0
+        elif waiting and rows + batch.num_rows > max_rows:
+            # Columns of 2.x files end their pages at different rows: batches are filled across the edges.
+            yield _one_batch([*waiting, batch.slice(0, max_rows - rows)])
+            batch = batch.slice(max_rows - rows)
+            waiting, rows, size, nbytes = [], 0, 0, _row_bytes(batch)
+        waiting.append(batch)
+        rows, size = rows + batch.num_rows, size + nbytes
+    if waiting:
+        yield _one_batch(waiting)
+
+
+def _one_batch(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
 def slice_rows(table: pa.Table, offset: int, limit: int | None = None) -> pa.Table:

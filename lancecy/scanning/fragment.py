@@ -11,18 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import TypeAlias
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancecy.encodings.arrow import null_array, to_arrow
+from lancecy.encodings.assemble import assemble, pruned
 from lancecy.errors import FormatError, LanceError
 from lancecy.file.base import FileReader
 from lancecy.file.open import opening
 from lancecy.rows import RowSelection
+from lancecy.scanning.rearrange import Column
 from lancecy.schema import Field
 from lancecy.session import Session
 from lancecy.stats import ColumnStats, StatsTable
@@ -31,16 +30,10 @@ from lancecy.table.deletion import DeletionVector
 from lancecy.table.manifest import Fragment
 from lancecy.table.snapshot import Snapshot
 
-__all__ = ["Column", "FragmentFiles", "Part", "assemble"]
+__all__ = ["Column", "FragmentFiles", "Part"]
 
-Column: TypeAlias = "pa.Array | pa.ChunkedArray"
 Int64 = NDArray[np.int64]
 Path = tuple[str, ...]
-
-
-@lru_cache(maxsize=8192)
-def _pruned(wanted: Field, ids: frozenset[int]) -> Field | None:
-    return wanted.pruned(ids)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,7 +45,7 @@ class Part:
     source : SourceFile
     reader : FileReader
     ids : frozenset of int
-        Field ids it holds, hidden and tombstoned ones left out.
+        Field ids it holds, hidden and tombstoned ones left out, those within packed structs included.
     """
 
     source: SourceFile
@@ -83,8 +76,15 @@ class FragmentFiles:
     _sizes: dict[Field, int] = field(default_factory=dict, repr=False)
 
     @classmethod
-    def open(cls, snapshot: Snapshot, fragment: Fragment, session: Session) -> FragmentFiles:
+    def open(
+        cls, snapshot: Snapshot, fragment: Fragment, session: Session, dictionaries: SourceFile | None = None
+    ) -> FragmentFiles:
         """Open the data files and load the deletion vector of a fragment.
+
+        Parameters
+        ----------
+        dictionaries : SourceFile or None
+            The snapshot's dictionary source where it is shared by all its fragments.
 
         Raises
         ------
@@ -92,7 +92,7 @@ class FragmentFiles:
             Files disagree with each other or with the manifest about the number of rows.
         """
         try:
-            parts = _open_parts(snapshot, fragment, session)
+            parts = _open_parts(snapshot, fragment, session, dictionaries or snapshot.dictionary_source())
             num_rows = _physical_rows(fragment, parts)
             deleted = snapshot.deletions(fragment, num_rows)
         except LanceError as error:
@@ -143,7 +143,7 @@ class FragmentFiles:
     def _column(self, wanted: Field, rows: RowSelection) -> Read[Column]:
         pieces: list[tuple[Field, Column]] = []
         for part in self.parts:
-            present = _pruned(wanted, part.ids)
+            present = pruned(wanted, part.ids)
             if present is None:
                 continue
             blocks = yield from part.reader.read([present], rows)
@@ -172,9 +172,7 @@ class FragmentFiles:
         """
         chains = {path: chain for path in paths if (chain := _chain(fields, path)) is not None}
         missing = [
-            p
-            for p, chain in chains.items()
-            if all(_pruned(chain[0], part.ids) is None for part in self.parts)
+            p for p, chain in chains.items() if all(pruned(chain[0], part.ids) is None for part in self.parts)
         ]
         reads: list[Read[StatsTable]] = []
         starts: list[Int64] = []
@@ -198,20 +196,22 @@ class FragmentFiles:
     def _field_bytes(self, wanted: Field) -> int:
         known = self._sizes.get(wanted)
         if known is None:
-            present = [(part, _pruned(wanted, part.ids)) for part in self.parts]
+            present = [(part, pruned(wanted, part.ids)) for part in self.parts]
             known = sum(part.reader.column_bytes(held) for part, held in present if held is not None)
             self._sizes[wanted] = known
         return known
 
 
-def _open_parts(snapshot: Snapshot, fragment: Fragment, session: Session) -> tuple[Part, ...]:
+def _open_parts(
+    snapshot: Snapshot, fragment: Fragment, session: Session, dictionaries: SourceFile
+) -> tuple[Part, ...]:
     """The data files, opened together: one or two rounds of requests for all of them."""
     sources = [snapshot.source(file) for file in fragment.files]
-    dictionaries = snapshot.dictionary_source()
     openings = [
         opening(
             source,
             field_ids=file.fields,
+            column_indices=file.column_indices,
             fields=snapshot.schema.fields,
             major=file.major,
             minor=file.minor,
@@ -222,8 +222,7 @@ def _open_parts(snapshot: Snapshot, fragment: Fragment, session: Session) -> tup
     ]
     readers = run(gather(openings), session.fetch)
     return tuple(
-        Part(source, reader, frozenset(i for i in file.fields if i >= 0))
-        for source, reader, file in zip(sources, readers, fragment.files, strict=True)
+        Part(source, reader, reader.field_ids) for source, reader in zip(sources, readers, strict=True)
     )
 
 
@@ -257,50 +256,3 @@ def _physical_rows(fragment: Fragment, parts: Sequence[Part]) -> int:
     if fragment.physical_rows is not None and fragment.physical_rows != rows:
         raise FormatError(f"the manifest says {fragment.physical_rows} rows, the data files hold {rows}")
     return rows
-
-
-def assemble(wanted: Field, pieces: Sequence[tuple[Field, Column]], length: int) -> Column:
-    """One column out of what several files hold of it; what none holds is null.
-
-    Parameters
-    ----------
-    wanted : Field
-    pieces : sequence of (Field, column)
-        The part of ``wanted`` that a file has, and its values.
-    length : int
-    """
-    if not pieces:
-        return null_array(wanted.arrow_type, length)
-    present, column = pieces[0]
-    if len(pieces) == 1 and present == wanted:
-        return column
-    arrays = [(f, _one(c)) for f, c in pieces]
-    if wanted.is_struct:
-        children = [
-            assemble(
-                child,
-                [_child(f, a, child) for f, a in arrays if any(c.id == child.id for c in f.children)],
-                length,
-            )
-            for child in wanted.children
-        ]
-        fields = [child.arrow_field for child in wanted.children]
-        mask = arrays[0][1].is_null() if arrays[0][1].null_count else None
-        return pa.StructArray.from_arrays([_one(c) for c in children], fields=fields, mask=mask)
-    if wanted.is_list:
-        field_, array = arrays[0]
-        values = assemble(wanted.children[0], [(field_.children[0], array.values)], len(array.values))
-        make = pa.LargeListArray if wanted.is_large_list else pa.ListArray
-        return make.from_arrays(array.offsets, _one(values), type=wanted.arrow_type)
-    return column
-
-
-def _child(parent: Field, array: pa.StructArray, child: Field) -> tuple[Field, Column]:
-    index = next(i for i, c in enumerate(parent.children) if c.id == child.id)
-    return parent.children[index], array.field(index)
-
-
-def _one(column: Column) -> pa.Array:
-    if isinstance(column, pa.ChunkedArray):
-        return column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
-    return column

@@ -17,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.project import Projection, project
+from lancecy.scanning.project import Projection
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
+from lancecy.schema import Field
 from lancecy.table.manifest import Fragment
 
 __all__ = ["ScanPlan", "interleaved", "plan"]
@@ -31,8 +32,10 @@ _ROW_STEP = 8192
 _PAGE_ROWS = 1024
 # Fragments are not cut into less than this: a task costs more than reading it.
 _MIN_UNIT_BYTES = 64 << 10
-# No fragment is cut into more than this, whatever its manifest claims.
-_MAX_PIECES = 16_384
+# No scan is cut into more than this (and one per fragment), however large the table: units are kept in a list.
+_MAX_UNITS = 1 << 18
+# A plan of more units than this is made from what the data files hold and not from what the manifest says.
+_MAX_UNITS_UNSEEN = 1 << 14
 
 
 @dataclass(frozen=True)
@@ -92,11 +95,15 @@ def plan(
     ColumnNotFoundError, ExpressionError
         The request does not fit the schema.
     """
-    projection = project(context.snapshot.schema, request)
+    projection = context.projection(request)
     fields = (*projection.fields, *(f for f in projection.filter_fields if f not in projection.fields))
     whole = list(_fragment_units(context, request))
-    sizes = [unit.rows * context.bytes_per_row(fragment, fields, exact) for fragment, unit in whole]
+    sizes = _sizes(context, whole, fields, exact)
     target = _unit_bytes(sum(sizes), blocksize, min_units)
+    if not exact and sum(sizes) / target > _MAX_UNITS_UNSEEN:
+        # The manifest may claim what it likes; the files bound what there is by the bytes they have.
+        sizes = _sizes(context, whole, fields, True)
+        target = _unit_bytes(sum(sizes), blocksize, min_units)
     units: list[ScanUnit] = []
     unit_bytes: list[float] = []
     for (fragment, unit), size in zip(whole, sizes, strict=True):
@@ -107,13 +114,20 @@ def plan(
     return ScanPlan(projection.schema, projection, tuple(units), tuple(tasks))
 
 
+def _sizes(
+    context: ScanContext, whole: Sequence[tuple[Fragment, ScanUnit]], fields: Sequence[Field], exact: bool
+) -> list[float]:
+    return [unit.rows * context.bytes_per_row(fragment, fields, exact) for fragment, unit in whole]
+
+
 def _unit_bytes(total: float, blocksize: int | None, min_units: int) -> float:
+    """Bytes of a unit: what was asked for, unless there would be more units than a plan can hold."""
     target = float(_MAX_UNIT_BYTES)
     if blocksize is not None:
         target = min(target, max(float(_MIN_UNIT_BYTES), float(blocksize)))
     if min_units > 1 and total > (8 << 20):
         target = min(target, max(float(4 << 20), total / min_units))
-    return target
+    return max(target, total / _MAX_UNITS)
 
 
 def _fragment_units(context: ScanContext, request: ScanRequest) -> Iterator[tuple[Fragment, ScanUnit]]:
@@ -148,7 +162,7 @@ def _physical_range(
 
 def _split(context: ScanContext, fragment: Fragment, unit: ScanUnit, pieces: int) -> Iterator[ScanUnit]:
     rows = unit.stop - unit.start
-    step = max(1, math.ceil(rows / min(pieces, _MAX_PIECES)))
+    step = max(1, math.ceil(rows / pieces))
     for grain in (_ROW_STEP, _PAGE_ROWS):
         if step > grain:
             step = math.ceil(step / grain) * grain

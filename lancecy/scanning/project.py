@@ -5,7 +5,7 @@ which pruned fields must be read for the filter, which for the output, and how e
 output column is made from them. Nested names (``s.a``) come back as columns of that
 name, as pylance returns them.
 
-Imports ``schema``, ``expr`` and ``scan.request``.
+Imports ``schema``, ``expr``, ``scanning.extension`` and ``scanning.request``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ import pyarrow.compute as pc
 
 from lancecy.expr import Bound, Expr, bind
 from lancecy.expr.nodes import Column as ColumnExpr
+from lancecy.scanning.extension import bare_type, pruned, storage_of
+from lancecy.scanning.rearrange import Column
 from lancecy.scanning.request import VIRTUAL_COLUMNS, ScanRequest
 from lancecy.schema import Field, Schema
 
@@ -84,17 +86,12 @@ def _needed(schema: Schema, paths: Iterable[Path]) -> tuple[Field, ...]:
     for path in paths:
         chain = schema.path(path)
         wanted.setdefault(chain[0].id, set()).update(_leaf_ids([chain[-1]]))
-    pruned = []
-    for top in schema.fields:
-        if top.id in wanted:
-            kept = top.pruned(frozenset(wanted[top.id]))
-            pruned.append(kept if kept is not None else top)
-    return tuple(pruned)
+    return tuple(pruned(top, frozenset(wanted[top.id])) or top for top in schema.fields if top.id in wanted)
 
 
-def _output(schema: Schema, name: str, expr: Expr | None) -> Output:
+def _output(schema: Schema, names: pa.Schema, name: str, expr: Expr | None) -> Output:
     if expr is not None:
-        bound = bind(expr, schema.arrow)
+        bound = bind(expr, names)
         if not isinstance(bound.expr, ColumnExpr):
             return Output(pa.field(name, bound.type, True), bound=bound)
         return _stored(schema, name, bound.expr.path)
@@ -110,6 +107,11 @@ def _stored(schema: Schema, name: str, path: Path) -> Output:
     return Output(leaf.arrow_field.with_name(name).with_nullable(nullable), path=path)
 
 
+def _names(arrow: pa.Schema) -> pa.Schema:
+    """What expressions see: they name the children of structs, of whatever extension type these are."""
+    return pa.schema([field.with_type(bare_type(field.type)) for field in arrow], metadata=arrow.metadata)
+
+
 def project(schema: Schema, request: ScanRequest) -> Projection:
     """Work out what a request reads and returns.
 
@@ -121,10 +123,10 @@ def project(schema: Schema, request: ScanRequest) -> Projection:
         The filter or a computed column does not fit the schema.
     """
     arrow = schema.arrow
-    if request.columns is None:
-        outputs = tuple(_output(schema, name, None) for name in schema.names)
-    else:
-        outputs = tuple(_output(schema, name, expr) for name, expr in request.columns)
+    columns = [(name, None) for name in schema.names] if request.columns is None else request.columns
+    has_expressions = request.filter is not None or any(expr is not None for _, expr in columns)
+    names = _names(arrow) if has_expressions else arrow
+    outputs = tuple(_output(schema, names, name, expr) for name, expr in columns)
     asked = {"_rowid": request.with_row_id, "_rowaddr": request.with_row_address}
     listed = {out.field.name for out in outputs if out.is_virtual}
     outputs += tuple(
@@ -135,7 +137,7 @@ def project(schema: Schema, request: ScanRequest) -> Projection:
     paths: list[Path] = []
     for out in outputs:
         paths.extend([out.path] if out.path is not None else (out.bound.paths if out.bound else ()))
-    bound = None if request.filter is None else bind(request.filter, arrow, boolean=True)
+    bound = None if request.filter is None else bind(request.filter, names, boolean=True)
     return Projection(
         outputs=outputs,
         fields=_needed(schema, paths),
@@ -145,8 +147,8 @@ def project(schema: Schema, request: ScanRequest) -> Projection:
     )
 
 
-def extract(column: pa.Array | pa.ChunkedArray, path: Path) -> pa.Array | pa.ChunkedArray:
+def extract(column: Column, path: Path) -> Column:
     """The nested column at ``path`` (its first part being the column itself), parents' nulls applied."""
-    if len(path) == 1:
-        return column
-    return pc.struct_field(column, list(path[1:]))
+    for name in path[1:]:
+        column = pc.struct_field(storage_of(column), [name])
+    return column

@@ -18,8 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.execute import Chosen, finish, output_field, read_fields, table_of
-from lancecy.scanning.fragment import Column
 from lancecy.scanning.project import Projection
+from lancecy.scanning.rearrange import Column, reordered
 
 __all__ = ["as_row_numbers", "take_rows"]
 
@@ -71,17 +71,16 @@ def take_rows(context: ScanContext, projection: Projection, indices: ArrayLike |
     """
     starts = context.row_starts()
     rows = as_row_numbers(indices, int(starts[-1]))
+    # Files are read front to back: faster for many rows, and fewer requests elsewhere.
     ascending = bool(np.all(rows[1:] >= rows[:-1]))
     order = None if ascending else np.argsort(rows, kind="stable")
-    in_order = rows if order is None else rows[order]
-    chosen = _by_fragment(context, starts, in_order)
-    pieces = _read(context, projection, chosen)
-    table = table_of(projection.schema, pieces, rows.size)
+    chosen = _by_fragment(context, starts, rows if order is None else rows[order])
+    table = table_of(projection.schema, _read(context, projection, chosen), rows.size)
     if order is None or not table.num_columns:
         return table
-    back = np.empty(order.size, np.int64)
+    back = np.empty_like(order)
     back[order] = np.arange(order.size)
-    return table.combine_chunks().take(pa.array(back))
+    return pa.Table.from_arrays([reordered(c, back) for c in table.columns], schema=table.schema)
 
 
 def _by_fragment(context: ScanContext, starts: Int64, rows: Int64) -> list[Chosen]:

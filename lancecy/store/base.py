@@ -68,7 +68,7 @@ class StoreTraits:
     concurrency : int
         Requests worth having in flight.
     merge_gap : int, bytes
-        Ranges closer than this are fetched together.
+        Bytes worth fetching along to save a request that would have to wait for others.
     merge_cap : int, bytes
         Merged ranges do not grow beyond this; larger ones are fetched in parts, side by side.
     batches : bool

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.errors import TruncatedError
-from lancecy.store.base import Memory
-from lancecy.store.ranges import merge, split
+from lancecy.store.base import Memory, StoreTraits
+from lancecy.store.ranges import MergedRanges, merge, split, worthwhile_gap
 from lancecy.store.reads import Ranges, SourceFile, Span
 
 __all__ = ["Block", "FileKey", "Job", "RetainingFetch", "RunAll", "fetch_round", "file_key"]
@@ -34,6 +34,8 @@ RunAll: TypeAlias = Callable[[Sequence[Job]], None]
 # The whole run of ranges is one merged range; it is cut into requests afterwards.
 _NO_CAP = 1 << 62
 _FEW = 16
+# Holes of this part of the store's ``merge_gap`` are always fetched along.
+_NEAR = 8
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -257,7 +259,7 @@ def _jobs(plan: _Plan) -> list[Job]:
             return []
         positions, lengths = positions[~present], lengths[~present]
     traits = plan.file.store.traits
-    merged = merge(positions, lengths, traits.merge_gap, _NO_CAP)
+    merged = _merged(positions, lengths, traits)
     plan.places = merged.arena_positions if plan.known is None else None
     sizes = merged.stops - merged.starts
     bases = np.cumsum(sizes) - sizes
@@ -271,6 +273,17 @@ def _jobs(plan: _Plan) -> list[Job]:
     if traits.batches:
         return [_filling_job(plan.file, parts, arena)] if parts else []
     return [_filling_job(plan.file, [part], arena) for part in parts]
+
+
+def _merged(positions: Int64s, lengths: Int64s, traits: StoreTraits) -> MergedRanges:
+    """Ranges joined where a request of its own would cost more than the bytes between them."""
+    near = traits.merge_gap // _NEAR
+    merged = merge(positions, lengths, near, _NO_CAP)
+    if merged.starts.size > 2:
+        gap = worthwhile_gap(merged.starts, merged.stops, traits.merge_gap, traits.concurrency)
+        if gap > near:
+            return merge(positions, lengths, gap, _NO_CAP)
+    return merged
 
 
 def _sole_job(plan: _Plan, start: int, stop: int) -> Job:

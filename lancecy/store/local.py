@@ -32,7 +32,7 @@ MAPPED = StoreTraits(is_mapped=True, create_is_atomic=True, concurrency=1, merge
 """Traits of a store that maps its files."""
 PREAD = StoreTraits(create_is_atomic=True, concurrency=1, merge_gap=64 << 10, merge_cap=64 << 20)
 """Traits of a local disk read with ``pread``: a request costs a microsecond, copying dominates."""
-NETWORK = StoreTraits(create_is_atomic=True, concurrency=8, merge_gap=1 << 20, merge_cap=8 << 20)
+NETWORK = StoreTraits(create_is_atomic=True, concurrency=8, merge_gap=1 << 20, merge_cap=16 << 20)
 """Traits of a network mount: every request is a round trip."""
 
 # A range this long is cheaper to map than to copy.

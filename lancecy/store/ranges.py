@@ -16,9 +16,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MergedRanges", "check_range", "merge", "split"]
+__all__ = ["MergedRanges", "check_range", "merge", "split", "worthwhile_gap"]
 
 Int64s = NDArray[np.int64]
+
+REQUEST_BYTES = 16 << 20
+"""Bytes for which a scan may make one more request."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -126,6 +129,47 @@ def _merge_sorted(starts: Int64s, stops: Int64s, gap: int, cap: int) -> tuple[In
     run_starts, run_stops = starts[first], reach[after - 1]
     base = np.cumsum(run_stops - run_starts) - (run_stops - run_starts)
     return run_starts, run_stops, starts + np.repeat(base - run_starts, after - first)
+
+
+def worthwhile_gap(starts: Int64s, stops: Int64s, gap: int, lanes: int) -> int:
+    """The largest hole worth fetching along, given what stays apart once only the smallest holes are closed.
+
+    Requests that are under way together wait together, so a hole among few of them is worth closing only while
+    the holes cost at most twice the bytes that are wanted, and down to one request per 16 MiB. Requests that would
+    have to queue wait once more each.
+
+    Parameters
+    ----------
+    starts, stops : (num_ranges,) int64, bytes
+        Disjoint and ascending, none empty.
+    gap : int, bytes
+        What a request that has to wait for others is worth.
+    lanes : int
+        Requests that can be under way at the same time.
+
+    Returns
+    -------
+    int
+        0 if no further hole is worth it.
+
+    Examples
+    --------
+    Two small ranges are as quick apart; of a hundred some are joined, the nearest first:
+
+    >>> worthwhile_gap(np.array([0, 9000]), np.array([100, 9100]), gap=1000, lanes=4)
+    0
+    >>> starts = np.arange(0, 100_000, 1000)
+    >>> worthwhile_gap(starts, starts + 100, gap=1000, lanes=4)
+    900
+    """
+    holes = np.sort(starts[1:] - stops[:-1])
+    wanted = int((stops - starts).sum())
+    few = 1 + -(-wanted // REQUEST_BYTES)
+    affordable = int(np.searchsorted(np.cumsum(holes), 2 * wanted, side="right"))
+    affordable = min(affordable, int(np.searchsorted(holes, 4 * gap, side="right")), starts.size - few)
+    queueing = min(starts.size - lanes, int(np.searchsorted(holes, gap, side="right")))
+    closed = max(affordable, queueing)
+    return int(holes[closed - 1]) if closed > 0 else 0
 
 
 def split(starts: Int64s, stops: Int64s, cap: int) -> tuple[Int64s, Int64s]:

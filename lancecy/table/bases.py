@@ -147,6 +147,34 @@ class Bases:
         """Store of a file addressed from the dataset root and its path there (raises as :meth:`data`)."""
         return self._root, check_relative(file.path, "path of an external file")
 
+    def blob(self, base_id: int, uri: str) -> tuple[Store, str]:
+        """Store of an object that a blob is in and its path there.
+
+        Parameters
+        ----------
+        base_id : int
+            Not 0: ``uri`` is a path from the folder of that base, whatever kind of base it is.
+            0: an absolute path or URI, for which the same is allowed as for bases.
+
+        Raises
+        ------
+        PathPolicyError, FormatError, UnsupportedError
+            As :meth:`data`.
+        """
+        if base_id:
+            path = check_relative(uri, "path of a blob")
+            store, prefix = self._place_once(base_id)
+            return store, prefix + path
+        check_text(uri, "place of a blob")
+        folder, name = _split(uri)
+        place = _canonical(folder, "place of a blob")
+        below = _below(place, self._root.uri)
+        if below is not None:
+            return self._root, f"{below}/{name}" if below else name
+        self._check_granted("a blob", place, "", False)
+        shared = self._policy.root_options if scheme_of(place) == scheme_of(self._root.uri) else {}
+        return self._policy.open(self._session, place, shared), name
+
     @property
     def is_mapped(self) -> bool:
         """Whether the root and all bases are memory-mapped, so that reading costs no request."""
@@ -155,7 +183,7 @@ class Bases:
         for base_id, base in self._manifest.base_paths.items():
             try:
                 # Whatever is not local is not mapped, and need not be opened to know it.
-                if scheme_of(_canonical(base)) != "file" or not self._place(base_id)[0].traits.is_mapped:
+                if scheme_of(_canonical_base(base)) != "file" or not self._place(base_id)[0].traits.is_mapped:
                     return False
             except FormatError:
                 return False
@@ -164,13 +192,16 @@ class Bases:
     def _locate(self, base_id: int | None, folder: str, name: str) -> tuple[Store, str]:
         if base_id is None:
             return self._root, f"{folder}/{name}"
-        place = self._places.get(base_id)
-        if place is None:
-            place = self._places[base_id] = self._place(base_id)
-        store, prefix = place
+        store, prefix = self._place_once(base_id)
         if self._manifest.base_paths[base_id].is_dataset_root:
             prefix = f"{prefix}{folder}/"
         return store, prefix + name
+
+    def _place_once(self, base_id: int) -> tuple[Store, str]:
+        place = self._places.get(base_id)
+        if place is None:
+            place = self._places[base_id] = self._place(base_id)
+        return place
 
     def _place(self, base_id: int) -> tuple[Store, str]:
         """Store of a base and what to put before paths in it, "" or ending in a slash."""
@@ -182,51 +213,67 @@ class Bases:
             raise PathPolicyError(
                 f"base {base_id} is used, but the manifest lacks the feature flag for bases"
             )
-        uri = _canonical(base)
+        uri = _canonical_base(base)
         below = _below(uri, self._root.uri)
         if below is not None:
             return self._root, f"{below}/" if below else ""
         own = self._policy.base_options(base_id)
-        self._check_granted(base, uri, bool(own))
+        keys = f", or storage_options with 'base_{base_id}.<option>' keys"
+        self._check_granted(f"base {base_id}", uri, keys, bool(own))
         shared = self._policy.root_options if scheme_of(uri) == scheme_of(self._root.uri) else {}
         return self._policy.open(self._session, uri, {**shared, **own}), ""
 
-    def _check_granted(self, base: BasePath, uri: str, has_options: bool) -> None:
+    def _check_granted(self, what: str, uri: str, keys: str, has_options: bool) -> None:
         if any(_below(uri, prefix) is not None for prefix in self._policy.allowed_bases):
             return
         if self._policy.untrusted:
             raise PathPolicyError(
-                f"base {base.id} of this table is {uri}, outside of {self._root.uri}, and the table is opened as "
+                f"{what} of this table is {uri}, outside of {self._root.uri}, and the table is opened as "
                 f"untrusted; if it may be read, pass allowed_bases=[{uri!r}]"
             )
         if has_options or _same_place(uri, self._root.uri):
             return
         raise PathPolicyError(
-            f"base {base.id} of this table is {uri}, in another place than {self._root.uri}, and credentials are not "
-            f"sent there unasked; pass allowed_bases=[{uri!r}], or storage_options with 'base_{base.id}.<option>' keys"
+            f"{what} of this table is {uri}, in another place than {self._root.uri}, and credentials are not "
+            f"sent there unasked; pass allowed_bases=[{uri!r}]{keys}"
         )
 
 
-def _canonical(base: BasePath) -> str:
-    """One spelling of a base's place, or a refusal."""
-    what = f"path of base {base.id}"
-    check_text(base.path, what)
-    match = _URI.match(base.path)
-    if match is None and not base.path.startswith("/"):
-        raise PathPolicyError(f"{what} is {base.path!r}: neither an absolute path nor a URI")
-    rest = base.path[match.end() :] if match else base.path
-    if "::" in base.path or (match and ("?" in rest or "#" in rest)):
-        raise PathPolicyError(f"{what} is {base.path!r}: chained or with a query, so not a folder")
-    check_text(unquote(base.path), what)
+def _canonical_base(base: BasePath) -> str:
+    return _canonical(base.path, f"path of base {base.id}")
+
+
+def _canonical(path: str, what: str) -> str:
+    """One spelling of a folder's place, or a refusal."""
+    check_text(path, what)
+    match = _URI.match(path)
+    if match is None and not path.startswith("/"):
+        raise PathPolicyError(f"{what} is {path!r}: neither an absolute path nor a URI")
+    rest = path[match.end() :] if match else path
+    if "::" in path or (match and ("?" in rest or "#" in rest)):
+        raise PathPolicyError(f"{what} is {path!r}: chained or with a query, so not a folder")
+    check_text(unquote(path), what)
     if any(segment in (".", "..") for text in (rest, unquote(rest)) for segment in text.split("/")):
-        raise PathPolicyError(f"{what} is {base.path!r}: it has a '.' or '..' segment")
+        raise PathPolicyError(f"{what} is {path!r}: it has a '.' or '..' segment")
     try:
-        uri, credentials = split_credentials(base.path)
+        uri, credentials = split_credentials(path)
     except ValueError as error:
-        raise PathPolicyError(f"{what} is {base.path!r}: {error}") from error
+        raise PathPolicyError(f"{what} is {path!r}: {error}") from error
     if credentials:
         raise PathPolicyError(f"{what} holds credentials")
     return uri
+
+
+def _split(uri: str) -> tuple[str, str]:
+    """Folder and name of an object; of a file's URI percent-encoding is undone, as it is for its folder."""
+    cut = uri.rfind("/") + 1
+    folder, name = uri[:cut], uri[cut:]
+    match = _URI.match(uri)
+    if match is not None and ("?" in name or "#" in name):
+        raise PathPolicyError(f"place of a blob is {uri!r}: it has a query")
+    if match is not None and match[0].lower() == "file://":
+        name = unquote(name)
+    return folder, check_name(name, "name of a blob")
 
 
 def _below(uri: str, root: str) -> str | None:

@@ -8,9 +8,12 @@ Imports ``errors``, ``limits``, ``store``, ``locate`` and ``manifest``.
 
 from __future__ import annotations
 
+import operator
 import warnings
 from datetime import datetime
-from typing import TypeAlias
+from typing import SupportsIndex, TypeAlias
+
+import numpy as np
 
 from lancecy.errors import FormatError, LimitError, PathPolicyError
 from lancecy.limits import Limits
@@ -61,12 +64,17 @@ def choose_manifest(
 
 def _find(store: Store, version: int | None, asof: datetime | str | None, limits: Limits) -> ManifestLocation:
     if version is not None:
-        if isinstance(version, bool) or not isinstance(version, int):
-            raise TypeError(f"version is a number, not {version!r}")
-        return locate.at_version(store, version)
+        return locate.at_version(store, _number(version))
     if asof is not None:
         return locate.as_of(store, asof, limits)
     return locate.latest(store)
+
+
+def _number(version: SupportsIndex) -> int:
+    """The version as Python's own integer; those of NumPy and pandas are taken as well."""
+    if isinstance(version, (bool, np.bool_)) or not hasattr(version, "__index__"):
+        raise TypeError(f"version is a number, not {version!r}")
+    return operator.index(version)
 
 
 def _is_damage(error: FormatError) -> bool:

@@ -252,7 +252,7 @@ def as_of(store: Store, time: datetime | str, limits: Limits = DEFAULT_LIMITS) -
 
 
 def parse_time(time: datetime | str) -> datetime:
-    """A point in time, UTC; text is ISO 8601, and without a zone local time is meant.
+    """A point in time, UTC; text is ISO 8601, and without a zone local time is meant, as in pylance.
 
     Raises
     ------

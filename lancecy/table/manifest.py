@@ -1,6 +1,7 @@
 """What a table is at one version: plain frozen values, no bytes and no IO.
 
-``manifest_wire`` turns protobuf into these and back. Facts: table sheet, sections 1 to 3.
+``manifest_wire`` turns protobuf into these and back. A manifest of thousands of fragments or columns
+builds them when they are first asked for. Facts: table sheet, sections 1 to 3.
 
 Imports ``schema`` and ``errors``.
 """
@@ -9,9 +10,11 @@ from __future__ import annotations
 
 import enum
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
+from typing import Any
 
 from lancecy.schema import Schema
 
@@ -136,6 +139,14 @@ class Fragment:
     last_updated_versions: bytes | ExternalFile | None = None
     created_at_versions: bytes | ExternalFile | None = None
 
+    @property
+    def live_rows(self) -> int | None:
+        """Rows that are not deleted; None when the manifest does not say."""
+        if self.physical_rows is None or self.deletion_file is None:
+            return self.physical_rows
+        deleted = self.deletion_file.num_deleted_rows
+        return None if deleted is None else self.physical_rows - deleted
+
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
@@ -177,7 +188,7 @@ class WriterVersion:
     version: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Manifest:
     """The metadata of one version.
 
@@ -198,7 +209,8 @@ class Manifest:
 
     version: int
     schema: Schema
-    fragments: tuple[Fragment, ...] = ()
+    # A default made by a factory leaves no attribute of the class, which would be found before __getattr__.
+    fragments: tuple[Fragment, ...] = field(default_factory=tuple)
     timestamp: datetime | None = None
     tag: str | None = None
     reader_flags: int = 0
@@ -214,6 +226,56 @@ class Manifest:
     transaction_file: str | None = None
     index_section: tuple[int, int] | None = None
     transaction_section: tuple[int, int] | None = None
+
+    @classmethod
+    def later(
+        cls, makers: Mapping[str, Callable[[], object]], num_rows: int | None = None, **known: Any
+    ) -> Manifest:
+        """A manifest that makes some of its attributes when they are first asked for.
+
+        Parameters
+        ----------
+        makers : mapping of attribute to function
+            What makes it. Cannot fail, as what it needs was checked; may be called by several threads at once.
+        num_rows : int, optional
+            Live rows of all fragments where they are known without making these.
+        **known
+            All other attributes that have a value.
+        """
+        placeholders: dict[str, Any] = dict.fromkeys(makers)
+        made = cls(**placeholders, **known)
+        for name in makers:
+            del made.__dict__[name]
+        made.__dict__["_makers"] = dict(makers)
+        if num_rows is not None:
+            made.__dict__["num_rows"] = num_rows
+        return made
+
+    def __getattr__(self, name: str) -> Any:
+        maker = self.__dict__.get("_makers", {}).get(name)
+        if maker is not None:
+            value = self.__dict__.setdefault(name, maker())
+            self.__dict__["_makers"].pop(name, None)
+            return value
+        if name in self.__dict__:
+            return self.__dict__[name]  # made by another thread since this one missed it
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        for name in tuple(self.__dict__.get("_makers", ())):
+            getattr(self, name)
+        return {name: value for name, value in self.__dict__.items() if name != "_makers"}
+
+    @cached_property
+    def num_rows(self) -> int | None:
+        """Live rows of all fragments, None if the manifest does not say of each."""
+        total = 0
+        for fragment in self.fragments:
+            count = fragment.live_rows
+            if count is None:
+                return None
+            total += count
+        return total
 
     @property
     def has_stable_row_ids(self) -> bool:

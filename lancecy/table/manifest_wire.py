@@ -14,16 +14,17 @@ Facts: table sheet, sections 1 and 2; file sheet 0.1, section 7.1.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import pairwise
 from operator import attrgetter
 
 from lancecy.errors import FormatError, LanceError, LimitError, TruncatedError, UnsupportedError
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.proto import table_pb2
-from lancecy.schema_wire import decode_schema, parse_message
+from lancecy.schema_wire import build_schema, check_fields, parse_message
 from lancecy.store.base import Memory
 from lancecy.table.manifest import (
     BasePath,
@@ -35,6 +36,7 @@ from lancecy.table.manifest import (
     Manifest,
     WriterVersion,
 )
+from lancecy.table.survey_wire import MIN_FRAGMENTS, survey
 
 __all__ = ["decode", "decode_timestamp", "section"]
 
@@ -69,8 +71,9 @@ def decode(memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS) -> Manife
     Source: table sheet, sections 1.1, 1.2 and 2.
     """
     try:
-        message = _message(memory, limits)
-        return _manifest(message, memory, limits)
+        raw = _message_bytes(memory, limits)
+        message = parse_message(table_pb2.Manifest, raw, "manifest", limits)
+        return _manifest(message, raw, memory, limits)
     except LanceError as error:
         if isinstance(error, FormatError):
             error.path = path
@@ -86,7 +89,9 @@ def decode_timestamp(memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS)
         As :func:`decode`, but fragments and fields are not looked at.
     """
     try:
-        return _timestamp(_message(memory, limits))
+        return _timestamp(
+            parse_message(table_pb2.Manifest, _message_bytes(memory, limits), "manifest", limits)
+        )
     except LanceError as error:
         raise error.within(path)
 
@@ -108,7 +113,7 @@ def section(memory: Memory, position: int, what: str) -> tuple[int, int]:
     return position + 4, length
 
 
-def _message(memory: Memory, limits: Limits) -> table_pb2.Manifest:
+def _message_bytes(memory: Memory, limits: Limits) -> bytes:
     if memory.size < _FOOTER_BYTES + 4:
         raise TruncatedError(f"a manifest file of {memory.size} bytes")
     footer = memory[-_FOOTER_BYTES:].tobytes()
@@ -117,10 +122,11 @@ def _message(memory: Memory, limits: Limits) -> table_pb2.Manifest:
     position, length = section(memory, int.from_bytes(footer[:8], "little", signed=True), "manifest")
     if position + length != memory.size - _FOOTER_BYTES:
         raise FormatError(f"manifest of {length} bytes at byte {position} does not end at the footer")
-    return parse_message(table_pb2.Manifest, memory[position : position + length], "manifest", limits)
+    limits.check("metadata_bytes", length, "size of manifest")
+    return memory[position : position + length].tobytes()
 
 
-def _manifest(message: table_pb2.Manifest, memory: Memory, limits: Limits) -> Manifest:
+def _manifest(message: table_pb2.Manifest, raw: bytes, memory: Memory, limits: Limits) -> Manifest:
     if message.version == 0:
         raise FormatError("a manifest without a version")
     if message.HasField("fragment_tree"):
@@ -128,10 +134,16 @@ def _manifest(message: table_pb2.Manifest, memory: Memory, limits: Limits) -> Ma
     storage = message.data_format
     if storage.file_format not in ("", "lance"):
         raise UnsupportedError(f"data files of format {storage.file_format!r}", feature=storage.file_format)
-    return Manifest(
+    check_fields(message.fields, limits)
+    makers: dict[str, Callable[[], object]] = {
+        "schema": lambda: build_schema(message.fields, message.schema_metadata)
+    }
+    found, num_rows = _surveyed(message, raw, limits)
+    makers["fragments"] = found
+    return Manifest.later(
+        makers,
+        num_rows,
         version=message.version,
-        schema=decode_schema(message.fields, message.schema_metadata, limits),
-        fragments=_fragments(message, limits),
         timestamp=_timestamp(message),
         tag=message.tag or None,
         reader_flags=message.reader_feature_flags,
@@ -189,8 +201,20 @@ def _base_paths(messages: Iterable[table_pb2.BasePath]) -> dict[int, BasePath]:
     return bases
 
 
+def _surveyed(
+    message: table_pb2.Manifest, raw: bytes, limits: Limits
+) -> tuple[Callable[[], tuple[Fragment, ...]], int | None]:
+    """What makes the fragments, known to be sound, and how many live rows they have if that is known."""
+    count = limits.check("fragments", len(message.fragments), "number of fragments")
+    if count >= MIN_FRAGMENTS:
+        found = survey(raw, count, limits)
+        if found is not None:
+            return partial(_fragments, message, limits), found.num_rows
+    fragments = _fragments(message, limits)
+    return lambda: fragments, None
+
+
 def _fragments(message: table_pb2.Manifest, limits: Limits) -> tuple[Fragment, ...]:
-    limits.check("fragments", len(message.fragments), "number of fragments")
     # Most fragments list the same fields: one tuple serves all of them.
     shared: dict[tuple[int, ...], tuple[int, ...]] = {}
     fragments = [_fragment(part, shared, limits) for part in message.fragments]

@@ -9,7 +9,7 @@ Imports the rest of the table layer, ``session`` and ``store``.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
@@ -20,6 +20,7 @@ from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.schema import Schema
 from lancecy.session import Session, default
 from lancecy.store.base import Memory, Store
+from lancecy.store.credentials import freeze
 from lancecy.store.reads import SourceFile
 from lancecy.store.uri import split_credentials
 from lancecy.table import deletion, flags, locate
@@ -120,7 +121,7 @@ class Snapshot:
     def row_counts(self) -> RowCounts:
         """Physical and live rows of every fragment, from metadata alone."""
         physical = tuple(fragment.physical_rows for fragment in self.fragments)
-        return RowCounts(physical, tuple(map(_live_rows, self.fragments)))
+        return RowCounts(physical, tuple(fragment.live_rows for fragment in self.fragments))
 
     def latest_version(self) -> int:
         """Number of the newest version there is now (one listing)."""
@@ -172,7 +173,7 @@ class Snapshot:
             except FormatError as error:
                 raise error.within(path)
 
-        key = ("deletions", store.uri, path, file.num_deleted_rows, rows, self.identity)
+        key = ("deletions", store.uri, path, file.num_deleted_rows, rows, self.identity, self._access)
         return self.session.cache.get(key, load, lambda vector: vector.nbytes + 200)
 
     def row_ids(self, fragment: Fragment) -> RowIdSequence | None:
@@ -193,7 +194,7 @@ class Snapshot:
             except FormatError as error:
                 raise error.within(f"row ids of fragment {fragment.id}")
 
-        key = ("row ids", self.uri, self.version, self.identity, fragment.id)
+        key = ("row ids", self.uri, self.version, self.identity, fragment.id, self._access)
         return self.session.cache.get(key, load, lambda sequence: sequence.nbytes + 200)
 
     def created_versions(self, fragment: Fragment) -> VersionSequence | None:
@@ -219,6 +220,13 @@ class Snapshot:
         data = self.store.get(self.location.path, start, start + length).tobytes()
         return decode_index_section(data, self.limits)
 
+    @cached_property
+    def _access(self) -> tuple[Hashable, ...]:
+        """What a cached value was read under: another policy, credentials or limits may refuse to read it."""
+        policy = self.policy
+        options = freeze(policy.storage_options)
+        return policy.untrusted, policy.allowed_bases, options, self.limits
+
     def _versions(
         self, fragment: Fragment, stored: bytes | ExternalFile | None, kind: str
     ) -> VersionSequence | None:
@@ -232,7 +240,7 @@ class Snapshot:
             except FormatError as error:
                 raise error.within(f"{kind} versions of fragment {fragment.id}")
 
-        key = (kind, self.uri, self.version, self.identity, fragment.id)
+        key = (kind, self.uri, self.version, self.identity, fragment.id, self._access)
         return self.session.cache.get(key, load, lambda sequence: sequence.nbytes + 200)
 
     def _bytes(self, stored: bytes | ExternalFile) -> bytes:
@@ -322,10 +330,3 @@ def load_snapshot(
     identity = f"{zlib.crc32(memory[-_IDENTITY_BYTES:].data):08x}"
     bases = Bases(store, manifest, session, policy)
     return Snapshot(store, manifest, bases, session, policy, location, identity, limits)
-
-
-def _live_rows(fragment: Fragment) -> int | None:
-    rows, file = fragment.physical_rows, fragment.deletion_file
-    if rows is None or file is None:
-        return rows
-    return None if file.num_deleted_rows is None else rows - file.num_deleted_rows

@@ -105,9 +105,9 @@ def test_pieces_become_chunks() -> None:
     assert array.to_pylist() == [1, 2, 3]
 
 
-def test_pieces_below_another_block_are_refused() -> None:
-    with pytest.raises(TypeError, match="in pieces"):
-        to_arrow(Listed(1, 4, np.array([0, 1], "<i4"), Pieces(1, (ints(1),))), pa.list_(pa.int32()))
+def test_pieces_below_another_block_are_joined() -> None:
+    block = Listed(2, 4, np.array([0, 1, 3], "<i4"), Pieces(3, (ints(1), ints(2, 3))))
+    assert to_arrow(block, pa.list_(pa.int32())).to_pylist() == [[1], [2, 3]]
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,10 @@ from lancecy.encodings import flat, legacy
 from lancecy.encodings.arrow import to_arrow
 from lancecy.encodings.block import Block, FixedWidth, Pieces, VariableWidth
 from lancecy.encodings.legacy import ColumnPages, ColumnSource, read_column, spec_of
-from lancecy.errors import FormatError, LimitError
+from lancecy.encodings.spec import Plain
+from lancecy.errors import FormatError, LimitError, UnsupportedError
 from lancecy.rows import PageRuns
-from lancecy.schema import Field
+from lancecy.schema import Field, parse_logical_type
 from lancecy.store.reads import Read, run, value_read
 from tests.helpers.pages import Files, Page, bits, list_offsets, plain, strings
 
@@ -464,3 +465,102 @@ def test_fixed_width_block_of_nothing_but_empty_binaries() -> None:
     block = run(read_column(spec_of(leaf("fixed_size_binary:0")), 0, source, runs_of((0, 1, 4))), files.fetch)
     assert isinstance(block, FixedWidth)
     assert to_arrow(block, pa.binary(0)).to_pylist() == [b""] * 4
+
+
+# -- claims that would multiply -----------------------------------------------------------
+
+
+def list_of(child: Field, kind: str = "list") -> Field:
+    return Field("l", 4, -1, kind, children=(child,))
+
+
+def lists(offsets: Sequence[int], width: int = 4) -> Page:
+    """A page of lists whose length is that of the rows, as ``ColumnPages`` has it."""
+    return lambda position: (np.array(offsets, f"<i{width}").tobytes(), 0, len(offsets) - 1)
+
+
+@pytest.mark.parametrize("inner", ["dict:string:int8:false", "null", "string"])
+def test_fixed_size_list_of_items_without_a_width_is_refused(inner: str) -> None:
+    with pytest.raises((FormatError, UnsupportedError)):
+        spec_of(leaf(f"fixed_size_list:{inner}:2"))
+    with pytest.raises((FormatError, UnsupportedError)):
+        parse_logical_type(f"fixed_size_list:{inner}:2")
+
+
+@pytest.mark.parametrize("width", [2**28, 2**29, 2**30])
+def test_bits_of_very_wide_values_do_not_wrap(width: int) -> None:
+    assert spec_of(leaf(f"fixed_size_binary:{width}")) == Plain(width * 8)
+
+
+def test_fixed_size_list_counts_the_width_of_its_items() -> None:
+    with pytest.raises(LimitError, match="value_bytes"):
+        parse_logical_type(f"fixed_size_list:fixed_size_binary:{2**30}:2")
+
+
+@pytest.mark.parametrize("kind", ["list", "large_list"])
+def test_lists_that_share_elements_are_refused_when_taken(kind: str) -> None:
+    columns: Columns = {
+        4: [lists([0, 50] * 5, 4 if kind == "list" else 8)],
+        5: [plain(list(range(50)), "<i1")],
+    }
+    field = list_of(leaf("int8", field_id=5), kind)
+    assert len(read(field, columns, runs_of((0, 0, 1)))[0]) == 50
+    with pytest.raises(FormatError, match="lists overlap"):
+        read(field, columns, runs_of((0, 0, 1), (0, 2, 1), (0, 4, 1)))
+    # Twice the same row is twice its elements, which is not a third row's.
+    assert len(read(field, columns, runs_of((0, 2, 1), (0, 2, 1))).flatten()) == 100
+    with pytest.raises(FormatError, match="lists overlap"):
+        read(field, columns, runs_of((0, 0, 1), (0, 2, 1), (0, 2, 1)))
+
+
+def test_lists_of_several_pages_are_counted_together() -> None:
+    columns: Columns = {4: [lists([0, 9, 0, 9])] * 2, 5: [plain(list(range(9)), "<i1")] * 2}
+    field = list_of(leaf("int8", field_id=5))
+    assert len(read(field, columns, runs_of((1, 0, 1), (0, 2, 1))).flatten()) == 18
+    with pytest.raises(FormatError, match="27 elements in pages of 18"):
+        read(field, columns, runs_of((1, 0, 1), (0, 2, 1), (1, 2, 1)))
+
+
+def test_inner_lists_are_not_multiplied_by_outer_ones_that_share_them() -> None:
+    # Every outer list is the first inner list, of which there is one; the inner one has all elements.
+    columns: Columns = {
+        4: [lists([0, 1] * 4)],
+        5: [lists([0, 20, 20, 20, 20])],
+        6: [plain(list(range(20)), "<i1")],
+    }
+    field = list_of(Field("item", 5, 4, "list", children=(leaf("int8", field_id=6),)))
+    assert len(read(field, columns, runs_of((0, 2, 1))).flatten().flatten()) == 20
+    with pytest.raises(FormatError, match="40 elements in pages of 20"):
+        read(field, columns, runs_of((0, 0, 1), (0, 2, 1)))
+
+
+def test_strings_are_not_multiplied_by_lists_that_share_them() -> None:
+    columns: Columns = {4: [lists([0, 1] * 20)], 5: [strings([b"x" * 400] + [b""] * 39)]}
+    field = list_of(leaf("binary", field_id=5))
+    rows = [(0, row, 1) for row in range(0, 39, 2)]
+    assert read(field, columns, runs_of(rows[3])).to_pylist() == [[b"x" * 400]]
+    with pytest.raises(FormatError, match="columns overlap"):
+        read(field, columns, runs_of(*rows))
+
+
+@pytest.mark.parametrize("rows", [[1, 1, 1], [0, 1, 0, 1, 2, 2], [2, 2, 1, 1, 0]])
+@pytest.mark.parametrize("child", ["int8", "binary"])
+def test_lists_may_be_taken_several_times(child: str, rows: list[int]) -> None:
+    values = [b"a", b"bb" * 90, b"c", b"d", b"e"]
+    items = plain(list(range(5)), "<i1") if child == "int8" else strings(values)
+    columns: Columns = {4: [lists([0, 1, 4, 5])], 5: [items]}
+    taken = read(list_of(leaf(child, field_id=5)), columns, runs_of(*((0, r, 1) for r in rows)))
+    elements = [*range(5)] if child == "int8" else values
+    assert taken.to_pylist() == [[elements[:1], elements[1:4], elements[4:]][row] for row in rows]
+
+
+def test_columns_cannot_share_the_text_of_a_file() -> None:
+    files = Files()
+    offsets = np.array([0, 300], "<i8").tobytes()
+    pages = {i: ColumnPages(np.array([300 + 16 * i]), np.ones(1, np.int64)) for i in range(8)}
+    source = ColumnSource(files.add("f", b"x" * 300 + offsets * 8), pages, no_dictionary)
+    spec, runs = spec_of(leaf("binary")), runs_of((0, 0, 1))
+    for _ in range(3):  # the same column any number of times
+        assert run(read_column(spec, 5, source, runs), files.fetch).length == 1
+    with pytest.raises(FormatError, match="values of column 2 take 300 bytes, where 128 of 428 are left"):
+        run(read_column(spec, 2, source, runs), files.fetch)

@@ -374,3 +374,17 @@ def _direct(call: Call, table: pa.Table) -> Any:
     column, literal = call.args
     assert isinstance(column, Column) and isinstance(literal, Literal)
     return kernel(table[column.path[0]], pa.scalar(literal.value, literal.type))
+
+
+@pytest.mark.parametrize("kind", [np.int64, np.uint8, np.int32])
+def test_element_of_a_list_may_be_any_integer(kind: type[np.integer]) -> None:
+    found, expected = col("l")[kind(1)].expr, col("l")[1].expr  # type: ignore[index]
+    assert found == expected
+    # The number itself becomes Python's own, or it would print as np.int64(1).
+    assert repr(found) == repr(expected)
+
+
+@pytest.mark.parametrize("key", [True, 1.0, None, ("a",)])
+def test_element_that_is_neither_name_nor_integer_is_refused(key: object) -> None:
+    with pytest.raises(TypeError, match="named by a string"):
+        col("l")[key]  # type: ignore[index]

@@ -9,6 +9,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from lancecy.encodings.arrow import to_arrow
+from lancecy.encodings.assemble import pruned
 from lancecy.file.base import FileReader
 from lancecy.file.open import open_file
 from lancecy.rows import RowSelection
@@ -72,10 +73,11 @@ def open_data_file(
         major=file.major,
         minor=file.minor,
         fetch=table.files.fetch,
+        column_indices=file.column_indices,
         dictionary_source=table.manifest_file,
     )
-    pruned = [field.pruned(reader.field_ids) for field in table.manifest.schema.fields]
-    return reader, table.files, [field for field in pruned if field is not None]
+    held = [pruned(field.scanned, reader.field_ids) for field in table.manifest.schema.fields]
+    return reader, table.files, [field for field in held if field is not None]
 
 
 def arrow_columns(

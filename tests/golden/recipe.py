@@ -1,4 +1,4 @@
-"""What the recipes of golden tables share: writing in the 0.1 format with any release, and a table to write.
+"""What the recipes of golden tables share: writing in a format version with any release, and a table to write.
 
 Runs inside old environments: Python 3.10 and pyarrow 10 suffice.
 """
@@ -26,6 +26,8 @@ __all__ = [
     "numbered",
     "plain",
     "same_dictionaries",
+    "stored",
+    "versioned",
     "without",
     "write",
 ]
@@ -53,13 +55,34 @@ class Recipe:
     releases: tuple[str, ...]
 
 
+DIALECT = ["legacy"]
+"""Version that recipes write at the moment: legacy is 0.1."""
+
+
+def versioned(version: str, make: Callable[[str], Made]) -> Callable[[str], Made]:
+    """A recipe that writes another version of the format."""
+
+    def made(path: str) -> Made:
+        DIALECT[0] = version
+        found = make(path)
+        DIALECT[0] = "legacy"
+        return found
+
+    return made
+
+
+def stored(table: pa.Table) -> pa.Table:
+    """What the version being written keeps of a table: 0.1 loses most nulls, later ones none that is written here."""
+    return stored_form(table) if DIALECT[0] == "legacy" else table.combine_chunks()
+
+
 def write(table: pa.Table, path: str, mode: str = "create", **options: Any) -> None:
-    """``lance.write_dataset`` in the 0.1 format, however the release spells that."""
+    """``lance.write_dataset`` in the version asked for, however the release spells that."""
     known = inspect.signature(lance.write_dataset).parameters
     if "data_storage_version" in known:
-        options["data_storage_version"] = "legacy"
+        options.setdefault("data_storage_version", DIALECT[0])
     elif "use_legacy_format" in known:
-        options["use_legacy_format"] = True
+        options["use_legacy_format"] = DIALECT[0] == "legacy"
     options = {"max_rows_per_group": GROUP, **options}
     if is_cpp():
         # Of several files written at once, that release lists whichever thread was done first as the first.
@@ -112,7 +135,7 @@ def join(*tables: pa.Table) -> pa.Table:
     whole = tables[0]
     for table in tables[1:]:
         whole = same_dictionaries(whole, table)
-    return stored_form(whole)
+    return stored(whole)
 
 
 def without(table: pa.Table, gone: pa.Array | pa.ChunkedArray) -> pa.Table:

@@ -11,8 +11,8 @@ import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tests.golden.recipe import Made, fresh, is_cpp, join, numbered, plain, same_dictionaries, without, write
-from tests.helpers.tables import random_table, stored_form
+from tests.golden.recipe import Made, fresh, is_cpp, join, numbered, plain, same_dictionaries, stored, without, write
+from tests.helpers.tables import random_table
 
 
 def make_merged(path: str) -> Made:
@@ -33,7 +33,7 @@ def make_merged(path: str) -> Made:
             extra.schema.field(name), pa.concat_arrays([extra[name].chunk(0)]).slice(0, 33)
         )
     merged = fresh(merged)
-    versions = {1: stored_form(one), 2: stored_form(merged)}
+    versions = {1: stored(one), 2: stored(merged)}
     if is_cpp():
         return Made({1: one, 2: merged}, "Version 2 adds columns in files of their own.", ordered_by="id")
     more = plain(13, 200, 43).select(merged.column_names)
@@ -53,11 +53,11 @@ def make_evolved(path: str) -> Made:
     more = _evolved_more(lance.dataset(path).schema)
     write(more, path, mode="append")
     lance.dataset(path).delete("id % 4 = 1")
-    first = stored_form(one)
+    first = stored(one)
     second = first.append_column("double", pc.multiply(first["id"], 2))
     second = second.append_column("shout", pc.utf8_upper(first["word"]))
     third, fourth = _altered(second)
-    fifth = stored_form(same_dictionaries(fourth, more))
+    fifth = stored(same_dictionaries(fourth, more))
     sixth = without(fifth, pa.array(fifth["id"].to_numpy() % 4 == 1))
     versions = {
         1: first,
@@ -101,10 +101,10 @@ def make_missing(path: str) -> Made:
     for added, column in zip(extra, random_table(extra, 13, seed=97).columns):
         two = two.append_column(added, column)
     write(two, path, mode="append")
-    first = stored_form(one)
+    first = stored(one)
     second = first
     for added in extra:
         second = second.append_column(added, pa.nulls(33, added.type))
-    third = pa.concat_tables([second, stored_form(two)])
+    third = pa.concat_tables([second, stored(two)])
     story = "Version 2 adds columns to the schema alone: they are null, also after version 3 appends rows that have them."
     return Made({1: first, 2: second, 3: third}, story, unread=frozenset({2, 3}))

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tests.golden.recipe import Made, fresh, is_cpp, join, numbered, plain, without, write
-from tests.helpers.tables import random_table, stored_form
+from tests.golden.recipe import Made, fresh, is_cpp, join, numbered, plain, stored, without, write
+from tests.helpers.tables import random_table
 
 
 def make_appended(path: str) -> Made:
@@ -28,7 +28,7 @@ def make_appended(path: str) -> Made:
             "Appended to, then overwritten.",
             ordered_by="id",
         )
-    versions = {1: join(one), 2: join(one, two), 3: stored_form(other)}
+    versions = {1: join(one), 2: join(one, two), 3: stored(other)}
     return Made(versions, "Version 2 appends, version 3 overwrites with another schema.", ordered_by="id")
 
 
@@ -56,7 +56,7 @@ def make_deleted(path: str) -> Made:
     third = without(both, fives)
     numbers = third["id"].to_numpy()
     fourth = without(third, pa.array(((numbers >= 20) & (numbers < 40)) | np.isin(numbers, [3, 50])))
-    versions = {1: join(one), 2: both, 3: third, 4: fourth, 5: stored_form(other), 6: fourth}
+    versions = {1: join(one), 2: both, 3: third, 4: fourth, 5: stored(other), 6: fourth}
     return Made(versions, "Versions 3 and 4 delete (4 removes a whole fragment), 5 overwrites, 6 restores 4.")
 
 
@@ -69,8 +69,8 @@ def make_bitmap(path: str) -> Made:
     write(table, path, max_rows_per_group=1000)
     lance.dataset(path).delete("id % 7 <> 0 AND id < 6150")
     numbers = np.arange(rows)
-    kept = stored_form(table).filter(pa.array((numbers % 7 == 0) | (numbers >= 6150)))
-    return Made({1: stored_form(table), 2: kept}, "Deletions of version 2 as a bitmap of 5,271 rows.")
+    kept = stored(table).filter(pa.array((numbers % 7 == 0) | (numbers >= 6150)))
+    return Made({1: stored(table), 2: kept}, "Deletions of version 2 as a bitmap of 5,271 rows.")
 
 
 def make_compacted(path: str) -> Made:
@@ -121,9 +121,9 @@ def make_empty(path: str) -> Made:
     write(table.slice(0, 0), path)
     write(table, path, mode="append")
     lance.dataset(path).delete("id >= 0")
-    none = stored_form(table).slice(0, 0)
+    none = stored(table).slice(0, 0)
     return Made(
-        {1: none, 2: stored_form(table), 3: none}, "Version 1 has no fragment, version 3 lost its only one."
+        {1: none, 2: stored(table), 3: none}, "Version 1 has no fragment, version 3 lost its only one."
     )
 
 
@@ -134,7 +134,7 @@ def make_migrated(path: str) -> Made:
     lance.dataset(path).delete("id = 7")
     lance.dataset(path).migrate_manifest_paths_v2()
     write(two, path, mode="append")
-    first = stored_form(one)
+    first = stored(one)
     kept = without(first, pa.array(first["id"].to_numpy() == 7))
     last = join(fresh(kept), two)
     return Made(

@@ -1,4 +1,4 @@
-"""Whole 0.1 tables made without pylance: two files a call, values that say where they are.
+"""Whole tables of any version made without pylance: two files a call, values that say where they are.
 
 Row number ``n`` of the table (deleted rows counted) has ``id = n``, ``x = n / 2``,
 ``s = "row-000n"`` (null for every seventh) and ``v = [n, n + 0.5]``, so that a test can
@@ -18,6 +18,7 @@ from lancecy.store.base import Store
 from lancecy.store.uri import open_store
 from lancecy.table.manifest import BasePath, DataFile, DeletionFile, DeletionFileType, Fragment
 from tests.helpers.builders import deletion_arrow, make_manifest, write_manifest
+from tests.helpers.files2 import Page, numbers_page, strings_page, v2_file, vectors_page
 from tests.helpers.pages import ColumnStatistics, build_file, plain, strings
 
 SCHEMA = Schema(
@@ -50,8 +51,16 @@ def expected(rows: Sequence[int]) -> pa.Table:
     )
 
 
-def data_file(first: int, rows: int, rows_per_page: int, statistics: bool = True) -> bytes:
-    """A data file with rows ``first`` to ``first + rows``."""
+VERSIONS = ("0.1", "2.0", "2.1", "2.2")
+"""Of the data files that :func:`write_table` can make."""
+
+
+def data_file(
+    first: int, rows: int, rows_per_page: int, statistics: bool = True, version: str = "0.1", gap: int = 0
+) -> bytes:
+    """A data file with rows ``first`` to ``first + rows``; ``gap`` bytes of nothing between pages (2.x)."""
+    if version != "0.1":
+        return _v2_data_file(first, rows, rows_per_page, version, gap)
     pages: dict[int, list[Any]] = {0: [], 1: [], 2: [], 3: []}
     counts = []
     low, high = [], []
@@ -70,6 +79,19 @@ def data_file(first: int, rows: int, rows_per_page: int, statistics: bool = True
     return build_file(pages, counts, statistics=known if statistics else None).data
 
 
+def _v2_data_file(first: int, rows: int, rows_per_page: int, version: str, gap: int) -> bytes:
+    columns: list[list[Page]] = [[], [], [], []]
+    for start in range(first, first + rows, rows_per_page):
+        numbers = np.arange(start, min(start + rows_per_page, first + rows), dtype=np.int64)
+        words = [word(int(n)) for n in numbers]
+        vectors = np.stack([numbers, numbers + 0.5], axis=1).astype(np.float32)
+        columns[0].append(numbers_page(version, numbers))
+        columns[1].append(numbers_page(version, numbers / 2))
+        columns[2].append(strings_page(version, [None if w is None else w.encode() for w in words]))
+        columns[3].append(vectors_page(version, vectors))
+    return v2_file(version, SCHEMA, columns, gap=gap)
+
+
 def write_table(
     root: str,
     *,
@@ -82,6 +104,8 @@ def write_table(
     version: int = 4,
     counts_known: bool = True,
     opener: Callable[[str], Store] = open_store,
+    data_version: str = "0.1",
+    gap: int = 0,
 ) -> str:
     """Write a table of ``fragments * rows`` rows and return its root.
 
@@ -95,6 +119,10 @@ def write_table(
         From URI to store.
     counts_known : bool
         Whether the manifest states row counts, as releases since 0.5 do.
+    data_version : str
+        One of ``VERSIONS``; or "mixed": fragments of 2.0, 2.1 and 2.2 in turn.
+    gap : int, bytes
+        Between the pages of 2.x files.
     """
     place = opener(root)
     paths = {i + 1: BasePath(i + 1, uri, name=f"b{i + 1}") for i, uri in enumerate(bases)}
@@ -107,7 +135,9 @@ def write_table(
             base_id = 1 + (number % len(bases) if round_robin else number * len(bases) // fragments)
         name = f"part-{fragment_id}.lance"
         target = opener(bases[base_id - 1]) if base_id else place
-        target.put(name if base_id else f"data/{name}", data_file(number * rows, rows, rows_per_page))
+        kind = VERSIONS[1 + number % 3] if data_version == "mixed" else data_version
+        content = data_file(number * rows, rows, rows_per_page, version=kind, gap=gap)
+        target.put(name if base_id else f"data/{name}", content)
         deletion = None
         gone = list((deleted or {}).get(number, ()))
         if gone:
@@ -115,9 +145,11 @@ def write_table(
                 DeletionFileType.ARROW, 3, 900 + number, len(gone) if counts_known else None
             )
             place.put(f"_deletions/{fragment_id}-3-{900 + number}.arrow", deletion_arrow(gone))
-        files = (DataFile(name, (0, 1, 2, 3), (), 0, 2, None, base_id),)
+        major, minor = map(int, kind.split(".")) if kind != "0.1" else (0, 2)
+        indices = () if kind == "0.1" else (0, 1, 2, 3)
+        files = (DataFile(name, (0, 1, 2, 3), indices, major, minor, None, base_id),)
         entries.append(Fragment(fragment_id, files, deletion, rows if counts_known else None))
-    flags = (1 if deleted else 0) | (16 if bases else 0)
+    flags = (1 if deleted else 0) | (16 if bases else 0) | (256 if data_version == "mixed" else 0)
     manifest = make_manifest(
         version=version,
         schema=SCHEMA,
@@ -126,6 +158,7 @@ def write_table(
         base_paths=paths,
         reader_flags=flags,
         writer_flags=flags,
+        data_version="2.1" if data_version == "mixed" else data_version,
     )
     write_manifest(place, manifest)
     return root

@@ -22,11 +22,15 @@ GROUP = 13
 """Rows per group unless a test says otherwise: odd, small, and no divisor of any row count."""
 
 
+STORAGE = "legacy"
+"""Version of data files; the ``storage`` fixture sets others."""
+
+
 def write(table: pa.Table, path: Path | str, **options: Any) -> Any:
-    """Write a table in the 0.1 format; options as for ``lance.write_dataset``. Returns pylance's dataset."""
+    """Write a table; options as for ``lance.write_dataset``. Returns pylance's dataset."""
     import lance
 
-    options = {"data_storage_version": "legacy", "max_rows_per_group": GROUP, **options}
+    options = {"data_storage_version": STORAGE, "max_rows_per_group": GROUP, **options}
     return lance.write_dataset(table, str(path), **options)
 
 

@@ -12,7 +12,7 @@ import lancecy
 from tests.helpers.compare import assert_tables_equal
 from tests.interop import live
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("storage")]
 
 FILTERS = ["id < 20", "k = 7", "word IS NULL", "k > 20 AND flag", "point.a < 0 OR id > 60"]
 

@@ -13,7 +13,7 @@ import pytest
 from tests.helpers.tables import random_table
 from tests.interop import live
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("storage")]
 
 FILTERS = ["id < 20", "id > 70"]
 

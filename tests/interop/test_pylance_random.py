@@ -11,7 +11,7 @@ import pytest
 from tests.helpers.tables import random_table
 from tests.interop import live
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("storage")]
 
 
 @pytest.mark.parametrize("stable", [False, True], ids=["addresses", "stable ids"])

@@ -13,7 +13,7 @@ import lancecy
 from tests.helpers.compare import assert_tables_equal, sorted_rows
 from tests.interop import live
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("storage")]
 
 
 def started(path: Path) -> None:

@@ -14,7 +14,7 @@ from lancecy.errors import DatasetNotFoundError, NotFoundError
 from tests.helpers.compare import assert_tables_equal
 from tests.interop import live
 
-pytestmark = pytest.mark.interop
+pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("storage")]
 
 
 def plain(rows: int, start: int = 0, seed: int = 5) -> pa.Table:

@@ -10,8 +10,46 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.kernels import _bits, _dictionary, _spans, _stats, _varwidth
-from lancecy.kernels.reference import bits, dictionary, spans, stats, varwidth
+from lancecy.kernels import (
+    _bitpack,
+    _bits,
+    _bitstream,
+    _bytesplit,
+    _dictionary,
+    _ends,
+    _fsst,
+    _fullzip,
+    _levels,
+    _lookup,
+    _lz4,
+    _offsets,
+    _rows,
+    _runs,
+    _spans,
+    _stats,
+    _structural,
+    _varwidth,
+)
+from lancecy.kernels.reference import (
+    bitpack,
+    bits,
+    bitstream,
+    bytesplit,
+    dictionary,
+    ends,
+    fsst,
+    fullzip,
+    levels,
+    lookup,
+    lz4,
+    offsets,
+    rows,
+    runs,
+    spans,
+    stats,
+    structural,
+    varwidth,
+)
 
 GUARD = 0xA5
 GUARD_BYTES = 64
@@ -23,8 +61,46 @@ def _collect(*modules: ModuleType) -> Kernels:
     return SimpleNamespace(**{name: getattr(module, name) for module in modules for name in module.__all__})
 
 
-CYTHON = _collect(_bits, _dictionary, _spans, _stats, _varwidth)
-REFERENCE = _collect(bits, dictionary, spans, stats, varwidth)
+CYTHON = _collect(
+    _bitpack,
+    _bits,
+    _bitstream,
+    _bytesplit,
+    _dictionary,
+    _ends,
+    _fsst,
+    _fullzip,
+    _levels,
+    _lookup,
+    _lz4,
+    _offsets,
+    _rows,
+    _runs,
+    _spans,
+    _stats,
+    _structural,
+    _varwidth,
+)
+REFERENCE = _collect(
+    bitpack,
+    bits,
+    bitstream,
+    bytesplit,
+    dictionary,
+    ends,
+    fsst,
+    fullzip,
+    levels,
+    lookup,
+    lz4,
+    offsets,
+    rows,
+    runs,
+    spans,
+    stats,
+    structural,
+    varwidth,
+)
 IMPLEMENTATIONS: Mapping[str, Kernels] = {"cython": CYTHON, "reference": REFERENCE}
 
 

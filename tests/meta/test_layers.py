@@ -13,7 +13,7 @@ from tests.meta.tree import ROOT, imports_of, is_within, module_name, package_mo
 ROWS = [
     "spark | dask | cli",
     "datasets",
-    "scanners | dataset_stats",
+    "scanners | dataset_stats | inspection | blobs",
     "changes",
     "parallel | display",
     "scanning | write | namespace",
@@ -35,6 +35,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "pyarrow": (
         "lancecy.schema",
         "lancecy.encodings.arrow",
+        "lancecy.encodings.general",
         "lancecy.expr",
         "lancecy.table.deletion",
         *UPPER,

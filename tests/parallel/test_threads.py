@@ -20,7 +20,7 @@ from lancecy.store.memory import MemoryStore
 from lancecy.store.uri import register_store
 from lancecy.store.wrap import LatencyStore, Pairs
 from tests.helpers.compare import assert_tables_equal
-from tests.helpers.datasets import expected, write_table
+from tests.helpers.datasets import VERSIONS, expected, write_table
 
 T = TypeVar("T")
 
@@ -58,12 +58,12 @@ def buckets() -> Iterator[None]:
     PLACES.clear()
 
 
-def scan_over(buckets: int, name: str) -> tuple[int, float]:
+def scan_over(buckets: int, name: str, version: str) -> tuple[int, float]:
     """Buckets at work at the same moment in a scan of 18 fragments, and the seconds it took."""
     uris = [f"bucket://{name}-{i}/data" for i in range(buckets)]
     root = f"bucket://{name}-root/t"
     # The first bucket has the first fragments, and so on: in table order one would work after the other.
-    write_table(root, fragments=18, rows=40, bases=uris, round_robin=False)
+    write_table(root, fragments=18, rows=40, bases=uris, round_robin=False, data_version=version)
     ds = lancecy.dataset(root, allowed_bases=uris, session=lancecy.Session(threads=2))
     ds.scanner().explain()
     OneAtATime.most_at_once = 0
@@ -75,8 +75,8 @@ def scan_over(buckets: int, name: str) -> tuple[int, float]:
 
 
 @pytest.mark.usefixtures("buckets")
-def test_three_bases_work_at_once() -> None:
-    one, three = scan_over(1, "one"), scan_over(3, "three")
+def test_three_bases_work_at_once(data_version: str) -> None:
+    one, three = scan_over(1, "one", data_version), scan_over(3, "three", data_version)
     # `pytest -rP` shows the times: three buckets of equal delay take about a third.
     print(f"one bucket {one[1]:.3f} s, three buckets {three[1]:.3f} s")
     assert (one[0], three[0]) == (1, 3)
@@ -97,11 +97,14 @@ print(int(peak.split()[1]) * 1024)
 """
 
 
-def test_memory_of_a_stream_stays_within_its_budget(tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", VERSIONS)
+def test_memory_of_a_stream_stays_within_its_budget(tmp_path: Path, version: str) -> None:
     budget, rows = 6 << 20, 1_600_000
-    root = write_table(str(tmp_path / "large"), fragments=4, rows=rows // 4, rows_per_page=20_000)
+    root = write_table(
+        str(tmp_path / "large"), fragments=4, rows=rows // 4, rows_per_page=20_000, data_version=version
+    )
     size = sum(p.stat().st_size for p in (tmp_path / "large").rglob("*.lance"))
-    assert size > 10 * budget
+    assert size > 9 * budget
     done = subprocess.run(
         [sys.executable, "-c", STREAM, root, str(budget), str(rows)],
         capture_output=True,
@@ -111,8 +114,8 @@ def test_memory_of_a_stream_stays_within_its_budget(tmp_path: Path) -> None:
     assert int(done.stdout) < budget + (200 << 20)
 
 
-def test_stream_reports_progress(tmp_path: Path) -> None:
-    ds = lancecy.dataset(write_table(str(tmp_path / "t"), fragments=6))
+def test_stream_reports_progress(tmp_path: Path, data_version: str) -> None:
+    ds = lancecy.dataset(write_table(str(tmp_path / "t"), fragments=6, data_version=data_version))
     scanner = ds.scanner()
     seen: list[tuple[int, int]] = []
     plan = scanner.plan(blocksize=1000)
@@ -126,16 +129,16 @@ def test_stream_reports_progress(tmp_path: Path) -> None:
     assert [done for done, _ in seen] == sorted(done for done, _ in seen)
 
 
-def test_a_stream_can_be_left_early(tmp_path: Path) -> None:
-    ds = lancecy.dataset(write_table(str(tmp_path / "t"), fragments=6))
+def test_a_stream_can_be_left_early(tmp_path: Path, data_version: str) -> None:
+    ds = lancecy.dataset(write_table(str(tmp_path / "t"), fragments=6, data_version=data_version))
     stream = ds.to_batches(batch_size=10)
     assert next(stream).num_rows == 10
     del stream
     assert ds.to_table().num_rows == 300
 
 
-def test_scans_in_several_threads_do_not_disturb_each_other(tmp_path: Path) -> None:
-    ds = lancecy.dataset(write_table(str(tmp_path / "t"), deleted={1: [3]}))
+def test_scans_in_several_threads_do_not_disturb_each_other(tmp_path: Path, data_version: str) -> None:
+    ds = lancecy.dataset(write_table(str(tmp_path / "t"), deleted={1: [3]}, data_version=data_version))
     results: list[int] = []
 
     def work(first: int) -> None:

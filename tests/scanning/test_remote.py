@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lancecy
 from lancecy.errors import DatasetNotFoundError, PathPolicyError
+from lancecy.file.open import open_file
+from lancecy.rows import RowSelection
 from lancecy.scanning import execute
-from lancecy.store.base import Store
+from lancecy.store.base import Store, StoreTraits
 from lancecy.store.memory import MemoryStore
+from lancecy.store.reads import Ranges, Span, run
 from lancecy.store.uri import open_store, register_store
 from lancecy.store.wrap import CountingStore
 from tests.helpers.compare import assert_tables_equal
-from tests.helpers.datasets import expected, write_table
+from tests.helpers.datasets import SCHEMA, VERSIONS, data_file, expected, write_table
+from tests.helpers.pages import Files
 from tests.helpers.s3 import SECRET, S3Server
 
 ROWS = range(6 * 40)
@@ -75,21 +80,21 @@ def test_nothing_there(s3_server: S3Server) -> None:
         lancecy.dataset(f"{bucket}/nothing", storage_options=s3_server.storage_options)
 
 
-@pytest.fixture
-def counted() -> CountingStore:
-    inner = MemoryStore()
+def counted(**how: Any) -> CountingStore:
+    """A store at ``counted://here/t`` with a table in it."""
+    inner = MemoryStore(traits=StoreTraits(create_is_atomic=True, concurrency=16))
     store = CountingStore(inner, uri="counted://here/t")
 
     def opened(uri: str, options: object, **_: object) -> Store:
         return store
 
     register_store("counted", opened)
-    write_table("counted://here/t", fragments=2, rows=400, rows_per_page=16, opener=lambda uri: inner)
+    write_table("counted://here/t", opener=lambda uri: inner, **how)
     return store
 
 
-def test_requests_of_a_remote_scan_are_few(counted: CountingStore) -> None:
-    store = counted
+def test_requests_of_a_remote_scan_are_few(data_version: str) -> None:
+    store = counted(fragments=2, rows=400, rows_per_page=16, data_version=data_version)
     ds = lancecy.dataset("counted://here/t", session=lancecy.Session(threads=2))
     opening = len(store.requests)
     assert opening <= 3
@@ -101,6 +106,66 @@ def test_requests_of_a_remote_scan_are_few(counted: CountingStore) -> None:
     assert ds.to_table(["id"], filter="id = 401")["id"].to_pylist() == [401]
     # Per file: statistics in the metadata already read or in one more range; then id, page by page.
     assert len(store.requests) - before <= 5
+
+
+@pytest.mark.parametrize("version", VERSIONS[1:])
+@pytest.mark.parametrize("gap", [0, 40_000, 250_000])
+def test_projected_scan_costs_three_requests_and_one_per_16_mib(version: str, gap: int) -> None:
+    store = counted(fragments=1, rows=60_000, rows_per_page=30_000, data_version=version, gap=gap)
+    ds = lancecy.dataset("counted://here/t", session=lancecy.Session(threads=2))
+    for columns in (["id"], ["x", "v"], ["id", "s", "v"], None):
+        fresh = lancecy.dataset("counted://here/t", session=lancecy.Session(threads=2))
+        store.clear()
+        assert_tables_equal(
+            fresh.to_table(columns), expected(range(60_000)).select(columns or ds.schema.names)
+        )
+        wanted = sum(fresh.stats.data_stats()[name] for name in columns or ds.schema.names)
+        assert store.count() <= 3 + -(-wanted // (16 << 20))
+        # The holes that are fetched to save requests cost at most twice what is wanted.
+        assert store.nbytes <= 3 * wanted + (1 << 20)
+
+
+@pytest.mark.parametrize("version", VERSIONS[1:])
+def test_a_few_rows_cost_a_few_chunks_and_not_the_columns(version: str) -> None:
+    store = counted(fragments=1, rows=200_000, rows_per_page=100_000, data_version=version)
+    ds = lancecy.dataset("counted://here/t", session=lancecy.Session(threads=2))
+    ds.to_table(limit=1)
+    store.clear()
+    rows = [7, 160_000]
+    assert_tables_equal(ds.take(rows), expected(rows))
+    assert store.nbytes < (4 << 20) < sum(ds.stats.data_stats().values())
+    assert store.count() <= 16
+
+
+@pytest.mark.parametrize("version", VERSIONS[1:])
+def test_any_value_is_reached_in_two_rounds_after_opening(version: str) -> None:
+    files = Files(is_mapped=False)
+    source = files.add("a.lance", data_file(0, 3000, 1000, version=version))
+    major, minor = map(int, version.split("."))
+    numbers = (0, 1, 2, 3)
+    reader = open_file(
+        source,
+        field_ids=numbers,
+        column_indices=numbers,
+        fields=SCHEMA.fields,
+        major=major,
+        minor=minor,
+        fetch=files.fetch,
+    )
+    for rows in (
+        RowSelection.all(3000),
+        RowSelection.range(3000, 5, 2500),
+        RowSelection.take(3000, [2999, 4, 7]),
+    ):
+        rounds = []
+
+        def fetch(requests: list[Ranges], rounds: list[int] = rounds) -> list[Span]:
+            rounds.append(len(requests))
+            return files.fetch(requests)
+
+        blocks = run(reader.read(SCHEMA.fields, rows), fetch)
+        assert [len(rows)] * 4 == [blocks[number].length for number in numbers]
+        assert len(rounds) <= 2
 
 
 def test_untrusted_local_tables_are_never_mapped(tmp_path: Path) -> None:

@@ -23,8 +23,8 @@ def test_allowed_bases_as_one_text_are_refused(tmp_path: Path) -> None:
         lancecy.dataset(root, untrusted=True, allowed_bases="/nowhere")
 
 
-def test_rows_of_a_table_without_columns_are_counted(tmp_path: Path) -> None:
-    ds = lancecy.dataset(write_table(str(tmp_path / "t")))
+def test_rows_of_a_table_without_columns_are_counted(tmp_path: Path, data_version: str) -> None:
+    ds = lancecy.dataset(write_table(str(tmp_path / "t"), data_version=data_version))
     assert ds.to_table([], filter="id < 3", limit=100).num_rows == 3
     assert ds.to_table([], filter="id < 3", offset=50).num_rows == 0
     assert sum(b.num_rows for b in ds.to_batches([], filter="id < 3", limit=100)) == 3
@@ -54,8 +54,8 @@ def test_limits_travel_with_tasks_and_pickles(tmp_path: Path) -> None:
     assert pickle.loads(pickle.dumps(ds)).context.session.limits.nesting == 63
 
 
-def test_scans_that_cannot_be_split_have_no_tasks(tmp_path: Path) -> None:
-    ds = lancecy.dataset(write_table(str(tmp_path / "t")))
+def test_scans_that_cannot_be_split_have_no_tasks(tmp_path: Path, data_version: str) -> None:
+    ds = lancecy.dataset(write_table(str(tmp_path / "t"), data_version=data_version))
     for options in (
         {"filter": "id > 3", "limit": 5},
         {"filter": "id > 3", "offset": 5},
@@ -66,8 +66,8 @@ def test_scans_that_cannot_be_split_have_no_tasks(tmp_path: Path) -> None:
     assert sum(u.rows for u in ds.scanner(limit=60, offset=7).plan().units) == 60
 
 
-def test_filter_with_limit_reads_no_more_than_it_returns(tmp_path: Path) -> None:
-    ds = lancecy.dataset(write_table(str(tmp_path / "t")))
+def test_filter_with_limit_reads_no_more_than_it_returns(tmp_path: Path, data_version: str) -> None:
+    ds = lancecy.dataset(write_table(str(tmp_path / "t"), data_version=data_version))
     assert ds.to_table(["id", "s"], filter="id >= 40", limit=20)["id"].to_pylist() == list(range(40, 60))
     assert ds.to_table(["s"], filter="id >= 40", limit=20, offset=15).num_rows == 20
 

@@ -68,9 +68,31 @@ def test_mapped_file_is_its_own_answer(session: Session, tmp_path: Path) -> None
 
 def test_near_ranges_are_one_request(session: Session) -> None:
     store = CountingStore(memory_store())
-    request = ranges(store, [(1000, 50), (1100, 50), (1020, 10), (1250, 1), (1000, 50)])
+    request = ranges(store, [(1000, 50), (1060, 50), (1020, 10), (1115, 1), (1000, 50)])
     check(request, session.fetch([request])[0])
-    assert [(r.start, r.stop) for r in store.requests] == [(1000, 1251)]
+    assert [(r.start, r.stop) for r in store.requests] == [(1000, 1116)]
+
+
+def test_holes_are_fetched_along_while_they_cost_less_than_what_is_wanted(session: Session) -> None:
+    store = CountingStore(memory_store())
+    request = ranges(store, [(0, 200), (260, 200), (560, 200), (960, 200)])
+    check(request, session.fetch([request])[0])
+    # One request more than the first is allowed: the smaller holes are closed, the largest is not.
+    assert [(r.start, r.stop) for r in store.requests] == [(0, 760), (960, 1160)]
+
+
+def test_one_part_in_seven_is_not_fetched_with_the_other_six(session: Session) -> None:
+    store = CountingStore(memory_store(replace(TRAITS, concurrency=16)))
+    request = ranges(store, [(start, 1000) for start in range(0, 42_000, 7000)])
+    check(request, session.fetch([request])[0])
+    assert store.nbytes == 6000
+
+
+def test_ranges_that_would_queue_for_requests_are_joined(session: Session) -> None:
+    store = CountingStore(memory_store())
+    request = ranges(store, [(start, 10) for start in range(0, 9900, 99)])
+    check(request, session.fetch([request])[0])
+    assert store.count("get_many") <= TRAITS.concurrency
 
 
 def test_far_ranges_are_several_requests(session: Session) -> None:
@@ -82,9 +104,9 @@ def test_far_ranges_are_several_requests(session: Session) -> None:
 
 def test_requests_of_one_file_are_merged_together(session: Session) -> None:
     store = CountingStore(memory_store())
-    columns = [ranges(store, [(start, 20), (start + 40, 20)]) for start in (0, 20, 10, 60)]
+    columns = [ranges(store, [(start, 20), (start + 40, 20)]) for start in (0, 20, 10, 50)]
     spans = session.fetch(columns)
-    assert [(r.start, r.stop) for r in store.requests] == [(0, 120)]
+    assert [(r.start, r.stop) for r in store.requests] == [(0, 110)]
     assert len({id(span.memory) for span in spans}) == 1
     for request, span in zip(columns, spans, strict=True):
         check(request, span)

@@ -164,6 +164,67 @@ def test_deletions_are_loaded_once(tmp_path: Path, form: DeletionFileType, untru
         snapshot.deletions(fragment, 39)
 
 
+def linked_table(folder: Path) -> LocalStore:
+    """A table whose deletion file and sequences are links to files elsewhere."""
+    parts = {
+        "_deletions/12-6-77.arrow": deletion_arrow([2]),
+        "_ids/4.bin": row_id_sequence(segment("range_with_holes", [5, 6, 8])),
+        "_ids/5.bin": version_sequence([(3, 3)]),
+    }
+    fragment = make_fragment(
+        physical_rows=3,
+        deletion_file=make_deletion_file(num_deleted_rows=1),
+        row_ids=ExternalFile("_ids/4.bin", 0, len(parts["_ids/4.bin"])),
+        created_at_versions=ExternalFile("_ids/5.bin", 0, len(parts["_ids/5.bin"])),
+    )
+    store = table(folder / "t", make_manifest(fragments=(fragment,), reader_flags=3))
+    for path, data in parts.items():
+        target, link = folder / Path(path).name, folder / "t" / path
+        target.write_bytes(data)
+        link.parent.mkdir(exist_ok=True)
+        link.symlink_to(target)
+    return store
+
+
+@pytest.mark.parametrize("what", ["deletions", "row_ids", "created_versions"])
+def test_trusted_reads_do_not_answer_for_untrusted_ones(tmp_path: Path, what: str) -> None:
+    session, store = Session(), linked_table(tmp_path)
+    trusted = load_snapshot(store.uri, session=session)
+    (fragment,) = trusted.fragments
+    found = getattr(trusted, what)(fragment)
+    assert found is not None
+    strict = load_snapshot(store.uri, session=session, untrusted=True)
+    for _ in range(2):
+        with pytest.raises(PathPolicyError, match="symbolic link"):
+            getattr(strict, what)(fragment)
+    again = load_snapshot(store.uri, session=session)
+    assert getattr(again, what)(fragment) is found
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"untrusted": True},
+        {"allowed_bases": ["/elsewhere"]},
+        {"storage_options": {"key": "K"}},
+        {"limits": Limits(metadata_bytes=1 << 29)},
+    ],
+    ids=lambda options: next(iter(options)),
+)
+def test_cached_parts_are_those_of_one_way_to_open(tmp_path: Path, options: dict[str, Any]) -> None:
+    fragment = make_fragment(deletion_file=make_deletion_file())
+    session, store = Session(), table(tmp_path, make_manifest(fragments=(fragment,)))
+    store.put("_deletions/12-6-77.arrow", deletion_arrow([39, 0, 7]))
+    plain, other = (load_snapshot(store.uri, session=session, **given) for given in ({}, options))
+    found = plain.deletions(fragment)
+    assert found is not None
+    assert load_snapshot(store.uri, session=session).deletions(fragment) is found
+    assert other.deletions(fragment) is not found
+    assert load_snapshot(store.uri, session=session, **options).deletions(fragment) is other.deletions(
+        fragment
+    )
+
+
 def test_missing_or_damaged_deletion_file_is_named(tmp_path: Path) -> None:
     fragment = make_fragment(deletion_file=make_deletion_file())
     store = table(tmp_path, make_manifest(fragments=(fragment,)))

@@ -5,5 +5,5 @@ Every function has the signature, results and errors of its namesake in
 which is how the compiled code is known to be right. Choose them for a whole process
 with ``LANCECY_KERNELS=reference``, for instance to find out whether a kernel is to blame.
 
-Import the modules ``spans``, ``bits``, ``varwidth``, ``dictionary`` and ``stats``.
+There is one module for each compiled one, of the same name without the underscore.
 """

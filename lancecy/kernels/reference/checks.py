@@ -12,9 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.kernels._codes import FAULT_NEGATIVE, FAULT_OUT_SIZE, FAULT_TRUNCATED, fail
+from lancecy.kernels._codes import (
+    FAULT_CHUNK_NEGATIVE,
+    FAULT_CHUNK_TRUNCATED,
+    FAULT_NEGATIVE,
+    FAULT_OUT_SIZE,
+    FAULT_RUN,
+    FAULT_TRUNCATED,
+    fail,
+)
 
-__all__ = ["check_runs", "require", "same_length"]
+__all__ = ["check_chunk_runs", "check_runs", "require", "require_level", "same_length"]
 
 
 def require(array: NDArray[Any], *dtypes: type[np.generic], writable: bool = False) -> None:
@@ -36,6 +44,18 @@ def require(array: NDArray[Any], *dtypes: type[np.generic], writable: bool = Fal
         raise ValueError("expected a contiguous one-dimensional array")
     if writable and not array.flags.writeable:
         raise ValueError("output array is read-only")
+
+
+def require_level(level: int, lowest: int = 0) -> None:
+    """Refuse what is no repetition or definition level.
+
+    Raises
+    ------
+    ValueError
+        Below ``lowest`` or beyond 16 bits.
+    """
+    if not lowest <= level <= 0xFFFF:
+        raise ValueError(f"{level} is not a level")
 
 
 def same_length(what: str, *arrays: NDArray[Any]) -> None:
@@ -98,3 +118,61 @@ def check_runs(
     if capacity:
         fail(FAULT_OUT_SIZE, len(runs))
     return runs
+
+
+def check_chunk_runs(
+    memory: NDArray[np.uint8],
+    chunks: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+    runs: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
+    capacity: int,
+) -> list[tuple[int, int, int]]:
+    """Chunk, start and count of every run that is not empty, once all are known to be in their chunks.
+
+    Parameters
+    ----------
+    memory : (nbytes,) uint8
+    chunks : three (num_chunks,) int64
+        Position and length in bytes and number of values of every chunk; only those that runs touch are
+        looked at.
+    runs : three (num_runs,) int64
+        Chunk, first value and number of values.
+    capacity : int
+        Number of values of all runs that the output has room for.
+
+    Returns
+    -------
+    list of (chunk, start, count)
+        As Python integers.
+
+    Raises
+    ------
+    FormatError, TruncatedError
+        A run is not within its chunk, or a chunk not in memory.
+    ValueError
+        Arrays differ in length, or the counts do not add up to ``capacity``.
+    """
+    require(memory, np.uint8)
+    for numbers in (*chunks, *runs):
+        require(numbers, np.int64)
+    same_length("the arrays of the chunks differ in length", *chunks)
+    same_length("the arrays of the runs differ in length", *runs)
+    positions, lengths, counts = (numbers.tolist() for numbers in chunks)
+    result = []
+    for i, (chunk, start, count) in enumerate(zip(*(numbers.tolist() for numbers in runs), strict=True)):
+        if count < 0:
+            fail(FAULT_RUN, i)
+        if count > capacity:
+            fail(FAULT_OUT_SIZE, i)
+        capacity -= count
+        if count == 0:
+            continue
+        if not 0 <= chunk < len(counts) or start < 0 or start + count > counts[chunk]:
+            fail(FAULT_RUN, i)
+        if positions[chunk] < 0 or lengths[chunk] < 0:
+            fail(FAULT_CHUNK_NEGATIVE, chunk)
+        if positions[chunk] + lengths[chunk] > memory.size:
+            fail(FAULT_CHUNK_TRUNCATED, chunk)
+        result.append((chunk, start, count))
+    if capacity:
+        fail(FAULT_OUT_SIZE, len(runs[0]))
+    return result

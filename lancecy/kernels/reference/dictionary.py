@@ -12,7 +12,7 @@ from lancecy.kernels.reference.checks import require
 
 __all__ = ["check_codes"]
 
-_CODE_TYPES = (
+CODE_TYPES = (
     np.int8,
     np.int16,
     np.int32,
@@ -28,7 +28,7 @@ def check_codes(
     codes: NDArray[np.integer[Any]], num_values: int, out_validity: NDArray[np.uint8] | None = None
 ) -> int:
     """As :func:`lancecy.kernels.check_codes`."""
-    require(codes, *_CODE_TYPES)
+    require(codes, *CODE_TYPES)
     if num_values < 0:
         raise ValueError("num_values is negative")
     # NumPy compares with Python integers exactly, whatever the dtype of the array.

@@ -1,0 +1,206 @@
+"""Where the parts of mini-block chunks lie.
+
+A chunk of a page of 2.1 and later begins with a header of sizes; its parts follow,
+each padded to 8 bytes.
+"""
+
+from libc.stdint cimport int64_t, uint8_t
+
+from cursor cimport (
+    FAULT_CHUNK_PARTS,
+    FAULT_NEGATIVE,
+    FAULT_NONE,
+    FAULT_TRUNCATED,
+    Fault,
+    has,
+    load16,
+    load32,
+)
+
+from lancecy.kernels._codes import fail
+
+__all__ = ["chunk_headers"]
+
+cdef enum:
+    MAX_BUFFERS = 0xFFFF
+
+cdef struct Header:
+    # What the headers of all chunks of a page have in common.
+    Py_ssize_t rep_bytes
+    Py_ssize_t def_bytes
+    Py_ssize_t num_buffers
+    Py_ssize_t size_width
+    Py_ssize_t nbytes
+
+cdef struct Place:
+    # Parts of one chunk handed out so far: sizes are read from `at` on, bytes lie from `cursor` on.
+    const uint8_t *at
+    int64_t cursor
+    int64_t size
+
+
+cdef int64_t _part(Place *place, Py_ssize_t width, int64_t length, int64_t *start) except -2 nogil:
+    # Size of the next part, with its start within the chunk; -1 if it passes the end of the chunk.
+    # bounds: the caller has seen that the whole header is there, and asks once for each size in it.
+    cdef int64_t size = load16(place.at) if width == 2 else <int64_t> load32(place.at)
+    if not has(place.cursor, size, length):
+        return -1
+    start[0] = place.cursor
+    place.at += width
+    place.cursor += (size + 7) & ~<int64_t> 7
+    return size
+
+
+cdef int64_t _levels_part(
+    Place *place, Py_ssize_t width, int64_t length, int64_t base, int64_t *start, int64_t *size
+) except -2 nogil:
+    # The rep or def part, or an empty one if the page has none. bounds: as _part.
+    cdef int64_t within = 0
+    size[0] = _part(place, width, length, &within) if width > 0 else 0
+    start[0] = base + within
+    return 0 if size[0] >= 0 else -1
+
+
+cdef int64_t _headers(
+    const uint8_t[::1] memory,
+    const int64_t[::1] positions,
+    const int64_t[::1] lengths,
+    const Header *header,
+    int64_t[::1] levels,
+    int64_t[::1] rep,
+    int64_t[::1] rep_lengths,
+    int64_t[::1] definition,
+    int64_t[::1] def_lengths,
+    int64_t[:, ::1] buffers,
+    int64_t[:, ::1] buffer_lengths,
+    Fault *fault,
+) except -2 nogil:
+    # bounds: a chunk is in memory and holds its header before any size is read; Cython checks the rest.
+    cdef Py_ssize_t i, b
+    cdef int64_t position, length, within = 0
+    cdef Place place
+    for i in range(positions.shape[0]):
+        position, length = positions[i], lengths[i]
+        fault.index = i
+        if position < 0 or length < 0:
+            fault.code = FAULT_NEGATIVE
+            return -1
+        if not has(position, length, memory.shape[0]):
+            fault.code = FAULT_TRUNCATED
+            return -1
+        fault.code = FAULT_CHUNK_PARTS
+        if length < header.nbytes:
+            return -1
+        place.at = &memory[position]
+        place.cursor = (header.nbytes + 7) & ~<int64_t> 7
+        levels[i] = load16(place.at)
+        place.at += 2
+        if _levels_part(&place, header.rep_bytes, length, position, &rep[i], &rep_lengths[i]) < 0:
+            return -1
+        if _levels_part(&place, header.def_bytes, length, position, &definition[i], &def_lengths[i]) < 0:
+            return -1
+        for b in range(header.num_buffers):
+            buffer_lengths[b, i] = _part(&place, header.size_width, length, &within)
+            buffers[b, i] = position + within
+            if buffer_lengths[b, i] < 0:
+                return -1
+        fault.code = FAULT_NONE
+    return 0
+
+
+cdef Header _header(bint has_rep, bint has_def, Py_ssize_t num_buffers, Py_ssize_t size_width):
+    cdef Header header
+    if size_width != 2 and size_width != 4:
+        raise ValueError("size_width must be 2 or 4")
+    if not 0 <= num_buffers <= MAX_BUFFERS:
+        raise ValueError("num_buffers is negative or too large")
+    header.rep_bytes = 2 if has_rep else 0
+    header.def_bytes = 2 if has_def else 0
+    header.num_buffers = num_buffers
+    header.size_width = size_width
+    header.nbytes = 2 + header.rep_bytes + header.def_bytes + num_buffers * size_width
+    return header
+
+
+cdef int64_t _check_table(int64_t[:, ::1] table, Py_ssize_t rows, Py_ssize_t columns) except -2:
+    if table.shape[0] != rows or table.shape[1] != columns:
+        raise ValueError("out_buffers and out_buffer_lengths need num_buffers rows of one entry per chunk")
+    return 0
+
+
+def chunk_headers(
+    const uint8_t[::1] memory not None,
+    const int64_t[::1] positions not None,
+    const int64_t[::1] lengths not None,
+    bint has_rep,
+    bint has_def,
+    Py_ssize_t num_buffers,
+    Py_ssize_t size_width,
+    int64_t[::1] out_levels not None,
+    int64_t[::1] out_rep not None,
+    int64_t[::1] out_rep_lengths not None,
+    int64_t[::1] out_def not None,
+    int64_t[::1] out_def_lengths not None,
+    int64_t[:, ::1] out_buffers not None,
+    int64_t[:, ::1] out_buffer_lengths not None,
+):
+    """Read the headers of mini-block chunks: where their parts lie.
+
+    Parameters
+    ----------
+    memory : (nbytes,) uint8, may be read-only
+    positions, lengths : (num_chunks,) int64, bytes
+        The chunks.
+    has_rep, has_def : bool
+        Whether chunks have repetition and definition levels.
+    num_buffers : int
+        Value buffers of each chunk.
+    size_width : int, bytes
+        2 or 4: of the size of a value buffer.
+    out_levels : (num_chunks,) int64
+        Number of levels.
+    out_rep, out_rep_lengths, out_def, out_def_lengths : (num_chunks,) int64, bytes
+        Levels, positions counted from the start of ``memory``; length 0 where there are none.
+    out_buffers, out_buffer_lengths : (num_buffers, num_chunks) int64, bytes
+        Value buffers, likewise.
+
+    Raises
+    ------
+    FormatError
+        A position or length is negative, or a header or part passes the end of its chunk; ``position`` is
+        the chunk.
+    TruncatedError
+        A chunk passes the end of ``memory``.
+    ValueError
+        ``size_width`` or ``num_buffers`` is impossible, or an array does not have its size.
+
+    Source: file sheet 2.1, section 3.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from lancecy.kernels import chunk_headers
+    >>> chunk = np.array([2, 4, 0, 0, 0, 1, 0, 0, 7, 7, 0, 0], np.uint16).view(np.uint8)
+    >>> ones, none = np.empty((5, 1), np.int64), np.empty((2, 0, 1), np.int64)
+    >>> chunk_headers(chunk, np.array([0]), np.array([24]), False, True, 0, 2, *ones, *none)
+    >>> ones.ravel().tolist()
+    [2, 0, 0, 8, 4]
+    """
+    cdef Fault fault = Fault(FAULT_NONE, 0)
+    cdef Header header = _header(has_rep, has_def, num_buffers, size_width)
+    cdef Py_ssize_t count = positions.shape[0]
+    if lengths.shape[0] != count or out_levels.shape[0] != count:
+        raise ValueError("arrays of chunks differ in length")
+    if out_rep.shape[0] != count or out_rep_lengths.shape[0] != count:
+        raise ValueError("arrays of chunks differ in length")
+    if out_def.shape[0] != count or out_def_lengths.shape[0] != count:
+        raise ValueError("arrays of chunks differ in length")
+    _check_table(out_buffers, num_buffers, count)
+    _check_table(out_buffer_lengths, num_buffers, count)
+    with nogil:
+        _headers(
+            memory, positions, lengths, &header, out_levels, out_rep, out_rep_lengths, out_def,
+            out_def_lengths, out_buffers, out_buffer_lengths, &fault,
+        )
+    if fault.code != FAULT_NONE:
+        fail(fault.code, fault.index)

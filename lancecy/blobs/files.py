@@ -1,0 +1,207 @@
+"""A blob as a file: nothing is fetched before it is read.
+
+Imports ``session``, ``store`` and ``errors``.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+
+from lancecy.errors import FormatError, printable
+from lancecy.session import Session
+from lancecy.store.base import Memory, Store
+from lancecy.store.reads import Ranges, SourceFile
+
+if TYPE_CHECKING:
+    from _typeshed import WriteableBuffer
+
+__all__ = ["BUFFER_SIZE", "BlobFile", "StoredObject"]
+
+Locate: TypeAlias = Callable[[], tuple[Store, str]]
+
+BUFFER_SIZE = 512 << 10
+"""Bytes fetched ahead of a reader that goes on from where it was."""
+
+
+class StoredObject:
+    """A stored object, asked for its size when that is first needed; shared by the blobs in it."""
+
+    def __init__(self, locate: Locate, source: SourceFile | None = None) -> None:
+        self._locate = locate
+        self._source = source
+
+    @property
+    def source(self) -> SourceFile:
+        """The object with its size."""
+        if self._source is None:
+            store, path = self._locate()
+            meta = store.head(path)
+            self._source = SourceFile(store, path, meta.size, meta.identity)
+        return self._source
+
+
+class BlobFile(io.RawIOBase):
+    """One blob as a read-only file.
+
+    Nothing is fetched before the first read. Of objects that are not memory-mapped, a reader that goes on
+    from where it was gets ``buffer_size`` bytes ahead in one request; ``read_range`` and ``read_ranges``
+    fetch exactly what is asked for. Not safe to share between threads.
+
+    Raises
+    ------
+    FormatError
+        On the first use: the descriptor leaves the object. TruncatedError if the object has shrunk since.
+    DatasetNotFoundError
+        On the first use: the object is missing.
+
+    Examples
+    --------
+    >>> from lancecy.store.memory import MemoryStore
+    >>> store = MemoryStore()
+    >>> _ = store.put("a.bin", b"one blob, another")
+    >>> blob = BlobFile(Session(), StoredObject(lambda: (store, "a.bin")), 10, 7, BUFFER_SIZE)
+    >>> blob.read(2), blob.read(), blob.size()
+    (b'an', b'other', 7)
+    """
+
+    def __init__(
+        self, session: Session, place: StoredObject, position: int, size: int | None, buffer_size: int
+    ) -> None:
+        super().__init__()
+        self._session = session
+        self._place = place
+        self._position = position
+        self._size = size
+        self._buffer_size = buffer_size
+        self._cursor = 0
+        self._ahead = b""
+        self._ahead_start = 0
+
+    def __repr__(self) -> str:
+        size = "whole object" if self._size is None else f"size={self._size}"
+        return f"<BlobFile {size}>"
+
+    # -- as a file
+
+    def readable(self) -> bool:
+        """Whether it can be read: always."""
+        return True
+
+    def seekable(self) -> bool:
+        """Whether ``seek`` works: always."""
+        return True
+
+    def tell(self) -> int:
+        """Where the next read begins."""
+        self._check_open()
+        return self._cursor
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        """Move to ``offset`` from the start, the current place or the end; beyond the end nothing is read."""
+        self._check_open()
+        if whence not in (io.SEEK_SET, io.SEEK_CUR, io.SEEK_END):
+            raise ValueError(f"invalid whence: {whence}")
+        start = (0, self._cursor, self.size() if whence == io.SEEK_END else 0)[whence]
+        if start + offset < 0:
+            raise ValueError(f"negative seek value {start + offset}")
+        self._cursor = start + offset
+        return self._cursor
+
+    def size(self) -> int:
+        """Bytes of the blob."""
+        if self._size is None:
+            source = self._place.source
+            if self._position > source.size:
+                raise FormatError(f"a blob from byte {self._position} of an object of {source.size}")
+            self._size = source.size - self._position
+        return self._size
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Up to ``size`` bytes from the current place on, all of them if it is negative or None."""
+        self._check_open()
+        rest = max(0, self.size() - self._cursor)
+        count = rest if size is None or size < 0 else min(size, rest)
+        data = self._sequential(count) if count else b""
+        self._cursor += count
+        return data
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        """Fill a buffer as far as there are bytes left; how many there were."""
+        self._check_open()
+        view = memoryview(buffer).cast("B")
+        count = min(view.nbytes, max(0, self.size() - self._cursor))
+        if count:
+            view[:count] = self._sequential(count)
+            self._cursor += count
+        return count
+
+    def readall(self) -> bytes:
+        """Everything from the current place on, in one request."""
+        return self.read()
+
+    def _check_open(self) -> None:
+        if self.closed:
+            raise ValueError("I/O operation on a closed blob")
+
+    def _sequential(self, count: int) -> bytes:
+        """``count`` bytes from the cursor on, more being fetched for later."""
+        within = self._cursor - self._ahead_start
+        if 0 <= within <= len(self._ahead) - count:
+            return self._ahead[within : within + count]
+        wanted = min(max(count, self._buffer_size), self.size() - self._cursor)
+        if wanted == count or self._place.source.store.traits.is_mapped:
+            return self._fetch([(self._cursor, count)])[0]
+        (self._ahead,) = self._fetch([(self._cursor, wanted)])
+        self._ahead_start = self._cursor
+        return self._ahead[:count]
+
+    # -- by range
+
+    def read_range(self, offset: int, length: int) -> bytes:
+        """``length`` bytes from ``offset`` on; the cursor stays where it is.
+
+        Raises
+        ------
+        ValueError
+            The range is negative or passes the end of the blob.
+        """
+        return self.read_ranges([(offset, length)])[0]
+
+    def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        """Several ranges of ``(offset, length)``, fetched together; the cursor stays where it is.
+
+        Raises
+        ------
+        ValueError
+            A range is negative or passes the end of the blob.
+        """
+        self._check_open()
+        size = self.size()
+        for offset, length in ranges:
+            if offset < 0 or length < 0 or offset > size or length > size - offset:
+                raise ValueError(f"bytes {offset} to {offset + length} of a blob of {size}")
+        return self._fetch(ranges)
+
+    def _fetch(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
+        if not any(length for _, length in ranges):
+            return [b""] * len(ranges)
+        source, size = self._place.source, self.size()
+        if self._position > source.size or size > source.size - self._position:
+            raise FormatError(
+                f"a blob of {size} bytes at {self._position} of {printable(source.path)!r}, which has {source.size}"
+            )
+        starts, lengths = np.array(ranges, np.int64).reshape(-1, 2).T.copy()
+        (span,) = self._session.fetch([Ranges(source, starts + self._position, lengths)])
+        spans = zip(span.positions.tolist(), lengths.tolist(), strict=True)
+        return [_exactly(span.memory, start, length) for start, length in spans]
+
+
+def _exactly(memory: Memory, start: int, length: int) -> bytes:
+    data = memory[start : start + length].tobytes()
+    if len(data) != length:
+        raise FormatError(f"{len(data)} bytes of a blob, where {length} were asked for")
+    return data

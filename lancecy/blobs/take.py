@@ -1,0 +1,261 @@
+"""From rows to their blobs: which rows, what their descriptors say, and the objects these name.
+
+Imports ``files``, ``scanning``, ``table.rowids``, ``encodings``, ``schema``, ``rows`` and ``errors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lancecy.blobs.files import BUFFER_SIZE, BlobFile, StoredObject
+from lancecy.encodings.arrow import to_arrow
+from lancecy.encodings.assemble import pruned
+from lancecy.errors import FormatError, LanceError, UnsupportedError, printable
+from lancecy.rows import RowSelection
+from lancecy.scanning.context import ScanContext
+from lancecy.scanning.fragment import FragmentFiles, Part
+from lancecy.scanning.take import as_row_numbers
+from lancecy.schema import Field
+from lancecy.store.reads import run
+from lancecy.table.rowids import row_ids
+
+__all__ = ["take_blobs"]
+
+Int64 = NDArray[np.int64]
+
+_SUFFIX = ".lance"
+_LARGEST = 2**63 - 1
+
+
+def take_blobs(
+    context: ScanContext,
+    blob_column: str,
+    ids: object = None,
+    addresses: object = None,
+    indices: object = None,
+    *,
+    buffer_size: int = BUFFER_SIZE,
+) -> list[BlobFile | None]:
+    """Open the blobs of some rows.
+
+    Parameters
+    ----------
+    context : ScanContext
+    blob_column : str
+        Name of a blob column, or path of one within structs, with dots.
+    ids, addresses, indices : (n,) integers
+        Exactly one of them: row ids, row addresses (fragment << 32 | offset), or numbers of live rows.
+    buffer_size : int, bytes
+        Fetched ahead by readers of objects that are not memory-mapped; 0 turns it off.
+
+    Returns
+    -------
+    list of BlobFile or None
+        In the order of the rows; None for a null, a file of no bytes for an empty blob.
+
+    Raises
+    ------
+    ValueError
+        Not exactly one kind of rows is given, or the column is not one of blobs.
+    KeyError
+        There is no such column.
+    IndexError
+        A row does not exist or is deleted.
+    PathPolicyError
+        A blob names an object that the table may not read.
+    FormatError, UnsupportedError
+        A descriptor is damaged, or of a kind that is not read.
+    """
+    if isinstance(buffer_size, bool) or not isinstance(buffer_size, int):
+        raise TypeError(f"buffer_size must be an int, not {type(buffer_size).__name__}")
+    if buffer_size < 0:
+        raise ValueError("buffer_size must not be negative")
+    path = _blob_path(context, blob_column)
+    fragments, offsets = _rows(context, ids, addresses, indices)
+    found: list[BlobFile | None] = [None] * offsets.size
+    for fragment_id in np.unique(fragments).tolist():
+        which = np.flatnonzero(fragments == fragment_id)
+        files = context.files(fragment_id)
+        try:
+            opened = _open_blobs(context, files, path, offsets[which], buffer_size)
+        except LanceError as error:
+            raise error.within(f"fragment {fragment_id}")
+        for number, blob in zip(which.tolist(), opened, strict=True):
+            found[number] = blob
+    return found
+
+
+def _blob_path(context: ScanContext, column: str) -> tuple[Field, ...]:
+    """The fields from the top level down to a blob column."""
+    path: tuple[Field, ...] = ()
+    level: Sequence[Field] = context.snapshot.schema.fields
+    rest: str = column
+    while True:
+        field = next((f for f in level if rest == f.name or rest.startswith(f"{f.name}.")), None)
+        if field is None:
+            raise KeyError(f"no column {column!r}")
+        path = (*path, field)
+        if rest == field.name:
+            break
+        level, rest = (
+            (field.children if field.is_struct and not field.is_blob else ()),
+            rest[len(field.name) + 1 :],
+        )
+    if not field.is_blob:
+        raise ValueError(f"column {column!r} is not a blob column")
+    return path
+
+
+def _rows(context: ScanContext, ids: object, addresses: object, indices: object) -> tuple[Int64, Int64]:
+    """Fragment and physical offset of each row asked for."""
+    given = [rows for rows in (ids, addresses, indices) if rows is not None]
+    if len(given) != 1:
+        raise ValueError("exactly one of ids, addresses and indices must be given")
+    if indices is not None:
+        return _rows_by_number(context, indices)
+    numbers = as_row_numbers(given[0], _LARGEST)
+    if ids is not None and context.snapshot.manifest.has_stable_row_ids:
+        return _rows_by_stable_id(context, numbers)
+    fragments, offsets = numbers >> 32, numbers & 0xFFFFFFFF
+    _check_alive(context, fragments, offsets)
+    return fragments, offsets
+
+
+def _rows_by_number(context: ScanContext, indices: object) -> tuple[Int64, Int64]:
+    starts = context.row_starts()
+    rows = as_row_numbers(indices, int(starts[-1]))
+    places = np.searchsorted(starts, rows, side="right") - 1
+    known = np.array([fragment.id for fragment in context.fragments], np.int64)
+    offsets = np.empty_like(rows)
+    for place in np.unique(places).tolist():
+        which = np.flatnonzero(places == place)
+        offsets[which] = context.files(int(known[place])).physical(rows[which] - starts[place])
+    return known[places], offsets
+
+
+def _rows_by_stable_id(context: ScanContext, ids: Int64) -> tuple[Int64, Int64]:
+    fragments, offsets = np.full(ids.size, -1, np.int64), np.zeros(ids.size, np.int64)
+    for fragment in context.fragments:
+        missing = np.flatnonzero(fragments < 0)
+        if not missing.size:
+            break
+        files = context.files(fragment.id)
+        alive = files.live(0, files.num_rows).to_indices()
+        addresses = alive.astype(np.uint64) + (np.uint64(fragment.id) << np.uint64(32))
+        known = row_ids(context.snapshot, fragment, alive, addresses).astype(np.int64)
+        order = np.argsort(known)
+        at = np.searchsorted(known[order], ids[missing])
+        at[at == known.size] = 0
+        hit = known[order][at] == ids[missing] if known.size else np.zeros(missing.size, np.bool_)
+        fragments[missing[hit]] = fragment.id
+        offsets[missing[hit]] = alive[order][at[hit]]
+    if bool((fragments < 0).any()):
+        raise IndexError(f"no row has the id {int(ids[int(np.argmax(fragments < 0))])}")
+    return fragments, offsets
+
+
+def _check_alive(context: ScanContext, fragments: Int64, offsets: Int64) -> None:
+    known = {fragment.id for fragment in context.fragments}
+    for fragment_id in np.unique(fragments).tolist():
+        mine = offsets[fragments == fragment_id]
+        if fragment_id not in known:
+            raise IndexError(f"row address in fragment {fragment_id}, which does not exist")
+        files = context.files(fragment_id)
+        beyond = mine[mine >= files.num_rows]
+        gone = mine[np.isin(mine, files.deleted.offsets)] if files.deleted is not None else beyond[:0]
+        if beyond.size or gone.size:
+            offset, problem = (beyond[0], "does not exist") if beyond.size else (gone[0], "is deleted")
+            raise IndexError(f"row {int(offset)} of fragment {fragment_id} {problem}")
+
+
+# -- one fragment ---------------------------------------------------------------------
+
+
+def _open_blobs(
+    context: ScanContext, files: FragmentFiles, path: tuple[Field, ...], offsets: Int64, buffer_size: int
+) -> Iterator[BlobFile | None]:
+    """The blobs of some physical rows of a fragment."""
+    part = next((part for part in files.parts if path[-1].id in part.ids), None)
+    if part is None:
+        return iter([None] * offsets.size)
+    unique, back = np.unique(offsets, return_inverse=True)
+    selection = RowSelection.take(files.num_rows, unique)
+    rows = _descriptors(context, part, path, selection).take(pa.array(back)).to_pylist()
+    places = _Places(context, part)
+    return iter([places.blob(row, buffer_size) for row in rows])
+
+
+def _descriptors(
+    context: ScanContext, part: Part, path: tuple[Field, ...], rows: RowSelection
+) -> pa.Array | pa.ChunkedArray:
+    wanted = pruned(path[0], frozenset({path[-1].id}))
+    if wanted is None:
+        raise FormatError(f"blob column {printable(path[-1].name)!r} is in no data file")
+    wanted = wanted.scanned
+    blocks = run(part.reader.read([wanted], rows), context.session.fetch)
+    column = to_arrow(blocks[wanted.id], wanted)
+    return pc.struct_field(column, [0] * (len(path) - 1)) if len(path) > 1 else column
+
+
+class _Places:
+    """Objects that the blobs of one data file are in."""
+
+    def __init__(self, context: ScanContext, part: Part) -> None:
+        self._bases = context.snapshot.bases
+        self._session = context.session
+        self._source = part.source
+        self._known: dict[tuple[int, str], StoredObject] = {}
+        self._file = StoredObject(lambda: (part.source.store, part.source.path), part.source)
+
+    def blob(self, row: dict[str, Any] | None, buffer_size: int) -> BlobFile | None:
+        """The blob of a descriptor; None for a null."""
+        if row is None:
+            return None
+        position, size = row["position"], row["size"]
+        if position is None or size is None or position > _LARGEST or size > _LARGEST - position:
+            raise FormatError(f"a blob of {size} bytes at {position}")
+        kind = row.get("kind")
+        if kind is None:
+            if size == 0 and position != 0:  # how 2.0 writes a null
+                return None
+            return self._opened(self._file, position, size, buffer_size)
+        place = self._place(kind, row["blob_id"], row["blob_uri"])
+        whole = kind == 3 and size == 0
+        return self._opened(place, position, None if whole else size, buffer_size)
+
+    def _opened(self, place: StoredObject, position: int, size: int | None, buffer_size: int) -> BlobFile:
+        return BlobFile(self._session, place, position, size, buffer_size)
+
+    def _place(self, kind: int, blob_id: int, uri: str) -> StoredObject:
+        if kind == 0:
+            return self._file
+        if kind in (1, 2):
+            return self._object(-1, _sidecar(self._source.path, blob_id))
+        if kind == 3:
+            return self._object(blob_id, uri)
+        raise UnsupportedError(f"blobs of kind {kind}", feature=f"blob kind {kind}")
+
+    def _object(self, base_id: int, name: str) -> StoredObject:
+        """An object by its path beside the data file (base -1), or as ``Bases.blob`` finds it."""
+        found = self._known.get((base_id, name))
+        if found is None:
+            place = (self._source.store, name) if base_id < 0 else self._bases.blob(base_id, name)
+            found = self._known[base_id, name] = StoredObject(lambda: place)
+        return found
+
+
+def _sidecar(path: str, blob_id: int) -> str:
+    """Path of a sidecar of a data file.
+
+    Examples
+    --------
+    >>> _sidecar("data/f.lance", 2)
+    'data/f/01000000000000000000000000000000.blob'
+    """
+    return f"{path.removesuffix(_SUFFIX)}/{f'{blob_id:032b}'[::-1]}.blob"

@@ -1,0 +1,195 @@
+"""Chunks of values and runs within them: what decoders of 2.1 and later are given.
+
+A chunk is the unit in which values are compressed; a run is some consecutive values of
+one chunk. Both are arrays, so a page of 2,000 chunks costs as many Python steps as one
+of two. ``runs_within`` and ``touched`` turn ranges of value slots into them.
+
+Imports ``kernels``, ``store.base``, ``rows`` and ``errors``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy import kernels
+from lancecy.errors import FormatError, TruncatedError
+from lancecy.rows import PageRuns, RowSelection
+from lancecy.store.base import Memory
+
+__all__ = [
+    "Buffers",
+    "Chunks",
+    "places_of",
+    "require_bytes",
+    "row_ranges",
+    "runs_within",
+    "split_runs",
+    "starts_of",
+    "touched",
+    "whole_runs",
+]
+
+Int64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Buffers:
+    """One value buffer of every chunk.
+
+    Attributes
+    ----------
+    memory : (nbytes,) uint8
+    positions, lengths : (num_chunks,) int64, bytes
+        Where in ``memory`` the buffer of each chunk is.
+    """
+
+    memory: Memory
+    positions: Int64
+    lengths: Int64
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunks:
+    """Chunks, and which of their values are wanted.
+
+    Attributes
+    ----------
+    buffers : tuple of Buffers
+        By buffer number of the nodes.
+    counts : (num_chunks,) int64
+        Values in each chunk.
+    runs : PageRuns
+        Its ``pages`` are chunk numbers; ascending, disjoint, within the counts.
+    """
+
+    buffers: tuple[Buffers, ...]
+    counts: Int64
+    runs: PageRuns
+
+    def scaled(self, factor: int) -> Chunks:
+        """The same chunks seen as ``factor`` elements per value."""
+        runs = PageRuns(self.runs.pages, self.runs.starts * factor, self.runs.counts * factor)
+        return Chunks(self.buffers, self.counts * factor, runs)
+
+
+def starts_of(counts: Int64) -> Int64:
+    """(n + 1,) int64: running sum of ``counts``, beginning with 0."""
+    starts = np.zeros(counts.size + 1, np.int64)
+    np.cumsum(counts, out=starts[1:])
+    return starts
+
+
+def whole_runs(counts: Int64) -> PageRuns:
+    """Every value of every chunk; empty chunks left out."""
+    pages = np.flatnonzero(counts)
+    if pages.size == counts.size:
+        return PageRuns(pages, np.zeros(pages.size, np.int64), counts)
+    return PageRuns(pages, np.zeros(pages.size, np.int64), counts[pages])
+
+
+def runs_within(chunk_starts: Int64, starts: Int64, stops: Int64) -> PageRuns:
+    """Ranges over all chunks, cut where chunks end.
+
+    Parameters
+    ----------
+    chunk_starts : (num_chunks + 1,) int64, ascending, first is 0
+    starts, stops : (num_ranges,) int64
+        Ascending disjoint ranges below ``chunk_starts[-1]``; empty ones are allowed and left out.
+
+    Examples
+    --------
+    >>> runs = runs_within(np.array([0, 4, 8, 9]), np.array([1, 7]), np.array([2, 9]))
+    >>> runs.pages.tolist(), runs.starts.tolist(), runs.counts.tolist()
+    ([0, 1, 2], [1, 3, 0], [1, 1, 1])
+    """
+    first = np.searchsorted(chunk_starts, starts, side="right") - 1
+    last = np.searchsorted(chunk_starts, stops, side="left")
+    spread = np.where(stops > starts, last - first, 0)
+    total = int(spread.sum())
+    if total == starts.size and int(spread.max(initial=0)) <= 1:  # no range crosses a border
+        return PageRuns(first, starts - chunk_starts[first], stops - starts)
+    mine = np.repeat(np.arange(starts.size), spread)
+    chunks = np.arange(total) - np.repeat(np.cumsum(spread) - spread, spread) + np.repeat(first, spread)
+    begin = np.maximum(starts[mine], chunk_starts[chunks])
+    end = np.minimum(stops[mine], chunk_starts[chunks + 1])
+    keep = np.flatnonzero(end > begin)  # a chunk without values may lie within a range
+    if keep.size < total:
+        chunks, begin, end = chunks[keep], begin[keep], end[keep]
+    return PageRuns(chunks, begin - chunk_starts[chunks], end - begin)
+
+
+def places_of(starts: Int64, counts: Int64) -> Int64:
+    """Every index of the runs ``start`` to ``start + count``, one run after the other.
+
+    Examples
+    --------
+    >>> places_of(np.array([5, 0]), np.array([2, 3])).tolist()
+    [5, 6, 0, 1, 2]
+    """
+    shifts = starts - (np.cumsum(counts) - counts)
+    return np.repeat(shifts, counts) + np.arange(int(counts.sum()))
+
+
+def touched(runs: PageRuns) -> tuple[Int64, PageRuns]:
+    """The distinct chunks of some ascending runs, and the runs as numbers into these."""
+    pages = runs.pages
+    is_new = np.ones(pages.size, np.bool_)
+    np.not_equal(pages[1:], pages[:-1], out=is_new[1:])
+    return pages[is_new], PageRuns(np.cumsum(is_new) - 1, runs.starts, runs.counts)
+
+
+def row_ranges(rows: RowSelection) -> tuple[Int64, Int64]:
+    """Starts and stops of the runs of an ascending selection without duplicates."""
+    if rows.indices is None:
+        if rows.starts is None or rows.stops is None:
+            raise ValueError("a selection has neither ranges nor indices")
+        return rows.starts, rows.stops
+    indices = rows.indices
+    if not indices.size:
+        return indices, indices
+    breaks = np.flatnonzero(indices[1:] != indices[:-1] + 1)
+    starts = indices[np.concatenate(([0], breaks + 1))]
+    stops = indices[np.concatenate((breaks, [indices.size - 1]))] + 1
+    return starts, stops
+
+
+def require_bytes(source: Buffers, needed: Int64, what: str) -> None:
+    """Refuse chunks that are shorter than what they are said to hold.
+
+    Raises
+    ------
+    TruncatedError
+        ``position`` is the chunk.
+    """
+    short = source.lengths < needed
+    if bool(short.any()):
+        chunk = int(np.argmax(short))
+        raise TruncatedError(
+            f"chunk {chunk} has {int(source.lengths[chunk])} bytes of {what}, where {int(needed[chunk])} are needed",
+            position=chunk,
+        )
+
+
+def split_runs(source: Buffers) -> tuple[Buffers, Buffers]:
+    """Values and lengths of runs that are stored in one buffer: ``u64 bytes of values | values | lengths``.
+
+    Raises
+    ------
+    FormatError
+        The values do not fit the buffer.
+
+    Source: file sheet 2.1, section 3.2.
+    """
+    require_bytes(source, np.full(source.positions.size, 8, np.int64), "runs")
+    sizes = np.empty(source.positions.size, np.int64)
+    kernels.gather_fixed(source.memory, source.positions, 8, sizes.view(np.uint8))
+    bad = (sizes < 0) | (sizes > source.lengths - 8)
+    if bool(bad.any()):
+        chunk = int(np.argmax(bad))
+        raise FormatError(f"values of runs in chunk {chunk} pass the end of their buffer", position=chunk)
+    first = source.positions + 8
+    values = Buffers(source.memory, first, sizes)
+    return values, Buffers(source.memory, first + sizes, source.lengths - 8 - sizes)

@@ -1,0 +1,112 @@
+"""Byte strings of version 2.1 and later: in chunks, and in a buffer that stands alone.
+
+::
+
+    chunk   n + 1 offsets from the start of the buffer | bytes | padding
+    chunk   (2.3) offsets from the first byte, coded in a buffer of their own or none | bytes
+    alone   width in bits | position of the bytes | n + 1 offsets from 0 | bytes      all of the same width
+
+Source: file sheet 2.1, sections 3.5 and 3.12. Imports ``block``, ``chunks``, ``spec``, ``arrow.allocate``, ``kernels``,
+``store.base`` and ``errors``.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy import kernels
+from lancecy.encodings.arrow import allocate
+from lancecy.encodings.block import VariableWidth
+from lancecy.encodings.chunks import Buffers, Chunks, places_of, require_bytes, starts_of
+from lancecy.encodings.spec import Variable
+from lancecy.errors import FormatError, TruncatedError
+from lancecy.store.base import Memory
+
+__all__ = ["block_strings", "chunk_strings", "strings_at"]
+
+Int64 = NDArray[np.int64]
+
+
+def chunk_strings(spec: Variable, chunks: Chunks) -> VariableWidth:
+    """The wanted strings of chunks whose offsets stand before the bytes.
+
+    Raises
+    ------
+    FormatError
+        Offsets descend or leave their chunk, or strings overlap; TruncatedError if offsets are missing.
+    """
+    source, runs, width = chunks.buffers[spec.buffer], chunks.runs, spec.offset_width
+    require_bytes(source, (chunks.counts + 1) * width, "offsets of strings")
+    num_values = runs.num_rows
+    offsets_buffer, offsets = allocate((num_values + 1) * width)
+    starts, lengths = np.empty_like(runs.pages), np.empty_like(runs.pages)
+    parts = (source.memory, source.positions, source.lengths, chunks.counts, width)
+    wanted = (runs.pages, runs.starts, runs.counts)
+    kernels.chunk_offsets(*parts, *wanted, offsets.view(f"<i{width}"), starts, lengths)
+    return VariableWidth(num_values, width, offsets_buffer, _bytes_of(source, starts, lengths))
+
+
+def _bytes_of(source: Buffers, starts: Int64, lengths: Int64) -> object:
+    """The bytes of all runs back to back; together no more than the chunks have."""
+    total, stored = int(lengths.sum()), int(source.lengths.sum())
+    if total > stored:
+        raise FormatError(f"strings of {total} bytes in chunks of {stored}: strings overlap")
+    buffer, out = allocate(total)
+    kernels.copy_spans(source.memory, starts, lengths, out)
+    return buffer
+
+
+def strings_at(spec: Variable, chunks: Chunks, offsets: Int64) -> VariableWidth:
+    """The wanted strings of chunks whose offsets are decoded already.
+
+    Parameters
+    ----------
+    spec : Variable
+    chunks : Chunks
+    offsets : (sum of counts + 1 of each chunk,) int64
+        Of all values of all chunks.
+
+    Raises
+    ------
+    FormatError
+        As ``chunk_strings``, or more bytes than 32-bit offsets can count.
+    """
+    source, runs, width = chunks.buffers[spec.buffer], chunks.runs, spec.offset_width
+    first = starts_of(chunks.counts + 1)[runs.pages] + runs.starts
+    begin, end = offsets[first], offsets[first + runs.counts]
+    if bool(((begin < 0) | (end < begin) | (end > source.lengths[runs.pages])).any()):
+        raise FormatError("offsets of strings descend or leave their chunk")
+    out = np.zeros(runs.num_rows + 1, np.int64)
+    shifts = np.cumsum(end - begin) - (end - begin) - begin
+    out[1:] = offsets[places_of(first + 1, runs.counts)] + np.repeat(shifts, runs.counts)
+    if bool((out[1:] < out[:-1]).any()):
+        raise FormatError("offsets of strings descend")
+    if width == 4 and int(out[-1]) > np.iinfo(np.int32).max:
+        raise FormatError(f"{int(out[-1])} bytes of strings with 32-bit offsets")
+    values = _bytes_of(source, source.positions[runs.pages] + begin, end - begin)
+    return VariableWidth(runs.num_rows, width, out.astype(f"<i{width}", copy=False), values)
+
+
+def block_strings(spec: Variable, memory: Memory, num_items: int) -> VariableWidth:
+    """All strings of a buffer that stands alone; the bytes are shared.
+
+    Raises
+    ------
+    FormatError
+        Offsets or the position of the bytes leave the buffer; TruncatedError if it is too short.
+    """
+    width = spec.offset_width
+    if num_items > memory.size // width - 3:
+        raise TruncatedError(f"{memory.size} bytes cannot hold {num_items} strings")
+    words = np.frombuffer(memory, f"<i{width}", num_items + 3).copy()  # aligned
+    bits, start, offsets = int(words[0]), int(words[1]), words[2:]
+    if bits != width * 8:
+        raise FormatError(f"strings with offsets of {bits} bits, where {width * 8} are announced")
+    if not (num_items + 3) * width <= start <= memory.size:
+        raise FormatError(f"bytes of strings at {start} of a buffer of {memory.size}")
+    first, last = int(offsets[0]), int(offsets[-1])
+    if first < 0 or last > memory.size - start or bool((offsets[1:] < offsets[:-1]).any()):
+        raise FormatError("offsets of strings descend or leave their buffer")
+    offsets -= first
+    return VariableWidth(num_items, width, offsets, memory[start + first : start + last])

@@ -1,0 +1,168 @@
+"""Columns of 2.0 files: from a field and a selection of rows to a block.
+
+A field has a column of its own, and so has each of its children::
+
+    leaf          pages of values; nulls inside them
+    list          pages of running ends; the elements are the rows of the child's column,
+                  the pages of both cut independently
+    struct        a column of one empty page, and the children's columns; no nulls
+    packed        a struct whose rows are the values of its own column
+    blob          like a packed struct: where each blob is and how long
+    old strings   a list of bytes: the bytes are the column after this one (0.12, 0.13)
+
+Pages of one form are decoded together (``v20_pages``); a column whose pages differ, or
+whose large pages need no copy, comes back in pieces. Source: file sheet 2.0, sections 3
+to 5.
+
+Imports the other ``v20_`` modules but ``v20_wire``, ``legacy.spec_of``, ``chunks``, ``pages``, ``block``,
+``spec``, ``schema``, ``limits``, ``rows``, ``store.reads`` and ``errors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from lancecy.encodings import v20_binary, v20_dictionary, v20_fixed, v20_lists, v20_packed
+from lancecy.encodings.block import AllNull, Block, Coded, Pieces, Structured
+from lancecy.encodings.chunks import row_ranges, runs_within
+from lancecy.encodings.legacy import spec_of
+from lancecy.encodings.pages import Column
+from lancecy.encodings.spec import (
+    BitStream,
+    Compressed,
+    EndedBinary,
+    FixedBinary,
+    FixedListOf,
+    Nullable,
+    NullOf,
+    PackedBlocks,
+    PackedRows,
+    PageDictionary,
+    Plain,
+    StructHeader,
+    SymbolCoded,
+)
+from lancecy.encodings.v20_columns import Rows, Source, node_of, read_pages
+from lancecy.encodings.v20_pages import Decoder
+from lancecy.errors import FormatError
+from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.rows import RowSelection
+from lancecy.schema import Field
+from lancecy.store.reads import Read, SourceFile, gather, named
+
+__all__ = ["is_packed", "read_field"]
+
+_DECODERS: Mapping[type[object], Decoder] = {
+    NullOf: v20_fixed.read_nulls,
+    Nullable: v20_fixed.read_nullable,
+    Plain: v20_fixed.read_plain,
+    FixedListOf: v20_fixed.read_fixed_list,
+    Compressed: v20_packed.read_compressed,
+    BitStream: v20_packed.read_bit_stream,
+    PackedBlocks: v20_packed.read_packed_blocks,
+    PackedRows: v20_packed.read_packed_rows,
+    EndedBinary: v20_binary.read_ended_binary,
+    SymbolCoded: v20_binary.read_symbol_coded,
+    FixedBinary: v20_binary.read_fixed_binary,
+    PageDictionary: v20_dictionary.read_page_dictionary,
+}
+
+
+def is_packed(column: Column) -> bool:
+    """Whether the column of a struct field holds its rows, so that its children have no columns.
+
+    Such a field must be read with all its children.
+    """
+    return column.num_pages > 0 and isinstance(node_of(column.specs[0]), PackedRows)
+
+
+def read_field(
+    field: Field,
+    columns: Mapping[int, Column],
+    column_after: Callable[[Column], Column | None],
+    file: SourceFile,
+    selection: RowSelection,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Read[Block]:
+    """Decode rows of a top-level field.
+
+    Parameters
+    ----------
+    field : Field
+        Pruned to what is wanted; packed structs with all their children.
+    columns : mapping of field id to Column
+        Of all fields of the tree that have a column, structs and lists included.
+    column_after : function of a Column
+        The one whose index is next, None if there is none; asked only for strings of old files.
+    file : SourceFile
+    selection : RowSelection
+        Ascending, without duplicates.
+    limits : Limits
+
+    Returns
+    -------
+    Read of Block
+        Of as many rows as are selected; a blob column gives what ``Field.scanned`` has. A whole column
+        takes one round of ranges, a part of it one, and one more for strings and each list around them.
+
+    Raises
+    ------
+    FormatError
+        The pages do not fit the type or each other, or their bytes contradict them.
+    LimitError
+        More values than 32-bit offsets or ``limits`` admit.
+    UnsupportedError
+        A type that 2.0 files cannot hold.
+    """
+    starts, stops = row_ranges(selection)
+    source = Source(columns, column_after, file, limits, _DECODERS, _read)
+    return _read(field, source, Rows(starts, stops), True)
+
+
+def _read(field: Field, source: Source, rows: Rows, in_pieces: bool) -> Read[Block]:
+    if rows.starts.size == 0:
+        return AllNull(0)
+    column = source.column(field)
+    if int(rows.stops[-1]) > column.num_rows:
+        raise FormatError(
+            f"column {column.index} has {column.num_rows} rows, where {int(rows.stops[-1])} are needed"
+        )
+    block: Block
+    if column.is_blob:
+        block = yield from _read_leaf(field.scanned, column, source, rows, in_pieces)
+    elif field.is_list:
+        block = yield from v20_lists.read_list(field, column, source, rows)
+    elif field.is_struct and not is_packed(column):
+        block = yield from _read_struct(field, column, source, rows)
+    elif v20_lists.is_old_string(column, field):
+        block = yield from v20_lists.read_old_strings(field, column, source, rows)
+    else:
+        block = yield from _read_leaf(field, column, source, rows, in_pieces)
+    if not field.nullable and field.logical_type != "null":
+        _refuse_nulls(block)
+    return block
+
+
+def _read_leaf(field: Field, column: Column, source: Source, rows: Rows, in_pieces: bool) -> Read[Block]:
+    runs = runs_within(column.row_starts, rows.starts, rows.stops)
+    return read_pages(column, spec_of(field), source, runs, in_pieces)
+
+
+def _refuse_nulls(block: Block) -> None:
+    if isinstance(block, Pieces):
+        for piece in block.blocks:
+            _refuse_nulls(piece)
+    elif isinstance(block, Coded):
+        _refuse_nulls(block.codes)
+    elif (isinstance(block, AllNull) and block.length) or getattr(block, "null_count", 0):
+        raise FormatError("nulls in a column that is not nullable")
+
+
+def _read_struct(field: Field, column: Column, source: Source, rows: Rows) -> Read[Block]:
+    if column.num_pages != 1 or not isinstance(column.specs[0], StructHeader):
+        kinds = sorted({type(spec).__name__ for spec in column.specs})
+        raise FormatError(f"a struct has {column.num_pages} pages of {', '.join(kinds)}, not one empty page")
+    reads = [named(source.below(child, rows), f"field {child.id} {child.name!r}") for child in field.children]
+    blocks = yield from gather(reads)
+    ids = [child.id for child in field.children]
+    return Structured(rows.count, dict(zip(ids, blocks, strict=True)))

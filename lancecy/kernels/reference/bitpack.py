@@ -1,0 +1,137 @@
+"""Twins of ``_bitpack``: blocks taken apart into single bits, and these put together to integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.kernels._codes import (
+    FAULT_BIT_WIDTH,
+    FAULT_CHUNK_COUNT,
+    FAULT_CHUNK_SHORT,
+    FAULT_OUT_SIZE,
+    fail,
+)
+from lancecy.kernels.reference.checks import check_chunk_runs, require
+
+__all__ = ["unpack_blocks", "unpack_inline"]
+
+Int64 = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+_BLOCK = 1024
+_GROUPS = (0, 4, 2, 6, 1, 5, 3, 7)
+
+
+def integers(bits: NDArray[np.uint8], width: int) -> NDArray[Any]:
+    """Unsigned integers of ``width`` bits out of rows of fewer bits, lowest first."""
+    padded = np.zeros((bits.shape[0], width), np.uint8)
+    padded[:, : bits.shape[1]] = bits
+    return np.packbits(padded, axis=1, bitorder="little").view(f"<u{width // 8}")[:, 0]
+
+
+def _block(packed: Bytes, width: int, bits: int) -> NDArray[Any]:
+    """The 1,024 values of one FastLanes block."""
+    lanes = _BLOCK // bits
+    by_lane = packed.reshape(width, lanes, bits // 8).transpose(1, 0, 2).reshape(lanes, -1)
+    stream = np.unpackbits(by_lane, axis=1, bitorder="little") if width else np.zeros((lanes, 0), np.uint8)
+    values = integers(stream.reshape(lanes * bits, width), bits).reshape(lanes, bits)
+    row, lane = np.arange(bits), np.arange(lanes)[:, None]
+    block = np.empty(_BLOCK, values.dtype)
+    block[np.array(_GROUPS)[row // 8] * 16 + row % 8 * 128 + lane] = values
+    return block
+
+
+def word_type(bits: int, out: Bytes) -> np.dtype[Any]:
+    """The integers that an output takes, once it is known to hold whole ones."""
+    require(out, np.uint8, writable=True)
+    if bits not in (8, 16, 32, 64):
+        raise ValueError("bits must be 8, 16, 32 or 64")
+    if out.size % (bits // 8):
+        fail(FAULT_OUT_SIZE, 0)
+    return np.dtype(f"<u{bits // 8}")
+
+
+def unpack_inline(
+    memory: Bytes,
+    positions: Int64,
+    lengths: Int64,
+    counts: Int64,
+    bits: int,
+    run_chunks: Int64,
+    run_starts: Int64,
+    run_counts: Int64,
+    out: Bytes,
+) -> None:
+    """As :func:`lancecy.kernels.unpack_inline`."""
+    word = word_type(bits, out)
+    chunks, runs = (positions, lengths, counts), (run_chunks, run_starts, run_counts)
+    done = 0
+    for chunk, start, count in check_chunk_runs(memory, chunks, runs, out.size // word.itemsize):
+        data = memory[positions[chunk] : positions[chunk] + lengths[chunk]]
+        if counts[chunk] > _BLOCK:
+            fail(FAULT_CHUNK_COUNT, chunk)
+        if data.size < word.itemsize:
+            fail(FAULT_CHUNK_SHORT, chunk)
+        width = int.from_bytes(data[: word.itemsize].tobytes(), "little")
+        if width > bits:
+            fail(FAULT_BIT_WIDTH, chunk)
+        packed = data[word.itemsize :][: 128 * width]
+        if packed.size < 128 * width:
+            fail(FAULT_CHUNK_SHORT, chunk)
+        part = _block(packed, width, bits)[start : start + count]
+        out[done : done + part.nbytes] = part.view(np.uint8)
+        done += part.nbytes
+
+
+def _of_blocks(
+    data: Bytes, stored: int, wanted: range, width: int, bits: int, raw_tail: bool
+) -> list[NDArray[Any]] | None:
+    """Some values of one out-of-line chunk, by block; None if the chunk is too short for all of its values."""
+    full, tail = divmod(stored, _BLOCK)
+    nbytes, word = 128 * width, bits // 8
+    is_raw = raw_tail and data.size // word == full * nbytes // word + tail
+    if data.size < full * nbytes + (tail * word if is_raw else nbytes if tail else 0):
+        return None
+    parts = []
+    for number in range(wanted.start // _BLOCK, -(-wanted.stop // _BLOCK)):
+        packed = data[number * nbytes :]
+        if is_raw and number == full:
+            values = np.frombuffer(packed[: tail * word].tobytes(), f"<u{word}")
+        else:
+            values = _block(packed[:nbytes], width, bits)
+        first = number * _BLOCK
+        parts.append(values[max(0, wanted.start - first) : wanted.stop - first])
+    return parts
+
+
+def unpack_blocks(
+    memory: Bytes,
+    positions: Int64,
+    lengths: Int64,
+    counts: Int64,
+    bits: int,
+    packed_bits: int,
+    raw_tail: bool,
+    run_chunks: Int64,
+    run_starts: Int64,
+    run_counts: Int64,
+    out: Bytes,
+) -> None:
+    """As :func:`lancecy.kernels.unpack_blocks`."""
+    word = word_type(bits, out)
+    if not 0 <= packed_bits <= bits:
+        raise ValueError("packed_bits must be in 0 .. bits")
+    chunks, runs = (positions, lengths, counts), (run_chunks, run_starts, run_counts)
+    done = 0
+    for chunk, start, count in check_chunk_runs(memory, chunks, runs, out.size // word.itemsize):
+        data = memory[positions[chunk] : positions[chunk] + lengths[chunk]]
+        wanted = range(start, start + count)
+        parts = _of_blocks(data, int(counts[chunk]), wanted, packed_bits, bits, raw_tail)
+        if parts is None:
+            fail(FAULT_CHUNK_SHORT, chunk)
+        for part in parts:
+            out[done : done + part.nbytes] = part.view(np.uint8)
+            done += part.nbytes

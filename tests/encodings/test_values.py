@@ -1,0 +1,136 @@
+"""Buffers that stand alone, and the bounds of chunks: what the tests of pages do not reach."""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lancecy.encodings.arrow import to_arrow
+from lancecy.encodings.block import VariableWidth
+from lancecy.encodings.chunks import row_ranges, runs_within, touched
+from lancecy.encodings.spec import (
+    Compressed,
+    FixedListOf,
+    InlinePacked,
+    PackedBlocks,
+    PackedFields,
+    Plain,
+    RunLengths,
+    Spec,
+    Variable,
+)
+from lancecy.encodings.values import as_numbers, decode_block
+from lancecy.errors import FormatError, TruncatedError, UnsupportedError
+from lancecy.limits import DEFAULT_LIMITS
+from lancecy.rows import RowSelection
+from lancecy.schema import Field
+
+STRINGS32 = bytes.fromhex("20000000 14000000 00000000 02000000 03000000 616263")
+STRINGS64 = struct.pack("<5Q", 64, 40, 0, 2, 3) + b"abc"
+
+
+def values(spec: Spec, data: bytes, count: int, kind: str) -> list[Any]:
+    # An odd address: buffers of a remote file lie anywhere.
+    memory = np.frombuffer(b"#" + data, np.uint8)[1:]
+    block = decode_block(spec, memory, count, DEFAULT_LIMITS)
+    assert block.length == count
+    rows: list[Any] = to_arrow(block, Field("c", 0, logical_type=kind)).to_pylist()
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("spec", "data", "kind", "expected"),
+    [
+        (Plain(16), struct.pack("<2h", 1, -2), "int16", [1, -2]),
+        (Plain(24), b"abcdef", "fixed_size_binary:3", [b"abc", b"def"]),
+        (Variable(4), STRINGS32, "string", ["ab", "c"]),
+        (Variable(8), STRINGS64, "large_string", ["ab", "c"]),
+        (Compressed("lz4", Variable(4)), struct.pack("<IBB", 23, 0xF0, 8) + STRINGS32, "string", ["ab", "c"]),
+        (
+            RunLengths(Plain(16), Plain(8, buffer=1)),
+            struct.pack("<Q2H2B", 4, 7, 9, 1, 2),
+            "uint16",
+            [7, 9, 9],
+        ),
+        (FixedListOf(2, Plain(8)), b"abcd", "fixed_size_list:uint8:2", [[97, 98], [99, 100]]),
+        (InlinePacked(8), b"\0", "uint8", [0, 0, 0]),
+        (PackedBlocks(0, 64, True), b"", "uint64", [0]),
+    ],
+    ids=str,
+)
+def test_block_that_stands_alone(spec: Spec, data: bytes, kind: str, expected: list[Any]) -> None:
+    assert values(spec, data, len(expected), kind) == expected
+
+
+def test_strings_may_start_after_a_gap_and_not_at_zero() -> None:
+    data = struct.pack("<5I", 32, 22, 1, 2, 3) + b"??" + b"abc"
+    assert values(Variable(4), data, 2, "string") == ["b", "c"]
+    assert values(Variable(4), struct.pack("<3I", 32, 12, 0), 0, "string") == []
+
+
+@pytest.mark.parametrize(
+    ("what", "data", "count"),
+    [
+        ("cannot hold 3 strings", STRINGS32[:20], 3),
+        ("cannot hold", b"", 0),
+        ("offsets of 64 bits", struct.pack("<I", 64) + STRINGS32[4:], 2),
+        ("bytes of strings at 16", STRINGS32[:4] + struct.pack("<I", 16) + STRINGS32[8:], 2),
+        ("bytes of strings at 24", STRINGS32[:4] + struct.pack("<I", 24) + STRINGS32[8:], 2),
+        ("bytes of strings at -1", STRINGS32[:4] + b"\xff" * 4 + STRINGS32[8:], 2),
+        ("descend or leave", struct.pack("<5i", 32, 20, 0, 2, 4) + b"abc", 2),
+        ("descend or leave", struct.pack("<5i", 32, 20, 0, 2, 1) + b"abc", 2),
+        ("descend or leave", struct.pack("<5i", 32, 20, -1, 2, 3) + b"abc", 2),
+    ],
+)
+def test_damaged_strings_are_refused(what: str, data: bytes, count: int) -> None:
+    with pytest.raises(FormatError, match=what):
+        values(Variable(4), data, count, "string")
+
+
+@pytest.mark.parametrize(
+    ("spec", "data", "count"),
+    [
+        (Plain(64), bytes(15), 2),
+        (Plain(1), b"", 1),
+        (RunLengths(Plain(16), Plain(8, buffer=1)), b"1234567", 1),
+    ],
+)
+def test_short_blocks_are_truncated(spec: Spec, data: bytes, count: int) -> None:
+    with pytest.raises(TruncatedError):
+        values(spec, data, count, "uint64")
+
+
+def test_runs_whose_values_pass_the_end_are_refused() -> None:
+    for size in (3, 1 << 63):
+        with pytest.raises(FormatError, match="pass the end"):
+            values(RunLengths(Plain(16), Plain(8, buffer=1)), struct.pack("<QH", size, 1), 1, "uint16")
+
+
+def test_nodes_without_chunks_are_unsupported() -> None:
+    with pytest.raises(UnsupportedError, match="PackedFields"):
+        decode_block(PackedFields(()), np.empty(0, np.uint8), 3, DEFAULT_LIMITS)
+    with pytest.raises(FormatError, match="integers are needed"):
+        as_numbers(VariableWidth(0, 4, b"\0\0\0\0", b""))
+
+
+def test_ranges_are_cut_at_chunks_whatever_their_shape() -> None:
+    rng = np.random.default_rng(5)
+    for _ in range(200):
+        starts = np.cumsum([0, *rng.integers(0, 5, rng.integers(1, 9))])
+        rows = np.flatnonzero(rng.random(int(starts[-1])) < 0.5)
+        selection = RowSelection.take(int(starts[-1]), rows)
+        runs = runs_within(starts, *row_ranges(selection))
+        assert (runs.counts > 0).all()
+        within = [
+            (page, row)
+            for page, start, count in zip(runs.pages, runs.starts, runs.counts, strict=True)
+            for row in range(start, start + count)
+        ]
+        assert [int(starts[page] + row) for page, row in within] == rows.tolist()
+        assert all(row < starts[page + 1] - starts[page] for page, row in within)
+        chunks, numbered = touched(runs)
+        assert chunks.tolist() == sorted(set(runs.pages.tolist()))
+        assert chunks[numbered.pages].tolist() == runs.pages.tolist()

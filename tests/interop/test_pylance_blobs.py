@@ -1,0 +1,183 @@
+"""Blob columns by pylance: descriptors below the scan, and files that give the same bytes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lancecy
+from lancecy.errors import PathPolicyError
+
+pytestmark = pytest.mark.interop
+
+_random = random.Random(5)
+SMALL = [_random.randbytes(20), None, b"", _random.randbytes(300), _random.randbytes(70_000), None, b"last"]
+LARGE = [*SMALL, _random.randbytes(5_000_000), _random.randbytes(80_000)]
+BLOB = {"lance-encoding:blob": "true"}
+
+
+def v1_table(values: Sequence[bytes | None]) -> pa.Table:
+    schema = pa.schema([pa.field("i", pa.int64()), pa.field("b", pa.large_binary(), metadata=BLOB)])
+    return pa.table({"i": range(len(values)), "b": pa.array(values, pa.large_binary())}, schema=schema)
+
+
+def v2_table(values: list[Any]) -> pa.Table:
+    import lance
+
+    return pa.table({"i": range(len(values)), "b": lance.blob_array(values)})
+
+
+def write(table: pa.Table, path: Path, version: str, **options: Any) -> Any:
+    import lance
+
+    return lance.write_dataset(table, str(path), data_storage_version=version, **options)  # type: ignore[arg-type]
+
+
+def contents(files: list[Any]) -> list[bytes | None]:
+    return [None if file is None else file.read() for file in files]
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_blobs_of_every_version(tmp_path: Path, version: str) -> None:
+    peer = write(v1_table(SMALL), tmp_path / "t", version)
+    ds = lancecy.dataset(tmp_path / "t")
+    assert contents(ds.take_blobs("b", indices=range(len(SMALL)))) == SMALL
+    rows = [6, 0, 0, 2, 1, 4]
+    found = ds.take_blobs("b", indices=rows)
+    assert contents(found) == contents(peer.take_blobs("b", indices=rows)) == [SMALL[row] for row in rows]
+    assert [file and file.size() for file in found] == [4, 20, 20, 0, None, 70_000]
+
+
+def test_inline_packed_and_dedicated_blobs(tmp_path: Path) -> None:
+    write(v2_table(LARGE), tmp_path / "t", "2.2")
+    assert len(list((tmp_path / "t").rglob("*.blob"))) == 2
+    ds = lancecy.dataset(tmp_path / "t")
+    assert contents(ds.take_blobs("b", indices=range(len(LARGE)))) == LARGE
+    (file,) = ds.take_blobs("b", addresses=[7])
+    wanted = LARGE[7]
+    assert file is not None and wanted is not None
+    assert file.read_range(1_000_000, 10) == wanted[1_000_000:1_000_010]
+    file.seek(-5, 2)
+    assert file.read() == wanted[-5:]
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_blobs_that_are_all_null_or_all_empty(tmp_path: Path, version: str) -> None:
+    shapes: list[tuple[str, list[bytes | None]]] = [("null", [None] * 3), ("empty", [b""] * 3)]
+    for name, values in shapes:
+        write(v1_table(values), tmp_path / name, version)
+        assert contents(lancecy.dataset(tmp_path / name).take_blobs("b", indices=[0, 2])) == values[:2]
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_blobs_in_structs(tmp_path: Path, version: str) -> None:
+    inner = pa.field("b", pa.large_binary(), metadata=BLOB)
+    rows = [{"b": b"abc"}, None, {"b": None}, {"b": b""}]
+    table = pa.table({"s": pa.array(rows, pa.struct([inner]))})
+    write(table.cast(pa.schema([pa.field("s", pa.struct([inner]))])), tmp_path / "t", version)
+    ds = lancecy.dataset(tmp_path / "t")
+    assert contents(ds.take_blobs("s.b", indices=range(4))) == [b"abc", None, None, b""]
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_rows_by_id_address_and_number(tmp_path: Path, stable: bool) -> None:
+    values = [b"%d" % i * (i + 1) for i in range(60)]
+    options = {"max_rows_per_file": 20, "enable_stable_row_ids": stable}
+    peer = write(v1_table(values), tmp_path / "t", "2.1", **options)
+    peer.delete("i % 7 = 3")
+    ds = lancecy.dataset(tmp_path / "t")
+    table = ds.to_table(columns=["i"], with_row_id=True, with_row_address=True)
+    rows = [50, 3, 3, 20, 11]
+    ids, addresses = (table[name].take(rows).to_pylist() for name in ("_rowid", "_rowaddr"))
+    wanted = [values[i] for i in table["i"].take(rows).to_pylist()]
+    assert contents(ds.take_blobs("b", indices=rows)) == wanted
+    assert contents(ds.take_blobs("b", ids=ids)) == contents(peer.take_blobs("b", ids=ids)) == wanted
+    assert contents(ds.take_blobs("b", addresses=pa.array(addresses))) == wanted
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_rows_that_do_not_exist_are_refused(tmp_path: Path, stable: bool) -> None:
+    peer = write(v1_table([b"a", b"b", b"c"]), tmp_path / "t", "2.2", enable_stable_row_ids=stable)
+    peer.delete("i = 1")
+    ds = lancecy.dataset(tmp_path / "t")
+    for wrong in (
+        {"addresses": [1]},
+        {"addresses": [3]},
+        {"addresses": [1 << 32]},
+        {"ids": [1]},
+        {"ids": [99]},
+    ):
+        with pytest.raises(IndexError):
+            ds.take_blobs("b", **wrong)
+    for wrong in ({"indices": [2]}, {"indices": [-1]}, {"addresses": [-1]}):
+        with pytest.raises(IndexError):
+            ds.take_blobs("b", **wrong)
+    assert ds.take_blobs("b", indices=[]) == []
+
+
+def test_what_is_asked_for_must_make_sense(tmp_path: Path) -> None:
+    write(v1_table([b"a"]), tmp_path / "t", "2.1")
+    ds = lancecy.dataset(tmp_path / "t")
+    with pytest.raises(ValueError, match="exactly one"):
+        ds.take_blobs("b")
+    with pytest.raises(ValueError, match="exactly one"):
+        ds.take_blobs("b", [0], indices=[0])
+    with pytest.raises(ValueError, match="not a blob column"):
+        ds.take_blobs("i", indices=[0])
+    with pytest.raises(KeyError):
+        ds.take_blobs("c", indices=[0])
+    with pytest.raises(ValueError, match="buffer_size"):
+        ds.take_blobs("b", indices=[0], buffer_size=-1)
+    with pytest.raises(TypeError):
+        ds.take_blobs("b", indices=[0.5])
+
+
+def test_a_blob_column_that_a_fragment_does_not_have_is_null(tmp_path: Path) -> None:
+    table = v1_table([b"a", b"b"])
+    write(table.select(["i"]), tmp_path / "t", "2.1")
+    peer = write(table, tmp_path / "u", "2.1")
+    write(table.select(["i"]), tmp_path / "u", "2.1", mode="append")
+    assert peer.count_rows() == 2
+    ds = lancecy.dataset(tmp_path / "u")
+    assert contents(ds.take_blobs("b", indices=[0, 3, 1, 2])) == [b"a", None, b"b", None]
+
+
+def test_external_blobs(tmp_path: Path) -> None:
+    import lance
+
+    media = tmp_path / "my media"
+    media.mkdir()
+    (media / "a b%.bin").write_bytes(bytes(range(200)))
+    uri = "file://" + str(media / "a b%.bin").replace("%", "%25").replace(" ", "%20")
+    values = [lance.Blob.from_uri(uri), lance.Blob.from_uri(uri, 10, 20), None, b"inline"]
+    write(v2_table(values), tmp_path / "t", "2.2", allow_external_blob_outside_bases=True)
+    wanted = [bytes(range(200)), bytes(range(10, 30)), None, b"inline"]
+    assert contents(lancecy.dataset(tmp_path / "t").take_blobs("b", indices=range(4))) == wanted
+    untrusted = lancecy.dataset(tmp_path / "t", untrusted=True)
+    assert contents(untrusted.take_blobs("b", indices=[2, 3])) == wanted[2:]
+    with pytest.raises(PathPolicyError, match="allowed_bases"):
+        untrusted.take_blobs("b", indices=[0])
+    allowed = lancecy.dataset(tmp_path / "t", untrusted=True, allowed_bases=[str(media)])
+    assert contents(allowed.take_blobs("b", indices=range(4))) == wanted
+
+
+def test_external_blobs_in_a_base(tmp_path: Path) -> None:
+    import lance
+
+    (tmp_path / "media" / "sub dir").mkdir(parents=True)
+    (tmp_path / "media" / "sub dir" / "a.bin").write_bytes(bytes(range(200)))
+    uri = f"file://{tmp_path}/media/sub%20dir/a.bin"
+    base = lance.DatasetBasePath(f"file://{tmp_path}/media", name="media", is_dataset_root=False)
+    values = [lance.Blob.from_uri(uri, 10, 20), lance.Blob.from_uri(uri)]
+    peer = write(v2_table(values), tmp_path / "t", "2.2", initial_bases=[base])
+    assert contents(peer.take_blobs("b", indices=[0, 1])) == [bytes(range(10, 30)), bytes(range(200))]
+    ds = lancecy.dataset(tmp_path / "t")
+    assert contents(ds.take_blobs("b", indices=[0, 1])) == [bytes(range(10, 30)), bytes(range(200))]
+    untrusted = lancecy.dataset(tmp_path / "t", untrusted=True)
+    with pytest.raises(PathPolicyError):
+        untrusted.take_blobs("b", indices=[0])

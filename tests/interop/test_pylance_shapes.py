@@ -1,0 +1,123 @@
+"""Every shape of column, in every version that can hold it, written by pylance and read by both alike."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lancecy
+from tests.helpers.compare import assert_schemas_equal, assert_tables_equal, storage_table
+from tests.helpers.shapes import SHAPES, VERSIONS, describe_shape, recorded, write_shape, written
+
+pytestmark = pytest.mark.interop
+
+CASES = [
+    pytest.param(version, name, id=f"{version}-{name}", marks=[pytest.mark.slow] if SHAPES[name].slow else [])
+    for version, name in written()
+]
+REFUSED = [(version, name) for version in VERSIONS for name in SHAPES if recorded()[name][version] is None]
+
+
+@pytest.mark.parametrize(("version", "name"), CASES)
+def test_shape_reads_as_pylance_reads_it(version: str, name: str, tmp_path: Path) -> None:
+    theirs = write_shape(name, tmp_path / "t", version)
+    assert describe_shape(name, tmp_path / "t") == recorded()[name][version], "not the encoding it is there for"
+
+    mine = lancecy.dataset(tmp_path / "t")
+    answer = theirs.to_table()
+    whole = storage_table(answer)
+
+    assert_schemas_equal(mine.schema, answer.schema)
+    assert mine.count_rows() == whole.num_rows
+    assert_tables_equal(storage_table(mine.to_table()), whole, hint="full scan")
+    assert_tables_equal(storage_table(mine.to_table(columns=["v"])), whole.select(["v"]), hint="alone")
+    check_ranges(mine, theirs, whole)
+    check_takes(mine, theirs, whole)
+    check_batches(mine, whole)
+    check_filters(mine, theirs, whole)
+
+
+def check_ranges(mine: lancecy.Dataset, theirs: Any, whole: pa.Table) -> None:
+    rows, rng = whole.num_rows, np.random.default_rng(whole.num_rows)
+    spans = [(0, 1), (rows - 1, 5), (rows // 2, 1), (1020, 9), (int(rng.integers(0, rows)), rows // 3 + 1)]
+    for offset, limit in [(o, n) for o, n in spans if 0 <= o < rows]:
+        got = storage_table(mine.to_table(offset=offset, limit=limit))
+        assert_tables_equal(got, whole.slice(offset, limit), hint=f"offset {offset} limit {limit}")
+    offset, limit = rows // 3, min(50, rows)
+    expected = storage_table(theirs.to_table(offset=offset, limit=limit))
+    got = storage_table(mine.to_table(offset=offset, limit=limit))
+    assert_tables_equal(got, expected, hint=f"pylance's offset {offset} limit {limit}")
+
+
+def check_takes(mine: lancecy.Dataset, theirs: Any, whole: pa.Table) -> None:
+    rows, rng = whole.num_rows, np.random.default_rng(whole.num_rows)
+    picked = rng.integers(0, rows, min(2 * rows, 60))
+    for what, chosen in {
+        "sorted": np.unique(picked),
+        "duplicated": np.sort(np.concatenate([picked[:9], picked[:9]])),
+        "unsorted": picked,
+        "backwards": np.arange(rows - 1, max(-1, rows - 30), -1),
+        "one": picked[:1],
+    }.items():
+        got = storage_table(mine.take(chosen))
+        assert_tables_equal(got, whole.take(pa.array(chosen)), hint=f"take {what}")
+    few = picked[:12].tolist()
+    assert_tables_equal(storage_table(mine.take(few)), storage_table(theirs.take(few)), hint="pylance's take")
+
+
+def check_batches(mine: lancecy.Dataset, whole: pa.Table) -> None:
+    size = max(777, whole.num_rows // 7 + 1)
+    batches = list(mine.to_batches(batch_size=size))
+    assert all(0 < batch.num_rows <= size for batch in batches)
+    streamed = pa.Table.from_batches(batches, mine.schema)
+    assert_tables_equal(storage_table(streamed), whole, hint="batches")
+
+
+def check_filters(mine: lancecy.Dataset, theirs: Any, whole: pa.Table) -> None:
+    for text in filters_of(whole):
+        expected = storage_table(theirs.to_table(filter=text))
+        got = storage_table(mine.to_table(filter=text))
+        assert_tables_equal(got, expected, hint=text)
+        assert mine.count_rows(filter=text) == expected.num_rows, text
+
+
+def filters_of(whole: pa.Table) -> list[str]:
+    """Filters on the row number, which make the shape be read for rows here and there, and on the shape itself."""
+    kind, rows = whole.schema.field("v").type, whole.num_rows
+    found = []
+    if "id" in whole.column_names:
+        found += ["id % 97 = 3", f"id >= {rows // 3} AND id < {rows // 3 + 40}"]
+    value = next((v for v in whole["v"].slice(rows // 2, 20).to_pylist() if v is not None), None)
+    if pa.types.is_integer(kind) and value is not None:
+        found += [f"v = {value}", f"v > {value}"]
+    elif pa.types.is_boolean(kind):
+        found += ["v", "NOT v"]
+    elif pa.types.is_string(kind) and value is not None and len(value) < 100:
+        found += [f"v = '{value}'", f"v >= '{value}' AND v IS NOT NULL"]
+    elif pa.types.is_float64(kind):
+        found += ["v > 0.5"]
+    if not pa.types.is_nested(kind) and not pa.types.is_null(kind):
+        found += ["v IS NULL", "v IS NOT NULL"]
+    return found
+
+
+@pytest.mark.parametrize(("version", "name"), REFUSED, ids=lambda value: str(value))
+def test_refused_shape_is_still_refused(version: str, name: str, tmp_path: Path) -> None:
+    """What no peer can write needs no answer here; the day one can, its encoding is to be recorded and read."""
+    with pytest.raises(BaseException) as caught:  # noqa: PT011, B017: panics of the Rust core are BaseException
+        write_shape(name, tmp_path / "t", version)
+    assert not isinstance(caught.value, KeyboardInterrupt | AssertionError)
+
+
+def test_every_version_and_structure_is_met() -> None:
+    """Guards the records: a release that encodes everything alike would make the cases above prove little."""
+    seen = {version: {recorded()[name][version] for v, name in written() if v == version} for version in VERSIONS}
+    for version, starts in {"2.1": "MZKB", "2.2": "MZK", "2.3": "DSI"}.items():
+        texts = " ".join(text or "" for text in seen[version])
+        for letter in starts:
+            assert any(part.startswith((f"{letter}[", f"{letter} ", f"{letter}{{")) for part in texts.split(" · ") + texts.split()), (version, letter)  # fmt: skip
+    assert len(seen["2.0"]) > 40
