@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lancecy import dask as dask
     from lancecy import errors as errors
     from lancecy import spark as spark
+    from lancecy.blobs import BlobFile as BlobFile
     from lancecy.dask import scan as scan
     from lancecy.datasets import Dataset as Dataset
     from lancecy.datasets import LanceFragment as LanceFragment
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "BlobFile": "lancecy.blobs",
     "Dataset": "lancecy.datasets",
     "Expr": "lancecy.expr",
     "LanceError": "lancecy.errors",
@@ -55,6 +57,7 @@ _HOMES = {
 _MODULES = ("dask", "errors", "spark")
 
 __all__ = [
+    "BlobFile",
     "Dataset",
     "Expr",
     "LanceError",

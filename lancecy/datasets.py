@@ -24,7 +24,6 @@ from lancecy.parallel import threads
 from lancecy.scanners import Scanner
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.pandas_metadata import to_frame
-from lancecy.scanning.project import project
 from lancecy.scanning.request import Columns, ScanRequest, make_request
 from lancecy.scanning.take import as_row_numbers, take_rows
 from lancecy.scanning.task import ScanSpec
@@ -418,7 +417,7 @@ class Dataset:
             A row number is negative or too large.
         """
         request = make_request(self.schema, columns)
-        return take_rows(self._context, project(self._snapshot.schema, request), indices)
+        return take_rows(self._context, self._context.projection(request), indices)
 
     def take_blobs(
         self,

@@ -192,7 +192,8 @@ class BlobFile(io.RawIOBase):
         source, size = self._place.source, self.size()
         if self._position > source.size or size > source.size - self._position:
             raise FormatError(
-                f"a blob of {size} bytes at {self._position} of {printable(source.path)!r}, which has {source.size}"
+                f"a blob of {size} bytes at {self._position} of {printable(source.path)!r}, "
+                f"which has {source.size}"
             )
         starts, lengths = np.array(ranges, np.int64).reshape(-1, 2).T.copy()
         (span,) = self._session.fetch([Ranges(source, starts + self._position, lengths)])

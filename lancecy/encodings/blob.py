@@ -6,8 +6,8 @@ position tells the levels: repetition in the lower 16 bits, definition above. (B
 2.2 are packed structs, which need nothing of their own; those of 2.0 likewise.)
 Source: file sheet 2.1, section 3.11.
 
-Imports ``miniblock``, ``fullzip``, ``constant``, ``repdef``, ``layouts``, ``pages``, ``block``, ``store.reads``, ``rows``,
-``schema``, ``limits`` and ``errors``.
+Imports ``miniblock``, ``fullzip``, ``constant``, ``repdef``, ``layouts``, ``pages``, ``block``, ``store.reads``,
+``rows``, ``schema``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations

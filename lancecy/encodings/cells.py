@@ -237,7 +237,8 @@ def decode_spans(spec: Spec, spans: Spans, limits: Limits) -> VariableWidth:
     total = int(spans.lengths.sum())
     if width == 4 and total > _INT32_MAX:
         raise LimitError(
-            f"{total} bytes of strings in one page, where 32-bit offsets end at {_INT32_MAX}: read fewer rows",
+            f"{total} bytes of strings in one page, where 32-bit offsets end at {_INT32_MAX}: "
+            "read fewer rows",
             limit="",
             claimed=total,
         )

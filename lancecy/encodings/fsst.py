@@ -23,13 +23,14 @@ from numpy.typing import NDArray
 from lancecy import kernels
 from lancecy.encodings.arrow import allocate
 from lancecy.encodings.block import VariableWidth
-from lancecy.errors import FormatError
+from lancecy.errors import FormatError, LimitError
 
 __all__ = ["TABLE_BYTES", "Symbols", "decode", "parse_symbols"]
 
 TABLE_BYTES = 2312
 _MAGIC = 0x46535354
 _MAX_LENGTH = 8
+_INT32_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,14 +105,17 @@ def decode(symbols: Symbols | None, block: VariableWidth) -> VariableWidth:
     Raises
     ------
     FormatError
-        A string has a code without a symbol or ends in an escape, or there are more bytes than offsets of
-        the block's width can count; ``position`` is the string.
+        A string has a code without a symbol or ends in an escape; ``position`` is the string.
+    LimitError
+        There are more bytes than offsets of the block's width can count: smaller batches help.
     """
     if symbols is None:
         return block
     dtype = np.dtype(np.int32 if block.offset_width == 4 else np.int64)
     offsets = np.frombuffer(block.offsets, dtype, block.length + 1)  # type: ignore[call-overload]
     values: NDArray[np.uint8] = np.frombuffer(block.values, np.uint8)  # type: ignore[call-overload]
+    if dtype == np.int32:
+        _refuse_large(symbols, offsets, values)
     offset_buffer, out_offsets = allocate((block.length + 1) * dtype.itemsize)
     total = kernels.fsst_offsets(symbols.lengths, offsets, values, out_offsets.view(dtype))
     buffer, out = allocate(total)
@@ -119,3 +123,13 @@ def decode(symbols: Symbols | None, block: VariableWidth) -> VariableWidth:
     return VariableWidth(
         block.length, block.offset_width, offset_buffer, buffer, block.validity, block.null_count
     )
+
+
+def _refuse_large(symbols: Symbols, offsets: NDArray[np.int32], values: NDArray[np.uint8]) -> None:
+    """Raise LimitError if the strings pass what 32-bit offsets count; measured only where they could."""
+    if _MAX_LENGTH * (int(offsets[-1]) - int(offsets[0])) <= _INT32_MAX:
+        return
+    total = kernels.fsst_offsets(symbols.lengths, offsets, values, np.empty(offsets.size, np.int64))
+    if total > _INT32_MAX:
+        what = f"{total} bytes of strings in one array, where 32-bit offsets end at {_INT32_MAX}"
+        raise LimitError(f"{what}: read the column in smaller batches", limit="", claimed=total)

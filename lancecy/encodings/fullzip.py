@@ -12,8 +12,8 @@ Rows of one width without lists are found by arithmetic, in one round; other par
 by two entries of the index per range, then the bytes. A whole page is read without its
 index. Source: file sheet 2.1, sections 3.8 and 5.3.
 
-Imports ``cells``, ``packed``, ``flat``, ``chunks``, ``repdef``, ``layouts``, ``pages``, ``spec``, ``kernels``,
-``store.reads``, ``rows``, ``schema``, ``limits`` and ``errors``.
+Imports ``cells``, ``packed``, ``flat``, ``arrow.allocate``, ``chunks``, ``repdef``, ``layouts``, ``pages``,
+``spec``, ``kernels``, ``store.reads``, ``rows``, ``schema``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings import flat
+from lancecy.encodings.arrow import allocate
 from lancecy.encodings.block import Block
 from lancecy.encodings.cells import Cells, Spans, cell_bits, decode_cells, decode_spans
 from lancecy.encodings.chunks import row_ranges
@@ -254,7 +255,7 @@ class _Entries:
         """Values of one width."""
         words = self._words
         slots = min(self._max_slots, int((stops - starts).sum()) // max(1, words.nbytes + width))
-        values = np.empty(slots * width, np.uint8)
+        _, values = allocate(slots * width)
         self.num_entries, self.num_slots = kernels.zip_fixed(
             memory, starts, stops, words.nbytes, words.def_bits, width, *self._limits(), values
         )

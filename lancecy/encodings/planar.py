@@ -1,24 +1,70 @@
-"""Pages of 2.3: those with a dense structure are read as the page of 2.2 that they describe.
+"""Pages of 2.3, which describe structure and values apart.
 
-Source: file sheet 2.1, section 3.12. Imports ``miniblock``, ``fullzip``, ``constant``, ``layouts``, ``pages``, ``repdef``,
-``store.reads``, ``rows``, ``schema``, ``limits`` and ``errors``.
+A page with a dense structure is read as the page of 2.2 that it describes. One with a sparse
+structure has, in this order::
+
+    buffers of the values      chunked: words, chunks, dictionary     zipped: values, index
+                               indexed: indices, then as zipped       constant, none: nothing
+    buffers of the structure   see ``planar_sparse``
+
+Chunks and indices are of every leaf slot, zipped values only of the valid ones. All but the largest
+buffer are fetched first; what the readers of values ask for is answered out of these, so that a
+part of a page takes two rounds as well. Source: file sheet 2.1, section 3.12; that indices are of every slot is
+seen in the bytes.
+
+Imports ``planar_sparse``, ``miniblock``, ``fullzip``, ``constant``, ``dictionaries``, ``values``, ``layouts``,
+``pages``, ``repdef``, ``block``, ``chunks``, ``store``, ``rows``, ``schema``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy import kernels
 from lancecy.encodings import constant, fullzip, miniblock
-from lancecy.encodings.layouts import ConstantPage, MiniBlock, Planar
+from lancecy.encodings.arrow import allocate
+from lancecy.encodings.block import AllNull, Block, FixedList, FixedWidth, Structured, VariableWidth
+from lancecy.encodings.chunks import row_ranges
+from lancecy.encodings.dictionaries import look_up
+from lancecy.encodings.layouts import ConstantPage, FullZip, Layer, MiniBlock, PageSpec, Planar, SparseLayer
+from lancecy.encodings.legacy import spec_of
 from lancecy.encodings.pages import Page
-from lancecy.encodings.repdef import LeafPage
-from lancecy.errors import UnsupportedError
+from lancecy.encodings.planar_sparse import (
+    Slots,
+    SparsePage,
+    Validity,
+    decode_structure,
+    integers,
+    num_payloads,
+    packed,
+    slot_counts,
+)
+from lancecy.encodings.repdef import LeafPage, rows_per_value
+from lancecy.encodings.sequences import has_payload
+from lancecy.encodings.spec import Spec, VarBinary
+from lancecy.encodings.values import decode_block
+from lancecy.errors import FormatError, UnsupportedError, printable
 from lancecy.limits import Limits
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
-from lancecy.store.reads import Read, SourceFile
+from lancecy.store.base import Memory
+from lancecy.store.reads import Ranges, Read, SourceFile, Span
 
 __all__ = ["read"]
+
+T = TypeVar("T")
+Int64 = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+_SMALL_PAGE = 64 << 10
+"""Pages of at most this many bytes are fetched whole: a second round costs more."""
+
+_ITEM = (Layer.ALL_VALID_ITEM,)
+_NULLABLE = (Layer.NULLABLE_ITEM,)
 
 
 def read(
@@ -26,17 +72,351 @@ def read(
 ) -> Read[LeafPage]:
     """Decode rows of a page of 2.3; parameters and errors as ``miniblock.read``.
 
+    Returns
+    -------
+    Read of LeafPage
+        A ``SparsePage`` if the structure is sparse.
+
     Raises
     ------
     UnsupportedError
-        The structure is sparse.
+        A structure and values that no writer combines.
     """
     values = spec.values
-    if spec.sparse is not None or values is None or spec.indexed is not None:
-        raise UnsupportedError("pages with a sparse structure (version 2.3)", feature="sparse structure")
+    if spec.sparse is not None:
+        return (yield from _read_sparse(spec, spec.sparse, page, chain, rows, file, limits))
+    if values is None or spec.indexed is not None:
+        what = "no values" if values is None else "indexed values"
+        raise UnsupportedError(
+            f"planar pages with a dense structure and {what}, in column {printable(chain[-1].name)!r}",
+            feature=f"dense structure with {what}",
+        )
     inner = replace(page, spec=values)
     if isinstance(values, MiniBlock):
         return (yield from miniblock.read(values, inner, chain, rows, file, limits))
     if isinstance(values, ConstantPage):
         return (yield from constant.read(values, inner, chain, rows, file, limits))
     return (yield from fullzip.read(values, inner, chain, rows, file, limits))
+
+
+# -- sparse pages -----------------------------------------------------------------------
+
+
+def _read_sparse(
+    spec: Planar,
+    layers: tuple[SparseLayer, ...],
+    page: Page,
+    chain: tuple[Field, ...],
+    rows: RowSelection,
+    file: SourceFile,
+    limits: Limits,
+) -> Read[LeafPage]:
+    factor = rows_per_value(chain)
+    wanted = _top_slots(page, rows, factor)
+    backed = (file.size * 8, isinstance(spec.values, MiniBlock))
+    counts = slot_counts(layers, chain, page.num_rows // factor, backed, limits)
+    at_once = rows.is_all or int(page.sizes.sum()) <= _SMALL_PAGE
+    held = yield from _hold(page, file, -1 if at_once else _largest(spec))
+    first = page.sizes.size - num_payloads(layers)
+    structure = decode_structure(layers, counts, [held[i] for i in range(first, page.sizes.size)], limits)
+    around, slots = structure.select(wanted, limits)
+    leaf = _Leaf(page, chain, file, limits, held, structure.leaf, slots)
+    values = yield from leaf.values(spec)
+    validity = None if leaf.mask is None else packed(leaf.mask)
+    return SparsePage(_NULLABLE, None, None, values, len(rows), validity, around)
+
+
+def _top_slots(page: Page, rows: RowSelection, factor: int) -> Slots:
+    """The selected rows; under fixed-size lists of structs the page counts each several times."""
+    starts, stops = row_ranges(rows)
+    if factor == 0 or page.num_rows % factor:
+        raise FormatError(f"a page of {page.num_rows} values, {factor} of which are a row")
+    if factor > 1 and bool((starts % factor).any() or (stops % factor).any()):
+        raise FormatError(f"a row of {factor} values in two pages")
+    return Slots.joined(starts // factor, stops // factor)
+
+
+def _largest(spec: Planar) -> int:
+    """The buffer that a part of a page needs only a part of, or -1."""
+    if isinstance(spec.values, MiniBlock):
+        return 1
+    if isinstance(spec.values, FullZip):
+        return int(spec.indexed is not None and has_payload(spec.indexed))
+    return -1
+
+
+# -- buffers that are there -----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Held:
+    """Buffers of a page that have been fetched.
+
+    Attributes
+    ----------
+    span : Span or None
+        One position per buffer that was fetched; None if the page has none.
+    numbers, positions, sizes : (num_fetched,) int64
+        Their numbers in the page, and where they are in the file; ascending by position.
+    """
+
+    span: Span | None
+    numbers: Int64
+    positions: Int64
+    sizes: Int64
+
+    def __getitem__(self, number: int) -> Memory:
+        place = np.flatnonzero(self.numbers == number)
+        if self.span is None or place.size != 1:
+            raise FormatError(f"a page lacks buffer {number}")
+        start = int(self.span.positions[place[0]])
+        return self.span.memory[start : start + int(self.sizes[place[0]])]
+
+    def answer(self, wanted: list[Ranges]) -> list[Span] | None:
+        """What these ranges would be answered with, if all of them are held."""
+        answers = []
+        for request in wanted:
+            place = np.searchsorted(self.positions, request.positions, side="right") - 1
+            if self.span is None or bool((place < 0).any()):
+                return None
+            within = request.positions - self.positions[place]
+            if bool(
+                (within > self.sizes[place]).any() or (request.lengths > self.sizes[place] - within).any()
+            ):
+                return None
+            answers.append(Span(self.span.memory, self.span.positions[place] + within))
+        return answers
+
+    def drive(self, read: Read[T]) -> Read[T]:
+        """The same Read, asking only for what is not held."""
+        try:
+            wanted = next(read)
+            while True:
+                spans = self.answer(wanted)
+                if spans is None:
+                    spans = yield wanted
+                wanted = read.send(spans)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+
+
+def _hold(page: Page, file: SourceFile, but: int) -> Read[_Held]:
+    """Fetch all buffers of a page but one, or but none if ``but`` is -1."""
+    numbers = np.argsort(page.positions, kind="stable")
+    numbers = numbers[numbers != but]
+    positions, sizes = page.positions[numbers], page.sizes[numbers]
+    span = None
+    if numbers.size:
+        (span,) = yield [Ranges(file, positions, sizes)]
+    return _Held(span, numbers, positions, sizes)
+
+
+# -- values -----------------------------------------------------------------------------
+
+
+class _Leaf:
+    """The wanted slots of the leaf of a page.
+
+    Attributes
+    ----------
+    mask : (slots.count,) bool or None
+        Which of them are valid; None if all are.
+    """
+
+    def __init__(
+        self,
+        page: Page,
+        chain: tuple[Field, ...],
+        file: SourceFile,
+        limits: Limits,
+        held: _Held,
+        validity: Validity,
+        slots: Slots,
+    ) -> None:
+        self._page, self._chain, self._file, self._limits = page, chain, file, limits
+        self._held, self._validity, self._slots = held, validity, slots
+        self._count = slots.count
+        self.mask = validity.mask(slots, limits) if validity.num_valid else None
+        edges = slots.starts, slots.stops
+        # The wanted ones among the valid slots.
+        self._valid = Slots.joined(*(validity.valid_before(edge) for edge in edges))
+
+    def values(self, spec: Planar) -> Read[Block]:
+        """Values of the slots, those of null ones anything."""
+        values, field = spec.values, self._chain[-1]
+        if values is None:
+            return self._none(field)
+        if self._valid.count == 0:
+            return AllNull(self._count)
+        if isinstance(values, MiniBlock):
+            return (yield from self._chunked(values))
+        if isinstance(values, ConstantPage):
+            return (yield from self._constant(values))
+        if spec.indexed is not None:
+            return (yield from self._indexed(spec.indexed, values))
+        return (yield from self._zipped(values))
+
+    def _none(self, field: Field) -> Block:
+        num_valid = self._validity.num_valid
+        if num_valid and field.is_struct and not field.children:
+            return Structured(self._count, {})
+        if num_valid and field.logical_type != "null":
+            raise FormatError(f"a page without values has {num_valid} that are not null")
+        return AllNull(self._count)
+
+    def _chunked(self, values: MiniBlock) -> Read[Block]:
+        num_slots = self._validity.num_slots
+        if values.num_items not in {0, num_slots}:
+            raise FormatError(f"{values.num_items} items in a page of {num_slots} slots")
+        inner = replace(values, layers=_ITEM, dictionary=None, num_dictionary_items=0, num_items=num_slots)
+        page = self._part(inner, 0, 2, num_slots)
+        rows = self._slots.selection(num_slots)
+        read = miniblock.read(inner, page, self._chain, rows, self._file, self._limits)
+        found = (yield from self._held.drive(read)).values
+        if values.dictionary is None:
+            return found
+        items = decode_block(values.dictionary, self._held[2], values.num_dictionary_items, self._limits)
+        is_null = None if self.mask is None else (~self.mask).astype(np.uint16)
+        return look_up(found, items, self._chain[-1], _NULLABLE, is_null, self._limits)[0]
+
+    def _constant(self, values: ConstantPage) -> Read[Block]:
+        """The value for every slot; a string only where one is valid."""
+        has_strings = isinstance(spec_of(self._chain[-1]), VarBinary) and self.mask is not None
+        count = 1 if has_strings else self._count
+        inner = replace(values, layers=_ITEM)
+        page, rows = self._part(inner, 0, 0, count), RowSelection.all(count)
+        found = (yield from constant.read(inner, page, self._chain, rows, self._file, self._limits)).values
+        if not has_strings:
+            return found
+        return placed(found, np.zeros(self._valid.count, np.int64), self.mask, self._limits)
+
+    def _zipped(self, values: FullZip) -> Read[Block]:
+        num_valid = self._validity.num_valid
+        if values.num_entries != num_valid:
+            raise FormatError(f"{values.num_entries} values for {num_valid} slots that are not null")
+        found = yield from self._items(values, 0, self._valid.selection(num_valid))
+        return placed(found, None, self.mask, self._limits)
+
+    def _indexed(self, indices: Spec, values: FullZip) -> Read[Block]:
+        num_slots, first = self._validity.num_slots, int(has_payload(indices))
+        memory = self._held[0] if first else np.empty(0, np.uint8)
+        codes = integers(indices, memory, num_slots, self._limits)[self._slots.all_places()]
+        codes = codes if self.mask is None else codes[self.mask]
+        kernels.check_codes(codes, values.num_entries)
+        items, which = np.unique(codes, return_inverse=True)
+        rows = RowSelection.all(values.num_entries)
+        if items.size < values.num_entries:
+            rows = RowSelection.take(values.num_entries, items)
+        found = yield from self._items(values, first, rows)
+        return placed(found, which.astype(np.int64, copy=False), self.mask, self._limits)
+
+    def _items(self, values: FullZip, first: int, rows: RowSelection) -> Read[Block]:
+        """Some of the zipped values, whose buffers begin with number ``first``."""
+        inner = replace(values, layers=_ITEM)
+        page = self._part(inner, first, first + 1 + (values.length_bits is not None), values.num_entries)
+        read = fullzip.read(inner, page, self._chain, rows, self._file, self._limits)
+        return (yield from self._held.drive(read)).values
+
+    def _part(self, spec: PageSpec, first: int, stop: int, num_rows: int) -> Page:
+        """The page as if it had only these buffers, and no structure."""
+        page = self._page
+        return Page(page.number, num_rows, spec, page.positions[first:stop], page.sizes[first:stop])
+
+
+# -- values put where they belong -------------------------------------------------------------
+
+
+def placed(block: Block, which: Int64 | None, mask: Mask | None, limits: Limits) -> Block:
+    """Values in the slots that are valid, nothing in the others.
+
+    Parameters
+    ----------
+    block : Block
+    which : (num_valid,) int64 or None
+        The value of each valid slot; None: the values in their order.
+    mask : (num_slots,) bool or None
+        Which slots are valid; None: all.
+    limits : Limits
+
+    Returns
+    -------
+    Block
+        ``num_slots`` values; strings in their order share the memory of ``block``.
+
+    Raises
+    ------
+    LimitError
+        The values take more than ``limits.page_bytes``.
+    UnsupportedError
+        A block of a kind that no page of this version holds.
+    """
+    if which is None and mask is None:
+        return block
+    if mask is None:
+        mask = np.ones(block.length if which is None else which.size, np.bool_)
+    if isinstance(block, AllNull):
+        return AllNull(mask.size)
+    if isinstance(block, FixedWidth):
+        return _placed_fixed(block, which, mask, limits)
+    if isinstance(block, VariableWidth):
+        return _placed_strings(block, which, mask, limits)
+    if isinstance(block, FixedList):
+        return _placed_lists(block, which, mask, limits)
+    if isinstance(block, Structured):
+        children = {key: placed(child, which, mask, limits) for key, child in block.children.items()}
+        return Structured(mask.size, children)
+    raise UnsupportedError(f"sparse pages of {type(block).__name__} values", feature="sparse structure")
+
+
+def _placed_fixed(block: FixedWidth, which: Int64 | None, mask: Mask, limits: Limits) -> FixedWidth:
+    validity, null_count = None, 0
+    if block.validity is not None:
+        flags = _placed_bits(block.validity, block.length, which, mask)
+        flags |= ~mask
+        validity, null_count = packed(flags)
+    if block.bits & 7:
+        bits = _placed_bits(block.values, block.length * block.bits, which, mask)
+        return FixedWidth(mask.size, block.bits, np.packbits(bits, bitorder="little"), validity, null_count)
+    width = block.bits >> 3
+    limits.check("page_bytes", mask.size * width, "bytes of the values of a page")
+    # Pages of zeros that are not touched cost nothing.
+    out = np.zeros((mask.size, width), np.uint8)
+    table = np.frombuffer(block.values, np.uint8, block.length * width).reshape(block.length, width)  # type: ignore[call-overload]
+    out[mask] = table if which is None else table[which]
+    return FixedWidth(mask.size, block.bits, out.reshape(-1), validity, null_count)
+
+
+def _placed_bits(bitmap: object, count: int, which: Int64 | None, mask: Mask) -> Mask:
+    bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), count=count, bitorder="little").view(np.bool_)  # type: ignore[call-overload]
+    out = np.zeros(mask.size, np.bool_)
+    out[mask] = bits if which is None else bits[which]
+    return out
+
+
+def _placed_strings(block: VariableWidth, which: Int64 | None, mask: Mask, limits: Limits) -> VariableWidth:
+    kind = f"<i{block.offset_width}"
+    offsets = np.frombuffer(block.offsets, kind, block.length + 1).astype(np.int64)  # type: ignore[call-overload]
+    starts, sizes = offsets[:-1], np.diff(offsets)
+    values = block.values
+    if which is not None:
+        starts, sizes = starts[which], sizes[which]
+        total = limits.check("page_bytes", int(sizes.sum()), "bytes of the strings of a page")
+        values, out = allocate(total)
+        kernels.copy_spans(np.frombuffer(block.values, np.uint8), starts, sizes, out)  # type: ignore[call-overload]
+    lengths = np.zeros(mask.size, np.int64)
+    lengths[mask] = sizes
+    limits.check("page_bytes", (mask.size + 1) * block.offset_width, "bytes of the strings of a page")
+    buffer, ends = allocate((mask.size + 1) * block.offset_width)
+    kernels.zipped_offsets(lengths, ends.view(kind))
+    return VariableWidth(mask.size, block.offset_width, buffer, values)
+
+
+def _placed_lists(block: FixedList, which: Int64 | None, mask: Mask, limits: Limits) -> FixedList:
+    size, child = block.size, block.child
+    if isinstance(child, FixedWidth) and child.validity is None and child.bits % 8 == 0:
+        rows = _placed_fixed(FixedWidth(block.length, child.bits * size, child.values), which, mask, limits)
+        return FixedList(mask.size, size, FixedWidth(mask.size * size, child.bits, rows.values))
+    limits.check("page_bytes", mask.size * size, "items of the lists of a page")
+    items = None if which is None else np.repeat(which * size, size) + np.tile(np.arange(size), which.size)
+    return FixedList(mask.size, size, placed(child, items, np.repeat(mask, size), limits))

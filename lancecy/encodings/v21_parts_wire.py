@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from lancecy.encodings.layouts import FullZip, Layer, max_definition, max_repetition
-from lancecy.encodings.spec import Spec
+from lancecy.encodings.spec import Compressed, RunLengths, Spec
 from lancecy.encodings.v21_nodes_wire import NodeParser, check_level
 from lancecy.errors import FormatError, UnsupportedError
 from lancecy.limits import Limits
@@ -61,7 +61,9 @@ def dictionary_of(message: Any, version: tuple[int, int], limits: Limits) -> Spe
         return None
     parser = NodeParser(version, limits)
     spec = parser.parse(message.dictionary)
-    if parser.num_buffers != 1:
+    inner = spec.values if isinstance(spec, Compressed) else spec
+    # Runs of a buffer that stands alone have their values and their lengths in it (file sheet 2.1, 3.2).
+    if parser.num_buffers != (2 if isinstance(inner, RunLengths) else 1):
         raise UnsupportedError(f"dictionaries in {parser.num_buffers} buffers", feature=type(spec).__name__)
     return spec
 

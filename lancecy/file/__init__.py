@@ -10,6 +10,12 @@
 ``v0_layout``   bytes per page, told from the page table
 ``v0_reader``   a 0.1 file behind the protocol
 ``page_stats``  stored page statistics, as far as they may be believed
+``tail``        the end of a file: one request, and another for what it lacks
+``v2_wire``     the messages of 2.x containers
+``v2_meta``     footer, tables and columns of 2.x files, every number checked
+``v2_fields``   which physical columns a field is read from
+``v2_reader``   a 2.x file behind the protocol
+``v2_stats``    what the description of a page says of nulls
 ==============  =================================================================
 
 Readers know field ids and never tables; the file that holds dictionary values of 0.1

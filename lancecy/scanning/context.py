@@ -103,7 +103,7 @@ class ScanContext:
         if found is None:
             if len(self._projections) >= _MAX_PROJECTIONS:
                 self._projections.clear()
-            found = self._projections[request] = project(self.snapshot.schema, request)
+            found = self._projections[request] = project(self.snapshot.schema.scanned, request)
         return found
 
     def release(self, units: Sequence[ScanUnit]) -> None:
@@ -160,6 +160,14 @@ class ScanContext:
                 guess = max(guess, file.size / fragment.physical_rows - fixed)
             total += fixed + guess
         return total
+
+    def page_edges(self, fragment_id: int, fields: Sequence[Field]) -> NDArray[np.int64] | None:
+        """First rows of the pages of the largest of the fields, and the number of rows; costs no request.
+
+        None if the files of the fragment are not open.
+        """
+        opened = self._opened.get(fragment_id)
+        return None if opened is None else opened.page_edges(fields)
 
 
 def _type_bytes(fields: Sequence[Field]) -> tuple[float, int]:

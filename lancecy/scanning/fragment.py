@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -122,6 +123,11 @@ class FragmentFiles:
         before = gone - np.arange(gone.size, dtype=np.int64)
         return live_offsets + np.searchsorted(before, live_offsets, side="right")
 
+    @cached_property
+    def in_chunks(self) -> bool:
+        """Whether some file has pages of chunks, as version 2.1 and later write them."""
+        return any(getattr(part.reader, "version", (0, 1)) >= (2, 1) for part in self.parts)
+
     # -- reading --------------------------------------------------------------
 
     def read(self, fields: Sequence[Field], rows: RowSelection, session: Session) -> list[Column]:
@@ -192,6 +198,17 @@ class FragmentFiles:
     def estimated_bytes(self, fields: Sequence[Field]) -> int:
         """Encoded bytes of the fields in this fragment, from metadata alone."""
         return sum(self._field_bytes(f) for f in fields)
+
+    def page_edges(self, fields: Sequence[Field]) -> Int64 | None:
+        """(num_pages + 1,) int64: first rows of the pages of the largest field, and the number of rows."""
+        if not fields:
+            return None
+        largest = max(fields, key=self._field_bytes)
+        for part in self.parts:
+            held = pruned(largest, part.ids)
+            if held is not None:
+                return part.reader.page_starts(held)
+        return None
 
     def _field_bytes(self, wanted: Field) -> int:
         known = self._sizes.get(wanted)

@@ -12,9 +12,11 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.project import Projection
@@ -107,7 +109,7 @@ def plan(
     units: list[ScanUnit] = []
     unit_bytes: list[float] = []
     for (fragment, unit), size in zip(whole, sizes, strict=True):
-        pieces = list(_split(context, fragment, unit, math.ceil(size / target) if size else 1))
+        pieces = list(_split(context, fragment, unit, math.ceil(size / target) if size else 1, fields))
         units.extend(pieces)
         unit_bytes.extend(size * (piece.rows / unit.rows if unit.rows else 0) for piece in pieces)
     tasks = list(_group(context, spec, units, unit_bytes, blocksize, interleave))
@@ -160,7 +162,9 @@ def _physical_range(
     return int(ends[0]), int(ends[1]) + 1
 
 
-def _split(context: ScanContext, fragment: Fragment, unit: ScanUnit, pieces: int) -> Iterator[ScanUnit]:
+def _split(
+    context: ScanContext, fragment: Fragment, unit: ScanUnit, pieces: int, fields: Sequence[Field]
+) -> Iterator[ScanUnit]:
     rows = unit.stop - unit.start
     step = max(1, math.ceil(rows / pieces))
     for grain in (_ROW_STEP, _PAGE_ROWS):
@@ -171,14 +175,29 @@ def _split(context: ScanContext, fragment: Fragment, unit: ScanUnit, pieces: int
         yield unit
         return
     position = unit.position
-    for start in range(unit.start, unit.stop, step):
-        stop = min(start + step, unit.stop)
+    for start, stop in pairwise(_cuts(unit, step, context.page_edges(fragment.id, fields))):
         live = stop - start
         if fragment.deletion_file is not None:
             live = len(context.files(fragment.id).live(start, stop))
         if live:
             yield ScanUnit(unit.fragment, start, stop, live, position)
         position += live
+
+
+def _cuts(unit: ScanUnit, step: int, edges: NDArray[np.int64] | None) -> list[int]:
+    """Where a unit is cut, its ends included: about every ``step`` rows.
+
+    A page that is cut is opened twice, and some pages are decoded whole for any row of theirs: cuts go to where a
+    page ends if that is not far away. Small pages are not worth it.
+    """
+    cuts = np.arange(unit.start + step, unit.stop, step)
+    if edges is not None and edges.size > 2 and edges[-1] > (edges.size - 1) * _ROW_STEP:
+        after = np.clip(np.searchsorted(edges, cuts), 1, edges.size - 1)
+        before = edges[after - 1]
+        nearest = np.where(cuts - before <= edges[after] - cuts, before, edges[after])
+        cuts = np.where(np.abs(nearest - cuts) <= step // 2, nearest, cuts)
+        cuts = np.unique(cuts[(cuts > unit.start) & (cuts < unit.stop)])
+    return [unit.start, *cuts.tolist(), unit.stop]
 
 
 def _base_of(context: ScanContext, unit: ScanUnit) -> int | None:

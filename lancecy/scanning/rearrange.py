@@ -4,7 +4,7 @@ A chunk of text or of lists counts its values with 32 bits, so neither joining a
 nor taking rows out of the joined ones always works; here rows move chunk by chunk where
 they must. Dictionaries are made one by code of ours: Arrow's refuses those that hold nulls.
 
-Imports NumPy, pyarrow and ``errors``.
+Imports ``kernels``, ``errors``, NumPy and pyarrow.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancecy import kernels
 from lancecy.errors import UnsupportedError
 
 __all__ = ["Column", "as_array", "joined", "one_dictionary", "reordered"]
@@ -68,7 +69,7 @@ def one_dictionary(chunks: list[pa.DictionaryArray]) -> list[pa.DictionaryArray]
         )
         return [
             pa.DictionaryArray.from_arrays(
-                codes[_identity(chunk.dictionary)].take(chunk.indices).cast(chunk.type.index_type),
+                _recoded(chunk.indices, codes[_identity(chunk.dictionary)]),
                 encoded.dictionary,
                 ordered=chunk.type.ordered,
                 safe=False,
@@ -77,6 +78,22 @@ def one_dictionary(chunks: list[pa.DictionaryArray]) -> list[pa.DictionaryArray]
         ]
     except pa.ArrowInvalid:
         return chunks
+
+
+def _recoded(indices: pa.Array, codes: pa.Array) -> pa.Array:
+    """The new code of each old one."""
+    new = codes.cast(indices.type)
+    if new.null_count or indices.offset:
+        return new.take(indices)
+    table = new.to_numpy()
+    if np.array_equal(table, np.arange(table.size)):
+        return indices
+    validity, data = indices.buffers()
+    old = np.frombuffer(data, table.dtype, len(indices))
+    bits = None if validity is None else np.frombuffer(validity, np.uint8)[: (len(indices) + 7) // 8]
+    out = np.empty(old.nbytes, np.uint8)
+    kernels.take_fixed(old, table.view(np.uint8), table.dtype.itemsize, out, bits)
+    return pa.Array.from_buffers(indices.type, len(indices), [validity, pa.py_buffer(out)])
 
 
 def _identity(array: pa.Array) -> tuple[object, ...]:

@@ -47,6 +47,10 @@ class Made:
     """Column that identifies rows whose order the writer chose (after updates and merges)."""
     unread: frozenset[int] = frozenset()
     """Versions that the writer itself cannot read: nobody but the rules vouches for their answers."""
+    fragile: bool = False
+    """Whether the writer may fail on its own table, which then counts as not read by it."""
+    refused: str = ""
+    """Why nobody but the writer can read the table; such a table is there to be refused."""
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,18 @@ import lance
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tests.golden.recipe import Made, fresh, is_cpp, join, numbered, plain, same_dictionaries, stored, without, write
+from tests.golden.recipe import (
+    Made,
+    fresh,
+    is_cpp,
+    join,
+    numbered,
+    plain,
+    same_dictionaries,
+    stored,
+    without,
+    write,
+)
 from tests.helpers.tables import random_table
 
 

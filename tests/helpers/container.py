@@ -113,7 +113,9 @@ class Container:
         for position, length in (*places, *spans):
             out += struct.pack("<QQ", position, length)
         footer = self.footer
-        tail = Footer(start, table, table + 16 * len(places), len(spans), len(places), footer.major, footer.minor)
+        tail = Footer(
+            start, table, table + 16 * len(places), len(spans), len(places), footer.major, footer.minor
+        )
         return bytes(out + tail.pack())
 
     @property
@@ -155,8 +157,10 @@ def column_encoding(column: file2_pb2.ColumnMetadata) -> Message:
     return _unpacked(column.encoding)
 
 
-def set_page_encoding(page: file2_pb2.ColumnMetadata.Page, message: Message) -> None:
-    """Put another message of the same type in its place."""
+def set_page_encoding(
+    page: file2_pb2.ColumnMetadata.Page | file2_pb2.ColumnMetadata, message: Message
+) -> None:
+    """Put another message of the same type in its place; of a page or of a column."""
     packed = AnyMessage.FromString(page.encoding.direct.encoding)
     packed.value = message.SerializeToString()
     page.encoding.direct.encoding = packed.SerializeToString()

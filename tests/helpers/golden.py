@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +16,15 @@ from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["GOLDEN_DIR", "Golden", "GoldenVersion", "all_goldens", "all_versions", "golden"]
+__all__ = [
+    "GOLDEN_DIR",
+    "Golden",
+    "GoldenVersion",
+    "all_goldens",
+    "all_versions",
+    "golden",
+    "refused_goldens",
+]
 
 GOLDEN_DIR = Path(__file__).parent.parent / "golden"
 
@@ -49,6 +58,18 @@ class Golden:
     def what(self) -> str:
         """Recipe it was made by."""
         return self.name.split("_", 1)[1]
+
+    @property
+    def formats(self) -> frozenset[str]:
+        """Versions of its data files: ``0.1``, ``2.0`` to ``2.3``."""
+        found = {path.read_bytes()[-8:-4] for path in (self.path / "data").glob("*.lance")}
+        numbers = {struct.unpack("<HH", tail) for tail in found}
+        return frozenset({(0, 2): "0.1", (0, 3): "2.0"}.get(pair, f"{pair[0]}.{pair[1]}") for pair in numbers)
+
+    @property
+    def is_legacy(self) -> bool:
+        """Whether it has no data file of a later version than 0.1."""
+        return self.formats <= {"0.1"}
 
     @property
     def versions(self) -> tuple[int, ...]:
@@ -97,7 +118,18 @@ class GoldenVersion:
 
 @cache
 def all_goldens() -> tuple[Golden, ...]:
-    """Every golden table that has a note, in order of name."""
+    """Every golden table that has a note and can be read, in order of name."""
+    return tuple(table for table in _noted() if "refused" not in table.note)
+
+
+@cache
+def refused_goldens() -> tuple[Golden, ...]:
+    """Tables of pre-releases of a version, which are to be refused; the note says why."""
+    return tuple(table for table in _noted() if "refused" in table.note)
+
+
+@cache
+def _noted() -> tuple[Golden, ...]:
     notes = sorted(GOLDEN_DIR.glob("*_*.json"))
     return tuple(Golden(note.name.removesuffix(".json"), json.loads(note.read_text())) for note in notes)
 

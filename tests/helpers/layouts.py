@@ -11,7 +11,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from lancecy.proto import encodings21_pb2 as e21
 from lancecy.proto import encodings23_pb2 as e23
 from lancecy.proto import encodings_pb2 as e20
 from tests.helpers.container import Container, column_encoding, page_encoding
@@ -87,24 +86,34 @@ def _level_codec(encoding: Any) -> str:
     return _codec(encoding)
 
 
-def _layout(layout: e21.PageLayout, buffers: int) -> str:
+def _layout(layout: Any, buffers: int) -> str:
     kind = layout.WhichOneof("layout")
     page = getattr(layout, kind)
     if kind == "mini_block_layout":
         text = f"M{_layers(page.layers)} {_codec(page.value_compression)}"
         text += _levels(page, "rep_compression", "def_compression")
-        return text + (f" dict={_codec(page.dictionary)}x{page.num_dictionary_items}" if page.HasField("dictionary") else "")
+        return text + (
+            f" dict={_codec(page.dictionary)}x{page.num_dictionary_items}"
+            if page.HasField("dictionary")
+            else ""
+        )
     if kind == "full_zip_layout":
-        width = f"v{page.bits_per_value}" if page.WhichOneof("details") == "bits_per_value" else f"len{page.bits_per_offset}"
+        width = (
+            f"v{page.bits_per_value}"
+            if page.WhichOneof("details") == "bits_per_value"
+            else f"len{page.bits_per_offset}"
+        )
         return f"Z{_layers(page.layers)} {_codec(page.value_compression)} r{page.bits_rep}d{page.bits_def} {width}"
     if kind == "constant_layout":
         levels = _levels(page, "rep_compression", "def_compression")
-        inline = f" inline({len(page.inline_value)}B)" if page.HasField("inline_value") else f" ({buffers} buf)"
+        inline = (
+            f" inline({len(page.inline_value)}B)" if page.HasField("inline_value") else f" ({buffers} buf)"
+        )
         return f"K{_layers(page.layers)}{levels}{inline}"
     return f"B{_layers(page.layers)} inner {_layout(page.inner_layout, buffers)}"
 
 
-def _codec(encoding: e21.CompressiveEncoding) -> str:
+def _codec(encoding: Any) -> str:
     kind = encoding.WhichOneof("compression")
     return CODECS[kind](getattr(encoding, kind))
 
@@ -122,7 +131,9 @@ def _variable_packed(message: Any) -> str:
     parts = []
     for item in message.fields:
         fixed = item.WhichOneof("layout") == "bits_per_value"
-        parts.append(f"{_codec(item.value)}:{f'b{item.bits_per_value}' if fixed else f'l{item.bits_per_length}'}")
+        parts.append(
+            f"{_codec(item.value)}:{f'b{item.bits_per_value}' if fixed else f'l{item.bits_per_length}'}"
+        )
     return f"VPacked({','.join(parts)})"
 
 
@@ -154,8 +165,14 @@ CODECS: dict[str, Callable[[Any], str]] = {
 
 def _planar(layout: e23.PlanarLayout) -> str:
     form = layout.structure.WhichOneof("form")
-    structure = _layers(layout.structure.dense.layers) if form == "dense" else _sparse(layout.structure.sparse)
-    return f"{structure}×{_values(layout.values)}" if form == "sparse" else f"D{structure} {_values(layout.values)}"
+    structure = (
+        _layers(layout.structure.dense.layers) if form == "dense" else _sparse(layout.structure.sparse)
+    )
+    return (
+        f"{structure}×{_values(layout.values)}"
+        if form == "sparse"
+        else f"D{structure} {_values(layout.values)}"
+    )
 
 
 def _sparse(message: Any) -> str:
@@ -167,7 +184,9 @@ def _sparse(message: Any) -> str:
             counts = f"list(pos={_codec(inner.positions)}/{inner.num_positions} cnt={_codec(inner.counts)}"
             parts.append(counts + f" {_validity(inner.validity)})")
         elif kind == "fixed_size_list":
-            parts.append(f"fsl({layer.fixed_size_list.dimension} {_validity(layer.fixed_size_list.validity)})")
+            parts.append(
+                f"fsl({layer.fixed_size_list.dimension} {_validity(layer.fixed_size_list.validity)})"
+            )
         else:
             parts.append(_validity(layer.validity))
     return "S{" + " ".join(parts) + "}"
@@ -175,7 +194,11 @@ def _sparse(message: Any) -> str:
 
 def _validity(message: Any) -> str:
     meaning = ("v", "nulls", "valids")[message.meaning]
-    return f"{meaning}={_codec(message.positions)}/{message.num_positions}" if message.HasField("positions") else meaning
+    return (
+        f"{meaning}={_codec(message.positions)}/{message.num_positions}"
+        if message.HasField("positions")
+        else meaning
+    )
 
 
 def _values(values: Any) -> str:
@@ -184,7 +207,11 @@ def _values(values: Any) -> str:
     if kind == "chunked":
         text = f"M {_codec(part.compression)}"
         text += _levels(part.levels, "rep_compression", "def_compression") if part.HasField("levels") else ""
-        return text + (f" dict={_codec(part.dictionary)}x{part.num_dictionary_items}" if part.HasField("dictionary") else "")
+        return text + (
+            f" dict={_codec(part.dictionary)}x{part.num_dictionary_items}"
+            if part.HasField("dictionary")
+            else ""
+        )
     if kind == "zipped":
         return _zipped(part)
     if kind == "constant":
@@ -193,14 +220,18 @@ def _values(values: Any) -> str:
 
 
 def _zipped(part: Any) -> str:
-    width = f"v{part.bits_per_value}" if part.WhichOneof("details") == "bits_per_value" else f"len{part.bits_per_length}"
+    width = (
+        f"v{part.bits_per_value}"
+        if part.WhichOneof("details") == "bits_per_value"
+        else f"len{part.bits_per_length}"
+    )
     return f"Z {_codec(part.compression)} r{part.levels.bits_rep}d{part.levels.bits_def} {width}"
 
 
 # -- 2.0 -----------------------------------------------------------------------------------
 
 
-def _array(encoding: e20.ArrayEncoding) -> str:
+def _array(encoding: Any) -> str:
     kind = encoding.WhichOneof("array_encoding")
     return ARRAYS[kind](getattr(encoding, kind))
 
@@ -229,7 +260,11 @@ ARRAYS: dict[str, Callable[[Any], str]] = {
     "dictionary": lambda m: f"Dict({_array(m.indices)},{_array(m.items)})x{m.num_dictionary_items}",
     "fsst": lambda m: f"Fsst({_array(m.binary)})",
     "packed_struct": lambda m: f"Packed({','.join(_array(i) for i in m.inner)})",
-    "bitpacked": lambda m: f"Bitpacked({m.uncompressed_bits_per_value}→{m.compressed_bits_per_value}{',signed' if m.signed else ''})",
+    "bitpacked": lambda m: (
+        f"Bitpacked({m.uncompressed_bits_per_value}→{m.compressed_bits_per_value}{',signed' if m.signed else ''})"
+    ),
     "fixed_size_binary": lambda m: f"FSB[{m.byte_width}]({_array(m.bytes)})",
-    "bitpacked_for_non_neg": lambda m: f"BitpackedNonNeg({m.uncompressed_bits_per_value}→{m.compressed_bits_per_value})",
+    "bitpacked_for_non_neg": lambda m: (
+        f"BitpackedNonNeg({m.uncompressed_bits_per_value}→{m.compressed_bits_per_value})"
+    ),
 }

@@ -86,7 +86,9 @@ def random_nested(
         bitmap = _bitmap(gone) if allowed.struct_nulls else None
         return pa.Array.from_buffers(kind, rows, [bitmap], children=children)
     if types.is_fixed_size_list(kind):
-        child = random_nested(kind.value_type, rows * kind.list_size, rng, share if rng.random() < 0.3 else 0.0, allowed)
+        child = random_nested(
+            kind.value_type, rows * kind.list_size, rng, share if rng.random() < 0.3 else 0.0, allowed
+        )
         return pa.Array.from_buffers(kind, rows, [_bitmap(gone)], children=[child])
     if types.is_list(kind) or types.is_large_list(kind) or types.is_map(kind):
         return _lists(kind, rows, rng, share, gone, allowed)
@@ -96,7 +98,12 @@ def random_nested(
 
 
 def _lists(
-    kind: pa.DataType, rows: int, rng: np.random.Generator, share: float, gone: NDArray[np.bool_], allowed: Allowed
+    kind: pa.DataType,
+    rows: int,
+    rng: np.random.Generator,
+    share: float,
+    gone: NDArray[np.bool_],
+    allowed: Allowed,
 ) -> pa.Array:
     longest = int(rng.choice([1, 2, 5, 40], p=[0.2, 0.4, 0.35, 0.05])) if rows < 4000 else 1
     sizes = rng.integers(0 if rng.random() < 0.7 else 1, longest + 1, rows)

@@ -22,7 +22,16 @@ import pyarrow as pa
 from tests.helpers import shapes_edges, shapes_nested, shapes_numbers, shapes_text
 from tests.helpers.shapes_base import Shape
 
-__all__ = ["RECORDED", "SHAPES", "VERSIONS", "describe_shape", "recorded", "shape_table", "write_shape", "written"]
+__all__ = [
+    "RECORDED",
+    "SHAPES",
+    "VERSIONS",
+    "describe_shape",
+    "recorded",
+    "shape_table",
+    "write_shape",
+    "written",
+]
 
 VERSIONS = ("2.0", "2.1", "2.2", "2.3")
 SHAPES: Mapping[str, Shape] = {
@@ -64,15 +73,22 @@ def shape_table(name: str) -> pa.Table:
     for chunk in values.chunks:
         ids.append(pa.array(np.arange(start, start + len(chunk))))
         start += len(chunk)
-    return pa.table([pa.chunked_array(ids, pa.int64()), values], pa.schema([pa.field("id", pa.int64()), field]))
+    return pa.table(
+        [pa.chunked_array(ids, pa.int64()), values], pa.schema([pa.field("id", pa.int64()), field])
+    )
 
 
 def write_shape(name: str, path: Path | str, version: str, **options: Any) -> Any:
     """Write a shape with pylance; returns its dataset."""
     import lance
 
-    options = {"enable_v2_manifest_paths": True, "max_rows_per_file": 1 << 20, **options}
-    return lance.write_dataset(shape_table(name), str(path), data_storage_version=version, **options)
+    options = {
+        "data_storage_version": version,
+        "enable_v2_manifest_paths": True,
+        "max_rows_per_file": 1 << 20,
+        **options,
+    }
+    return lance.write_dataset(shape_table(name), str(path), **options)
 
 
 def describe_shape(name: str, root: Path | str) -> str:

@@ -54,8 +54,14 @@ def masked(values: pa.Array, missing: ArrayLike) -> pa.Array:
     """The values with nulls, which keep what lies under them."""
     gone = np.asarray(missing, np.bool_)
     bitmap = pa.py_buffer(np.packbits(~gone, bitorder="little").tobytes())
-    children = [values.field(i) for i in range(values.type.num_fields)] if pa.types.is_struct(values.type) else None
-    if pa.types.is_fixed_size_list(values.type) or pa.types.is_list(values.type) or pa.types.is_map(values.type):
+    children = (
+        [values.field(i) for i in range(values.type.num_fields)] if pa.types.is_struct(values.type) else None
+    )
+    if (
+        pa.types.is_fixed_size_list(values.type)
+        or pa.types.is_list(values.type)
+        or pa.types.is_map(values.type)
+    ):
         children = [values.values] if not pa.types.is_map(values.type) else [_entries(values)]
     return pa.Array.from_buffers(
         values.type, len(values), [bitmap, *values.buffers()[1 : values.type.num_buffers]], children=children
@@ -109,5 +115,6 @@ def text(rng: Rng, rows: int, low: int, high: int) -> pa.Array:
     picks = rng.integers(0, len(VOCABULARY), int(counts.sum()))
     stops = np.cumsum(counts)
     return pa.array(
-        [" ".join(VOCABULARY[p] for p in picks[b - c : b]) for b, c in zip(stops, counts, strict=True)], pa.string()
+        [" ".join(VOCABULARY[p] for p in picks[b - c : b]) for b, c in zip(stops, counts, strict=True)],
+        pa.string(),
     )

@@ -23,7 +23,11 @@ def shapes() -> dict[str, Shape]:
     slow = {name: Shape(make, slow=True) for name, make in _big().items()}
     packed = pa.struct([pa.field("a", pa.int64()), pa.field("b", pa.float64())])
     kind = pa.list_(pa.field("item", packed, True, {"lance-encoding:packed": "true"}))
-    return {**{name: Shape(make) for name, make in plain.items()}, "list_packed": Shape(_packed_items(kind)), **slow}
+    return {
+        **{name: Shape(make) for name, make in plain.items()},
+        "list_packed": Shape(_packed_items(kind)),
+        **slow,
+    }
 
 
 def _packed_items(kind: pa.DataType) -> Make:
@@ -85,7 +89,9 @@ def _paged() -> dict[str, Make]:
         thirds = np.arange(rows) % 3 == 0
         random = [rng.bytes(rows * width) for _ in range(2)]
         nothing = pa.nulls(rows, pa.binary(width))
-        return pa.chunked_array([wide(random[0]), wide(bytes(rows * width)), nothing, wide(random[1], thirds)])
+        return pa.chunked_array(
+            [wide(random[0]), wide(bytes(rows * width)), nothing, wide(random[1], thirds)]
+        )
 
     def mixed_nulls(rng: Rng) -> pa.ChunkedArray:
         parts = []
@@ -162,7 +168,9 @@ def _deep() -> dict[str, Make]:
         "list_null_struct_outer": null_outside(True),
         "nullstruct_allvalid_list": null_outside(False),
         "list_dict": coded,
-        "struct_struct_list_dict": lambda rng: struct({"s": struct({"l": coded(rng)}, np.arange(200) % 3 == 0)}),
+        "struct_struct_list_dict": lambda rng: struct(
+            {"s": struct({"l": coded(rng)}, np.arange(200) % 3 == 0)}
+        ),
     }
 
 
@@ -212,7 +220,7 @@ def _refused() -> dict[str, Make]:
     runs = pa.RunEndEncodedArray.from_arrays(pa.array([5, 20], pa.int32()), pa.array(["a", "b"]))
     views = pa.array([[1, 2], [3]] * 10, pa.list_view(pa.int64()))
     return {
-        "interval_mdn": lambda rng: pa.array([pa.MonthDayNano([1, 2, 3])] * rows),
+        "interval_mdn": lambda rng: pa.array([(1, 2, 3)] * rows, pa.month_day_nano_interval()),
         "list_view": lambda rng: views,
         "ree": lambda rng: runs,
         "dec32": lambda rng: pa.array([1] * rows, pa.decimal32(9, 0)),

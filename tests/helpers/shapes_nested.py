@@ -65,7 +65,9 @@ def _lists() -> dict[str, Make]:
             if not share:
                 return lists(sizes, items)
             gone = holes(rng, len(items), share)
-            items = pa.array([None if g else v for v, g in zip(items.to_pylist(), gone, strict=True)], pa.string())
+            items = pa.array(
+                [None if g else v for v, g in zip(items.to_pylist(), gone, strict=True)], pa.string()
+            )
             return lists(sizes, items, missing=holes(rng, 300, share))
 
         return made
@@ -196,15 +198,23 @@ def _mixtures() -> dict[str, Make]:
 
     def struct_list(rng: Rng) -> pa.Array:
         sizes, others = _lengths(rng, 2000), _lengths(rng, 2000)
-        numbers = lists(sizes, pa.array(np.arange(int(sizes.sum()), dtype=np.int32)), missing=holes(rng, 2000, 0.1))
+        numbers = lists(
+            sizes, pa.array(np.arange(int(sizes.sum()), dtype=np.int32)), missing=holes(rng, 2000, 0.1)
+        )
         count = int(others.sum())
-        inner = struct({"n": masked(pa.array(np.arange(count)), holes(rng, count, 0.1))}, holes(rng, count, 0.1))
-        return struct({"l": numbers, "s": lists(others, inner, missing=holes(rng, 2000, 0.1))}, holes(rng, 2000, 0.1))
+        inner = struct(
+            {"n": masked(pa.array(np.arange(count)), holes(rng, count, 0.1))}, holes(rng, count, 0.1)
+        )
+        return struct(
+            {"l": numbers, "s": lists(others, inner, missing=holes(rng, 2000, 0.1))}, holes(rng, 2000, 0.1)
+        )
 
     def maps(rng: Rng) -> pa.Array:
         names = ("height", "width", "depth")
         rows = [
-            None if rng.random() < 0.1 else [(n, _maybe(rng, 0.2, int(rng.integers(0, 3)))) for n in names[: i % 4]]
+            None
+            if rng.random() < 0.1
+            else [(n, _maybe(rng, 0.2, int(rng.integers(0, 3)))) for n in names[: i % 4]]
             for i in range(2000)
         ]
         return pa.array(rows, pa.map_(pa.string(), pa.int64()))
@@ -233,7 +243,10 @@ def _fixed_lists() -> dict[str, Make]:
         numbers, words = pa.array(np.arange(count)), pa.array([f"{i}" for i in range(count)])
         if not share:
             return vectors(struct({"a": numbers, "b": words}), size)
-        children = {"a": masked(numbers, holes(rng, count, share)), "b": masked(words, holes(rng, count, share))}
+        children = {
+            "a": masked(numbers, holes(rng, count, share)),
+            "b": masked(words, holes(rng, count, share)),
+        }
         return masked(vectors(struct(children, holes(rng, count, share)), size), holes(rng, rows, share))
 
     def list_of_them(share: float) -> Make:

@@ -19,7 +19,9 @@ DAY = 86_400_000
 def shapes() -> dict[str, Shape]:
     """Name -> shape."""
     return {
-        **{name: Shape(make) for name, make in {**_integers(), **_others(), **_fixed(), **_vectors()}.items()},
+        **{
+            name: Shape(make) for name, make in {**_integers(), **_others(), **_fixed(), **_vectors()}.items()
+        },
         "i64_nonnull_field": Shape(lambda rng: pa.array(rng.integers(0, 1000, ROWS)), nullable=False),
         **_asked_for(),
     }
@@ -101,7 +103,9 @@ def _others() -> dict[str, Make]:
         return lambda rng: pa.array(rng.standard_normal(ROWS).astype(kind))
 
     def stamps(kind: pa.DataType) -> Make:
-        return lambda rng: pa.array(1_600_000_000 * 10**6 + np.cumsum(rng.integers(1, 10**6, ROWS))).cast(kind)
+        return lambda rng: pa.array(1_600_000_000 * 10**6 + np.cumsum(rng.integers(1, 10**6, ROWS))).cast(
+            kind
+        )
 
     def booleans(rng: Rng) -> pa.Array:
         return pa.array(rng.random(ROWS) < 0.5)
@@ -230,7 +234,7 @@ def _vectors() -> dict[str, Make]:
         "fsl_i32_3": lambda rng: vectors(pa.array(rng.integers(0, 10, 3 * ROWS).astype(np.int32)), 3),
         "fsl_fsl": matrices,
         "fsl_fsl_null": matrices_with_holes,
-        "fsl_allsame": lambda rng: vectors(pa.array(np.tile(np.float32([1, 2, 3, 4]), ROWS)), 4),
+        "fsl_allsame": lambda rng: vectors(pa.array(np.tile(np.arange(4, dtype=np.float32), ROWS)), 4),
         "fsl_items_allnull": nothing,
         "fsl_63": floats(500, 63),
         "fsl_64": floats(500, 64),

@@ -16,7 +16,6 @@ from tests.helpers.shapes_base import (
     Shape,
     distinct,
     holes,
-    masked,
     pieces,
     text,
     words,
@@ -205,7 +204,8 @@ def _asked_for() -> dict[str, Shape]:
         found[f"cfg_{scheme}_text_null"] = Shape(_texts()["text_60_null"], metadata=asked)
         found[f"cfg_{scheme}_text_long"] = Shape(lambda rng: text(rng, 2000, 50, 300), metadata=asked)
     found["cfg_zstd_large_bin"] = Shape(
-        _cast(lambda rng: _bytes(rng, 500, 90), pa.large_binary()), metadata={"lance-encoding:compression": "zstd"}
+        _cast(lambda rng: _bytes(rng, 500, 90), pa.large_binary()),
+        metadata={"lance-encoding:compression": "zstd"},
     )
     found["cfg_fullzip_str"] = Shape(
         _strings()["str_short_unique"], metadata={"lance-encoding:structural-encoding": "fullzip"}

@@ -105,18 +105,15 @@ def test_rows_that_do_not_exist_are_refused(tmp_path: Path, stable: bool) -> Non
     peer = write(v1_table([b"a", b"b", b"c"]), tmp_path / "t", "2.2", enable_stable_row_ids=stable)
     peer.delete("i = 1")
     ds = lancecy.dataset(tmp_path / "t")
-    for wrong in (
-        {"addresses": [1]},
-        {"addresses": [3]},
-        {"addresses": [1 << 32]},
-        {"ids": [1]},
-        {"ids": [99]},
-    ):
+    for addresses in ([1], [3], [1 << 32], [-1]):
         with pytest.raises(IndexError):
-            ds.take_blobs("b", **wrong)
-    for wrong in ({"indices": [2]}, {"indices": [-1]}, {"addresses": [-1]}):
+            ds.take_blobs("b", addresses=addresses)
+    for row in (1, 99):
         with pytest.raises(IndexError):
-            ds.take_blobs("b", **wrong)
+            ds.take_blobs("b", ids=[row])
+    for row in (2, -1):
+        with pytest.raises(IndexError):
+            ds.take_blobs("b", indices=[row])
     assert ds.take_blobs("b", indices=[]) == []
 
 

@@ -136,14 +136,17 @@ def test_append_after_columns_were_added_and_dropped(tmp_path: Path) -> None:
     live.assert_same(tmp_path / "t", filters=["id > 5", "twice < 40", "loud IS NOT NULL"])
 
 
-def test_filter_on_added_columns_uses_the_statistics_of_their_file(tmp_path: Path) -> None:
+def test_filter_on_added_columns_uses_the_statistics_of_their_file(storage: str, tmp_path: Path) -> None:
     add_by_sql(started(tmp_path / "t"))
 
     dataset = live.assert_same(
         tmp_path / "t", filters=["twice < 20", "twice > 100 AND id < 60", "loud >= 'N'"]
     )
     pruned = dataset.scanner(filter="twice < 20").explain()
-    assert pruned.bytes_to_read < dataset.scanner().explain().bytes_to_read
+    whole = dataset.scanner().explain()
+    # Only 0.1 files have bounds.
+    assert (pruned.bytes_to_read < whole.bytes_to_read) == (storage == "legacy")
+    assert pruned.pages > 0
 
 
 def test_every_file_of_a_column_rewritten(tmp_path: Path) -> None:

@@ -35,10 +35,11 @@ TEXTS = [
 ]  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def table_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=["legacy", "2.0", "2.1", "2.2"])
+def table_path(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
     path = tmp_path_factory.mktemp("filters") / "t"
-    live.write(live.mixed_table(150, nulls=0.1), path, max_rows_per_file=65)
+    table = live.mixed_table(150, nulls=0.1)
+    live.write(table, path, max_rows_per_file=65, data_storage_version=request.param)
     live.peer(path).delete("id % 17 = 4")
     return path
 

@@ -71,13 +71,13 @@ COLUMNS: dict[str, tuple[pa.DataType, Any, dict[str, str]]] = {
         lambda i: unless(7, i, {"a": i, "b": i / 2, "c": i % 99}),
         PACKED,
     ),
+}
+ONLY_22: dict[str, tuple[pa.DataType, Any, dict[str, str]]] = {
     "packed with vectors": (
         pa.struct([("v", VECTOR), ("w", pa.int32())]),
         lambda i: unless(7, i, {"v": [float(i)] * 64, "w": i}),
         PACKED,
     ),
-}
-ONLY_22: dict[str, tuple[pa.DataType, Any, dict[str, str]]] = {
     "packed with text": (
         pa.struct([("x", pa.int64()), ("s", pa.string())]),
         lambda i: {"x": i, "s": "s" * (i % 9)},

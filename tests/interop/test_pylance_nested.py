@@ -68,7 +68,9 @@ def paged(table: pa.Table, path: Path, version: str, cached: int) -> Any:
     from lance.file import LanceFileWriter
 
     dataset = live.write(table, path, data_storage_version=version)
-    with LanceFileWriter(str(path / "data" / "paged.lance"), table.schema, version=version, data_cache_bytes=cached) as file:
+    with LanceFileWriter(
+        str(path / "data" / "paged.lance"), table.schema, version=version, data_cache_bytes=cached
+    ) as file:
         for batch in table.to_batches():
             file.write_batch(batch)
     [fragment] = [f.metadata for f in dataset.get_fragments()]
@@ -76,7 +78,12 @@ def paged(table: pa.Table, path: Path, version: str, cached: int) -> Any:
     [held] = fragment.files
     fragment.files = [
         lance.fragment.DataFile(
-            "paged.lance", held.fields, held.column_indices, held.file_major_version, held.file_minor_version, size
+            "paged.lance",
+            held.fields,
+            held.column_indices,
+            held.file_major_version,
+            held.file_minor_version,
+            size,
         )
     ]
     replaced = lance.LanceOperation.Overwrite(table.schema, [fragment])

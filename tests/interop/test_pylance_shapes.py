@@ -19,13 +19,16 @@ CASES = [
     pytest.param(version, name, id=f"{version}-{name}", marks=[pytest.mark.slow] if SHAPES[name].slow else [])
     for version, name in written()
 ]
+REFUSAL = "[Ss]truct|not supported|Not supported|Unsupported|called `Option::unwrap|data block|internal error"
 REFUSED = [(version, name) for version in VERSIONS for name in SHAPES if recorded()[name][version] is None]
 
 
 @pytest.mark.parametrize(("version", "name"), CASES)
 def test_shape_reads_as_pylance_reads_it(version: str, name: str, tmp_path: Path) -> None:
     theirs = write_shape(name, tmp_path / "t", version)
-    assert describe_shape(name, tmp_path / "t") == recorded()[name][version], "not the encoding it is there for"
+    assert describe_shape(name, tmp_path / "t") == recorded()[name][version], (
+        "not the encoding it is there for"
+    )
 
     mine = lancecy.dataset(tmp_path / "t")
     answer = theirs.to_table()
@@ -105,17 +108,19 @@ def filters_of(whole: pa.Table) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize(("version", "name"), REFUSED, ids=lambda value: str(value))
+@pytest.mark.parametrize(("version", "name"), REFUSED, ids=str)
 def test_refused_shape_is_still_refused(version: str, name: str, tmp_path: Path) -> None:
     """What no peer can write needs no answer here; the day one can, its encoding is to be recorded and read."""
-    with pytest.raises(BaseException) as caught:  # noqa: PT011, B017: panics of the Rust core are BaseException
+    # Panics of the Rust core are no Exceptions.
+    with pytest.raises(BaseException, match=REFUSAL):
         write_shape(name, tmp_path / "t", version)
-    assert not isinstance(caught.value, KeyboardInterrupt | AssertionError)
 
 
 def test_every_version_and_structure_is_met() -> None:
     """Guards the records: a release that encodes everything alike would make the cases above prove little."""
-    seen = {version: {recorded()[name][version] for v, name in written() if v == version} for version in VERSIONS}
+    seen = {
+        version: {recorded()[name][version] for v, name in written() if v == version} for version in VERSIONS
+    }
     for version, starts in {"2.1": "MZKB", "2.2": "MZK", "2.3": "DSI"}.items():
         texts = " ".join(text or "" for text in seen[version])
         for letter in starts:

@@ -122,7 +122,7 @@ def test_padding_after_a_block_is_not_looked_at(kernels: Kernels) -> None:
 
 @pytest.mark.parametrize("tail", [1, 100, 575, 576, 577, 1023])
 def test_the_length_tells_whether_a_tail_is_packed(kernels: Kernels, tail: int) -> None:
-    """At width 9 of 16 bits a block has 576 words: a tail of as many values would be as long packed as not."""
+    """At width 9 of 16 bits a block has 576 words, as many as a raw tail of 576 values."""
     values = numbers(16, 9, 1024 + tail)
     for is_raw in (False, True):
         chunk = blocks(values, 9, raw_tail=is_raw)
@@ -153,10 +153,12 @@ def test_chunks_that_no_run_names_may_be_anything(kernels: Kernels) -> None:
 )
 def test_a_run_outside_its_chunk_is_refused(kernels: Kernels, run: Run) -> None:
     call = chunk_arrays([inline_chunk(numbers(8, 3, 100), 3)], [100])
-    for unpack, packing in ((inline, 8), (outline, (8, 3, False))):
-        with pytest.raises(FormatError, match="run 1 is not within") as caught:
-            unpack(kernels, call, packing, [Run(0, 0, 1), run])  # type: ignore[operator]
-        assert caught.value.position == 1
+    runs = [Run(0, 0, 1), run]
+    with pytest.raises(FormatError, match="run 1 is not within") as caught:
+        inline(kernels, call, 8, runs)
+    assert caught.value.position == 1
+    with pytest.raises(FormatError, match="run 1 is not within"):
+        outline(kernels, call, (8, 3, False), runs)
 
 
 @pytest.mark.parametrize("bits", BITS)

@@ -135,7 +135,7 @@ def calls(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
         "bit_offsets": i64(*(run[1] for run in runs)),
         "counts": i64(*(run[2] for run in runs)),
     }
-    if runs and draw(st.booleans()):
+    if draw(st.booleans()) and runs:
         key = draw(st.sampled_from(sorted(columns)))
         columns[key][draw(st.integers(0, len(runs) - 1))] = draw(
             st.one_of(hostile, st.sampled_from(EXTREMES))

@@ -218,11 +218,11 @@ def test_validity_needs_one_bit_per_row(kernels: Kernels, size: int) -> None:
 
 @st.composite
 def code_arrays(draw: st.DrawFn, num_values: int) -> dict[str, Any]:
-    dtype = np.dtype(draw(st.sampled_from(CODES)))
+    dtype = draw(st.sampled_from(CODES))
     info = np.iinfo(dtype)
     good = st.integers(0, max(0, min(num_values - 1, int(info.max))))
     codes = draw(st.lists(good, max_size=40))
-    if codes and draw(st.booleans()):
+    if draw(st.booleans()) and codes:
         codes[draw(st.integers(0, len(codes) - 1))] = draw(st.integers(int(info.min), int(info.max)))
     validity = None
     if draw(st.booleans()):

@@ -35,7 +35,11 @@ HOMES: dict[str, tuple[str, ...]] = {
     "pyarrow": (
         "lancecy.schema",
         "lancecy.encodings.arrow",
+        "lancecy.encodings.assemble",
+        "lancecy.encodings.columns",
         "lancecy.encodings.general",
+        "lancecy.encodings.jsonb",
+        "lancecy.encodings.nulls",
         "lancecy.expr",
         "lancecy.table.deletion",
         *UPPER,

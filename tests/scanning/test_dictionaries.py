@@ -75,7 +75,7 @@ def test_batches_are_as_large_as_their_rows_and_not_their_dictionary_allow(tmp_p
     values = [b"%02d" % n + b"x" * 100_000 for n in range(100)]
     ds = lancecy.dataset(write(tmp_path / "t", fragments=40, values=values))
     assert [b.num_rows for b in ds.to_batches(["d", "k"])] == [400]
-    assert [b.num_rows for b in ds.scanner(["k"], batch_size=64).to_batches()] == [60] * 6 + [40]
+    assert [b.num_rows for b in ds.scanner(["k"], batch_size=64).to_batches()] == [64] * 6 + [16]
     assert [n for b in ds.to_batches(["k"], batch_size=7) for n in b["k"].to_pylist()] == list(range(400))
 
 

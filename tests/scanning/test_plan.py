@@ -7,11 +7,13 @@ import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import lancecy
 from lancecy.errors import FormatError
-from lancecy.scanning.plan import _unit_bytes
+from lancecy.scanning.plan import _cuts, _unit_bytes
+from lancecy.scanning.task import ScanUnit
 from lancecy.schema import Field, Schema
 from lancecy.store.uri import open_store
 from lancecy.table.manifest import DataFile, Fragment
@@ -70,3 +72,32 @@ def test_units_grow_with_the_table_so_that_there_are_never_too_many(
     total: float, blocksize: int | None
 ) -> None:
     assert total / _unit_bytes(total, blocksize, 1) <= 1 << 18
+
+
+@pytest.mark.parametrize(
+    ("edges", "cuts"),
+    [
+        (None, [0, 40_000, 80_000, 100_000]),
+        ([0, 100_000], [0, 40_000, 80_000, 100_000]),
+        ([0, 50_000, 100_000], [0, 50_000, 100_000]),
+        ([0, 45_000, 90_000, 100_000], [0, 45_000, 90_000, 100_000]),
+        ([0, 10_000, 100_000], [0, 40_000, 100_000]),
+        (list(range(0, 100_001, 1000)), [0, 40_000, 80_000, 100_000]),
+    ],
+)
+def test_units_are_cut_where_large_pages_end(edges: list[int] | None, cuts: list[int]) -> None:
+    unit = ScanUnit(3, 0, 100_000, 100_000, 0)
+    assert _cuts(unit, 40_000, None if edges is None else np.array(edges)) == cuts
+
+
+def test_units_of_an_open_fragment_end_with_its_pages(tmp_path: Path) -> None:
+    root = write_table(
+        str(tmp_path / "t"), fragments=1, rows=100_000, rows_per_page=30_000, data_version="2.1"
+    )
+    ds = lancecy.dataset(root)
+    closed = ds.scanner(["id"]).plan(blocksize=200_000)
+    assert ds.to_table(["id"])["id"].to_pylist() == list(range(100_000))
+    opened = ds.scanner(["id"]).plan(blocksize=200_000)
+    assert [u.stop for u in closed.units] != [u.stop for u in opened.units]
+    assert {u.stop for u in opened.units} <= {30_000, 60_000, 90_000, 100_000}
+    assert sum(u.rows for u in opened.units) == 100_000

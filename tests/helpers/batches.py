@@ -1,0 +1,126 @@
+"""Many dangerous calls in few processes: one forked child works through a batch until something goes wrong.
+
+What brings a child down is an observation; the next child goes on with the case after it.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import resource
+import signal
+import struct
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+__all__ = ["Batch", "Trouble", "jailed_batch"]
+
+STATE = struct.Struct("<qqq")
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """A case that ended neither in a value nor in a LanceError.
+
+    Attributes
+    ----------
+    case : int
+    kind : "escaped", "signal" or "hang"
+    detail : str
+        The traceback's end, or the signal.
+    """
+
+    case: int
+    kind: str
+    detail: str
+
+
+@dataclass
+class Batch:
+    """How a batch ended.
+
+    Attributes
+    ----------
+    values, errors : int
+        Cases that ended in a value, and in a LanceError.
+    troubles : list of Trouble
+    peak_bytes : int
+        Largest resident size of a child.
+    """
+
+    values: int = 0
+    errors: int = 0
+    troubles: list[Trouble] = field(default_factory=list)
+    peak_bytes: int = 0
+
+
+def jailed_batch(
+    case: Callable[[int], object], count: int, memory_bytes: int = 512 << 20, seconds: int = 10
+) -> Batch:
+    """Run ``case(0)`` to ``case(count - 1)``, each within ``seconds``, all within ``memory_bytes`` more than now."""
+    batch, start = Batch(), 0
+    with mmap.mmap(-1, STATE.size) as state:
+        while start < count:
+            state[:] = STATE.pack(start, 0, 0)
+            trouble, peak = _one_child(case, start, count, memory_bytes, seconds, state)
+            at, values, errors = STATE.unpack(state[:])
+            batch.values, batch.errors = batch.values + values, batch.errors + errors
+            batch.peak_bytes = max(batch.peak_bytes, peak)
+            if trouble is not None:
+                batch.troubles.append(Trouble(at, *trouble))
+            start = at + 1 if trouble is not None else count
+    return batch
+
+
+def _one_child(
+    case: Callable[[int], object], start: int, count: int, memory_bytes: int, seconds: int, state: mmap.mmap
+) -> tuple[tuple[str, str] | None, int]:
+    read_end, write_end = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(read_end)
+        _work(case, start, count, memory_bytes, seconds, state, write_end)
+    os.close(write_end)
+    with os.fdopen(read_end, "rb") as stream:
+        detail = stream.read().decode("utf-8", "replace")
+    _, status, usage = os.wait4(child, 0)
+    peak = usage.ru_maxrss * 1024
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        kind = "hang" if number == signal.SIGALRM else "signal"
+        return (kind, signal.Signals(number).name), peak
+    return (None if os.WEXITSTATUS(status) == 0 else ("escaped", detail)), peak
+
+
+def _work(
+    case: Callable[[int], object],
+    start: int,
+    count: int,
+    memory_bytes: int,
+    seconds: int,
+    state: mmap.mmap,
+    pipe: int,
+) -> None:
+    from lancecy.errors import LanceError
+
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + memory_bytes, used + memory_bytes))
+    values = errors = 0
+    try:
+        for index in range(start, count):
+            state[:] = STATE.pack(index, values, errors)
+            signal.alarm(seconds)
+            try:
+                case(index)
+                values += 1
+            except LanceError as error:
+                str(error)
+                errors += 1
+        state[:] = STATE.pack(count - 1, values, errors)
+    except BaseException:
+        os.write(pipe, traceback.format_exc()[-6000:].encode("utf-8", "replace"))
+        os._exit(1)
+    os._exit(0)
