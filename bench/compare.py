@@ -179,7 +179,9 @@ def main() -> None:
     parser.add_argument("--repeat", type=int, default=5, help="counted turns")
     parser.add_argument("--works", help="names separated by commas; all by default")
     parser.add_argument(
-        "--also", default="", help="pylance's own newer formats to show as well, such as 2.0,2.2"
+        "--version",
+        default="legacy",
+        help="of the data files that both libraries read: legacy, 2.0, 2.1, 2.2",
     )
     parser.add_argument(
         "--data", type=Path, default=Path(__file__).parent / ".data", help="where the tables are kept"
@@ -187,12 +189,12 @@ def main() -> None:
     parser.add_argument("--markdown", action="store_true")
     chosen = parser.parse_args()
 
+    form = chosen.version
     engines: list[Engine] = [
-        _Dataset("lancecy", "legacy", "lancecy"),
-        _Dataset("pylance", "legacy", "lance"),
+        _Dataset("lancecy", form, "lancecy"),
+        _Dataset("pylance", form, "lance"),
         _Ipc(),
     ]
-    engines[2:2] = [_Dataset(f"pylance-{form}", form, "lance") for form in chosen.also.split(",") if form]
     todo = works(chosen.rows, chosen.vectors)
     if chosen.works:
         todo = {name: todo[name] for name in chosen.works.split(",")}
@@ -205,7 +207,7 @@ def main() -> None:
     gc.collect()
 
     print(
-        f"{chosen.rows:,} x 7 rows, {chosen.vectors:,} x 768 float32; medians of {chosen.repeat} turns in ms; {machine()}\n"
+        f"{chosen.rows:,} x 7 rows, {chosen.vectors:,} x 768 float32; files of version {form}; medians of {chosen.repeat} turns in ms; {machine()}\n"
     )
     heading = ["work", *(engine.name for engine in engines), "x pylance", "of IPC", ""]
     show(heading, chosen.markdown)

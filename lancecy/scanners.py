@@ -16,6 +16,7 @@ from lancecy.scanning.context import ScanContext
 from lancecy.scanning.execute import cut, slice_rows, table_of
 from lancecy.scanning.explain import Explanation, explain
 from lancecy.scanning.order import ColumnOrdering, orderings, sort_positions, with_keys
+from lancecy.scanning.pandas_metadata import to_frame
 from lancecy.scanning.plan import ScanPlan, plan
 from lancecy.scanning.rearrange import reordered
 from lancecy.scanning.request import ScanRequest
@@ -158,7 +159,7 @@ class Scanner:
         """The result as a pandas DataFrame with Arrow-backed columns (vectors and lists stay what they are)."""
         import pandas as pd
 
-        return self.to_table().to_pandas(types_mapper=pd.ArrowDtype)
+        return to_frame(self.to_table(), pd.ArrowDtype)
 
     def count_rows(self) -> int:
         """How many rows the scan returns."""

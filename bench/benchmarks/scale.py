@@ -7,7 +7,10 @@ from pathlib import Path
 
 from .tables import cached
 
-__all__ = ["rows", "table_path", "vector_rows"]
+__all__ = ["VERSIONS", "rows", "table_path", "table_paths", "vector_rows"]
+
+VERSIONS = ("legacy", "2.0", "2.1", "2.2")
+"""Of data files, as pylance spells them."""
 
 
 def rows() -> int:
@@ -20,6 +23,11 @@ def vector_rows() -> int:
     return max(1, rows() // 50)
 
 
-def table_path(kind: str) -> str:
+def table_path(kind: str, version: str = "legacy") -> str:
     """Path of the table of this kind as pylance writes it, made on first use in the folder asv runs in."""
-    return str(cached(Path.cwd(), kind, rows() if kind == "scalars" else vector_rows(), "legacy"))
+    return str(cached(Path.cwd(), kind, rows() if kind == "scalars" else vector_rows(), version))
+
+
+def table_paths(kind: str) -> dict[str, str]:
+    """The table in every version."""
+    return {version: table_path(kind, version) for version in VERSIONS}

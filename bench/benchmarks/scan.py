@@ -8,7 +8,7 @@ import numpy as np
 
 import lancecy
 
-from .scale import rows, table_path, vector_rows
+from .scale import VERSIONS, rows, table_path, table_paths, vector_rows
 
 COLUMNS: dict[str, list[str] | None] = {
     "all": None,
@@ -22,24 +22,24 @@ COLUMNS: dict[str, list[str] | None] = {
 class Scan:
     """Whole columns."""
 
-    params = tuple(COLUMNS)
-    param_names = ("columns",)
+    params = (VERSIONS, tuple(COLUMNS))
+    param_names = ("version", "columns")
     timeout = 300
 
-    def setup_cache(self) -> str:
-        return table_path("scalars")
+    def setup_cache(self) -> dict[str, str]:
+        return table_paths("scalars")
 
-    def setup(self, path: str, columns: str) -> None:
-        self.dataset = lancecy.dataset(path)
+    def setup(self, paths: dict[str, str], version: str, columns: str) -> None:
+        self.dataset = lancecy.dataset(paths[version])
 
-    def time_to_table(self, path: str, columns: str) -> None:
+    def time_to_table(self, paths: dict[str, str], version: str, columns: str) -> None:
         self.dataset.to_table(columns=COLUMNS[columns])
 
-    def time_to_batches(self, path: str, columns: str) -> None:
+    def time_to_batches(self, paths: dict[str, str], version: str, columns: str) -> None:
         for _ in self.dataset.to_batches(columns=COLUMNS[columns]):
             pass
 
-    def peakmem_to_batches(self, path: str, columns: str) -> None:
+    def peakmem_to_batches(self, paths: dict[str, str], version: str, columns: str) -> None:
         for _ in self.dataset.to_batches(columns=COLUMNS[columns], batch_size_bytes=8 << 20):
             pass
 
@@ -47,14 +47,14 @@ class Scan:
 class Filter:
     """Few rows of many, with and without the help of page statistics."""
 
-    params = ("sorted", "random", "string", "unknown")
-    param_names = ("filter",)
+    params = (VERSIONS, ("sorted", "random", "string", "unknown"))
+    param_names = ("version", "filter")
     timeout = 300
 
-    def setup_cache(self) -> str:
-        return table_path("scalars")
+    def setup_cache(self) -> dict[str, str]:
+        return table_paths("scalars")
 
-    def setup(self, path: str, filter: str) -> None:
+    def setup(self, paths: dict[str, str], version: str, filter: str) -> None:
         low = rows() // 2
         self.text = {
             "sorted": f"id >= {low} AND id < {low + rows() // 1000}",
@@ -62,23 +62,23 @@ class Filter:
             "string": "s = 'w00001w00002'",
             "unknown": "x * 2 > 5.5",
         }[filter]
-        self.dataset = lancecy.dataset(path)
+        self.dataset = lancecy.dataset(paths[version])
 
-    def time_to_table(self, path: str, filter: str) -> None:
+    def time_to_table(self, paths: dict[str, str], version: str, filter: str) -> None:
         self.dataset.to_table(columns=["id", "x", "s"], filter=self.text)
 
-    def time_count_rows(self, path: str, filter: str) -> None:
+    def time_count_rows(self, paths: dict[str, str], version: str, filter: str) -> None:
         self.dataset.count_rows(self.text)
 
-    def time_explain(self, path: str, filter: str) -> None:
+    def time_explain(self, paths: dict[str, str], version: str, filter: str) -> None:
         self.dataset.scanner(columns=["id", "x", "s"], filter=self.text).explain()
 
-    def track_pages_kept(self, path: str, filter: str) -> int:
+    def track_pages_kept(self, paths: dict[str, str], version: str, filter: str) -> int:
         return int(self.dataset.scanner(columns=["id", "x", "s"], filter=self.text).explain().kept_pages)
 
     track_pages_kept.unit = "pages"  # type: ignore[attr-defined]
 
-    def track_bytes_to_read(self, path: str, filter: str) -> int:
+    def track_bytes_to_read(self, paths: dict[str, str], version: str, filter: str) -> int:
         return int(self.dataset.scanner(columns=["id", "x", "s"], filter=self.text).explain().bytes_to_read)
 
     track_bytes_to_read.unit = "bytes"  # type: ignore[attr-defined]
@@ -112,13 +112,15 @@ class Take:
 class Vectors:
     """Embeddings: one copy at memory bandwidth is the goal."""
 
+    params = VERSIONS
+    param_names = ("version",)
     timeout = 300
 
-    def setup_cache(self) -> str:
-        return table_path("vectors")
+    def setup_cache(self) -> dict[str, str]:
+        return table_paths("vectors")
 
-    def setup(self, path: str) -> None:
-        self.dataset = lancecy.dataset(path)
+    def setup(self, paths: dict[str, str], version: str) -> None:
+        self.dataset = lancecy.dataset(paths[version])
 
-    def time_to_table(self, path: str) -> None:
+    def time_to_table(self, paths: dict[str, str], version: str) -> None:
         self.dataset.to_table(columns=["vec"])

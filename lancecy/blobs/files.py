@@ -49,7 +49,19 @@ class BlobFile(io.RawIOBase):
 
     Nothing is fetched before the first read. Of objects that are not memory-mapped, a reader that goes on
     from where it was gets ``buffer_size`` bytes ahead in one request; ``read_range`` and ``read_ranges``
-    fetch exactly what is asked for. Not safe to share between threads.
+    fetch exactly what is asked for. Not safe to share between threads. ``Dataset.take_blobs`` makes them.
+
+    Parameters
+    ----------
+    session : Session
+    place : StoredObject
+        The object that holds the bytes; looked up at the first use.
+    position : int, bytes
+        Where the blob starts in it.
+    size : int or None, bytes
+        None: to the end of the object.
+    buffer_size : int, bytes
+        Read ahead of a reader that goes on from where it was.
 
     Raises
     ------
@@ -101,7 +113,19 @@ class BlobFile(io.RawIOBase):
         return self._cursor
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move to ``offset`` from the start, the current place or the end; beyond the end nothing is read."""
+        """Move, and return the new place; beyond the end nothing is read.
+
+        Parameters
+        ----------
+        offset : int, bytes
+        whence : int
+            What ``offset`` counts from: ``io.SEEK_SET`` (the start), ``SEEK_CUR`` (here) or ``SEEK_END``.
+
+        Raises
+        ------
+        ValueError
+            The place is before the start, or ``whence`` is none of the three.
+        """
         self._check_open()
         if whence not in (io.SEEK_SET, io.SEEK_CUR, io.SEEK_END):
             raise ValueError(f"invalid whence: {whence}")

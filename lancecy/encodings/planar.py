@@ -7,7 +7,8 @@ structure has, in this order::
                                indexed: indices, then as zipped       constant, none: nothing
     buffers of the structure   see ``planar_sparse``
 
-Chunks and indices are of every leaf slot, zipped values only of the valid ones. All but the largest
+Chunks and indices are of every leaf slot, zipped values only of those that are valid and within
+nothing that is null. All but the largest
 buffer are fetched first; what the readers of values ask for is answered out of these, so that a
 part of a page takes two rounds as well. Source: file sheet 2.1, section 3.12; that indices are of every slot is
 seen in the bytes.
@@ -36,6 +37,7 @@ from lancecy.encodings.pages import Page
 from lancecy.encodings.planar_sparse import (
     Slots,
     SparsePage,
+    Structure,
     Validity,
     decode_structure,
     integers,
@@ -120,10 +122,23 @@ def _read_sparse(
     first = page.sizes.size - num_payloads(layers)
     structure = decode_structure(layers, counts, [held[i] for i in range(first, page.sizes.size)], limits)
     around, slots = structure.select(wanted, limits)
-    leaf = _Leaf(page, chain, file, limits, held, structure.leaf, slots)
+    leaf = _Leaf(page, chain, file, limits, held, _leaf_validity(spec, structure, limits), slots)
     values = yield from leaf.values(spec)
     validity = None if leaf.mask is None else packed(leaf.mask)
     return SparsePage(_NULLABLE, None, None, values, len(rows), validity, around)
+
+
+def _leaf_validity(spec: Planar, structure: Structure, limits: Limits) -> Validity:
+    """Which leaf slots have a value, as far as values are not of every slot.
+
+    Slots that are valid within a null fixed-size list have none.
+    """
+    validity, values = structure.leaf, spec.values
+    num_values = values.num_entries if isinstance(values, FullZip) and spec.indexed is None else 0
+    is_of_every_slot = values is not None and num_values == 0
+    if is_of_every_slot or validity.num_valid == num_values or len(structure.layers) == 1:
+        return validity
+    return structure.visible_leaf(limits)
 
 
 def _top_slots(page: Page, rows: RowSelection, factor: int) -> Slots:

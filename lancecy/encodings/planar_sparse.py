@@ -12,7 +12,7 @@ range of their items by two binary searches. ``decode_structure`` reads and chec
 positions, ``Structure.select`` follows ranges of rows inwards, ``build`` puts the layers around the
 leaf again. Source: file sheet 2.1, section 3.12.
 
-Imports ``repdef``, ``values``, ``sequences``, ``chunks``, ``layouts``, ``block``, ``arrow.allocate``, ``kernels``,
+Imports ``repdef``, ``values``, ``general``, ``sequences``, ``chunks``, ``spec``, ``layouts``, ``block``, ``arrow.allocate``, ``kernels``,
 ``store.base``, ``rows``, ``schema``, ``limits`` and ``errors``.
 """
 
@@ -25,14 +25,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings import repdef
+from lancecy.encodings import general, repdef
 from lancecy.encodings.arrow import allocate
 from lancecy.encodings.block import AllNull, Block, FixedList, Listed, Structured
-from lancecy.encodings.chunks import places_of, starts_of
+from lancecy.encodings.chunks import Buffers, places_of, split_runs, starts_of
 from lancecy.encodings.layouts import Layer, SparseLayer
 from lancecy.encodings.repdef import LeafPage
 from lancecy.encodings.sequences import has_payload
-from lancecy.encodings.spec import Spec
+from lancecy.encodings.spec import Compressed, Deltas, Plain, RunLengths, Spec
 from lancecy.encodings.values import as_numbers, decode_block
 from lancecy.errors import FormatError, printable
 from lancecy.limits import Limits
@@ -245,6 +245,31 @@ class Structure:
         """Validity of the leaf's slots."""
         return self.layers[-1][1]
 
+    def visible_leaf(self, limits: Limits) -> Validity:
+        """Leaf slots that are valid and within nothing that is null.
+
+        A null fixed-size list has child slots, and these may be valid for themselves.
+
+        Raises
+        ------
+        LimitError
+            Some layer has more slots than ``limits.page_bytes``.
+        """
+        visible = np.ones(1, np.bool_)
+        for number, (layer, validity, lists) in enumerate(self.layers):
+            num_slots = limits.check("page_bytes", validity.num_slots, "slots of a page")
+            visible = np.ones(num_slots, np.bool_) if number == 0 else visible
+            mask = validity.mask(Slots.joined(np.zeros(1, np.int64), np.array([num_slots])), limits)
+            if mask is not None:
+                visible = visible & mask
+            if lists is not None:
+                limits.check("page_bytes", layer.num_children, "slots of a page")
+                visible = np.repeat(visible[lists.positions], np.diff(lists.ends))
+            elif layer.size > 1:
+                limits.check("page_bytes", num_slots * layer.size, "slots of a page")
+                visible = np.repeat(visible, layer.size)
+        return Validity(visible.size, True, np.flatnonzero(visible).astype(np.int64, copy=False))
+
     def select(self, slots: Slots, limits: Limits) -> tuple[tuple[Around, ...], Slots]:
         """What is around the leaf for some top-level slots, outer to inner, and the leaf slots in it.
 
@@ -365,10 +390,39 @@ def integers(spec: Spec, memory: Memory, count: int, limits: Limits) -> Int64:
         See ``values.decode_block``; also if the values are no integers.
     """
     limits.check("page_bytes", count * 8, "bytes of the structure of a page")
+    if isinstance(spec, Compressed):
+        return integers(spec.values, general.decompress(spec.scheme, memory, limits), count, limits)
+    if isinstance(spec, Deltas) and count:
+        return _sums(spec, integers(spec.deltas, memory, count - 1, limits))
+    if (
+        isinstance(spec, RunLengths)
+        and isinstance(spec.lengths, Plain)
+        and not isinstance(spec.values, Plain)
+    ):
+        return _runs(spec, spec.lengths, memory, count, limits)
     block = decode_block(spec, memory, count, limits)
     if isinstance(block, AllNull):
         return np.zeros(count, np.int64)
     return as_numbers(block).astype(np.int64)
+
+
+def _sums(spec: Deltas, deltas: Int64) -> Int64:
+    sums = np.empty(deltas.size + 1, np.uint64)
+    sums[0] = 0
+    np.cumsum(deltas.view(np.uint64), out=sums[1:])
+    return (sums + np.uint64(spec.base)).astype(f"<u{spec.bits // 8}").astype(np.int64)
+
+
+def _runs(spec: RunLengths, plain: Plain, memory: Memory, count: int, limits: Limits) -> Int64:
+    """Runs whose values are coded, of which there are as many as there are lengths."""
+    whole = Buffers(memory, np.zeros(1, np.int64), np.array([memory.size], np.int64))
+    values, lengths = split_runs(whole)
+    num_runs = int(lengths.lengths[0]) // (plain.bits >> 3)
+    begin, end = int(values.positions[0]), int(lengths.positions[0])
+    sizes = integers(plain, memory[end:], num_runs, limits)
+    if bool(((sizes < 0) | (sizes > count)).any()) or int(sizes.sum()) != count:
+        raise FormatError(f"runs of a structure are not of {count} values")
+    return np.repeat(integers(spec.values, memory[begin:end], num_runs, limits), sizes)
 
 
 # -- putting together ------------------------------------------------------------------------

@@ -139,7 +139,7 @@ class ScanContext:
         return np.concatenate(([0], np.cumsum(np.array(counts, np.int64)))).astype(np.int64)
 
     def bytes_per_row(self, fragment: Fragment, fields: Sequence[Field], exact: bool = False) -> float:
-        """Estimated bytes of one row of the fields.
+        """Estimated bytes of one row of the fields, decoded.
 
         Parameters
         ----------
@@ -149,10 +149,16 @@ class ScanContext:
         """
         opened = self.files(fragment.id) if exact else self._opened.get(fragment.id)
         if opened is not None:
-            return opened.estimated_bytes(fields) / max(1, opened.num_rows)
+            stored = opened.estimated_bytes(fields) / max(1, opened.num_rows)
+            if opened.version < (2, 0):
+                return stored
+            # What is packed takes more room in memory than in the file: how much, the types tell, or a guess.
+            fixed, varying = _type_bytes(fields)
+            return max(2 * stored if varying else stored, fixed + varying * _GUESSED_VALUE_BYTES)
         total = 0.0
         for file in fragment.files:
-            held = [f for f in (wanted.pruned(frozenset(file.fields)) for wanted in fields) if f is not None]
+            ids = frozenset(file.fields)
+            held = [f for f in (wanted.pruned(ids) for wanted in fields) if f is not None]
             fixed, varying = _type_bytes(held)
             guess = float(varying * _GUESSED_VALUE_BYTES)
             if varying and file.size and fragment.physical_rows:

@@ -20,9 +20,16 @@ from lancecy.schema import Field
 __all__ = ["bare", "bare_type", "pruned", "storage_of", "typed"]
 
 
-@lru_cache(maxsize=8192)
 def pruned(wanted: Field, ids: frozenset[int]) -> Field | None:
     """``Field.pruned``, whatever lost a child being no longer of its extension type."""
+    if not wanted.children:
+        # Most fields; nothing to remember, and comparing the ids of wide tables would cost more.
+        return wanted if wanted.id in ids else None
+    return _pruned(wanted, ids)
+
+
+@lru_cache(maxsize=8192)
+def _pruned(wanted: Field, ids: frozenset[int]) -> Field | None:
     held = wanted.pruned(ids)
     return None if held is None else _plain(held, wanted)
 

@@ -124,9 +124,14 @@ class FragmentFiles:
         return live_offsets + np.searchsorted(before, live_offsets, side="right")
 
     @cached_property
+    def version(self) -> tuple[int, int]:
+        """(major, minor): the highest version of its files."""
+        return max((getattr(part.reader, "version", (0, 1)) for part in self.parts), default=(0, 1))
+
+    @property
     def in_chunks(self) -> bool:
         """Whether some file has pages of chunks, as version 2.1 and later write them."""
-        return any(getattr(part.reader, "version", (0, 1)) >= (2, 1) for part in self.parts)
+        return self.version >= (2, 1)
 
     # -- reading --------------------------------------------------------------
 

@@ -52,7 +52,7 @@ def to_frame(table: pa.Table, types_mapper: Callable[[pa.DataType], Any]) -> Any
 
     Raises
     ------
-    pa.ArrowException, ValueError, TypeError
+    ValueError, TypeError, NotImplementedError
         The values themselves do not convert.
 
     Examples

@@ -47,7 +47,7 @@ class OneAtATime(LatencyStore):
                 self.working.discard(self.uri)
 
 
-def _write(place: Path, names: list[str]) -> str:
+def _write(place: Path, names: list[str], version: str = "legacy") -> str:
     """A table whose fragments lie in the named bases, one base after the other."""
     import lance
 
@@ -57,7 +57,7 @@ def _write(place: Path, names: list[str]) -> str:
         (place / name).mkdir(exist_ok=True)
         rows = pa.table({"id": np.arange(number * ROWS, (number + 1) * ROWS)})
         mode: dict[str, Any] = {"mode": "append"} if number else {"mode": "create", "initial_bases": bases}
-        lance.write_dataset(rows, root, data_storage_version="legacy", target_bases=[name], **mode)
+        lance.write_dataset(rows, root, data_storage_version=version, target_bases=[name], **mode)
     return root
 
 

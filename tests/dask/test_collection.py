@@ -30,11 +30,17 @@ ROWS = 40_000
 COLUMNS = ["id", "x", "k", "word", "vector", "point", "tags", "colour"]
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+@pytest.fixture(scope="module", params=["legacy", "2.0", "2.1", "2.2"])
+def path(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> str:
     """Four fragments of 10,000 rows, 1,000 of the second deleted."""
     place = str(tmp_path_factory.mktemp("dask") / "t.lance")
-    write(mixed_table(ROWS).select(COLUMNS), place, max_rows_per_file=10_000, max_rows_per_group=1024)
+    write(
+        mixed_table(ROWS).select(COLUMNS),
+        place,
+        max_rows_per_file=10_000,
+        max_rows_per_group=1024,
+        data_storage_version=request.param,
+    )
     peer(place).delete("id >= 12000 AND id < 13000")
     return place
 
@@ -92,7 +98,7 @@ def test_partitions_of_any_size_have_exact_divisions(path: str, expected: pa.Tab
 
 
 def test_large_fragments_are_split_and_small_ones_grouped(path: str, tmp_path: Path) -> None:
-    split = lancecy.scan(path, columns=["id"], blocksize=80_000)
+    split = lancecy.scan(path, columns=["id"], blocksize=70_000)
     assert 4 < split.npartitions <= 8
     assert split.map_partitions(len).max().compute() <= 10_000
     assert lancecy.scan(path, columns=["id"], blocksize=250_000).npartitions == 2

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from lancecy.encodings import fsst
 from lancecy.encodings.block import VariableWidth
 from lancecy.encodings.fsst import TABLE_BYTES, decode, parse_symbols
 from lancecy.errors import FormatError, LimitError
@@ -133,9 +134,13 @@ def test_strings_with_codes_that_mean_nothing_are_refused(bad: bytes) -> None:
     assert caught.value.position == 1
 
 
-@pytest.mark.slow
-def test_more_text_than_32_bit_offsets_count_asks_for_smaller_batches() -> None:
-    symbols = parse_symbols(table([b"abcdefgh"]))
+def test_more_text_than_32_bit_offsets_count_asks_for_smaller_batches(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(fsst, "_INT32_MAX", 79)
+    symbols = parse_symbols(table([b"abcdefgh", b"x"]))
     with pytest.raises(LimitError, match="smaller batches") as caught:
-        decode(symbols, strings([bytes(2**28)]))
-    assert caught.value.claimed == 2**31
+        decode(symbols, strings([bytes(6), bytes(4)]))
+    assert caught.value.claimed == 80
+    assert len(texts_of(decode(symbols, strings([bytes(9), b"\1"])))) == 2
+    assert len(texts_of(decode(symbols, strings([bytes(6), bytes(4)], width=8)))) == 2

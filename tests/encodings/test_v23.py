@@ -1,4 +1,4 @@
-"""Pages of 2.3: dense structures over the codecs that only this version has, and sparse ones as messages."""
+"""Pages of 2.3: dense structures over the codecs that only this version has, and sparse ones."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lancecy.encodings.block import Block, FixedList, FixedWidth, Structured, VariableWidth
 from lancecy.encodings.layouts import ConstantPage, FullZip, Layer, MiniBlock, Planar, SparseLayer
+from lancecy.encodings.planar import placed
+from lancecy.encodings.repdef import rows_per_value
 from lancecy.encodings.sequences import has_payload
 from lancecy.encodings.spec import (
     BlockDictionary,
@@ -28,9 +31,11 @@ from lancecy.encodings.values import as_numbers, decode_block
 from lancecy.errors import FormatError, LanceError, LimitError, UnsupportedError
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.rows import RowSelection
-from lancecy.store.reads import run
+from lancecy.schema import Field
+from lancecy.store.reads import Ranges, Span, run
 from tests.helpers.leaves import block_rows
 from tests.helpers.pages21 import (
+    BuiltColumn,
     BuiltPage,
     chunk,
     column_of,
@@ -39,7 +44,6 @@ from tests.helpers.pages21 import (
     flat,
     leaf_field,
     message,
-    mini_block,
     number,
     out_of_line,
     rle,
@@ -82,16 +86,39 @@ def parse(layout: bytes, num_buffers: int, limits: Limits = DEFAULT_LIMITS) -> P
     return parsed
 
 
+def column_23(
+    layout: bytes, buffers: list[bytes], count: int, limits: Limits = DEFAULT_LIMITS
+) -> BuiltColumn:
+    """A column of one page, with ``count`` values as its metadata has it."""
+    built = column_of(BuiltPage(constant_page(), [], 0))
+    data, positions = bytearray(b"#" * 7), []
+    for part in buffers:
+        positions.append(len(data))
+        data += part
+    column = replace(
+        built.column,
+        specs=(parse(layout, len(buffers), limits),),
+        row_starts=np.array([0, count]),
+        first_buffer=np.array([0, len(buffers)]),
+        positions=np.array(positions, np.int64),
+        sizes=np.array([len(part) for part in buffers], np.int64),
+    )
+    return BuiltColumn(column, built.files.add("data/y.lance", bytes(data)), built.files, count)
+
+
 def rows_of(
-    layout: bytes, buffers: list[bytes], count: int, kind: str, rows: list[int] | None = None
+    layout: bytes,
+    buffers: list[bytes],
+    count: int,
+    kind: str | tuple[Field, ...],
+    rows: list[int] | None = None,
+    limits: Limits = DEFAULT_LIMITS,
 ) -> list[Any]:
     """Rows of one page of 2.3."""
-    placeholder = mini_block(flat(8), count) if buffers else constant_page()
-    built = column_of(BuiltPage(placeholder, buffers, count))
-    column = replace(built.column, specs=(parse(layout, len(buffers)),))
+    chain = (leaf_field(kind),) if isinstance(kind, str) else kind
+    built = column_23(layout, buffers, count * rows_per_value(chain), limits)
     chosen = RowSelection.all(count) if rows is None else RowSelection.take(count, rows)
-    chain = (leaf_field(kind),)
-    read = read_leaf(chain, column, built.source, chosen, DEFAULT_LIMITS)
+    read = read_leaf(chain, built.column, built.source, chosen, limits)
     return block_rows(run(read, built.files.fetch), chain)
 
 
@@ -259,11 +286,23 @@ def test_sparse_layers_and_their_buffers() -> None:
         parse(layout, 1)
 
 
-def test_sparse_pages_are_unsupported_by_name() -> None:
-    layout = message(1, message(2, message(1, message(1, number(1, 2))))) + message(2, message(4, b""))
+@pytest.mark.parametrize(
+    ("what", "values"),
+    [
+        ("no values", message(2, message(4, b""))),
+        (
+            "indexed values",
+            message(2, message(5, message(1, flat(8)) + message(2, message(1, flat(8)) + number(3, 8)))),
+        ),
+    ],
+)
+def test_what_no_writer_combines_is_unsupported_by_name(what: str, values: bytes) -> None:
+    buffers = [] if what == "no values" else [b"abc", b"abc"]
     with pytest.raises(UnsupportedError, match="page 0") as caught:
-        rows_of(layout, [], 3, "int64")
-    assert caught.value.feature == "sparse structure"
+        rows_of(dense(1) + values, buffers, 3, "int8")
+    assert caught.value.feature == f"dense structure with {what}"
+    assert "planar pages" in str(caught.value)
+    assert "column 'c'" in str(caught.value)
 
 
 SPARSE = message(1, message(2, message(1, message(1, b""))))
@@ -310,3 +349,335 @@ def test_any_bytes_give_a_layout_or_an_error_of_ours() -> None:
         except LanceError as error:
             outcomes.add(type(error))
     assert {Planar, FormatError} <= outcomes
+
+
+# -- sparse structures ------------------------------------------------------------------------
+
+
+def u64(*numbers: int) -> bytes:
+    return np.array(numbers, "<u8").tobytes()
+
+
+def validity(meaning: int = 0, *positions: int) -> tuple[bytes, list[bytes]]:
+    """A ValiditySet of stored positions; meaning 1 = nulls, 2 = valids."""
+    if not positions:
+        return number(1, meaning), []
+    return number(1, meaning) + message(2, flat(64)) + number(3, len(positions)), [u64(*positions)]
+
+
+def item_layer(meaning: int = 0, *positions: int) -> tuple[bytes, list[bytes]]:
+    body, buffers = validity(meaning, *positions)
+    return message(1, body), buffers
+
+
+def list_layer(
+    counts: dict[int, int], meaning: int = 0, *positions: int, children: int | None = None, **changes: int
+) -> tuple[bytes, list[bytes]]:
+    """Lists with items by position; ``children`` and ``listed`` are what the message claims."""
+    valid, stored = validity(meaning, *positions)
+    body = number(1, sum(counts.values()) if children is None else children) + message(2, flat(64))
+    body += number(3, changes.get("listed", len(counts))) + message(4, flat(64)) + message(5, valid)
+    return message(2, body), [u64(*counts), u64(*counts.values()), *stored]
+
+
+def fixed_layer(size: int, meaning: int = 0, *positions: int) -> tuple[bytes, list[bytes]]:
+    body, buffers = validity(meaning, *positions)
+    return message(3, number(1, size) + message(2, body)), buffers
+
+
+def sparse(
+    values: bytes, stored: list[bytes], *layers: tuple[bytes, list[bytes]]
+) -> tuple[bytes, list[bytes]]:
+    """Layout and buffers of a page; layers are given from the row inwards."""
+    body = b"".join(message(1, layer) for layer, _ in layers)
+    return message(1, message(2, body)) + values, stored + [part for _, parts in layers for part in parts]
+
+
+def small_chunk(*numbers: int) -> tuple[bytes, list[bytes]]:
+    part = chunk([np.array(numbers, "<i2").tobytes()], large=True)
+    return chunked(flat(16), 0), [words([part], (), True), part]
+
+
+def zipped_words(*texts: str) -> tuple[bytes, list[bytes]]:
+    entries = [struct.pack("<I", len(text)) + text.encode() for text in texts]
+    body = message(1, variable()) + number(4, 32) + number(5, len(texts)) + number(6, len(texts))
+    ends = np.cumsum([0, *map(len, entries)]).astype(np.uint8).tobytes()
+    return body, [b"".join(entries), ends]
+
+
+def nested(*kinds: str) -> tuple[Field, ...]:
+    """A chain of fields of these types."""
+    chain: tuple[Field, ...] = ()
+    for level, kind in reversed(list(enumerate(kinds))):
+        chain = (leaf_field(kind, f"f{level}", level, children=chain[:1]), *chain)
+    return chain
+
+
+NULLS, VALIDS = 1, 2
+NONE = message(2, message(4, b""))
+SHORT = "fixed_size_list:struct:2"
+
+# name -> fields, layers and values, rows
+PAGES: dict[str, tuple[tuple[Field, ...], tuple[bytes, list[bytes]], list[Any]]] = {
+    "nulls": (
+        nested("int16"),
+        sparse(*small_chunk(7, 0, 9, 8), item_layer(NULLS, 1)),
+        [7, None, 9, 8],
+    ),
+    "all null": (nested("int16"), sparse(NONE, [], item_layer(VALIDS)), [None] * 4),
+    "strings": (
+        nested("string"),
+        sparse(
+            message(2, message(2, zipped_words("a", "bb")[0])),
+            zipped_words("a", "bb")[1],
+            item_layer(VALIDS, 1, 4),
+        ),
+        [None, "a", None, None, "bb"],
+    ),
+    "strings with nulls": (
+        nested("string"),
+        sparse(
+            message(2, message(2, zipped_words("a", "bb")[0])),
+            zipped_words("a", "bb")[1],
+            item_layer(NULLS, 1),
+        ),
+        ["a", None, "bb"],
+    ),
+    "indexed strings": (
+        nested("string"),
+        sparse(
+            message(2, message(5, message(1, flat(8)) + message(2, zipped_words("a", "bb")[0]))),
+            [b"\1\0\1\x63\0", *zipped_words("a", "bb")[1]],
+            item_layer(NULLS, 3),
+        ),
+        ["bb", "a", "bb", None, "a"],
+    ),
+    "constant": (
+        nested("int16"),
+        sparse(message(2, message(3, message(1, b"\5\0"))), [], item_layer(VALIDS, 0, 2)),
+        [5, None, 5],
+    ),
+    "constant strings": (
+        nested("string"),
+        sparse(message(2, message(3, message(1, b"xyz"))), [], item_layer(VALIDS, 0, 2)),
+        ["xyz", None, "xyz"],
+    ),
+    "lists": (
+        nested("list", "int16"),
+        sparse(*small_chunk(1, 2, 3), list_layer({0: 2, 3: 1}, NULLS, 2), item_layer()),
+        [[1, 2], [], None, [3]],
+    ),
+    "null items": (
+        nested("large_list", "int16"),
+        sparse(*small_chunk(0, 2, 3), list_layer({1: 3}), item_layer(NULLS, 0, 2)),
+        [[], [None, 2, None], []],
+    ),
+    "empty lists": (
+        nested("list", "int16"),
+        sparse(NONE, [], list_layer({}, VALIDS, 1), item_layer()),
+        [None, [], None],
+    ),
+    "lists of lists": (
+        nested("list", "list", "int16"),
+        sparse(
+            *small_chunk(1, 2), list_layer({0: 3, 2: 1}), list_layer({1: 1, 3: 1}, NULLS, 2), item_layer()
+        ),
+        [[[], [1], None], [], [[2]]],
+    ),
+    "structs": (
+        nested("struct", "int16"),
+        sparse(*small_chunk(1, 0, 0), item_layer(NULLS, 1), item_layer(VALIDS, 0)),
+        [{"f1": 1}, None, {"f1": None}],
+    ),
+    "lists of fixed lists": (
+        nested("list", SHORT, "struct", "int16"),
+        sparse(
+            *small_chunk(1, 2, 3, 4), list_layer({1: 2}), fixed_layer(2, NULLS, 0), item_layer(), item_layer()
+        ),
+        [[], [None, [{"f3": 3}, {"f3": 4}]], []],
+    ),
+    "fixed lists of lists": (
+        nested(SHORT, "struct", "list", "int16"),
+        sparse(
+            *small_chunk(1, 2), fixed_layer(2), item_layer(NULLS, 2), list_layer({1: 1, 3: 1}), item_layer()
+        ),
+        [[{"f2": []}, {"f2": [1]}], [None, {"f2": [2]}]],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_sparse_pages(name: str) -> None:
+    chain, (layout, buffers), expected = PAGES[name]
+    count = len(expected)
+    assert rows_of(layout, buffers, count, chain) == expected
+    for chosen in range(1, 1 << count):  # every selection there is
+        rows = [row for row in range(count) if chosen >> row & 1]
+        assert rows_of(layout, buffers, count, chain, rows) == [expected[row] for row in rows]
+
+
+def test_a_struct_without_fields_has_no_values() -> None:
+    layout, buffers = sparse(NONE, [], item_layer(NULLS, 1))
+    assert rows_of(layout, buffers, 3, nested("struct")) == [{}, None, {}]
+    layout, buffers = sparse(NONE, [], item_layer(VALIDS))
+    assert rows_of(layout, buffers, 3, nested("struct")) == [None] * 3
+
+
+LISTS = nested("list", "int16")
+
+
+@pytest.mark.parametrize(
+    ("what", "layers", "chain"),
+    [
+        ("3 positions among 2 slots", [item_layer(NULLS, 0, 1, 2)], nested("int16")),
+        ("descend or leave", [item_layer(NULLS, 1, 0)], nested("int16")),
+        ("descend or leave", [item_layer(NULLS, 1, 1)], nested("int16")),
+        ("descend or leave", [item_layer(NULLS, 2)], nested("int16")),
+        ("descend or leave", [item_layer(NULLS, 1 << 63)], nested("int16")),
+        ("2 layers in a column of 1", [item_layer(), item_layer()], nested("int16")),
+        ("does not fit the schema", [list_layer({0: 2})], nested("int16")),
+        ("does not fit the schema", [item_layer(), item_layer()], LISTS),
+        (
+            "does not fit the schema",
+            [fixed_layer(3), item_layer(), item_layer()],
+            nested(SHORT, "struct", "int16"),
+        ),
+        ("descend or leave", [list_layer({2: 2}), item_layer()], LISTS),
+        ("has none", [list_layer({0: 0, 1: 2}), item_layer()], LISTS),
+        ("has none", [list_layer({0: 1 << 63, 1: 2}, children=2), item_layer()], LISTS),
+        ("not the 3 that there are", [list_layer({0: 2}, children=3), item_layer()], LISTS),
+        (
+            "not the 2 that there are",
+            [list_layer({0: (1 << 63) - 1, 1: (1 << 63) - 1}, children=2), item_layer()],
+            LISTS,
+        ),
+        ("2 lists that have items, and 1 items", [list_layer({0: 1, 1: 1}, children=1), item_layer()], LISTS),
+        (
+            "16 bytes of plain values, where 24",
+            [list_layer({0: 1, 1: 1}, children=9, listed=3), item_layer()],
+            LISTS,
+        ),
+    ],
+    ids=str,
+)
+def test_damaged_structure_is_refused(
+    what: str, layers: list[tuple[bytes, list[bytes]]], chain: tuple[Field, ...]
+) -> None:
+    rows = 3 if "16 bytes" in what else 2
+    layout, buffers = sparse(*small_chunk(1, 2), *layers)
+    with pytest.raises(FormatError, match=what):
+        rows_of(layout, buffers, rows, chain)
+
+
+def test_values_must_be_those_of_the_structure() -> None:
+    layout, buffers = sparse(NONE, [], item_layer(NULLS, 1))
+    with pytest.raises(FormatError, match="2 that are not null"):
+        rows_of(layout, buffers, 3, "int16")
+    layout, buffers = sparse(*small_chunk(1, 2), item_layer())
+    with pytest.raises(FormatError):
+        rows_of(layout, buffers, 1 << 20, "int16")
+    body, stored = zipped_words("a", "bb")
+    layout, buffers = sparse(message(2, message(2, body)), stored, item_layer(VALIDS, 1))
+    with pytest.raises(FormatError, match="2 values for 1 slots"):
+        rows_of(layout, buffers, 3, "string")
+    indexed = message(2, message(5, message(1, flat(8)) + message(2, body)))
+    layout, buffers = sparse(indexed, [b"\0\1\2", *stored], item_layer())
+    with pytest.raises(FormatError, match="2"):
+        rows_of(layout, buffers, 3, "string")
+    assert rows_of(layout, buffers, 3, "string", [0, 1]) == ["a", "bb"]
+
+
+def told(count: int, items: int) -> tuple[bytes, list[bytes]]:
+    """One list of so many items, told in no bytes."""
+    body = number(1, items) + message(2, ranges(64, 0, 1)) + number(3, count)
+    return message(2, body + message(4, ranges(64, items, 0))), []
+
+
+def test_items_that_take_no_bytes_are_bounded() -> None:
+    limits = replace(DEFAULT_LIMITS, bare_elements=1000)
+    layout, buffers = sparse(NONE, [], told(1, 1000), item_layer(VALIDS))
+    assert rows_of(layout, buffers, 1, LISTS, limits=limits) == [[None] * 1000]
+    for items in (1001, 1 << 40, 1 << 50):
+        layout, buffers = sparse(NONE, [], told(1, items), item_layer(VALIDS))
+        with pytest.raises(LimitError, match="take no bytes"):
+            rows_of(layout, buffers, 1, LISTS, limits=limits)
+    # Lists of lists: only the innermost are backed by chunks.
+    layout, buffers = sparse(*small_chunk(1, 2), told(1, 1 << 40), list_layer({0: 2}), item_layer())
+    with pytest.raises(LimitError, match="take no bytes"):
+        rows_of(layout, buffers, 1, nested("list", "list", "int16"))
+    # Rows take no bytes either; what is made for them does.
+    value = message(2, message(3, message(1, b"\5\0")))
+    layout, buffers = sparse(value, [], item_layer(VALIDS, 0))
+    with pytest.raises(LimitError, match="slots of a page"):
+        rows_of(layout, buffers, 1 << 40, "int16")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_damaged_sparse_pages_fail_as_ours_if_at_all(name: str) -> None:
+    chain, (layout, buffers), expected = PAGES[name]
+    rng = np.random.default_rng(len(name))
+    limits = replace(DEFAULT_LIMITS, page_bytes=1 << 20, bare_elements=1 << 12)
+    outcomes: set[type] = set()
+    for _ in range(150):
+        parts = [bytearray(layout), *map(bytearray, buffers)]
+        filled = [part for part in parts if part]
+        part = filled[int(rng.integers(len(filled)))]
+        part[rng.integers(len(part))] = rng.integers(256)
+        rows = None if rng.random() < 0.5 else np.flatnonzero(rng.random(len(expected)) < 0.7).tolist()
+        try:
+            got = rows_of(bytes(parts[0]), [bytes(p) for p in parts[1:]], len(expected), chain, rows, limits)
+            outcomes.add(type(got))
+        except LanceError as error:
+            outcomes.add(type(error))
+    assert FormatError in outcomes
+
+
+def test_a_part_of_a_sparse_page_takes_two_rounds_and_little_of_it() -> None:
+    texts = [f"{i:04d}" * 64 for i in range(1000)]
+    body, stored = zipped_words(*texts)
+    stored[1] = np.arange(0, 1001 * 260, 260, dtype="<u4").tobytes()
+    positions = [3 * i for i in range(1000)]
+    layout, buffers = sparse(message(2, message(2, body)), stored, item_layer(VALIDS, *positions))
+    built = column_23(layout, buffers, 3000)
+    asked: list[int] = []
+
+    def fetch(wanted: list[Ranges]) -> list[Span]:
+        asked.append(sum(int(ranges.lengths.sum()) for ranges in wanted))
+        return built.files.fetch(wanted)
+
+    chain = nested("string")
+    for rows, data in (([0, 1, 1500, 2998], 2 * 260), (list(range(3000)), 1000 * 260)):
+        asked.clear()
+        chosen = RowSelection.all(3000) if len(rows) == 3000 else RowSelection.take(3000, rows)
+        read = read_leaf(chain, built.column, built.source, chosen, DEFAULT_LIMITS)
+        expected = [None if row % 3 else texts[row // 3] for row in rows]
+        assert block_rows(run(read, fetch), chain) == expected
+        assert len(asked) == (1 if len(rows) == 3000 else 2)
+        assert sum(asked) == data + 1001 * 4 + 1000 * 8
+
+
+def test_values_of_every_kind_are_put_in_their_slots() -> None:
+    mask = np.array([False, True, False, True, True])
+    bits = FixedWidth(3, 1, np.array([0b101], np.uint8), np.array([0b110], np.uint8), 1)
+    texts = VariableWidth(3, 4, np.array([0, 1, 1, 3], "<i4"), np.frombuffer(b"abc", np.uint8))
+    pairs = FixedList(3, 2, FixedWidth(6, 16, np.arange(6, dtype="<i2")))
+    holes = FixedList(
+        3, 2, FixedWidth(6, 1, np.array([0b111111], np.uint8), np.array([0b101010], np.uint8), 3)
+    )
+    both = nested("struct", "string")
+    cases: list[tuple[Block, tuple[Field, ...], list[Any]]] = [
+        (bits, nested("bool"), [None, False, True]),
+        (texts, nested("string"), ["a", "", "bc"]),
+        (pairs, nested("fixed_size_list:int16:2"), [[0, 1], [2, 3], [4, 5]]),
+        (holes, nested("fixed_size_list:bool:2"), [[None, True]] * 3),
+        (Structured(3, {1: texts}), both, [{"f1": "a"}, {"f1": ""}, {"f1": "bc"}]),
+    ]
+    for block, chain, values in cases:
+        spread = block_rows(placed(block, None, mask, DEFAULT_LIMITS), chain)
+        assert [spread[i] for i in (1, 3, 4)] == values
+        assert len(spread) == 5
+        picked = placed(block, np.array([2, 0, 2]), mask, DEFAULT_LIMITS)
+        assert [block_rows(picked, chain)[i] for i in (1, 3, 4)] == [values[i] for i in (2, 0, 2)]
+        whole = placed(block, np.array([1, 1]), None, DEFAULT_LIMITS)
+        assert block_rows(whole, chain) == [values[1]] * 2
+        assert placed(block, None, None, DEFAULT_LIMITS) is block

@@ -19,6 +19,7 @@ from tests.helpers.golden import (
     GoldenVersion,
     all_goldens,
     all_versions,
+    blob_goldens,
     golden,
     refused_goldens,
 )
@@ -311,7 +312,7 @@ def test_tables_of_pre_releases_are_refused_as_such(table: Golden) -> None:
 def test_every_table_has_its_note_and_answers() -> None:
     tables = {path.name.removesuffix(".lance") for path in GOLDEN_DIR.glob("*_*.lance")}
     files = {path.name for path in GOLDEN_DIR.glob("*_*.arrow")}
-    every = [*all_goldens(), *refused_goldens()]
+    every = [*all_goldens(), *blob_goldens(), *refused_goldens()]
     named = {entry["expected"] for table in every for entry in table.note["versions"].values()}
 
     assert tables == {table.name for table in every}

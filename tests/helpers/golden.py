@@ -22,6 +22,7 @@ __all__ = [
     "GoldenVersion",
     "all_goldens",
     "all_versions",
+    "blob_goldens",
     "golden",
     "refused_goldens",
 ]
@@ -118,8 +119,14 @@ class GoldenVersion:
 
 @cache
 def all_goldens() -> tuple[Golden, ...]:
-    """Every golden table that has a note and can be read, in order of name."""
-    return tuple(table for table in _noted() if "refused" not in table.note)
+    """Every golden table that has a note and is read as its schema says, in order of name."""
+    return tuple(t for t in _noted() if "refused" not in t.note and not t.what.endswith("blobs"))
+
+
+@cache
+def blob_goldens() -> tuple[Golden, ...]:
+    """Tables with blobs, whose rows hold descriptors of another type than the schema says."""
+    return tuple(table for table in _noted() if table.what.endswith("blobs"))
 
 
 @cache

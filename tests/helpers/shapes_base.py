@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -91,9 +92,7 @@ def lists(
 def pieces(values: pa.Array, count: int) -> pa.ChunkedArray:
     """The same values in ``count`` arrays of their own memory."""
     borders = np.linspace(0, len(values), count + 1).astype(int)
-    return pa.chunked_array(
-        [values.take(pa.array(np.arange(a, b))) for a, b in zip(borders[:-1], borders[1:], strict=True)]
-    )
+    return pa.chunked_array([values.take(pa.array(np.arange(a, b))) for a, b in itertools.pairwise(borders)])
 
 
 def distinct(rng: Rng, values: Sequence[object] | pa.Array, rows: int) -> pa.Array:

@@ -201,7 +201,9 @@ def _widths() -> dict[str, Make]:
 
 def _borders() -> dict[str, Make]:
     def made(rows: int) -> dict[str, Make]:
-        narrow = lambda rng: pa.array(rng.integers(0, 1000, rows).astype(np.int32))  # noqa: E731
+        def narrow(rng: Rng) -> pa.Array:
+            return pa.array(rng.integers(0, 1000, rows).astype(np.int32))
+
         return {
             f"ibp_{rows}": narrow,
             f"def_{rows}": lambda rng: masked(narrow(rng), holes(rng, rows, 0.1)),

@@ -50,14 +50,23 @@ def test_every_benchmark_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LANCECY_BENCH_ROWS", "20000")
     ran = {name: _run(suite) for name, suite in _suites()}
-    assert {name.split(".")[0] for name in ran} >= {"kernels", "store", "file", "scan", "table", "dask_"}
+    assert {name.split(".")[0] for name in ran} >= {
+        "encodings",
+        "kernels",
+        "store",
+        "file",
+        "scan",
+        "table",
+        "dask_",
+    }
     assert [name for name, count in ran.items() if not count] == []
 
 
 @pytest.mark.slow
 @pytest.mark.interop
-def test_comparison_finds_equal_answers(tmp_path: Path) -> None:
-    sizes = ["--rows", "20000", "--vectors", "2000", "--repeat", "1"]
+@pytest.mark.parametrize("version", ["legacy", "2.0", "2.1", "2.2"])
+def test_comparison_finds_equal_answers(version: str, tmp_path: Path) -> None:
+    sizes = ["--rows", "20000", "--vectors", "2000", "--repeat", "1", "--version", version]
     done = run_tool("python", "bench/compare.py", *sizes, "--markdown", "--data", str(tmp_path))
     assert done.returncode == 0, done.stderr
     lines = [line for line in done.stdout.splitlines() if line.startswith("| ")]

@@ -95,9 +95,9 @@ def test_units_of_an_open_fragment_end_with_its_pages(tmp_path: Path) -> None:
         str(tmp_path / "t"), fragments=1, rows=100_000, rows_per_page=30_000, data_version="2.1"
     )
     ds = lancecy.dataset(root)
-    closed = ds.scanner(["id"]).plan(blocksize=200_000)
+    closed = ds.scanner(["id"]).plan(blocksize=240_000)
     assert ds.to_table(["id"])["id"].to_pylist() == list(range(100_000))
-    opened = ds.scanner(["id"]).plan(blocksize=200_000)
+    opened = ds.scanner(["id"]).plan(blocksize=240_000)
     assert [u.stop for u in closed.units] != [u.stop for u in opened.units]
     assert {u.stop for u in opened.units} <= {30_000, 60_000, 90_000, 100_000}
     assert sum(u.rows for u in opened.units) == 100_000

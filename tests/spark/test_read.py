@@ -28,11 +28,17 @@ pytestmark = [pytest.mark.spark, pytest.mark.interop]
 ROWS = 6000
 
 
-@pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> str:
+@pytest.fixture(scope="module", params=["legacy", "2.0", "2.2"])
+def path(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> str:
     """Six fragments, 500 rows of the second deleted."""
     place = str(tmp_path_factory.mktemp("spark") / "t.lance")
-    write(mixed_table(ROWS), place, max_rows_per_file=1000, max_rows_per_group=100)
+    write(
+        mixed_table(ROWS),
+        place,
+        max_rows_per_file=1000,
+        max_rows_per_group=100,
+        data_storage_version=request.param,
+    )
     peer(place).delete("id >= 1200 AND id < 1700")
     return place
 
