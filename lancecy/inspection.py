@@ -181,7 +181,10 @@ class FileInspection:
         widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADER))]
         lines = [self._title()]
         for row in rows:
-            cells = [c.rjust(w) if 2 <= i <= 5 else c.ljust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))]
+            cells = [
+                c.rjust(w) if 2 <= i <= 5 else c.ljust(w)
+                for i, (c, w) in enumerate(zip(row, widths, strict=True))
+            ]
             lines.append("  ".join(cells).rstrip())
         return "\n".join(lines)
 

@@ -19,7 +19,7 @@ Imports ``repdef``, ``values``, ``general``, ``sequences``, ``chunks``, ``spec``
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ from lancecy.encodings.repdef import LeafPage
 from lancecy.encodings.sequences import has_payload
 from lancecy.encodings.spec import Compressed, Deltas, Plain, RunLengths, Spec
 from lancecy.encodings.values import as_numbers, decode_block
-from lancecy.errors import FormatError, printable
+from lancecy.errors import FormatError, UnsupportedError, printable
 from lancecy.limits import Limits
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
@@ -378,7 +378,7 @@ def _positions(
 def _numbers(spec: Spec | None, count: int, stored: Iterator[Memory], limits: Limits) -> Int64:
     """Numbers of a structure; the next buffer is theirs if they take bytes."""
     memory = next(stored) if spec is not None and has_payload(spec) else _NOTHING
-    return integers(spec, memory, count, limits) if spec is not None and count else np.empty(0, np.int64)
+    return np.empty(0, np.int64) if spec is None else integers(spec, memory, count, limits)
 
 
 def integers(spec: Spec, memory: Memory, count: int, limits: Limits) -> Int64:
@@ -392,14 +392,12 @@ def integers(spec: Spec, memory: Memory, count: int, limits: Limits) -> Int64:
     limits.check("page_bytes", count * 8, "bytes of the structure of a page")
     if isinstance(spec, Compressed):
         return integers(spec.values, general.decompress(spec.scheme, memory, limits), count, limits)
-    if isinstance(spec, Deltas) and count:
+    if count == 0:
+        return np.empty(0, np.int64)
+    if isinstance(spec, Deltas):
         return _sums(spec, integers(spec.deltas, memory, count - 1, limits))
-    if (
-        isinstance(spec, RunLengths)
-        and isinstance(spec.lengths, Plain)
-        and not isinstance(spec.values, Plain)
-    ):
-        return _runs(spec, spec.lengths, memory, count, limits)
+    if isinstance(spec, RunLengths) and not isinstance(spec.values, Plain):
+        return _runs(spec, memory, count, limits)
     block = decode_block(spec, memory, count, limits)
     if isinstance(block, AllNull):
         return np.zeros(count, np.int64)
@@ -413,16 +411,25 @@ def _sums(spec: Deltas, deltas: Int64) -> Int64:
     return (sums + np.uint64(spec.base)).astype(f"<u{spec.bits // 8}").astype(np.int64)
 
 
-def _runs(spec: RunLengths, plain: Plain, memory: Memory, count: int, limits: Limits) -> Int64:
-    """Runs whose values are coded, of which there are as many as there are lengths."""
-    whole = Buffers(memory, np.zeros(1, np.int64), np.array([memory.size], np.int64))
-    values, lengths = split_runs(whole)
-    num_runs = int(lengths.lengths[0]) // (plain.bits >> 3)
-    begin, end = int(values.positions[0]), int(lengths.positions[0])
-    sizes = integers(plain, memory[end:], num_runs, limits)
+def _runs(spec: RunLengths, memory: Memory, count: int, limits: Limits) -> Int64:
+    """Runs whose values are coded, so that the lengths must tell how many there are."""
+    values = lengths = _NOTHING
+    if has_payload(spec):
+        left, right = split_runs(Buffers(memory, np.zeros(1, np.int64), np.array([memory.size], np.int64)))
+        begin, end = int(left.positions[0]), int(right.positions[0])
+        values, lengths = memory[begin:end], memory[end:]
+    if isinstance(spec.lengths, Plain):
+        sizes = integers(
+            replace(spec.lengths, buffer=0), lengths, lengths.size // (spec.lengths.bits >> 3), limits
+        )
+    elif has_payload(spec.lengths):
+        raise UnsupportedError("runs whose values and lengths are coded", feature="coded runs")
+    else:
+        sizes = integers(spec.lengths, lengths, count, limits)
+        sizes = sizes[: int(np.searchsorted(np.cumsum(np.clip(sizes, 0, count)), count)) + 1]
     if bool(((sizes < 0) | (sizes > count)).any()) or int(sizes.sum()) != count:
         raise FormatError(f"runs of a structure are not of {count} values")
-    return np.repeat(integers(spec.values, memory[begin:end], num_runs, limits), sizes)
+    return np.repeat(integers(spec.values, values, sizes.size, limits), sizes)
 
 
 # -- putting together ------------------------------------------------------------------------

@@ -12,6 +12,8 @@ Source: file sheet 2.1, sections 3.5 and 3.12. Imports ``block``, ``chunks``, ``
 
 from __future__ import annotations
 
+import struct
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -91,22 +93,41 @@ def strings_at(spec: Variable, chunks: Chunks, offsets: Int64) -> VariableWidth:
 def block_strings(spec: Variable, memory: Memory, num_items: int) -> VariableWidth:
     """All strings of a buffer that stands alone; the bytes are shared.
 
+    Words of the offsets' width: that width in bits, where the bytes start, the offsets, counted from there.
+    Releases before 0.39 wrote, in front of the offsets, one byte for the width, four for the number of
+    strings and four for the start.
+
     Raises
     ------
     FormatError
         Offsets or the position of the bytes leave the buffer; TruncatedError if it is too short.
     """
     width = spec.offset_width
-    if num_items > memory.size // width - 3:
+    start, head = _block_head(width, memory, num_items)
+    if num_items + 1 > (memory.size - head) // width:
         raise TruncatedError(f"{memory.size} bytes cannot hold {num_items} strings")
-    words = np.frombuffer(memory, f"<i{width}", num_items + 3).copy()  # aligned
-    bits, start, offsets = int(words[0]), int(words[1]), words[2:]
-    if bits != width * 8:
-        raise FormatError(f"strings with offsets of {bits} bits, where {width * 8} are announced")
-    if not (num_items + 3) * width <= start <= memory.size:
+    offsets = np.frombuffer(memory, f"<i{width}", num_items + 1, head).copy()  # aligned
+    if not head + (num_items + 1) * width <= start <= memory.size:
         raise FormatError(f"bytes of strings at {start} of a buffer of {memory.size}")
     first, last = int(offsets[0]), int(offsets[-1])
     if first < 0 or last > memory.size - start or bool((offsets[1:] < offsets[:-1]).any()):
         raise FormatError("offsets of strings descend or leave their buffer")
     offsets -= first
     return VariableWidth(num_items, width, offsets, memory[start + first : start + last])
+
+
+_EARLY_HEAD = struct.Struct("<BII")
+
+
+def _block_head(width: int, memory: Memory, num_items: int) -> tuple[int, int]:
+    """Where the bytes and where the offsets of a buffer of strings start."""
+    if memory.size < 2 * width:
+        raise TruncatedError(f"{memory.size} bytes cannot hold {num_items} strings")
+    bits, start = np.frombuffer(memory, f"<i{width}", 2).tolist()
+    if bits == width * 8:
+        return start, 2 * width
+    if memory.size >= _EARLY_HEAD.size:
+        early_bits, early_items, early_start = _EARLY_HEAD.unpack(memory[: _EARLY_HEAD.size].tobytes())
+        if (early_bits, early_items) == (width * 8, num_items):
+            return early_start, _EARLY_HEAD.size
+    raise FormatError(f"strings with offsets of {bits} bits, where {width * 8} are announced")

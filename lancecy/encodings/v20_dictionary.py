@@ -85,7 +85,7 @@ def _read_group(pages: Pages, shape: VarBinary | DictionaryOf, runs: PageRuns) -
     )
 
 
-def _read_parts(pages: Pages, codes: Plain, values: Spec, runs: PageRuns) -> Read[tuple[FixedWidth, Block]]:
+def _read_parts(pages: Pages, codes: Plain, values: Spec, runs: PageRuns) -> Read[tuple[Block, Block]]:
     """Codes of the runs, and the dictionaries of all pages one after the other."""
     num_items = pages.numbers("num_items")
     stored = np.flatnonzero(num_items)
@@ -97,8 +97,6 @@ def _read_parts(pages: Pages, codes: Plain, values: Spec, runs: PageRuns) -> Rea
     numbers, items = blocks[0], blocks[1] if stored.size else AllNull(0)
     if isinstance(items, AllNull):
         check_unbacked(items.length, pages.file, pages.limits, "dictionary values")
-    if not isinstance(numbers, FixedWidth) or numbers.validity is not None:
-        misfit(pages.below("codes").spec, codes)
     return numbers, items
 
 
@@ -127,6 +125,8 @@ def _item_validity(items: Block) -> NDArray[np.bool_] | None:
 
 def _read_strings(pages: Pages, shape: VarBinary, runs: PageRuns) -> Read[Block]:
     block, items = yield from _read_parts(pages, _STRING_CODE, shape, runs)
+    if not isinstance(block, FixedWidth) or block.validity is not None:
+        misfit(pages.below("codes").spec, _STRING_CODE)
     stored: NDArray[np.uint8] = array_of(block.values)[: block.length]
     bases, num_items = _first_items(pages, runs)
     if int(stored.max()) > int(num_items.min()):
@@ -176,20 +176,39 @@ def _named(
 
 def _read_codes(pages: Pages, shape: DictionaryOf, runs: PageRuns) -> Read[Block]:
     block, items = yield from _read_parts(pages, shape.codes, shape.values, runs)
+    if isinstance(block, AllNull) or isinstance(items, AllNull):
+        return AllNull(block.length)
+    if not isinstance(block, FixedWidth):
+        misfit(pages.below("codes").spec, shape.codes)
     kind = f"<{'i' if shape.codes.signed else 'u'}{shape.codes.bits >> 3}"
     codes: NDArray[Any] = array_of(block.values, kind)[: block.length]
+    if block.validity is None:
+        return _coded(pages, codes, items, runs)
+    # Releases 0.16 and 0.17 wrote nulls of the codes themselves: what lies under them names nothing.
+    valid = np.unpackbits(array_of(block.validity), count=block.length, bitorder="little").view(np.bool_)
+    if not valid.any():
+        return AllNull(block.length)
+    coded = _coded(pages, codes, items, runs, valid)
+    return with_validity(coded, array_of(block.validity), block.null_count)
+
+
+def _coded(
+    pages: Pages, codes: NDArray[Any], items: Block, runs: PageRuns, valid: NDArray[np.bool_] | None = None
+) -> Block:
+    """Checked codes over the dictionaries of all pages; where ``valid`` is false they are not looked at."""
     bases, num_items = _first_items(pages, runs)
     if pages.counts.size == 1:
-        kernels.check_codes(codes, int(num_items[0]))
+        kernels.check_codes(codes if valid is None else codes[valid], int(num_items[0]))
     else:
-        _check_each(codes, np.repeat(num_items, runs.counts))
+        stops = np.repeat(num_items, runs.counts)
+        _check_each(*((codes, stops) if valid is None else (codes[valid], stops[valid])))
         codes = codes + np.repeat(bases.astype(codes.dtype), runs.counts)
-        block = FixedWidth(block.length, block.bits, codes)
+    if valid is not None:
+        codes = np.where(valid, codes, codes.dtype.type(0))
+    block = FixedWidth(codes.size, codes.dtype.itemsize * 8, codes)
     item_validity = _item_validity(items)
     if item_validity is None:
         return Coded(block.length, block, items)
-    if isinstance(items, AllNull):
-        return AllNull(block.length)
     return _with_null_codes(block, codes, items, item_validity)
 
 

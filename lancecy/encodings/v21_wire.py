@@ -45,6 +45,7 @@ __all__ = ["parse_page"]
 
 _INLINE_BYTES = 32
 _PLANAR = "lance.encodings23.PlanarLayout"
+_PREVIEW = "lance.encodings.PageLayout"
 
 
 def parse_page(
@@ -77,6 +78,11 @@ def parse_page(
     name = type_url.rpartition("/")[2]
     if name == _PLANAR:
         return parse_planar(value, num_buffers, limits)
+    if name == _PREVIEW:
+        raise UnsupportedError(
+            "pages of a preview of 2.1, as releases 0.20 to 0.30 wrote them: have such a release rewrite the table as 2.0",
+            feature="preview of 2.1",
+        )
     if name != "lance.encodings21.PageLayout":
         raise FormatError(f"page encoding of type {printable(name)!r} in a file of version {version}")
     message = parse_message(encodings21_pb2.PageLayout, value, "page layout", limits)

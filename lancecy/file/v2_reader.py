@@ -45,6 +45,9 @@ from lancecy.store.reads import Ranges, Read, SourceFile, Span, gather, named, r
 
 __all__ = ["VERSIONS", "V2Reader", "open_v2"]
 
+_EARLY = ((2, 0), (2, 1))
+"""What release 0.16 states, asked for 2.1: the manifest says 2.0, the footer 2.1. The file's pages tell."""
+
 Int64 = NDArray[np.int64]
 
 VERSIONS = ((2, 0), (2, 1), (2, 2), (2, 3))
@@ -99,7 +102,7 @@ def _open(
         raise UnsupportedError(f"data file of version {text}", feature=f"file version {text}")
     numbers = column_numbers(field_ids, column_indices)
     container = yield from open_container(source, limits)
-    if container.version != wanted:
+    if container.version != wanted and (wanted, container.version) != _EARLY:
         found, told = (".".join(map(str, v)) for v in (container.version, wanted))
         raise FormatError(f"the file is of version {found}, the manifest says {told}")
     most = max(numbers.values(), default=-1)

@@ -6,7 +6,7 @@ Imports ``scan`` siblings.
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lancecy.errors import printable
 from lancecy.expr import describe
@@ -48,6 +48,10 @@ class FragmentLine:
         Pages described by statistics, and those that may match.
     bytes, kept_bytes : int
         Encoded bytes of the columns wanted: all, and an estimate of what is read.
+    stored_pages : int
+        Pages of the columns wanted, those without statistics included; of a nested column those of its first leaf.
+    version : str
+        Of the data files: "0.1", "2.0", ...; the highest if they differ.
     """
 
     fragment: int
@@ -58,6 +62,8 @@ class FragmentLine:
     kept_pages: int
     bytes: int
     kept_bytes: int
+    stored_pages: int = 0
+    version: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +114,11 @@ class Explanation:
         return sum(line.kept_pages for line in self.fragments)
 
     @property
+    def stored_pages(self) -> int:
+        """Pages of the columns wanted, whether there are statistics of them or not."""
+        return sum(line.stored_pages for line in self.fragments)
+
+    @property
     def bytes_to_read(self) -> int:
         """Estimate of the encoded bytes read, at most: fewer if the filter drops rows."""
         return sum(line.kept_bytes for line in self.fragments)
@@ -121,7 +132,7 @@ class Explanation:
         shown = ", ".join(self.columns[:12]) + (
             f", … ({len(self.columns)} in all)" if len(self.columns) > 12 else ""
         )
-        pages = "no statistics used"
+        pages = f"no statistics used, {self.stored_pages:,} stored"
         if self.pages:
             pages = f"{self.kept_pages:,} of {self.pages:,} kept, {self.pages - self.kept_pages:,} pruned"
         skipped = self.num_fragments - self.kept_fragments
@@ -130,6 +141,7 @@ class Explanation:
             ("columns", shown or "none"),
             ("filter", self.filter or "none"),
             ("fragments", f"{self.kept_fragments:,} of {self.num_fragments:,} kept, {skipped:,} skipped"),
+            ("file versions", ", ".join(sorted({line.version for line in self.fragments})) or "none"),
             ("pages", pages),
             ("rows", f"{self.kept_rows:,} of {self.rows:,} to look at"),
             ("bytes to read", f"{human_bytes(self.bytes_to_read)} of {human_bytes(self.bytes_total)}"),
@@ -184,6 +196,8 @@ def explain(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> Expla
             kept_pages=pages.kept if pages else 0,
             bytes=int(size * len(live)),
             kept_bytes=int(size * len(kept)),
+            stored_pages=files.num_pages(list(fields)),
+            version=".".join(map(str, files.version)),
         )
         lines[unit.fragment] = _merged(lines.get(unit.fragment), line)
     return Explanation(
@@ -200,15 +214,12 @@ def _merged(first: FragmentLine | None, second: FragmentLine) -> FragmentLine:
     """Lines of two units of one fragment; both see the same pages, so the page counts are not added."""
     if first is None:
         return second
-    return FragmentLine(
-        first.fragment,
-        first.base,
-        first.rows + second.rows,
-        first.kept_rows + second.kept_rows,
-        first.pages,
-        first.kept_pages,
-        first.bytes + second.bytes,
-        first.kept_bytes + second.kept_bytes,
+    return replace(
+        first,
+        rows=first.rows + second.rows,
+        kept_rows=first.kept_rows + second.kept_rows,
+        bytes=first.bytes + second.bytes,
+        kept_bytes=first.kept_bytes + second.kept_bytes,
     )
 
 

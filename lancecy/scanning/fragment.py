@@ -204,6 +204,11 @@ class FragmentFiles:
         """Encoded bytes of the fields in this fragment, from metadata alone."""
         return sum(self._field_bytes(f) for f in fields)
 
+    def num_pages(self, fields: Sequence[Field]) -> int:
+        """Pages of the fields in all files; of a nested field those of its first leaf in each."""
+        held = ((part, pruned(wanted, part.ids)) for part in self.parts for wanted in fields)
+        return sum(part.reader.page_starts(f).size - 1 for part, f in held if f is not None)
+
     def page_edges(self, fields: Sequence[Field]) -> Int64 | None:
         """(num_pages + 1,) int64: first rows of the pages of the largest field, and the number of rows."""
         if not fields:

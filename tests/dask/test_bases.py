@@ -47,7 +47,7 @@ class OneAtATime(LatencyStore):
                 self.working.discard(self.uri)
 
 
-def _write(place: Path, names: list[str], version: str = "legacy") -> str:
+def _write(place: Path, names: list[str], version: Any) -> str:
     """A table whose fragments lie in the named bases, one base after the other."""
     import lance
 
@@ -61,17 +61,24 @@ def _write(place: Path, names: list[str], version: str = "legacy") -> str:
     return root
 
 
+@pytest.fixture(scope="module", params=["legacy", "2.0", "2.2"])
+def version(request: pytest.FixtureRequest) -> str:
+    """Of the data files."""
+    found: str = request.param
+    return found
+
+
 @pytest.fixture(scope="module")
-def three(tmp_path_factory: pytest.TempPathFactory) -> str:
+def three(tmp_path_factory: pytest.TempPathFactory, version: str) -> str:
     """The first third of the rows in base "a", the next in "b", the rest in "c"."""
     names = [name for name in "abc" for _ in range(FRAGMENTS // 3)]
-    return _write(tmp_path_factory.mktemp("three"), names)
+    return _write(tmp_path_factory.mktemp("three"), names, version)
 
 
 @pytest.fixture(scope="module")
-def one(tmp_path_factory: pytest.TempPathFactory) -> str:
+def one(tmp_path_factory: pytest.TempPathFactory, version: str) -> str:
     """The same rows in one base."""
-    return _write(tmp_path_factory.mktemp("one"), ["a"] * FRAGMENTS)
+    return _write(tmp_path_factory.mktemp("one"), ["a"] * FRAGMENTS, version)
 
 
 @pytest.fixture

@@ -7,15 +7,18 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from lancecy.encodings.block import Block, FixedList, FixedWidth, Structured, VariableWidth
 from lancecy.encodings.layouts import ConstantPage, FullZip, Layer, MiniBlock, Planar, SparseLayer
 from lancecy.encodings.planar import placed
+from lancecy.encodings.planar_sparse import integers
 from lancecy.encodings.repdef import rows_per_value
 from lancecy.encodings.sequences import has_payload
 from lancecy.encodings.spec import (
     BlockDictionary,
+    Compressed,
     Deltas,
     PackedBlocks,
     Plain,
@@ -496,6 +499,17 @@ PAGES: dict[str, tuple[tuple[Field, ...], tuple[bytes, list[bytes]], list[Any]]]
         ),
         [[], [None, [{"f3": 3}, {"f3": 4}]], []],
     ),
+    "values within null fixed lists": (
+        nested(SHORT, "struct", "string"),
+        sparse(
+            message(2, message(2, zipped_words("a", "bb")[0])),
+            zipped_words("a", "bb")[1],
+            fixed_layer(2, NULLS, 0),
+            item_layer(NULLS, 5),
+            item_layer(VALIDS, 1, 2, 4, 5),
+        ),
+        [None, [{"f2": "a"}, {"f2": None}], [{"f2": "bb"}, None]],
+    ),
     "fixed lists of lists": (
         nested(SHORT, "struct", "list", "int16"),
         sparse(
@@ -597,7 +611,7 @@ def test_items_that_take_no_bytes_are_bounded() -> None:
     limits = replace(DEFAULT_LIMITS, bare_elements=1000)
     layout, buffers = sparse(NONE, [], told(1, 1000), item_layer(VALIDS))
     assert rows_of(layout, buffers, 1, LISTS, limits=limits) == [[None] * 1000]
-    for items in (1001, 1 << 40, 1 << 50):
+    for items in (1001, 1 << 40):
         layout, buffers = sparse(NONE, [], told(1, items), item_layer(VALIDS))
         with pytest.raises(LimitError, match="take no bytes"):
             rows_of(layout, buffers, 1, LISTS, limits=limits)
@@ -681,3 +695,52 @@ def test_values_of_every_kind_are_put_in_their_slots() -> None:
         whole = placed(block, np.array([1, 1]), None, DEFAULT_LIMITS)
         assert block_rows(whole, chain) == [values[1]] * 2
         assert placed(block, None, None, DEFAULT_LIMITS) is block
+
+
+@pytest.mark.parametrize(
+    ("spec", "data", "expected"),
+    [
+        (Repeated(None), b"", [0] * 5),
+        (Deltas(8, 2, Plain(8)), b"\0\1\2\3", [2, 2, 3, 5, 8]),
+        (
+            Deltas(64, 3, RunLengths(Plain(8), Plain(8, buffer=1))),
+            b"\2\0\0\0\0\0\0\0\1\2\3\1",
+            [3, 4, 5, 6, 8],
+        ),
+        (RunLengths(Sequence(64, 4, 1), Plain(32)), struct.pack("<Q3I", 0, 2, 1, 2), [4, 4, 5, 6, 6]),
+        (RunLengths(Sequence(64, 4, 1), Sequence(32, 2, 1)), b"", [4, 4, 5, 5, 5]),
+        (
+            RunLengths(Deltas(8, 1, Plain(8)), Plain(8, buffer=1)),
+            struct.pack("<Q3B", 1, 7, 3, 2),
+            [1, 1, 1, 8, 8],
+        ),
+        (Compressed("zstd", Plain(8)), pa.compress(bytes(range(5)), "zstd", asbytes=True), [0, 1, 2, 3, 4]),
+    ],
+    ids=str,
+)
+def test_numbers_of_a_structure(spec: Spec, data: bytes, expected: list[int]) -> None:
+    stored = struct.pack("<Q", 5) + data if isinstance(spec, Compressed) else data
+    assert integers(spec, np.frombuffer(stored, np.uint8), 5, DEFAULT_LIMITS).tolist() == expected
+    assert integers(spec, np.frombuffer(stored, np.uint8), 0, DEFAULT_LIMITS).size == 0
+
+
+@pytest.mark.parametrize(
+    ("what", "spec", "data"),
+    [
+        ("not of 5 values", RunLengths(Sequence(64, 4, 1), Plain(32)), struct.pack("<Q2I", 0, 2, 1)),
+        (
+            "not of 5 values",
+            RunLengths(Sequence(64, 4, 1), Plain(64)),
+            struct.pack("<Q2Q", 0, 6, (1 << 64) - 1),
+        ),
+        ("not of 5 values", RunLengths(Sequence(64, 4, 1), Sequence(32, 2, 0)), b""),
+        ("not of 5 values", RunLengths(Sequence(64, 4, 1), Repeated(None)), b""),
+        ("pass the end", RunLengths(Sequence(64, 4, 1), Plain(32)), struct.pack("<QI", 9, 5)),
+        ("no integers", Plain(24), b"123456789012345"),
+        ("coded", RunLengths(Sequence(64, 4, 1), PackedBlocks(3, 32, True)), struct.pack("<QI", 0, 5)),
+    ],
+    ids=str,
+)
+def test_damaged_numbers_of_a_structure_are_refused(what: str, spec: Spec, data: bytes) -> None:
+    with pytest.raises((FormatError, UnsupportedError), match=what):
+        integers(spec, np.frombuffer(data, np.uint8), 5, DEFAULT_LIMITS)

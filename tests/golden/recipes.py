@@ -33,7 +33,7 @@ def _under(name: str, value: str, make: Callable[[str], Made]) -> Callable[[str]
 
 SINCE_2_0 = "0.13.0 0.14.1 0.15.0 0.16.1 0.17.0 0.18.2 0.20.0 0.25.2 0.39.0 1.0.4 7.1.0 14.0.2"
 """Releases whose files of version 2.0 differ, or are long in use."""
-PREVIEWS = "0.20.0 0.25.2 0.30.0"
+PREVIEWS = "0.25.2 0.30.0"
 """Releases that wrote 2.1 while it was not settled, and nobody reads it now."""
 EARLY = "0.16.1 0.17.0 0.18.2"
 """Releases whose 2.1 was another: pages described as those of 2.0."""
@@ -53,35 +53,35 @@ RECIPES: Mapping[str, Recipe] = {
     "migrated": _recipe(history.make_migrated, "0.20.0 14.0.2"),
     "missing": _recipe(columns.make_missing, "0.20.0"),
     "v20_types": _later("2.0", second.make_types, SINCE_2_0),
-    "v20_encodings": _later("2.0", second.make_encodings, "0.13.0 0.14.1 0.15.0 0.20.0 14.0.2"),
+    "v20_encodings": _later("2.0", second.make_encodings, "0.13.0 0.15.0 14.0.2"),
     "v20_zstd": _later(
         "2.0", _under("LANCE_PAGE_COMPRESSION", "zstd", second.make_encodings), "0.13.0 0.15.0"
     ),
     "v20_bitpacked": _later("2.0", _under("LANCE_USE_BITPACKING", "1", second.make_encodings), "0.15.0"),
     "v20_fsst": _later("2.0", _under("LANCE_USE_FSST", "1", second.make_symbols), "0.15.0"),
-    "v20_asked": _later("2.0", second.make_asked, "0.18.2 0.25.2 0.39.0 14.0.2"),
+    "v20_asked": _later("2.0", second.make_asked, "0.18.2 0.25.2 14.0.2"),
     "v20_structs": _later("2.0", second.make_lost_structs, "0.16.1 7.1.0"),
     "v20_blobs": _later("2.0", second.make_blobs, "0.20.0 14.0.2"),
-    "v20_deleted": _later("2.0", history.make_deleted, "0.20.0 14.0.2"),
-    "v20_evolved": _later("2.0", columns.make_evolved, "0.20.0 14.0.2"),
+    "v20_deleted": _later("2.0", history.make_deleted, "14.0.2"),
+    "v20_evolved": _later("2.0", columns.make_evolved, "0.20.0"),
     "v20_rowids": _later("2.0", history.make_rowids, "14.0.2"),
     "v20_empty": _later("2.0", history.make_empty, "14.0.2"),
-    "v21_early_types": _later("2.1", second.make_types, EARLY),
+    "v21_early_types": _later("2.1", second.make_types, "0.16.1 0.17.0"),
     "v21_early_encodings": _later("2.1", second.make_encodings, EARLY),
     "v21_types": _later("2.1", second.make_types, "0.36.0 0.39.0 1.0.4 7.1.0 14.0.2"),
-    "v21_encodings": _later("2.1", second.make_encodings, "0.36.0 0.39.0 7.1.0 14.0.2"),
+    "v21_encodings": _later("2.1", second.make_encodings, "0.36.0 7.1.0 14.0.2"),
     "v21_preview": _later("2.1", second.make_preview, PREVIEWS),
-    "v21_asked": _later("2.1", second.make_asked, "0.39.0 14.0.2"),
+    "v21_asked": _later("2.1", second.make_asked, "14.0.2"),
     "v21_blobs": _later("2.1", second.make_blobs, "1.0.4 14.0.2"),
     "v21_merged": _later("2.1", columns.make_merged, "14.0.2"),
-    "v21_evolved": _later("2.1", columns.make_evolved, "1.0.4 14.0.2"),
+    "v21_evolved": _later("2.1", columns.make_evolved, "1.0.4"),
     "v21_deleted": _later("2.1", history.make_deleted, "14.0.2"),
     "v21_bitmap": _later("2.1", history.make_bitmap, "14.0.2"),
     "v22_types": _later("2.2", second.make_types, "7.1.0 14.0.2"),
-    "v22_encodings": _later("2.2", second.make_encodings, "7.1.0 14.0.2"),
+    "v22_encodings": _later("2.2", second.make_encodings, "14.0.2"),
     "v22_asked": _later("2.2", second.make_asked, "14.0.2"),
     "v22_maps": _later("2.2", second.make_maps, "7.1.0 14.0.2"),
-    "v22_blobs": _later("2.2", second.make_blobs, "7.1.0 14.0.2"),
+    "v22_blobs": _later("2.2", second.make_blobs, "14.0.2"),
     "v22_rowids": _later("2.2", history.make_rowids, "14.0.2"),
     "v22_evolved": _later("2.2", columns.make_evolved, "14.0.2"),
     "v22_compacted": _later("2.2", history.make_compacted, "14.0.2"),

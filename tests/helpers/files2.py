@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from google.protobuf.any_pb2 import Any as AnyMessage
@@ -23,7 +24,7 @@ Page = tuple[bytes, int, Sequence[bytes]]
 """Serialized encoding, rows, buffers."""
 
 
-def numbers_page(version: str, values: NDArray[np.generic]) -> Page:
+def numbers_page(version: str, values: NDArray[Any]) -> Page:
     """Numbers without nulls: flat, from 2.1 on in chunks."""
     bits = values.dtype.itemsize * 8
     if version == "2.0":
@@ -33,7 +34,7 @@ def numbers_page(version: str, values: NDArray[np.generic]) -> Page:
     )
 
 
-def vectors_page(version: str, values: NDArray[np.generic]) -> Page:
+def vectors_page(version: str, values: NDArray[Any]) -> Page:
     """(rows, size) numbers as fixed-size lists."""
     bits, size = values.dtype.itemsize * 8, values.shape[1]
     if version == "2.0":
@@ -67,7 +68,7 @@ def _chunk_rows(rows: int) -> int:
     return 4 if rows <= 64 else 1024
 
 
-def _cut(values: Sequence[object] | NDArray[np.generic]) -> Iterable[object]:
+def _cut(values: Any) -> list[Any]:
     step = _chunk_rows(len(values))
     return [values[start : start + step] for start in range(0, len(values), step)]
 

@@ -25,7 +25,12 @@ SHAPES = {
         "M[NI] IBP32 D=OB1 dict=IBP64x1000",
         "Nullable(Flat64)",
     ),
-    "f64_rand": (pa.array(np.random.default_rng(2).random(ROWS)), "M[VI] Flat64", "M[VI] Flat64", "Flat64"),
+    "f64_rand": (
+        pa.array(np.random.default_rng(2).standard_normal(ROWS)),
+        "M[VI] Flat64",
+        "M[VI] Flat64",
+        "Flat64",
+    ),
     "i64_const": (pa.array(NUMBERS * 0 + 7), "M[VI] Rle(Flat64, Flat8)", "K[VI] inline(8B)", "Flat64"),
     "i64_allnull": (pa.nulls(ROWS, pa.int64()), "K[NI]", "K[NI]", "AllNull"),
     "str_lowcard": (
@@ -34,12 +39,12 @@ SHAPES = {
         "M[VI] IBP32 dict=LZ4(Var(Flat32))x7",
         "Dictionary(Flat8, Binary(Flat64, Flat8))x7",
     ),
-    "emb_f32_1536": (
+    "emb_f32_96": (
         pa.FixedSizeListArray.from_arrays(
             pa.array(np.random.default_rng(3).random(ROWS * 96, np.float32)), 96
         ),
-        "M[VI] FSL[96](Flat32)",
-        "M[VI] FSL[96](Flat32)",
+        "Z[VI] FSL[96](Flat32) r0d0 v3072",
+        "Z[VI] FSL[96](Flat32) r0d0 v3072",
         "FSL[96](Flat32)",
     ),
 }

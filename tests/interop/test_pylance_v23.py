@@ -87,7 +87,7 @@ PACKED = pa.struct([pa.field("n", pa.int64()), pa.field("s", pa.string())])
 # name -> rows, start of the values' description, field metadata
 SHAPES: dict[str, tuple[Make, str, dict[str, str] | None]] = {
     "zipped_text": (seldom(texts(600, 20), pa.string()), "Z Var", None),
-    "zipped_large_binary": (seldom(blobs(5000, 20), pa.large_binary()), "Z Var", None),
+    "zipped_large_binary": (seldom(blobs(5000, 300), pa.large_binary()), "Z Var", None),
     "zipped_zstd": (seldom(texts(40_000, 40), pa.string(), 300), "Z ZSTD", None),
     "zipped_fixed_binary": (seldom(blobs(300), pa.binary(300)), "Z Flat2400", None),
     "zipped_vectors": (seldom(vectors(128, False), VECTOR), "Z FSL[128](", None),
@@ -168,7 +168,7 @@ def test_random_columns_are_sparse_for_the_most_part(tmp_path: Path) -> None:
         write(values, tmp_path / str(seed))
         described.append(describe_table(tmp_path / str(seed)))
     assert sum("S{" in text for text in described) > 10
-    for part in (r"S\{.*list.*list", r"S\{.*fsl", r"×K\(", r"×M ", r"nulls=Range", r"valids=\w+"):
+    for part in (r"S\{.*list.*list", r"S\{.*fsl", r"×K\(", r"valids=\w+"):
         assert any(re.search(part, text) for text in described), (part, described)
 
 

@@ -157,7 +157,7 @@ def test_any_value_is_reached_in_two_rounds_after_opening(version: str) -> None:
         RowSelection.range(3000, 5, 2500),
         RowSelection.take(3000, [2999, 4, 7]),
     ):
-        rounds = []
+        rounds: list[int] = []
 
         def fetch(requests: list[Ranges], rounds: list[int] = rounds) -> list[Span]:
             rounds.append(len(requests))

@@ -243,10 +243,13 @@ def test_explain_counts_what_is_skipped(ds: lancecy.Dataset, data_version: str) 
         assert 0 < told.bytes_to_read == told.bytes_total
 
 
-def test_explain_of_a_scan_without_a_filter_counts_pages(ds: lancecy.Dataset) -> None:
+def test_explain_of_a_scan_without_a_filter_counts_pages(ds: lancecy.Dataset, data_version: str) -> None:
     told = ds.scanner(["id", "s"]).explain()
     assert (told.kept_pages, told.pages, told.kept_rows) == (0, 0, len(LIVE))
     assert told.columns == ("id", "s") and told.bytes_to_read == told.bytes_total > 0
+    assert told.stored_pages == 2 * 21 and "42 stored" in str(told)
+    versions = {line.version for line in told.fragments}
+    assert versions == ({"2.0", "2.1", "2.2"} if data_version == "mixed" else {data_version})
 
 
 def test_reprs_say_what_a_person_wants_to_know(ds: lancecy.Dataset) -> None:
