@@ -29,6 +29,7 @@ cdef enum:
     NUM_CODES = 256
     ESCAPE = 255
     LONGEST = 8
+    BLOCK = 2048
 
 ctypedef fused Offset:
     int32_t
@@ -50,43 +51,87 @@ cdef struct Output:
     int64_t size
 
 
-cdef inline int64_t _length(
-    const uint8_t *values, const uint8_t *lengths, int64_t start, int64_t stop
-) except -2 nogil:
-    # Bytes that one value decodes to, or -1 if a code has no symbol or the last one escapes nothing. The
-    # escape has length 0, so that one test per code finds both.
-    # bounds: start <= stop <= the number of values; a code has 256 values and so has the table.
-    cdef int64_t total = 0, length
-    while start < stop:
-        length = lengths[values[start]]
+cdef int64_t _sizes(const Coded *coded, int64_t start, int64_t stop, int32_t *before) except -2 nogil:
+    # Decoded bytes before each code of start .. stop, counted from start, and before what follows them. A byte
+    # that an escape makes literal has -1: no value can begin there. Returns where it ended, which is one
+    # beyond stop if the last code is an escape; or -3 - position of a code that has no symbol or escapes nothing.
+    # bounds: before has BLOCK + 2 entries, stop - start is at most BLOCK and stop at most num_bytes.
+    cdef const uint8_t *values = coded.values
+    cdef const uint8_t *lengths = coded.lengths
+    cdef int64_t at = start
+    cdef int32_t *place
+    cdef int32_t done = 0, length
+    cdef uint32_t four
+    while at < stop:
+        if stop - at >= 4:
+            # Four codes at a time as long as all of them have symbols.
+            four = load32(values + at)
+            if (
+                lengths[four & 255] != 0
+                and lengths[four >> 8 & 255] != 0
+                and lengths[four >> 16 & 255] != 0
+                and lengths[four >> 24] != 0
+            ):
+                place = before + (at - start)
+                place[0] = done
+                place[1] = done + lengths[four & 255]
+                place[2] = place[1] + lengths[four >> 8 & 255]
+                place[3] = place[2] + lengths[four >> 16 & 255]
+                done = place[3] + lengths[four >> 24]
+                at += 4
+                continue
+        before[at - start] = done
+        length = lengths[values[at]]
         if length == 0:
-            start += 1
-            if values[start - 1] != ESCAPE or start == stop:
-                return -1
+            if values[at] != ESCAPE or at + 1 >= coded.num_bytes:
+                return -3 - at
+            at += 1
+            before[at - start] = -1
             length = 1
-        total += length
-        start += 1
-    return total
+        done += length
+        at += 1
+    before[at - start] = done
+    return at
 
 
 cdef int64_t _measure(
     const Coded *coded, const Offset *offsets, int64_t count, OutOffset *out, Fault *fault
 ) except -2 nogil:
-    # bounds: offsets and out have count + 1 entries.
-    cdef int64_t i, length, total = 0, most = INT32_MAX if OutOffset is int32_t else INT64_MAX
-    out[0] = 0
+    # Codes are measured in blocks and the ends of values looked up in each: a loop per value would spend its
+    # time on guessing wrong how many codes the value has.
+    # bounds: offsets and out have count + 1 entries; a block is looked at between its first code and where
+    # _sizes ended.
+    cdef int32_t before[BLOCK + 2]
+    cdef int64_t i, first, stop, next_stop, bad, total = 0, most = INT32_MAX if OutOffset is int32_t else INT64_MAX
     for i in range(count):
-        fault.index = i
         if offsets[i] < 0 or offsets[i + 1] < offsets[i] or offsets[i + 1] > coded.num_bytes:
-            fault.code = FAULT_CODED_OFFSETS
+            fault.code, fault.index = FAULT_CODED_OFFSETS, i
             return -1
-        length = _length(coded.values, coded.lengths, offsets[i], offsets[i + 1])
+    out[0] = 0
+    i = 1
+    first = offsets[0]
+    while i <= count:
+        stop = min(first + BLOCK, <int64_t> offsets[count])
+        next_stop = _sizes(coded, first, stop, before)
+        if next_stop < 0 or next_stop > offsets[count]:
+            fault.code, fault.index = FAULT_SYMBOL, i - 1
+            bad = -3 - next_stop if next_stop < 0 else stop - 1
+            # The value that the bad code is in, unless one before it ends in an escape.
+            while fault.index < count - 1 and offsets[fault.index + 1] <= bad:
+                if before[offsets[fault.index + 1] - first] < 0:
+                    break
+                fault.index += 1
+            return -1
+        while i <= count and offsets[i] <= next_stop:
+            if before[offsets[i] - first] < 0 or total + before[offsets[i] - first] > most:
+                fault.code = FAULT_SYMBOL if before[offsets[i] - first] < 0 else FAULT_TOO_MANY_BYTES
+                fault.index = i - 1
+                return -1
+            out[i] = <OutOffset> (total + before[offsets[i] - first])
+            i += 1
         # Eight times what is in memory: the sum cannot pass 64 bits.
-        total += length
-        if length < 0 or total > most:
-            fault.code = FAULT_SYMBOL if length < 0 else FAULT_TOO_MANY_BYTES
-            return -1
-        out[i + 1] = <OutOffset> total
+        total += before[next_stop - first]
+        first = next_stop
     return total
 
 

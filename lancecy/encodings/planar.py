@@ -8,13 +8,13 @@ structure has, in this order::
     buffers of the structure   see ``planar_sparse``
 
 Chunks and indices are of every leaf slot, zipped values only of those that are valid and within
-nothing that is null. All but the largest
-buffer are fetched first; what the readers of values ask for is answered out of these, so that a
-part of a page takes two rounds as well. Source: file sheet 2.1, section 3.12; that indices are of every slot is
-seen in the bytes.
+nothing that is null. Of a part of a page all buffers but the one with the values are fetched first,
+and what the readers of values ask for is answered out of these: two rounds, as for other layouts.
+Source: file sheet 2.1, section 3.12, but for the indices and for what is within nulls, which bytes tell.
 
-Imports ``planar_sparse``, ``miniblock``, ``fullzip``, ``constant``, ``dictionaries``, ``values``, ``layouts``,
-``pages``, ``repdef``, ``block``, ``chunks``, ``store``, ``rows``, ``schema``, ``limits`` and ``errors``.
+Imports ``planar_sparse``, ``miniblock``, ``fullzip``, ``constant``, ``dictionaries``, ``values``, ``sequences``,
+``layouts``, ``legacy.spec_of``, ``pages``, ``repdef``, ``spec``, ``block``, ``arrow.allocate``, ``chunks``, ``kernels``,
+``store``, ``rows``, ``schema``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ from lancecy.schema import Field
 from lancecy.store.base import Memory
 from lancecy.store.reads import Ranges, Read, SourceFile, Span
 
-__all__ = ["read"]
+__all__ = ["placed", "read"]
 
 T = TypeVar("T")
 Int64 = NDArray[np.int64]

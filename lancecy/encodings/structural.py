@@ -5,7 +5,7 @@ page its part of the rows, runs the Reads of all pages in lockstep, so that thei
 go out together, and builds the nested blocks. ``_READERS`` says which module reads
 which layout. Source: file sheet 2.1, sections 1.5 and 5.3.
 
-Imports ``miniblock``, ``fullzip``, ``constant``, ``blob``, ``planar``, ``repdef``, ``legacy.spec_of``, ``layouts``, ``pages``,
+Imports ``miniblock``, ``fullzip``, ``constant``, ``blob``, ``planar``, ``planar_sparse``, ``repdef``, ``legacy.spec_of``, ``layouts``, ``pages``,
 ``block``, ``chunks``, ``store.reads``, ``rows``, ``schema``, ``limits`` and ``errors``.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.encodings import blob, constant, flat, fullzip, miniblock, planar
+from lancecy.encodings import blob, constant, flat, fullzip, miniblock, planar, planar_sparse
 from lancecy.encodings.block import (
     AllNull,
     Block,
@@ -33,6 +33,7 @@ from lancecy.encodings.chunks import row_ranges
 from lancecy.encodings.layouts import BlobPage, ConstantPage, FullZip, MiniBlock, Planar
 from lancecy.encodings.legacy import spec_of
 from lancecy.encodings.pages import Column, Page
+from lancecy.encodings.planar_sparse import SparsePage
 from lancecy.encodings.repdef import LeafPage, build, rows_per_value
 from lancecy.encodings.spec import (
     DictionaryOf,
@@ -133,6 +134,8 @@ def _read_page(
     leaf = yield from reader(page.spec, page, chain, rows, file, limits)
     if not isinstance(page.spec, BlobPage):
         leaf = replace(leaf, values=_fitted(leaf.values, chain[-1]))
+    if isinstance(leaf, SparsePage):
+        return planar_sparse.build(leaf, chain)
     return build(leaf, chain)
 
 

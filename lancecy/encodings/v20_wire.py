@@ -283,7 +283,8 @@ def _bitpacked_for_non_neg(message: Any, context: _Context) -> Spec:
 def _fixed_size_binary(message: Any, context: _Context) -> Spec:
     width = context.limits.check("value_bytes", int(message.byte_width), "width of a value")
     values = _array(message.bytes, context.below())
-    if isinstance(values, Plain) and values.bits == width * 8 and width > 1:
+    plain = values.values if isinstance(values, Nullable) else values
+    if isinstance(plain, Plain) and plain.bits == width * 8 and width > 1:
         # Nobody can tell which rows the values belong to.
         raise UnsupportedError(
             "strings of equal length as release 0.18 wrote them for its early 2.1: values of null rows are missing",

@@ -27,6 +27,7 @@ from lancecy.scanning.execute import (
     finish,
     map_sized,
     output_field,
+    parted,
     passing,
     run_unit,
     slice_rows,
@@ -42,6 +43,9 @@ __all__ = ["DEFAULT_BUDGET", "Progress", "collect", "count", "stream"]
 
 DEFAULT_BUDGET = 256 << 20
 _FIRST_WINDOW_BYTES = 2 << 20
+# Reading less than this is not worth a job of its own.
+_JOB_BYTES = 8 << 20
+_JOB_ROWS = 8192
 
 Progress = Callable[[int, int], None]
 """Called with (units done, units in all)."""
@@ -83,6 +87,9 @@ def _pieces(
     chosen = map_sized(context, lambda c: passing(context, c, projection), chosen, work)
     if most is not None:
         chosen = list(_first_rows(chosen, most))
+    elif projection.filter is not None:
+        rows = _rows_of_a_job(context, chosen, projection.fields)
+        chosen = [part for c in chosen for part in parted(c, rows)]
     alive = [c for c in chosen if len(c.picked)]
     jobs: list[tuple[Chosen, Field]] = [(c, f) for c in alive for f in projection.fields]
     work = sum(bytes_of(c, projection.fields) for c in alive)
@@ -97,6 +104,14 @@ def _pieces(
         at = next(made) * width
         results.append((len(c.picked), finish(context, c, projection, columns[at : at + width])))
     return results
+
+
+def _rows_of_a_job(context: ScanContext, chosen: Sequence[Chosen], fields: Sequence[Field]) -> int:
+    """Candidates from which a thread should read the columns, so that none ends up with most of the rows."""
+    rows = sum(len(c.rows) for c in chosen)
+    passed = sum(len(c.picked) for c in chosen) / max(1, rows)
+    jobs = min(4 * context.session.threads, passed * sum(bytes_of(c, fields) for c in chosen) // _JOB_BYTES)
+    return rows if jobs < 2 else max(_JOB_ROWS, -(-rows // int(jobs)))
 
 
 def _first_rows(chosen: Sequence[Chosen], most: int) -> Iterator[Chosen]:

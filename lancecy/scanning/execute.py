@@ -44,6 +44,7 @@ __all__ = [
     "candidates",
     "choose",
     "finish",
+    "parted",
     "prune",
     "read",
     "read_field",
@@ -150,8 +151,28 @@ def passing(context: ScanContext, chosen: Chosen, projection: Projection) -> Cho
     reused = dict(zip(projection.filter_fields, columns, strict=True))
     if passed == len(rows):
         return Chosen(files, rows, rows, None, reused)
-    positions = pc.indices_nonzero(mask).to_numpy(zero_copy_only=False).view(np.int64)
-    return Chosen(files, rows, rows.pick(positions), mask, reused)
+    return Chosen(files, rows, rows.pick(_positions(mask)), mask, reused)
+
+
+def parted(chosen: Chosen, max_rows: int) -> Iterator[Chosen]:
+    """The same rows as several of at most ``max_rows`` candidates each, parts without a row that passed left out."""
+    if len(chosen.rows) <= max_rows:
+        yield chosen
+        return
+    for start in range(0, len(chosen.rows), max_rows):
+        rows = chosen.rows.slice(start, max_rows)
+        reused = {name: column.slice(start, max_rows) for name, column in chosen.reused.items()}
+        mask = None if chosen.mask is None else chosen.mask.slice(start, max_rows)
+        if mask is None:
+            yield Chosen(chosen.files, rows, rows, None, reused)
+        elif mask.true_count:
+            yield Chosen(chosen.files, rows, rows.pick(_positions(mask)), mask, reused)
+
+
+def _positions(mask: pa.BooleanArray) -> NDArray[np.int64]:
+    """Where a mask is true."""
+    found: NDArray[np.int64] = pc.indices_nonzero(mask).to_numpy(zero_copy_only=False).view(np.int64)
+    return found
 
 
 def bytes_of(chosen: Chosen, fields: Sequence[Field]) -> float:

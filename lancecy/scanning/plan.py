@@ -101,15 +101,20 @@ def plan(
     fields = (*projection.fields, *(f for f in projection.filter_fields if f not in projection.fields))
     whole = list(_fragment_units(context, request))
     sizes = _sizes(context, whole, fields, exact)
-    target = _unit_bytes(sum(sizes), blocksize, min_units)
+    # What a filter leaves of mapped files is spread over threads when it is known how much that is.
+    late = projection.filter is not None and context.snapshot.is_mapped
+    target = _unit_bytes(sum(sizes), blocksize, 1 if late else min_units)
     if not exact and sum(sizes) / target > _MAX_UNITS_UNSEEN:
         # The manifest may claim what it likes; the files bound what there is by the bytes they have.
         sizes = _sizes(context, whole, fields, True)
-        target = _unit_bytes(sum(sizes), blocksize, min_units)
+        target = _unit_bytes(sum(sizes), blocksize, 1 if late else min_units)
+    tested = _sizes(context, whole, projection.filter_fields, exact) if late else [0.0] * len(whole)
+    least = _unit_bytes(sum(tested), blocksize, min_units)
     units: list[ScanUnit] = []
     unit_bytes: list[float] = []
-    for (fragment, unit), size in zip(whole, sizes, strict=True):
-        pieces = list(_split(context, fragment, unit, math.ceil(size / target) if size else 1, fields))
+    for (fragment, unit), size, part in zip(whole, sizes, tested, strict=True):
+        count = max(1, math.ceil(size / target), math.ceil(part / least))
+        pieces = list(_split(context, fragment, unit, count, fields))
         units.extend(pieces)
         unit_bytes.extend(size * (piece.rows / unit.rows if unit.rows else 0) for piece in pieces)
     tasks = list(_group(context, spec, units, unit_bytes, blocksize, interleave))

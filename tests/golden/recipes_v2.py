@@ -43,8 +43,8 @@ def make_types(path: str) -> Made:
     """Every type the release can store and give back: 29 rows without nulls, then 14 with nulls where they can be."""
     types, left_out = _writable(path)
     schema = pa.schema([pa.field(name, kind) for name, kind in types.items()])
-    full = random_table(schema, 29, seed=11)
-    holes = _storable(random_table(schema, 14, seed=12, nulls=0.3))
+    full = numbered(random_table(schema, 29, seed=11))
+    holes = numbered(_storable(random_table(schema, 14, seed=12, nulls=0.3)), 29)
     table = pa.concat_tables([full, holes])
     # The border of files is that of the batches: early releases write the bitmaps of slices from their first bit.
     write(table, path, max_rows_per_file=29)

@@ -83,6 +83,8 @@ def _strings() -> dict[str, Make]:
         "str_some_empty": some_empty,
         "str_255": lambda rng: words(rng, 500, 255),
         "str_256": lambda rng: words(rng, 500, 256),
+        "str_wide_lowcard": _few(2000, [f"{i} " * 100 for i in range(100, 120)]),
+        "str_wide_lowcard_null": _holed(_few(2000, [f"{i} " * 100 for i in range(100, 120)]), 0.2),
         "str_view": _cast(numbered(ROWS, "{}"), pa.string_view()),
         "large_string_allnull": lambda rng: pa.nulls(150, pa.large_string()),
         "large_string": _cast(lambda rng: text(rng, ROWS, 12, 12), pa.large_string()),

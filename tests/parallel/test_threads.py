@@ -153,3 +153,16 @@ def test_scans_in_several_threads_do_not_disturb_each_other(tmp_path: Path, data
     for worker in workers:
         worker.join()
     assert sorted(results) == list(range(0, 80, 10))
+
+
+@pytest.mark.parametrize("text", ["id >= 0", "id % 3 = 1", "id > 40 AND id < 90", "x > 1000", "s LIKE '%7'"])
+def test_rows_that_passed_a_filter_are_spread_over_jobs(
+    text: str, tmp_path: Path, data_version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = write_table(str(tmp_path / "t"), deleted={1: [3, 30]}, data_version=data_version)
+    whole = lancecy.dataset(root).to_table(filter=text)
+    monkeypatch.setattr(threads, "_JOB_BYTES", 1)
+    monkeypatch.setattr(threads, "_JOB_ROWS", 7)
+    found = lancecy.dataset(root, session=lancecy.Session(threads=2)).to_table(filter=text)
+    assert_tables_equal(found, whole)
+    assert text != "id >= 0" or found["id"].num_chunks > whole["id"].num_chunks

@@ -75,7 +75,7 @@ def fsst_offsets(
     symbols = [bytes(length) for length in symbol_lengths.tolist()]
     total = 0
     out_offsets[0] = 0
-    for i, (start, stop) in enumerate(_spans(offsets, values.size)):
+    for i, (start, stop) in enumerate(list(_spans(offsets, values.size))):  # all offsets are looked at first
         text, used = _decoded(values[start:stop].tolist(), symbols)
         if used < stop - start:
             fail(FAULT_SYMBOL, i)
