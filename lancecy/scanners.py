@@ -69,7 +69,7 @@ class Scanner:
         if self._keys:
             self._sorting, self._keys = with_keys(request, self._keys, context.snapshot.schema)
             # Keys that do not exist or have no order are refused now and not after everything has been read.
-            sort_positions(context.projection(self._sorting).schema.empty_table(), self._keys)
+            sort_positions(table_of(context.projection(self._sorting).schema, [], 0), self._keys)
 
     @property
     def request(self) -> ScanRequest:

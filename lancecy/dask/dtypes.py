@@ -254,7 +254,9 @@ def to_frame(table: pa.Table, index: pd.Index | None = None) -> pd.DataFrame:
 
 def empty_frame(schema: pa.Schema) -> pd.DataFrame:
     """A frame of no rows with the dtypes that a scan of this schema has: Dask's ``meta``."""
-    return to_frame(schema.empty_table(), pd.RangeIndex(0))
+    # Not Schema.empty_table: it builds an array of each type from a Python list, which tensors refuse.
+    table = pa.Table.from_arrays([pa.chunked_array([], field.type) for field in schema], schema=schema)
+    return to_frame(table, pd.RangeIndex(0))
 
 
 def _sample(arrow_type: pa.DataType) -> Any:

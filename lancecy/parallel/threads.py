@@ -92,7 +92,8 @@ def _pieces(
         chosen = [part for c in chosen for part in parted(c, rows)]
     alive = [c for c in chosen if len(c.picked)]
     jobs: list[tuple[Chosen, Field]] = [(c, f) for c in alive for f in projection.fields]
-    work = sum(bytes_of(c, projection.fields) for c in alive)
+    # Rows picked here and there cost several times their bytes.
+    work = sum(bytes_of(c, projection.fields) * min(1, 8 * len(c.picked) / len(c.rows)) for c in alive)
     columns = map_sized(context, lambda job: output_field(context, *job), jobs, work)
     width = len(projection.fields)
     made = iter(range(len(alive)))

@@ -394,21 +394,27 @@ def _brought_together(
     for batch in batches:
         nbytes = _row_bytes(batch)
         if waiting and size + nbytes > max_bytes:
-            yield _one_batch(waiting)
+            yield from _as_one(waiting)
             waiting, rows, size = [], 0, 0
         elif waiting and rows + batch.num_rows > max_rows:
             # Columns of 2.x files end their pages at different rows: batches are filled across the edges.
-            yield _one_batch([*waiting, batch.slice(0, max_rows - rows)])
+            yield from _as_one([*waiting, batch.slice(0, max_rows - rows)])
             batch = batch.slice(max_rows - rows)
             waiting, rows, size, nbytes = [], 0, 0, _row_bytes(batch)
         waiting.append(batch)
         rows, size = rows + batch.num_rows, size + nbytes
     if waiting:
-        yield _one_batch(waiting)
+        yield from _as_one(waiting)
 
 
-def _one_batch(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    if len(batches) == 1:
+        return batches
+    try:
+        return [pa.concat_batches(batches)]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        # Dictionaries whose values together are more than codes can count: each batch keeps its own.
+        return batches
 
 
 def slice_rows(table: pa.Table, offset: int, limit: int | None = None) -> pa.Table:

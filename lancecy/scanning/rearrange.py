@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lancecy import kernels
@@ -55,29 +56,52 @@ def one_dictionary(chunks: list[pa.DictionaryArray]) -> list[pa.DictionaryArray]
 
     Fragments without the column have an empty dictionary, and files of later versions each have
     their own. A null in a dictionary becomes a null code where dictionaries differ. Chunks come back as
-    they are if the codes have no room for all values.
+    they are if the codes have no room even for the values that are used.
     """
     distinct = {_identity(chunk.dictionary): chunk.dictionary for chunk in chunks}
-    dictionaries = list(distinct.values())
-    if all(other.equals(dictionaries[0]) for other in dictionaries[1:]):
+    if len(distinct) < 2:
+        return chunks
+    first, *others = distinct.values()
+    if all(other.equals(first) for other in others):
         return chunks
     try:
-        encoded = pa.concat_arrays(dictionaries).dictionary_encode()
-        starts = np.cumsum([0, *(len(values) for values in dictionaries)])
-        codes = dict(
-            zip(distinct, (encoded.indices.slice(a, b - a) for a, b in pairwise(starts)), strict=True)
+        return _over_one_dictionary(chunks, distinct)
+    except pa.ArrowInvalid:
+        pass
+    chunks_used = [_only_used(chunk) for chunk in chunks]
+    try:
+        return _over_one_dictionary(
+            chunks_used, {_identity(chunk.dictionary): chunk.dictionary for chunk in chunks_used}
         )
-        return [
-            pa.DictionaryArray.from_arrays(
-                _recoded(chunk.indices, codes[_identity(chunk.dictionary)]),
-                encoded.dictionary,
-                ordered=chunk.type.ordered,
-                safe=False,
-            )
-            for chunk in chunks
-        ]
     except pa.ArrowInvalid:
         return chunks
+
+
+def _over_one_dictionary(
+    chunks: list[pa.DictionaryArray], distinct: dict[tuple[object, ...], pa.Array]
+) -> list[pa.DictionaryArray]:
+    dictionaries = list(distinct.values())
+    encoded = pa.concat_arrays(dictionaries).dictionary_encode()
+    starts = np.cumsum([0, *(len(values) for values in dictionaries)])
+    codes = dict(zip(distinct, (encoded.indices.slice(a, b - a) for a, b in pairwise(starts)), strict=True))
+    return [
+        pa.DictionaryArray.from_arrays(
+            _recoded(chunk.indices, codes[_identity(chunk.dictionary)]),
+            encoded.dictionary,
+            ordered=chunk.type.ordered,
+            safe=False,
+        )
+        for chunk in chunks
+    ]
+
+
+def _only_used(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The same values over a dictionary without those that no row has."""
+    used = chunk.indices.unique().drop_null().sort()
+    codes = pc.index_in(chunk.indices, used).cast(chunk.indices.type)
+    return pa.DictionaryArray.from_arrays(
+        codes, chunk.dictionary.take(used), ordered=chunk.type.ordered, safe=False
+    )
 
 
 def _recoded(indices: pa.Array, codes: pa.Array) -> pa.Array:

@@ -40,7 +40,9 @@ BUCKETS = frozenset({"s3", "gs", "abfs", "abfss", "az"})
 
 _ETAGS = ("ETag", "etag", "generation", "md5Hash", "content_md5", "md5", "checksum")
 _TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
-_REMOTE = StoreTraits(lists_in_order=True, concurrency=16, merge_gap=1 << 20, merge_cap=16 << 20, batches=True)
+_REMOTE = StoreTraits(
+    lists_in_order=True, concurrency=16, merge_gap=1 << 20, merge_cap=16 << 20, batches=True
+)
 _SERIAL = StoreTraits(concurrency=1, merge_gap=1 << 20, merge_cap=16 << 20)
 # These answer several threads at once; nothing is known of other synchronous file systems (ftplib's cannot).
 _THREAD_SAFE = frozenset({"memory", "file", "local", "hdfs", "arrow_hdfs"})

@@ -48,6 +48,7 @@ def test_parts_of_a_blob_are_read_by_seeking(table: Golden) -> None:
     dataset = lancecy.dataset(table.path)
     [file] = dataset.take_blobs("blob", ids=[9])
     content = blob(9)
+    assert file is not None
     assert content is not None and len(content) > 20
 
     assert file.size() == len(content)

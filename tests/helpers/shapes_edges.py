@@ -124,7 +124,24 @@ def _sparse() -> dict[str, Make]:
         gone = np.arange(200_000) % 5000 != 0
         return masked(pa.array(np.where(gone, 0, 5)), gone)
 
+    def some_text(rng: Rng) -> pa.Array:
+        wide = [f"{i} " * 100 for i in range(100, 105)]
+        return pa.array([wide[i % 7 % 5] if i % 50 == 0 else None for i in range(20_000)])
+
+    def some(items: pa.Array, size: int) -> pa.Array:
+        return lists(np.where(np.arange(10_000) % 50 == 0, size, 0), items)
+
+    def some_vectors(rng: Rng) -> pa.Array:
+        numbers = np.tile(np.arange(100, dtype=np.float32), 600)
+        return some(pa.FixedSizeListArray.from_arrays(pa.array(numbers), 100), 3)
+
+    def some_bytes(rng: Rng) -> pa.Array:
+        return some(pa.array([rng.bytes(400) for _ in range(400)]), 2)
+
     return {
+        "sparse_text": some_text,
+        "sparse_list_vectors": some_vectors,
+        "sparse_list_bytes": some_bytes,
         "sparse_list_tail": tail,
         "one_row_200k_items": lambda rng: lists([200_000], pa.array(np.arange(200_000))),
         "one_row_300k_empty_inner": inner_empty(1, 300_001, "int64"),

@@ -24,7 +24,9 @@ from tests.helpers.golden import Golden, all_goldens, blob_goldens
 from tests.helpers.mutate2 import Damage, damaged_versions
 from tests.hostile.test_mutations import validate
 
-TABLES = [table for table in (*all_goldens(), *blob_goldens()) if not table.is_legacy and table.expected().num_rows]
+TABLES = [
+    table for table in (*all_goldens(), *blob_goldens()) if not table.is_legacy and table.expected().num_rows
+]
 CASES = int(os.environ.get("LANCECY_MUTATIONS", "10000"))
 CASES_PER_TABLE = max(10, -(-CASES // max(1, len(TABLES))))
 BATCH = 25

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
+from lancecy.scanning.execute import _brought_together
 from lancecy.scanning.rearrange import joined, one_dictionary, reordered
 from lancecy.schema import Field
 from tests.helpers.pages import plain
@@ -100,7 +101,23 @@ def test_chunks_get_one_dictionary(chunks: list[pa.DictionaryArray], expected: l
 
 def test_dictionaries_too_large_for_their_codes_stay_apart_until_rows_must_mix() -> None:
     many: Mapping[str, list[str | None]] = {side: [f"{side}{n}" for n in range(100)] for side in "lr"}
-    column = joined([coded([99], many["l"]), coded([98], many["r"])], pa.dictionary(pa.int8(), pa.string()))
-    assert column.to_pylist() == ["l99", "r98"]
+    codes = list(range(100))
+    column = joined([coded(codes, many["l"]), coded(codes, many["r"])], pa.dictionary(pa.int8(), pa.string()))
+    assert column.to_pylist() == [*many["l"], *many["r"]]
     with pytest.raises(lancecy.LanceError, match="cannot be brought together"):
-        reordered(column, np.array([1, 0]))
+        reordered(column, np.arange(200)[::-1].copy())
+
+
+def test_of_large_dictionaries_only_the_values_in_use_count() -> None:
+    many: Mapping[str, list[str | None]] = {side: [f"{side}{n}" for n in range(100)] for side in "lr"}
+    column = joined(
+        [coded([99, 3], many["l"]), coded([98], many["r"])], pa.dictionary(pa.int8(), pa.string())
+    )
+    assert reordered(column, np.array([2, 0, 1])).to_pylist() == ["r98", "l99", "l3"]
+
+
+def test_batches_of_large_dictionaries_keep_their_own() -> None:
+    words = [pa.array([f"{side}{n}" for n in range(100)]) for side in "lr"]
+    codes = pa.array(list(range(100)), pa.int8())
+    batches = [pa.record_batch({"c": pa.DictionaryArray.from_arrays(codes, values)}) for values in words]
+    assert [batch.num_rows for batch in _brought_together(batches, 1000, 1 << 20)] == [100, 100]
