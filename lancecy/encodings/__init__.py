@@ -17,7 +17,7 @@ Three dialects, each from a description to blocks
     ``miniblock``    values in chunks, levels beside them
     ``fullzip``      each value with its levels before it (``cells``: the walk)
     ``constant``     one value, or null, for all
-    ``planar*``      2.3: structure and values described apart
+    ``planar*``      2.3: structure and values described apart (``planar_sparse``, ``planar_slots``: positions)
     ``blob``         descriptors of values elsewhere
     ``repdef``       levels to offsets and validity
     ``*_wire``       messages to nodes
@@ -26,8 +26,9 @@ Three dialects, each from a description to blocks
 Encodings that several dialects use
     ===============  ==============================================================
     ``flat``         plain values and fixed-size lists: copied in one go, or views
-    ``values``       compressed values of chunks (``chunks``, ``strings``, ``sequences``)
+    ``values``       compressed values of chunks (``chunks``, ``fixed``, ``strings``, ``coded_runs``, ``sequences``)
     ``dictionaries`` codes and items
+    ``placing``      values by number, put into slots
     ``fsst``         symbol tables
     ``general``      lz4 and zstd
     ``packed``       structs row by row

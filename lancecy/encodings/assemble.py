@@ -19,7 +19,7 @@ from typing import TypeAlias
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancecy.encodings.columns import ArrowArray, chunks_of, storage_of, typed, validity_of
+from lancecy.encodings.columns import ArrowArray, chunks_of, cut_out, storage_of, typed, validity_of
 from lancecy.encodings.nulls import null_array
 from lancecy.errors import FormatError, printable
 from lancecy.schema import Field
@@ -106,7 +106,7 @@ def _cut_one(chunks: Sequence[pa.Array], edges: Sequence[int]) -> list[pa.Array]
             start += len(chunks[number])
             number += 1
         whole = last - first == len(chunks[number])
-        pieces.append(chunks[number] if whole else chunks[number].slice(first - start, last - first))
+        pieces.append(chunks[number] if whole else cut_out(chunks[number], first - start, last - first))
     return pieces
 
 
@@ -160,7 +160,7 @@ def _lists(wanted: Field, parts: Sequence[Part]) -> pa.Array:
                 f"parts disagree about the lengths of the lists of column {printable(wanted.name)!r}"
             )
         begin = array.offsets[0].as_py()
-        elements.append((field.children[0], array.values.slice(begin, mine[-1].as_py())))
+        elements.append((field.children[0], cut_out(array.values, begin, mine[-1].as_py())))
     child = _below(wanted.children[0], elements, len(elements[0][1]))
     buffers = [validity_of(first), offsets.buffers()[1]]
     return pa.Array.from_buffers(wanted.storage_type, len(first), buffers, first.null_count, children=[child])
@@ -177,7 +177,7 @@ def _offsets(array: pa.Array) -> pa.Array:
 def _fixed_lists(wanted: Field, parts: Sequence[Part]) -> pa.Array:
     first, size = parts[0][1], wanted.list_size
     elements = [
-        (field.children[0], array.values.slice(array.offset * size, len(array) * size))
+        (field.children[0], cut_out(array.values, array.offset * size, len(array) * size))
         for field, array in parts
     ]
     child = _below(wanted.children[0], elements, len(first) * size)

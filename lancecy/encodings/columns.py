@@ -10,6 +10,7 @@ Imports ``errors``, NumPy and pyarrow.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -19,7 +20,17 @@ from numpy.typing import NDArray
 
 from lancecy.errors import LimitError
 
-__all__ = ["ArrowArray", "as_array", "chunks_of", "storage_of", "taken", "typed", "unified", "validity_of"]
+__all__ = [
+    "ArrowArray",
+    "as_array",
+    "chunks_of",
+    "cut_out",
+    "storage_of",
+    "taken",
+    "typed",
+    "unified",
+    "validity_of",
+]
 
 ArrowArray: TypeAlias = "pa.Array | pa.ChunkedArray"
 Int64 = NDArray[np.int64]
@@ -113,6 +124,33 @@ def validity_of(array: pa.Array) -> pa.Buffer | None:
         return array.buffers()[0]
     is_valid = array.is_valid().to_numpy(zero_copy_only=False)
     return pa.py_buffer(np.packbits(is_valid, bitorder="little"))
+
+
+# -- slices ------------------------------------------------------------------------------
+
+
+def cut_out(array: pa.Array, start: int, length: int) -> pa.Array:
+    """Some rows of an array, as a slice wherever that is safe.
+
+    Arrow (26.0 at least) takes and filters the wrong rows of fixed-size lists of fixed-size lists whose
+    offset, or whose child's, is not 0; those are copied.
+    """
+    piece = array.slice(start, length)
+    if len(piece) == len(array) or not _has_matrices(array.type):
+        return piece
+    return pa.concat_arrays([piece, piece.slice(0, 0)])
+
+
+@lru_cache(maxsize=1024)
+def _has_matrices(data_type: pa.DataType) -> bool:
+    if isinstance(data_type, pa.BaseExtensionType):
+        return _has_matrices(data_type.storage_type)
+    if pa.types.is_fixed_size_list(data_type):
+        inner = data_type.value_type
+        inner = inner.storage_type if isinstance(inner, pa.BaseExtensionType) else inner
+        if pa.types.is_fixed_size_list(inner):
+            return True
+    return any(_has_matrices(data_type.field(i).type) for i in range(data_type.num_fields))
 
 
 # -- order -------------------------------------------------------------------------------

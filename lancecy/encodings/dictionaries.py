@@ -3,7 +3,7 @@
 Codes of null slots mean nothing and may be anything; the definition levels say which
 those are. Source: file sheet 2.1, section 3.7.
 
-Imports ``values``, ``repdef``, ``layouts``, ``block``, ``arrow.allocate``, ``kernels``, ``schema``, ``limits``
+Imports ``placing``, ``sequences``, ``repdef``, ``layouts``, ``block``, ``arrow.allocate``, ``kernels``, ``schema``, ``limits``
 and ``errors``.
 """
 
@@ -18,8 +18,9 @@ from lancecy import kernels
 from lancecy.encodings.arrow import allocate
 from lancecy.encodings.block import AllNull, Block, Coded, FixedList, FixedWidth, VariableWidth
 from lancecy.encodings.layouts import Layer
+from lancecy.encodings.placing import placed
 from lancecy.encodings.repdef import all_visible_max, slot_validity
-from lancecy.encodings.values import as_numbers
+from lancecy.encodings.sequences import as_numbers
 from lancecy.errors import FormatError
 from lancecy.limits import Limits
 from lancecy.schema import Field
@@ -82,7 +83,7 @@ def taken(numbers: NDArray[Any], items: Block, mask: Bitmap | None, limits: Limi
     Parameters
     ----------
     numbers : (num_slots,) unsigned integers
-    items : FixedWidth, VariableWidth, or FixedList of fixed-width values without nulls
+    items : FixedWidth, VariableWidth, FixedList or AllNull
     mask : bitmap or None
         Slots whose bit is 0 have no item; their number is not looked at.
     limits : Limits
@@ -91,20 +92,41 @@ def taken(numbers: NDArray[Any], items: Block, mask: Bitmap | None, limits: Limi
     ------
     FormatError, LimitError
         See ``look_up``.
+    UnsupportedError
+        See ``placing.placed``.
     """
     if isinstance(items, VariableWidth):
         return _strings(numbers, items, mask, limits)
     if isinstance(items, FixedWidth) and items.bits % 8 == 0:
         return _fixed(numbers, items, mask, limits)
-    if isinstance(items, FixedList) and isinstance(items.child, FixedWidth) and items.child.validity is None:
-        flat = FixedWidth(items.length, items.size * items.child.bits, items.child.values)
-        if flat.bits % 8 == 0:
-            rows = _fixed(numbers, flat, mask, limits)
-            child = FixedWidth(rows.length * items.size, items.child.bits, rows.values)
-            return FixedList(rows.length, items.size, child)
     if isinstance(items, AllNull):
         return AllNull(numbers.size)
-    raise FormatError("a dictionary of values that cannot be looked up")
+    if isinstance(items, FixedList):
+        return _lists(numbers, items, mask, limits)
+    return _placed(numbers, items, mask, limits)
+
+
+def _lists(numbers: NDArray[Any], items: FixedList, mask: Bitmap | None, limits: Limits) -> Block:
+    child = items.child
+    if isinstance(child, FixedWidth) and child.validity is None:
+        flat = FixedWidth(items.length, items.size * child.bits, child.values)
+        if flat.bits and flat.bits % 8 == 0:
+            rows = _fixed(numbers, flat, mask, limits)
+            return FixedList(
+                rows.length, items.size, FixedWidth(rows.length * items.size, child.bits, rows.values)
+            )
+    return _placed(numbers, items, mask, limits)
+
+
+def _placed(numbers: NDArray[Any], items: Block, mask: Bitmap | None, limits: Limits) -> Block:
+    """Items of any kind; codes of slots that have none may be anything."""
+    if mask is None:
+        kernels.check_codes(numbers, items.length)
+        return placed(items, numbers.astype(np.int64), None, limits)
+    flags = _flags(mask, numbers.size)
+    if bool((flags & (numbers >= items.length)).any()):
+        kernels.check_codes(np.where(flags, numbers, 0), items.length)
+    return placed(items, numbers[flags].astype(np.int64), flags, limits)
 
 
 def _fixed(numbers: NDArray[Any], items: FixedWidth, mask: Bitmap | None, limits: Limits) -> FixedWidth:

@@ -12,9 +12,9 @@ nothing that is null. Of a part of a page all buffers but the one with the value
 and what the readers of values ask for is answered out of these: two rounds, as for other layouts.
 Source: file sheet 2.1, section 3.12, but for the indices and for what is within nulls, which bytes tell.
 
-Imports ``planar_sparse``, ``miniblock``, ``fullzip``, ``constant``, ``dictionaries``, ``values``, ``sequences``,
-``layouts``, ``legacy.spec_of``, ``pages``, ``repdef``, ``spec``, ``block``, ``arrow.allocate``, ``chunks``, ``kernels``,
-``store``, ``rows``, ``schema``, ``limits`` and ``errors``.
+Imports ``planar_sparse``, ``planar_slots``, ``placing``, ``miniblock``, ``fullzip``, ``constant``, ``dictionaries``,
+``values``, ``sequences``, ``layouts``, ``legacy.spec_of``, ``pages``, ``repdef``, ``spec``, ``block``, ``chunks``,
+``kernels``, ``store``, ``rows``, ``schema``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations
@@ -27,22 +27,19 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings import constant, fullzip, miniblock
-from lancecy.encodings.arrow import allocate
-from lancecy.encodings.block import AllNull, Block, FixedList, FixedWidth, Structured, VariableWidth
+from lancecy.encodings.block import AllNull, Block, Structured
 from lancecy.encodings.chunks import row_ranges
 from lancecy.encodings.dictionaries import look_up
 from lancecy.encodings.layouts import ConstantPage, FullZip, Layer, MiniBlock, PageSpec, Planar, SparseLayer
 from lancecy.encodings.legacy import spec_of
 from lancecy.encodings.pages import Page
+from lancecy.encodings.placing import packed, placed
+from lancecy.encodings.planar_slots import Slots, Validity, integers
 from lancecy.encodings.planar_sparse import (
-    Slots,
     SparsePage,
     Structure,
-    Validity,
     decode_structure,
-    integers,
     num_payloads,
-    packed,
     slot_counts,
 )
 from lancecy.encodings.repdef import LeafPage, rows_per_value
@@ -56,11 +53,10 @@ from lancecy.schema import Field
 from lancecy.store.base import Memory
 from lancecy.store.reads import Ranges, Read, SourceFile, Span
 
-__all__ = ["placed", "read"]
+__all__ = ["read"]
 
 T = TypeVar("T")
 Int64 = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 _SMALL_PAGE = 64 << 10
 """Pages of at most this many bytes are fetched whole: a second round costs more."""
@@ -337,101 +333,3 @@ class _Leaf:
         """The page as if it had only these buffers, and no structure."""
         page = self._page
         return Page(page.number, num_rows, spec, page.positions[first:stop], page.sizes[first:stop])
-
-
-# -- values put where they belong -------------------------------------------------------------
-
-
-def placed(block: Block, which: Int64 | None, mask: Mask | None, limits: Limits) -> Block:
-    """Values in the slots that are valid, nothing in the others.
-
-    Parameters
-    ----------
-    block : Block
-    which : (num_valid,) int64 or None
-        The value of each valid slot; None: the values in their order.
-    mask : (num_slots,) bool or None
-        Which slots are valid; None: all.
-    limits : Limits
-
-    Returns
-    -------
-    Block
-        ``num_slots`` values; strings in their order share the memory of ``block``.
-
-    Raises
-    ------
-    LimitError
-        The values take more than ``limits.page_bytes``.
-    UnsupportedError
-        A block of a kind that no page of this version holds.
-    """
-    if which is None and mask is None:
-        return block
-    if mask is None:
-        mask = np.ones(block.length if which is None else which.size, np.bool_)
-    if isinstance(block, AllNull):
-        return AllNull(mask.size)
-    if isinstance(block, FixedWidth):
-        return _placed_fixed(block, which, mask, limits)
-    if isinstance(block, VariableWidth):
-        return _placed_strings(block, which, mask, limits)
-    if isinstance(block, FixedList):
-        return _placed_lists(block, which, mask, limits)
-    if isinstance(block, Structured):
-        children = {key: placed(child, which, mask, limits) for key, child in block.children.items()}
-        return Structured(mask.size, children)
-    raise UnsupportedError(f"sparse pages of {type(block).__name__} values", feature="sparse structure")
-
-
-def _placed_fixed(block: FixedWidth, which: Int64 | None, mask: Mask, limits: Limits) -> FixedWidth:
-    validity, null_count = None, 0
-    if block.validity is not None:
-        flags = _placed_bits(block.validity, block.length, which, mask)
-        flags |= ~mask
-        validity, null_count = packed(flags)
-    if block.bits & 7:
-        bits = _placed_bits(block.values, block.length * block.bits, which, mask)
-        return FixedWidth(mask.size, block.bits, np.packbits(bits, bitorder="little"), validity, null_count)
-    width = block.bits >> 3
-    limits.check("page_bytes", mask.size * width, "bytes of the values of a page")
-    # Pages of zeros that are not touched cost nothing.
-    out = np.zeros((mask.size, width), np.uint8)
-    table = np.frombuffer(block.values, np.uint8, block.length * width).reshape(block.length, width)  # type: ignore[call-overload]
-    out[mask] = table if which is None else table[which]
-    return FixedWidth(mask.size, block.bits, out.reshape(-1), validity, null_count)
-
-
-def _placed_bits(bitmap: object, count: int, which: Int64 | None, mask: Mask) -> Mask:
-    bits = np.unpackbits(np.frombuffer(bitmap, np.uint8), count=count, bitorder="little").view(np.bool_)  # type: ignore[call-overload]
-    out = np.zeros(mask.size, np.bool_)
-    out[mask] = bits if which is None else bits[which]
-    return out
-
-
-def _placed_strings(block: VariableWidth, which: Int64 | None, mask: Mask, limits: Limits) -> VariableWidth:
-    kind = f"<i{block.offset_width}"
-    offsets = np.frombuffer(block.offsets, kind, block.length + 1).astype(np.int64)  # type: ignore[call-overload]
-    starts, sizes = offsets[:-1], np.diff(offsets)
-    values = block.values
-    if which is not None:
-        starts, sizes = starts[which], sizes[which]
-        total = limits.check("page_bytes", int(sizes.sum()), "bytes of the strings of a page")
-        values, out = allocate(total)
-        kernels.copy_spans(np.frombuffer(block.values, np.uint8), starts, sizes, out)  # type: ignore[call-overload]
-    lengths = np.zeros(mask.size, np.int64)
-    lengths[mask] = sizes
-    limits.check("page_bytes", (mask.size + 1) * block.offset_width, "bytes of the strings of a page")
-    buffer, ends = allocate((mask.size + 1) * block.offset_width)
-    kernels.zipped_offsets(lengths, ends.view(kind))
-    return VariableWidth(mask.size, block.offset_width, buffer, values)
-
-
-def _placed_lists(block: FixedList, which: Int64 | None, mask: Mask, limits: Limits) -> FixedList:
-    size, child = block.size, block.child
-    if isinstance(child, FixedWidth) and child.validity is None and child.bits % 8 == 0:
-        rows = _placed_fixed(FixedWidth(block.length, child.bits * size, child.values), which, mask, limits)
-        return FixedList(mask.size, size, FixedWidth(mask.size * size, child.bits, rows.values))
-    limits.check("page_bytes", mask.size * size, "items of the lists of a page")
-    items = None if which is None else np.repeat(which * size, size) + np.tile(np.arange(size), which.size)
-    return FixedList(mask.size, size, placed(child, items, np.repeat(mask, size), limits))

@@ -12,152 +12,51 @@ range of their items by two binary searches. ``decode_structure`` reads and chec
 positions, ``Structure.select`` follows ranges of rows inwards, ``build`` puts the layers around the
 leaf again. Source: file sheet 2.1, section 3.12.
 
-Imports ``repdef``, ``values``, ``general``, ``sequences``, ``chunks``, ``spec``, ``layouts``, ``block``, ``arrow.allocate``, ``kernels``,
-``store.base``, ``rows``, ``schema``, ``limits`` and ``errors``.
+Imports ``planar_slots``, ``placing``, ``repdef``, ``sequences``, ``chunks``, ``spec``, ``layouts``, ``block``,
+``arrow.allocate``, ``kernels``, ``store.base``, ``schema``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings import general, repdef
+from lancecy.encodings import repdef
 from lancecy.encodings.arrow import allocate
-from lancecy.encodings.block import AllNull, Block, FixedList, Listed, Structured
-from lancecy.encodings.chunks import Buffers, places_of, split_runs, starts_of
+from lancecy.encodings.block import Block, FixedList, Listed, Structured
+from lancecy.encodings.chunks import starts_of
 from lancecy.encodings.layouts import Layer, SparseLayer
+from lancecy.encodings.placing import packed
+from lancecy.encodings.planar_slots import Slots, Validity, integers
 from lancecy.encodings.repdef import LeafPage
 from lancecy.encodings.sequences import has_payload
-from lancecy.encodings.spec import Compressed, Deltas, Plain, RunLengths, Spec
-from lancecy.encodings.values import as_numbers, decode_block
-from lancecy.errors import FormatError, UnsupportedError, printable
+from lancecy.encodings.spec import Spec
+from lancecy.errors import FormatError, printable
 from lancecy.limits import Limits
-from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.store.base import Memory
 
 __all__ = [
     "Around",
-    "Slots",
     "SparsePage",
     "Structure",
-    "Validity",
     "build",
     "decode_structure",
-    "integers",
     "num_payloads",
-    "packed",
     "slot_counts",
 ]
 
 Int64 = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 _NOTHING: Memory = np.empty(0, np.uint8)
 _MOST_SLOTS = 1 << 62
 
 
-# -- slots that are wanted ----------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Slots:
-    """Slots of one layer that are wanted.
-
-    Attributes
-    ----------
-    starts, stops : (num_ranges,) int64
-        Half-open ranges, ascending and disjoint, none empty.
-    """
-
-    starts: Int64
-    stops: Int64
-
-    @classmethod
-    def joined(cls, starts: Int64, stops: Int64) -> Slots:
-        """The same slots in as few ranges as there can be; empty ones are allowed here.
-
-        Examples
-        --------
-        >>> Slots.joined(np.array([0, 2, 2, 5]), np.array([2, 2, 3, 6])).stops.tolist()
-        [3, 6]
-        """
-        keep = np.flatnonzero(stops > starts)
-        starts, stops = starts[keep], stops[keep]
-        apart = starts[1:] != stops[:-1]
-        is_first = np.concatenate((np.ones(min(1, starts.size), np.bool_), apart))
-        is_last = np.concatenate((apart, np.ones(min(1, starts.size), np.bool_)))
-        return cls(starts[is_first], stops[is_last])
-
-    @property
-    def count(self) -> int:
-        """How many slots these are."""
-        return int((self.stops - self.starts).sum())
-
-    def find(self, positions: Int64) -> tuple[Int64, Int64]:
-        """Which of the ascending ``positions`` are wanted, and where each is among the wanted slots."""
-        first, last = np.searchsorted(positions, self.starts), np.searchsorted(positions, self.stops)
-        which = places_of(first, last - first)
-        shifts = self.starts - starts_of(self.stops - self.starts)[:-1]
-        return which, positions[which] - np.repeat(shifts, last - first)
-
-    def all_places(self) -> Int64:
-        """(count,) int64: every slot."""
-        return places_of(self.starts, self.stops - self.starts)
-
-    def selection(self, num_slots: int) -> RowSelection:
-        """The same as a selection of ``num_slots`` rows."""
-        return RowSelection(num_slots, self.starts, self.stops)
-
-
 # -- layers as they are stored --------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Validity:
-    """Which slots of a layer are null.
-
-    Attributes
-    ----------
-    num_slots : int
-    are_valid : bool
-        Whether ``positions`` are the valid slots or the null ones.
-    positions : (num_positions,) int64, ascending
-    """
-
-    num_slots: int
-    are_valid: bool
-    positions: Int64
-
-    @property
-    def num_valid(self) -> int:
-        """Slots that are not null."""
-        return self.positions.size if self.are_valid else self.num_slots - self.positions.size
-
-    def valid_before(self, slots: Int64) -> Int64:
-        """How many valid slots come before each of these."""
-        found = np.searchsorted(self.positions, slots)
-        return found if self.are_valid else slots - found
-
-    def mask(self, slots: Slots, limits: Limits) -> Mask | None:
-        """(slots.count,) bool: whether each is valid; None if all are.
-
-        Raises
-        ------
-        LimitError
-            There are more slots than ``limits.page_bytes``.
-        """
-        which, places = slots.find(self.positions)
-        count = slots.count
-        if which.size == (count if self.are_valid else 0):
-            return None
-        mask = np.full(limits.check("page_bytes", count, "slots of a page"), not self.are_valid)
-        mask[places] = self.are_valid
-        return mask
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -301,13 +200,6 @@ def _items_of(lists: _Lists, slots: Slots) -> tuple[Int64, Slots]:
     return lengths, Slots.joined(lists.ends[first], lists.ends[last])
 
 
-def packed(mask: Mask | None) -> tuple[NDArray[np.uint8] | None, int]:
-    """Bitmap and null count of a mask of what is valid."""
-    if mask is None:
-        return None, 0
-    return np.packbits(mask, bitorder="little"), mask.size - int(np.count_nonzero(mask))
-
-
 # -- decoding --------------------------------------------------------------------------------
 
 
@@ -379,57 +271,6 @@ def _numbers(spec: Spec | None, count: int, stored: Iterator[Memory], limits: Li
     """Numbers of a structure; the next buffer is theirs if they take bytes."""
     memory = next(stored) if spec is not None and has_payload(spec) else _NOTHING
     return np.empty(0, np.int64) if spec is None else integers(spec, memory, count, limits)
-
-
-def integers(spec: Spec, memory: Memory, count: int, limits: Limits) -> Int64:
-    """Whole numbers of a buffer that stands alone; one repeated value without bytes is 0.
-
-    Raises
-    ------
-    FormatError, LimitError, UnsupportedError
-        See ``values.decode_block``; also if the values are no integers.
-    """
-    limits.check("page_bytes", count * 8, "bytes of the structure of a page")
-    if isinstance(spec, Compressed):
-        return integers(spec.values, general.decompress(spec.scheme, memory, limits), count, limits)
-    if count == 0:
-        return np.empty(0, np.int64)
-    if isinstance(spec, Deltas):
-        return _sums(spec, integers(spec.deltas, memory, count - 1, limits))
-    if isinstance(spec, RunLengths) and not isinstance(spec.values, Plain):
-        return _runs(spec, memory, count, limits)
-    block = decode_block(spec, memory, count, limits)
-    if isinstance(block, AllNull):
-        return np.zeros(count, np.int64)
-    return as_numbers(block).astype(np.int64)
-
-
-def _sums(spec: Deltas, deltas: Int64) -> Int64:
-    sums = np.empty(deltas.size + 1, np.uint64)
-    sums[0] = 0
-    np.cumsum(deltas.view(np.uint64), out=sums[1:])
-    return (sums + np.uint64(spec.base)).astype(f"<u{spec.bits // 8}").astype(np.int64)
-
-
-def _runs(spec: RunLengths, memory: Memory, count: int, limits: Limits) -> Int64:
-    """Runs whose values are coded, so that the lengths must tell how many there are."""
-    values = lengths = _NOTHING
-    if has_payload(spec):
-        left, right = split_runs(Buffers(memory, np.zeros(1, np.int64), np.array([memory.size], np.int64)))
-        begin, end = int(left.positions[0]), int(right.positions[0])
-        values, lengths = memory[begin:end], memory[end:]
-    if isinstance(spec.lengths, Plain):
-        sizes = integers(
-            replace(spec.lengths, buffer=0), lengths, lengths.size // (spec.lengths.bits >> 3), limits
-        )
-    elif has_payload(spec.lengths):
-        raise UnsupportedError("runs whose values and lengths are coded", feature="coded runs")
-    else:
-        sizes = integers(spec.lengths, lengths, count, limits)
-        sizes = sizes[: int(np.searchsorted(np.cumsum(np.clip(sizes, 0, count)), count)) + 1]
-    if bool(((sizes < 0) | (sizes > count)).any()) or int(sizes.sum()) != count:
-        raise FormatError(f"runs of a structure are not of {count} values")
-    return np.repeat(integers(spec.values, values, sizes.size, limits), sizes)
 
 
 # -- putting together ------------------------------------------------------------------------

@@ -1,24 +1,31 @@
-"""Numbers of 2.3 that follow from others: ranges, running sums, and items by number.
+"""Numbers that follow from others, as 2.3 has them: ranges, running sums, items by number; and what nodes say.
 
 These decode whole chunks with NumPy; they stand for offsets, positions and counts,
 of which there are few. Arithmetic wraps at the width of the values.
 
-Source: file sheet 2.1, section 3.12. Imports ``chunks``, ``spec``, ``kernels`` and ``errors``.
+Source: file sheet 2.1, section 3.12. Imports ``block``, ``chunks``, ``spec``, ``kernels`` and ``errors``.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
+from lancecy.encodings.block import AllNull, Block, FixedWidth
 from lancecy.encodings.chunks import Buffers, Chunks, places_of, require_bytes, starts_of
 from lancecy.encodings.spec import (
     BlockDictionary,
+    ByteSplit,
+    Compressed,
     Deltas,
     FixedListOf,
+    InlinePacked,
+    PackedBlocks,
+    Plain,
     Repeated,
     RunLengths,
     Sequence,
@@ -26,7 +33,17 @@ from lancecy.encodings.spec import (
 )
 from lancecy.errors import FormatError
 
-__all__ = ["has_payload", "items_by_code", "ranges", "running_sums", "split_dictionary"]
+__all__ = [
+    "as_integers",
+    "as_numbers",
+    "has_cells",
+    "has_payload",
+    "items_by_code",
+    "numbered",
+    "ranges",
+    "running_sums",
+    "split_dictionary",
+]
 
 Int64 = NDArray[np.int64]
 Numbers = NDArray[Any]
@@ -51,6 +68,36 @@ def has_payload(spec: Spec) -> bool:
     if isinstance(spec, FixedListOf):
         return spec.validity is not None or has_payload(spec.child)
     return True
+
+
+def numbered(spec: Spec) -> Spec:
+    """A part of a node as the only one that takes a buffer, which is number 0.
+
+    Examples
+    --------
+    >>> numbered(Plain(8, buffer=1)).buffer
+    0
+    """
+    if isinstance(spec, Compressed):
+        return replace(spec, values=numbered(spec.values), buffer=0)
+    if isinstance(spec, Plain | InlinePacked | PackedBlocks | ByteSplit | BlockDictionary):
+        return replace(spec, buffer=0)
+    return spec
+
+
+def has_cells(spec: Spec) -> bool:
+    """Whether values that stand alone are stored one by one: lists, some of whose items may be null.
+
+    Examples
+    --------
+    >>> has_cells(FixedListOf(2, FixedListOf(3, Plain(8), validity=0)))
+    True
+    """
+    while isinstance(spec, FixedListOf):
+        if spec.validity is not None:
+            return True
+        spec = spec.child
+    return False
 
 
 def ranges(spec: Sequence, chunks: Chunks) -> Numbers:
@@ -109,3 +156,29 @@ def items_by_code(codes: Numbers, items: Numbers, counts: Int64, num_items: int)
     bases = np.repeat(np.arange(counts.size) * num_items, counts)
     chosen: Numbers = items[bases + codes.astype(np.int64)]
     return chosen
+
+
+def as_integers(block: Block) -> Int64:
+    """Numbers as int64; one repeated value without bytes is 0.
+
+    Raises
+    ------
+    FormatError
+        See ``as_numbers``.
+    """
+    if isinstance(block, AllNull):
+        return np.zeros(block.length, np.int64)
+    return as_numbers(block).astype(np.int64)
+
+
+def as_numbers(block: Block) -> Numbers:
+    """The integers of a block of 8, 16, 32 or 64-bit values, as unsigned ones; memory is shared.
+
+    Raises
+    ------
+    FormatError
+        The block does not hold integers.
+    """
+    if not isinstance(block, FixedWidth) or block.bits not in (8, 16, 32, 64):
+        raise FormatError("values that are no integers where integers are needed")
+    return np.frombuffer(block.values, f"<u{block.bits >> 3}", block.length)  # type: ignore[call-overload, no-any-return]

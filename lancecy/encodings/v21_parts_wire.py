@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from lancecy.encodings.layouts import FullZip, Layer, max_definition, max_repetition
-from lancecy.encodings.spec import Compressed, RunLengths, Spec
+from lancecy.encodings.spec import Compressed, FixedListOf, Plain, Repeated, RunLengths, Spec
 from lancecy.encodings.v21_nodes_wire import NodeParser, check_level
 from lancecy.errors import FormatError, UnsupportedError
 from lancecy.limits import Limits
@@ -62,10 +62,21 @@ def dictionary_of(message: Any, version: tuple[int, int], limits: Limits) -> Spe
     parser = NodeParser(version, limits)
     spec = parser.parse(message.dictionary)
     inner = spec.values if isinstance(spec, Compressed) else spec
-    # Runs of a buffer that stands alone have their values and their lengths in it (file sheet 2.1, 3.2).
-    if parser.num_buffers != (2 if isinstance(inner, RunLengths) else 1):
+    # A buffer that stands alone has values and lengths of runs in it (file sheet 2.1, 3.2), or bitmaps of
+    # lists and items.
+    parts = 2 if isinstance(inner, RunLengths) else 1 + _num_bitmaps(inner)
+    if not 0 < parser.num_buffers <= parts:
         raise UnsupportedError(f"dictionaries in {parser.num_buffers} buffers", feature=type(spec).__name__)
     return spec
+
+
+def _num_bitmaps(spec: Spec) -> int:
+    """Bitmaps of fixed-size lists whose values can stand one by one: plain ones, and nulls."""
+    count = 0
+    while isinstance(spec, FixedListOf):
+        count += spec.validity is not None
+        spec = spec.child
+    return count if isinstance(spec, Plain | Repeated) else 0
 
 
 def count_of(value: int, what: str) -> int:

@@ -6,8 +6,9 @@ those values, by one or two kernel calls per buffer; ``_DECODERS`` is the regist
 runs are laid out differently. What a node may expand to is bounded here before memory is
 asked for: by the bytes present where the encoding ties them, else by ``Limits.page_bytes``.
 
-Source: file sheet 2.1, sections 3.4 to 3.7. Imports ``spec``, ``block``, ``chunks``, ``strings``,
-``sequences``, ``arrow.allocate``, ``fsst``, ``general``, ``kernels``, ``limits`` and ``errors``.
+Source: file sheet 2.1, sections 3.4 to 3.7 and 3.12. Imports ``spec``, ``block``, ``chunks``, ``cells``,
+``strings``, ``coded_runs``, ``fixed``, ``sequences``, ``fsst``, ``general``, ``kernels``, ``store.base``,
+``rows``, ``schema``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings import fsst, general
-from lancecy.encodings.arrow import allocate
 from lancecy.encodings.block import AllNull, Block, FixedList, FixedWidth, VariableWidth
+from lancecy.encodings.cells import Cells, cell_bits, decode_cells
 from lancecy.encodings.chunks import (
     Buffers,
     Chunks,
@@ -32,9 +33,15 @@ from lancecy.encodings.chunks import (
     starts_of,
     whole_runs,
 )
+from lancecy.encodings.coded_runs import Decoder, Part, expanded
+from lancecy.encodings.fixed import byte_split, inline_packed, packed_blocks, plain, room
 from lancecy.encodings.sequences import (
+    as_integers,
+    as_numbers,
+    has_cells,
     has_payload,
     items_by_code,
+    numbered,
     ranges,
     running_sums,
     split_dictionary,
@@ -60,13 +67,15 @@ from lancecy.encodings.strings import block_strings, chunk_strings, strings_at
 from lancecy.errors import FormatError, TruncatedError, UnsupportedError
 from lancecy.limits import Limits
 from lancecy.rows import PageRuns
+from lancecy.schema import Field
 from lancecy.store.base import Memory
 
 __all__ = ["Buffers", "Chunks", "as_numbers", "decode", "decode_block", "decode_levels"]
 
 Int64 = NDArray[np.int64]
 
-_INLINE_VALUES = 1024
+_LISTS = Field("item", 0, logical_type="fixed_size_list")
+"""What cells are told of lists: that they are no booleans."""
 
 
 def decode(spec: Spec, chunks: Chunks, limits: Limits) -> Block:
@@ -100,97 +109,12 @@ def decode(spec: Spec, chunks: Chunks, limits: Limits) -> Block:
     return decoder(spec, chunks, limits)
 
 
-def _room(num_values: int, bits: int, limits: Limits) -> tuple[object, NDArray[np.uint8]]:
-    nbytes = limits.check("page_bytes", (num_values * bits + 7) >> 3, "bytes of the values of a page")
-    return allocate(nbytes)
-
-
-def _plain(spec: Plain, chunks: Chunks, limits: Limits) -> Block:
-    source, runs = chunks.buffers[spec.buffer], chunks.runs
-    require_bytes(source, (chunks.counts * spec.bits + 7) >> 3, "plain values")
-    num_values = runs.num_rows
-    nbytes = (num_values * spec.bits + 7) >> 3
-    if nbytes > int(source.lengths.sum()):
-        raise TruncatedError(f"{nbytes} bytes of values in chunks of {int(source.lengths.sum())}")
-    buffer, out = allocate(nbytes)
-    positions = source.positions[runs.pages]
-    if spec.bits & 7:
-        kernels.copy_bits(source.memory, positions, runs.starts * spec.bits, runs.counts * spec.bits, out)
-    elif spec.bits:
-        width = spec.bits >> 3
-        positions += runs.starts * width
-        if num_values == positions.size:
-            kernels.gather_fixed(source.memory, positions, width, out)
-        else:
-            kernels.copy_spans(source.memory, positions, runs.counts * width, out)
-    return FixedWidth(num_values, spec.bits, buffer)
-
-
-def _inline_packed(spec: InlinePacked, chunks: Chunks, limits: Limits) -> Block:
-    source, runs = chunks.buffers[spec.buffer], chunks.runs
-    if int(chunks.counts.max(initial=0)) > _INLINE_VALUES:
-        chunk = int(np.argmax(chunks.counts))
-        raise FormatError(
-            f"chunk {chunk} has {int(chunks.counts[chunk])} values in a block of {_INLINE_VALUES}",
-            position=chunk,
-        )
-    buffer, out = _room(runs.num_rows, spec.bits, limits)
-    kernels.unpack_inline(*_of(source, chunks.counts), spec.bits, *_wanted(runs), out)
-    return FixedWidth(runs.num_rows, spec.bits, buffer)
-
-
-def _packed_blocks(spec: PackedBlocks, chunks: Chunks, limits: Limits) -> Block:
-    source, runs = chunks.buffers[spec.buffer], chunks.runs
-    buffer, out = _room(runs.num_rows, spec.bits, limits)
-    packing = (spec.bits, spec.packed_bits, spec.raw_tail)
-    kernels.unpack_blocks(*_of(source, chunks.counts), *packing, *_wanted(runs), out)
-    return FixedWidth(runs.num_rows, spec.bits, buffer)
-
-
 def _run_lengths(spec: RunLengths, chunks: Chunks, limits: Limits) -> Block:
-    values, lengths = spec.values, spec.lengths
-    if not isinstance(values, Plain):
-        raise UnsupportedError("runs whose values are coded", feature="coded runs")
-    left, runs = chunks.buffers[values.buffer], chunks.runs
-    right, length_bits = _lengths_of(lengths, chunks.buffers, left.lengths // (values.bits >> 3), limits)
-    if left.memory is not right.memory:
-        left, right = _side_by_side(left, right)
-    buffer, out = _room(runs.num_rows, values.bits, limits)
-    spans = (left.positions, left.lengths, right.positions, right.lengths)
-    widths = (values.bits >> 3, length_bits >> 3)
-    kernels.expand_runs(left.memory, *spans, chunks.counts, *widths, *_wanted(runs), out)
-    return FixedWidth(runs.num_rows, values.bits, buffer)
+    def decoded(node: Spec, buffers: tuple[Buffers, ...], counts: Int64) -> Block:
+        return decode(node, Chunks(buffers, counts, whole_runs(counts)), limits)
 
-
-def _lengths_of(
-    spec: Spec, buffers: tuple[Buffers, ...], counts: Int64, limits: Limits
-) -> tuple[Buffers, int]:
-    """Plain lengths of runs, ``counts`` of each chunk, and their bits; from 2.3 on they may be coded."""
-    if isinstance(spec, Plain):
-        return buffers[spec.buffer], spec.bits
-    block = decode(spec, Chunks(buffers, counts, whole_runs(counts)), limits)
-    if not isinstance(block, FixedWidth) or block.bits not in (8, 16, 32, 64):
-        raise FormatError("lengths of runs are no integers")
-    width = block.bits >> 3
-    memory: Memory = np.frombuffer(block.values, np.uint8, block.length * width)  # type: ignore[call-overload]
-    return Buffers(memory, starts_of(counts)[:-1] * width, counts * width), block.bits
-
-
-def _side_by_side(left: Buffers, right: Buffers) -> tuple[Buffers, Buffers]:
-    """Both in one memory: the kernel takes one, and compression moves the values out of that of the chunks."""
-    memory = np.empty(left.memory.size + int(right.lengths.sum()), np.uint8)
-    memory[: left.memory.size] = left.memory
-    kernels.copy_spans(right.memory, right.positions, right.lengths, memory[left.memory.size :])
-    positions = left.memory.size + np.cumsum(right.lengths) - right.lengths
-    return replace(left, memory=memory), Buffers(memory, positions, right.lengths)
-
-
-def _byte_split(spec: ByteSplit, chunks: Chunks, limits: Limits) -> Block:
-    source, runs = chunks.buffers[spec.buffer], chunks.runs
-    require_bytes(source, chunks.counts * (spec.bits >> 3), "split values")
-    buffer, out = _room(runs.num_rows, spec.bits, limits)
-    kernels.join_bytes(*_of(source, chunks.counts), spec.bits >> 3, *_wanted(runs), out)
-    return FixedWidth(runs.num_rows, spec.bits, buffer)
+    values, lengths = (Part(node, chunks.buffers, decoded) for node in (spec.values, spec.lengths))
+    return expanded(values, lengths, chunks.counts, chunks.runs, limits)
 
 
 def _variable(spec: Variable, chunks: Chunks, limits: Limits) -> Block:
@@ -200,7 +124,7 @@ def _variable(spec: Variable, chunks: Chunks, limits: Limits) -> Block:
     # Coded offsets are in the buffer before the bytes, if they have one.
     source = chunks.buffers[spec.buffer - 1] if has_payload(spec.offsets) and spec.buffer else None
     offsets = _alone(spec.offsets, source, counts, whole_runs(counts), limits)
-    return strings_at(spec, chunks, _integers(offsets))
+    return strings_at(spec, chunks, as_integers(offsets))
 
 
 def _symbol_coded(spec: SymbolCoded, chunks: Chunks, limits: Limits) -> Block:
@@ -222,7 +146,7 @@ def _fixed_list(spec: FixedListOf, chunks: Chunks, limits: Limits) -> Block:
     if spec.validity is not None and isinstance(child, FixedWidth | FixedList):
         source, runs = chunks.buffers[spec.validity], elements.runs
         require_bytes(source, (elements.counts + 7) >> 3, "validity of list items")
-        buffer, out = _room(child.length, 1, limits)
+        buffer, out = room(child.length, 1, limits)
         valid = kernels.copy_bits(source.memory, source.positions[runs.pages], runs.starts, runs.counts, out)
         if valid != child.length:
             child = replace(child, validity=buffer, null_count=child.length - valid)
@@ -238,7 +162,7 @@ def _repeated(spec: Repeated, chunks: Chunks, limits: Limits) -> Block:
     if spec.value is None:
         return AllNull(num_values)
     width = len(spec.value)
-    buffer, out = _room(num_values, width * 8, limits)
+    buffer, out = room(num_values, width * 8, limits)
     if width:
         out.reshape(num_values, width)[:] = np.frombuffer(spec.value, np.uint8)
     return FixedWidth(num_values, width * 8, buffer)
@@ -250,10 +174,17 @@ def _sequence(spec: Sequence, chunks: Chunks, limits: Limits) -> Block:
 
 
 def _deltas(spec: Deltas, chunks: Chunks, limits: Limits) -> Block:
+    def decoded(counts: Int64) -> Block:
+        return decode(spec.deltas, Chunks(chunks.buffers, counts, whole_runs(counts)), limits)
+
+    return _summed(spec, chunks, decoded, limits)
+
+
+def _summed(spec: Deltas, chunks: Chunks, decoded: Callable[[Int64], Block], limits: Limits) -> Block:
+    """Running sums of what ``decoded`` gives for so many differences in each chunk."""
     limits.check("page_bytes", int(chunks.counts.sum()) * 8, "bytes of the values of a page")
-    counts = np.maximum(chunks.counts - 1, 0)
-    deltas = decode(spec.deltas, Chunks(chunks.buffers, counts, whole_runs(counts)), limits)
-    numbers = running_sums(spec, chunks, _integers(deltas).view(np.uint64))
+    deltas = decoded(np.maximum(chunks.counts - 1, 0))
+    numbers = running_sums(spec, chunks, as_integers(deltas).view(np.uint64))
     return FixedWidth(numbers.size, spec.bits, numbers)
 
 
@@ -280,11 +211,11 @@ def _compressed(spec: Compressed, chunks: Chunks, limits: Limits) -> Block:
 
 
 _DECODERS: dict[type[object], Callable[[Any, Chunks, Limits], Block]] = {
-    Plain: _plain,
-    InlinePacked: _inline_packed,
-    PackedBlocks: _packed_blocks,
+    Plain: plain,
+    InlinePacked: inline_packed,
+    PackedBlocks: packed_blocks,
     RunLengths: _run_lengths,
-    ByteSplit: _byte_split,
+    ByteSplit: byte_split,
     Variable: _variable,
     SymbolCoded: _symbol_coded,
     FixedListOf: _fixed_list,
@@ -295,14 +226,6 @@ _DECODERS: dict[type[object], Callable[[Any, Chunks, Limits], Block]] = {
     Deltas: _deltas,
     BlockDictionary: _block_dictionary,
 }
-
-
-def _of(source: Buffers, counts: Int64) -> tuple[Memory, Int64, Int64, Int64]:
-    return source.memory, source.positions, source.lengths, counts
-
-
-def _wanted(runs: PageRuns) -> tuple[Int64, Int64, Int64]:
-    return runs.pages, runs.starts, runs.counts
 
 
 # -- buffers that stand alone ---------------------------------------------------------
@@ -343,10 +266,26 @@ def decode_block(spec: Spec, memory: Memory, num_items: int, limits: Limits) -> 
     if isinstance(spec, SymbolCoded):
         return _without_symbols(spec, decode_block(spec.values, memory, num_items, limits))
     if isinstance(spec, Variable):
-        return block_strings(spec, memory, num_items)
+        return _lone_strings(spec, memory, num_items)
+    if has_cells(spec):
+        return _lone_cells(spec, memory, num_items)
     counts = np.array([num_items], np.int64)
     source = Buffers(memory, np.zeros(1, np.int64), np.array([memory.size], np.int64))
     return _alone(spec, source, counts, whole_runs(counts), limits)
+
+
+def _lone_strings(spec: Variable, memory: Memory, num_items: int) -> VariableWidth:
+    if spec.offsets is not None:
+        raise UnsupportedError("strings that stand alone, with coded offsets", feature="coded offsets")
+    return block_strings(spec, memory, num_items)
+
+
+def _lone_cells(spec: Spec, memory: Memory, num_items: int) -> Block:
+    """Lists with null items lie one by one, each with its bitmaps before it, as in full-zip pages."""
+    width = (cell_bits(spec) + 7) >> 3
+    if num_items > memory.size // max(1, width):
+        raise TruncatedError(f"{memory.size} bytes cannot hold {num_items} lists of {width} bytes")
+    return decode_cells(spec, Cells.packed(memory[: num_items * width], width, num_items), _LISTS)
 
 
 def decode_levels(
@@ -362,27 +301,38 @@ def decode_levels(
 
 def _alone(spec: Spec, source: Buffers | None, counts: Int64, runs: PageRuns, limits: Limits) -> Block:
     """The wanted values of chunks that have one buffer each, or none."""
-    buffers: tuple[Buffers, ...] = () if source is None else (source,)
-    if isinstance(spec, RunLengths) and source is not None:
-        buffers = split_runs(source)
-    return decode(spec, Chunks(buffers, counts, runs), limits)
+    if source is None or not has_payload(spec):
+        return decode(spec, Chunks((), counts, runs), limits)
+    if isinstance(spec, Compressed):
+        opened = general.decompress_many(spec.scheme, source.memory, source.positions, source.lengths, limits)
+        return _alone(spec.values, Buffers(*opened), counts, runs, limits)
+    if isinstance(spec, RunLengths):
+        parts = zip((spec.values, spec.lengths), _split(source, counts), strict=True)
+        values, lengths = (Part(numbered(node), (part,), _part_of(limits)) for node, part in parts)
+        return expanded(values, lengths, counts, runs, limits)
+    chunks = Chunks((source,), counts, runs)
+    if isinstance(spec, Deltas):
+        return _summed(
+            spec, chunks, lambda fewer: _alone(spec.deltas, source, fewer, whole_runs(fewer), limits), limits
+        )
+    return decode(numbered(spec), chunks, limits)
 
 
-def _integers(block: Block) -> Int64:
-    """Numbers as int64; one repeated value without bytes is 0."""
-    if isinstance(block, AllNull):
-        return np.zeros(block.length, np.int64)
-    return as_numbers(block).astype(np.int64)
+def _part_of(limits: Limits) -> Decoder:
+    def decoded(node: Spec, buffers: tuple[Buffers, ...], counts: Int64) -> Block:
+        return _alone(node, buffers[0], counts, whole_runs(counts), limits)
+
+    return decoded
 
 
-def as_numbers(block: Block) -> NDArray[Any]:
-    """The integers of a block of 8, 16, 32 or 64-bit values, as unsigned ones; memory is shared.
-
-    Raises
-    ------
-    FormatError
-        The block does not hold integers.
-    """
-    if not isinstance(block, FixedWidth) or block.bits not in (8, 16, 32, 64):
-        raise FormatError("values that are no integers where integers are needed")
-    return np.frombuffer(block.values, f"<u{block.bits >> 3}", block.length)  # type: ignore[call-overload, no-any-return]
+def _split(source: Buffers, counts: Int64) -> tuple[Buffers, Buffers]:
+    """Values and lengths of runs; chunks of no values have neither, whatever their buffer holds."""
+    filled = np.flatnonzero(counts)
+    if filled.size == counts.size:
+        return split_runs(source)
+    found = split_runs(Buffers(source.memory, source.positions[filled], source.lengths[filled]))
+    positions, lengths = np.zeros((2, 2, counts.size), np.int64)
+    for number, part in enumerate(found):
+        positions[number, filled], lengths[number, filled] = part.positions, part.lengths
+    left, right = (Buffers(source.memory, positions[number], lengths[number]) for number in (0, 1))
+    return left, right

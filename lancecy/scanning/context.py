@@ -46,6 +46,7 @@ class ScanContext:
         self.snapshot = snapshot
         self.session = session
         self._opened: dict[int, FragmentFiles] = {}
+        self._opening: dict[int, threading.Lock] = {}
         self._projections: dict[ScanRequest, Projection] = {}
         source = snapshot.dictionary_source()
         self._dictionaries = DictionaryFile(source.store, source.path, source.size, source.identity)
@@ -84,11 +85,16 @@ class ScanContext:
     def files(self, fragment_id: int) -> FragmentFiles:
         """The opened files of a fragment; opening them costs IO the first time."""
         found = self._opened.get(fragment_id)
-        if found is None:
-            found = FragmentFiles.open(
-                self.snapshot, self.metadata(fragment_id), self.session, self._dictionaries
-            )
-            self._opened[fragment_id] = found
+        if found is not None:
+            return found
+        # Several units of a fragment start at once: one of them opens it, the others wait for its requests.
+        with self._opening.setdefault(fragment_id, threading.Lock()):
+            found = self._opened.get(fragment_id)
+            if found is None:
+                found = FragmentFiles.open(
+                    self.snapshot, self.metadata(fragment_id), self.session, self._dictionaries
+                )
+                self._opened[fragment_id] = found
         return found
 
     def projection(self, request: ScanRequest) -> Projection:

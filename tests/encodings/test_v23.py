@@ -12,8 +12,8 @@ import pytest
 
 from lancecy.encodings.block import Block, FixedList, FixedWidth, Structured, VariableWidth
 from lancecy.encodings.layouts import ConstantPage, FullZip, Layer, MiniBlock, Planar, SparseLayer
-from lancecy.encodings.planar import placed
-from lancecy.encodings.planar_sparse import integers
+from lancecy.encodings.placing import placed
+from lancecy.encodings.planar_slots import integers
 from lancecy.encodings.repdef import rows_per_value
 from lancecy.encodings.sequences import has_payload
 from lancecy.encodings.spec import (
@@ -129,13 +129,13 @@ WORDS = ["a", "bb", "ccc", "dddd", "", "ff"]
 
 
 def string_page(
-    encoding: bytes, coded: list[bytes], sizes: tuple[int, int] = (4, 2)
+    encoding: bytes, coded: list[bytes], sizes: tuple[int, int] = (4, 2), texts: list[str] = WORDS
 ) -> tuple[bytes, list[bytes]]:
-    """Two chunks of ``WORDS``; ``coded`` is the buffer of offsets of each, if there are any."""
-    first, second = "".join(WORDS[: sizes[0]]).encode(), "".join(WORDS[sizes[0] :]).encode()
+    """Two chunks of ``texts``; ``coded`` is the buffer of offsets of each, if there are any."""
+    first, second = "".join(texts[: sizes[0]]).encode(), "".join(texts[sizes[0] :]).encode()
     buffers = [[*coded[i : i + 1], text] for i, text in enumerate((first, second))]
     parts = [chunk(parts, large=True) for parts in buffers]
-    layout = dense(1) + chunked(encoding, len(WORDS), len(buffers[0]))
+    layout = dense(1) + chunked(encoding, len(texts), len(buffers[0]))
     return layout, [words(parts, (2,), True), b"".join(parts)]
 
 
@@ -175,6 +175,43 @@ def test_runs_with_packed_lengths() -> None:
     buffers = [words([part], (), True), part]
     assert rows_of(layout, buffers, 5, "int32") == [7, 7, 7, 9, 9]
     assert rows_of(layout, buffers, 5, "int32", [2, 3]) == [7, 9]
+
+
+@pytest.mark.parametrize("rows", [None, [0], [3, 4], [1, 2, 5]])
+def test_strings_whose_offsets_come_in_runs(rows: list[int] | None) -> None:
+    texts = ["", "", "ab", "cd", "", "ef"]
+    expected = texts if rows is None else [texts[i] for i in rows]
+    # Offsets 0 0 0 2 4 and 0 0 2: from values that the message tells, and lengths of runs.
+    coded = [struct.pack("<Q3I", 0, 3, 1, 1), struct.pack("<Q2I", 0, 2, 1)]
+    steps = [struct.pack("<Q4B", 2, 0, 2, 2, 2), struct.pack("<Q4B", 2, 0, 2, 1, 1)]
+    for offsets, stored in (
+        (rle(ranges(32, 0, 2), flat(32)), coded),
+        (deltas(32, 0, rle(flat(8), flat(8))), steps),
+    ):
+        layout, buffers = string_page(strings(offsets), stored, texts=texts)
+        assert rows_of(layout, buffers, 6, "string", rows) == expected
+    # Each chunk: 0 0 2 2 2.
+    part = chunk([b"ab"], large=True)
+    layout = dense(1) + chunked(strings(rle(ranges(32, 0, 2), ranges(32, 2, 1))), 8)
+    buffers = [words([part, part], (2,), True), part + part]
+    assert rows_of(layout, buffers, 8, "string") == ["", "ab", "", ""] * 2
+    assert rows_of(layout, buffers, 8, "string", [1, 6]) == ["ab", ""]
+
+
+@pytest.mark.parametrize("rows", [None, [0, 2], [4], [1, 5]])
+def test_runs_with_packed_values(rows: list[int] | None) -> None:
+    parts = [
+        chunk([np.array(values, "<i4").tobytes(), bytes(lengths)], large=True)
+        for values, lengths in (((7, 9), (3, 1)), ((5, 6), (1, 1)))
+    ]
+    layout = dense(1) + chunked(rle(out_of_line(32, 32), flat(8)), 6, 2)
+    buffers = [words(parts, (2,), True), b"".join(parts)]
+    expected = [7, 7, 7, 9, 5, 6]
+    assert rows_of(layout, buffers, 6, "int32", rows) == [expected[i] for i in rows or range(6)]
+    parts[1] = parts[0]
+    with pytest.raises(FormatError, match="runs are not of 2 values") as caught:
+        rows_of(layout, [buffers[0], b"".join(parts)], 6, "int32")
+    assert caught.value.position == 1
 
 
 @pytest.mark.parametrize(

@@ -12,19 +12,23 @@ from lancecy.encodings.arrow import to_arrow
 from lancecy.encodings.block import VariableWidth
 from lancecy.encodings.chunks import row_ranges, runs_within, touched
 from lancecy.encodings.spec import (
+    BlockDictionary,
     Compressed,
+    Deltas,
     FixedListOf,
     InlinePacked,
     PackedBlocks,
     PackedFields,
     Plain,
+    Repeated,
     RunLengths,
+    Sequence,
     Spec,
     Variable,
 )
 from lancecy.encodings.values import as_numbers, decode_block
-from lancecy.errors import FormatError, TruncatedError, UnsupportedError
-from lancecy.limits import DEFAULT_LIMITS
+from lancecy.errors import FormatError, LimitError, TruncatedError, UnsupportedError
+from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
 
@@ -107,6 +111,102 @@ def test_runs_whose_values_pass_the_end_are_refused() -> None:
     for size in (3, 1 << 63):
         with pytest.raises(FormatError, match="pass the end"):
             values(RunLengths(Plain(16), Plain(8, buffer=1)), struct.pack("<QH", size, 1), 1, "uint16")
+
+
+BYTE_RUNS = RunLengths(Plain(8), Plain(8, buffer=1))
+TENS = Sequence(16, 10, 10)
+
+
+def lz4(data: bytes) -> bytes:
+    return struct.pack("<IB", len(data), len(data) << 4) + data
+
+
+@pytest.mark.parametrize(
+    ("spec", "data", "expected"),
+    [
+        (RunLengths(TENS, Plain(32)), struct.pack("<Q2I", 0, 1, 4), [10, 20, 20, 20, 20]),
+        (RunLengths(TENS, Sequence(32, 2, 1)), b"", [10, 10, 20, 20, 20]),
+        (RunLengths(TENS, Sequence(32, 0, 5)), b"", [20] * 5),
+        (RunLengths(TENS, Compressed("lz4", Plain(8))), struct.pack("<Q", 0) + lz4(b"\1\4"), [10, *[20] * 4]),
+        (
+            RunLengths(Compressed("lz4", Plain(16)), Plain(8, buffer=1)),
+            struct.pack("<Q", 9) + lz4(struct.pack("<2H", 7, 8)) + b"\3\2",
+            [7, 7, 7, 8, 8],
+        ),
+        (
+            RunLengths(Plain(16), Compressed("lz4", Plain(8, buffer=1), 1)),
+            struct.pack("<Q2H", 4, 7, 8) + lz4(b"\3\2"),
+            [7, 7, 7, 8, 8],
+        ),
+        (
+            RunLengths(PackedBlocks(16, 16, True), Plain(8, buffer=1)),
+            struct.pack("<Q2H", 4, 7, 8) + b"\3\2",
+            [7, 7, 7, 8, 8],
+        ),
+        (RunLengths(BYTE_RUNS, Plain(8, buffer=2)), struct.pack("<QQ5B", 10, 1, 6, 3, 3, 0, 2), [6] * 5),
+        (Deltas(16, 3, BYTE_RUNS), struct.pack("<Q4B", 2, 1, 2, 3, 1), [3, 4, 5, 6, 8]),
+        (Deltas(16, 3, Deltas(8, 1, BYTE_RUNS)), struct.pack("<Q4B", 2, 1, 2, 2, 1), [3, 4, 6, 9, 14]),
+        (
+            Compressed("lz4", Deltas(16, 3, BYTE_RUNS)),
+            lz4(struct.pack("<Q4B", 2, 1, 2, 3, 1)),
+            [3, 4, 5, 6, 8],
+        ),
+        (
+            BlockDictionary(Deltas(8, 0, BYTE_RUNS), Plain(16, buffer=2), 3),
+            struct.pack("<2QQ4B3H", 12, 6, 2, 0, 1, 2, 2, 70, 80, 90),
+            [70, 70, 70, 80, 90],
+        ),
+        (
+            BlockDictionary(BYTE_RUNS, RunLengths(TENS, Plain(8, buffer=2)), 3),
+            struct.pack("<2QQ4BQ2B", 12, 10, 2, 2, 0, 2, 3, 0, 2, 1),
+            [20, 20, 10, 10, 10],
+        ),
+    ],
+    ids=str,
+)
+def test_coded_runs(spec: Spec, data: bytes, expected: list[int]) -> None:
+    memory = np.frombuffer(b"#" + data, np.uint8)[1:]
+    assert as_numbers(decode_block(spec, memory, len(expected), DEFAULT_LIMITS)).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("what", "spec", "data"),
+    [
+        ("not of 5 values", RunLengths(TENS, Plain(32)), struct.pack("<Q2I", 0, 2, 2)),
+        ("not of 5 values", RunLengths(TENS, Plain(64)), struct.pack("<Q2Q", 0, 6, (1 << 64) - 1)),
+        ("not of 5 values", RunLengths(TENS, Sequence(32, 2, 0)), b""),
+        ("not of 5 values", RunLengths(TENS, Repeated(None)), b""),
+        ("no integers", RunLengths(TENS, Repeated(b"abc")), b""),
+        ("no integers", RunLengths(Plain(8), Plain(24)), struct.pack("<QB", 1, 7) + bytes(3)),
+        ("of 1 bits", RunLengths(TENS, Compressed("lz4", Plain(1))), struct.pack("<Q", 0) + lz4(b"a")),
+        ("runs", RunLengths(PackedBlocks(8, 8, True), Plain(8)), struct.pack("<Q2B", 9, 1, 5)),
+        ("too short", Deltas(8, 0, InlinePacked(8)), b"\1"),
+    ],
+    ids=str,
+)
+def test_damaged_coded_runs_are_refused(what: str, spec: Spec, data: bytes) -> None:
+    with pytest.raises(FormatError, match=what):
+        decode_block(spec, np.frombuffer(data, np.uint8), 5, DEFAULT_LIMITS)
+
+
+def test_one_value_has_no_differences_and_needs_no_bytes() -> None:
+    for spec in (Deltas(16, 3, BYTE_RUNS), Deltas(16, 3, Deltas(8, 0, BYTE_RUNS))):
+        block = decode_block(spec, np.empty(0, np.uint8), 1, DEFAULT_LIMITS)
+        assert as_numbers(block).tolist() == [3]
+
+
+def test_runs_that_nothing_counts_are_unsupported() -> None:
+    spec = RunLengths(TENS, PackedBlocks(3, 32, True))
+    with pytest.raises(UnsupportedError, match="values and lengths are coded"):
+        decode_block(spec, np.frombuffer(struct.pack("<QI", 0, 5), np.uint8), 5, DEFAULT_LIMITS)
+    with pytest.raises(UnsupportedError, match="coded offsets"):
+        decode_block(Variable(4, 0, TENS), np.empty(0, np.uint8), 5, DEFAULT_LIMITS)
+
+
+def test_runs_that_take_no_bytes_are_bounded() -> None:
+    for spec in (RunLengths(TENS, Sequence(32, 1, 0)), RunLengths(TENS, Sequence(64, 1 << 40, 0))):
+        with pytest.raises(LimitError):
+            decode_block(spec, np.empty(0, np.uint8), 1 << 40, Limits(page_bytes=1 << 20))
 
 
 def test_nodes_without_chunks_are_unsupported() -> None:

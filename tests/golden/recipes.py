@@ -67,6 +67,7 @@ RECIPES: Mapping[str, Recipe] = {
     "v20_empty": _later("2.0", history.make_empty, "14.0.2"),
     "v21_early_types": _later("2.1", second.make_types, "0.16.1 0.17.0"),
     "v21_early_encodings": _later("2.1", second.make_encodings, EARLY),
+    "v21_early_equal": _later("2.1", second.make_equal_lengths, "0.18.2"),
     "v21_types": _later("2.1", second.make_types, "0.36.0 0.39.0 1.0.4 7.1.0 14.0.2"),
     "v21_encodings": _later("2.1", second.make_encodings, "0.36.0 14.0.2"),
     "v21_preview": _later("2.1", second.make_preview, PREVIEWS),

@@ -20,6 +20,7 @@ __all__ = [
     "make_asked",
     "make_blobs",
     "make_encodings",
+    "make_equal_lengths",
     "make_lost_structs",
     "make_maps",
     "make_mixed",
@@ -128,6 +129,11 @@ def _rows() -> int:
     return 1080
 
 
+def _cut(text: str) -> int:
+    """Length of short strings: all the same, but for 0.18.2, which loses nulls then."""
+    return 5 + len(text) % 7 if lance.__version__ == "0.18.2" else 9
+
+
 def _varied(rows: int, start: int) -> pa.Table:
     rng = np.random.default_rng(start + 5)
     letters = np.frombuffer(b"abcdefghijklmnopqrstuvwxyz      ", np.uint8)
@@ -152,7 +158,7 @@ def _varied(rows: int, start: int) -> pa.Table:
             "colour": pa.array([colours[p] for p in picks]),
             "colour_holed": pa.array([None if g else colours[p] for p, g in zip(picks, gone)], pa.string()),
             "text": pa.array(texts),
-            "large": pa.array([None if g else t[:9] for t, g in zip(texts, gone)], pa.large_string()),
+            "large": pa.array([None if g else t[: _cut(t)] for t, g in zip(texts, gone)], pa.large_string()),
             "tags": pa.ListArray.from_arrays(offsets, items),
             "vector": pa.FixedSizeListArray.from_arrays(
                 pa.array(rng.standard_normal(rows * 4).astype(np.float32)), 4
@@ -184,11 +190,20 @@ def make_encodings(path: str) -> Made:
     return Made({1: one, 2: both}, story, fragile=True)
 
 
+def make_equal_lengths(path: str) -> Made:
+    """Strings of one length, of which 0.18.2 keeps no place for nulls: no one can tell whose the values are."""
+    words = [None if i % 4 == 1 else f"word {i:03}" for i in range(60)]
+    table = pa.table({"id": pa.array(range(60)), "word": pa.array(words)})
+    write(table, path)
+    refused = "strings of equal length: the values of null rows are missing"
+    return Made({1: table}, "Strings of one length with nulls.", fragile=True, refused=refused)
+
+
 def make_preview(path: str) -> Made:
     """A few columns in a version that was not settled yet, as only the releases of that time read it."""
     table = _varied(180, 0).select(["id", "holed", "colour", "tags"])
     write(table, path)
-    refused = "a pre-release of version 2.1: pages are described by a message that was never released"
+    refused = "a preview of 2.1: pages are described by a message that was never released"
     return Made({1: table}, "Written as 2.1 before that was what it is.", refused=refused)
 
 

@@ -16,6 +16,9 @@ UNREADABLE = {
     "0.4.21_merged-v2", "0.4.21_merged-v3", "0.7.5_merged-v2", "0.7.5_merged-v3", "0.2.9_appended-v1",
     "0.2.9_appended-v2", "0.2.9_appended-v3", "0.2.9_cpp_types-v1", "0.2.9_merged-v2",
 }  # fmt: skip
+# Null codes of dictionaries; and the 2.1 of the releases that knew another one.
+UNREADABLE |= {"0.16.1_v20_types-v1", "0.17.0_v20_types-v1"}
+UNREADABLE |= {str(case) for case in all_versions() if case.golden.what.startswith("v21_early")}
 
 READABLE = [case for case in all_versions() if str(case) not in UNREADABLE]
 
@@ -37,6 +40,7 @@ def test_pylance_cannot_read_what_lancecy_reads(case: GoldenVersion) -> None:
 
     # A panic of its Rust core is not an Exception.
     with pytest.raises(
-        BaseException, match="out of range|Unsupported timestamp|column types must match|bytes for bitmap"
+        BaseException,
+        match="out of range|Unsupported timestamp|column types must match|bytes for bitmap|Option::unwrap|Non-leaf|capability",
     ):
         live.peer(case.golden.path, case.version).to_table()

@@ -118,3 +118,21 @@ def readable(theirs: Any) -> pa.Table | None:
         if "Incorrect number of nulls" not in str(error):
             raise
         return None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_matrices_are_cut_where_a_sibling_has_pages(version: str, tmp_path: Path) -> None:
+    """Arrow (26.0) takes the wrong rows of a slice of fixed-size lists of fixed-size lists; none may get to it."""
+    rows = 700
+    numbers = pa.array(np.arange(2 * rows).astype(np.int8))
+    matrices = pa.FixedSizeListArray.from_arrays(pa.FixedSizeListArray.from_arrays(numbers, 1), 2)
+    words = pa.array([f"a word of row {i}" for i in range(rows)])
+    both = pa.StructArray.from_arrays([matrices, words], names=["m", "w"])
+    table = pa.table({"id": pa.array(np.arange(rows)), "s": both, "m": matrices})
+    parts = live.cut(table, 100, 100, 100, 100, 100, 100)
+    theirs = paged(parts, tmp_path / "t", version, cached=3000)
+    check(tmp_path / "t", fresh(table), theirs, np.random.default_rng(3))
+    for step in (2, 3, 50):
+        got = lancecy.dataset(tmp_path / "t").to_table(filter=f"id % {step} = 1")
+        expected = fresh(table).filter(pa.array(np.arange(rows) % step == 1))
+        assert_tables_equal(got, expected, hint=f"id % {step} = 1")

@@ -101,7 +101,7 @@ def test_chunks_get_one_dictionary(chunks: list[pa.DictionaryArray], expected: l
 
 def test_dictionaries_too_large_for_their_codes_stay_apart_until_rows_must_mix() -> None:
     many: Mapping[str, list[str | None]] = {side: [f"{side}{n}" for n in range(100)] for side in "lr"}
-    codes = list(range(100))
+    codes: list[int | None] = list(range(100))
     column = joined([coded(codes, many["l"]), coded(codes, many["r"])], pa.dictionary(pa.int8(), pa.string()))
     assert column.to_pylist() == [*many["l"], *many["r"]]
     with pytest.raises(lancecy.LanceError, match="cannot be brought together"):

@@ -22,15 +22,30 @@ DELETED = {0: [0, 7, 8, 49], 2: list(range(10, 40))}
 LIVE = [n for n in range(150) if n % 50 not in DELETED.get(n // 50, [])]
 
 
+CASES = [*((version, False) for version in (*VERSIONS, "mixed")), ("0.1", True), ("mixed", True)]
+
+
+@pytest.fixture(scope="module", params=CASES, ids=lambda case: case[0] + " untrusted" * case[1])
+def case(request: pytest.FixtureRequest) -> tuple[str, bool]:
+    """Version of the data files, and whether the table is read without memory maps."""
+    found: tuple[str, bool] = request.param
+    return found
+
+
+@pytest.fixture(scope="module")
+def data_version(case: tuple[str, bool]) -> str:
+    return case[0]
+
+
 @pytest.fixture(scope="module")
 def path(tmp_path_factory: pytest.TempPathFactory, data_version: str) -> str:
     root = str(tmp_path_factory.mktemp("scan") / "t.lance")
     return write_table(root, deleted=DELETED, data_version=data_version)
 
 
-@pytest.fixture(scope="module", params=[False, True], ids=["mapped", "untrusted"])
-def ds(path: str, request: pytest.FixtureRequest) -> lancecy.Dataset:
-    return lancecy.dataset(path, untrusted=request.param)
+@pytest.fixture(scope="module")
+def ds(path: str, case: tuple[str, bool]) -> lancecy.Dataset:
+    return lancecy.dataset(path, untrusted=case[1])
 
 
 def ids(table: pa.Table) -> list[int]:
