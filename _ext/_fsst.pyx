@@ -52,9 +52,10 @@ cdef struct Output:
 
 
 cdef int64_t _sizes(const Coded *coded, int64_t start, int64_t stop, int32_t *before) except -2 nogil:
-    # Decoded bytes before each code of start .. stop, counted from start, and before what follows them. A byte
-    # that an escape makes literal has -1: no value can begin there. Returns where it ended, which is one
-    # beyond stop if the last code is an escape; or -3 - position of a code that has no symbol or escapes nothing.
+    # Decoded bytes before each code of start .. stop, counted from start, and before what follows them. A
+    # byte that an escape makes literal has -1: no value can begin there. Returns where it ended, which is one
+    # beyond stop if the last code is an escape; or -3 - position of a code without a symbol, or that
+    # escapes nothing.
     # bounds: before has BLOCK + 2 entries, stop - start is at most BLOCK and stop at most num_bytes.
     cdef const uint8_t *values = coded.values
     cdef const uint8_t *lengths = coded.lengths
@@ -102,7 +103,8 @@ cdef int64_t _measure(
     # bounds: offsets and out have count + 1 entries; a block is looked at between its first code and where
     # _sizes ended.
     cdef int32_t before[BLOCK + 2]
-    cdef int64_t i, first, stop, next_stop, bad, total = 0, most = INT32_MAX if OutOffset is int32_t else INT64_MAX
+    cdef int64_t i, first, stop, next_stop, bad, total = 0
+    cdef int64_t most = INT32_MAX if OutOffset is int32_t else INT64_MAX
     for i in range(count):
         if offsets[i] < 0 or offsets[i + 1] < offsets[i] or offsets[i + 1] > coded.num_bytes:
             fault.code, fault.index = FAULT_CODED_OFFSETS, i

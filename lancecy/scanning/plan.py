@@ -29,6 +29,8 @@ __all__ = ["ScanPlan", "interleaved", "plan"]
 
 # Units never hold more than this, so that 32-bit string offsets of one unit suffice in ordinary tables.
 _MAX_UNIT_BYTES = 512 << 20
+_SMALLEST_UNIT = 4 << 20
+_SMALLEST_REMOTE_UNIT = 64 << 20
 # Split points are multiples of this: legacy pages hold 1,024 rows and bitmaps then stay byte aligned.
 _ROW_STEP = 8192
 _PAGE_ROWS = 1024
@@ -103,13 +105,15 @@ def plan(
     sizes = _sizes(context, whole, fields, exact)
     # What a filter leaves of mapped files is spread over threads when it is known how much that is.
     late = projection.filter is not None and context.snapshot.is_mapped
-    target = _unit_bytes(sum(sizes), blocksize, 1 if late else min_units)
+    # Where reading costs requests, every cut costs more of them than a thread gains.
+    smallest = _SMALLEST_UNIT if context.snapshot.is_mapped else _SMALLEST_REMOTE_UNIT
+    target = _unit_bytes(sum(sizes), blocksize, 1 if late else min_units, smallest)
     if not exact and sum(sizes) / target > _MAX_UNITS_UNSEEN:
         # The manifest may claim what it likes; the files bound what there is by the bytes they have.
         sizes = _sizes(context, whole, fields, True)
-        target = _unit_bytes(sum(sizes), blocksize, 1 if late else min_units)
+        target = _unit_bytes(sum(sizes), blocksize, 1 if late else min_units, smallest)
     tested = _sizes(context, whole, projection.filter_fields, exact) if late else [0.0] * len(whole)
-    least = _unit_bytes(sum(tested), blocksize, min_units)
+    least = _unit_bytes(sum(tested), blocksize, min_units, smallest)
     units: list[ScanUnit] = []
     unit_bytes: list[float] = []
     for (fragment, unit), size, part in zip(whole, sizes, tested, strict=True):
@@ -127,13 +131,13 @@ def _sizes(
     return [unit.rows * context.bytes_per_row(fragment, fields, exact) for fragment, unit in whole]
 
 
-def _unit_bytes(total: float, blocksize: int | None, min_units: int) -> float:
+def _unit_bytes(total: float, blocksize: int | None, min_units: int, smallest: int) -> float:
     """Bytes of a unit: what was asked for, unless there would be more units than a plan can hold."""
     target = float(_MAX_UNIT_BYTES)
     if blocksize is not None:
         target = min(target, max(float(_MIN_UNIT_BYTES), float(blocksize)))
     if min_units > 1 and total > (8 << 20):
-        target = min(target, max(float(4 << 20), total / min_units))
+        target = min(target, max(float(smallest), total / min_units))
     return max(target, total / _MAX_UNITS)
 
 

@@ -10,13 +10,15 @@ import pyarrow as pa
 import pytest
 
 from lancecy.encodings.block import Coded, Pieces, VariableWidth
-from lancecy.errors import FormatError, LanceError, LimitError
+from lancecy.encodings.v20_wire import parse_page
+from lancecy.errors import FormatError, LanceError, LimitError, UnsupportedError
 from lancecy.limits import Limits
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from tests.helpers.pages import Files
 from tests.helpers.v20 import (
     ALL_NULL,
+    PAGE,
     Page,
     binary,
     bit_stream,
@@ -404,7 +406,7 @@ BAD: dict[str, tuple[str, Page]] = {
     ),
     "text that is none": ("string", strings([2], b"\xff\xfe")),
     "fixed strings too short": ("string", Page(fixed_binary(3, flat(8)), 2, [b"abcde"])),
-    "fixed strings of wide values": ("string", Page(fixed_binary(3, flat(24)), 1, [b"abc"])),
+    "fixed strings of wide values": ("string", Page(fixed_binary(3, flat(16)), 1, [b"abc"])),
     "escape at the end": (
         "string",
         Page(fsst(ended([b"\xff"]).encoding, symbol_table([b"a"])), 1, ended([b"\xff"]).buffers),
@@ -498,3 +500,9 @@ def test_items_that_take_no_bytes_are_bounded() -> None:
     assert read_column(leaf("string"), {0: [page]}).to_pylist() == [None]
     with pytest.raises(LimitError):
         read_column(leaf("string"), {0: [page]}, limits=Limits(bare_elements=1000))
+
+
+def test_fixed_strings_of_release_0_18_are_named() -> None:
+    page = Page(fixed_binary(3, flat(24)), 1, [b"abc"])
+    with pytest.raises(UnsupportedError, match="release 0.18"):
+        parse_page(PAGE, page.encoding, len(page.buffers))
