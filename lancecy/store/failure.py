@@ -83,7 +83,12 @@ def raise_translated(
     if failure is error:
         raise failure
     if _quotes(error, secrets):
-        raise failure from None
+        try:
+            raise failure from None
+        except LanceError:
+            # "from None" only hides the context; pickling with tblib, as Dask does, would take it along.
+            failure.__context__ = None
+            raise
     raise failure from error
 
 

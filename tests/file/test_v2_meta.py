@@ -162,7 +162,6 @@ FOOTERS = [
     ({"column_table": 0}, FormatError),
     ({"buffer_table": 0}, FormatError),
     ({"major": 0, "minor": 2}, FormatError),
-    ({"major": 2, "minor": 1}, FormatError),
     ({"major": 9, "minor": 9}, FormatError),
 ]
 

@@ -269,6 +269,9 @@ def test_manifest_and_footer_must_agree(tmp_path: Path, version: str, stated: tu
     if version == f"{stated[0]}.{stated[1]}":
         opened(table, major=stated[0], minor=stated[1])
         return
+    if (version, stated) == ("2.1", (2, 0)):
+        opened(table, major=2, minor=0)  # what release 0.16 stated of its files
+        return
     with pytest.raises(FormatError, match=f"of version {version}"):
         opened(table, major=stated[0], minor=stated[1])
 

@@ -36,12 +36,12 @@ STORAGE = "legacy"
 """Version of data files; the ``storage`` fixture sets others."""
 
 
-def write(table: pa.Table, path: Path | str, **options: Any) -> Any:
+def write(table: pa.Table | pa.RecordBatchReader, path: Path | str, **options: Any) -> Any:
     """Write a table; options as for ``lance.write_dataset``. Returns pylance's dataset."""
     import lance
 
     options = {"data_storage_version": STORAGE, "max_rows_per_group": GROUP, **options}
-    if options["data_storage_version"] == "2.0":
+    if options["data_storage_version"] == "2.0" and isinstance(table, pa.Table):
         table = without_null_structs(table)
     return lance.write_dataset(table, str(path), **options)
 
@@ -53,6 +53,8 @@ def without_null_structs(table: pa.Table) -> pa.Table:
 
 
 def _solid(array: pa.Array) -> pa.Array:
+    if array.offset and pa.types.is_nested(array.type):
+        array = pa.concat_arrays([array, array.slice(0, 0)])  # the same values, no longer a slice
     if pa.types.is_struct(array.type):
         children = [_solid(child) for child in array.flatten()]
         return pa.StructArray.from_arrays(children, fields=list(array.type))

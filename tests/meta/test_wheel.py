@@ -35,12 +35,14 @@ print(table.num_rows, table.num_columns)
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A source distribution, and the wheel built from it (not from the tree)."""
     out = tmp_path_factory.mktemp("dist")
-    subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)],
-        check=True,
+        check=False,
         capture_output=True,
+        text=True,
         timeout=280,
     )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     (sdist,), (wheel,) = out.glob("*.tar.gz"), out.glob("*.whl")
     return sdist, wheel
 

@@ -71,7 +71,7 @@ def test_small_blocks_split_a_real_table_without_opening_it(tmp_path: Path) -> N
 def test_units_grow_with_the_table_so_that_there_are_never_too_many(
     total: float, blocksize: int | None
 ) -> None:
-    assert total / _unit_bytes(total, blocksize, 1) <= 1 << 18
+    assert total / _unit_bytes(total, blocksize, 1, 4 << 20) <= 1 << 18
 
 
 @pytest.mark.parametrize(

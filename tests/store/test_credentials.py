@@ -153,6 +153,8 @@ def test_secrets_do_not_show_in_errors(
     ):
         assert SECRET not in text
     assert SECRET.encode() not in pickle.dumps(caught.value)
+    # Dask pickles what an error was raised in the context of, too.
+    assert SECRET not in f"{caught.value.__context__!r}"
 
 
 @pytest.mark.parametrize("index", range(4))
