@@ -31,7 +31,7 @@ print(table.num_rows, table.num_columns)
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A source distribution, and the wheel built from it (not from the tree)."""
     out = tmp_path_factory.mktemp("dist")
@@ -48,9 +48,16 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.xdist_group("wheel")  # what one of them has built serves the others
-def test_source_distribution_holds_all_sources(built: tuple[Path, Path]) -> None:
-    with tarfile.open(built[0]) as archive:
+def test_what_is_built_is_whole_and_works_elsewhere(built: tuple[Path, Path], tmp_path: Path) -> None:
+    # One test, not three: two processes that build at the same time would take each other's files away.
+    sdist, wheel = built
+    source_distribution_holds_all_sources(sdist)
+    wheel_holds_kernels_stubs_and_licence_only(wheel)
+    wheel_reads_a_table_in_an_environment_of_its_own(wheel, tmp_path)
+
+
+def source_distribution_holds_all_sources(sdist: Path) -> None:
+    with tarfile.open(sdist) as archive:
         inside = {name.split("/", 1)[1] for name in archive.getnames() if "/" in name}
     needed = [
         *(
@@ -66,10 +73,8 @@ def test_source_distribution_holds_all_sources(built: tuple[Path, Path]) -> None
     assert [name for name in inside if name.endswith((".so", ".c", ".pyc"))] == []
 
 
-@pytest.mark.slow
-@pytest.mark.xdist_group("wheel")  # what one of them has built serves the others
-def test_wheel_holds_kernels_stubs_and_licence_only(built: tuple[Path, Path]) -> None:
-    with zipfile.ZipFile(built[1]) as archive:
+def wheel_holds_kernels_stubs_and_licence_only(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
         inside = archive.namelist()
     suffix = sysconfig.get_config_var("EXT_SUFFIX")
     for source in (ROOT / "_ext").glob("_*.pyx"):
@@ -81,9 +86,7 @@ def test_wheel_holds_kernels_stubs_and_licence_only(built: tuple[Path, Path]) ->
     assert [name for name in inside if name.endswith((".pyx", ".c", ".proto"))] == []
 
 
-@pytest.mark.slow
-@pytest.mark.xdist_group("wheel")  # what one of them has built serves the others
-def test_wheel_reads_a_table_in_an_environment_of_its_own(built: tuple[Path, Path], tmp_path: Path) -> None:
+def wheel_reads_a_table_in_an_environment_of_its_own(wheel: Path, tmp_path: Path) -> None:
     venv = tmp_path / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True, timeout=120)
     python = venv / "bin" / "python"
@@ -94,7 +97,7 @@ def test_wheel_reads_a_table_in_an_environment_of_its_own(built: tuple[Path, Pat
         text=True,
         timeout=60,
     ).stdout.strip()
-    with zipfile.ZipFile(built[1]) as archive:
+    with zipfile.ZipFile(wheel) as archive:
         archive.extractall(site)
     # The libraries lancecy needs are borrowed; a plain path entry does not bring this tree's editable install along.
     Path(site, "borrowed.pth").write_text(sysconfig.get_path("purelib") + "\n")
