@@ -40,7 +40,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
         check=False,
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=560,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     (sdist,), (wheel,) = out.glob("*.tar.gz"), out.glob("*.whl")
@@ -48,6 +48,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(600)  # compiles every kernel
 def test_what_is_built_is_whole_and_works_elsewhere(built: tuple[Path, Path], tmp_path: Path) -> None:
     # One test, not three: two processes that build at the same time would take each other's files away.
     sdist, wheel = built
