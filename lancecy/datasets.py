@@ -35,6 +35,8 @@ from lancecy.table.snapshot import Snapshot, load_snapshot
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
+    import pyarrow.dataset as pads
 
 __all__ = ["Dataset", "LanceFragment", "dataset", "opened"]
 
@@ -491,6 +493,46 @@ class Dataset:
         """
         found = [f for f in self._context.fragments if f.id == fragment_id]
         return LanceFragment(self, found[0]) if found else None
+
+    # -- doors to other engines -----------------------------------------------
+
+    def to_pyarrow_dataset(self) -> pads.Dataset:
+        """The table as a ``pyarrow.dataset.Dataset``, for engines that push columns and filters into one.
+
+        DuckDB finds it by the name of the Python variable; Polars takes it with ``scan_pyarrow_dataset``
+        (:meth:`to_polars_lazy` pushes more).
+
+        Examples
+        --------
+        >>> import lancecy, pyarrow.compute as pc
+        >>> ds = lancecy.dataset("example.lance").to_pyarrow_dataset()
+        >>> ds.to_table(columns=["id"], filter=pc.field("id") < 3).num_rows
+        3
+        """
+        from lancecy.interop.pyarrow_dataset import to_pyarrow_dataset
+
+        return to_pyarrow_dataset(self)
+
+    def to_polars_lazy(self, filter: object = None) -> pl.LazyFrame:
+        """The table as a Polars ``LazyFrame`` whose columns, predicates and limits reach the scan.
+
+        Parameters
+        ----------
+        filter : as for :meth:`scanner`
+            Applied beside what Polars pushes.
+
+        Raises
+        ------
+        ImportError
+            Polars is not installed.
+
+        Notes
+        -----
+        Polars filters once more what it gets, so that NaN is ranked its own way: above every number.
+        """
+        from lancecy.interop.polars_lazy import to_polars_lazy
+
+        return to_polars_lazy(self, filter)
 
     # -- protocols ------------------------------------------------------------
 

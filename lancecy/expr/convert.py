@@ -232,6 +232,16 @@ def _is_in(args: tuple[Expr, ...], options: dict[str, Any]) -> Expr | None:
     return chain("or", (found, Call("is_null", args))) if matches_null else found
 
 
+def _if_else(args: tuple[Expr, ...], options: dict[str, Any]) -> Expr | None:
+    """DuckDB's spelling of IN: the membership where there is a value, else null."""
+    valid, found, other = args
+    is_true = isinstance(found, Call) and found.op == "is_true" and isinstance(found.args[0], Call)
+    if not is_true or not isinstance(other, Literal) or other.value is not None:
+        return None
+    member = found.args[0]  # type: ignore[attr-defined]
+    return member if member.op == "in" and valid == negate(Call("is_null", member.args[:1])) else None
+
+
 def _cast(args: tuple[Expr, ...], options: dict[str, Any]) -> Expr | None:
     allowed = {value.as_py() for name, value in options.items() if name.startswith("allow_")}
     if "to_type" not in options or len(allowed) != 1:
@@ -268,6 +278,7 @@ _RULES: dict[str, _Rule] = {
     "is_valid": lambda args, options: negate(Call("is_null", args)),
     "is_nan": _plain("isnan"),
     "is_in": _is_in,
+    "if_else": _if_else,
     "cast": _cast,
     "add_checked": _plain("+"),
     "subtract_checked": _plain("-"),

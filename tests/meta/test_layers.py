@@ -13,7 +13,7 @@ from tests.meta.tree import ROOT, imports_of, is_within, module_name, package_mo
 ROWS = [
     "spark | dask | cli",
     "datasets",
-    "scanners | dataset_stats | inspection | blobs",
+    "scanners | dataset_stats | inspection | blobs | interop",
     "changes",
     "parallel | display",
     "scanning | write | namespace",
@@ -49,6 +49,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "dask": ("lancecy.dask",),
     "distributed": ("lancecy.dask",),
     "pandas": ("lancecy.dask", "lancecy.datasets", "lancecy.scanners"),
+    "polars": ("lancecy.interop", "lancecy.datasets"),
     "pyspark": ("lancecy.spark",),
     "fsspec": ("lancecy.store.fsspec",),
     "s3fs": (),
@@ -64,6 +65,7 @@ HEAVY = (
     "distributed",
     "numba",
     "pandas",
+    "polars",
     "pyspark",
     "fsspec",
     "s3fs",
@@ -73,7 +75,10 @@ HEAVY = (
 )
 
 # Modules that exist to define classes on top of a heavy library, imported only by functions.
-BUILT_ON = {("lancecy.dask.dtypes", "pandas")}
+BUILT_ON = {
+    ("lancecy.dask.dtypes", "pandas"),
+    ("lancecy.interop.pyarrow_dataset", "pyarrow.dataset"),
+}
 
 
 def _importers(library: str, at_import_only: bool = False) -> Iterator[tuple[str, str]]:

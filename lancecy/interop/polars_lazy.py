@@ -1,0 +1,90 @@
+"""A dataset as a Polars ``LazyFrame``.
+
+Polars hands its optimised needs to a function: the columns, the predicate, the number of rows, the size of a
+batch. Columns and limits are pushed as they are, of the predicate what :mod:`polars_predicate` recognises.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+
+from lancecy.expr.nodes import chain
+from lancecy.expr.parse import parse
+from lancecy.interop.polars_predicate import pushed
+from lancecy.interop.source import Source
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["to_polars_lazy"]
+
+
+def to_polars_lazy(source: Source, filter: object = None) -> pl.LazyFrame:
+    """The dataset as a lazy frame; see :meth:`lancecy.Dataset.to_polars_lazy`.
+
+    Parameters
+    ----------
+    source : Dataset
+    filter : str, pyarrow.compute.Expression, lancecy.Expr or None
+        Applied by the scan, beside what Polars pushes.
+
+    Raises
+    ------
+    ImportError
+        Polars is not installed.
+    """
+    try:
+        from polars.io.plugins import register_io_source
+    except ImportError as error:
+        raise ImportError("to_polars_lazy needs Polars: pip install polars") from error
+    return register_io_source(
+        _Reader(source, filter), schema=_frame(source.schema.empty_table()).schema, is_pure=True
+    )
+
+
+def _frame(rows: pa.Table | pa.RecordBatch) -> pl.DataFrame:
+    import polars as pl
+
+    return cast("pl.DataFrame", pl.from_arrow(rows))
+
+
+class _Reader:
+    """What Polars calls; pickles with the dataset, without its secrets."""
+
+    def __init__(self, source: Source, filter: object) -> None:
+        self.source = source
+        self.filter = filter
+
+    def __call__(
+        self,
+        with_columns: list[str] | None,
+        predicate: pl.Expr | None,
+        n_rows: int | None,
+        batch_size: int | None,
+    ) -> Iterator[pl.DataFrame]:
+        for batch in self.scan(with_columns, predicate, n_rows, batch_size).to_reader():
+            frame = _frame(batch)
+            if predicate is not None:
+                frame = frame.filter(predicate)
+            yield frame if with_columns is None else frame.select(with_columns)
+
+    def scan(
+        self, columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
+    ) -> Any:
+        """The scan that does most of it."""
+        if columns is not None and predicate is not None:
+            columns = [*columns, *(n for n in predicate.meta.root_names() if n not in columns)]
+        kept = self.filter
+        # ``head(5).filter(...)`` gives both: n_rows counts rows before the predicate, so none may be left out.
+        if predicate is not None and n_rows is None:
+            kept = _and(kept, pushed(predicate, self.source.schema))
+        return self.source.scanner(columns, kept, batch_size=batch_size, limit=n_rows)
+
+
+def _and(first: Any, second: Any) -> object:
+    """Both filters, in whatever notation each is."""
+    known = [part for part in (parse(first), parse(second)) if part is not None]
+    return chain("and", known) if known else None

@@ -1,0 +1,204 @@
+"""What of a Polars predicate a scan can apply.
+
+Polars filters again what it gets, so a pushed part need only keep every row that the predicate keeps.
+That is how differences of meaning are met: Polars ranks NaN above all numbers, a scan finds it beside
+none, so comparisons upwards let NaN through and leave it to Polars.
+
+A predicate is looked at in the form that ``Expr.meta.serialize(format="json")`` gives. It is not a promise of
+Polars: what is not recognised is not pushed.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+if TYPE_CHECKING:
+    import polars as pl
+
+__all__ = ["pushed"]
+
+_COMPARISONS: dict[str, Callable[[Any, Any], pc.Expression]] = {
+    "Eq": lambda a, b: a == b,
+    "NotEq": lambda a, b: a != b,
+    "Lt": lambda a, b: a < b,
+    "LtEq": lambda a, b: a <= b,
+    "Gt": lambda a, b: a > b,
+    "GtEq": lambda a, b: a >= b,
+}
+_MIRRORED = {"Eq": "Eq", "NotEq": "NotEq", "Lt": "Gt", "LtEq": "GtEq", "Gt": "Lt", "GtEq": "LtEq"}
+_UPWARDS = ("Gt", "GtEq")
+_BOUNDS = {"Both": ("GtEq", "LtEq"), "Left": ("GtEq", "Lt"), "Right": ("Gt", "LtEq"), "None": ("Gt", "Lt")}
+
+
+def pushed(predicate: pl.Expr, schema: pa.Schema) -> pc.Expression | None:
+    """A filter that keeps at least the rows the predicate keeps, or None.
+
+    Parameters
+    ----------
+    predicate : polars.Expr
+    schema : pyarrow.Schema
+        Of the table.
+    """
+    try:
+        tree = json.loads(predicate.meta.serialize(format="json"))
+    except (TypeError, ValueError, json.JSONDecodeError):
+        return None
+    return _Pusher(schema).implied(tree)
+
+
+class _Pusher:
+    def __init__(self, schema: pa.Schema) -> None:
+        self.types = {field.name: _of_values(field.type) for field in schema}
+
+    def implied(self, node: Any) -> pc.Expression | None:
+        """Something that is true wherever ``node`` is."""
+        kind, body = _only(node)
+        if kind == "BinaryExpr":
+            return self.binary(body)
+        if kind == "Function":
+            return self.function(body)
+        truth = self.column(node)
+        return pc.field(truth) if truth is not None and pa.types.is_boolean(self.types[truth]) else None
+
+    def binary(self, body: dict[str, Any]) -> pc.Expression | None:
+        op, left, right = body.get("op"), body.get("left"), body.get("right")
+        if op in ("And", "LogicalAnd", "Or", "LogicalOr"):
+            parts = [self.implied(left), self.implied(right)]
+            known = [part for part in parts if part is not None]
+            if op.endswith("And"):
+                return known[0] & known[1] if len(known) == 2 else (known[0] if known else None)
+            return known[0] | known[1] if len(known) == 2 else None
+        if op not in _COMPARISONS:
+            return None
+        column, value = self.column(left), right
+        if column is None:
+            column, value, op = self.column(right), left, _MIRRORED[op]
+        literal = None if column is None else _value(value)
+        return None if column is None or literal is None else self.compared(column, op, literal)
+
+    def function(self, body: dict[str, Any]) -> pc.Expression | None:
+        inputs, (kind, function) = body.get("input", []), _only(body.get("function"))
+        column = self.column(inputs[0]) if inputs else None
+        if column is None:
+            return None
+        field = pc.field(column)
+        if kind == "StringExpr" and function == "StartsWith":
+            start = _value(inputs[1])
+            return None if start is None or not start.is_valid else pc.starts_with(field, start.as_py())
+        if kind != "Boolean":
+            return None
+        name, options = (function, {}) if isinstance(function, str) else _only(function)
+        if name in ("IsNull", "IsNotNull"):
+            return field.is_null() if name == "IsNull" else field.is_valid()
+        if name == "IsIn" and not (options or {}).get("nulls_equal"):
+            return self.member(column, inputs[1])
+        if name == "IsBetween" and (options or {}).get("closed") in _BOUNDS:
+            bounds = zip(_BOUNDS[options["closed"]], inputs[1:], strict=True)
+            ends = [
+                self.compared(column, op, value) for op, node in bounds if (value := _value(node)) is not None
+            ]
+            known = [end for end in ends if end is not None]
+            return known[0] & known[1] if len(known) == 2 else (known[0] if known else None)
+        return None
+
+    def column(self, node: Any) -> str | None:
+        kind, name = _only(node)
+        return name if kind == "Column" and name in self.types else None
+
+    def compared(self, column: str, op: str, value: pa.Scalar) -> pc.Expression | None:
+        if not value.is_valid or not _alike(self.types[column], value.type):
+            return None
+        found = _COMPARISONS[op](pc.field(column), value)
+        if not pa.types.is_floating(self.types[column]):
+            return found
+        if value.as_py() != value.as_py():
+            # Equal to or above NaN is NaN alone in Polars, below or unlike it everything else.
+            return pc.field(column).is_nan() if op in ("Eq", "GtEq") else None
+        return found | pc.field(column).is_nan() if op in _UPWARDS else found
+
+    def member(self, column: str, node: Any) -> pc.Expression | None:
+        values = _value(node)
+        if values is None or not _is_list(values.type):
+            return None
+        wanted = values.values
+        if wanted is None or wanted.null_count or not _alike(self.types[column], wanted.type):
+            return None
+        found = pc.field(column).isin(wanted)
+        return found | pc.field(column).is_nan() if pa.types.is_floating(self.types[column]) else found
+
+
+def _of_values(kind: pa.DataType) -> pa.DataType:
+    return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+
+def _only(node: Any) -> tuple[str, Any]:
+    """Name and content of a variant; text stands for one without content."""
+    if isinstance(node, dict) and len(node) == 1:
+        ((name, body),) = node.items()
+        return name, body
+    return (node, {}) if isinstance(node, str) else ("", {})
+
+
+def _columns(node: Any) -> Iterator[str]:
+    if isinstance(node, dict):
+        for name, body in node.items():
+            if name == "Column":
+                yield str(body)
+            else:
+                yield from _columns(body)
+    elif isinstance(node, list) and not all(isinstance(part, int) for part in node):
+        for part in node:
+            yield from _columns(part)
+
+
+def _value(node: Any) -> pa.Scalar | None:
+    """What an expression without columns comes to, by Polars itself."""
+    import polars as pl
+
+    if next(_columns(node), None) is not None or "Literal" not in (node if isinstance(node, dict) else {}):
+        return None
+    try:
+        expression = pl.Expr.deserialize(io.StringIO(json.dumps(node)), format="json")
+        found = pl.select(expression).to_series().to_arrow()
+    except (pl.exceptions.PolarsError, TypeError, ValueError):
+        return None
+    return found[0] if len(found) == 1 else None
+
+
+def _alike(column: pa.DataType, value: pa.DataType) -> bool:
+    """Whether Arrow compares the two as Polars does: both numbers, both text, or the same type."""
+    groups = (_is_number, _is_text, _is_bytes, pa.types.is_decimal, pa.types.is_time)
+    return (
+        any(group(column) and group(value) for group in groups)
+        or column == value
+        or _same_instant(column, value)
+    )
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _is_bytes(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_binary_view(kind))
+
+
+def _same_instant(column: pa.DataType, value: pa.DataType) -> bool:
+    """Times of any unit, if both have a zone or neither has."""
+    if pa.types.is_timestamp(column) and pa.types.is_timestamp(value):
+        return (column.tz is None) == (value.tz is None)
+    return bool(pa.types.is_duration(column) and pa.types.is_duration(value))

@@ -1,0 +1,216 @@
+"""A dataset as a ``pyarrow.dataset.Dataset``.
+
+DuckDB asks such an object for ``scanner(columns=, filter=)``, Polars for ``to_batches``; both hand over
+pyarrow expressions, which are read without Substrait and so for every type.
+
+pyarrow's class has a C++ object inside that some functions look at directly (joins, unions, Acero). There
+is none for us to give: the one put in scans a file that does not exist and is named after the remedy, so
+that such a function fails with a message where it would crash or return nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NoReturn
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as pads
+from pyarrow import fs
+
+from lancecy.interop.source import Scan, Source
+
+__all__ = ["PyarrowDataset", "to_pyarrow_dataset"]
+
+_REMEDY = "read by lancecy, not from files pyarrow could open - call scanner() or to_table() of this dataset"
+
+
+def to_pyarrow_dataset(source: Source) -> PyarrowDataset:
+    """The dataset for engines that know pyarrow's; see :meth:`lancecy.Dataset.to_pyarrow_dataset`.
+
+    Parameters
+    ----------
+    source : Dataset
+    """
+    return PyarrowDataset(source)
+
+
+class PyarrowDataset(pads.FileSystemDataset):  # type: ignore[misc]
+    """A Lance dataset at one version for whoever takes a ``pyarrow.dataset.Dataset``.
+
+    Parameters
+    ----------
+    source : Dataset
+    filter : pyarrow.compute.Expression, optional
+        Every scan keeps only rows for which it is true.
+
+    Notes
+    -----
+    Columns and filters are pushed into the scan. Options about threads, readahead and memory pools are
+    accepted and have no effect: the scan plans these itself.
+    """
+
+    def __init__(self, source: Source, filter: pc.Expression | None = None) -> None:
+        file_format = pads.IpcFileFormat()
+        nowhere = file_format.make_fragment(_REMEDY, filesystem=fs.LocalFileSystem())
+        super().__init__([nowhere], source.schema, file_format, fs.LocalFileSystem())
+        self._source = source
+        self._filter = filter
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (PyarrowDataset, (self._source, self._filter))
+
+    def __repr__(self) -> str:
+        return f"PyarrowDataset(uri={self._source.uri!r}, version={self._source.version})"
+
+    # -- what is read ---------------------------------------------------------
+
+    def _scan(
+        self,
+        columns: Any = None,
+        filter: pc.Expression | None = None,
+        batch_size: int | None = None,
+        limit: int | None = None,
+        **ignored: Any,
+    ) -> Scan:
+        unknown = set(ignored) - _WITHOUT_EFFECT
+        if unknown:
+            raise TypeError(f"a scan has no option {', '.join(sorted(unknown))}")
+        kept = _both(self._filter, filter)
+        return self._source.scanner(_columns(columns), kept, batch_size=batch_size, limit=limit)
+
+    def scanner(
+        self,
+        columns: Any = None,
+        filter: pc.Expression | None = None,
+        batch_size: int | None = None,
+        **options: Any,
+    ) -> pads.Scanner:
+        """A pyarrow scanner over one run of the scan.
+
+        Parameters
+        ----------
+        columns : list of names, or mapping of names to expressions, optional
+        filter : pyarrow.compute.Expression, optional
+        batch_size : int, optional
+            Most rows of a batch.
+        **options
+            ``use_threads`` and the like: without effect.
+        """
+        reader = self._scan(columns, filter, batch_size, **options).to_reader()
+        return pads.Scanner.from_batches(reader)
+
+    def to_table(self, columns: Any = None, filter: pc.Expression | None = None, **options: Any) -> pa.Table:
+        """The rows as a table; arguments as for :meth:`scanner`."""
+        return self._scan(columns, filter, **options).to_table()
+
+    def to_batches(
+        self, columns: Any = None, filter: pc.Expression | None = None, **options: Any
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows as a stream; arguments as for :meth:`scanner`."""
+        return iter(self._scan(columns, filter, **options).to_reader())
+
+    def head(
+        self, num_rows: int, columns: Any = None, filter: pc.Expression | None = None, **options: Any
+    ) -> pa.Table:
+        """The first rows.
+
+        Parameters
+        ----------
+        num_rows : int
+        columns, filter, **options
+            As for :meth:`scanner`.
+        """
+        return self._scan(columns, filter, limit=num_rows, **options).to_table()
+
+    def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:
+        """How many rows there are, from metadata if nothing is filtered; arguments as for :meth:`scanner`."""
+        return self._scan([], filter, **options).count_rows()
+
+    def take(
+        self, indices: Any, columns: Any = None, filter: pc.Expression | None = None, **options: Any
+    ) -> pa.Table:
+        """Rows by number.
+
+        Parameters
+        ----------
+        indices : (n,) integers
+        columns, filter, **options
+            As for :meth:`scanner`; with a filter the numbers count the rows that pass it.
+        """
+        if self._filter is None and filter is None:
+            return self._source.take(indices, _columns(columns))
+        return self.to_table(columns, filter, **options).take(indices)
+
+    # -- other datasets made of it --------------------------------------------
+
+    def filter(self, expression: pc.Expression) -> PyarrowDataset:
+        """The same dataset with only the rows for which the expression is true.
+
+        Parameters
+        ----------
+        expression : pyarrow.compute.Expression
+        """
+        return PyarrowDataset(self._source, _both(self._filter, expression))
+
+    def sort_by(self, sorting: Any, **options: Any) -> pads.Dataset:
+        """The rows sorted, in memory; arguments as in pyarrow."""
+        return pads.InMemoryDataset(self.to_table().sort_by(sorting))
+
+    def join(self, right_dataset: Any, *args: Any, **options: Any) -> pads.Dataset:
+        """A join in memory; arguments as in pyarrow."""
+        right = right_dataset.to_table() if isinstance(right_dataset, pads.Dataset) else right_dataset
+        return pads.InMemoryDataset(self.to_table().join(right, *args, **options))
+
+    def join_asof(self, right_dataset: Any, *args: Any, **options: Any) -> pads.Dataset:
+        """An as-of join in memory; arguments as in pyarrow."""
+        right = right_dataset.to_table() if isinstance(right_dataset, pads.Dataset) else right_dataset
+        return pads.InMemoryDataset(self.to_table().join_asof(right, *args, **options))
+
+    def replace_schema(self, schema: pa.Schema) -> NoReturn:
+        """Not offered: cast what comes back.
+
+        Raises
+        ------
+        NotImplementedError
+        """
+        raise NotImplementedError("the schema of a Lance table is its own: cast what to_table() returns")
+
+    def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Any]:
+        """The table's fragments (:class:`lancecy.LanceFragment`), all of them: a filter rules out none for certain.
+
+        Parameters
+        ----------
+        filter : pyarrow.compute.Expression, optional
+        """
+        return iter(self._source.get_fragments())
+
+    # -- what only file datasets have -----------------------------------------
+
+    @property
+    def files(self) -> list[str]:
+        """Data files by name."""
+        return [file.path for fragment in self._source.get_fragments() for file in fragment.data_files()]
+
+
+def _both(first: pc.Expression | None, second: pc.Expression | None) -> pc.Expression | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return first & second
+
+
+def _columns(columns: Any) -> Any:
+    """As a scan takes them: names in a list, expressions in a mapping."""
+    if columns is None or isinstance(columns, dict):
+        return columns
+    return list(columns)
+
+
+_WITHOUT_EFFECT: set[str] = {
+    "batch_readahead",
+    "cache_metadata",
+    "fragment_readahead",
+    "fragment_scan_options",
+    "memory_pool",
+    "use_threads",
+}

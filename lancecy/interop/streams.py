@@ -1,0 +1,110 @@
+"""Anything that speaks Arrow, as one stream of record batches.
+
+The door inwards: writers and ``lancecy.spark.dataframe`` take what this takes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Any
+
+import pyarrow as pa
+
+__all__ = ["record_batches"]
+
+
+def record_batches(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
+    """A stream of the rows of ``data``.
+
+    Parameters
+    ----------
+    data : object
+        A table, batch, reader or dataset of pyarrow; anything with ``__arrow_c_stream__`` (Polars, DuckDB and
+        Spark frames, lancecy datasets and scanners) or ``__arrow_c_array__``; a pandas frame; a mapping of
+        names to arrays; or an iterable of batches or tables, read only as it is consumed.
+    schema : pyarrow.Schema, optional
+        What the columns are to be; they are cast to it, safely. Needed for an iterable that may be empty.
+
+    Returns
+    -------
+    pyarrow.RecordBatchReader
+        Can be read once.
+
+    Raises
+    ------
+    TypeError
+        Nothing of the above; also a frame of Dask, which has no rows yet.
+    pyarrow.ArrowInvalid
+        The columns do not fit ``schema``, or batches of an iterable differ.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> record_batches({"a": [1, 2, 3]}).read_all().num_rows
+    3
+    """
+    reader = _reader(data, schema)
+    return (
+        reader if schema is None or reader.schema.equals(schema, check_metadata=True) else reader.cast(schema)
+    )
+
+
+def _reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
+    if isinstance(data, pa.RecordBatchReader):
+        return data
+    if isinstance(data, pa.RecordBatch):
+        return pa.RecordBatchReader.from_batches(data.schema, [data])
+    if hasattr(data, "dask") and hasattr(data, "npartitions"):
+        raise TypeError(
+            "a Dask collection has no rows until it is computed: write it with lancecy.write_dask"
+        )
+    if _is_pandas(data):
+        return pa.Table.from_pandas(data, schema=schema).to_reader()
+    if hasattr(data, "to_reader"):
+        return data.to_reader()
+    if hasattr(data, "__arrow_c_stream__"):
+        return pa.RecordBatchReader.from_stream(data)
+    if hasattr(data, "__arrow_c_array__"):
+        return _reader(pa.record_batch(data), schema)
+    if isinstance(data, dict):
+        return pa.table(data, schema=schema).to_reader()
+    if hasattr(data, "to_batches") and hasattr(data, "schema"):
+        return pa.RecordBatchReader.from_batches(data.schema, iter(data.to_batches()))
+    if isinstance(data, Iterable) and not isinstance(data, str | bytes):
+        return _of_pieces(iter(data), schema)
+    raise TypeError(
+        f"rows cannot be read from {type(data).__name__}: give an Arrow table, batches, a reader, a data frame, "
+        "or anything with __arrow_c_stream__"
+    )
+
+
+def _is_pandas(data: Any) -> bool:
+    """Without importing pandas: its frames export streams too, but lose their index that way."""
+    return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns")
+
+
+def _of_pieces(pieces: Iterator[Any], schema: pa.Schema | None) -> pa.RecordBatchReader:
+    first = next(pieces, None)
+    if first is None:
+        if schema is None:
+            raise TypeError("an iterable without batches has no columns: give a schema")
+        return pa.RecordBatchReader.from_batches(schema, [])
+    head = _reader(first, schema)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        yield from head
+        for piece in pieces:
+            reader = _reader(piece, schema)
+            # Checked and not cast: a column that changes its type half way is a mistake somebody should hear of.
+            if not reader.schema.equals(head.schema):
+                raise pa.ArrowInvalid(
+                    f"a batch has other columns than the first one: {_names(reader.schema)} after {_names(head.schema)}"
+                )
+            yield from reader
+
+    return pa.RecordBatchReader.from_batches(head.schema, chain(batches()))
+
+
+def _names(schema: pa.Schema) -> str:
+    return ", ".join(f"{field.name}: {field.type}" for field in schema)

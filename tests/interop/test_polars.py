@@ -1,0 +1,140 @@
+"""The Polars source: same answers as over a frame in memory, with columns, predicates and limits pushed."""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import lancecy
+from lancecy.interop import polars_lazy
+from tests.interop import live
+from tests.interop.doors import ROWS, every_type
+
+pytestmark = pytest.mark.interop
+
+Query = Callable[[Any], Any]
+
+
+def _queries() -> dict[str, tuple[Query, str | None]]:
+    """Queries by name, with the filter that is expected to reach the scan."""
+    import polars as pl
+
+    c, nan = pl.col, float("nan")
+    day = dt.datetime(2020, 1, 20)
+    conditions: dict[str, tuple[Any, str | None]] = {
+        "above": (c("u16") > 3000, "u16 > 3000"),
+        "mirrored": (pl.lit(5) > c("id"), "id < 5"),
+        "float above": (c("f") > 0.5, "f > 0.5 OR isnan(f)"),
+        "float below": (c("f") < 0.5, "f < 0.5"),
+        "float unlike": (c("f") != 1.0, "f != 1.0"),
+        "float between": (c("f").is_between(-0.5, 0.5), "(f >= -0.5 OR isnan(f)) AND f <= 0.5"),
+        "is nan": (c("f") == nan, None),
+        "at least nan": (c("f") >= nan, None),
+        "text": (c("s") == "s3", "s = 's3'"),
+        "text in categories": (c("kind") == "c3", "kind = 'c3'"),
+        "or": (c("s").is_null() | (c("id") < 5), "s IS NULL OR id < 5"),
+        "in": (c("id").is_in([1, 5, 99]), "id IN (1, 5, 99) IS TRUE"),
+        "in with null": (c("i8").is_in([1, 2, None]), None),
+        "timestamp": (c("ts") > day, "ts > timestamp '2020-01-20 00:00:00'"),
+        "zoned": (c("tz") > day.replace(tzinfo=dt.UTC), "tz > timestamp '2020-01-20 00:00:00+00:00'"),
+        "time": (c("t64") > dt.time(0, 0, 0, 500_000), "t64 > time '00:00:00.5'"),
+        "duration": (c("dur") > dt.timedelta(milliseconds=300), None),
+        "decimal": (c("d") > Decimal("3.5"), "d > decimal(38, 1) '3.5'"),
+        "date": (c("day") >= dt.date(2020, 5, 1), "day >= date '2020-05-01'"),
+        "flag": (c("flag"), "flag"),
+        "no flag": (~c("flag"), None),
+        "within a struct": (c("st").struct.field("a") > 690, None),
+        "part of an and": ((c("id") % 2 == 0) & (c("u16") < 9000), "u16 < 9000"),
+        "part of an or": ((c("id") % 2 == 0) | (c("u16") < 9000), None),
+        "prefix": (c("s").str.starts_with("s1"), "starts_with(s, 's1')"),
+        "cast": (c("id").cast(pl.Float64) > 1.5, None),
+    }
+
+    def kept(condition: Any) -> Query:
+        return lambda frame: frame.filter(condition)
+
+    return {name: (kept(condition), text) for name, (condition, text) in conditions.items()}
+
+
+def _shapes() -> dict[str, Query]:
+    import polars as pl
+
+    c = pl.col
+    return {
+        "head": lambda f: f.head(7),
+        "slice": lambda f: f.slice(430, 5),
+        "tail": lambda f: f.tail(3),
+        "filter and head": lambda f: f.filter(c("id") > 100).head(7).select("s"),
+        "head and filter": lambda f: f.head(200).filter(c("id") > 100).select("s", "vec"),
+        "count": lambda f: f.select(pl.len()),
+        "sum": lambda f: f.select(c("id").sum()),
+        "groups": lambda f: f.group_by("kind").agg(c("id").sum()).sort("kind"),
+        "join": lambda f: f.select("id", "s").join(f.select("id", "i8"), on="id").sort("id"),
+    }
+
+
+@pytest.fixture(scope="module")
+def ds(tmp_path_factory: pytest.TempPathFactory) -> lancecy.Dataset:
+    path: Path = tmp_path_factory.mktemp("polars") / "t.lance"
+    live.write(every_type(), path, data_storage_version="2.1", max_rows_per_file=200)
+    return lancecy.dataset(path)
+
+
+def test_predicates_are_answered_as_over_a_frame(
+    ds: lancecy.Dataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import polars as pl
+
+    scans: list[Any] = []
+    plain = polars_lazy._Reader.scan
+
+    def recorded(self: Any, *args: Any) -> Any:
+        scans.append(plain(self, *args))
+        return scans[-1]
+
+    monkeypatch.setattr(polars_lazy._Reader, "scan", recorded)
+    lazy, whole = ds.to_polars_lazy(), pl.from_arrow(ds.to_table()).lazy()  # type: ignore[union-attr]
+    for name, (query, text) in _queries().items():
+        scans.clear()
+        expected = query(whole).collect()
+        assert query(lazy).collect().equals(expected), name
+        assert 0 < expected.height < ROWS, name
+        (scan,) = scans
+        pushed = scan.request.filter
+        if name == "duration":
+            assert pushed is not None and "interval" in str(pushed), name
+        else:
+            assert (None if pushed is None else str(pushed).split(" ", 1)[1][:-1]) == text, name
+
+
+def test_shapes_of_queries(ds: lancecy.Dataset) -> None:
+    import polars as pl
+
+    whole = pl.from_arrow(ds.to_table()).lazy()  # type: ignore[union-attr]
+    for name, query in _shapes().items():
+        assert query(ds.to_polars_lazy()).collect().equals(query(whole).collect()), name
+
+
+def test_own_filter_and_pushed_one_meet(ds: lancecy.Dataset) -> None:
+    import polars as pl
+
+    lazy = ds.to_polars_lazy("id >= 10").filter(pl.col("id") < 13).select("id")
+    assert lazy.collect().to_series().to_list() == [10, 11, 12]
+
+
+def test_reader_travels(ds: lancecy.Dataset) -> None:
+    reader = pickle.loads(pickle.dumps(polars_lazy._Reader(ds, None)))
+    assert sum(frame.height for frame in reader(["id"], None, None, None)) == ROWS
+
+
+def test_polars_takes_the_pyarrow_dataset_too(ds: lancecy.Dataset) -> None:
+    import polars as pl
+
+    lazy = pl.scan_pyarrow_dataset(ds.to_pyarrow_dataset())
+    assert lazy.filter(pl.col("id") > 690).select("id").collect().height == ROWS - 691
