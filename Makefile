@@ -16,7 +16,7 @@ BENCH := $(CURDIR)/bench
 export VENV
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check format protos bench compare wheel clean distclean
+.PHONY: help setup demo test check format protos bench compare docs fuzz wheel clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,8 @@ help:
 	@echo "make check    the quick part of it: style, types, layers, unit tests"
 	@echo "make compare  lancecy beside pylance and memory-mapped Arrow IPC, in one run"
 	@echo "make bench    the asv benchmarks of every layer"
+	@echo "make fuzz     every decoder and parser under libFuzzer and the address sanitizer"
+	@echo "make docs     the documentation as a site, in build/docs; its examples are run first"
 	@echo "make wheel    source distribution and wheel, in dist/"
 	@echo "make format   formats the code and applies the linter's safe fixes"
 	@echo "make clean    removes what was built; make distclean also the virtual environment"
@@ -78,6 +80,20 @@ bench: $(BUILT)
 	mkdir -p $(BENCH)/.asv
 	cd bench && HOME=$(BENCH)/.asv $(PY) -m asv machine --yes >/dev/null
 	cd bench && HOME=$(BENCH)/.asv $(PY) -m asv run --python=same -a rounds=1 -a warmup_time=0.1 -a sample_time=0.02 --show-stderr $(ARGS)
+
+# ---- hostile bytes ----------------------------------------------------------------------------------
+
+# Needs gcc and a Python for which atheris has a wheel; ARGS="--runs 100000 manifest" narrows it.
+fuzz: $(BUILT)
+	$(PY) -m pip install --quiet atheris
+	$(PY) -m tests.fuzz.all $(ARGS)
+
+# ---- documentation ----------------------------------------------------------------------------------
+
+docs: $(BUILT)
+	.ci/with-java $(PYTEST) -q tests/meta/test_docs_site.py $(ARGS)
+	$(PY) -m sphinx -W --keep-going -q -b html .docs build/docs
+	@echo "open build/docs/index.html"
 
 # ---- building ---------------------------------------------------------------------------------------
 

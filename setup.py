@@ -2,7 +2,8 @@
 
 One set of compiler directives for all of them, set here and nowhere else: bounds
 checks stay on and C division stays off, because the kernels read strangers' bytes.
-``LANCECY_CYTHON_DEBUG=1`` builds with the address and undefined-behaviour sanitizers.
+``LANCECY_CYTHON_DEBUG=1`` builds with the address and undefined-behaviour sanitizers, ``fuzz`` with
+the first and coverage (``tests/fuzz/build.py``).
 """
 
 import os
@@ -14,6 +15,8 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 ROOT = Path(__file__).resolve().parent
+# Paths are relative, so that neither the C files nor the kernels say where they were made.
+os.chdir(ROOT)
 HEADERS = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "_ext").glob("*.pxd"))
 PROTOS = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "protos").glob("*.proto"))
 
@@ -29,6 +32,17 @@ DIRECTIVES = {
 if os.environ.get("LANCECY_CYTHON_DEBUG") == "1":
     compile_args = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined"]
     link_args = ["-fsanitize=address,undefined"]
+elif os.environ.get("LANCECY_CYTHON_DEBUG") == "fuzz":
+    # What these call comes with the fuzzer at run time, so nothing of the sanitizer is linked.
+    compile_args = [
+        "-O1",
+        "-g",
+        "-fno-omit-frame-pointer",
+        "-fsanitize=address",
+        "-fsanitize-coverage=trace-pc",
+    ]
+    compile_args += ["-fsanitize=undefined", "-fsanitize-undefined-trap-on-error"]
+    link_args = [os.environ["LANCECY_FUZZ_SHIM"]]
 elif sys.platform == "win32":
     compile_args, link_args = ["/O2"], []
 else:
@@ -53,8 +67,9 @@ setup(
     ext_modules=cythonize(
         extensions,
         compiler_directives=DIRECTIVES,
-        include_path=[str(ROOT / "_ext")],
-        build_dir=str(ROOT / "build" / "cython"),
+        include_path=["_ext"],
+        build_dir="build/cython",
         nthreads=0,
-    )
+    ),
+    options={"build_ext": {"parallel": min(8, os.cpu_count() or 1)}},
 )

@@ -26,31 +26,67 @@ __all__ = ["unpack_blocks", "unpack_inline"]
 
 cdef extern from *:
     """
+    /* Before a loop that is to become vector code: taken apart first, as it would be, it becomes half of it. */
+    #if defined(__GNUC__) && !defined(__clang__)
+    #define LANCECY_KEEP_LOOP _Pragma("GCC unroll 1")
+    #else
+    #define LANCECY_KEEP_LOOP
+    #endif
+    static inline uint64_t lancecy_ones(uint64_t count) { return count ? ~(uint64_t) 0 >> (64 - count) : 0; }
+
+    /* The row whose lanes are the values from place `first`, a multiple of the number of lanes. The order of
+       groups, 0 4 2 6 1 5 3 7, is that of their numbers with the three bits reversed: its own inverse. */
+    static inline uint64_t lancecy_row_of(uint64_t first)
+    {
+        uint64_t group = (first & 127) >> 4;
+        return ((group & 1) << 5 | (group & 2) << 3 | (group & 4) << 1) + (first >> 7);
+    }
+
     /* One row of results out of one row of words, or of two where values cross from one to the next. C, so
        that the compiler is told that the arrays do not overlap and makes vector code of it. */
     static inline void lancecy_unpack_row(const uint8_t *__restrict words, uint8_t *__restrict out,
                                           unsigned down, unsigned up, uint64_t low, uint64_t high)
     {
         uint64_t word, next;
-        int i;
         if (high == 0) {
-            for (i = 0; i < 128; i += 8) {
+            LANCECY_KEEP_LOOP
+            for (int i = 0; i < 128; i += 8) {
                 memcpy(&word, words + i, 8);
                 word = (word >> down) & low;
                 memcpy(out + i, &word, 8);
             }
             return;
         }
-        for (i = 0; i < 128; i += 8) {
+        LANCECY_KEEP_LOOP
+        for (int i = 0; i < 128; i += 8) {
             memcpy(&word, words + i, 8);
             memcpy(&next, words + 128 + i, 8);
             word = ((word >> down) & low) | ((next << up) & high);
             memcpy(out + i, &word, 8);
         }
     }
+
+    /* `rows` rows of results, from the row of place `first` on, of values of `width` > 0 of 1 << shift bits. */
+    static void lancecy_unpack_rows(const uint8_t *block, int64_t first, int64_t rows, uint64_t shift,
+                                    uint64_t width, uint64_t unit, uint8_t *out)
+    {
+        const uint64_t bits = (uint64_t) 1 << shift, all = lancecy_ones(width);
+        for (; rows > 0; rows--) {
+            uint64_t bit = lancecy_row_of((uint64_t) first) * width;
+            uint64_t down = bit & (bits - 1), kept = bits - down, low = kept < width ? lancecy_ones(kept) : all;
+            lancecy_unpack_row(block + 128 * (bit >> shift), out, (unsigned) down, (unsigned) (kept & 63),
+                               low * unit, (all ^ low) * unit);
+            first += 1024 >> shift, out += 128;
+        }
+    }
     """
-    void unpack_row "lancecy_unpack_row"(
-        const uint8_t *words, uint8_t *out, unsigned down, unsigned up, uint64_t low, uint64_t high
+    uint64_t row_of "lancecy_row_of"(uint64_t first) nogil
+    uint64_t ones "lancecy_ones"(uint64_t count) nogil
+    # bounds: block has `width` rows of words, 1 <= width <= T; the last bit of row r is r * width + width - 1
+    # < T * width, so the word that holds it is in a row below width. out has 128 bytes for every row.
+    void unpack_rows "lancecy_unpack_rows"(
+        const uint8_t *block, int64_t first, int64_t rows, uint64_t shift, uint64_t width, uint64_t unit,
+        uint8_t *out,
     ) nogil
 
 cdef enum:
@@ -70,11 +106,6 @@ cdef struct Packing:
     uint64_t unit
 
 
-cdef inline uint64_t _ones(uint64_t count) except? 2 nogil:
-    # The lowest `count` (0..64) bits set; C has no shift by 64.
-    return 0 if count == 0 else <uint64_t> -1 >> (64 - count)
-
-
 cdef Packing _packing(int64_t bits) except *:
     cdef Packing packing
     if bits not in (8, 16, 32, 64):
@@ -88,36 +119,10 @@ cdef Packing _packing(int64_t bits) except *:
     return packing
 
 
-cdef inline uint64_t _row_of(int64_t first) except? 2 nogil:
-    # The row whose lanes are the values from place `first`, a multiple of the number of lanes. The order of
-    # groups, 0 4 2 6 1 5 3 7, is that of their numbers with the three bits reversed, so it is its own
-    # inverse.
-    cdef uint64_t group = (<uint64_t> first & 127) >> 4
-    group = (group & 1) << 2 | group & 2 | group >> 2
-    return (group << 3) + (<uint64_t> first >> 7)
-
-
-cdef inline int64_t _one_row(
-    const uint8_t *block, int64_t first, const Packing *packing, uint8_t *out
-) except -1 nogil:
-    # bounds: block has `width` rows of words, 1 <= width <= T; the last bit of row r is r * width + width - 1
-    # < T * width, so the word that holds it is in a row below width. out has 128 bytes.
-    cdef uint64_t bit = _row_of(first) * packing.width
-    cdef uint64_t down = bit & (packing.bits - 1), kept = packing.bits - down
-    cdef uint64_t low = packing.mask
-    cdef uint64_t high = 0
-    if kept < packing.width:
-        low = _ones(kept)
-        high = packing.mask ^ low
-    block += ROW_BYTES * (bit >> packing.shift)
-    unpack_row(block, out, <unsigned> down, <unsigned> (kept & 63), low * packing.unit, high * packing.unit)
-    return 0
-
-
 cdef inline uint64_t _one_value(const uint8_t *block, int64_t place, const Packing *packing) except? 2 nogil:
-    # bounds: as _one_row, and place < 1024, so the lane lies within its row.
+    # bounds: as unpack_rows, and place < 1024, so the lane lies within its row.
     cdef int64_t lane = place & (packing.lanes - 1)
-    cdef uint64_t bit = _row_of(place - lane) * packing.width
+    cdef uint64_t bit = row_of(<uint64_t> (place - lane)) * packing.width
     cdef uint64_t down = bit & (packing.bits - 1), kept = packing.bits - down, value
     block += ROW_BYTES * (bit >> packing.shift) + <uint64_t> lane * packing.nbytes
     value = load_word(block, packing.nbytes) >> down
@@ -141,12 +146,14 @@ cdef int64_t _unpack(
         lane = place & (packing.lanes - 1)
         part = min(packing.lanes - lane, stop - place)
         if part == packing.lanes:
-            _one_row(block, place, packing, out)
+            part = (stop - place) >> (10 - packing.shift)
+            unpack_rows(block, place, part, packing.shift, packing.width, packing.unit, out)
+            part <<= 10 - packing.shift
         elif part < FEW:
             store_word(out, _one_value(block, place, packing), packing.nbytes)
             part = 1
         else:
-            _one_row(block, place - lane, packing, row)
+            unpack_rows(block, place - lane, 1, packing.shift, packing.width, packing.unit, row)
             memcpy(out, row + lane * packing.nbytes, part * packing.nbytes)
         place += part
         out += part * packing.nbytes
@@ -174,7 +181,7 @@ cdef int64_t _inline(
         if width > packing.bits or length - packing.nbytes < ROW_BYTES * width:
             fault.code = FAULT_BIT_WIDTH if width > packing.bits else FAULT_CHUNK_SHORT
             return 0
-        packing.width, packing.mask = width, _ones(width)
+        packing.width, packing.mask = width, ones(width)
         _unpack(chunk + packing.nbytes, runs.starts[r], runs.run_counts[r], packing, out)
         out += runs.run_counts[r] * packing.nbytes
     return 0
@@ -364,7 +371,7 @@ def unpack_blocks(
     if <uint64_t> out.shape[0] & (packing.nbytes - 1):
         fail(FAULT_OUT_SIZE, 0)
     runs = chunk_runs(positions, lengths, counts, run_chunks, run_starts, run_counts)
-    packing.width, packing.mask = <uint64_t> packed_bits, _ones(<uint64_t> packed_bits)
+    packing.width, packing.mask = <uint64_t> packed_bits, ones(<uint64_t> packed_bits)
     with nogil:
         check_chunk_runs(&runs, memory.shape[0], out.shape[0] >> (packing.shift - 3), &fault)
         if fault.code == FAULT_NONE and target is not NULL:

@@ -7,61 +7,12 @@ significant one, as in the 0.1 file format and in Arrow.
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
-from cursor cimport (
-    FAULT_NEGATIVE,
-    FAULT_NONE,
-    FAULT_OUT_SIZE,
-    FAULT_TRUNCATED,
-    Fault,
-    has,
-    load64,
-    ones64,
-    store64,
-)
+from bitruns cimport BitRuns, bit_runs, check_bit_runs
+from cursor cimport FAULT_NONE, FAULT_OUT_SIZE, Fault, load64, ones64, store64
 
 from lancecy.kernels._codes import fail
 
 __all__ = ["copy_bits"]
-
-cdef struct BitRuns:
-    const int64_t *positions
-    const int64_t *bit_offsets
-    const int64_t *counts
-    Py_ssize_t num_runs
-
-
-cdef int64_t _check_bit_runs(
-    const BitRuns *runs, int64_t memory_size, int64_t out_size, Fault *fault
-) except -2 nogil:
-    # As check_runs, in bits. A count is first compared with what is left of out: count + 14 cannot overflow.
-    # bounds: the three arrays have num_runs entries each.
-    cdef Py_ssize_t i
-    cdef int64_t total = 0, count, position, offset
-    for i in range(runs.num_runs):
-        count = runs.counts[i]
-        position = runs.positions[i]
-        offset = runs.bit_offsets[i]
-        fault.index = i
-        if count < 0:
-            fault.code = FAULT_NEGATIVE
-            return -1
-        if count > 8 * out_size - total:
-            fault.code = FAULT_OUT_SIZE
-            return -1
-        total += count
-        if count == 0:
-            continue
-        if position < 0 or offset < 0:
-            fault.code = FAULT_NEGATIVE
-            return -1
-        if not has(position, offset >> 3, memory_size) or not has(
-            position + (offset >> 3), ((offset & 7) + count + 7) >> 3, memory_size
-        ):
-            fault.code = FAULT_TRUNCATED
-            return -1
-    fault.code = FAULT_NONE if (total + 7) >> 3 == out_size else FAULT_OUT_SIZE
-    return total
-
 
 cdef uint8_t _peek(const uint8_t *source, Py_ssize_t shift, Py_ssize_t count) except? 255 nogil:
     # bounds: reads the second byte only if the bits reach into it. 0 <= shift <= 7 and 1 <= count <= 8.
@@ -91,7 +42,7 @@ cdef Py_ssize_t _copy_run(
 ) except -2 nogil:
     # Append `count` bits to the `filled` bits of out. A byte is written whole when its first bit is, with
     # zeros above, so out needs no clearing and the spare bits at its end are zero.
-    # bounds: source holds shift + count bits and out filled + count bits, by _check_bit_runs.
+    # bounds: source holds shift + count bits and out filled + count bits, by check_bit_runs.
     cdef Py_ssize_t head = (8 - (filled & 7)) & 7, nbytes
     if head > count:
         head = count
@@ -116,7 +67,7 @@ cdef Py_ssize_t _copy_run(
 
 
 cdef int64_t _copy_runs(const uint8_t *memory, const BitRuns *runs, uint8_t *out) except -2 nogil:
-    # bounds: _check_bit_runs has shown that every run that is not empty is in memory, and that out holds all.
+    # bounds: check_bit_runs has shown that every run that is not empty is in memory, and that out holds all.
     cdef Py_ssize_t i, filled = 0
     cdef int64_t offset
     for i in range(runs.num_runs):
@@ -202,16 +153,12 @@ def copy_bits(
     cdef Fault fault = Fault(FAULT_NONE, 0)
     cdef const uint8_t *source = &memory[0] if memory.shape[0] > 0 else NULL
     cdef uint8_t *target = &out[0] if out.shape[0] > 0 else NULL
-    cdef BitRuns runs
-    cdef int64_t ones = 0
-    if bit_offsets.shape[0] != positions.shape[0] or counts.shape[0] != positions.shape[0]:
-        raise ValueError("positions, bit_offsets and counts differ in length")
-    runs.num_runs = positions.shape[0]
-    runs.positions = &positions[0] if runs.num_runs > 0 else NULL
-    runs.bit_offsets = &bit_offsets[0] if runs.num_runs > 0 else NULL
-    runs.counts = &counts[0] if runs.num_runs > 0 else NULL
+    cdef BitRuns runs = bit_runs(positions, bit_offsets, counts)
+    cdef int64_t total, ones = 0
     with nogil:
-        _check_bit_runs(&runs, memory.shape[0], out.shape[0], &fault)
+        total = check_bit_runs(&runs, 1, memory.shape[0], 8 * out.shape[0], &fault)
+        if fault.code == FAULT_NONE and (total + 7) >> 3 != out.shape[0]:
+            fault.code = FAULT_OUT_SIZE
         if fault.code == FAULT_NONE and target is not NULL:
             _copy_runs(source, &runs, target)
             ones = _count_ones(target, out.shape[0])

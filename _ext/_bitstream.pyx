@@ -9,16 +9,8 @@ value stands in its own lane; others come one by one.
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
 
-from cursor cimport (
-    FAULT_NEGATIVE,
-    FAULT_NONE,
-    FAULT_OUT_SIZE,
-    FAULT_TRUNCATED,
-    Fault,
-    has,
-    load64,
-    store_word,
-)
+from bitruns cimport BitRuns, bit_runs, check_bit_runs
+from cursor cimport FAULT_NONE, FAULT_OUT_SIZE, Fault, load64, store_word
 
 from lancecy.kernels._codes import fail
 
@@ -68,12 +60,6 @@ cdef extern from *:
     ) nogil
 
 cdef struct Stream:
-    const uint8_t *memory
-    int64_t memory_size
-    const int64_t *positions
-    const int64_t *bit_offsets
-    const int64_t *counts
-    Py_ssize_t num_runs
     # w and T.
     int64_t width
     int64_t lane
@@ -81,34 +67,6 @@ cdef struct Stream:
     uint64_t mask
     uint64_t signs
     uint64_t above
-
-
-cdef int64_t _check(const Stream *stream, int64_t capacity, Fault *fault) except -2 nogil:
-    # Every run that is not empty is in memory, and together they have `capacity` values. A count is compared
-    # with what is left of out, which is real memory, before it is multiplied.
-    # bounds: the arrays have num_runs entries.
-    cdef Py_ssize_t i
-    cdef int64_t position, offset, count
-    for i in range(stream.num_runs):
-        position, offset, count = stream.positions[i], stream.bit_offsets[i], stream.counts[i]
-        fault.index = i
-        if count < 0 or count > capacity:
-            fault.code = FAULT_NEGATIVE if count < 0 else FAULT_OUT_SIZE
-            return -1
-        capacity -= count
-        if count == 0:
-            continue
-        if position < 0 or offset < 0:
-            fault.code = FAULT_NEGATIVE
-            return -1
-        if not has(position, offset >> 3, stream.memory_size) or not has(
-            position + (offset >> 3), ((offset & 7) + count * stream.width + 7) >> 3, stream.memory_size
-        ):
-            fault.code = FAULT_TRUNCATED
-            return -1
-    fault.index = stream.num_runs
-    fault.code = FAULT_NONE if capacity == 0 else FAULT_OUT_SIZE
-    return 0
 
 
 cdef inline uint64_t _extend(uint64_t word, const Stream *stream) except? 2 nogil:
@@ -148,7 +106,7 @@ cdef inline int64_t _group(const Stream *stream, int64_t bit) except -1 nogil:
 cdef int64_t _unpack(
     const Stream *stream, const uint8_t *source, int64_t available, int64_t bit, int64_t count, uint8_t *out
 ) except -2 nogil:
-    # bounds: _check has shown that source has all bits of the run and out all its values; a word is taken
+    # bounds: check_bit_runs has shown that source has all bits of the run and out all its values; a word is taken
     # only if eight bytes are there to load, and the values to fill it.
     cdef int64_t width = stream.width, nbytes = stream.lane >> 3, group = 1, words
     cdef uint64_t word
@@ -173,18 +131,18 @@ cdef int64_t _unpack(
     return 0
 
 
-cdef int64_t _unpack_runs(const Stream *stream, uint8_t *out) except -2 nogil:
+cdef int64_t _unpack_runs(
+    const Stream *stream, const uint8_t *memory, int64_t memory_size, const BitRuns *runs, uint8_t *out
+) except -2 nogil:
     # bounds: as _unpack.
     cdef Py_ssize_t i
     cdef int64_t first, offset
-    for i in range(stream.num_runs):
-        offset = stream.bit_offsets[i]
-        if stream.counts[i] > 0:
-            first = stream.positions[i] + (offset >> 3)
-            _unpack(
-                stream, stream.memory + first, stream.memory_size - first, offset & 7, stream.counts[i], out
-            )
-            out += stream.counts[i] * (stream.lane >> 3)
+    for i in range(runs.num_runs):
+        offset = runs.bit_offsets[i]
+        if runs.counts[i] > 0:
+            first = runs.positions[i] + (offset >> 3)
+            _unpack(stream, memory + first, memory_size - first, offset & 7, runs.counts[i], out)
+            out += runs.counts[i] * (stream.lane >> 3)
     return 0
 
 
@@ -257,21 +215,18 @@ def unpack_stream(
     """
     cdef Fault fault = Fault(FAULT_NONE, 0)
     cdef Stream stream = _stream(packed_bits, bits, signed)
+    cdef const uint8_t *source = &memory[0] if memory.shape[0] > 0 else NULL
     cdef uint8_t *target = &out[0] if out.shape[0] > 0 else NULL
+    cdef BitRuns runs
+    cdef int64_t total, capacity = out.shape[0] // (bits >> 3)
     if out.shape[0] % (bits >> 3):
         fail(FAULT_OUT_SIZE, 0)
-    if bit_offsets.shape[0] != positions.shape[0] or counts.shape[0] != positions.shape[0]:
-        raise ValueError("positions, bit_offsets and counts differ in length")
-    stream.memory, stream.memory_size = NULL, memory.shape[0]
-    stream.positions = stream.bit_offsets = stream.counts = NULL
-    stream.num_runs = positions.shape[0]
-    if memory.shape[0] > 0:
-        stream.memory = &memory[0]
-    if stream.num_runs > 0:
-        stream.positions, stream.bit_offsets, stream.counts = &positions[0], &bit_offsets[0], &counts[0]
+    runs = bit_runs(positions, bit_offsets, counts)
     with nogil:
-        _check(&stream, out.shape[0] // (bits >> 3), &fault)
+        total = check_bit_runs(&runs, packed_bits, memory.shape[0], capacity, &fault)
+        if fault.code == FAULT_NONE and total != capacity:
+            fault.code = FAULT_OUT_SIZE
         if fault.code == FAULT_NONE and target is not NULL:
-            _unpack_runs(&stream, target)
+            _unpack_runs(&stream, source, memory.shape[0], &runs, target)
     if fault.code != FAULT_NONE:
         fail(fault.code, fault.index)

@@ -1,7 +1,7 @@
 """Offsets of byte strings in chunks of 2.1 and later, or from their lengths.
 
-Checking costs no branch per value, as in ``_varwidth``: signs of differences are
-collected and one look per run decides; only a bad run is walked value by value.
+Checking costs no branch per value: one look per run decides, and only a bad run is walked
+value by value.
 """
 
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -16,63 +16,12 @@ from cursor cimport (
     Fault,
     check_chunk_runs,
     chunk_runs,
-    load32,
-    load64,
 )
+from offsets cimport Offset, Raw, first_bad_offset, rebase_offsets, signed_offset
 
 from lancecy.kernels._codes import fail
 
 __all__ = ["chunk_offsets", "zipped_offsets"]
-
-ctypedef fused Offset:
-    int32_t
-    int64_t
-
-ctypedef fused Raw:
-    uint32_t
-    uint64_t
-
-
-cdef inline int64_t _signed(const uint8_t *run, Py_ssize_t j, Raw kind) except? -1 nogil:
-    # bounds: the caller stays within the count + 1 offsets of a checked run.
-    if Raw is uint32_t:
-        return <int32_t> load32(run + 4 * j)
-    else:
-        return <int64_t> load64(run + 8 * j)
-
-
-cdef inline uint64_t _rebase(
-    const uint8_t *run, Py_ssize_t count, uint64_t shift, Raw kind, Offset *out
-) except? 2 nogil:
-    # Write offset j + 1 minus `shift` to out[j]; 1 if an offset descends or is negative, else 0.
-    # bounds: run has count + 1 offsets, out has room for count.
-    cdef Py_ssize_t j
-    cdef Raw before, after, bad = 0
-    for j in range(count):
-        if Raw is uint32_t:
-            before = load32(run + 4 * j)
-            after = load32(run + 4 * j + 4)
-        else:
-            before = load64(run + 8 * j)
-            after = load64(run + 8 * j + 8)
-        bad |= before | (after - before)
-        out[j] = <Offset> (<uint64_t> after - shift)
-    return bad >> (8 * sizeof(Raw) - 1)
-
-
-cdef int64_t _first_bad(
-    const uint8_t *run, int64_t count, int64_t lowest, int64_t highest, Raw kind
-) except -2 nogil:
-    # bounds: as _rebase.
-    cdef Py_ssize_t j
-    cdef int64_t before, after
-    for j in range(count):
-        before = _signed(run, j, kind)
-        after = _signed(run, j + 1, kind)
-        if before < lowest or after < before or after > highest:
-            return j
-    return -1
-
 
 cdef int64_t _chunks(
     const ChunkRuns *runs,
@@ -102,11 +51,11 @@ cdef int64_t _chunks(
             fault.code, fault.index = FAULT_CHUNK_SHORT, runs.chunks[r]
             return -1
         run = memory + position + runs.starts[r] * width
-        first, last = _signed(run, 0, kind), _signed(run, count, kind)
-        bad = _rebase(run, count, <uint64_t> first - <uint64_t> total, kind, out + row + 1)
+        first, last = signed_offset(run, 0, kind), signed_offset(run, count, kind)
+        bad = rebase_offsets(run, count, <uint64_t> first - <uint64_t> total, kind, out + row + 1)
         if bad != 0 or first < (stored + 1) * width or last < first or last > length:
             fault.code, fault.index = FAULT_CHUNK_OFFSETS, row
-            fault.index += _first_bad(run, count, (stored + 1) * width, length, kind)
+            fault.index += first_bad_offset(run, count, (stored + 1) * width, length, kind)
             return -1
         if last - first > most - total:
             fault.code, fault.index = FAULT_TOO_MANY, row

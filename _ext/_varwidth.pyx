@@ -1,9 +1,7 @@
 """Offsets of variable-length values and lists: checked, rebased over many pages, turned into validity.
 
 A page holds ``count + 1`` offsets for ``count`` rows. Checking costs no branch per
-row: ``before | (after - before)`` has its sign bit set if ``before`` is negative, or if
-neither is and they descend. The loop ORs these together and one look per page decides
-(a negative last offset is below the first). Only a bad page is walked row by row.
+row: one look per page decides, and only a bad page is walked row by row.
 """
 
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -17,24 +15,15 @@ from cursor cimport (
     FAULT_VALUE_OFFSETS,
     Fault,
     check_runs,
-    load32,
-    load64,
     ones64,
     pack64,
     store64,
 )
+from offsets cimport Offset, Raw, first_bad_offset, rebase_offsets, signed_offset
 
 from lancecy.kernels._codes import fail
 
 __all__ = ["list_offsets", "varwidth_offsets"]
-
-ctypedef fused Offset:
-    int32_t
-    int64_t
-
-ctypedef fused Raw:
-    uint32_t
-    uint64_t
 
 cdef struct Pages:
     # The runs of one column, measured and checked; bounds[i * bound_step] is the largest offset of run i.
@@ -52,45 +41,6 @@ cdef struct Bitmap:
     uint8_t *bits
     Py_ssize_t done
     int64_t valid
-
-
-cdef inline int64_t _signed(const uint8_t *run, Py_ssize_t j, Raw kind) except? -1 nogil:
-    # bounds: the caller stays within the count + 1 offsets of a checked run.
-    if Raw is uint32_t:
-        return <int32_t> load32(run + 4 * j)
-    else:
-        return <int64_t> load64(run + 8 * j)
-
-
-cdef inline uint64_t _rebase(
-    const uint8_t *run, Py_ssize_t count, uint64_t shift, Raw kind, Offset *out
-) except? 2 nogil:
-    # Write offset j + 1 minus `shift` to out[j]; 1 if an offset descends or is negative, else 0.
-    # bounds: run has count + 1 offsets (check_runs with one extra), out has room for count.
-    cdef Py_ssize_t j
-    cdef Raw before, after, bad = 0
-    for j in range(count):
-        if Raw is uint32_t:
-            before = load32(run + 4 * j)
-            after = load32(run + 4 * j + 4)
-        else:
-            before = load64(run + 8 * j)
-            after = load64(run + 8 * j + 8)
-        bad |= before | (after - before)
-        out[j] = <Offset> (<uint64_t> after - shift)
-    return bad >> (8 * sizeof(Raw) - 1)
-
-
-cdef int64_t _first_bad(const uint8_t *run, int64_t count, int64_t bound, Raw kind) except -2 nogil:
-    # bounds: as _rebase.
-    cdef Py_ssize_t j
-    cdef int64_t before, after
-    for j in range(count):
-        before = _signed(run, j, kind)
-        after = _signed(run, j + 1, kind)
-        if before < 0 or after < before or after > bound:
-            return j
-    return -1
 
 
 cdef int64_t _pack(const Offset *offsets, Py_ssize_t stop, Bitmap *bitmap) except -2 nogil:
@@ -152,12 +102,12 @@ cdef int64_t _rebase_pages(
             continue
         run = pages.memory + pages.positions[i]
         bound = pages.bounds[i * pages.bound_step]
-        first = _signed(run, 0, kind)
-        last = _signed(run, count, kind)
-        bad = _rebase(run, count, <uint64_t> first - <uint64_t> total, kind, out + row + 1)
+        first = signed_offset(run, 0, kind)
+        last = signed_offset(run, count, kind)
+        bad = rebase_offsets(run, count, <uint64_t> first - <uint64_t> total, kind, out + row + 1)
         if bad != 0 or last < first or last > bound:
             fault.code = FAULT_VALUE_OFFSETS
-            fault.index = row + _first_bad(run, count, bound, kind)
+            fault.index = row + first_bad_offset(run, count, 0, bound, kind)
             return 0
         if last - first > most - total:
             fault.code = FAULT_TOO_MANY_BYTES

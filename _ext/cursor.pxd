@@ -73,6 +73,7 @@ cdef enum:
     FAULT_CODED_OFFSETS = 19
     FAULT_SYMBOL = 20
     FAULT_LZ4 = 21
+    FAULT_TEXT_OFFSETS = 22
     FAULT_CHUNK_OFFSETS = 30
     FAULT_ENDS = 31
     FAULT_TOO_MANY = 32
@@ -83,6 +84,9 @@ cdef enum:
     FAULT_GROUP_ROW = 37
     FAULT_ENTRY = 38
     FAULT_ENTRIES = 39
+    FAULT_JSON = 40
+    FAULT_JSON_TEXT = 41
+    FAULT_JSON_DEPTH = 42
 
 
 cdef struct Fault:

@@ -2,7 +2,7 @@
 
 ====================  ======================================================================
 ``dataset(uri)``      open a table; the :class:`Dataset` scans, filters, takes and counts
-``scan(uri)``         the table as a Dask DataFrame
+``scan(uri)``         the table as a Dask DataFrame; ``to_dask_array``: a column as a Dask array
 ``inspect(path)``     how one data file stores its columns
 ``spark``             the table as a Spark DataFrame (``spark.read``, ``spark.dataframe``)
 ``col``, ``lit``      build filters in Python: ``col("a") > 5``
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from lancecy import errors as errors
     from lancecy import spark as spark
     from lancecy.blobs import BlobFile as BlobFile
+    from lancecy.dask import plain as plain
     from lancecy.dask import scan as scan
+    from lancecy.dask import to_dask_array as to_dask_array
     from lancecy.datasets import Dataset as Dataset
     from lancecy.datasets import LanceFragment as LanceFragment
     from lancecy.datasets import dataset as dataset
@@ -52,7 +54,9 @@ _HOMES = {
     "dataset": "lancecy.datasets",
     "inspect": "lancecy.inspection",
     "lit": "lancecy.expr",
+    "plain": "lancecy.dask",
     "scan": "lancecy.dask",
+    "to_dask_array": "lancecy.dask",
 }
 _MODULES = ("dask", "errors", "spark")
 
@@ -72,8 +76,10 @@ __all__ = [
     "errors",
     "inspect",
     "lit",
+    "plain",
     "scan",
     "spark",
+    "to_dask_array",
 ]
 
 

@@ -35,6 +35,7 @@ class DatasetStats:
         totals = dict.fromkeys(context.snapshot.schema.names, 0)
         for fragment in context.fragments:
             files = context.files(fragment.id)
+            files.prepare(context.snapshot.schema.fields, context.session)
             for field in context.snapshot.schema.fields:
                 totals[field.name] += files.estimated_bytes([field])
         return totals

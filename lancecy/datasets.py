@@ -19,24 +19,30 @@ import pyarrow as pa
 
 from lancecy import blobs, display
 from lancecy.dataset_stats import DatasetStats
+from lancecy.interop.delayed import block_bytes, delayed_tables
+from lancecy.layout import Layout, layout
 from lancecy.limits import Limits
 from lancecy.parallel import threads
+from lancecy.progress import Progress
 from lancecy.scanners import Scanner
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.pandas_metadata import to_frame
 from lancecy.scanning.request import Columns, ScanRequest, make_request
-from lancecy.scanning.take import as_row_numbers, take_rows
+from lancecy.scanning.take import as_row_numbers, take_row_ids, take_rows
 from lancecy.scanning.task import ScanSpec
 from lancecy.session import Session, default
 from lancecy.store.uri import redact
 from lancecy.table.locate import list_versions
 from lancecy.table.manifest import DataFile, DeletionFile, Fragment
 from lancecy.table.snapshot import Snapshot, load_snapshot
+from lancecy.verification import Verification, verify
+from lancecy.versions_diff import VersionDiff, diff
 
 if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow.dataset as pads
+    from dask.delayed import Delayed
 
 __all__ = ["Dataset", "LanceFragment", "dataset", "opened"]
 
@@ -161,6 +167,12 @@ def opened(
             "a Dataset is open already: give version, options and trust to lancecy.dataset instead"
         )
     return uri
+
+
+def _fragment_ids(fragments: Sequence[LanceFragment | int] | None) -> list[int] | None:
+    if fragments is None:
+        return None
+    return [f.fragment_id if isinstance(f, LanceFragment) else f for f in fragments]
 
 
 def _prefixes(allowed_bases: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -330,7 +342,8 @@ class Dataset:
         order_by : sequence of names or (name, "ascending" | "descending"), optional
             Sort the whole result.
         with_row_id, with_row_address : bool
-            Append ``_rowid``, ``_rowaddr``.
+            Append ``_rowid``, ``_rowaddr``. These and the versions ``_row_created_at_version`` and
+            ``_row_last_updated_at_version`` (all uint64) may also be named in columns, filters and ``order_by``.
         use_stats : bool
             Skip pages whose statistics prove that nothing matches.
         memory_bytes : int, optional
@@ -347,11 +360,7 @@ class Dataset:
         ValueError, TypeError
             Arguments no scan can mean.
         """
-        ids = (
-            None
-            if fragments is None
-            else [f.fragment_id if isinstance(f, LanceFragment) else f for f in fragments]
-        )
+        ids = _fragment_ids(fragments)
         request = make_request(
             self.schema,
             columns,
@@ -390,6 +399,41 @@ class Dataset:
         frame: pd.DataFrame = to_frame(self.to_table(columns, filter, **options), pd.ArrowDtype)
         return frame
 
+    def to_delayed(
+        self,
+        columns: Columns = None,
+        filter: object = None,
+        *,
+        blocksize: int | str | None = "128MiB",
+        embed_credentials: bool = False,
+        **options: Any,
+    ) -> list[Delayed]:
+        """The rows as Dask tasks, each of which gives a :class:`pyarrow.Table`.
+
+        Parameters
+        ----------
+        columns, filter, **options
+            As for :meth:`scanner`.
+        blocksize : int or text such as "128MiB", or None
+            Bytes of the selected columns per table; None makes one table per fragment.
+        embed_credentials : bool
+            Put the secrets in the storage options into the graph.
+
+        Returns
+        -------
+        list of dask.delayed.Delayed
+            In table order; for ``dask.bag.from_delayed`` and graphs of your own.
+
+        Examples
+        --------
+        >>> import dask, lancecy
+        >>> tables = lancecy.dataset("example.lance").to_delayed(columns=["id"], filter="k < 10")
+        >>> sum(table.num_rows for table in dask.compute(*tables))
+        100
+        """
+        scanner = self.scanner(columns, filter, **options)
+        return delayed_tables(scanner.plan(block_bytes(blocksize), embed_credentials=embed_credentials))
+
     def head(self, num_rows: int = 5, **options: Any) -> pa.Table:
         """The first rows; further arguments as for :meth:`scanner`."""
         return self.scanner(limit=num_rows, **options).to_table()
@@ -420,6 +464,35 @@ class Dataset:
         """
         request = make_request(self.schema, columns)
         return take_rows(self._context, self._context.projection(request), indices)
+
+    def take_rows(self, row_ids: Any, columns: Columns = None) -> pa.Table:
+        """Rows by row id, in the order given; rows that are deleted, and ids nobody has, are left out.
+
+        Without stable row ids (:attr:`has_stable_row_ids`) the id of a row is its address: fragment id << 32 | offset.
+
+        Parameters
+        ----------
+        row_ids : (n,) integers
+            As ``_rowid`` has them, 0 .. 2**64 - 1; duplicates allowed.
+        columns : as for :meth:`scanner`
+
+        Raises
+        ------
+        IndexError
+            A number that no row can have; without stable row ids also an address whose fragment or row never was.
+        TypeError
+            Not integers.
+        FormatError
+            The table's row ids are damaged: two living rows have the same, for one.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> lancecy.dataset("example.lance").take_rows([7, 3], columns=["id"])["id"].to_pylist()
+        [7, 3]
+        """
+        request = make_request(self.schema, columns)
+        return take_row_ids(self._context, self._context.projection(request), row_ids)
 
     def take_blobs(
         self,
@@ -493,6 +566,98 @@ class Dataset:
         """
         found = [f for f in self._context.fragments if f.id == fragment_id]
         return LanceFragment(self, found[0]) if found else None
+
+    # -- seeing what is there -------------------------------------------------
+
+    def summary(self) -> dict[str, Any]:
+        """Version, rows, fragments, files, bases and the like as plain values, fit for JSON.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> lancecy.dataset("example.lance").summary()["rows"]
+        1000
+        """
+        return display.summary(self._context)
+
+    def verify(
+        self,
+        columns: Sequence[str] | None = None,
+        fragments: Sequence[LanceFragment | int] | None = None,
+        progress: Progress | None = None,
+    ) -> Verification:
+        """Read every page and statistic of this version and say what is damaged.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Top-level columns to read; all of them if not given.
+        fragments : sequence of LanceFragment or int, optional
+            Fragments to look at.
+        progress : function of a :class:`lancecy.progress.Step`, optional
+            Told how far it is.
+
+        Returns
+        -------
+        Verification
+            True if nothing is damaged; ``findings`` has what is, each with its place.
+
+        Raises
+        ------
+        ColumnNotFoundError, NotFoundError
+            There is no such column or fragment.
+
+        Notes
+        -----
+        Of blob columns the descriptors are read, not the blobs.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> lancecy.dataset("example.lance").verify().is_ok
+        True
+        """
+        return verify(self._context, columns, _fragment_ids(fragments), progress)
+
+    def diff(self, old: int, new: int | None = None) -> VersionDiff:
+        """What changed between two versions, from their manifests.
+
+        Parameters
+        ----------
+        old : int
+        new : int, optional
+            This version if not given.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such version.
+        """
+        later = self if new is None else self.checkout_version(new)
+        return diff(self.uri, self.checkout_version(old)._snapshot.manifest, later._snapshot.manifest)
+
+    def layout(self) -> Layout:
+        """Bytes of every column in every fragment, from the metadata of the data files."""
+        return layout(self._context)
+
+    def plot_layout(self, axes: Any = None) -> Any:
+        """A picture of :meth:`layout`: fragments by columns, bytes as colours, deletions as bars.
+
+        Parameters
+        ----------
+        axes : pair of matplotlib Axes, optional
+            A new figure if not given.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Raises
+        ------
+        ImportError
+            matplotlib is not installed (``pip install 'lancecy[plot]'``).
+        """
+        return self.layout().plot(axes)
 
     # -- doors to other engines -----------------------------------------------
 

@@ -6,6 +6,7 @@ Imports ``scan``; used by ``dataset`` only.
 from __future__ import annotations
 
 import html
+from typing import Any
 
 import pyarrow as pa
 
@@ -15,7 +16,7 @@ from lancecy.scanning.context import ScanContext
 from lancecy.scanning.explain import human_bytes
 from lancecy.scanning.request import ScanRequest
 
-__all__ = ["dataset_html", "dataset_text", "scanner_text"]
+__all__ = ["dataset_html", "dataset_text", "scanner_text", "summary"]
 
 _MAX_COLUMNS = 24
 
@@ -46,6 +47,39 @@ def _facts(context: ScanContext) -> list[tuple[str, str]]:
     if manifest.has_stable_row_ids:
         facts.append(("row ids", f"stable, next is {manifest.next_row_id:,}"))
     return facts
+
+
+def summary(context: ScanContext) -> dict[str, Any]:
+    """What a person wants to know first, as plain values; None for what the manifest does not say.
+
+    Opens data files only where it does not state their rows.
+    """
+    snapshot, manifest = context.snapshot, context.snapshot.manifest
+    files = [file for fragment in manifest.fragments for file in fragment.files]
+    sizes = [file.size for file in files]
+    is_legacy = (manifest.data_version or "0.1") == "0.1"
+    physical = sum(context.physical_rows(f) for f in context.fragments)
+    live = int(context.row_starts()[-1])
+    writer = manifest.writer
+    return {
+        "uri": snapshot.uri,
+        "version": snapshot.version,
+        "branch": manifest.branch,
+        "written": None if manifest.timestamp is None else manifest.timestamp.isoformat(),
+        "writer": None if writer is None else f"{writer.library} {writer.version}",
+        "rows": live,
+        "deleted_rows": physical - live,
+        "columns": len(snapshot.schema.fields),
+        "fragments": len(manifest.fragments),
+        "data_files": len(files),
+        # Sizes that old releases stated for 0.1 files are not to be trusted.
+        "bytes": None if is_legacy or not all(sizes) else sum(size or 0 for size in sizes),
+        "file_version": manifest.data_version or "0.1",
+        "bases": {str(base.id): base.name or base.path for base in manifest.base_paths.values()},
+        "stable_row_ids": manifest.has_stable_row_ids,
+        "config": dict(manifest.config),
+        "metadata": dict(manifest.table_metadata),
+    }
 
 
 def _rows(context: ScanContext) -> str:

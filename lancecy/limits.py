@@ -14,7 +14,10 @@ from dataclasses import dataclass
 
 from lancecy.errors import LimitError
 
-__all__ = ["DEFAULT_LIMITS", "Limits"]
+__all__ = ["DEFAULT_LIMITS", "INT32_MAX", "Limits", "check_offsets"]
+
+INT32_MAX = (1 << 31) - 1
+"""Where 32-bit offsets end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,3 +96,32 @@ class Limits:
 
 
 DEFAULT_LIMITS = Limits()
+
+
+def check_offsets(total: int, what: str, instead: str = "read the column in smaller batches") -> None:
+    """Refuse what 32-bit offsets cannot count.
+
+    Parameters
+    ----------
+    total : int
+        Bytes or elements that one array would have.
+    what : str
+        How an error names them.
+    instead : str
+        What helps.
+
+    Raises
+    ------
+    LimitError
+        They are more; no field of :class:`Limits` changes that.
+
+    Examples
+    --------
+    >>> check_offsets(1 << 20, "bytes of strings")
+    """
+    if total > INT32_MAX:
+        raise LimitError(
+            f"{total} {what} in one array, where 32-bit offsets end at {INT32_MAX}: {instead}",
+            limit="",
+            claimed=total,
+        )

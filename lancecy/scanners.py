@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import pyarrow as pa
 
 from lancecy import display
+from lancecy.encodings.columns import taken
 from lancecy.parallel import threads
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.execute import cut, slice_rows, table_of
@@ -18,7 +19,6 @@ from lancecy.scanning.explain import Explanation, explain
 from lancecy.scanning.order import ColumnOrdering, orderings, sort_positions, with_keys
 from lancecy.scanning.pandas_metadata import to_frame
 from lancecy.scanning.plan import ScanPlan, plan
-from lancecy.scanning.rearrange import reordered
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanSpec
 
@@ -139,7 +139,7 @@ class Scanner:
         request = self._request
         stop = None if request.limit is None else request.offset + request.limit
         positions = sort_positions(whole, self._keys)[request.offset : stop]
-        columns = [reordered(whole[name], positions) for name in self.schema.names]
+        columns = [taken(whole[name], positions) for name in self.schema.names]
         if not columns:
             return table_of(self.schema, [], positions.size)
         return pa.Table.from_arrays(columns, schema=self.schema)

@@ -94,15 +94,21 @@ class Symbols:
         self.offsets = np.arange(rows() + 1, dtype=np.int32) * 4
         self.values = np.random.default_rng(9).integers(0, 255, rows() * 4, dtype=np.uint8)
         self.out_offsets = np.empty(rows() + 1, np.int32)
-        total = kernels.fsst_offsets(self.symbol_lengths, self.offsets, self.values, self.out_offsets)
-        self.out = np.empty(total, np.uint8)
-
-    def time_fsst_offsets(self) -> None:
-        kernels.fsst_offsets(self.symbol_lengths, self.offsets, self.values, self.out_offsets)
+        self.positions, self.lengths = np.zeros(1, np.int64), np.array([self.values.size])
+        self.out = np.empty(8 * self.values.size, np.uint8)
 
     def time_fsst_decode(self) -> None:
         kernels.fsst_decode(
-            self.symbols, self.symbol_lengths, self.offsets, self.values, self.out_offsets, self.out
+            self.symbols,
+            self.symbol_lengths,
+            self.values,
+            self.positions,
+            self.lengths,
+            self.offsets,
+            0,
+            0,
+            self.out_offsets,
+            self.out,
         )
 
 

@@ -1,6 +1,6 @@
 """From rows to their blobs: which rows, what their descriptors say, and the objects these name.
 
-Imports ``files``, ``scanning``, ``table.rowids``, ``encodings``, ``schema``, ``rows`` and ``errors``.
+Imports ``files``, ``scanning``, ``encodings``, ``schema``, ``rows`` and ``errors``.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from lancecy.errors import FormatError, LanceError, UnsupportedError, printable
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.fragment import FragmentFiles, Part
+from lancecy.scanning.locate import as_row_ids, find_addresses, find_rows
 from lancecy.scanning.take import as_row_numbers
 from lancecy.schema import Field
 from lancecy.store.reads import run
-from lancecy.table.rowids import row_ids
 
 __all__ = ["take_blobs"]
 
@@ -119,12 +119,7 @@ def _rows(context: ScanContext, ids: object, addresses: object, indices: object)
         raise ValueError("exactly one of ids, addresses and indices must be given")
     if indices is not None:
         return _rows_by_number(context, indices)
-    numbers = as_row_numbers(given[0], _LARGEST)
-    if ids is not None and context.snapshot.manifest.has_stable_row_ids:
-        return _rows_by_stable_id(context, numbers)
-    fragments, offsets = numbers >> 32, numbers & 0xFFFFFFFF
-    _check_alive(context, fragments, offsets)
-    return fragments, offsets
+    return _rows_by_id(context, as_row_ids(given[0]), ids is None)
 
 
 def _rows_by_number(context: ScanContext, indices: object) -> tuple[Int64, Int64]:
@@ -139,39 +134,17 @@ def _rows_by_number(context: ScanContext, indices: object) -> tuple[Int64, Int64
     return known[places], offsets
 
 
-def _rows_by_stable_id(context: ScanContext, ids: Int64) -> tuple[Int64, Int64]:
+def _rows_by_id(context: ScanContext, ids: NDArray[np.uint64], by_address: bool) -> tuple[Int64, Int64]:
     fragments, offsets = np.full(ids.size, -1, np.int64), np.zeros(ids.size, np.int64)
-    for fragment in context.fragments:
-        missing = np.flatnonzero(fragments < 0)
-        if not missing.size:
-            break
-        files = context.files(fragment.id)
-        alive = files.live(0, files.num_rows).to_indices()
-        addresses = alive.astype(np.uint64) + (np.uint64(fragment.id) << np.uint64(32))
-        known = row_ids(context.snapshot, fragment, alive, addresses).astype(np.int64)
-        order = np.argsort(known)
-        at = np.searchsorted(known[order], ids[missing])
-        at[at == known.size] = 0
-        hit = known[order][at] == ids[missing] if known.size else np.zeros(missing.size, np.bool_)
-        fragments[missing[hit]] = fragment.id
-        offsets[missing[hit]] = alive[order][at[hit]]
-    if bool((fragments < 0).any()):
-        raise IndexError(f"no row has the id {int(ids[int(np.argmax(fragments < 0))])}")
+    for found in (find_addresses if by_address else find_rows)(context, ids):
+        fragments[found.asked], offsets[found.asked] = found.files.fragment.id, found.offsets
+    missing = np.flatnonzero(fragments < 0)
+    if missing.size:
+        number = int(ids[missing[0]])
+        if by_address or not context.snapshot.manifest.has_stable_row_ids:
+            raise IndexError(f"row {number & 0xFFFFFFFF} of fragment {number >> 32} is deleted")
+        raise IndexError(f"no row has the id {number}")
     return fragments, offsets
-
-
-def _check_alive(context: ScanContext, fragments: Int64, offsets: Int64) -> None:
-    known = {fragment.id for fragment in context.fragments}
-    for fragment_id in np.unique(fragments).tolist():
-        mine = offsets[fragments == fragment_id]
-        if fragment_id not in known:
-            raise IndexError(f"row address in fragment {fragment_id}, which does not exist")
-        files = context.files(fragment_id)
-        beyond = mine[mine >= files.num_rows]
-        gone = mine[np.isin(mine, files.deleted.offsets)] if files.deleted is not None else beyond[:0]
-        if beyond.size or gone.size:
-            offset, problem = (beyond[0], "does not exist") if beyond.size else (gone[0], "is deleted")
-            raise IndexError(f"row {int(offset)} of fragment {fragment_id} {problem}")
 
 
 # -- one fragment ---------------------------------------------------------------------

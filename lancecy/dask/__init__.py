@@ -2,13 +2,16 @@
 
 =====================  ====================================================================
 ``scan``               a table as a Dask DataFrame (``collection``)
+``to_dask_array``      a column as a Dask array (``array``)
+``plain``              a frame whose columns need no lancecy (``frames``)
 ``NestedArrowDtype``   the pandas dtype that keeps vectors, lists, structs, maps and
                        dictionaries intact through shuffles and Parquet (``dtypes``)
 ``to_frame``           an Arrow table as a DataFrame with the dtypes of a scan (``dtypes``)
 =====================  ====================================================================
 
-``aliases`` gives Arrow types names that parse back. Importing this package imports
-neither Dask nor pandas.
+``reader`` reads partitions; ``optimizer`` is the one module on Dask's private interface, and
+``predicates`` says which comparisons it may push; ``aliases`` gives Arrow types names that parse
+back. Importing this package imports neither Dask nor pandas.
 """
 
 from __future__ import annotations
@@ -17,15 +20,19 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lancecy.dask.array import to_dask_array as to_dask_array
     from lancecy.dask.collection import scan as scan
     from lancecy.dask.dtypes import NestedArrowDtype as NestedArrowDtype
     from lancecy.dask.dtypes import to_frame as to_frame
+    from lancecy.dask.frames import plain as plain
 
-__all__ = ["NestedArrowDtype", "scan", "to_frame"]
+__all__ = ["NestedArrowDtype", "plain", "scan", "to_dask_array", "to_frame"]
 
 _HOMES = {
     "NestedArrowDtype": "lancecy.dask.dtypes",
+    "plain": "lancecy.dask.frames",
     "scan": "lancecy.dask.collection",
+    "to_dask_array": "lancecy.dask.array",
     "to_frame": "lancecy.dask.dtypes",
 }
 

@@ -1,40 +1,39 @@
-"""A Lance table as a Dask DataFrame, on Dask's public interface only.
+"""A Lance table as a Dask DataFrame.
 
-:func:`scan` plans from metadata, makes one partition per task of the plan and hands
-``dask.dataframe.from_map`` a :class:`Reader`, which holds what all partitions share. A
-partition is a tuple of numbers; nothing else is in a task, so graphs of ten thousand
-partitions stay small and no file handle or secret is pickled.
+:func:`scan` plans from metadata and makes one partition per task of the plan. Everything works on
+Dask's public interface (``dask.dataframe.from_map``); where ``dask.optimizer`` knows the installed
+Dask, the collection is made there instead, and less is read. ``dask.config.set({"lancecy.dask-expr":
+False})`` does without it.
 
-Imports ``datasets``, ``scanning``, ``errors``; dask, pandas and ``dask.dtypes`` inside functions only.
+Imports ``datasets``, ``scanning``, ``errors``, ``dask.reader``; dask, pandas and the other modules
+of this package inside functions only.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import itertools
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
+from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
+from lancecy.dask.reader import Labels, Parts, Reader
 from lancecy.datasets import Dataset, opened
-from lancecy.errors import FormatError
+from lancecy.interop.delayed import block_bytes
 from lancecy.limits import Limits
-from lancecy.scanning import execute
+from lancecy.scanning.context import ScanContext
 from lancecy.scanning.plan import ScanPlan
-from lancecy.scanning.request import Columns
-from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
-from lancecy.session import default
+from lancecy.scanning.request import Columns, ScanRequest
+from lancecy.table.rowids import ArraySegment, RowIdSequence
 
 if TYPE_CHECKING:
     import os
 
     import dask.dataframe as dd
-    import pandas as pd
 
-__all__ = ["Reader", "scan"]
-
-_NUMBERS = 5  # fragment, start, stop, rows, position
+__all__ = ["row_ids_ascend", "scan"]
 
 
 def scan(
@@ -46,7 +45,7 @@ def scan(
     asof: datetime | str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     blocksize: int | str | None = "128MiB",
-    index: Literal["position"] | None = "position",
+    index: Literal["position", "rowid"] | None = "position",
     interleave: bool | None = None,
     with_row_id: bool = False,
     with_row_address: bool = False,
@@ -65,7 +64,7 @@ def scan(
     uri : str, path or lancecy.Dataset
         Must be reachable from the workers under the same name.
     filter : str, pyarrow.compute.Expression, lancecy.Expr or None
-        Applied while reading, with page statistics; filters on the DataFrame itself are applied after it.
+        Applied while reading, with page statistics; filters on the DataFrame come on top of it.
     columns : list of names, mapping or None
         As for :meth:`lancecy.Dataset.scanner`.
     version, asof, storage_options, untrusted, allowed_bases, limits
@@ -73,13 +72,14 @@ def scan(
     blocksize : int or text such as "128MiB", or None
         Bytes of the selected columns per partition: large fragments are split, small ones grouped.
         None makes one partition per fragment.
-    index : "position" or None
-        Label rows by their number in the table; without a filter divisions are then exact, so that
-        ``ddf.loc[a:b]`` reads only the partitions concerned. None numbers every partition from zero.
+    index : "position", "rowid" or None
+        Labels of the rows: their number in the table, their row id (the row address if the table has no stable
+        ids), or, for None, numbers from zero in every partition. Divisions are known where labels ascend from
+        partition to partition, so that ``ddf.loc[a:b]`` reads only the partitions concerned.
     interleave : bool, optional
         Order partitions so that consecutive ones read from different base paths and all buckets work
-        at once; divisions are then unknown. By default whenever divisions are unknown anyway, that is
-        with a filter or with ``index=None``. A table with one base keeps its order in any case.
+        at once; divisions are then unknown. By default with a filter, and with ``index=None``. A table with
+        one base keeps its order in any case.
     with_row_id, with_row_address : bool
         Append ``_rowid``, ``_rowaddr``.
     embed_credentials : bool
@@ -104,9 +104,11 @@ def scan(
 
     Notes
     -----
-    Dask answers ``len(ddf)``, and that of any selection of columns, by reading every column; ask
-    ``lancecy.dataset(uri).count_rows(filter)`` instead. ``ddf[[]].compute()`` reads none. ``map_partitions``
-    reads all columns of the frame it is called on: select first.
+    Where the installed Dask is one that lancecy knows, lengths come from metadata, and comparisons joined by AND
+    and OR (``ddf[(ddf.k < 10) & ddf.s.isin(["a", "b"])]``) move into the read, where statistics leave pages
+    out; ``dask.config.set({"lancecy.dask-expr": False})`` switches that off, which changes no result. Otherwise
+    ``len(ddf)`` reads every column: ask ``lancecy.dataset(uri).count_rows(filter)`` instead.
+    ``map_partitions`` reads all columns of the frame it is called on: select first.
 
     Examples
     --------
@@ -117,123 +119,124 @@ def scan(
     >>> lancecy.scan("example.lance", columns=["vec"], blocksize="4kB").divisions
     (0, 300, 600, 900, 999)
     """
-    if index not in ("position", None):
-        raise ValueError(f"index must be 'position' or None, not {index!r}")
+    if index not in ("position", "rowid", None):
+        raise ValueError(f"index must be 'position', 'rowid' or None, not {index!r}")
     source = opened(uri, version, asof, storage_options, untrusted, allowed_bases, limits)
     scanner = source.scanner(columns, filter, with_row_id=with_row_id, with_row_address=with_row_address)
-    positions = index == "position" and filter is None
-    mixed = not positions if interleave is None else bool(interleave)
-    plan = scanner.plan(_bytes(blocksize), interleave=mixed, embed_credentials=embed_credentials)
-    return _collection(plan, positions, source.context.session.limits, exact=positions and not mixed)
+    request = scanner.request
+    if index == "rowid" and "_rowid" in (*scanner.schema.names, *source.schema.names):
+        raise ValueError(
+            "with index='rowid' the row ids are the labels: no column may have the name '_rowid'"
+        )
+    mixed = (index is None or request.filter is not None) if interleave is None else bool(interleave)
+    plan = scanner.plan(block_bytes(blocksize), interleave=mixed, embed_credentials=embed_credentials)
+    labels: Labels = "rowid" if index == "rowid" else "number"
+    if index is None and request.filter is not None:
+        labels = "rank"
+    divisions = None if mixed or not plan.tasks else _divisions(source.context, plan, labels)
+    return _collection(source, plan, labels, Parts.of(plan.tasks, local=index is None, divisions=divisions))
 
 
-def _bytes(blocksize: int | str | None) -> int | None:
-    from dask.utils import parse_bytes
-
-    if blocksize is None:
-        return None
-    size = int(parse_bytes(blocksize))
-    if size <= 0:
-        raise ValueError(f"blocksize must be positive, got {blocksize!r}")
-    return size
-
-
-def _collection(plan: ScanPlan, positions: bool, limits: Limits, exact: bool) -> dd.DataFrame:
+def _collection(source: Dataset, plan: ScanPlan, labels: Labels, parts: Parts) -> dd.DataFrame:
     import dask
     import dask.dataframe as dd
+    import pandas as pd
 
     from lancecy.dask.dtypes import empty_frame
 
     meta = empty_frame(plan.schema)
+    if labels == "rowid":
+        meta.index = pd.Index(np.empty(0, np.uint64), name="_rowid")
+    frame: dd.DataFrame
     # Text is Arrow-backed already: Dask's conversion would only add a step to every partition.
     with dask.config.set({"dataframe.convert-string": False}):
-        frame: dd.DataFrame
-        if plan.tasks:
-            reader = Reader(plan.tasks[0].spec, positions, limits)
-            parts = [_packed(task) for task in plan.tasks]
-            divisions = _divisions(plan) if exact else None
-            frame = dd.from_map(
-                reader, parts, meta=meta, divisions=divisions, label="lancecy", enforce_metadata=False
-            )
-        else:  # from_map refuses a source without partitions
+        if not plan.tasks:  # no source without partitions
             frame = dd.from_pandas(meta, npartitions=1)
-        return frame
-
-
-def _divisions(plan: ScanPlan) -> tuple[int, ...]:
-    """First position of every partition, and the last position of all."""
-    last = plan.tasks[-1].units[-1]
-    return (*(task.units[0].position for task in plan.tasks), last.position + last.rows - 1)
-
-
-def _packed(task: ScanTask) -> tuple[int, ...]:
-    return tuple(n for u in task.units for n in (u.fragment, u.start, u.stop, u.rows, u.position))
-
-
-@dataclass(frozen=True, slots=True)
-class Reader:
-    """Reads one partition: what all partitions of a scan share, and nothing but plain data.
-
-    Attributes
-    ----------
-    spec : ScanSpec
-    positions : bool
-        Label rows by their number in the table.
-    limits : Limits
-        Caps on what files may claim.
-    """
-
-    spec: ScanSpec
-    positions: bool
-    limits: Limits
-
-    def __call__(self, part: tuple[int, ...], *, columns: Sequence[str]) -> pd.DataFrame:
-        """The partition as a frame of these columns.
-
-        Parameters
-        ----------
-        part : tuple of int
-            Five numbers per unit: fragment, start, stop, rows, position.
-        columns : sequence of str
-            Required, so that Dask passes an empty selection too.
-
-        Raises
-        ------
-        LanceError
-            The table cannot be read here.
-        """
-        import pandas as pd
-
-        from lancecy.dask.dtypes import to_frame
-
-        units = tuple(ScanUnit(*part[i : i + _NUMBERS]) for i in range(0, len(part), _NUMBERS))
-        rows = sum(unit.rows for unit in units)
-        index = _positions(units) if self.positions else None
-        if not columns and self.spec.request.filter is None:
-            return pd.DataFrame(index=pd.RangeIndex(rows) if index is None else index)
-        session = default().with_limits(self.limits)
-        table = execute.read(ScanTask(self.spec, units, rows, 0), list(columns), session)
-        if index is not None and table.num_rows != rows:
-            raise FormatError(
-                f"the manifest promises {rows} live rows in fragment {units[0].fragment}, not {table.num_rows}"
+            return frame
+        reader = Reader(plan.tasks[0].spec, labels)
+        optimizer = _optimizer()
+        if optimizer is not None:
+            weights = _weights(source.context, plan)
+            frame = optimizer.collection(reader, parts, meta, weights, _pushable(source, reader.spec.request))
+        else:
+            frame = dd.from_map(
+                reader, parts, meta=meta, divisions=parts.divisions, label="lancecy", enforce_metadata=False
             )
-        return to_frame(table, index)
+    return frame
 
-    def __dask_tokenize__(self) -> object:
-        """Everything: Dask takes collections with equal tokens for the same and would return the other's rows."""
-        from dask.base import normalize_token
 
-        spec = [(f.name, getattr(self.spec, f.name)) for f in dataclasses.fields(self.spec)]
-        return normalize_token(
-            ("lancecy.dask.Reader", spec, self.positions, dataclasses.astuple(self.limits))
+def _optimizer() -> ModuleType | None:
+    """``dask.optimizer`` if it is wanted and fits the installed Dask."""
+    import dask
+
+    if not dask.config.get("lancecy.dask-expr", True):
+        return None
+    try:
+        from lancecy.dask import optimizer
+    except (ImportError, AttributeError) as error:
+        warnings.warn(
+            f"lancecy's optimiser does not know this release of Dask ({error}): scans read whole tables where a "
+            "filter or the number of rows would do",
+            RuntimeWarning,
+            stacklevel=4,
         )
+        return None
+    return optimizer
 
 
-def _positions(units: Sequence[ScanUnit]) -> pd.Index:
-    import numpy as np
-    import pandas as pd
+def _weights(context: ScanContext, plan: ScanPlan) -> dict[str, float]:
+    """Bytes of one row of each column that is read, from the first fragment."""
+    fields = {f.name: f for f in (*plan.projection.fields, *plan.projection.filter_fields)}
+    fragment = context.metadata(plan.units[0].fragment)
+    return {name: context.bytes_per_row(fragment, [wanted]) for name, wanted in fields.items()}
 
-    spans = [(u.position, u.position + u.rows) for u in units]
-    if all(before[1] == after[0] for before, after in itertools.pairwise(spans)):
-        return pd.RangeIndex(spans[0][0], spans[-1][1])
-    return pd.Index(np.concatenate([np.arange(*span, dtype=np.int64) for span in spans]))
+
+def _pushable(source: Dataset, request: ScanRequest) -> list[str]:
+    """Columns of the scan that a filter may name: stored ones under their own names, read as what they are."""
+    from lancecy.dask.dtypes import keeps_type
+
+    stored = [f.name for f in source.schema if keeps_type(f.type) and "." not in f.name and "`" not in f.name]
+    if request.columns is None:
+        return stored
+    listed = dict(request.columns)
+    return [name for name in stored if name in listed and listed[name] is None]
+
+
+def _divisions(context: ScanContext, plan: ScanPlan, labels: Labels) -> tuple[int, ...] | None:
+    """First label of every partition and the last of all, None unless labels ascend from row to row."""
+    if labels == "number":
+        last = plan.units[-1]
+        return (*(task.units[0].position for task in plan.tasks), last.position + last.rows - 1)
+    if labels == "rank":
+        return None
+    fragments = [context.metadata(f) for f in dict.fromkeys(unit.fragment for unit in plan.units)]
+    if not context.snapshot.manifest.has_stable_row_ids:
+        firsts = [(task.units[0].fragment << 32) + task.units[0].start for task in plan.tasks]
+        last = plan.units[-1]
+        return (*firsts, (last.fragment << 32) + last.stop - 1)
+    ids = {fragment.id: context.snapshot.row_ids(fragment) for fragment in fragments}
+    known = [sequence for sequence in ids.values() if sequence is not None and len(sequence)]
+    if len(known) < len(ids) or not row_ids_ascend(known):
+        return None
+    ends = [(t.units[0].fragment, t.units[0].start) for t in plan.tasks]
+    ends.append((plan.units[-1].fragment, plan.units[-1].stop - 1))
+    return tuple(_row_id(ids[fragment], offset) for fragment, offset in ends)
+
+
+def _row_id(sequence: RowIdSequence | None, offset: int) -> int:
+    return 0 if sequence is None else int(sequence.take(np.array([offset], np.int64))[0])
+
+
+def row_ids_ascend(sequences: Sequence[RowIdSequence]) -> bool:
+    """Whether row ids ascend within every sequence, and from one to the next."""
+    before = -1
+    for segment in (segment for sequence in sequences for segment in sequence.segments):
+        if not segment.count:
+            continue
+        if isinstance(segment, ArraySegment) and not np.all(segment.offsets[1:] > segment.offsets[:-1]):
+            return False
+        first, last = segment.take(np.array([0, segment.count - 1], np.int64)).tolist()
+        if first <= before:
+            return False
+        before = last
+    return True

@@ -25,7 +25,15 @@ from pandas.arrays import ArrowExtensionArray, ArrowStringArray
 
 from lancecy.dask.aliases import parse_type_name, type_name
 
-__all__ = ["NestedArrowArray", "NestedArrowDtype", "empty_frame", "pandas_array", "pandas_dtype", "to_frame"]
+__all__ = [
+    "NestedArrowArray",
+    "NestedArrowDtype",
+    "empty_frame",
+    "keeps_type",
+    "pandas_array",
+    "pandas_dtype",
+    "to_frame",
+]
 
 _PREFIX, _SUFFIX = "lancecy[", "]"
 Column: TypeAlias = "pa.Array | pa.ChunkedArray"
@@ -199,6 +207,11 @@ def _plain_type(arrow_type: pa.DataType) -> pa.DataType:
 
 def _plain_field(field: pa.Field) -> pa.Field:
     return pa.field(field.name, _plain_type(field.type), field.nullable)
+
+
+def keeps_type(arrow_type: pa.DataType) -> bool:
+    """Whether a column of this Arrow type is stored in a frame as it is, and not as something simpler."""
+    return bool(arrow_type.equals(_plain_type(arrow_type), check_metadata=True))
 
 
 def pandas_dtype(arrow_type: pa.DataType) -> pd.api.extensions.ExtensionDtype:

@@ -29,6 +29,7 @@ Encodings that several dialects use
     ``values``       compressed values of chunks (``chunks``, ``fixed``, ``strings``, ``coded_runs``, ``sequences``)
     ``dictionaries`` codes and items
     ``placing``      values by number, put into slots
+    ``presence``     nulls without the values
     ``fsst``         symbol tables
     ``general``      lz4 and zstd
     ``packed``       structs row by row
@@ -38,7 +39,7 @@ To Arrow
     ===============  ==============================================================
     ``arrow``        blocks and Arrow arrays, sharing memory
     ``assemble``     one column from parts of it
-    ``columns``      types and storage of columns
+    ``columns``      columns in chunks: joined, their rows in another order, extension types
     ``nulls``        columns of nulls that cost no memory
     ``jsonb``        JSON as 2.x stores it
     ===============  ==============================================================

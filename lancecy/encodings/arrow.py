@@ -1,12 +1,11 @@
 """Blocks and Arrow: the one seam between decoded buffers and Arrow arrays.
 
-``allocate`` makes the memory that kernels fill, ``to_arrow`` gives a block a type and
-shares its memory. Offsets, codes and lengths have been checked by the kernels before a
-block exists; what is left to check here is text: Arrow's kernels take UTF-8 on trust, so
-strings of a file are looked at once (a maximum over the bytes, 40 GB/s; only text that is
-not ASCII is validated value by value).
+``to_arrow`` gives a block a type and shares its memory, that of ``allocate``. Offsets, codes
+and lengths have been checked by the kernels before a block exists; what is left to check here
+is text: Arrow's kernels take UTF-8 on trust, so strings of a file are looked at once (a maximum
+over the bytes, 40 GB/s; only text that is not ASCII is validated value by value).
 
-Imports ``block``, ``assemble``, ``columns``, ``jsonb``, ``nulls``, ``schema``, ``errors``, NumPy and pyarrow.
+Imports ``block``, ``assemble``, ``columns``, ``jsonb``, ``memory``, ``nulls``, ``schema``, ``errors``, NumPy and pyarrow.
 """
 
 from __future__ import annotations
@@ -41,40 +40,13 @@ from lancecy.encodings.columns import (
     storage_of,
     taken,
     typed,
-    validity_of,
 )
+from lancecy.encodings.memory import allocate
 from lancecy.encodings.nulls import VARIABLE_TYPES, element_type, null_array
-from lancecy.errors import FormatError, LimitError, printable
+from lancecy.errors import FormatError, printable
 from lancecy.schema import Field
 
 __all__ = ["ArrowArray", "allocate", "null_array", "to_arrow"]
-
-_MAX_TEXT = (1 << 31) - 1
-
-
-def allocate(nbytes: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
-    r"""Fresh memory for a kernel to fill, as an Arrow buffer and as an array over the same bytes.
-
-    Parameters
-    ----------
-    nbytes : int, bytes
-        At least 0; bounded by the caller. The content is undefined.
-
-    Returns
-    -------
-    buffer : pa.Buffer
-        From Arrow's default pool, whose pages stay warm from one scan to the next.
-    view : (nbytes,) uint8, writable
-
-    Examples
-    --------
-    >>> buffer, view = allocate(4)
-    >>> view[:] = 7
-    >>> buffer.to_pybytes()
-    b'\x07\x07\x07\x07'
-    """
-    buffer = pa.allocate_buffer(nbytes)
-    return buffer, np.frombuffer(buffer, np.uint8)
 
 
 def to_arrow(
@@ -125,26 +97,10 @@ def _extension(block: Block, data_type: pa.BaseExtensionType, field: Field | Non
 
 def _json(stored: ArrowArray, data_type: pa.DataType) -> ArrowArray:
     """JSON texts of their stored form, in as many chunks as 32-bit offsets need."""
-    chunks = [_json_texts(chunk) for chunk in chunks_of(stored)]
+    chunks = [jsonb.to_texts(chunk) for chunk in chunks_of(stored)]
     if len(chunks) == 1:
         return chunks[0]
     return pa.chunked_array(chunks, data_type) if chunks else null_array(data_type, 0)
-
-
-def _json_texts(stored: pa.Array) -> pa.Array:
-    texts = [b"" if value is None else jsonb.to_text(value).encode() for value in stored.to_pylist()]
-    offsets = np.zeros(len(texts) + 1, np.int64)
-    np.cumsum([len(text) for text in texts], out=offsets[1:])
-    if offsets[-1] > _MAX_TEXT:
-        half = len(stored) // 2
-        raise LimitError(
-            f"{offsets[-1]} bytes of JSON text in one array, where 32-bit offsets end at {_MAX_TEXT}: "
-            f"read the column in batches of {max(1, half)} rows",
-            limit="",
-            claimed=int(offsets[-1]),
-        )
-    buffers = [validity_of(stored), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(b"".join(texts))]
-    return pa.Array.from_buffers(pa.string(), len(stored), buffers, stored.null_count)
 
 
 def _buffer(data: object) -> pa.Buffer | None:

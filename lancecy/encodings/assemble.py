@@ -29,13 +29,20 @@ __all__ = ["assemble", "pruned"]
 Part: TypeAlias = "tuple[Field, pa.Array]"
 
 
-@lru_cache(maxsize=8192)
 def pruned(wanted: Field, ids: frozenset[int]) -> Field | None:
     """``Field.pruned``, whatever lost a child being plain storage.
 
     A struct that has lost children is no longer of its extension type, and a map that has lost its keys or
     its values is a list of structs.
     """
+    if not wanted.children:
+        # Most fields; nothing to remember, and comparing the ids of wide tables would cost more.
+        return wanted if wanted.id in ids else None
+    return _pruned(wanted, ids)
+
+
+@lru_cache(maxsize=8192)
+def _pruned(wanted: Field, ids: frozenset[int]) -> Field | None:
     held = wanted.pruned(ids)
     return None if held is None else _plain(held, wanted)
 

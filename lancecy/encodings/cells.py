@@ -30,16 +30,14 @@ from lancecy.encodings.spec import (
     SymbolCoded,
     Variable,
 )
-from lancecy.errors import LimitError, UnsupportedError
-from lancecy.limits import Limits
+from lancecy.errors import UnsupportedError
+from lancecy.limits import Limits, check_offsets
 from lancecy.schema import Field
 from lancecy.store.base import Memory
 
 __all__ = ["Cells", "Spans", "cell_bits", "decode_cells", "decode_spans"]
 
 Int64 = NDArray[np.int64]
-
-_INT32_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -235,13 +233,8 @@ def decode_spans(spec: Spec, spans: Spans, limits: Limits) -> VariableWidth:
         raise UnsupportedError(f"single values coded as {type(spec).__name__}", feature=type(spec).__name__)
     num_values, width = spans.starts.size, spec.offset_width
     total = int(spans.lengths.sum())
-    if width == 4 and total > _INT32_MAX:
-        raise LimitError(
-            f"{total} bytes of strings in one page, where 32-bit offsets end at {_INT32_MAX}: "
-            "read fewer rows",
-            limit="",
-            claimed=total,
-        )
+    if width == 4:
+        check_offsets(total, "bytes of strings")
     offsets_buffer, offsets = allocate((num_values + 1) * width)
     kernels.zipped_offsets(spans.lengths, offsets.view(f"<i{width}"))
     buffer, out = allocate(total)

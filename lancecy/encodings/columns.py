@@ -4,27 +4,30 @@ A chunk of text or of lists counts its values with 32 bits, so neither joining a
 nor taking rows out of the joined ones always works; here rows move chunk by chunk where
 they must. Dictionaries are made one by code of ours: Arrow's refuses those that hold nulls.
 
-Imports ``errors``, NumPy and pyarrow.
+Imports ``kernels``, ``errors``, NumPy and pyarrow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lancecy.errors import LimitError
+from lancecy import kernels
+from lancecy.errors import LimitError, UnsupportedError
 
 __all__ = [
     "ArrowArray",
     "as_array",
     "chunks_of",
     "cut_out",
+    "joined",
     "storage_of",
     "taken",
     "typed",
@@ -52,24 +55,38 @@ def as_array(column: ArrowArray) -> pa.Array:
     ------
     LimitError
         One array cannot hold it.
+    UnsupportedError
+        The dictionaries of its chunks cannot be made one.
     """
     if not isinstance(column, pa.ChunkedArray):
         return column
     chunks = chunks_of(column)
     if not chunks:
         return column.chunk(0) if column.num_chunks else column.combine_chunks()
-    return chunks[0] if len(chunks) == 1 else _concatenated(chunks)
+    return chunks[0] if len(chunks) == 1 else _concatenated(unified(chunks))
 
 
-def _concatenated(chunks: list[pa.Array]) -> pa.Array:
+def joined(columns: Iterable[ArrowArray], data_type: pa.DataType) -> pa.ChunkedArray:
+    """One column out of several of the same type, nothing copied but codes of dictionaries that differ."""
+    chunks = [chunk for column in columns for chunk in chunks_of(column)]
+    return pa.chunked_array(unified(chunks), data_type)
+
+
+def _concatenated(chunks: Sequence[pa.Array]) -> pa.Array:
+    if len(chunks) == 1:
+        return chunks[0]
     try:
-        return pa.concat_arrays(unified(chunks))
+        return pa.concat_arrays(chunks)
     except pa.ArrowInvalid as error:
-        raise LimitError(
-            f"{len(chunks)} pieces of type {chunks[0].type} do not fit into one array: "
-            "read the column in smaller batches",
-            limit="",
-            claimed=sum(chunk.nbytes for chunk in chunks),
+        what = f"{len(chunks)} pieces of type {chunks[0].type}"
+        if sum(_extent(chunk) for chunk in chunks) > _MAX_EXTENT:
+            raise LimitError(
+                f"{what} do not fit into one array: read the column in smaller batches",
+                limit="",
+                claimed=sum(chunk.nbytes for chunk in chunks),
+            ) from error
+        raise UnsupportedError(
+            f"rows of {what} cannot be brought together: {error}", feature="dictionaries that differ"
         ) from error
 
 
@@ -79,32 +96,67 @@ def _concatenated(chunks: list[pa.Array]) -> pa.Array:
 def unified(chunks: list[pa.Array]) -> list[pa.Array]:
     """The same values, those of dictionaries over one and the same dictionary.
 
-    A null in a dictionary becomes a null code where dictionaries differ. Chunks come back as they are if
-    the codes have no room for all values.
+    Fragments without the column have an empty dictionary, and files of later versions each have
+    their own. A null in a dictionary becomes a null code where dictionaries differ. Chunks come back as
+    they are if the codes have no room even for the values that are used.
     """
     if not chunks or not pa.types.is_dictionary(chunks[0].type):
         return chunks
-    dictionaries = list({_identity(chunk.dictionary): chunk.dictionary for chunk in chunks}.values())
-    if all(other.equals(dictionaries[0]) for other in dictionaries[1:]):
+    first, *others = _dictionaries(chunks).values()
+    if all(other.equals(first) for other in others):
         return chunks
-    try:
-        encoded = pa.concat_arrays(dictionaries).dictionary_encode()
-        starts = np.cumsum([0, *(len(values) for values in dictionaries)])
-        codes = {
-            _identity(values): encoded.indices.slice(first, last - first)
-            for values, (first, last) in zip(dictionaries, pairwise(starts), strict=True)
-        }
-        return [
-            pa.DictionaryArray.from_arrays(
-                codes[_identity(chunk.dictionary)].take(chunk.indices).cast(chunk.type.index_type),
-                encoded.dictionary,
-                ordered=chunk.type.ordered,
-                safe=False,
-            )
-            for chunk in chunks
-        ]
-    except pa.ArrowInvalid:
-        return chunks
+    for candidates in (chunks, map(_only_used, chunks)):
+        try:
+            return _over_one_dictionary(list(candidates))
+        except pa.ArrowInvalid:
+            continue
+    return chunks
+
+
+def _dictionaries(chunks: Iterable[pa.DictionaryArray]) -> dict[tuple[object, ...], pa.Array]:
+    """Every dictionary once."""
+    return {_identity(chunk.dictionary): chunk.dictionary for chunk in chunks}
+
+
+def _over_one_dictionary(chunks: list[pa.DictionaryArray]) -> list[pa.DictionaryArray]:
+    distinct = _dictionaries(chunks)
+    encoded = pa.concat_arrays(list(distinct.values())).dictionary_encode()
+    starts = np.cumsum([0, *(len(values) for values in distinct.values())])
+    codes = dict(zip(distinct, (encoded.indices.slice(a, b - a) for a, b in pairwise(starts)), strict=True))
+    return [
+        pa.DictionaryArray.from_arrays(
+            _recoded(chunk.indices, codes[_identity(chunk.dictionary)]),
+            encoded.dictionary,
+            ordered=chunk.type.ordered,
+            safe=False,
+        )
+        for chunk in chunks
+    ]
+
+
+def _only_used(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
+    """The same values over a dictionary without those that no row has."""
+    used = chunk.indices.unique().drop_null().sort()
+    codes = pc.index_in(chunk.indices, used).cast(chunk.indices.type)
+    return pa.DictionaryArray.from_arrays(
+        codes, chunk.dictionary.take(used), ordered=chunk.type.ordered, safe=False
+    )
+
+
+def _recoded(indices: pa.Array, codes: pa.Array) -> pa.Array:
+    """The new code of each old one."""
+    new = codes.cast(indices.type)
+    if new.null_count or indices.offset:
+        return new.take(indices)
+    table = new.to_numpy()
+    if np.array_equal(table, np.arange(table.size)):
+        return indices
+    validity, data = indices.buffers()
+    old = np.frombuffer(data, table.dtype, len(indices))
+    bits = None if validity is None else np.frombuffer(validity, np.uint8)[: (len(indices) + 7) // 8]
+    out = np.empty(old.nbytes, np.uint8)
+    kernels.take_fixed(old, table.view(np.uint8), table.dtype.itemsize, out, bits)
+    return pa.Array.from_buffers(indices.type, len(indices), [validity, pa.py_buffer(out)])
 
 
 def _identity(array: pa.Array) -> tuple[object, ...]:
@@ -156,7 +208,7 @@ def _has_matrices(data_type: pa.DataType) -> bool:
 # -- order -------------------------------------------------------------------------------
 
 
-def taken(column: ArrowArray, rows: Int64, most: int = _MAX_EXTENT) -> ArrowArray:
+def taken(column: ArrowArray, rows: Int64, most: int | None = None) -> ArrowArray:
     """The rows at these positions, in that order; rows may be wanted several times.
 
     Parameters
@@ -164,21 +216,26 @@ def taken(column: ArrowArray, rows: Int64, most: int = _MAX_EXTENT) -> ArrowArra
     column : pa.Array or pa.ChunkedArray
     rows : (n,) int64
     most : int, bytes or list elements
-        About what one chunk of the result may hold; a single row may hold more.
+        About what one chunk of the result may hold, 2 GiB if not given; a single row may hold more.
 
     Returns
     -------
     pa.Array, or pa.ChunkedArray where one array is not enough
+
+    Raises
+    ------
+    UnsupportedError
+        The dictionaries of the chunks cannot be made one.
     """
+    most = _MAX_EXTENT if most is None else most
     chunks = unified(chunks_of(column))
     if not chunks:
         return column
     total = sum(_extent(chunk) for chunk in chunks)
     repeats = max(1, -(-rows.size // max(1, len(column))))
     if total * repeats <= most:
-        source = chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)
-        found = source.take(_int64(rows))
-        if _extent(found) <= most:
+        found = _picked(_concatenated(chunks), rows)
+        if found is not None and _extent(found) <= most:
             return found
     starts = np.cumsum([0, *(len(chunk) for chunk in chunks)])
     pieces: list[pa.Array] = []
@@ -187,28 +244,39 @@ def taken(column: ArrowArray, rows: Int64, most: int = _MAX_EXTENT) -> ArrowArra
     return pa.chunked_array(pieces, column.type)
 
 
+def _picked(array: pa.Array, rows: Int64) -> pa.Array | None:
+    """The rows at these positions; None if offsets of the array's width cannot count what is in them."""
+    try:
+        return array.take(_int64(rows))
+    except pa.ArrowInvalid:
+        return None
+
+
 def _gathered(chunks: Sequence[pa.Array], starts: Int64, rows: Int64, most: int) -> Iterator[pa.Array]:
     """The rows at these positions as arrays that hold no more than ``most`` each, unless it is one row."""
     which = np.searchsorted(starts, rows, side="right") - 1
     order = np.argsort(which, kind="stable")
     edges = np.searchsorted(which[order], np.arange(len(chunks) + 1))
-    try:
-        parts = [
-            chunks[i].take(_int64(rows[order[first:last]] - starts[i]))
-            for i, (first, last) in enumerate(pairwise(edges))
-            if last > first
-        ]
-        size = sum(_extent(part) for part in parts)
-    except pa.ArrowInvalid:
-        size = most + 1
-    if rows.size > 1 and size > most:
-        # Rows of uneven size: these are more than their share.
-        for half in np.array_split(rows, 2):
-            yield from _gathered(chunks, starts, half, most)
-    elif rows.size:
+    picked = (
+        _picked(chunks[i], rows[order[first:last]] - starts[i])
+        for i, (first, last) in enumerate(pairwise(edges))
+        if last > first
+    )
+    parts: list[pa.Array] = []
+    size = 0
+    for part in picked:
+        size = most + 1 if part is None else size + _extent(part)
+        if rows.size > 1 and size > most:
+            # Rows of uneven size: these are more than their share.
+            parts.clear()
+            for half in np.array_split(rows, 2):
+                yield from _gathered(chunks, starts, half, most)
+            return
+        parts.append(part)
+    if parts:
         back = np.empty_like(order)
         back[order] = np.arange(order.size)
-        yield (parts[0] if len(parts) == 1 else pa.concat_arrays(parts)).take(_int64(back))
+        yield _concatenated(parts).take(_int64(back))
 
 
 def _int64(rows: Int64) -> pa.Array:

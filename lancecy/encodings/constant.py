@@ -8,8 +8,8 @@ the value if it is not in the message::
 Levels are raw 16-bit numbers unless the page names codecs for them. A page holds little,
 so every read asks for all of it. Source: file sheet 2.1, section 3.9.
 
-Imports ``chunks``, ``dictionaries``, ``flat``, ``legacy.spec_of``, ``values``, ``repdef``, ``layouts``, ``pages``,
-``kernels``, ``store.reads``, ``rows``, ``schema``, ``limits`` and ``errors``.
+Imports ``chunks``, ``dictionaries``, ``flat``, ``legacy.spec_of``, ``values``, ``repdef``, ``presence``, ``layouts``,
+``pages``, ``kernels``, ``store.reads``, ``rows``, ``schema``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from lancecy.encodings.dictionaries import taken
 from lancecy.encodings.layouts import ConstantPage, max_repetition
 from lancecy.encodings.legacy import spec_of
 from lancecy.encodings.pages import Page
+from lancecy.encodings.presence import has_no_values
 from lancecy.encodings.repdef import LeafPage, all_visible_max, slot_validity
 from lancecy.encodings.spec import FixedListOf, PackedBlocks, Plain, Spec, VarBinary, flat_bits
 from lancecy.encodings.values import decode_levels
@@ -157,10 +158,11 @@ def _values(
     num_slots: int,
     limits: Limits,
 ) -> Block:
+    if has_no_values(field):
+        # Which is stored as if it were null.
+        return Structured(num_slots, {})
     if stored is None:
-        # A struct without fields is stored as if it were null.
-        is_bare = field.is_struct and not field.children
-        return Structured(num_slots, {}) if is_bare else AllNull(num_slots)
+        return AllNull(num_slots)
     column = spec_of(field)
     if isinstance(column, VarBinary):
         return _strings(stored, column, spec, definition, num_slots, limits)

@@ -9,28 +9,36 @@ The table that a page carries always has 2,312 bytes::
 Every byte of a coded string is the number of a symbol, except 255: the byte after it stands
 for itself. Values are coded one by one, so any of them can be decoded alone.
 
-Imports ``arrow.allocate``, ``block``, ``kernels``, ``errors``.
+Imports ``memory``, ``block``, ``kernels``, ``store.base``, ``limits``, ``errors`` and pyarrow.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.arrow import allocate
 from lancecy.encodings.block import VariableWidth
-from lancecy.errors import FormatError, LimitError
+from lancecy.encodings.memory import allocate
+from lancecy.errors import FormatError
+from lancecy.limits import INT32_MAX, check_offsets
+from lancecy.store.base import Memory
 
-__all__ = ["TABLE_BYTES", "Symbols", "decode", "parse_symbols"]
+__all__ = ["TABLE_BYTES", "Symbols", "decode", "decode_spans", "parse_symbols"]
+
+Int64 = NDArray[np.int64]
+Offsets = NDArray[np.int32] | NDArray[np.int64]
 
 TABLE_BYTES = 2312
 _MAGIC = 0x46535354
 _MAX_LENGTH = 8
-_INT32_MAX = 2**31 - 1
+# Memory for so few coded bytes is not worth an estimate, which looks at so many.
+_FEW_BYTES = 1 << 16
+_SAMPLE = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,25 +119,73 @@ def decode(symbols: Symbols | None, block: VariableWidth) -> VariableWidth:
     """
     if symbols is None:
         return block
-    dtype = np.dtype(np.int32 if block.offset_width == 4 else np.int64)
+    dtype = np.int32 if block.offset_width == 4 else np.int64
     offsets = np.frombuffer(block.offsets, dtype, block.length + 1)  # type: ignore[call-overload]
-    values: NDArray[np.uint8] = np.frombuffer(block.values, np.uint8)  # type: ignore[call-overload]
-    if dtype == np.int32:
-        _refuse_large(symbols, offsets, values)
-    offset_buffer, out_offsets = allocate((block.length + 1) * dtype.itemsize)
-    total = kernels.fsst_offsets(symbols.lengths, offsets, values, out_offsets.view(dtype))
-    buffer, out = allocate(total)
-    kernels.fsst_decode(symbols.symbols, symbols.lengths, offsets, values, out_offsets.view(dtype), out)
-    return VariableWidth(
-        block.length, block.offset_width, offset_buffer, buffer, block.validity, block.null_count
-    )
+    values: Memory = np.frombuffer(block.values, np.uint8)  # type: ignore[call-overload]
+    whole = np.zeros(1, np.int64), np.array([values.size], np.int64)
+    decoded = decode_spans(symbols, offsets, values, *whole)
+    return replace(decoded, validity=block.validity, null_count=block.null_count)
 
 
-def _refuse_large(symbols: Symbols, offsets: NDArray[np.int32], values: NDArray[np.uint8]) -> None:
-    """Raise LimitError if the strings pass what 32-bit offsets count; measured only where they could."""
-    if _MAX_LENGTH * (int(offsets[-1]) - int(offsets[0])) <= _INT32_MAX:
-        return
-    total = kernels.fsst_offsets(symbols.lengths, offsets, values, np.empty(offsets.size, np.int64))
-    if total > _INT32_MAX:
-        what = f"{total} bytes of strings in one array, where 32-bit offsets end at {_INT32_MAX}"
-        raise LimitError(f"{what}: read the column in smaller batches", limit="", claimed=total)
+def decode_spans(
+    symbols: Symbols, offsets: Offsets, memory: Memory, positions: Int64, lengths: Int64
+) -> VariableWidth:
+    """The strings that coded ones stand for, which lie in several places.
+
+    Parameters
+    ----------
+    symbols : Symbols
+    offsets : (num_values + 1,) int32 or int64
+        Of the coded strings, in the bytes of all spans back to back.
+    memory : (nbytes,) uint8
+    positions, lengths : (num_spans,) int64, bytes
+        Together no more than ``memory`` has. Strings end where spans do.
+
+    Returns
+    -------
+    VariableWidth
+        Fresh offsets, of the width of those given, and values.
+
+    Raises
+    ------
+    FormatError, LimitError
+        As ``decode``.
+    """
+    offsets_buffer, memory_of_offsets = allocate(offsets.nbytes)
+    out_offsets = memory_of_offsets.view(offsets.dtype)
+    coded = symbols.symbols, symbols.lengths, memory, positions, lengths, offsets
+    cap = INT32_MAX if offsets.dtype == np.int32 else np.iinfo(np.int64).max
+    text, out = allocate(min(cap, _likely_size(symbols, memory, positions, lengths)))
+    done = size = 0
+    while True:
+        done = kernels.fsst_decode(*coded, done, size, out_offsets, out)
+        size = int(out_offsets[done])
+        if done == offsets.size - 1:
+            break
+        if out.size == cap:
+            check_offsets(INT32_MAX + 1, "or more bytes of strings")
+        # With room for the longest symbol per byte that is left there is no third time.
+        text, out = _moved(out[:size], min(cap, size + _MAX_LENGTH * int(offsets[-1] - offsets[done])))
+    if size < out.size // 2:
+        text, _ = _moved(out[:size], size)
+    return VariableWidth(done, offsets.dtype.itemsize, offsets_buffer, text.slice(0, size))
+
+
+def _moved(text: Memory, room: int) -> tuple[pa.Buffer, Memory]:
+    """The same bytes at the start of other memory."""
+    buffer, out = allocate(room)
+    out[: text.size] = text
+    return buffer, out
+
+
+def _likely_size(symbols: Symbols, memory: Memory, positions: Int64, lengths: Int64) -> int:
+    """Bytes that the strings decode to, most probably: by bytes of all spans here and there, and an eighth more."""
+    total = int(lengths.sum())
+    if total <= _FEW_BYTES:
+        return _MAX_LENGTH * total
+    filled = np.flatnonzero(lengths)
+    filled = filled[:: -(-filled.size // _SAMPLE)]
+    each = -(-_SAMPLE // filled.size)
+    places = positions[filled, None] + lengths[filled, None] * np.arange(each) // each
+    mean = float(symbols.lengths[memory[places]].mean())
+    return min(_MAX_LENGTH * total, int(1.125 * mean * total) + _FEW_BYTES)

@@ -12,7 +12,7 @@ Rows of one width without lists are found by arithmetic, in one round; other par
 by two entries of the index per range, then the bytes. A whole page is read without its
 index. Source: file sheet 2.1, sections 3.8 and 5.3.
 
-Imports ``cells``, ``packed``, ``flat``, ``arrow.allocate``, ``chunks``, ``repdef``, ``layouts``, ``pages``,
+Imports ``cells``, ``packed``, ``flat``, ``arrow.allocate``, ``chunks``, ``repdef``, ``presence``, ``layouts``, ``pages``,
 ``spec``, ``kernels``, ``store.reads``, ``rows``, ``schema``, ``limits`` and ``errors``.
 """
 
@@ -26,12 +26,13 @@ from numpy.typing import NDArray
 from lancecy import kernels
 from lancecy.encodings import flat
 from lancecy.encodings.arrow import allocate
-from lancecy.encodings.block import Block
+from lancecy.encodings.block import Block, Structured
 from lancecy.encodings.cells import Cells, Spans, cell_bits, decode_cells, decode_spans
 from lancecy.encodings.chunks import row_ranges
 from lancecy.encodings.layouts import FullZip, max_definition, max_repetition
 from lancecy.encodings.packed import decode_rows
 from lancecy.encodings.pages import Page
+from lancecy.encodings.presence import has_no_values
 from lancecy.encodings.repdef import LeafPage, all_visible_max
 from lancecy.encodings.spec import FixedListOf, PackedFields, Plain, Spec
 from lancecy.errors import FormatError, TruncatedError
@@ -39,7 +40,7 @@ from lancecy.limits import Limits
 from lancecy.rows import PageRuns, RowSelection
 from lancecy.schema import Field
 from lancecy.store.base import Memory
-from lancecy.store.reads import Ranges, Read, SourceFile
+from lancecy.store.reads import Ranges, Read, SourceFile, Span
 
 __all__ = ["read"]
 
@@ -131,6 +132,8 @@ def _read_table(
         raise TruncatedError(f"{int(page.sizes[0])} bytes cannot hold {page.num_rows} values of {stride}")
     starts, stops = row_ranges(rows)
     num_rows = len(rows)
+    if has_no_values(field) and words.nbytes == 0:
+        return LeafPage(spec.layers, None, None, Structured(num_rows, {}), num_rows)
     plain = _plain(spec.values)
     if words.nbytes == 0 and plain is not None and field.logical_type != "bool":
         runs = PageRuns(np.zeros(starts.size, np.int64), starts, stops - starts)
@@ -143,9 +146,25 @@ def _read_table(
         shifts = np.repeat(span.positions - before * width, stops - starts)
         cells = Cells(span.memory, shifts + np.arange(num_rows) * width, width)
         return LeafPage(spec.layers, None, None, decode_cells(spec.values, cells, field), num_rows)
+    if has_no_values(field):
+        definition = _definition(words, span, stops - starts, stride)
+        return LeafPage(spec.layers, None, definition, Structured(num_rows, {}), num_rows)
     entries = _Entries(words, num_rows, num_rows)
     values = entries.fixed(span.memory, span.positions, span.positions + sizes, width, spec.values, field)
     return LeafPage(spec.layers, None, entries.levels[1], values, num_rows)
+
+
+def _definition(words: _Words, span: Span, counts: Int64, stride: int) -> Levels:
+    """Definition levels of runs of entries without repetition levels, whose values are not looked at."""
+    before = np.cumsum(counts) - counts
+    positions = np.repeat(span.positions - before * stride, counts) + np.arange(int(counts.sum())) * stride
+    stored = np.empty(positions.size * words.nbytes, np.uint8)
+    kernels.gather_fixed(span.memory, positions, words.nbytes, stored)
+    levels = stored.view(f"<u{words.nbytes}")  # without lists nothing is above them in the words
+    if int(levels.max(initial=0)) > words.max_def:
+        place = int(np.argmax(levels > words.max_def))
+        raise FormatError(f"level {place} is above what the layers of its page allow", position=place)
+    return levels.astype(np.uint16)
 
 
 def _plain(spec: Spec) -> Plain | FixedListOf | None:
@@ -204,6 +223,8 @@ def _check_empty(spec: Spec, spans: Spans, definition: Levels | None, visible_ma
 
 
 def _strings(spec: Spec, spans: Spans, field: Field, limits: Limits) -> Block:
+    if has_no_values(field):
+        return Structured(spans.starts.size, {})
     if isinstance(spec, PackedFields):
         return decode_rows(spec, spans, field, limits)
     return decode_spans(spec, spans, limits)
@@ -259,6 +280,8 @@ class _Entries:
         self.num_entries, self.num_slots = kernels.zip_fixed(
             memory, starts, stops, words.nbytes, words.def_bits, width, *self._limits(), values
         )
+        if has_no_values(field):
+            return Structured(self.num_slots, {})
         cells = Cells.packed(values[: self.num_slots * width], width, self.num_slots)
         return decode_cells(spec, cells, field)
 

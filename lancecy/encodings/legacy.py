@@ -13,7 +13,7 @@ arrays (one entry per run) and decoded by one kernel call per buffer. Source: fi
 sheet 0.1, sections 3 and 4.
 
 Imports ``spec``, ``block``, ``arrow.allocate``, ``flat``, ``legacy_bounds``, ``kernels``, ``store.reads``,
-``schema`` and ``rows``.
+``schema``, ``limits`` and ``rows``.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ from lancecy.encodings.spec import (
     VarBinary,
     flat_bits,
 )
-from lancecy.errors import FormatError, LimitError, UnsupportedError, printable
+from lancecy.errors import FormatError, UnsupportedError, printable
+from lancecy.limits import check_offsets
 from lancecy.rows import PageRuns
 from lancecy.schema import Field, parse_logical_type
 from lancecy.store.base import Memory
@@ -59,7 +60,6 @@ __all__ = ["ColumnPages", "ColumnSource", "read_column", "spec_of", "whole_pages
 
 Int64 = NDArray[np.int64]
 
-_INT32_MAX = 2**31 - 1
 _OFFSET_WIDTHS = {"string": 4, "binary": 4, "large_string": 8, "large_binary": 8, "json": 8}
 
 
@@ -281,14 +281,7 @@ def _refuse_large(
 ) -> None:
     """Raise LimitError if 64-bit offsets would have done, which is what 32-bit ones failed for."""
     counted = kernel(*arguments, np.empty(num_rows + 1, np.int64), *outputs)
-    total = counted[0] if isinstance(counted, tuple) else counted
-    if total > _INT32_MAX:
-        raise LimitError(
-            f"{total} {what} in one array, where 32-bit offsets end at {_INT32_MAX}: "
-            "read the column in smaller batches",
-            limit="",
-            claimed=total,
-        )
+    check_offsets(counted[0] if isinstance(counted, tuple) else counted, what)
 
 
 def _read_list(

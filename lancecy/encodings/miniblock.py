@@ -13,7 +13,7 @@ All chunks that a selection touches are handled as arrays: which chunks (``_flat
 all rows asks for the page in one round; another one for words, index and dictionary
 first and for the chunks it needs second. Source: file sheet 2.1, sections 3.1 to 3.3, 3.7 and 5.3.
 
-Imports ``values``, ``chunks``, ``dictionaries``, ``repdef``, ``layouts``, ``pages``, ``kernels``, ``store.reads``,
+Imports ``values``, ``chunks``, ``dictionaries``, ``repdef``, ``presence``, ``block``, ``layouts``, ``pages``, ``kernels``, ``store.reads``,
 ``rows``, ``schema`` and ``errors``.
 """
 
@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
+from lancecy.encodings.block import Structured
 from lancecy.encodings.chunks import (
     Buffers,
     Chunks,
@@ -37,6 +38,7 @@ from lancecy.encodings.chunks import (
 from lancecy.encodings.dictionaries import look_up
 from lancecy.encodings.layouts import MiniBlock, max_repetition
 from lancecy.encodings.pages import Page
+from lancecy.encodings.presence import has_no_values
 from lancecy.encodings.repdef import LeafPage, all_visible_max
 from lancecy.encodings.values import decode, decode_block, decode_levels
 from lancecy.errors import FormatError
@@ -90,6 +92,8 @@ def read(
     LimitError
         More than ``limits`` allow.
     """
+    if has_no_values(chain[-1]) and spec.definition is None and max_repetition(spec.layers) == 0:
+        return LeafPage(spec.layers, None, None, Structured(len(rows), {}), len(rows))
     at_once = rows.is_all or int(page.sizes.sum()) <= _SMALL_PAGE
     which = np.arange(page.sizes.size) if at_once else np.delete(np.arange(page.sizes.size), 1)
     (span,) = yield [Ranges(file, page.positions[which], page.sizes[which])]
@@ -277,6 +281,8 @@ def _leaf_page(
         definition = _flat_levels(spec, heads, counts, runs, limits)
     else:
         rep, definition, runs = _list_levels(spec, heads, counts, wanted, limits)
+    if has_no_values(chain[-1]):
+        return LeafPage(spec.layers, rep, definition, Structured(runs.num_rows, {}), wanted.num_rows)
     values = decode(spec.values, Chunks(heads.values, counts, runs), limits)
     validity = None
     if spec.dictionary is not None and dictionary is not None:

@@ -13,7 +13,7 @@ and what the readers of values ask for is answered out of these: two rounds, as 
 Source: file sheet 2.1, section 3.12, but for the indices and for what is within nulls, which bytes tell.
 
 Imports ``planar_sparse``, ``planar_slots``, ``placing``, ``miniblock``, ``fullzip``, ``constant``, ``dictionaries``,
-``values``, ``sequences``, ``layouts``, ``legacy.spec_of``, ``pages``, ``repdef``, ``spec``, ``block``, ``chunks``,
+``values``, ``sequences``, ``layouts``, ``legacy.spec_of``, ``pages``, ``presence``, ``repdef``, ``spec``, ``block``, ``chunks``,
 ``kernels``, ``store``, ``rows``, ``schema``, ``limits`` and ``errors``.
 """
 
@@ -42,6 +42,7 @@ from lancecy.encodings.planar_sparse import (
     num_payloads,
     slot_counts,
 )
+from lancecy.encodings.presence import has_no_values
 from lancecy.encodings.repdef import LeafPage, rows_per_value
 from lancecy.encodings.sequences import has_payload
 from lancecy.encodings.spec import Spec, VarBinary
@@ -258,6 +259,8 @@ class _Leaf:
         values, field = spec.values, self._chain[-1]
         if values is None:
             return self._none(field)
+        if has_no_values(field):
+            return Structured(self._count, {})
         if self._valid.count == 0:
             return AllNull(self._count)
         if isinstance(values, MiniBlock):

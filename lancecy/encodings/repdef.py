@@ -9,7 +9,9 @@ empty (definition). ``build`` goes over the layers from the leaf outwards::
     list    offsets 0 2 2 2 3   validity 1 1 0 1  (def 2 = empty, 1 = null)
 
 An item layer becomes a validity bitmap, a list layer offsets and a bitmap; after a list
-only the entries at which it begins remain. Source: file sheet 2.1, sections 3.2 and 3.10.
+only the entries at which it begins remain. Every entry outside a fixed-size list of ``d``
+structs stands ``d`` times in a row, and one of them remains. Source: file sheet 2.1,
+sections 3.2 and 3.10.
 
 Imports ``layouts``, ``block``, ``arrow.allocate``, ``kernels``, ``schema`` and ``errors``.
 """
@@ -34,7 +36,7 @@ from lancecy.encodings.block import (
     VariableWidth,
 )
 from lancecy.encodings.layouts import Layer, max_definition, max_repetition, max_visible
-from lancecy.errors import FormatError, UnsupportedError, printable
+from lancecy.errors import FormatError, printable
 from lancecy.schema import Field
 
 __all__ = ["LeafPage", "all_visible_max", "build", "rows_per_value", "slot_validity"]
@@ -105,8 +107,6 @@ def build(page: LeafPage, chain: tuple[Field, ...]) -> Block:
     ------
     FormatError
         Levels, layers and values do not fit each other or the fields.
-    UnsupportedError
-        Fixed-size lists of structs within lists.
     """
     if len(page.layers) != len(chain):
         raise FormatError(f"a page with {len(page.layers)} layers in a column of {len(chain)}")
@@ -246,21 +246,29 @@ def _trimmed(memory: NDArray[np.uint8], nbytes: int) -> NDArray[np.uint8]:
 def _fixed_list_around(field: Field, block: Block, state: _State) -> FixedList:
     size = _list_size(field)
     layer = state.take(False, field)
-    if state.visible_max != EVERYTHING:
-        raise UnsupportedError(
-            "fixed-size lists of structs in lists", feature="list of fixed-size lists of structs"
-        )
     if size == 0 or block.length % size or state.num_entries % size:
         raise FormatError(f"{block.length} structs in fixed-size lists of {size}")
     length = block.length // size
-    # The levels of a list stand at each of its items.
-    if state.definition is not None:
-        state.definition = np.ascontiguousarray(state.definition[::size])
-    if state.rep is not None:
-        state.rep = state.rep[::size]
+    # What is outside says its levels once per item, also where it is null or empty and there are no items.
+    rep, definition = state.rep, state.definition
+    if definition is not None:
+        state.definition = np.ascontiguousarray(definition[::size])
+    if rep is not None:
+        state.rep = np.ascontiguousarray(rep[::size])
     state.num_entries //= size
     validity, null_count = _item_validity(layer, length, state)
+    if rep is not None:
+        _check_alike(rep, size)
+        if definition is not None:
+            _check_alike(definition > state.visible_max, size)
     return FixedList(length, size, block, validity, null_count)
+
+
+def _check_alike(levels: NDArray[np.generic], size: int) -> None:
+    """Items of a fixed-size list are in the same lists, or all in none."""
+    groups = levels.reshape(-1, size)
+    if not np.array_equal(groups, np.broadcast_to(groups[:, :1], groups.shape)):
+        raise FormatError(f"levels differ within fixed-size lists of {size} structs")
 
 
 def _is_fixed_list(field: Field) -> bool:

@@ -13,6 +13,7 @@ Source: file sheet 2.1, sections 3.5 and 3.12. Imports ``block``, ``chunks``, ``
 from __future__ import annotations
 
 import struct
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,7 +26,7 @@ from lancecy.encodings.spec import Variable
 from lancecy.errors import FormatError, TruncatedError
 from lancecy.store.base import Memory
 
-__all__ = ["block_strings", "chunk_strings", "strings_at"]
+__all__ = ["block_strings", "chunk_spans", "chunk_strings", "strings_at"]
 
 Int64 = NDArray[np.int64]
 
@@ -38,23 +39,48 @@ def chunk_strings(spec: Variable, chunks: Chunks) -> VariableWidth:
     FormatError
         Offsets descend or leave their chunk, or strings overlap; TruncatedError if offsets are missing.
     """
+    offsets, starts, lengths = chunk_spans(spec, chunks)
+    values = _bytes_of(chunks.buffers[spec.buffer], starts, lengths)
+    return VariableWidth(chunks.runs.num_rows, spec.offset_width, offsets, values)
+
+
+def chunk_spans(spec: Variable, chunks: Chunks) -> tuple[NDArray[Any], Int64, Int64]:
+    """Offsets of the wanted strings in all their bytes, and the bytes of each run in the chunks' memory.
+
+    Returns
+    -------
+    offsets : (num_values + 1,) int32 or int64
+        From 0, into the bytes of all runs back to back.
+    starts, lengths : (num_runs,) int64, bytes
+        Together no more than the chunks have.
+
+    Raises
+    ------
+    FormatError
+        As ``chunk_strings``.
+    """
     source, runs, width = chunks.buffers[spec.buffer], chunks.runs, spec.offset_width
     require_bytes(source, (chunks.counts + 1) * width, "offsets of strings")
-    num_values = runs.num_rows
-    offsets_buffer, offsets = allocate((num_values + 1) * width)
+    _, memory = allocate((runs.num_rows + 1) * width)
+    offsets = memory.view(f"<i{width}")
     starts, lengths = np.empty_like(runs.pages), np.empty_like(runs.pages)
     parts = (source.memory, source.positions, source.lengths, chunks.counts, width)
     wanted = (runs.pages, runs.starts, runs.counts)
-    kernels.chunk_offsets(*parts, *wanted, offsets.view(f"<i{width}"), starts, lengths)
-    return VariableWidth(num_values, width, offsets_buffer, _bytes_of(source, starts, lengths))
+    kernels.chunk_offsets(*parts, *wanted, offsets, starts, lengths)
+    _check_overlap(source, lengths)
+    return offsets, starts, lengths
+
+
+def _check_overlap(source: Buffers, lengths: Int64) -> None:
+    total, stored = int(lengths.sum()), int(source.lengths.sum())
+    if total > stored:
+        raise FormatError(f"strings of {total} bytes in chunks of {stored}: strings overlap")
 
 
 def _bytes_of(source: Buffers, starts: Int64, lengths: Int64) -> object:
     """The bytes of all runs back to back; together no more than the chunks have."""
-    total, stored = int(lengths.sum()), int(source.lengths.sum())
-    if total > stored:
-        raise FormatError(f"strings of {total} bytes in chunks of {stored}: strings overlap")
-    buffer, out = allocate(total)
+    _check_overlap(source, lengths)
+    buffer, out = allocate(int(lengths.sum()))
     kernels.copy_spans(source.memory, starts, lengths, out)
     return buffer
 

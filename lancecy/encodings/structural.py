@@ -5,7 +5,7 @@ page its part of the rows, runs the Reads of all pages in lockstep, so that thei
 go out together, and builds the nested blocks. ``_READERS`` says which module reads
 which layout. Source: file sheet 2.1, sections 1.5 and 5.3.
 
-Imports ``miniblock``, ``fullzip``, ``constant``, ``blob``, ``planar``, ``planar_sparse``, ``repdef``, ``legacy.spec_of``, ``layouts``, ``pages``,
+Imports ``miniblock``, ``fullzip``, ``constant``, ``blob``, ``planar``, ``planar_sparse``, ``presence``, ``repdef``, ``legacy.spec_of``, ``layouts``, ``pages``,
 ``block``, ``chunks``, ``store.reads``, ``rows``, ``schema``, ``limits`` and ``errors``.
 """
 
@@ -34,6 +34,7 @@ from lancecy.encodings.layouts import BlobPage, ConstantPage, FullZip, MiniBlock
 from lancecy.encodings.legacy import spec_of
 from lancecy.encodings.pages import Column, Page
 from lancecy.encodings.planar_sparse import SparsePage
+from lancecy.encodings.presence import says_null_by_value, without_values
 from lancecy.encodings.repdef import LeafPage, build, rows_per_value
 from lancecy.encodings.spec import (
     DictionaryOf,
@@ -63,7 +64,12 @@ _READERS: dict[type[object], Callable[..., Read[LeafPage]]] = {
 
 
 def read_leaf(
-    chain: tuple[Field, ...], column: Column, file: SourceFile, selection: RowSelection, limits: Limits
+    chain: tuple[Field, ...],
+    column: Column,
+    file: SourceFile,
+    selection: RowSelection,
+    limits: Limits,
+    only_nulls: bool = False,
 ) -> Read[Block]:
     """Decode rows of one physical column.
 
@@ -77,6 +83,8 @@ def read_leaf(
     selection : RowSelection
         Over the rows of the file, ascending, without duplicates.
     limits : Limits
+    only_nulls : bool
+        Leave out the values: the leaf is whatever block has the same nulls.
 
     Returns
     -------
@@ -97,7 +105,7 @@ def read_leaf(
     if column.num_rows != selection.num_rows * factor:
         raise FormatError(f"a column of {column.num_rows} values in a file of {selection.num_rows} rows")
     reads = [
-        named(_read_page(chain, column.page(number), rows, file, limits), f"page {number}")
+        named(_read_page(chain, column.page(number), rows, file, limits, only_nulls), f"page {number}")
         for number, rows in _page_rows(column, selection, factor)
     ]
     blocks = yield from gather(reads)
@@ -124,8 +132,15 @@ def _page_rows(column: Column, selection: RowSelection, factor: int) -> list[tup
 
 
 def _read_page(
-    chain: tuple[Field, ...], page: Page, rows: RowSelection, file: SourceFile, limits: Limits
+    chain: tuple[Field, ...],
+    page: Page,
+    rows: RowSelection,
+    file: SourceFile,
+    limits: Limits,
+    only_nulls: bool,
 ) -> Read[Block]:
+    if only_nulls and not says_null_by_value(page):
+        chain = (*chain[:-1], without_values(chain[-1]))
     reader = _READERS.get(type(page.spec))
     if reader is None:
         raise UnsupportedError(

@@ -50,9 +50,9 @@ from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.store.reads import Read, SourceFile, gather, named
 
-__all__ = ["is_packed", "read_field"]
+__all__ = ["DECODERS", "check_rows", "is_packed", "read_field", "read_node"]
 
-_DECODERS: Mapping[type[object], Decoder] = {
+DECODERS: Mapping[type[object], Decoder] = {
     NullOf: v20_fixed.read_nulls,
     Nullable: v20_fixed.read_nullable,
     Plain: v20_fixed.read_plain,
@@ -115,18 +115,16 @@ def read_field(
         A type that 2.0 files cannot hold.
     """
     starts, stops = row_ranges(selection)
-    source = Source(columns, column_after, file, limits, _DECODERS, _read)
-    return _read(field, source, Rows(starts, stops), True)
+    source = Source(columns, column_after, file, limits, DECODERS, read_node)
+    return read_node(field, source, Rows(starts, stops), True)
 
 
-def _read(field: Field, source: Source, rows: Rows, in_pieces: bool) -> Read[Block]:
+def read_node(field: Field, source: Source, rows: Rows, in_pieces: bool) -> Read[Block]:
+    """Decode rows of a field at any depth; ``in_pieces`` is whether it may stay apart as a ``Pieces`` block."""
     if rows.starts.size == 0:
         return AllNull(0)
     column = source.column(field)
-    if int(rows.stops[-1]) > column.num_rows:
-        raise FormatError(
-            f"column {column.index} has {column.num_rows} rows, where {int(rows.stops[-1])} are needed"
-        )
+    check_rows(column, rows)
     block: Block
     if column.is_blob:
         block = yield from _read_leaf(field.scanned, column, source, rows, in_pieces)
@@ -141,6 +139,20 @@ def _read(field: Field, source: Source, rows: Rows, in_pieces: bool) -> Read[Blo
     if not field.nullable and field.logical_type != "null":
         _refuse_nulls(block)
     return block
+
+
+def check_rows(column: Column, rows: Rows) -> None:
+    """Refuse rows that a column does not have.
+
+    Raises
+    ------
+    FormatError
+        It has fewer.
+    """
+    if int(rows.stops[-1]) > column.num_rows:
+        raise FormatError(
+            f"column {column.index} has {column.num_rows} rows, where {int(rows.stops[-1])} are needed"
+        )
 
 
 def _read_leaf(field: Field, column: Column, source: Source, rows: Rows, in_pieces: bool) -> Read[Block]:

@@ -5,7 +5,7 @@ same coded with symbols; and strings that all have one length. The bytes of a la
 of a memory map stay where they are. Source: file sheet 2.0, sections 4.6, 4.8 and 4.11.
 
 Imports ``fsst``, ``v20_ends``, ``v20_fixed``, ``v20_pages``, ``arrow.allocate``, ``block``, ``spec``,
-``rows``, ``store.reads`` and ``errors``.
+``rows``, ``store.reads``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from lancecy.encodings.spec import (
     SymbolCoded,
     VarBinary,
 )
-from lancecy.encodings.v20_ends import Spans, read_ends, refuse_large, spans_of
+from lancecy.encodings.v20_ends import Spans, read_ends, spans_of
 from lancecy.encodings.v20_fixed import capacity
 from lancecy.encodings.v20_pages import (
     MAX_VALUES,
@@ -37,6 +37,7 @@ from lancecy.encodings.v20_pages import (
     misfit,
 )
 from lancecy.errors import FormatError
+from lancecy.limits import check_offsets
 from lancecy.rows import PageRuns
 from lancecy.store.reads import Read, gather
 
@@ -147,7 +148,7 @@ def read_fixed_binary(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool
         data = block.values
     total = num_rows * width
     if shape.offset_width == 4:
-        refuse_large(total, "bytes of strings")
+        check_offsets(total, "bytes of strings")
     buffer, out = allocate((num_rows + 1) * shape.offset_width)
     out.view(f"<i{shape.offset_width}")[:] = np.arange(num_rows + 1, dtype=np.int64) * width
     return VariableWidth(num_rows, shape.offset_width, buffer, data)

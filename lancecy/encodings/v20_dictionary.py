@@ -7,7 +7,7 @@ together, with their dictionaries one after the other. Source: file sheet 2.0,
 section 4.7.
 
 Imports ``v20_ends``, ``v20_fixed``, ``v20_pages``, ``chunks``, ``arrow.allocate``, ``block``, ``spec``,
-``kernels``, ``rows``, ``store.reads`` and ``errors``.
+``kernels``, ``rows``, ``store.reads``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from lancecy.encodings.arrow import allocate
 from lancecy.encodings.block import AllNull, Block, Coded, FixedWidth, VariableWidth
 from lancecy.encodings.chunks import touched
 from lancecy.encodings.spec import DictionaryOf, PageDictionary, Plain, Spec, VarBinary
-from lancecy.encodings.v20_ends import refuse_large
 from lancecy.encodings.v20_fixed import with_validity
 from lancecy.encodings.v20_pages import Pages, array_of, check_unbacked, joined, misfit
 from lancecy.errors import FormatError
+from lancecy.limits import check_offsets
 from lancecy.rows import PageRuns
 from lancecy.store.reads import Read, gather
 
@@ -165,7 +165,7 @@ def _named(
     except FormatError:
         total = kernels.take_offsets(codes, item_offsets, np.empty(codes.size + 1, np.int64), validity)
     # Nothing but a few codes stands behind these bytes, so wide offsets are bounded like narrow ones.
-    refuse_large(total, "bytes of strings")
+    check_offsets(total, "bytes of strings")
     data, values = allocate(total)
     kernels.take_values(codes, item_offsets, array_of(items.values), offsets, values, validity)
     return VariableWidth(codes.size, width, buffer, data, validity, null_count)

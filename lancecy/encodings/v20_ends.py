@@ -9,7 +9,7 @@ A row starts where the one before it in the page ends. A null row may own values
 nobody sees. Source: file sheet 2.0, sections 4.4 and 4.6.
 
 Imports ``v20_pages``, ``v20_fixed``, ``arrow.allocate``, ``block``, ``spec``, ``kernels``, ``rows``,
-``store`` and ``errors``.
+``store``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from lancecy.encodings.block import FixedWidth
 from lancecy.encodings.spec import Plain
 from lancecy.encodings.v20_fixed import capacity
 from lancecy.encodings.v20_pages import Pages, array_of, bare, misfit, require_values
-from lancecy.errors import FormatError, LimitError
+from lancecy.errors import FormatError
+from lancecy.limits import check_offsets
 from lancecy.rows import PageRuns
 from lancecy.store.base import Memory
 from lancecy.store.reads import Ranges, Read
 
-__all__ = ["Ends", "Spans", "join_ends", "read_ends", "refuse_large", "spans_of"]
+__all__ = ["Ends", "Spans", "join_ends", "read_ends", "spans_of"]
 
 Int64 = NDArray[np.int64]
 
 _NUMBER = Plain(64)
-_INT32_MAX = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -178,21 +178,10 @@ def spans_of(
         _, null_count = count(offsets.view(f"<i{offset_width}"))
     except FormatError:
         if offset_width == 4:
-            refuse_large(count(np.empty(num_rows + 1, np.int64))[0], what)
+            check_offsets(count(np.empty(num_rows + 1, np.int64))[0], what)
         raise
     _check_order(runs.pages, starts, lengths, what)
     return Spans(buffer, offset_width, bitmap if null_count else None, null_count, starts, lengths)
-
-
-def refuse_large(total: int, what: str) -> None:
-    """Raise LimitError if so many values are more than 32-bit offsets count."""
-    if total > _INT32_MAX:
-        raise LimitError(
-            f"{total} {what} in one array, where 32-bit offsets end at {_INT32_MAX}: "
-            "read the column in smaller batches",
-            limit="",
-            claimed=total,
-        )
 
 
 def _check_order(pages: Int64, starts: Int64, lengths: Int64, what: str) -> None:

@@ -63,7 +63,7 @@ from lancecy.encodings.spec import (
     SymbolCoded,
     Variable,
 )
-from lancecy.encodings.strings import block_strings, chunk_strings, strings_at
+from lancecy.encodings.strings import block_strings, chunk_spans, chunk_strings, strings_at
 from lancecy.errors import FormatError, TruncatedError, UnsupportedError
 from lancecy.limits import Limits
 from lancecy.rows import PageRuns
@@ -128,7 +128,11 @@ def _variable(spec: Variable, chunks: Chunks, limits: Limits) -> Block:
 
 
 def _symbol_coded(spec: SymbolCoded, chunks: Chunks, limits: Limits) -> Block:
-    return _without_symbols(spec, decode(spec.values, chunks, limits))
+    symbols, coded = fsst.parse_symbols(spec.table), spec.values
+    if symbols is None or not isinstance(coded, Variable) or coded.offsets is not None:
+        return _without_symbols(spec, decode(coded, chunks, limits))
+    offsets, *spans = chunk_spans(coded, chunks)
+    return fsst.decode_spans(symbols, offsets, chunks.buffers[coded.buffer].memory, *spans)
 
 
 def _without_symbols(spec: SymbolCoded, coded: Block) -> Block:

@@ -56,6 +56,9 @@ def operands(op: str, left: Expr, right: Expr, wide: bool) -> tuple[Expr, Expr]:
         left, right = settle(left), settle(right)
     if _TEMPORAL & {family(left.type), family(right.type)}:
         return _temporal(op, left, right)
+    if op in ("/", "%") and pa.uint64() in (left.type, right.type):
+        # A constant becomes unsigned too: no bigint holds all that the other side may be.
+        wide = False
     left, right = _meet(left, right, wide), _meet(right, left, wide)
     if not (is_number(left.type) and is_number(right.type)):
         raise _no_arithmetic(op, left, right)

@@ -50,6 +50,18 @@ class Bound:
         """Which rows satisfy this condition; see :func:`lancecy.expr.mask`."""
         return mask(self, table)
 
+    def restricted(self, expr: Expr) -> Bound:
+        """A part of this tree as an expression of its own.
+
+        Parameters
+        ----------
+        expr : Expr
+            A node of ``self.expr``, or several of them joined.
+        """
+        read = {node.path for node in walk(expr) if isinstance(node, Column)}
+        paths = tuple(path for path in self.paths if path in read)
+        return Bound(expr, expr.type or pa.null(), tuple(dict.fromkeys(path[0] for path in paths)), paths)
+
     def __str__(self) -> str:
         return describe(self.expr, max_values=10)
 

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 import pyarrow as pa
 
-from lancecy.errors import ExpressionError
+from lancecy.errors import ColumnNotFoundError, ExpressionError
 from lancecy.expr.arithmetic import cast_to, operands
 from lancecy.expr.bind_compare import COMPARABLE, members
 from lancecy.expr.binder import Binder
@@ -94,7 +94,23 @@ def function(binder: Binder, call: Call, wide: bool) -> Expr:
         return binder.finish(name, tuple(binder.alike(f"{call.op}()", list(call.args), wide)))
     if name == "array_has" and isinstance(call.args[1], Literal) and call.args[1].value is None:
         return Literal(None, pa.bool_())
-    return binder.finish(name, _arguments(binder, call, spec))
+    args = _arguments(binder, call, spec)
+    if name == "get_field":
+        _check_field(*args)
+    return binder.finish(name, args)
+
+
+def _check_field(struct: Expr, name: Expr) -> None:
+    """Refuse a field that a struct does not have.
+
+    Raises
+    ------
+    ColumnNotFoundError
+    """
+    names = [] if struct.type is None else [struct.type.field(i).name for i in range(struct.type.num_fields)]
+    wanted = name.value if isinstance(name, Literal) else None
+    if wanted not in names:
+        raise ColumnNotFoundError(str(wanted), names, where=describe(struct, 10))
 
 
 def _wrong_count(call: Call, least: int, most: int | None) -> ExpressionError:
@@ -152,6 +168,8 @@ _ACCEPTED: dict[str, tuple[tuple[str, ...], str]] = {
     "f": (("integer", "float", "decimal"), "a number"),
     "n": (("integer", "float", "decimal"), "a number"),
     "l": (("list",), "a list"),
+    "i": (("integer",), "an integer"),
+    "r": (("struct",), "a struct"),
     "t": (("date", "timestamp"), "a date or timestamp"),
     "x": ((), ""),
 }
@@ -161,6 +179,7 @@ _NULL_TYPES: dict[str, pa.DataType] = {
     "f": pa.float64(),
     "n": pa.float64(),
     "t": pa.timestamp("us"),
+    "i": pa.int64(),
 }
 
 
@@ -170,12 +189,13 @@ def _data_argument(binder: Binder, call: Call, arg: Expr, letter: str) -> Expr:
         return Literal(None, _NULL_TYPES.get(letter, found.type))
     accepted, wanted = _ACCEPTED[letter]
     if accepted and family(found.type) not in accepted:
+        hint = "" if letter in "lr" else "; CAST it"
         raise ExpressionError(
-            f"{call.op}() needs {wanted}, but {describe(found, 10)} is {describe_type(found.type)}; CAST it"
+            f"{call.op}() needs {wanted}, but {describe(found, 10)} is {describe_type(found.type)}{hint}"
         )
     if letter == "f" and family(found.type) != "float":
         return cast_to(found, pa.float64())
-    return found
+    return cast_to(found, pa.int64()) if letter == "i" else found
 
 
 def _constant_argument(binder: Binder, call: Call, arg: Expr, letter: str) -> Expr:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from lancecy.errors import ExpressionError
 from lancecy.expr.describe import describe
+from lancecy.expr.equality import equal, not_equal
 from lancecy.expr.functions import FUNCTIONS
 from lancecy.expr.literals import array_of, scalar_of
 from lancecy.expr.nodes import Call, Column, Expr, Literal, walk
@@ -316,8 +317,8 @@ _KERNELS: dict[str, Callable[..., Any]] = {
 _LAZY: dict[str, Callable[[Call, Any], Any]] = {
     "and": _and,
     "or": _or,
-    "=": _compare(pc.equal),
-    "!=": _compare(pc.not_equal),
+    "=": _compare(equal),
+    "!=": _compare(not_equal),
     "<": _compare(pc.less),
     "<=": _compare(pc.less_equal),
     ">": _compare(pc.greater),

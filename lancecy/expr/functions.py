@@ -2,7 +2,7 @@
 
 :data:`FUNCTIONS` is the whole list. A parameter is one letter: ``s`` text, ``y`` text or
 binary, ``f`` a number taken as floating point, ``n`` a number as it is, ``l`` a list,
-``t`` a date or timestamp, ``x`` anything, ``C`` a constant handed over as a Python value
+``t`` a date or timestamp, ``i`` an integer, ``r`` a struct, ``x`` anything, ``C`` a constant handed over as a Python value
 (``CT`` text, ``CI`` an integer, ``CL`` a list). A trailing ``?`` makes it optional and
 ``*`` repeats it. Kernels take Arrow arrays or scalars and give back the same.
 """
@@ -232,9 +232,9 @@ FUNCTIONS: dict[str, Function] = {
     "array_has": _function("l x", _has),
     "array_has_any": _function("l CL", _has_any),
     "array_length": _function("l", lists.length),
-    "array_element": _function("l CI", lists.element),
+    "array_element": _function("l i", lists.element),
     "empty": _function("l", lambda values: pc.equal(lists.length(values), 0)),
-    "get_field": _function("x CT", pc.struct_field),
+    "get_field": _function("r CT", pc.struct_field),
 }
 
 ALIASES: dict[str, str] = {

@@ -50,14 +50,32 @@ def length(lists: Any) -> Any:
     return pc.cast(pc.list_value_length(lists), pa.int64())
 
 
-def element(lists: Any, position: int) -> Any:
-    """The element at a position: 1 is the first, -1 the last; null where there is none."""
+def element(lists: Any, positions: Any) -> Any:
+    """The element at a position: 1 is the first, -1 the last; null where there is none.
 
-    def run(chunk: pa.Array) -> pa.Array:
-        sizes = _sizes(chunk)
-        starts = np.cumsum(sizes) - sizes
-        index = starts + (position - 1 if position > 0 else sizes + position)
-        missing = (sizes < abs(position)) if position else np.ones(len(chunk), dtype=bool)
-        return pc.list_flatten(chunk).take(pa.array(np.where(missing, 0, index), mask=missing))
+    Parameters
+    ----------
+    lists : pa.Array or pa.ChunkedArray
+    positions : pa.Array or pa.ChunkedArray of int64, as many; or pa.Scalar
+        Nulls and 0 are no position.
+    """
+    if isinstance(positions, pa.Scalar):
+        places = np.broadcast_to(np.int64(positions.as_py() or 0), len(lists))
+    else:
+        places = np.asarray(pc.fill_null(positions, 0), dtype=np.int64)
+    if not isinstance(lists, pa.ChunkedArray):
+        return _elements(lists, places)
+    starts = np.cumsum([0, *map(len, lists.chunks)])
+    found = [
+        _elements(chunk, places[first : first + len(chunk)])
+        for chunk, first in zip(lists.chunks, starts[:-1], strict=True)
+    ]
+    return pa.chunked_array(found, lists.type.value_type)
 
-    return each_chunk(run, lists)
+
+def _elements(chunk: pa.Array, places: NDArray[np.int64]) -> pa.Array:
+    sizes = _sizes(chunk)
+    starts = np.cumsum(sizes) - sizes
+    index = starts + np.where(places > 0, places - 1, sizes + places)
+    missing = (places == 0) | (places > sizes) | (places < -sizes)
+    return pc.list_flatten(chunk).take(pa.array(np.where(missing, 0, index), mask=missing))

@@ -14,6 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
@@ -132,13 +133,24 @@ def _column(reader: _Reader, node: Any) -> Expr:
     while type(node).__name__ == "Dot":
         parts.append(node.args["expression"])
         node = node.this
-    parts += [node.args.get(k) for k in ("this", "table", "db", "catalog")] if hasattr(node, "args") else []
+    is_column = type(node).__name__ == "Column"
+    if is_column:
+        parts += [node.args.get(k) for k in ("this", "table", "db", "catalog")]
     names = [p for p in reversed(parts) if p is not None]
-    if any(type(p).__name__ != "Identifier" for p in names) or type(node).__name__ != "Column":
+    if any(type(p).__name__ != "Identifier" for p in names):
         raise ExpressionError(f"{_shown(node)} is no column name")
+    if not is_column:
+        return reduce(_field, [str(p.name) for p in names], reader.read(node))
     if any(p.args.get("quoted") for p in names):
         return Column(tuple(p.name for p in names))
     return Column((".".join(p.name for p in names),), exact=False)
+
+
+def _field(inner: Expr, name: str) -> Expr:
+    """A field of a struct, by name."""
+    if isinstance(inner, Column):
+        return Column((*inner.path, name))
+    return Call("get_field", (inner, Literal(name)))
 
 
 def _literal(reader: _Reader, node: Any) -> Expr:
@@ -268,14 +280,11 @@ def _array(args: tuple[Expr, ...]) -> Expr:
 
 def _bracket(reader: _Reader, node: Any) -> Expr:
     inner, keys = reader.read(node.this), reader.all(node.args["expressions"])
-    key = keys[0].value if len(keys) == 1 and isinstance(keys[0], Literal) else None
-    if isinstance(key, str):
-        if isinstance(inner, Column):
-            return Column((*inner.path, key))
-        return Call("get_field", (inner, Literal(key)))
-    if isinstance(key, int) and not isinstance(key, bool):
-        return Call("array_element", (inner, Literal(key)))
-    raise ExpressionError("what stands in [ ] is one field name or one position, both constant")
+    if len(keys) != 1:
+        raise ExpressionError("what stands in [ ] is one field name or one position")
+    if isinstance(keys[0], Literal) and isinstance(keys[0].value, str):
+        return _field(inner, keys[0].value)
+    return Call("array_element", (inner, keys[0]))
 
 
 def _extract(reader: _Reader, node: Any) -> Expr:

@@ -10,7 +10,7 @@ Imports ``block``, ``rows``, ``schema``, ``stats`` and ``store.reads``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from lancecy.schema import Field
 from lancecy.stats import StatsTable
 from lancecy.store.reads import Read
 
-__all__ = ["FileReader"]
+__all__ = ["FileReader", "NullReader"]
 
 
 class FileReader(Protocol):
@@ -47,6 +47,12 @@ class FileReader(Protocol):
 
     def column_bytes(self, field: Field) -> int:
         """About how many encoded bytes the field and all below it take; no IO."""
+
+    def knows(self, field: Field) -> bool:
+        """Whether pages and sizes of the field are told from its own metadata and not guessed; no IO."""
+
+    def prepare(self, fields: Sequence[Field]) -> Read[None]:
+        """Parse the metadata of these fields, so that :meth:`knows` is true of them; reading them needs it anyway."""
 
     def read(self, fields: Sequence[Field], selection: RowSelection) -> Read[dict[int, Block]]:
         """Decode top-level fields, each pruned to the ids of this file.
@@ -81,4 +87,29 @@ class FileReader(Protocol):
         -------
         Read of StatsTable
             One unit per page; columns of which nothing is known are absent.
+        """
+
+
+@runtime_checkable
+class NullReader(Protocol):
+    """A reader of files that say which values are null apart from the values."""
+
+    def read_nulls(
+        self, fields: Sequence[Field], tested: frozenset[int], selection: RowSelection
+    ) -> Read[dict[int, Block]]:
+        """Which values are null.
+
+        Parameters
+        ----------
+        fields : sequence of Field
+            As ``FileReader.read`` takes them, all of their leaves within tested nodes.
+        tested : frozenset of int
+            Field ids, none of which is within another; above them are structs only.
+        selection : RowSelection
+
+        Returns
+        -------
+        Read of mapping of top-level field id to Block
+            Of the fields' stubs (``encodings.presence.stub``): what is tested is boolean, and null where the
+            value is.
         """

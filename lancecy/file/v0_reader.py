@@ -366,6 +366,14 @@ class V0Reader:
         """About how many bytes the field and all below it take in the file; no IO."""
         return min(int(self.page_bytes(field).sum()), self.source.size)
 
+    def knows(self, _field: Field) -> bool:
+        """True: one page table has all columns of the file."""
+        return True
+
+    def prepare(self, _fields: Sequence[Field]) -> Read[None]:
+        """Nothing to do, see :meth:`knows`."""
+        return value_read(None)
+
     def _gaps_before(self) -> Int64:
         if self._gaps is None:
             self._gaps = gaps_before(self._table, dict(all_nodes(self._known.items())), self.source.size)

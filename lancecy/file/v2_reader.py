@@ -17,8 +17,9 @@ Imports ``encodings``, the other ``v2_`` modules, ``tail``, ``store.reads``, ``r
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +27,12 @@ from numpy.typing import NDArray
 from lancecy.encodings.block import AllNull, Block, Leaves, Reordered
 from lancecy.encodings.legacy_bounds import ByteLedger
 from lancecy.encodings.pages import Column
+from lancecy.encodings.presence import hollow, stub
 from lancecy.encodings.repdef import rows_per_value
 from lancecy.encodings.spec import EndedList
 from lancecy.encodings.structural import read_leaf
 from lancecy.encodings.v20 import read_field
+from lancecy.encodings.v20_presence import read_nulls as read_v20_nulls
 from lancecy.errors import FormatError, LanceError, UnsupportedError, printable
 from lancecy.file.tail import read_parts
 from lancecy.file.v2_fields import FieldColumns, Leaf, column_numbers
@@ -187,15 +190,26 @@ class V2Reader:
 
     def read(self, fields: Sequence[Field], selection: RowSelection) -> Read[dict[int, Block]]:
         """Decode top-level fields; see ``FileReader.read``."""
-        return named(self._read(fields, selection), self.source.path)
+        return named(self._read(fields, selection, self._read_field), self.source.path)
 
-    def _read(self, fields: Sequence[Field], selection: RowSelection) -> Read[dict[int, Block]]:
+    def read_nulls(
+        self, fields: Sequence[Field], tested: frozenset[int], selection: RowSelection
+    ) -> Read[dict[int, Block]]:
+        """Which values are null; see ``NullReader.read_nulls``."""
+        return named(self._read(fields, selection, partial(self._read_stub, tested)), self.source.path)
+
+    def _read(
+        self,
+        fields: Sequence[Field],
+        selection: RowSelection,
+        read: Callable[[Field, RowSelection], Read[Block]],
+    ) -> Read[dict[int, Block]]:
         if selection.num_rows != self.num_rows:
             raise ValueError(f"a selection over {selection.num_rows} rows cannot choose from {self.num_rows}")
         if len(selection) == 0:
             return {field.id: AllNull(0) for field in fields}
         ordered, order = _ascending(selection)
-        blocks = yield from gather([self._named(field, self._read_field(field, ordered)) for field in fields])
+        blocks = yield from gather([self._named(field, read(field, ordered)) for field in fields])
         if order is not None:
             blocks = [Reordered(order.size, block, order) for block in blocks]
         return {field.id: block for field, block in zip(fields, blocks, strict=True)}
@@ -219,9 +233,37 @@ class V2Reader:
         parts = zip((leaf.part for leaf in prepared.leaves), blocks, strict=True)
         return Leaves(len(selection), tuple(parts))
 
-    def _read_leaf(self, leaf: Leaf, columns: Mapping[int, Column], selection: RowSelection) -> Read[Block]:
+    def _read_stub(self, tested: frozenset[int], field: Field, selection: RowSelection) -> Read[Block]:
+        """The nulls of the tested nodes: from 2.1 on, any leaf within a node tells them."""
+        prepared = yield from self._prepare(field)
+        columns = prepared.columns
+        if not prepared.leaves:
+            return (
+                yield from read_v20_nulls(
+                    prepared.field, tested, columns, self._after, self.source, selection, self._limits
+                )
+            )
+        chosen: dict[int, Leaf] = {}
+        by_size = sorted(prepared.leaves, key=lambda leaf: int(columns[leaf.chain[-1].id].sizes.sum()))
+        for leaf in by_size:
+            node = next((node.id for node in leaf.chain if node.id in tested), None)
+            if node is None:  # it is in a packed struct, whose values tell
+                return hollow((yield from self._read_field(field, selection)), field, tested)
+            chosen.setdefault(node, leaf)
+        blocks = yield from gather(
+            [self._read_leaf(leaf, columns, selection, only_nulls=True) for leaf in chosen.values()]
+        )
+        parts = tuple(
+            (stub(leaf.part, tested), hollow(block, leaf.part, tested))
+            for leaf, block in zip(chosen.values(), blocks, strict=True)
+        )
+        return parts[0][1] if len(parts) == 1 else Leaves(len(selection), parts)
+
+    def _read_leaf(
+        self, leaf: Leaf, columns: Mapping[int, Column], selection: RowSelection, only_nulls: bool = False
+    ) -> Read[Block]:
         column = columns[leaf.chain[-1].id]
-        read = read_leaf(leaf.chain, column, self.source, selection, self._limits)
+        read = read_leaf(leaf.chain, column, self.source, selection, self._limits, only_nulls)
         if len(leaf.chain) == 1:
             return read
         return named(read, "leaf " + repr(".".join(node.name for node in leaf.chain)))
@@ -232,12 +274,16 @@ class V2Reader:
 
     # -- columns
 
+    def knows(self, field: Field) -> bool:
+        """Whether the field's columns are parsed, or can be without a request."""
+        return self._known(field) is not None
+
     def prepare(self, fields: Sequence[Field]) -> Read[None]:
-        """Parse the metadata of these fields' columns, so that what is told of their pages is exact."""
+        """Parse the metadata of these fields' columns: one round of requests if it is large and not known yet."""
         return named(self._prepare_all(fields), self.source.path)
 
     def _prepare_all(self, fields: Sequence[Field]) -> Read[None]:
-        yield from gather([self._prepare(field) for field in fields])
+        yield from gather([self._prepare(field) for field in fields if not self.knows(field)])
 
     def _prepare(self, field: Field) -> Read[_Prepared]:
         found = self._prepared.get(field)
@@ -347,13 +393,16 @@ class V2Reader:
     def page_starts(self, field: Field) -> Int64:
         """(num_pages + 1,) int64: first row of each page of the field's first column.
 
-        One page if the metadata of the file is so large that it is not kept; this never changes.
+        One page as long as the field is not known (:meth:`knows`).
         """
-        known = self._known(field) if self._container.is_whole else None
-        column = None if known is None else known.primary()
+        column = self._primary(field)
         if column is None or column.num_pages == 0:
             return np.array([0, self.num_rows], np.int64)
         return self._per_row(column)
+
+    def _primary(self, field: Field) -> Column | None:
+        known = self._known(field)
+        return None if known is None else known.primary()
 
     def _per_row(self, column: Column) -> Int64:
         """First rows of a column's pages, whatever its values count."""
@@ -363,8 +412,7 @@ class V2Reader:
     def page_bytes(self, field: Field) -> Int64:
         """(num_pages,) int64, bytes: what each page takes; other columns of the field by their share of rows."""
         starts, total = self.page_starts(field), self.column_bytes(field)
-        known = self._known(field) if self._container.is_whole else None
-        column = None if known is None else known.primary()
+        column = self._primary(field)
         if column is None or column.num_pages == 0:
             return np.array([total], np.int64)
         sums = np.concatenate(([0], np.cumsum(column.sizes)))
@@ -399,7 +447,7 @@ class V2Reader:
                 starts = self.page_starts(chain[0])
             if chain[-1].id not in self.field_ids or not chain[-1].is_leaf or chain[-1].is_blob:
                 continue
-            known = self._known(chain[0]) if self._container.is_whole else None
+            known = self._known(chain[0])
             column = None if known is None else known.columns.get(chain[-1].id)
             if column is not None and all(node.is_struct for node in chain[:-1]):
                 pages = self._per_row(column)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.dataset as pads
 from pyarrow import fs
 
+from lancecy.errors import UnsupportedError
 from lancecy.interop.source import Scan, Source
 
 __all__ = ["PyarrowDataset", "to_pyarrow_dataset"]
@@ -172,9 +173,11 @@ class PyarrowDataset(pads.FileSystemDataset):  # type: ignore[misc]
 
         Raises
         ------
-        NotImplementedError
+        UnsupportedError
         """
-        raise NotImplementedError("the schema of a Lance table is its own: cast what to_table() returns")
+        raise UnsupportedError(
+            "the schema of a Lance table is its own: cast what to_table() returns", feature="replace_schema"
+        )
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Any]:
         """The table's fragments (:class:`lancecy.LanceFragment`), all of them: a filter rules out none for certain.

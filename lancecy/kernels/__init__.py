@@ -1,6 +1,7 @@
 """Arrays in, arrays out: the loops over bytes and values, compiled with Cython.
 
-This is the only door to them. The functions know nothing of files, columns or types;
+This is the only door to them (the loops of the row-id index, which Numba compiles on first use, have
+their own: ``rowindex_jit``). The functions know nothing of files, columns or types;
 each checks every access against the memory it is given, works without the GIL, fills
 arrays that the caller has allocated, and raises ``FormatError`` with the index of what
 is wrong. ``LANCECY_KERNELS=reference`` in the environment takes their slow NumPy twins
@@ -16,14 +17,16 @@ of :mod:`lancecy.kernels.reference` instead; nothing does so silently.
 ``_varwidth``      varwidth_offsets, list_offsets
 ``_offsets``       chunk_offsets, zipped_offsets
 ``_ends``          ended_offsets
-``_fsst``          fsst_offsets, fsst_decode
+``_fsst``          fsst_decode
 ``_lz4``           lz4_blocks
+``_match``         match_bytes
 ``_dictionary``    check_codes
 ``_lookup``        take_offsets, take_values, take_fixed
 ``_structural``    chunk_headers
 ``_levels``        level_validity, peel_lists
 ``_rows``          select_rows
 ``_fullzip``       zip_fixed, zip_variable
+``_jsonb``         json_texts
 ``_stats``         compare_bounds, compare_bytes_bounds (EQ, NE, LT, LE, GT, GE)
 =================  ==========================================================
 """
@@ -52,12 +55,13 @@ __all__ = [
     "ended_offsets",
     "expand_runs",
     "fsst_decode",
-    "fsst_offsets",
     "gather_fixed",
     "join_bytes",
+    "json_texts",
     "level_validity",
     "list_offsets",
     "lz4_blocks",
+    "match_bytes",
     "peel_lists",
     "rows_to_pages",
     "select_rows",
@@ -86,11 +90,13 @@ if _chosen == "reference":
     from lancecy.kernels.reference.bytesplit import join_bytes
     from lancecy.kernels.reference.dictionary import check_codes
     from lancecy.kernels.reference.ends import ended_offsets
-    from lancecy.kernels.reference.fsst import fsst_decode, fsst_offsets
+    from lancecy.kernels.reference.fsst import fsst_decode
     from lancecy.kernels.reference.fullzip import zip_fixed, zip_variable
+    from lancecy.kernels.reference.jsonb import json_texts
     from lancecy.kernels.reference.levels import level_validity, peel_lists
     from lancecy.kernels.reference.lookup import take_fixed, take_offsets, take_values
     from lancecy.kernels.reference.lz4 import lz4_blocks
+    from lancecy.kernels.reference.match import match_bytes
     from lancecy.kernels.reference.offsets import chunk_offsets, zipped_offsets
     from lancecy.kernels.reference.rows import select_rows
     from lancecy.kernels.reference.runs import expand_runs
@@ -106,11 +112,13 @@ elif _chosen == "cython":
         from lancecy.kernels._bytesplit import join_bytes
         from lancecy.kernels._dictionary import check_codes
         from lancecy.kernels._ends import ended_offsets
-        from lancecy.kernels._fsst import fsst_decode, fsst_offsets
+        from lancecy.kernels._fsst import fsst_decode
         from lancecy.kernels._fullzip import zip_fixed, zip_variable
+        from lancecy.kernels._jsonb import json_texts
         from lancecy.kernels._levels import level_validity, peel_lists
         from lancecy.kernels._lookup import take_fixed, take_offsets, take_values
         from lancecy.kernels._lz4 import lz4_blocks
+        from lancecy.kernels._match import match_bytes
         from lancecy.kernels._offsets import chunk_offsets, zipped_offsets
         from lancecy.kernels._rows import select_rows
         from lancecy.kernels._runs import expand_runs

@@ -39,6 +39,7 @@ FAULT_RUN_LENGTHS = 18
 FAULT_CODED_OFFSETS = 19
 FAULT_SYMBOL = 20
 FAULT_LZ4 = 21
+FAULT_TEXT_OFFSETS = 22
 FAULT_CHUNK_OFFSETS = 30
 FAULT_ENDS = 31
 FAULT_TOO_MANY = 32
@@ -49,6 +50,9 @@ FAULT_LEVEL_ORDER = 36
 FAULT_GROUP_ROW = 37
 FAULT_ENTRY = 38
 FAULT_ENTRIES = 39
+FAULT_JSON = 40
+FAULT_JSON_TEXT = 41
+FAULT_JSON_DEPTH = 42
 
 FAULTS: dict[int, tuple[type[Exception], str]] = {
     FAULT_NEGATIVE: (FormatError, "run {index} has a negative position or length"),
@@ -72,6 +76,7 @@ FAULTS: dict[int, tuple[type[Exception], str]] = {
     FAULT_CODED_OFFSETS: (FormatError, "offsets of value {index} descend or leave the bytes present"),
     FAULT_SYMBOL: (FormatError, "value {index} has a code without a symbol, or ends in an escape"),
     FAULT_LZ4: (FormatError, "block {index} is no LZ4 block of the length it claims"),
+    FAULT_TEXT_OFFSETS: (FormatError, "offsets of string {index} descend or leave the bytes present"),
     FAULT_CHUNK_OFFSETS: (FormatError, "value offsets of row {index} descend or leave their chunk"),
     FAULT_ENDS: (FormatError, "end of row {index} descends or passes the values of its page"),
     FAULT_TOO_MANY: (FormatError, "more than 2^31-1 bytes or items at row {index}"),
@@ -82,6 +87,9 @@ FAULTS: dict[int, tuple[type[Exception], str]] = {
     FAULT_GROUP_ROW: (FormatError, "range {index} asks for rows that its chunks do not have"),
     FAULT_ENTRY: (FormatError, "entry {index} is cut off"),
     FAULT_ENTRIES: (FormatError, "entry {index} is more than its page claims to have"),
+    FAULT_JSON: (FormatError, "JSON value of row {index} is cut off, or of an unknown kind"),
+    FAULT_JSON_TEXT: (FormatError, "text in the JSON value of row {index} is not UTF-8"),
+    FAULT_JSON_DEPTH: (FormatError, "JSON value of row {index} is nested more than 128 deep"),
 }
 
 

@@ -17,6 +17,7 @@ from typing import TypeVar
 import pyarrow as pa
 
 from lancecy.encodings.arrow import null_array
+from lancecy.encodings.columns import ArrowArray
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.execute import (
     Chosen,
@@ -33,7 +34,6 @@ from lancecy.scanning.execute import (
     slice_rows,
     table_of,
 )
-from lancecy.scanning.fragment import Column
 from lancecy.scanning.plan import ScanPlan, interleaved
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanUnit
@@ -76,7 +76,7 @@ def _pieces(
     units: Sequence[ScanUnit],
     request: ScanRequest,
     most: int | None = None,
-) -> list[tuple[int, list[Column]]]:
+) -> list[tuple[int, list[ArrowArray]]]:
     """(rows, output columns) of each unit, in order; of mapped files no more than ``most`` rows in all."""
     projection = plan.projection
     if not context.snapshot.is_mapped or not _mapped(context, units):
@@ -97,7 +97,7 @@ def _pieces(
     columns = map_sized(context, lambda job: output_field(context, *job), jobs, work)
     width = len(projection.fields)
     made = iter(range(len(alive)))
-    results: list[tuple[int, list[Column]]] = []
+    results: list[tuple[int, list[ArrowArray]]] = []
     for c in chosen:
         if not len(c.picked):
             results.append((0, [null_array(f.type, 0) for f in projection.schema]))
@@ -144,7 +144,7 @@ def collect(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> pa.Ta
 def _collect_limited(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> pa.Table:
     """Stop reading once enough rows have passed; windows grow so that rare matches stay parallel."""
     wanted = request.offset + (request.limit or 0)
-    pieces: list[tuple[int, list[Column]]] = []
+    pieces: list[tuple[int, list[ArrowArray]]] = []
     found = at = 0
     size = 1
     while at < len(plan.units) and found < wanted:

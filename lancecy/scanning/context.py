@@ -24,6 +24,7 @@ from lancecy.scanning.task import ScanSpec, ScanUnit
 from lancecy.schema import Field
 from lancecy.session import Session, default
 from lancecy.table.manifest import Fragment
+from lancecy.table.rowindex import RowIndex
 from lancecy.table.snapshot import Snapshot, load_snapshot
 
 __all__ = ["ScanContext", "context_for"]
@@ -48,6 +49,8 @@ class ScanContext:
         self._opened: dict[int, FragmentFiles] = {}
         self._opening: dict[int, threading.Lock] = {}
         self._projections: dict[ScanRequest, Projection] = {}
+        self._index: RowIndex | None = None
+        self._indexing = threading.Lock()
         source = snapshot.dictionary_source()
         self._dictionaries = DictionaryFile(source.store, source.path, source.size, source.identity)
         self._by_id = {fragment.id: fragment for fragment in snapshot.manifest.fragments}
@@ -97,6 +100,12 @@ class ScanContext:
                 self._opened[fragment_id] = found
         return found
 
+    def several_files(self, fragment_ids: Sequence[int]) -> list[FragmentFiles]:
+        """:meth:`files` of several fragments; where opening costs requests, side by side."""
+        if self.snapshot.is_mapped or all(f in self._opened for f in fragment_ids):
+            return [self.files(f) for f in fragment_ids]
+        return self.session.map(self.files, fragment_ids, blocking=True)
+
     def projection(self, request: ScanRequest) -> Projection:
         """What a request reads and returns; worked out once.
 
@@ -111,6 +120,19 @@ class ScanContext:
                 self._projections.clear()
             found = self._projections[request] = project(self.snapshot.schema.scanned, request)
         return found
+
+    def row_index(self) -> RowIndex:
+        """The snapshot's index, kept as long as this context: the session's cache may be too small for it.
+
+        Raises
+        ------
+        FormatError, LimitError
+            See ``Snapshot.row_index``.
+        """
+        with self._indexing:
+            if self._index is None:
+                self._index = self.snapshot.row_index()
+            return self._index
 
     def release(self, units: Sequence[ScanUnit]) -> None:
         """Give resident pages of these units' mapped files back to the system; they stay readable.
@@ -150,11 +172,13 @@ class ScanContext:
         Parameters
         ----------
         exact : bool
-            Open the files to know. Otherwise, unless they are open already, the types tell and, for
-            values of varying size, the size of the files as the manifest states it.
+            Open the files to know. Otherwise, unless what they tell is there already, the types tell and,
+            for values of varying size, the size of the files as the manifest states it.
         """
         opened = self.files(fragment.id) if exact else self._opened.get(fragment.id)
-        if opened is not None:
+        if opened is not None and exact:
+            opened.prepare(fields, self.session)
+        if opened is not None and opened.knows(fields):
             stored = opened.estimated_bytes(fields) / max(1, opened.num_rows)
             if opened.version < (2, 0):
                 return stored

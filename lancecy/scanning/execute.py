@@ -12,8 +12,8 @@ Imports ``scan`` siblings, ``expr``, ``session``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 import numpy as np
@@ -22,19 +22,22 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lancecy.encodings.arrow import null_array
+from lancecy.encodings.columns import ArrowArray, as_array, joined
 from lancecy.errors import LimitError
-from lancecy.expr import evaluate, falsify
+from lancecy.expr import Bound, evaluate, falsify
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext, context_for
+from lancecy.scanning.cost import pick_is_cheaper
 from lancecy.scanning.extension import bare
 from lancecy.scanning.fragment import FragmentFiles
+from lancecy.scanning.presence import NullTests, null_tests
 from lancecy.scanning.project import Output, Projection, extract
-from lancecy.scanning.rearrange import Column, as_array, joined
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanTask, ScanUnit
+from lancecy.scanning.virtual import selected_rows, virtual_stats, virtual_values
 from lancecy.schema import Field
 from lancecy.session import Session
-from lancecy.table.rowids import row_ids
+from lancecy.stats import StatsTable
 
 __all__ = [
     "Chosen",
@@ -44,6 +47,7 @@ __all__ = [
     "candidates",
     "choose",
     "finish",
+    "located",
     "parted",
     "prune",
     "read",
@@ -60,8 +64,6 @@ INLINE_BYTES = 4 << 20
 DEFAULT_BATCH_ROWS = 65_536
 DEFAULT_BATCH_BYTES = 16 << 20
 SMALL_BYTES = 1 << 20
-# Types whose values are coded with tables of symbols where pages are made of chunks.
-_TEXTS = frozenset(("string", "large_string", "binary", "large_binary"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,18 +95,21 @@ class Chosen:
     rows: RowSelection
     picked: RowSelection
     mask: pa.BooleanArray | None = None
-    reused: dict[Field, Column] = field(default_factory=dict)
+    reused: dict[Field, ArrowArray] = field(default_factory=dict)
 
 
 def prune(
-    files: FragmentFiles, projection: Projection, rows: RowSelection, session: Session
+    context: ScanContext, files: FragmentFiles, projection: Projection, rows: RowSelection
 ) -> tuple[RowSelection, PageCount]:
     """Rows less the pages whose statistics prove that the filter is true for none of theirs."""
-    bound = projection.filter
+    bound, virtual = projection.filter, projection.filter_virtual
     total = kept = 0
     if bound is None:
         return rows, PageCount()
-    for starts, table in files.page_stats(projection.filter_fields, bound.paths, session):
+    for starts, table in files.page_stats(projection.filter_fields, bound.paths, context.session):
+        if virtual:
+            found = virtual_stats(context.snapshot, files.fragment, files.num_rows, virtual, starts)
+            table = StatsTable(table.row_counts, {**table.columns, **found})
         empty = falsify(bound, table)
         total += empty.size
         kept += int(empty.size - np.count_nonzero(empty))
@@ -130,10 +135,24 @@ def candidates(
 ) -> Chosen:
     """The rows of a unit that are alive and in pages that may match; touches metadata only."""
     files = context.files(unit.fragment)
-    rows = files.live(unit.start, unit.stop)
+    rows = located(context, files, unit, projection)
     if projection.filter is not None and use_stats:
-        rows, _ = prune(files, projection, rows, context.session)
+        rows, _ = prune(context, files, projection, rows)
     return Chosen(files, rows, rows)
+
+
+def located(
+    context: ScanContext, files: FragmentFiles, unit: ScanUnit, projection: Projection
+) -> RowSelection:
+    """The rows of a unit that are alive and satisfy what the filter says of virtual columns alone."""
+    if not projection.where:
+        return files.live(unit.start, unit.stop)
+    rows = selected_rows(context.snapshot, files.fragment, files.num_rows, projection.where)
+    rows = files.living(rows.intersect(RowSelection.range(files.num_rows, unit.start, unit.stop)))
+    if rows.starts is not None and rows.starts.size * 4 > len(rows):
+        # Single rows are read by their numbers.
+        return RowSelection(files.num_rows, indices=rows.to_indices())
+    return rows
 
 
 def passing(context: ScanContext, chosen: Chosen, projection: Projection) -> Chosen:
@@ -141,17 +160,32 @@ def passing(context: ScanContext, chosen: Chosen, projection: Projection) -> Cho
     files, rows = chosen.files, chosen.rows
     if projection.filter is None or len(rows) == 0:
         return chosen
-    columns = _read_together(files, projection.filter_fields, rows, context.session)
-    names = [f.name for f in projection.filter_fields]
-    table = _named(names, columns, len(rows))
-    mask = as_array(projection.filter.mask(table))
+    tests = _null_tests(files, projection, projection.filter)
+    columns = _read_together(files, projection.filter_fields, rows, context.session, tests.tested)
+    seen = {f.name: c for f, c in zip(projection.filter_fields, columns, strict=True)}
+    seen.update(_virtual(context, files, rows, projection.filter_virtual))
+    table = _named(list(seen), list(seen.values()), len(rows))
+    mask = as_array(tests.bound.mask(table))
     passed = mask.true_count
     if passed == 0:
         return Chosen(files, rows.slice(0, 0), rows.slice(0, 0))
-    reused = dict(zip(projection.filter_fields, columns, strict=True))
+    read = zip(projection.filter_fields, columns, strict=True)
+    reused = {wanted: column for wanted, column in read if wanted not in tests.tested}
     if passed == len(rows):
         return Chosen(files, rows, rows, None, reused)
     return Chosen(files, rows, rows.pick(_positions(mask)), mask, reused)
+
+
+def _null_tests(files: FragmentFiles, projection: Projection, bound: Bound) -> NullTests:
+    """Which of the filter's fields are read without their values."""
+    if not files.tells_nulls:
+        return NullTests(bound)
+    found = null_tests(bound, projection.filter_fields, projection.fields)
+    if files.mapped:
+        return found
+    # Where reading costs requests, nothing is read twice.
+    tested = {f: nodes for f, nodes in found.tested.items() if f not in projection.fields}
+    return replace(found, tested=tested) if tested else NullTests(bound)
 
 
 def parted(chosen: Chosen, max_rows: int) -> Iterator[Chosen]:
@@ -190,58 +224,54 @@ def map_sized(context: ScanContext, function: Callable[[T], U], items: Sequence[
     return context.session.map(function, items)
 
 
-def _pick_is_cheaper(chosen: Chosen, wanted: Field) -> bool:
-    """Whether reading row by row beats reading every candidate and filtering.
-
-    Measured: a row picked alone costs tens of nanoseconds more than its bytes, some hundred in pages of chunks.
-    A candidate read and dropped costs its bytes (at about 10 GB/s where they are copied, several times more where
-    they are decoded) and a nanosecond or two of filtering.
-    """
-    files = chosen.files
-    width = files.estimated_bytes([wanted]) / max(1, files.num_rows)
-    pick, row, byte = 30.0, 1.5, 0.1
-    if files.in_chunks:
-        varies = any(node.is_list or node.logical_type in _TEXTS for node in wanted.walk())
-        pick, row, byte = (200.0, 8.0, 3.0) if varies else (150.0, 3.0, 0.2)
-    return len(chosen.picked) * (pick + width * byte) < len(chosen.rows) * (row + width * byte)
-
-
-def read_field(files: FragmentFiles, wanted: Field, rows: RowSelection, session: Session) -> Column:
+def read_field(
+    files: FragmentFiles,
+    wanted: Field,
+    rows: RowSelection,
+    session: Session,
+    tested: Mapping[Field, frozenset[int]] | None = None,
+) -> ArrowArray:
     """One column for the selected rows, in several chunks if 32-bit offsets cannot hold it."""
     try:
-        return files.read([wanted], rows, session)[0]
+        return files.read([wanted], rows, session, tested)[0]
     except LimitError as error:
         if error.limit or len(rows) < 2:
             raise
     half = len(rows) // 2
     halves = (rows.slice(0, half), rows.slice(half, len(rows) - half))
-    return joined([read_field(files, wanted, piece, session) for piece in halves], wanted.arrow_type)
+    columns = [read_field(files, wanted, piece, session, tested) for piece in halves]
+    return joined(columns, columns[0].type)
 
 
 def _read_together(
-    files: FragmentFiles, fields: Sequence[Field], rows: RowSelection, session: Session
-) -> list[Column]:
+    files: FragmentFiles,
+    fields: Sequence[Field],
+    rows: RowSelection,
+    session: Session,
+    tested: Mapping[Field, frozenset[int]] | None = None,
+) -> list[ArrowArray]:
     """Several columns, of files that are not mapped in common requests."""
     if not files.mapped and len(fields) > 1:
         try:
-            return files.read(fields, rows, session)
+            return files.read(fields, rows, session, tested)
         except LimitError as error:
             if error.limit:
                 raise
-    return [read_field(files, f, rows, session) for f in fields]
+    return [read_field(files, f, rows, session, tested) for f in fields]
 
 
-def output_field(context: ScanContext, chosen: Chosen, wanted: Field) -> Column:
+def output_field(context: ScanContext, chosen: Chosen, wanted: Field) -> ArrowArray:
     """One field of the output for the rows that passed."""
     found = chosen.reused.get(wanted)
     if found is not None:
         return found if chosen.mask is None else found.filter(chosen.mask)
-    if chosen.mask is None or _pick_is_cheaper(chosen, wanted):
-        return read_field(chosen.files, wanted, chosen.picked, context.session)
-    return read_field(chosen.files, wanted, chosen.rows, context.session).filter(chosen.mask)
+    files, rows, picked = chosen.files, chosen.rows, chosen.picked
+    if chosen.mask is None or pick_is_cheaper(files, wanted, rows, picked):
+        return read_field(files, wanted, picked, context.session)
+    return read_field(files, wanted, rows, context.session).filter(chosen.mask)
 
 
-def read_fields(context: ScanContext, chosen: Chosen, projection: Projection) -> list[Column]:
+def read_fields(context: ScanContext, chosen: Chosen, projection: Projection) -> list[ArrowArray]:
     """All fields of the output; on stores that cost requests they are fetched together."""
     if chosen.files.mapped:
         work = bytes_of(chosen, projection.fields)
@@ -253,33 +283,28 @@ def read_fields(context: ScanContext, chosen: Chosen, projection: Projection) ->
 
 
 def finish(
-    context: ScanContext, chosen: Chosen, projection: Projection, columns: Sequence[Column]
-) -> list[Column]:
+    context: ScanContext, chosen: Chosen, projection: Projection, columns: Sequence[ArrowArray]
+) -> list[ArrowArray]:
     """Output columns of one unit out of the fields read."""
     by_name = {f.name: c for f, c in zip(projection.fields, columns, strict=True)}
-    return [
-        _virtual(context, chosen, out.field.name)
-        if out.is_virtual
-        else _output(out, by_name, len(chosen.picked))
-        for out in projection.outputs
-    ]
+    by_name.update(_virtual(context, chosen.files, chosen.picked, projection.virtual))
+    return [_output(out, by_name, len(chosen.picked)) for out in projection.outputs]
 
 
-def _virtual(context: ScanContext, chosen: Chosen, name: str) -> Column:
-    offsets = chosen.picked.to_indices()
-    fragment = chosen.files.fragment
-    address = offsets.astype(np.uint64) + (np.uint64(fragment.id) << np.uint64(32))
-    if name == "_rowaddr":
-        return pa.array(address)
-    return pa.array(row_ids(context.snapshot, fragment, offsets, address))
+def _virtual(
+    context: ScanContext, files: FragmentFiles, rows: RowSelection, names: Sequence[str]
+) -> dict[str, ArrowArray]:
+    """Virtual columns of some rows, by name."""
+    if not names:
+        return {}
+    offsets, found = rows.to_indices(), (context.snapshot, files.fragment, files.num_rows)
+    return {name: pa.array(virtual_values(*found, name, offsets)) for name in names}
 
 
-def _output(out: Output, by_name: dict[str, Column], num_rows: int) -> Column:
-    if out.path is not None:
-        return extract(by_name[out.path[0]], out.path)
+def _output(out: Output, by_name: dict[str, ArrowArray], num_rows: int) -> ArrowArray:
     bound = out.bound
     if bound is None:
-        raise TypeError(f"output {out.field.name!r} has neither path nor expression")
+        return extract(by_name[out.paths[0][0]], out.paths[0])
     names = [name for name in by_name if any(p[0] == name for p in bound.paths)]
     value = evaluate(bound, _named(names, [by_name[n] for n in names], num_rows))
     if isinstance(value, pa.Scalar):
@@ -287,12 +312,12 @@ def _output(out: Output, by_name: dict[str, Column], num_rows: int) -> Column:
     return value
 
 
-def _named(names: Sequence[str], columns: Sequence[Column], num_rows: int) -> pa.Table:
+def _named(names: Sequence[str], columns: Sequence[ArrowArray], num_rows: int) -> pa.Table:
     """The columns an expression sees; one that names none (a constant) still needs the number of rows."""
     return pa.table([bare(c) for c in columns], names=names) if names else pa.table({"": pa.nulls(num_rows)})
 
 
-def table_of(schema: pa.Schema, pieces: Sequence[Sequence[Column]], num_rows: int) -> pa.Table:
+def table_of(schema: pa.Schema, pieces: Sequence[Sequence[ArrowArray]], num_rows: int) -> pa.Table:
     """One table out of the output columns of several units."""
     if not len(schema):
         # A table without columns still has rows: pyarrow keeps their number only through a slice of one.
@@ -304,7 +329,7 @@ def table_of(schema: pa.Schema, pieces: Sequence[Sequence[Column]], num_rows: in
 
 def run_unit(
     context: ScanContext, unit: ScanUnit, projection: Projection, use_stats: bool = True
-) -> tuple[int, list[Column]]:
+) -> tuple[int, list[ArrowArray]]:
     """All steps for one unit.
 
     Returns

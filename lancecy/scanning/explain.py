@@ -6,14 +6,17 @@ Imports ``scan`` siblings.
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from lancecy.errors import printable
 from lancecy.expr import describe
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.execute import prune
+from lancecy.scanning.execute import located, prune
 from lancecy.scanning.plan import ScanPlan
 from lancecy.scanning.request import ScanRequest
+from lancecy.schema import Field
+from lancecy.table.manifest import Fragment
 
 __all__ = ["Explanation", "FragmentLine", "explain", "human_bytes"]
 
@@ -51,7 +54,9 @@ class FragmentLine:
     stored_pages : int
         Pages of the columns wanted, those without statistics included; of a nested column those of its first leaf.
     version : str
-        Of the data files: "0.1", "2.0", ...; the highest if they differ.
+        Of the data files: "0.1", "2.0", ...; the highest if they differ, "" if they were not opened.
+    located_rows : int
+        Live rows left by what the filter says of row ids, addresses and versions, before page statistics.
     """
 
     fragment: int
@@ -64,6 +69,7 @@ class FragmentLine:
     kept_bytes: int
     stored_pages: int = 0
     version: str = ""
+    located_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +105,11 @@ class Explanation:
         return sum(line.rows for line in self.fragments)
 
     @property
+    def located_rows(self) -> int:
+        """Rows left by what the filter says of row ids, addresses and versions."""
+        return sum(line.located_rows for line in self.fragments)
+
+    @property
     def kept_rows(self) -> int:
         """Rows left to be tested by the filter."""
         return sum(line.kept_rows for line in self.fragments)
@@ -128,6 +139,20 @@ class Explanation:
         """Encoded bytes of the wanted columns without any pruning."""
         return sum(line.bytes for line in self.fragments)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, fit for JSON: the attributes, the sums over all fragments, and each fragment."""
+        sums = (
+            "kept_fragments",
+            "rows",
+            "located_rows",
+            "kept_rows",
+            "pages",
+            "kept_pages",
+            "bytes_to_read",
+            "bytes_total",
+        )
+        return {**asdict(self), **{name: getattr(self, name) for name in sums}}
+
     def _facts(self) -> list[tuple[str, str]]:
         shown = ", ".join(self.columns[:12]) + (
             f", … ({len(self.columns)} in all)" if len(self.columns) > 12 else ""
@@ -136,12 +161,14 @@ class Explanation:
         if self.pages:
             pages = f"{self.kept_pages:,} of {self.pages:,} kept, {self.pages - self.kept_pages:,} pruned"
         skipped = self.num_fragments - self.kept_fragments
+        located = [("row ids", f"{self.located_rows:,} of {self.rows:,} rows left")]
         return [
             ("scan of", f"{self.uri} at version {self.version}"),
             ("columns", shown or "none"),
             ("filter", self.filter or "none"),
             ("fragments", f"{self.kept_fragments:,} of {self.num_fragments:,} kept, {skipped:,} skipped"),
-            ("file versions", ", ".join(sorted({line.version for line in self.fragments})) or "none"),
+            *(located if self.located_rows < self.rows else ()),
+            ("file versions", ", ".join(sorted({line.version for line in self.fragments} - {""})) or "none"),
             ("pages", pages),
             ("rows", f"{self.kept_rows:,} of {self.rows:,} to look at"),
             ("bytes to read", f"{human_bytes(self.bytes_to_read)} of {human_bytes(self.bytes_total)}"),
@@ -182,10 +209,12 @@ def explain(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> Expla
     lines: dict[int, FragmentLine] = {}
     for unit in plan.units:
         files = context.files(unit.fragment)
+        files.prepare(list(fields), context.session)
         live = files.live(unit.start, unit.stop)
-        kept, pages = live, None
+        left = located(context, files, unit, projection)
+        kept, pages = left, None
         if projection.filter is not None and request.use_stats:
-            kept, pages = prune(files, projection, live, context.session)
+            kept, pages = prune(context, files, projection, kept)
         size = files.estimated_bytes(list(fields)) / max(1, files.num_rows)
         line = FragmentLine(
             fragment=unit.fragment,
@@ -198,8 +227,13 @@ def explain(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> Expla
             kept_bytes=int(size * len(kept)),
             stored_pages=files.num_pages(list(fields)),
             version=".".join(map(str, files.version)),
+            located_rows=len(left),
         )
         lines[unit.fragment] = _merged(lines.get(unit.fragment), line)
+    if projection.where:
+        lines = {
+            f.id: _whole(context, f, lines.get(f.id), fields) for f in context.selected(request.fragments)
+        }
     return Explanation(
         uri=context.snapshot.uri,
         version=context.snapshot.version,
@@ -220,7 +254,19 @@ def _merged(first: FragmentLine | None, second: FragmentLine) -> FragmentLine:
         kept_rows=first.kept_rows + second.kept_rows,
         bytes=first.bytes + second.bytes,
         kept_bytes=first.kept_bytes + second.kept_bytes,
+        located_rows=first.located_rows + second.located_rows,
     )
+
+
+def _whole(
+    context: ScanContext, fragment: Fragment, line: FragmentLine | None, fields: set[Field]
+) -> FragmentLine:
+    """The line of a fragment of which the plan has only the rows that a filter on row ids leaves, or none."""
+    rows = context.live_rows(fragment)
+    size = int(rows * context.bytes_per_row(fragment, list(fields)))
+    if line is None:
+        return FragmentLine(fragment.id, _base_name(context, fragment.id), rows, 0, 0, 0, size, 0)
+    return replace(line, rows=rows, bytes=max(line.bytes, size))
 
 
 def _base_name(context: ScanContext, fragment_id: int) -> str:

@@ -9,7 +9,7 @@ Imports ``file``, ``table``, ``encodings``, ``session`` and below.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.arrow import null_array, to_arrow
 from lancecy.encodings.assemble import assemble, pruned
+from lancecy.encodings.columns import ArrowArray
+from lancecy.encodings.presence import stub
 from lancecy.errors import FormatError, LanceError
-from lancecy.file.base import FileReader
+from lancecy.file.base import FileReader, NullReader
 from lancecy.file.open import opening
 from lancecy.rows import RowSelection
-from lancecy.scanning.rearrange import Column
 from lancecy.schema import Field
 from lancecy.session import Session
 from lancecy.stats import ColumnStats, StatsTable
@@ -31,7 +32,7 @@ from lancecy.table.deletion import DeletionVector
 from lancecy.table.manifest import Fragment
 from lancecy.table.snapshot import Snapshot
 
-__all__ = ["Column", "FragmentFiles", "Part"]
+__all__ = ["FragmentFiles", "Part"]
 
 Int64 = NDArray[np.int64]
 Path = tuple[str, ...]
@@ -109,10 +110,15 @@ class FragmentFiles:
 
     def live(self, start: int, stop: int) -> RowSelection:
         """Rows from physical offset ``start`` to ``stop`` that are not deleted."""
-        rows = RowSelection.range(self.num_rows, start, stop)
-        if self.deleted is None:
+        return self.living(RowSelection.range(self.num_rows, start, stop))
+
+    def living(self, rows: RowSelection) -> RowSelection:
+        """Those of the rows that are not deleted."""
+        if self.deleted is None or len(rows) == 0:
             return rows
-        return rows.minus(self.deleted.between(start, stop))
+        if rows.starts is None or rows.stops is None:
+            return rows.minus(self.deleted.offsets)
+        return rows.minus(self.deleted.between(int(rows.starts[0]), int(rows.stops[-1])))
 
     def physical(self, live_offsets: Int64) -> Int64:
         """Physical offsets of live rows given by their number among the live ones."""
@@ -135,8 +141,17 @@ class FragmentFiles:
 
     # -- reading --------------------------------------------------------------
 
-    def read(self, fields: Sequence[Field], rows: RowSelection, session: Session) -> list[Column]:
+    def read(
+        self,
+        fields: Sequence[Field],
+        rows: RowSelection,
+        session: Session,
+        tested: Mapping[Field, frozenset[int]] | None = None,
+    ) -> list[ArrowArray]:
         """Arrow columns of the given (pruned, top-level) fields for the selected rows.
+
+        Of fields that ``tested`` names only the nulls of these nodes are read: the columns are those of
+        their stubs (``encodings.presence.stub``).
 
         Mapped files are decoded column by column, in parallel when the caller is not itself
         a worker thread; files of other stores are read in lockstep, so that the requests of
@@ -146,13 +161,36 @@ class FragmentFiles:
             return [null_array(f.arrow_type, 0) for f in fields]
         try:
             if self.mapped:
-                return session.map(lambda f: run(self._column(f, rows), session.fetch), fields)
-            return run(gather([self._column(f, rows) for f in fields]), session.fetcher())
+                return session.map(lambda f: run(self._column(f, rows, tested), session.fetch), fields)
+            return run(gather([self._column(f, rows, tested) for f in fields]), session.fetcher())
         except LanceError as error:
             raise error.within(f"fragment {self.fragment.id}")
 
-    def _column(self, wanted: Field, rows: RowSelection) -> Read[Column]:
-        pieces: list[tuple[Field, Column]] = []
+    @cached_property
+    def tells_nulls(self) -> bool:
+        """Whether all files say which values are null apart from the values."""
+        return all(isinstance(part.reader, NullReader) for part in self.parts)
+
+    def _column(
+        self, wanted: Field, rows: RowSelection, tested: Mapping[Field, frozenset[int]] | None
+    ) -> Read[ArrowArray]:
+        if tested and wanted in tested:
+            return self._stub(wanted, tested[wanted], rows)
+        return self._values(wanted, rows)
+
+    def _stub(self, wanted: Field, tested: frozenset[int], rows: RowSelection) -> Read[ArrowArray]:
+        pieces: list[tuple[Field, ArrowArray]] = []
+        for part in self.parts:
+            present = pruned(wanted, part.ids)
+            if present is None or not isinstance(part.reader, NullReader):
+                continue
+            blocks = yield from part.reader.read_nulls([present], tested, rows)
+            held = stub(present, tested)
+            pieces.append((held, to_arrow(blocks[present.id], held)))
+        return assemble(stub(wanted, tested), pieces, len(rows))
+
+    def _values(self, wanted: Field, rows: RowSelection) -> Read[ArrowArray]:
+        pieces: list[tuple[Field, ArrowArray]] = []
         for part in self.parts:
             present = pruned(wanted, part.ids)
             if present is None:
@@ -186,22 +224,42 @@ class FragmentFiles:
             p for p, chain in chains.items() if all(pruned(chain[0], part.ids) is None for part in self.parts)
         ]
         reads: list[Read[StatsTable]] = []
-        starts: list[Int64] = []
         for part in self.parts:
             held = {path: chain for path, chain in chains.items() if chain[-1].id in part.ids}
             if held:
                 reads.append(part.reader.stats(held))
-                starts.append(part.reader.page_starts(next(iter(held.values()))[0]))
         found = run(gather(reads), session.fetch)
         if missing and not found:
-            found, starts = [StatsTable(np.array([self.num_rows]))], [np.array([0, self.num_rows], np.int64)]
+            found = [StatsTable(np.array([self.num_rows]))]
         return [
-            (edges, StatsTable(table.row_counts, {**_all_null(table, missing), **table.columns}))
-            for edges, table in zip(starts, found, strict=True)
+            (
+                np.concatenate(([0], np.cumsum(table.row_counts, dtype=np.int64))),
+                StatsTable(table.row_counts, {**_all_null(table, missing), **table.columns}),
+            )
+            for table in found
         ]
 
+    def prepare(self, fields: Sequence[Field], session: Session) -> None:
+        """Read the metadata of these fields where it was too large to be read on opening.
+
+        What is told of their pages and sizes is exact from then on; before, sizes are guesses.
+        """
+        unknown = [f for f in fields if not self.knows([f])]
+        if not unknown:
+            return
+        held = [(part, [h for f in unknown if (h := pruned(f, part.ids))]) for part in self.parts]
+        try:
+            run(gather([part.reader.prepare(mine) for part, mine in held if mine]), session.fetch)
+        except LanceError as error:
+            raise error.within(f"fragment {self.fragment.id}")
+
+    def knows(self, fields: Sequence[Field]) -> bool:
+        """Whether what is told of these fields' pages and sizes is exact; no IO."""
+        held = ((part, pruned(wanted, part.ids)) for part in self.parts for wanted in fields)
+        return all(part.reader.knows(mine) for part, mine in held if mine is not None)
+
     def estimated_bytes(self, fields: Sequence[Field]) -> int:
-        """Encoded bytes of the fields in this fragment, from metadata alone."""
+        """Encoded bytes of the fields in this fragment, from the metadata that is there; see :meth:`prepare`."""
         return sum(self._field_bytes(f) for f in fields)
 
     def num_pages(self, fields: Sequence[Field]) -> int:
@@ -225,7 +283,8 @@ class FragmentFiles:
         if known is None:
             present = [(part, pruned(wanted, part.ids)) for part in self.parts]
             known = sum(part.reader.column_bytes(held) for part, held in present if held is not None)
-            self._sizes[wanted] = known
+            if self.knows([wanted]):
+                self._sizes[wanted] = known
         return known
 
 

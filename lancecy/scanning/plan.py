@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -19,9 +19,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancecy.scanning.context import ScanContext
+from lancecy.scanning.presence import null_tests
 from lancecy.scanning.project import Projection
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
+from lancecy.scanning.virtual import selected_rows
 from lancecy.schema import Field
 from lancecy.table.manifest import Fragment
 
@@ -101,8 +103,9 @@ def plan(
     """
     projection = context.projection(request)
     fields = (*projection.fields, *(f for f in projection.filter_fields if f not in projection.fields))
-    whole = list(_fragment_units(context, request))
-    sizes = _sizes(context, whole, fields, exact)
+    whole = list(_fragment_units(context, request, projection))
+    made = 8.0 * len({*projection.virtual, *projection.filter_virtual})
+    sizes = _sizes(context, whole, fields, exact, made)
     # What a filter leaves of mapped files is spread over threads when it is known how much that is.
     late = projection.filter is not None and context.snapshot.is_mapped
     # Where reading costs requests, every cut costs more of them than a thread gains.
@@ -110,9 +113,9 @@ def plan(
     target = _unit_bytes(sum(sizes), blocksize, 1 if late else min_units, smallest)
     if not exact and sum(sizes) / target > _MAX_UNITS_UNSEEN:
         # The manifest may claim what it likes; the files bound what there is by the bytes they have.
-        sizes = _sizes(context, whole, fields, True)
+        sizes = _sizes(context, whole, fields, True, made)
         target = _unit_bytes(sum(sizes), blocksize, 1 if late else min_units, smallest)
-    tested = _sizes(context, whole, projection.filter_fields, exact) if late else [0.0] * len(whole)
+    tested = _filter_sizes(context, whole, projection, exact) if late else [0.0] * len(whole)
     least = _unit_bytes(sum(tested), blocksize, min_units, smallest)
     units: list[ScanUnit] = []
     unit_bytes: list[float] = []
@@ -126,9 +129,30 @@ def plan(
 
 
 def _sizes(
-    context: ScanContext, whole: Sequence[tuple[Fragment, ScanUnit]], fields: Sequence[Field], exact: bool
+    context: ScanContext,
+    whole: Sequence[tuple[Fragment, ScanUnit]],
+    fields: Sequence[Field],
+    exact: bool,
+    made: float = 0.0,
 ) -> list[float]:
-    return [unit.rows * context.bytes_per_row(fragment, fields, exact) for fragment, unit in whole]
+    """Bytes of each unit; ``made`` are those of a row that are in no file."""
+    return [unit.rows * (made + context.bytes_per_row(fragment, fields, exact)) for fragment, unit in whole]
+
+
+def _filter_sizes(
+    context: ScanContext, whole: Sequence[tuple[Fragment, ScanUnit]], projection: Projection, exact: bool
+) -> list[float]:
+    """Bytes of each unit that the filter has to decode: of columns that it tests for nulls hardly any."""
+    bound = projection.filter
+    light = null_tests(bound, projection.filter_fields, projection.fields).tested if bound is not None else {}
+    heavy = [wanted for wanted in projection.filter_fields if wanted not in light]
+    sizes = []
+    for fragment, unit in whole:
+        if any(file.is_legacy for file in fragment.files):
+            sizes += _sizes(context, [(fragment, unit)], projection.filter_fields, exact)
+        else:
+            sizes += _sizes(context, [(fragment, unit)], heavy, exact, float(len(light)))
+    return sizes
 
 
 def _unit_bytes(total: float, blocksize: int | None, min_units: int, smallest: int) -> float:
@@ -141,8 +165,10 @@ def _unit_bytes(total: float, blocksize: int | None, min_units: int, smallest: i
     return max(target, total / _MAX_UNITS)
 
 
-def _fragment_units(context: ScanContext, request: ScanRequest) -> Iterator[tuple[Fragment, ScanUnit]]:
-    """One unit per fragment, cut by limit and offset when every live row is returned."""
+def _fragment_units(
+    context: ScanContext, request: ScanRequest, projection: Projection
+) -> Iterator[tuple[Fragment, ScanUnit]]:
+    """One unit per fragment, cut by limit and offset when every live row is returned, and by row ids if they tell."""
     free = request.filter is None
     skip = request.offset if free else 0
     left = request.limit if free else None
@@ -156,8 +182,30 @@ def _fragment_units(context: ScanContext, request: ScanRequest) -> Iterator[tupl
             left -= last - first
         if last > first:
             start, stop = _physical_range(context, fragment, first, last, live)
-            yield fragment, ScanUnit(fragment.id, start, stop, last - first, position + first)
+            unit = ScanUnit(fragment.id, start, stop, last - first, position + first)
+            if projection.where:
+                unit = _narrowed(context, fragment, unit, projection)
+            if unit.rows:
+                yield fragment, unit
         position += live
+
+
+def _narrowed(context: ScanContext, fragment: Fragment, unit: ScanUnit, projection: Projection) -> ScanUnit:
+    """The unit of a whole fragment from the first to the last row that metadata says may pass."""
+    num_rows = unit.stop
+    rows = selected_rows(context.snapshot, fragment, num_rows, projection.where)
+    if not len(rows) or rows.starts is None or rows.stops is None:
+        return replace(unit, start=0, stop=0, rows=0)
+    start, stop = int(rows.starts[0]), int(rows.stops[-1])
+    if (start, stop) == (0, num_rows):
+        return unit
+    before, rows_left = start, stop - start
+    if fragment.deletion_file is not None:
+        deleted = context.snapshot.deletions(fragment, num_rows)
+        if deleted is not None:
+            before -= len(deleted.between(0, start))
+            rows_left -= len(deleted.between(start, stop))
+    return ScanUnit(fragment.id, start, stop, rows_left, unit.position + before)
 
 
 def _physical_range(

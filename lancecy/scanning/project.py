@@ -5,22 +5,25 @@ which pruned fields must be read for the filter, which for the output, and how e
 output column is made from them. Nested names (``s.a``) come back as columns of that
 name, as pylance returns them.
 
-Imports ``schema``, ``expr``, ``scanning.extension`` and ``scanning.request``.
+Imports ``schema``, ``expr``, ``encodings``, ``scanning.extension`` and ``scanning.request``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancecy.expr import Bound, Expr, bind
+from lancecy.encodings.assemble import pruned
+from lancecy.encodings.columns import ArrowArray, storage_of
+from lancecy.expr import Bound, Expr, bind, conjuncts
+from lancecy.expr.nodes import Call
 from lancecy.expr.nodes import Column as ColumnExpr
-from lancecy.scanning.extension import bare_type, pruned, storage_of
-from lancecy.scanning.rearrange import Column
+from lancecy.scanning.extension import bare_type
 from lancecy.scanning.request import VIRTUAL_COLUMNS, ScanRequest
+from lancecy.scanning.virtual import is_selectable
 from lancecy.schema import Field, Schema
 
 __all__ = ["Output", "Projection", "project"]
@@ -39,18 +42,21 @@ class Output:
         Where it is found among the fields read; None for a computed column.
     bound : Bound or None
         What computes it.
-
-    With neither it is one of the columns in ``VIRTUAL_COLUMNS``, named by its field.
+    virtual : str or None
+        Which of ``VIRTUAL_COLUMNS`` it is.
     """
 
     field: pa.Field
     path: Path | None = None
     bound: Bound | None = None
+    virtual: str | None = None
 
     @property
-    def is_virtual(self) -> bool:
-        """Whether it comes from where a row is and not from what is stored in it."""
-        return self.path is None and self.bound is None
+    def paths(self) -> tuple[Path, ...]:
+        """What it is made of, virtual columns included."""
+        if self.virtual is not None:
+            return ((self.virtual,),)
+        return (self.path,) if self.path is not None else (self.bound.paths if self.bound else ())
 
 
 @dataclass(frozen=True)
@@ -63,10 +69,17 @@ class Projection:
     fields : tuple of Field
         Top-level fields for the outputs, pruned to the leaves they need.
     filter : Bound or None
+        The conditions that ``where`` leaves to be tested.
     filter_fields : tuple of Field
         Pruned likewise.
     schema : pyarrow.Schema
         Of the result.
+    where : tuple of Expr
+        Bound conditions that :func:`lancecy.scanning.virtual.selected_rows` answers from metadata.
+    virtual : tuple of str
+        Virtual columns that outputs need.
+    filter_virtual : tuple of str
+        Virtual columns that ``filter`` needs.
     """
 
     outputs: tuple[Output, ...]
@@ -74,6 +87,9 @@ class Projection:
     filter: Bound | None
     filter_fields: tuple[Field, ...]
     schema: pa.Schema = field(compare=False)
+    where: tuple[Expr, ...] = ()
+    virtual: tuple[str, ...] = ()
+    filter_virtual: tuple[str, ...] = ()
 
 
 def _leaf_ids(fields: Iterable[Field]) -> frozenset[int]:
@@ -89,15 +105,25 @@ def _needed(schema: Schema, paths: Iterable[Path]) -> tuple[Field, ...]:
     return tuple(pruned(top, frozenset(wanted[top.id])) or top for top in schema.fields if top.id in wanted)
 
 
-def _output(schema: Schema, names: pa.Schema, name: str, expr: Expr | None) -> Output:
+def _output(schema: Schema, names: pa.Schema, virtual: Sequence[str], name: str, expr: Expr | None) -> Output:
     if expr is not None:
         bound = bind(expr, names)
         if not isinstance(bound.expr, ColumnExpr):
             return Output(pa.field(name, bound.type, True), bound=bound)
-        return _stored(schema, name, bound.expr.path)
-    if name in VIRTUAL_COLUMNS and name not in schema.names:
-        return Output(pa.field(name, pa.uint64(), True))
-    return _stored(schema, name, schema.resolve(name))
+        path = bound.expr.path
+    else:
+        path = (name,) if name in virtual else schema.resolve(name)
+    return _virtual(name, path[0]) if path[0] in virtual else _stored(schema, name, path)
+
+
+def _virtual_names(schema: Schema) -> list[str]:
+    """The virtual columns that no stored one hides."""
+    stored = schema.names
+    return [name for name in VIRTUAL_COLUMNS if name not in stored]
+
+
+def _virtual(name: str, column: str) -> Output:
+    return Output(pa.field(name, pa.uint64(), True), virtual=column)
 
 
 def _stored(schema: Schema, name: str, path: Path) -> Output:
@@ -107,9 +133,26 @@ def _stored(schema: Schema, name: str, path: Path) -> Output:
     return Output(leaf.arrow_field.with_name(name).with_nullable(nullable), path=path)
 
 
-def _names(arrow: pa.Schema) -> pa.Schema:
-    """What expressions see: they name the children of structs, of whatever extension type these are."""
-    return pa.schema([field.with_type(bare_type(field.type)) for field in arrow], metadata=arrow.metadata)
+def _names(arrow: pa.Schema, virtual: Sequence[str]) -> pa.Schema:
+    """What expressions see: they name virtual columns and the children of structs, of whatever extension type."""
+    fields = [field.with_type(bare_type(field.type)) for field in arrow]
+    fields += [pa.field(name, pa.uint64(), False) for name in virtual]
+    return pa.schema(fields, metadata=arrow.metadata)
+
+
+def _split(bound: Bound | None, virtual: Sequence[str]) -> tuple[tuple[Expr, ...], Bound | None]:
+    """The conditions of a filter that metadata answers, and those left."""
+    if bound is None:
+        return (), None
+    names = frozenset(virtual)
+    parts = conjuncts(bound.expr)
+    where = tuple(part for part in parts if is_selectable(part, names))
+    if not where:
+        return (), bound
+    rest = [part for part in parts if not is_selectable(part, names)]
+    if len(rest) < 2:
+        return where, bound.restricted(rest[0]) if rest else None
+    return where, bound.restricted(Call("and", tuple(rest), pa.bool_()))
 
 
 def project(schema: Schema, request: ScanRequest) -> Projection:
@@ -125,29 +168,29 @@ def project(schema: Schema, request: ScanRequest) -> Projection:
     arrow = schema.arrow
     columns = [(name, None) for name in schema.names] if request.columns is None else request.columns
     has_expressions = request.filter is not None or any(expr is not None for _, expr in columns)
-    names = _names(arrow) if has_expressions else arrow
-    outputs = tuple(_output(schema, names, name, expr) for name, expr in columns)
+    virtual = _virtual_names(schema)
+    names = _names(arrow, virtual) if has_expressions else arrow
+    outputs = tuple(_output(schema, names, virtual, name, expr) for name, expr in columns)
     asked = {"_rowid": request.with_row_id, "_rowaddr": request.with_row_address}
-    listed = {out.field.name for out in outputs if out.is_virtual}
-    outputs += tuple(
-        Output(pa.field(name, pa.uint64(), True))
-        for name, wanted in asked.items()
-        if wanted and name not in listed
-    )
-    paths: list[Path] = []
-    for out in outputs:
-        paths.extend([out.path] if out.path is not None else (out.bound.paths if out.bound else ()))
+    listed = {out.field.name for out in outputs if out.virtual is not None}
+    outputs += tuple(_virtual(name, name) for name, wanted in asked.items() if wanted and name not in listed)
+    paths = [path for out in outputs for path in out.paths]
     bound = None if request.filter is None else bind(request.filter, names, boolean=True)
+    where, rest = _split(bound, virtual) if request.use_stats else ((), bound)
+    tested = () if rest is None else rest.paths
     return Projection(
         outputs=outputs,
-        fields=_needed(schema, paths),
-        filter=bound,
-        filter_fields=_needed(schema, bound.paths) if bound is not None else (),
+        fields=_needed(schema, (path for path in paths if path[0] not in virtual)),
+        filter=rest,
+        filter_fields=_needed(schema, (path for path in tested if path[0] not in virtual)),
         schema=pa.schema([out.field for out in outputs], metadata=arrow.metadata),
+        where=where,
+        virtual=tuple(name for name in virtual if (name,) in paths),
+        filter_virtual=tuple(name for name in virtual if (name,) in tested),
     )
 
 
-def extract(column: Column, path: Path) -> Column:
+def extract(column: ArrowArray, path: Path) -> ArrowArray:
     """The nested column at ``path`` (its first part being the column itself), parents' nulls applied."""
     for name in path[1:]:
         column = pc.struct_field(storage_of(column), [name])

@@ -17,8 +17,8 @@ from lancecy.expr import Expr, parse
 
 __all__ = ["VIRTUAL_COLUMNS", "Columns", "ScanRequest", "make_request"]
 
-VIRTUAL_COLUMNS = ("_rowid", "_rowaddr")
-"""Columns that no file holds: where a row is. A stored column of such a name comes first."""
+VIRTUAL_COLUMNS = ("_rowid", "_rowaddr", "_row_created_at_version", "_row_last_updated_at_version")
+"""Columns of uint64 that no file holds, see ``scanning.virtual``. A stored column of such a name comes first."""
 
 Columns: TypeAlias = "Sequence[str] | Mapping[str, object] | None"
 """Names, or a mapping from output name to SQL text or expression; None means every column."""

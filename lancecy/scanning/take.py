@@ -1,8 +1,8 @@
-"""Random access: rows by their number, in the order asked for.
+"""Random access: rows by their number or by their id, in the order asked for.
 
-Row numbers count live rows in table order, as pylance's ``take`` does. They are
-grouped by fragment, each fragment's columns are read for its rows alone, and the
-result is put back into the caller's order.
+Row numbers count live rows in table order, as pylance's ``take`` does; row ids name rows
+wherever they are. They are grouped by fragment, each fragment's columns are read for its
+rows alone, and the result is put back into the caller's order.
 
 Imports ``scan`` siblings.
 """
@@ -15,13 +15,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
+from lancecy.encodings.columns import ArrowArray, taken
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.execute import Chosen, finish, output_field, read_fields, table_of
+from lancecy.scanning.locate import as_row_ids, find_rows
 from lancecy.scanning.project import Projection
-from lancecy.scanning.rearrange import Column, reordered
 
-__all__ = ["as_row_numbers", "take_rows"]
+__all__ = ["as_row_numbers", "take_row_ids", "take_rows"]
 
 Int64 = NDArray[np.int64]
 
@@ -76,26 +77,57 @@ def take_rows(context: ScanContext, projection: Projection, indices: ArrayLike |
     order = None if ascending else np.argsort(rows, kind="stable")
     chosen = _by_fragment(context, starts, rows if order is None else rows[order])
     table = table_of(projection.schema, _read(context, projection, chosen), rows.size)
-    if order is None or not table.num_columns:
+    return table if order is None else _in_order(table, order)
+
+
+def take_row_ids(context: ScanContext, projection: Projection, row_ids: ArrayLike | pa.Array) -> pa.Table:
+    """The living rows with these ids.
+
+    Parameters
+    ----------
+    row_ids : (n,) integers
+        In any order, duplicates allowed.
+
+    Raises
+    ------
+    IndexError, FormatError
+        See :func:`lancecy.scanning.locate.find_rows`.
+    TypeError
+        See :func:`lancecy.scanning.locate.as_row_ids`.
+    """
+    found = find_rows(context, as_row_ids(row_ids))
+    asked = np.concatenate([rows.asked for rows in found] or [np.empty(0, np.int64)])
+    chosen = []
+    for rows in found:
+        selection = RowSelection.take(rows.files.num_rows, rows.offsets)
+        chosen.append(Chosen(rows.files, selection, selection))
+    table = table_of(projection.schema, _read(context, projection, chosen), asked.size)
+    return _in_order(table, asked)
+
+
+def _in_order(table: pa.Table, asked: Int64) -> pa.Table:
+    """The rows in the order they were asked for; ``asked`` says when each was."""
+    if not table.num_columns or bool(np.all(asked[1:] > asked[:-1])):
         return table
-    back = np.empty_like(order)
-    back[order] = np.arange(order.size)
-    return pa.Table.from_arrays([reordered(c, back) for c in table.columns], schema=table.schema)
+    order = np.argsort(asked)
+    return pa.Table.from_arrays([taken(c, order) for c in table.columns], schema=table.schema)
 
 
 def _by_fragment(context: ScanContext, starts: Int64, rows: Int64) -> list[Chosen]:
     """One selection per fragment that has any of the (ascending) rows."""
     edges = np.searchsorted(rows, starts)
+    used = np.flatnonzero(np.diff(edges)).tolist()
     chosen = []
-    for index in np.flatnonzero(np.diff(edges)):
-        files = context.files(context.fragments[index].id)
+    for index, files in zip(
+        used, context.several_files([context.fragments[i].id for i in used]), strict=True
+    ):
         local = files.physical(rows[edges[index] : edges[index + 1]] - starts[index])
         selection = RowSelection.take(files.num_rows, local)
         chosen.append(Chosen(files, selection, selection))
     return chosen
 
 
-def _read(context: ScanContext, projection: Projection, chosen: Sequence[Chosen]) -> list[list[Column]]:
+def _read(context: ScanContext, projection: Projection, chosen: Sequence[Chosen]) -> list[list[ArrowArray]]:
     if not all(c.files.mapped for c in chosen):
         read = context.session.map(lambda c: read_fields(context, c, projection), chosen, blocking=True)
         return [finish(context, c, projection, columns) for c, columns in zip(chosen, read, strict=True)]

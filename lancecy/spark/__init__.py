@@ -3,12 +3,16 @@
 =======================  ===================================================================
 ``read``                 a table on storage as a DataFrame, read by the executors (``frames``)
 ``dataframe``            an Arrow table in memory as a DataFrame (``frames``)
+``LancecyDataSource``    behind ``spark.read.format("lancecy")`` and ``USING lancecy`` (``source``)
+``register``             makes that format known where Spark does not find it (``source``)
+``normalize``            an Arrow schema in the types that Spark has (``types``)
+``original_schema``      what the columns of such a schema or DataFrame were (``types``)
 ``spark_arrow_schema``   in which Arrow types Spark holds a table's columns (``types``)
-``original_schema``      what the columns of such a DataFrame were in Arrow (``types``)
 =======================  ===================================================================
 
-``convert`` turns values into Spark's types, ``workers`` checks the executors' Python.
-Importing this package imports no pyspark.
+``convert`` turns values into Spark's types, ``tasks`` divides a table and reads the parts, ``nulls`` spares Spark
+questions, ``options`` reads what users of the format say, ``workers`` checks the executors' Python, ``autoload`` is
+what Spark looks for. Importing this package imports no pyspark.
 """
 
 from __future__ import annotations
@@ -19,15 +23,29 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lancecy.spark.frames import dataframe as dataframe
     from lancecy.spark.frames import read as read
+    from lancecy.spark.source import LancecyDataSource as LancecyDataSource
+    from lancecy.spark.source import register as register
+    from lancecy.spark.types import normalize as normalize
     from lancecy.spark.types import original_schema as original_schema
     from lancecy.spark.types import spark_arrow_schema as spark_arrow_schema
 
-__all__ = ["dataframe", "original_schema", "read", "spark_arrow_schema"]
+__all__ = [
+    "LancecyDataSource",
+    "dataframe",
+    "normalize",
+    "original_schema",
+    "read",
+    "register",
+    "spark_arrow_schema",
+]
 
 _HOMES = {
+    "LancecyDataSource": "lancecy.spark.source",
     "dataframe": "lancecy.spark.frames",
+    "normalize": "lancecy.spark.types",
     "original_schema": "lancecy.spark.types",
     "read": "lancecy.spark.frames",
+    "register": "lancecy.spark.source",
     "spark_arrow_schema": "lancecy.spark.types",
 }
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import pyarrow as pa
@@ -25,7 +26,7 @@ __all__ = ["Converter"]
 _MAX_OFFSET = (1 << 31) - 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Converter:
     """Turns batches of one schema into batches that Spark takes as they are.
 
@@ -35,18 +36,33 @@ class Converter:
         Of the input.
     truncate_nanoseconds : bool
         Round nanosecond times down to Spark's microseconds instead of refusing those that do not fit.
+    wanted : pyarrow.Schema or None
+        Of the output, where it is to promise more than the input does about nulls; of the very types that
+        :func:`lancecy.spark.spark_arrow_schema` tells.
     """
 
     schema: pa.Schema
     truncate_nanoseconds: bool = False
+    wanted: pa.Schema | None = None
 
-    @property
+    @cached_property
     def target(self) -> pa.Schema:
         """Schema of the output."""
-        return spark_arrow_schema(self.schema)
+        return spark_arrow_schema(self.schema) if self.wanted is None else self.wanted
 
     def batches(self, table: pa.Table, max_rows: int) -> Iterator[pa.RecordBatch]:
         """Converted batches of at most ``max_rows`` rows.
+
+        Raises
+        ------
+        UnsupportedError, FormatError
+            As for :meth:`batch`.
+        """
+        for start in range(0, table.num_rows, max_rows):
+            yield self._converted([_one(column) for column in table.slice(start, max_rows).columns])
+
+    def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
+        """One batch, converted.
 
         Raises
         ------
@@ -55,13 +71,11 @@ class Converter:
         FormatError
             A null in a column that is declared to hold none.
         """
-        target = self.target
-        for start in range(0, table.num_rows, max_rows):
-            columns = table.slice(start, max_rows).columns
-            arrays = [
-                self._column(_one(column), wanted) for column, wanted in zip(columns, target, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, schema=target)
+        return self._converted(given.columns)
+
+    def _converted(self, arrays: list[pa.Array]) -> pa.RecordBatch:
+        columns = [self._column(array, field) for array, field in zip(arrays, self.target, strict=True)]
+        return pa.RecordBatch.from_arrays(columns, schema=self.target)
 
     def _column(self, array: pa.Array, wanted: pa.Field) -> pa.Array:
         try:

@@ -5,14 +5,13 @@ partition of the DataFrame reads its own part of the pinned version on an execut
 nothing passes through the driver. :func:`dataframe` sends an Arrow table that is already
 in memory, in types Spark takes and in as many partitions as there are cores to keep busy.
 
-Imports ``datasets`` and ``scanning``; pyspark and ``spark.workers`` inside functions only.
+Imports ``datasets`` and the rest of ``spark``; pyspark and ``spark.workers`` inside functions only.
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
@@ -20,17 +19,17 @@ import pyarrow as pa
 
 from lancecy.datasets import Dataset, opened
 from lancecy.limits import Limits
-from lancecy.scanning import execute
 from lancecy.scanning.request import Columns
-from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
-from lancecy.session import default
+from lancecy.spark import nulls
 from lancecy.spark.convert import Converter
-from lancecy.spark.types import spark_struct
+from lancecy.spark.tasks import TaskReader, divide
+from lancecy.spark.types import spark_arrow_schema, spark_struct
 
 if TYPE_CHECKING:
     import os
 
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
 
 __all__ = ["dataframe", "read"]
 
@@ -38,8 +37,7 @@ _BATCH_ROWS_KEY = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _PARTITIONS_PER_CORE = 3
 _MIN_BATCH_ROWS = 1024
 _MAX_BATCH_BYTES = 64 << 20
-_MIN_TASK_BYTES = 4 << 20
-_MAX_TASK_BYTES = 128 << 20
+_LOCAL_BYTES = 48 << 20
 
 
 def dataframe(
@@ -81,12 +79,14 @@ def dataframe(
     table = _as_table(data)
     if not table.num_columns:
         return spark.createDataFrame(table)
-    converter = Converter(table.schema, truncate_nanoseconds)
     struct = spark_struct(table.schema)
+    sure = _without_nulls(table)
+    converter = _converter(table.schema, truncate_nanoseconds, sure)
     rows = _batch_rows(table, num_partitions or _PARTITIONS_PER_CORE * _parallelism(spark))
     converted = pa.Table.from_batches(converter.batches(table, rows), converter.target)
     with _setting(spark, _BATCH_ROWS_KEY, str(rows)):
-        return spark.createDataFrame(converted, schema=struct)
+        frame = spark.createDataFrame(converted, schema=_strict(struct, sure))
+    return nulls.declared(frame, struct, sure)
 
 
 def _as_table(data: Any) -> pa.Table:
@@ -101,6 +101,19 @@ def _as_table(data: Any) -> pa.Table:
     if hasattr(data, "__arrow_c_stream__"):
         return pa.table(data)
     raise TypeError(f"expected Arrow data or a lancecy dataset, got {type(data).__name__}")
+
+
+def _without_nulls(table: pa.Table) -> frozenset[str]:
+    """Names of nullable columns without a null, in tables that are not so small that Spark keeps them as rows."""
+    if table.nbytes < _LOCAL_BYTES:
+        return frozenset()
+    # A null within a dictionary is none of the column's own.
+    names = [
+        field.name
+        for field, column in zip(table.schema, table.columns, strict=True)
+        if field.nullable and nulls.is_flat(field.type) and not column.null_count
+    ]
+    return nulls.promised(table.schema, names)
 
 
 def _batch_rows(table: pa.Table, partitions: int) -> int:
@@ -166,7 +179,7 @@ def read(
     version, asof, storage_options, untrusted, allowed_bases, limits
         As for :func:`lancecy.dataset`; not together with a Dataset, which has settled them.
     blocksize : int, optional, bytes
-        Size of a partition to aim for; by default three partitions per core, of 4 to 128 MiB.
+        Size of a partition to aim for; by default one partition per core, of 8 to 128 MiB.
     batch_size : int, optional
         Most rows of an Arrow batch handed to Spark.
     with_row_id, with_row_address : bool
@@ -209,63 +222,31 @@ def read(
     if not len(scanner.schema):
         raise ValueError("Spark cannot hold a DataFrame without columns: select at least one")
     struct = spark_struct(scanner.schema)
-    size = blocksize or _block_bytes(scanner, _PARTITIONS_PER_CORE * _parallelism(spark))
-    plan = scanner.plan(size, interleave=True, embed_credentials=embed_credentials)
-    if not plan.tasks:
+    plan, parts = divide(scanner, source.context, _parallelism(spark), blocksize, embed_credentials)
+    if not parts:
         return spark.createDataFrame([], struct)
     if check_workers:
         from lancecy.spark.workers import check
 
         check(spark)
-    reader = TaskReader(
-        plan.tasks[0].spec,
-        tuple(_packed(task.units) for task in plan.tasks),
-        Converter(plan.schema, truncate_nanoseconds),
-        source.context.session.limits,
+    sure = nulls.proved(source.context, plan)
+    converter = _converter(plan.schema, truncate_nanoseconds, sure)
+    reader = TaskReader(plan.tasks[0].spec, tuple(parts), converter, source.context.session.limits)
+    # One row, hence one part of the scan, per partition: no shuffle, and nothing but a number is sent.
+    numbers = spark.range(0, len(parts), 1, len(parts))
+    return nulls.declared(numbers.mapInArrow(reader, _strict(struct, sure)), struct, sure)
+
+
+def _converter(schema: pa.Schema, truncate_nanoseconds: bool, sure: Collection[str]) -> Converter:
+    return Converter(schema, truncate_nanoseconds, nulls.strict(spark_arrow_schema(schema), sure))
+
+
+def _strict(struct: StructType, sure: Collection[str]) -> StructType:
+    from pyspark.sql import types as spark
+
+    return spark.StructType(
+        [
+            spark.StructField(f.name, f.dataType, f.nullable and f.name not in sure, f.metadata)
+            for f in struct.fields
+        ]
     )
-    # One row, hence one task of the scan, per partition: no shuffle, and nothing but a number is sent.
-    return spark.range(0, len(plan.tasks), 1, len(plan.tasks)).mapInArrow(reader, struct)
-
-
-def _block_bytes(scanner: Any, partitions: int) -> int:
-    total = sum(task.num_bytes for task in scanner.plan().tasks)
-    return int(min(max(total / partitions, _MIN_TASK_BYTES), _MAX_TASK_BYTES))
-
-
-def _packed(units: Sequence[ScanUnit]) -> tuple[int, ...]:
-    """Five numbers per unit: small in every task's closure, and nothing but data."""
-    return tuple(n for u in units for n in (u.fragment, u.start, u.stop, u.rows, u.position))
-
-
-def _unpacked(numbers: Sequence[int]) -> tuple[ScanUnit, ...]:
-    return tuple(ScanUnit(*numbers[i : i + 5]) for i in range(0, len(numbers), 5))
-
-
-@dataclass(frozen=True, slots=True)
-class TaskReader:
-    """What runs on the executors: numbers of tasks in, converted batches out.
-
-    Attributes
-    ----------
-    spec : ScanSpec
-    tasks : tuple of tuple of int
-        Units of every task, five numbers each.
-    converter : Converter
-    limits : Limits
-        Caps on what files may claim.
-    """
-
-    spec: ScanSpec
-    tasks: tuple[tuple[int, ...], ...]
-    converter: Converter
-    limits: Limits
-
-    def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Batches of the tasks whose numbers are in the first column."""
-        session = default().with_limits(self.limits)
-        for batch in numbers:
-            for number in batch.column(0).to_pylist():
-                units = _unpacked(self.tasks[number])
-                task = ScanTask(self.spec, units, sum(u.rows for u in units), 0)
-                for found in execute.batches(task, session):
-                    yield from self.converter.batches(pa.Table.from_batches([found]), max(1, found.num_rows))

@@ -22,7 +22,14 @@ from lancecy.errors import UnsupportedError, printable
 if TYPE_CHECKING:
     from pyspark.sql.types import DataType, StructType
 
-__all__ = ["METADATA_KEY", "original_schema", "spark_arrow_schema", "spark_arrow_type", "spark_struct"]
+__all__ = [
+    "METADATA_KEY",
+    "normalize",
+    "original_schema",
+    "spark_arrow_schema",
+    "spark_arrow_type",
+    "spark_struct",
+]
 
 METADATA_KEY = "lancecy.arrow_field"
 _MAX_DEPTH = 64
@@ -176,6 +183,43 @@ def spark_arrow_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(f.name, spark_arrow_type(f.type, f.name), f.nullable) for f in schema])
 
 
+def normalize(schema: pa.Schema) -> pa.Schema:
+    """A schema in the types that Spark has, which remembers what it was.
+
+    A table cast to it goes through ``spark.createDataFrame`` as it is; :func:`lancecy.spark.dataframe` does that and
+    keeps apart what a cast cannot (nanoseconds, vectors, views). :func:`original_schema` is the way back.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+
+    Returns
+    -------
+    pyarrow.Schema
+        :func:`spark_arrow_schema`, each field of another type than Spark's with its original in its metadata.
+
+    Raises
+    ------
+    UnsupportedError
+        For the first column that Spark cannot hold.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> given = pa.schema({"vec": pa.list_(pa.float16(), 2), "n": pa.uint64()})
+    >>> normalize(given).types
+    [ListType(list<element: float>), Decimal128Type(decimal128(20, 0))]
+    >>> original_schema(normalize(given)) == given
+    True
+    """
+    target = spark_arrow_schema(schema)
+    return pa.schema([f.with_metadata(_memory(o, f)) for o, f in zip(schema, target, strict=True)])
+
+
+def _memory(original: pa.Field, target: pa.Field) -> dict[str, str]:
+    return {} if _is_kept(original, target) else {METADATA_KEY: _encoded(original)}
+
+
 def _leaf_classes() -> Iterator[tuple[Callable[[pa.DataType], bool], Callable[[pa.DataType], DataType]]]:
     from pyspark.sql import types as spark
 
@@ -238,10 +282,8 @@ def spark_struct(schema: pa.Schema) -> StructType:
 
     fields = []
     for original, target in zip(schema, spark_arrow_schema(schema), strict=True):
-        metadata = {} if _is_kept(original, target) else {METADATA_KEY: _encoded(original)}
-        fields.append(
-            spark.StructField(target.name, _spark_type(target.name, target.type), target.nullable, metadata)
-        )
+        held = _spark_type(target.name, target.type)
+        fields.append(spark.StructField(target.name, held, target.nullable, _memory(original, target)))
     return spark.StructType(fields)
 
 
@@ -253,21 +295,24 @@ def _encoded(field: pa.Field) -> str:
     return base64.b64encode(pa.schema([field]).serialize().to_pybytes()).decode("ascii")
 
 
-def original_schema(struct: StructType) -> pa.Schema:
-    """The Arrow schema that a Spark schema made by lancecy came from.
+def original_schema(held: StructType | pa.Schema) -> pa.Schema:
+    """The Arrow schema that a schema made by lancecy for Spark came from.
 
     Parameters
     ----------
-    struct : pyspark.sql.types.StructType
-        Columns renamed in Spark keep their original type under the new name; columns without a
-        memory of one get the type Spark holds them in.
+    held : pyspark.sql.types.StructType or pyarrow.Schema
+        Of a DataFrame, or made by :func:`normalize`. Columns renamed in Spark keep their original type under the
+        new name; columns without a memory of one get the type Spark holds them in.
 
     Raises
     ------
     ValueError
         The metadata under :data:`METADATA_KEY` is not what lancecy writes.
     """
-    return pa.schema([_original_field(field) for field in struct.fields])
+    if isinstance(held, pa.Schema):
+        memories = [(f.metadata or {}).get(METADATA_KEY.encode()) for f in held]
+        return pa.schema([f if m is None else _recalled(m, f) for m, f in zip(memories, held, strict=True)])
+    return pa.schema([_original_field(field) for field in held.fields])
 
 
 def _original_field(field: Any) -> pa.Field:
@@ -276,6 +321,10 @@ def _original_field(field: Any) -> pa.Field:
         from pyspark.sql.pandas.types import to_arrow_type
 
         return pa.field(field.name, to_arrow_type(field.dataType, timezone="UTC"), field.nullable)
+    return _recalled(encoded, field)
+
+
+def _recalled(encoded: str | bytes, field: Any) -> pa.Field:
     try:
         original = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(encoded, validate=True))).field(0)
     except (ValueError, TypeError, IndexError, OSError, pa.ArrowException) as error:

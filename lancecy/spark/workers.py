@@ -1,8 +1,9 @@
 """Whether Spark's Python workers can run lancecy's tasks.
 
 The first error every PySpark user sees is a worker that runs another Python, or one
-without the package, reported as a Java stack trace in the middle of a job. One small job
-per session finds out beforehand and says what to set.
+without the package, reported as a Java stack trace in the middle of a job. :func:`check`
+finds out beforehand with one small job per session and says what to set; what is sent to
+executors (:func:`carried`) asks again wherever it arrives, before it needs the package.
 
 Imports pyspark inside functions only.
 """
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import SparkSession
 
-__all__ = ["check"]
+__all__ = ["carried", "check"]
 
 _TELLING = re.compile(r"^Caused by:|\[[A-Z]+(?:_[A-Z]+)+\]|Error\b")
 _checked: weakref.WeakSet[Any] = weakref.WeakSet()
@@ -52,6 +53,57 @@ def _question() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]
             )
 
     return answer
+
+
+def carried(module: str, name: str, *state: object) -> tuple[Callable[..., Any], tuple[object, ...]]:
+    """What ``__reduce__`` returns for an object that is sent to executors.
+
+    Where lancecy is missing or of another release, unpickling says so instead of failing on a name.
+
+    Parameters
+    ----------
+    module, name : str
+        Where its class is.
+    *state
+        Arguments that make it again.
+
+    Returns
+    -------
+    (callable, arguments)
+        Only PySpark's own pickler takes them, as it sends functions within functions along whole.
+    """
+    # Arguments are unpickled in order: the guard has asked before the state looks for any class of lancecy.
+    return _maker(), (_Guard(), module, name, *state)
+
+
+class _Guard:
+    def __reduce__(self) -> tuple[Callable[..., None], tuple[str, str]]:
+        return _asker(), (lancecy.__version__, _remedy())
+
+
+def _asker() -> Callable[[str, str], None]:
+    def ask(release: str, remedy: str) -> None:
+        import sys
+
+        try:
+            import lancecy
+        except ImportError as error:
+            said = f"Spark's Python worker {sys.executable} cannot import lancecy ({error}). {remedy}"
+            raise ImportError(said, name="lancecy") from None
+        if lancecy.__version__ != release:
+            said = f"Spark's Python worker {sys.executable} has lancecy {lancecy.__version__}, not {release}. {remedy}"
+            raise ImportError(said, name="lancecy")
+
+    return ask
+
+
+def _maker() -> Callable[..., Any]:
+    def make(guard: object, module: str, name: str, *state: object) -> Any:
+        import importlib
+
+        return getattr(importlib.import_module(module), name)(*state)
+
+    return make
 
 
 def check(spark: SparkSession) -> None:

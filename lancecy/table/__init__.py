@@ -9,6 +9,8 @@
 ``bases``          the one way from a file named in a manifest to a store and a path
 ``deletion``       deleted rows, from both forms of file (``roaring`` decodes one of them)
 ``rowids``         stable row ids and row versions (``rowids_wire`` decodes them)
+``rowsearch``      rows by their ids or versions: comparisons and membership as ranges of rows
+``rowindex``       row id to row address, over all fragments (``rowindex_build`` makes it)
 ``indices_wire``   the index section, carried and not used
 ``snapshot``       all of that together: ``load_snapshot``
 """

@@ -11,6 +11,7 @@ Facts: table sheet, section 3. Imports ``errors``, ``manifest`` and NumPy.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -46,6 +47,11 @@ class RangeSegment:
         return self.stop - self.start
 
     @property
+    def span(self) -> tuple[int, int]:
+        """Its smallest and largest number; it must not be empty."""
+        return self.start, self.stop - 1
+
+    @property
     def nbytes(self) -> int:
         """Bytes it takes in memory, roughly."""
         return 64
@@ -76,6 +82,11 @@ class HolesSegment:
         return self.stop - self.start - int(self.ranks.size)
 
     @property
+    def span(self) -> tuple[int, int]:
+        """Numbers that none of its own are below and above."""
+        return self.start, self.stop - 1
+
+    @property
     def nbytes(self) -> int:
         """Bytes it takes in memory, roughly."""
         return 64 + int(self.ranks.nbytes)
@@ -99,6 +110,11 @@ class ArraySegment:
         return int(self.offsets.size)
 
     @property
+    def span(self) -> tuple[int, int]:
+        """Its smallest and largest number; it must not be empty."""
+        return self.base + int(self.offsets.min()), self.base + int(self.offsets.max())
+
+    @property
     def nbytes(self) -> int:
         """Bytes it takes in memory, roughly."""
         return 64 + int(self.offsets.nbytes)
@@ -111,7 +127,7 @@ class ArraySegment:
 Segment: TypeAlias = RangeSegment | HolesSegment | ArraySegment
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class RowIdSequence:
     """The stable row ids of a fragment, in the order of its physical rows.
 
@@ -132,6 +148,16 @@ class RowIdSequence:
     def nbytes(self) -> int:
         """Bytes it takes in memory, roughly."""
         return int(self.starts.nbytes) + sum(segment.nbytes for segment in self.segments)
+
+    @cached_property
+    def spans(self) -> tuple[UInt64, UInt64]:
+        """(lows, highs): numbers that none of each segment are below and above, (num_segments,) uint64 each.
+
+        Of an empty segment the low is above the high.
+        """
+        found = [segment.span if segment.count else (1, 0) for segment in self.segments]
+        lows, highs = (np.array([span[i] for span in found], np.uint64) for i in range(2))
+        return lows, highs
 
     def ids(self, start: int, stop: int) -> UInt64:
         """The ids of rows ``start .. stop - 1``: (n,) uint64, fresh memory.

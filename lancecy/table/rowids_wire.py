@@ -1,7 +1,7 @@
 """Serialized row-id and row-version sequences to the values of ``rowids``.
 
 Total: any bytes give a value or a ``FormatError`` or ``LimitError``. Ranges stay ranges whatever
-they claim; arrays take memory in proportion to the bytes present, bitmaps 32 times as much.
+they claim; arrays take memory in proportion to the bytes present, bitmaps up to 32 times as much.
 
 Facts: table sheet, section 3.1 (bitmaps count bits from the lowest; only the lengths of the spans
 in a version sequence mean anything).
@@ -52,7 +52,7 @@ def decode_row_ids(data: bytes, num_rows: int | None, limits: Limits = DEFAULT_L
     Source: table sheet, section 3.1.
     """
     message = parse_message(rowids_pb2.RowIdSequence, data, "row-id sequence", limits)
-    segments = tuple(_segment(part) for part in message.segments)
+    segments = _joined(_segment(part) for part in message.segments)
     starts = _starts((segment.count for segment in segments), num_rows, "row ids", limits)
     return RowIdSequence(segments, starts)
 
@@ -71,6 +71,32 @@ def _starts(counts: Iterable[int], num_rows: int | None, what: str, limits: Limi
     if num_rows is not None and starts[-1] != num_rows:
         raise FormatError(f"{starts[-1]} {what} for a fragment of {num_rows} rows")
     return np.array(starts, np.int64)
+
+
+def _joined(segments: Iterable[Segment]) -> tuple[Segment, ...]:
+    """The segments that hold something, arrays that follow each other as one: updates leave one per thousand rows."""
+    found: list[Segment] = []
+    arrays: list[ArraySegment] = []
+    for segment in segments:
+        if isinstance(segment, ArraySegment):
+            arrays.append(segment)
+        elif segment.count:
+            found.extend(_one_array(arrays))
+            found.append(segment)
+            arrays = []
+    return (*found, *_one_array(arrays))
+
+
+def _one_array(parts: list[ArraySegment]) -> list[ArraySegment]:
+    """The numbers of several arrays in one; none of none."""
+    kept = [part for part in parts if part.count]
+    if len(kept) < 2:
+        return kept
+    spans = [part.span for part in kept]
+    base, last = min(low for low, _ in spans), max(high for _, high in spans)
+    numbers = np.concatenate([part.offsets.astype(np.uint64) + np.uint64(part.base) for part in kept])
+    numbers -= np.uint64(base)
+    return [ArraySegment(base, numbers.astype(np.min_scalar_type(max(last - base, 1 << 8))))]
 
 
 def _segment(message: rowids_pb2.U64Segment) -> Segment:
@@ -112,13 +138,20 @@ def _with_holes(message: rowids_pb2.U64Segment.RangeWithHoles) -> Segment:
     return HolesSegment(whole.start, whole.stop, ranks)
 
 
-def _with_bitmap(message: rowids_pb2.U64Segment.RangeWithBitmap) -> ArraySegment:
+def _with_bitmap(message: rowids_pb2.U64Segment.RangeWithBitmap) -> Segment:
     whole = _range(message.start, message.end)
     if len(message.bitmap) != (whole.count + 7) // 8:
         raise FormatError(f"a bitmap of {len(message.bitmap)} bytes over {whole.count} row ids")
     bits = np.unpackbits(np.frombuffer(message.bitmap, np.uint8), bitorder="little")
     if bits[whole.count :].any():
         raise FormatError("a bitmap of row ids has bits beyond its range")
+    missing = whole.count - int(np.count_nonzero(bits))
+    if missing == 0:
+        return whole
+    if missing * 3 < whole.count:
+        # 8 bytes for each number that is missing take less than 4 for each that is there.
+        holes = np.flatnonzero(bits[: whole.count] == 0)
+        return HolesSegment(whole.start, whole.stop, holes - np.arange(holes.size, dtype=np.int64))
     present = np.flatnonzero(bits)
     return ArraySegment(whole.start, present.astype(np.uint32 if whole.count <= 1 << 32 else np.uint64))
 

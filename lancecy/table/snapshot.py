@@ -32,6 +32,8 @@ from lancecy.table.locate import ManifestLocation
 from lancecy.table.manifest import DataFile, ExternalFile, Fragment, IndexEntry, Manifest
 from lancecy.table.rowids import RowIdSequence, VersionSequence
 from lancecy.table.rowids_wire import decode_row_ids, decode_versions
+from lancecy.table.rowindex import RowIndex
+from lancecy.table.rowindex_build import index_rows
 
 __all__ = ["RowCounts", "Snapshot", "load_snapshot"]
 
@@ -204,6 +206,19 @@ class Snapshot:
     def updated_versions(self, fragment: Fragment) -> VersionSequence | None:
         """The version that last changed each row of a fragment; as :meth:`created_versions`."""
         return self._versions(fragment, fragment.last_updated_versions, "updated")
+
+    def row_index(self) -> RowIndex:
+        """Where the rows with stable row ids are; made on first use.
+
+        Raises
+        ------
+        FormatError
+            A fragment has no row ids or damaged ones, or two living rows have the same.
+        LimitError
+            More ids without order than an index holds.
+        """
+        key = ("row index", self.uri, self.version, self.identity, self._access)
+        return self.session.cache.get(key, lambda: index_rows(self), lambda index: index.nbytes + 1000)
 
     def indices(self) -> tuple[IndexEntry, ...]:
         """The index section's entries; read, never used.

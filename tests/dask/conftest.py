@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from distributed import Client, LocalCluster
+
+from lancecy.dask import reader
 
 
 def _client(processes: bool) -> Iterator[Client]:
@@ -39,3 +42,18 @@ def client(request: pytest.FixtureRequest) -> Client:
     name = "process_client" if request.param == "processes" else "thread_client"
     found: Client = request.getfixturevalue(name)
     return found
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[str, ...]]]:
+    """(number of rows, columns) that every read of a partition in this process gave."""
+    seen: list[tuple[int, tuple[str, ...]]] = []
+    real = reader.read_rows
+
+    def read_rows(spec: Any, units: Any, columns: Any, limit: Any = None) -> Any:
+        table, picked = real(spec, units, columns, limit)
+        seen.append((table.num_rows, tuple(columns)))
+        return table, picked
+
+    monkeypatch.setattr(reader, "read_rows", read_rows)
+    return seen

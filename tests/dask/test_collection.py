@@ -17,9 +17,8 @@ import pytest
 from distributed import Client
 
 import lancecy
-from lancecy.dask.collection import Reader
+from lancecy.dask.reader import Reader
 from lancecy.errors import ColumnNotFoundError, ExpressionError
-from lancecy.scanning import execute
 from tests.dask.frames import from_frame
 from tests.helpers.compare import assert_tables_equal, sorted_rows
 from tests.interop.live import append, mixed_table, peer, write
@@ -55,20 +54,6 @@ def expected(path: str) -> pa.Table:
 def _sync() -> Iterator[None]:
     with dask.config.set(scheduler="sync"):
         yield
-
-
-@pytest.fixture
-def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[str, ...]]]:
-    """(number of rows, columns) of every partition read in this process."""
-    seen: list[tuple[int, tuple[str, ...]]] = []
-    real = execute.read
-
-    def read(task: Any, columns: Any = None, session: Any = None) -> pa.Table:
-        seen.append((task.num_rows, tuple(columns)))
-        return real(task, columns, session)
-
-    monkeypatch.setattr(execute, "read", read)
-    return seen
 
 
 def same(found: pd.DataFrame, expected: pa.Table) -> None:
@@ -220,11 +205,12 @@ def test_planning_reads_no_data(path: str, reads: list[Any]) -> None:
     [
         (lambda ddf: ddf[["id"]], ("id",)),
         (lambda ddf: ddf.x.sum(), ("x",)),
-        (lambda ddf: ddf[ddf.k > 5].x.mean(), ("x", "k")),
+        (lambda ddf: ddf[ddf.k > 5].x.mean(), ("x",)),
+        (lambda ddf: ddf[ddf.x.abs() > 5].k.mean(), ("x", "k")),
         (lambda ddf: ddf.groupby("k").x.mean(), ("x", "k")),
         (lambda ddf: ddf[["word", "id"]], ("id", "word")),
     ],
-    ids=["projection", "sum", "filter", "groupby", "order"],
+    ids=["projection", "sum", "pushed filter", "filter", "groupby", "order"],
 )
 def test_only_the_columns_used_are_read(
     path: str, reads: list[Any], use: Any, names: tuple[str, ...]
@@ -321,7 +307,7 @@ def test_tasks_are_small_and_share_their_reader(path: str) -> None:
     ddf = lancecy.scan(path, filter="k < 10", columns=["id"], blocksize=1)
     per_partition = len(_graph(ddf)) / ddf.npartitions
     assert per_partition < 3000
-    reader = ddf.expr.operand("func")
+    reader = ddf.expr.source.reader
     assert isinstance(reader, Reader)
     assert len(pickle.dumps(reader)) < 2500
     assert pickle.loads(pickle.dumps(reader)) == reader
@@ -363,7 +349,8 @@ def test_persisted_scan_answers_from_memory(client: Client, path: str) -> None:
         ({"columns": ["idd"]}, ColumnNotFoundError, "id"),
         ({"filter": "idd > 3"}, ColumnNotFoundError, "idd"),
         ({"filter": "id >"}, ExpressionError, "id >"),
-        ({"index": "row"}, ValueError, "'position' or None"),
+        ({"index": "row"}, ValueError, "'position', 'rowid' or None"),
+        ({"index": "rowid", "with_row_id": True}, ValueError, "no column may have the name"),
         ({"blocksize": 0}, ValueError, "positive"),
         ({"blocksize": "lots"}, ValueError, "lots"),
         ({"version": 99}, lancecy.errors.NotFoundError, "99"),
@@ -391,6 +378,6 @@ def test_data_that_vanishes_is_an_error_that_names_the_place(tmp_path: Path) -> 
 
 
 def test_manifest_that_miscounts_live_rows_is_an_error(path: str) -> None:
-    reader = lancecy.scan(path).expr.operand("func")
+    reader = lancecy.scan(path).expr.source.reader
     with pytest.raises(lancecy.errors.FormatError, match="promises 99 live rows"):
         reader((0, 0, 100, 99, 0), columns=["id"])

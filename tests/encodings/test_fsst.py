@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from lancecy import limits
 from lancecy.encodings import fsst
 from lancecy.encodings.block import VariableWidth
 from lancecy.encodings.fsst import TABLE_BYTES, decode, parse_symbols
@@ -137,10 +138,36 @@ def test_strings_with_codes_that_mean_nothing_are_refused(bad: bytes) -> None:
 def test_more_text_than_32_bit_offsets_count_asks_for_smaller_batches(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(fsst, "_INT32_MAX", 79)
+    for module in (fsst, limits):
+        monkeypatch.setattr(module, "INT32_MAX", 79)
     symbols = parse_symbols(table([b"abcdefgh", b"x"]))
-    with pytest.raises(LimitError, match="smaller batches") as caught:
+    with pytest.raises(LimitError, match="80 or more bytes .* smaller batches") as caught:
         decode(symbols, strings([bytes(6), bytes(4)]))
     assert caught.value.claimed == 80
     assert len(texts_of(decode(symbols, strings([bytes(9), b"\1"])))) == 2
     assert len(texts_of(decode(symbols, strings([bytes(6), bytes(4)], width=8)))) == 2
+
+
+@pytest.mark.parametrize("guess", [0, 1, 700, 10**6])
+def test_strings_are_right_however_wrong_the_estimate_of_their_size_was(
+    guess: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    symbols = parse_symbols(table([b"abcdefgh", b"x"]))
+    values = [bytes([number & 1]) * (number % 7) for number in range(300)]
+    expected = texts_of(decode(symbols, strings(values)))
+    monkeypatch.setattr(fsst, "_likely_size", lambda *_: guess)
+    block = decode(symbols, strings(values))
+    assert texts_of(block) == expected
+    assert len(memoryview(block.values)) == sum(map(len, expected))  # type: ignore[arg-type]
+
+
+def test_the_estimate_of_a_size_is_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Enough for all, and hardly more, so that nothing is decoded twice or moved."""
+    moves: list[int] = []
+    monkeypatch.setattr(fsst, "_moved", lambda text, room: moves.append(room))
+    symbols = parse_symbols(table([b"a", b"bcd", b"efghij", b"klmnopqr"]))
+    codes = np.random.default_rng(3).integers(0, 4, 400_000, np.uint8)
+    long = [codes[start : start + 40].tobytes() for start in range(0, codes.size, 40)]
+    for values in (long, [*long[:5000], *([b""] * 5000)], [codes.tobytes()]):
+        decode(symbols, strings(values))
+    assert moves == []

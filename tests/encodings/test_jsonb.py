@@ -1,9 +1,11 @@
-"""The binary form of JSON, against texts and against pylance."""
+"""The binary form of JSON as columns: against texts, and against pylance."""
 
 from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,10 @@ import pytest
 
 from lancecy.encodings.arrow import to_arrow
 from lancecy.encodings.block import VariableWidth
-from lancecy.encodings.jsonb import to_text
+from lancecy.encodings.jsonb import to_texts
 from lancecy.errors import FormatError, LimitError
 from tests.file.tables import load_table
+from tests.helpers.jsonb import nested, random_value, stored
 
 VALUES = {
     "null": "20000000 00000000",
@@ -34,79 +37,84 @@ VALUES = {
     '"a\\n\\"\\\\\\u0001é"': "20000000 10000007 610a225c01c3a9",
     "[]": "80000000",
     "{}": "40000000",
-    "[1,[2,[3]]]": "8000000220000002500000185001800000022000000250000010500280000001200000025003",
+    "[1,[2,[3]]]": "80000002 20000002 50000018 5001 80000002 20000002 5000000a 5002 80000001 20000002 5003",
     '{"":3,"a":2,"b":1}': "40000003 10000000 10000001 10000001 20000002 20000002 20000002 6162 500350025001",
 }
-VALUES["[1,[2,[3]]]"] = (
-    "80000002 20000002 50000018 5001 80000002 20000002 5000000a 5002 80000001 20000002 5003"
-)
+"""Bytes that pylance wrote for these texts."""
 
 
-@pytest.mark.parametrize("text", VALUES)
-def test_stored_values(text: str) -> None:
-    assert to_text(bytes.fromhex(VALUES[text])) == text
+def column(values: Sequence[bytes | None]) -> pa.LargeBinaryArray:
+    return pa.array(values, pa.large_binary())
 
 
-@pytest.mark.parametrize("text", VALUES)
-def test_values_cut_off_or_changed(text: str) -> None:
-    data = bytes.fromhex(VALUES[text])
-    for size in range(len(data)):
-        with pytest.raises(FormatError):
-            to_text(data[:size])
-    for position in range(len(data)):
-        for byte in (0, 0x0F, 0x7F, 0x80, 0xFF):
-            try:
-                to_text(data[:position] + bytes([byte]) + data[position + 1 :])
-            except FormatError:
-                continue
+def test_stored_values() -> None:
+    assert to_texts(column([bytes.fromhex(data) for data in VALUES.values()])).to_pylist() == list(VALUES)
 
 
-def test_counts_without_bytes() -> None:
-    for header in ("9fffffff", "5fffffff", "e0000000", "00000000"):
-        with pytest.raises(FormatError):
-            to_text(bytes.fromhex(header))
+def test_values_changed_anywhere_are_read_or_refused() -> None:
+    for data in map(bytes.fromhex, VALUES.values()):
+        for position in range(len(data)):
+            for byte in (0, 0x0F, 0x7F, 0x80, 0xFF):
+                with suppress(FormatError):
+                    to_texts(column([data[:position] + bytes([byte]) + data[position + 1 :]]))
 
 
-def nested(depth: int) -> bytes:
-    data = bytes.fromhex("80000000")
-    for _ in range(depth):
-        data = bytes.fromhex("80000001") + (0x50000000 | len(data)).to_bytes(4, "big") + data
-    return data
-
-
-def test_depth_is_bounded() -> None:
-    assert to_text(nested(100)) == "[" * 101 + "]" * 101
-    with pytest.raises(LimitError, match="nested"):
-        to_text(nested(5000))
+def test_too_deep_a_value_names_its_row() -> None:
+    assert to_texts(column([nested(128)])).to_pylist() == ["[" * 129 + "]" * 129]
+    with pytest.raises(FormatError, match="row 1 is nested") as caught:
+        to_texts(column([nested(1), nested(5000)]))
+    assert caught.value.position == 1
 
 
 def test_column_of_texts() -> None:
-    stored = [bytes.fromhex(VALUES[text]) for text in ("[]", "1.5")]
-    offsets = pa.array([0, len(stored[0]), len(stored[0]), sum(map(len, stored))], pa.int64())
-    block = VariableWidth(3, 8, offsets.buffers()[1], b"".join(stored), b"\x05", 1)
+    data = [bytes.fromhex(VALUES[text]) for text in ("[]", "1.5")]
+    offsets = pa.array([0, len(data[0]), len(data[0]), sum(map(len, data))], pa.int64())
+    block = VariableWidth(3, 8, offsets.buffers()[1], b"".join(data), b"\x05", 1)
     array = to_arrow(block, pa.json_())
     assert array.type == pa.json_()
     assert array.to_pylist() == ["[]", None, "1.5"]
 
 
-def random_value(rng: random.Random, depth: int = 0) -> object:
-    kind = rng.randrange(6 if depth > 3 else 8)
-    if kind == 6:
-        return [random_value(rng, depth + 1) for _ in range(rng.randrange(4))]
-    if kind == 7:
-        return {rng.choice("abcdé\n") * rng.randrange(4): random_value(rng, depth + 1) for _ in range(4)}
-    exponent = rng.randint(-20, 25)
-    scalars: list[object] = [None, True, rng.uniform(-1, 1) * 10.0**exponent, "é\u2028\x01" * 2]
-    return rng.choice([*scalars, rng.randint(-(2**63), 2**64 - 1), rng.randint(-300, 300)])
+@pytest.mark.parametrize("count", [0, 1, 7, 8, 9, 511, 512, 513, 2000])
+def test_columns_of_any_length_and_any_slice_of_them(count: int) -> None:
+    rng = random.Random(count)
+    values = [None if i % 5 == 3 else random_value(rng) for i in range(count)]
+    texts = column([None if i % 5 == 3 else stored(value) for i, value in enumerate(values)])
+    for start in {0, min(3, count), count // 2}:
+        found = to_texts(texts.slice(start))
+        found.validate(full=True)
+        assert [text if text is None else json.loads(text) for text in found.to_pylist()] == values[start:]
+
+
+@pytest.mark.parametrize("first", [b"", stored(1), stored("x" * 9), None])
+def test_values_that_begin_unlike_the_rest(first: bytes | None) -> None:
+    """The room for the texts is guessed from the first values: far too little, or far too much."""
+    rest = "\x01" * 200
+    found = to_texts(column([*[first] * 600, *[stored(rest)] * 900])).to_pylist()
+    assert found[600:] == [json.dumps(rest)] * 900
+    assert len(set(found[:600])) == 1
+    again = to_texts(column([*[stored(rest)] * 600, *[first] * 900])).to_pylist()
+    assert again == found[600:1200] + [found[0]] * 900
+
+
+def test_more_text_than_32_bit_offsets_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lancecy.kernels.json_texts", lambda *_: 2**31)
+    with pytest.raises(LimitError, match="batches of 2 rows") as caught:
+        to_texts(column([stored(1)] * 4))
+    assert caught.value.claimed == 2**31
+
+
+ODD = ["1e400", "-1e400", "NaN", "", "123456789012345678901234567890", '"\\u007f\\/"', "-0", "1E-3", "100.00"]
+"""What Python does not write, or not so."""
 
 
 @pytest.mark.interop
-@pytest.mark.parametrize("version", ["legacy", "2.0", "2.1", "2.2"])
+@pytest.mark.parametrize("version", ["legacy", "2.0", "2.1", "2.2", "2.3"])
 def test_texts_are_those_of_pylance(tmp_path: Path, version: str) -> None:
     import lance
 
     rng = random.Random(11)
-    texts = [None, *(json.dumps(random_value(rng)) for _ in range(500))]
+    texts = [None, *ODD, *(json.dumps(random_value(rng)) for _ in range(500))]
     table = pa.table({"j": pa.array(texts, pa.json_())})
     options: dict[str, Any] = {"data_storage_version": version}
     dataset = lance.write_dataset(table, str(tmp_path / "t"), **options)

@@ -11,7 +11,7 @@ import pytest
 from lancecy.encodings.block import FixedWidth, Listed
 from lancecy.encodings.layouts import Layer
 from lancecy.encodings.repdef import LeafPage, build, rows_per_value
-from lancecy.errors import FormatError, UnsupportedError
+from lancecy.errors import FormatError
 from lancecy.schema import Field
 from tests.helpers.leaves import block_rows
 from tests.helpers.pages21 import leaf_field
@@ -111,10 +111,64 @@ def test_fixed_lists_of_structs_repeat_the_levels_outside() -> None:
     assert rows_per_value(nested("list")) == 1
 
 
-def test_fixed_lists_of_structs_in_lists_are_unsupported() -> None:
-    chain = (leaf_field("list", "l", 7), *FIXED)
-    with pytest.raises(UnsupportedError, match="fixed-size lists"):
-        build(page((VI, VI, VI, VL), [1, 0], None, [1, 2], 2), chain)
+def pair(*values: int | None) -> list[dict[str, int | None]]:
+    return [{"v": value} for value in values]
+
+
+@pytest.mark.parametrize(
+    ("layers", "rep", "definition", "values", "expected"),
+    [
+        # As release 14 writes them: every level stands twice.
+        ((VI, VI, VI, VL), [1, 1, 1, 1, 0, 0], None, range(6), [[pair(0, 1)], [pair(2, 3), pair(4, 5)]]),
+        (
+            (NI, NI, NI, VL),
+            [1, 1, 0, 0, 1, 1, 0, 0],
+            [0, 1, 3, 3, 0, 0, 2, 0],
+            range(8),
+            [[pair(0, None), None], [pair(4, 5), [None, {"v": 7}]]],
+        ),
+        # That release cannot write null and empty lists here; their levels stand twice as well.
+        (
+            (VI, VI, NI, NEL),
+            [1, 1, 1, 1, 1, 1, 0, 0, 1, 1],
+            [2, 2, 3, 3, 0, 0, 1, 1, 3, 3],
+            range(4),
+            [None, [], [pair(0, 1), None], []],
+        ),
+    ],
+)
+def test_fixed_lists_of_structs_in_lists(
+    layers: tuple[Layer, ...],
+    rep: list[int],
+    definition: list[int] | None,
+    values: range,
+    expected: list[Any],
+) -> None:
+    chain = (leaf_field("list", "l", 7, children=(FIXED[0],)), *FIXED)
+    built = page(layers, rep, definition, list(values), 2 * len(expected))
+    assert rows(built, *chain) == expected
+
+
+@pytest.mark.parametrize(
+    ("rep", "definition", "values"),
+    [
+        ([1, 0], [0, 0], [1, 2]),
+        ([1, 1, 1, 0], [0, 0, 0, 0], [1, 2, 3, 4]),
+        ([1, 1, 1, 1], [0, 2, 0, 2], [1, 2]),
+        ([1, 1, 1, 1], [0, 2, 2, 0], [1, 2]),
+    ],
+)
+def test_items_of_a_fixed_list_that_are_in_different_lists(
+    rep: list[int], definition: list[int], values: list[int]
+) -> None:
+    chain = (leaf_field("list", "l", 7, children=(FIXED[0],)), *FIXED)
+    with pytest.raises(FormatError, match="fixed-size lists of 2"):
+        build(page((NI, VI, VI, EL), rep, definition, values, len(rep)), chain)
+
+
+def test_items_of_a_fixed_list_are_not_in_a_list_that_is_not_there() -> None:
+    with pytest.raises(FormatError, match="levels differ"):
+        build(page((VI, VL, VI, VI), [1, 2], None, [1, 2], 2), (*FIXED[:2], leaf_field("list", "l", 7), ITEM))
 
 
 @pytest.mark.parametrize(
@@ -148,8 +202,14 @@ def test_levels_that_do_not_fit_are_refused(what: str, built: LeafPage, chain: t
 # -- a model ------------------------------------------------------------------------------
 
 
+PAIR = "fixed_size_list:struct:2"
+
+
 class Shredder:
-    """Nested values to levels, one value at a time and by recursion: the opposite of ``build``."""
+    """Nested values to levels, one value at a time and by recursion: the opposite of ``build``.
+
+    What is outside fixed-size lists says its levels once per item, whether there are items or not.
+    """
 
     def __init__(self, kinds: tuple[str, ...], layers: tuple[Layer, ...]) -> None:
         self.kinds, self.layers = kinds, layers[::-1]
@@ -167,22 +227,26 @@ class Shredder:
         rep = self.lists if rep is None else rep
         layer, level = self.layers[depth], self.first[depth]
         if value is None:
-            self.leave(rep, level, lists)
+            self.leave(rep, level, lists, depth)
         elif depth == len(self.kinds):
-            self.leave(rep, 0, lists, value)
+            self.leave(rep, 0, lists, depth, value)
+        elif self.kinds[depth] == PAIR:
+            for item in value:
+                self.add(item, depth + 1, rep, lists)
         elif not layer.is_list:
             self.add(value[self.name(depth)], depth + 1, rep, lists)
         elif not value:
-            self.leave(rep, level + (layer is NEL), lists)
+            self.leave(rep, level + (layer is NEL), lists, depth)
         else:
             for i, item in enumerate(value):
                 self.add(item, depth + 1, rep if i == 0 else self.lists - lists - 1, lists + 1)
 
-    def leave(self, rep: int, level: int, lists: int, value: int = -1) -> None:
-        self.rep.append(rep)
-        self.definition.append(level)
+    def leave(self, rep: int, level: int, lists: int, depth: int, value: int = -1) -> None:
+        times = 2 ** self.kinds[depth:].count(PAIR)
+        self.rep += [rep] * times
+        self.definition += [level] * times
         if lists == self.lists:
-            self.values.append(value)
+            self.values += [value] * times
 
     def name(self, depth: int) -> str:
         return "v" if depth + 1 == len(self.kinds) else f"f{depth + 1}"
@@ -194,6 +258,8 @@ def random_value(rng: np.random.Generator, shredder: Shredder, depth: int = 0) -
         return None
     if depth == len(shredder.kinds):
         return int(rng.integers(30_000))
+    if shredder.kinds[depth] == PAIR:
+        return [random_value(rng, shredder, depth + 1) for _ in range(2)]
     if not layer.is_list:
         return {shredder.name(depth): random_value(rng, shredder, depth + 1)}
     least = 0 if layer in (EL, NEL) else 1
@@ -203,9 +269,10 @@ def random_value(rng: np.random.Generator, shredder: Shredder, depth: int = 0) -
 @pytest.mark.parametrize("seed", range(60))
 def test_random_nesting_comes_back(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    kinds = tuple(rng.choice(["list", "struct", "large_list"], rng.integers(0, 5)).tolist())
+    names = [["list"], ["struct"], ["large_list"]] + [[PAIR, "struct"]] * (seed % 2)
+    kinds = tuple(kind for i in rng.integers(0, len(names), rng.integers(0, 5)) for kind in names[i])
     layers = tuple(
-        Layer(int(rng.choice([2, 4, 5, 6] if kind.endswith("list") else [1, 3])))
+        Layer(int(rng.choice([2, 4, 5, 6] if kind in ("list", "large_list") else [1, 3])))
         for kind in ("leaf", *reversed(kinds))
     )
     shredder = Shredder(kinds, layers)
@@ -217,6 +284,6 @@ def test_random_nesting_comes_back(seed: int) -> None:
         shredder.rep if shredder.lists else None,
         shredder.definition if any(layer.levels for layer in layers) else None,
         shredder.values,
-        len(expected),
+        len(expected) * rows_per_value(nested(*kinds)),
     )
     assert rows(built, *nested(*kinds)) == expected

@@ -109,7 +109,7 @@ CONDITIONS = (
     "i8 > 0 AND i16 > 0 AND i32 > 0 OR i64 > 0 AND b", "NOT (NOT (i8 > 0))", "NOT (i8 > 0 AND NOT (b OR i8 IS NULL))",
     "X'61' = bin", "'a' = s", "1 < i8", "1.5 > i8", "date '2020-01-01' <= d", "i8 >= 1 AND i8 <= 2 OR i8 = 127",
     "b OR TRUE", "b AND FALSE", "1 = 1 AND 2 = 2", "1 = 2 OR 2 = 3", "b AND (i8 = 1 OR i8 = 1)", "NOT (b AND FALSE)",
-    "u64 - 5 < 0", "u64 - u8 < 0", "u64 * 2 > u64", "u64 + i8 < 0", "u64 * i8 < 0", "u8 / 2 = 1", "dec + u64 > 2", "dec / 2 > 1",
+    "u64 - 5 < 0", "u64 - u8 < 0", "u64 * 2 > u64", "u64 + i8 < 0", "u64 * i8 < 0", "u64 % 5 = 1", "u64 / 2 > 9007199254740992", "u8 / 2 = 1", "dec + u64 > 2", "dec / 2 > 1",
     "ts_us - '2020-01-01 00:00:00' > interval '0 seconds'", "ts_us - d = interval '45015 seconds'", "du_us * 2 < du_s",
     "du_s + interval '1 second' > du_us", "ts_us + du_us > ts_us", "d64 + interval '1 day' > d",
     "(f64 > 0) IN (TRUE)", "i8 + 0 IN (1, 2)", "i8 BETWEEN i16 AND i64", "NULL IN (1, 2)", "1 IN (1, 2)", "lower(NULL) LIKE 'a'",

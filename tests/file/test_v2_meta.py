@@ -131,17 +131,22 @@ def test_large_metadata_takes_a_second_round_for_the_descriptor_alone() -> None:
     assert len(opened.files.rounds) == 1
 
 
-def test_sizes_of_metadata_that_is_not_held_are_estimates_until_it_is_prepared() -> None:
+def test_what_metadata_that_is_not_held_tells_is_guessed_until_it_is_prepared() -> None:
     built = build_frame([[int64(range(10)), int64(range(10))]] + [[int64(range(20))]] * 999, 20)
     fields = [Field(f"c{n}", n, logical_type="int64") for n in range(1000)]
     opened = open_frame(built, fields, is_mapped=False)
     reader = opened.reader
     assert reader.page_starts(fields[0]).tolist() == [0, 20]
     assert 100 < reader.column_bytes(fields[0]) < 300
-    run(reader.prepare([fields[0]]), opened.files.fetch)
+    assert [reader.knows(field) for field in fields[:2]] == [False, False]
+    rounds = len(opened.files.rounds)
+    for _ in range(2):
+        run(reader.prepare([fields[0]]), opened.files.fetch)
+        assert len(opened.files.rounds) == rounds + 1
+    assert [reader.knows(field) for field in fields[:2]] == [True, False]
     assert reader.column_bytes(fields[0]) == 160
-    assert reader.page_starts(fields[0]).tolist() == [0, 20]
-    assert reader.page_bytes(fields[0]).sum() == 160
+    assert reader.page_starts(fields[0]).tolist() == [0, 10, 20]
+    assert reader.page_bytes(fields[0]).tolist() == [80, 80]
 
 
 # -- what is refused ------------------------------------------------------------------------

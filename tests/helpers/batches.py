@@ -5,6 +5,7 @@ What brings a child down is an observation; the next child goes on with the case
 
 from __future__ import annotations
 
+import functools
 import mmap
 import os
 import resource
@@ -15,7 +16,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-__all__ = ["Batch", "Trouble", "jailed_batch"]
+__all__ = ["BATCH", "Batch", "Trouble", "jailed_batch", "jailed_batches"]
+
+BATCH = 50
+"""Cases that one child works through if all goes well."""
 
 STATE = struct.Struct("<qqq")
 
@@ -54,6 +58,21 @@ class Batch:
     errors: int = 0
     troubles: list[Trouble] = field(default_factory=list)
     peak_bytes: int = 0
+
+
+def _from(case: Callable[[int], object], first: int, index: int) -> object:
+    return case(first + index)
+
+
+def jailed_batches(case: Callable[[int], object], count: int, memory_bytes: int = 512 << 20) -> Batch:
+    """``jailed_batch`` over and over, ``BATCH`` cases at a time."""
+    total = Batch()
+    for start in range(0, count, BATCH):
+        found = jailed_batch(functools.partial(_from, case, start), min(BATCH, count - start), memory_bytes)
+        total.values, total.errors = total.values + found.values, total.errors + found.errors
+        total.troubles += [Trouble(start + t.case, t.kind, t.detail) for t in found.troubles]
+        total.peak_bytes = max(total.peak_bytes, found.peak_bytes)
+    return total
 
 
 def jailed_batch(

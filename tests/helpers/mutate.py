@@ -69,6 +69,13 @@ TEXTS = (
 )
 
 
+def place(path: Path, data: bytes) -> None:
+    """Make ``data`` what the file holds, as another file: a map of the one before stays what it was."""
+    if path.read_bytes() != data:
+        path.unlink()
+        path.write_bytes(data)
+
+
 def truncations(data: bytes, rng: random.Random, count: int) -> Iterator[Mutation]:
     """The file cut short."""
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""Thousands of damaged tables: each ends in a value or a LanceError, in its own process.
+"""Thousands of damaged tables: each ends in a value or a LanceError, in a process that survives it.
 
 Every golden table is damaged file by file: truncations, bit flips, overwritten words,
 edited page tables, and messages with one field changed and lengths kept valid. No
@@ -7,11 +7,14 @@ signal, no hang, no other exception, and no more memory than the bytes can back.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import os
 import random
 import re
 import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -19,9 +22,9 @@ import pyarrow as pa
 import pytest
 
 import lancecy
+from tests.helpers.batches import Batch, jailed_batches
 from tests.helpers.golden import all_goldens
-from tests.helpers.jail import Outcome, jailed
-from tests.helpers.mutate import mutations_of
+from tests.helpers.mutate import mutations_of, place
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 # Tables of later versions are damaged by test_mutations2.
@@ -48,24 +51,62 @@ def validate(column: pa.ChunkedArray) -> None:
 
 def read_everything(path: Path, untrusted: bool, threads: int = 2) -> None:
     """What a user does with a table, over every column and row."""
-    ds = lancecy.dataset(path, untrusted=untrusted, session=lancecy.Session(threads=threads))
-    str(ds), ds.schema.to_string(), ds.count_rows()
-    names = ds.schema.names
-    table = ds.to_table()
-    for column in table.columns:
-        validate(column)
-    if names and table.num_rows:
-        ds.take(np.array([0, table.num_rows - 1]))
-        scanner = ds.scanner(filter=f"`{names[0]}` IS NOT NULL")
-        str(scanner.explain())
-        scanner.count_rows()
-    if threads > 1:
-        for batch in ds.to_batches(batch_size=100):
-            batch.validate()
+    with contextlib.closing(lancecy.Session(threads=threads)) as session:
+        ds = lancecy.dataset(path, untrusted=untrusted, session=session)
+        str(ds), ds.schema.to_string(), ds.count_rows()
+        names = ds.schema.names
+        table = ds.to_table()
+        for column in table.columns:
+            validate(column)
+        if names and table.num_rows:
+            ds.take(np.array([0, table.num_rows - 1]))
+            scanner = ds.scanner(filter=f"`{names[0]}` IS NOT NULL")
+            str(scanner.explain())
+            scanner.count_rows()
+        if threads > 1:
+            for batch in ds.to_batches(batch_size=100):
+                batch.validate()
 
 
-def describe(outcome: Outcome, table: Path, file: Path, what: str) -> str:
-    return f"{table.name}/{file.relative_to(table)} ({what}): {outcome.kind} after {outcome.seconds:.2f} s: {outcome.detail}"
+@dataclass(frozen=True)
+class Case:
+    """One file of a table damaged.
+
+    Attributes
+    ----------
+    file : Path
+    original, damaged : bytes
+    what : str
+        What was done to it.
+    untrusted : bool
+        How the table is opened.
+    """
+
+    file: Path
+    original: bytes
+    damaged: bytes
+    what: str
+    untrusted: bool
+
+
+def cases_of(table: Path, rng: random.Random) -> list[Case]:
+    """What is done to the files of a table, about ``CASES_PER_TABLE`` times."""
+    files = target_files(table)
+    found = []
+    for file in files:
+        original = file.read_bytes()
+        for what, damaged in mutations_of(file, rng, -(-CASES_PER_TABLE // len(files))):
+            found.append(Case(file, original, damaged, what, rng.random() < 0.5))
+    return found
+
+
+def run_case(table: Path, cases: Sequence[Case], index: int) -> None:
+    """Damage one file, mend the one damaged before it, and read."""
+    if index:
+        # Here, not behind the reading: whoever was brought down by a case did not get that far.
+        place(cases[index - 1].file, cases[index - 1].original)
+    place(cases[index].file, cases[index].damaged)
+    read_everything(table, cases[index].untrusted)
 
 
 def target_files(table: Path) -> list[Path]:
@@ -77,26 +118,23 @@ def target_files(table: Path) -> list[Path]:
 @pytest.mark.parametrize("table", TABLES, ids=lambda p: p.stem)
 @pytest.mark.timeout(300)
 def test_damaged_tables_end_in_a_value_or_an_error(table: Path, tmp_path: Path) -> None:
-    rng = random.Random(f"lancecy {table.name}")
     copy = tmp_path / table.name
     shutil.copytree(table, copy)
-    files = target_files(copy)
     # Loads every module before the first fork, on this thread alone.
     read_everything(copy, untrusted=False, threads=1)
-    seen: dict[str, int] = {}
-    bad: list[str] = []
-    for file in files:
-        original = file.read_bytes()
-        for what, damaged in mutations_of(file, rng, -(-CASES_PER_TABLE // len(files))):
-            file.write_bytes(damaged)
-            untrusted = rng.random() < 0.5
-            outcome = jailed(functools.partial(read_everything, copy, untrusted), MEMORY)
-            seen[outcome.kind] = seen.get(outcome.kind, 0) + 1
-            if outcome.kind not in ("value", "error"):
-                bad.append(describe(outcome, copy, file, what))
-        file.write_bytes(original)
-    assert not bad, f"{len(bad)} of {sum(seen.values())} damaged tables got out of hand:\n" + "\n".join(
-        bad[:5]
-    )
+    cases = cases_of(copy, random.Random(f"lancecy {table.name}"))
+    found = jailed_batches(functools.partial(run_case, copy, cases), len(cases), MEMORY)
+    assert not found.troubles, report(copy, cases, found)
     # Damage that nobody ever notices would mean that these tests look at nothing.
-    assert seen.get("error", 0) > 0, seen
+    assert found.values + found.errors == len(cases)
+    assert found.errors > 0, found
+
+
+def report(table: Path, cases: Sequence[Case], found: Batch) -> str:
+    """The first cases that got out of hand."""
+    lines = [f"{len(found.troubles)} of {len(cases)} damaged tables got out of hand:"]
+    for trouble in found.troubles[:5]:
+        case = cases[trouble.case]
+        name = f"{table.name}/{case.file.relative_to(table)}"
+        lines.append(f"{name} ({case.what}): {trouble.kind}: {trouble.detail}")
+    return "\n".join(lines)

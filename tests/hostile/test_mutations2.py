@@ -19,8 +19,9 @@ import pytest
 
 import lancecy
 from lancecy.schema import Field
-from tests.helpers.batches import Batch, jailed_batch
+from tests.helpers.batches import jailed_batches
 from tests.helpers.golden import Golden, all_goldens, blob_goldens
+from tests.helpers.mutate import place
 from tests.helpers.mutate2 import Damage, damaged_versions
 from tests.hostile.test_mutations import validate
 
@@ -29,7 +30,6 @@ TABLES = [
 ]
 CASES = int(os.environ.get("LANCECY_MUTATIONS", "10000"))
 CASES_PER_TABLE = max(10, -(-CASES // max(1, len(TABLES))))
-BATCH = 25
 MEMORY = 512 << 20
 
 
@@ -72,19 +72,13 @@ def run_case(files: Sequence[Target], name: str, case: int) -> None:
     """Put the damaged file in its place and read the table as users do."""
     target, damage, rng = damage_of(files, name, case)
     for other in files:
-        _place(other.file, damage.data if other is target else other.data)
+        place(other.file, damage.data if other is target else other.data)
     names = None
     if damage.column is not None:
         # The owner of the column that was hit, and of a neighbour; where nobody owns it, everything.
         owners = [target.owners.get(damage.column), rng.choice(sorted(set(target.owners.values())))]
         names = sorted({o for o in owners if o}) if owners[0] else None
     read(target.root, names, rng)
-
-
-def _place(path: Path, data: bytes) -> None:
-    fresh = path.with_suffix(".fresh")
-    fresh.write_bytes(data)
-    fresh.replace(path)
 
 
 def read(root: Path, names: list[str] | None, rng: random.Random) -> None:
@@ -119,25 +113,15 @@ def test_damaged_files_end_in_a_value_or_an_error(table: Golden, tmp_path: Path)
     files = targets(root)
     # Loads every module before the first fork, on this thread alone.
     read(root, None, random.Random(1))
-    total = Batch()
-    for start in range(0, CASES_PER_TABLE, BATCH):
-        count = min(BATCH, CASES_PER_TABLE - start)
-        case = functools.partial(shifted, files, table.name, start)
-        found = jailed_batch(case, count, MEMORY)
-        total.values, total.errors = total.values + found.values, total.errors + found.errors
-        total.troubles += [type(t)(start + t.case, t.kind, t.detail) for t in found.troubles]
+    found = jailed_batches(functools.partial(run_case, files, table.name), CASES_PER_TABLE, MEMORY)
     report = [
         f"case {t.case}: {damage_of(files, table.name, t.case)[1].what}: {t.kind}: {t.detail}"
-        for t in total.troubles
+        for t in found.troubles
     ]
     assert not report, f"{len(report)} of {CASES_PER_TABLE} got out of hand:\n" + "\n".join(report[:5])
     # Damage that nobody ever notices would mean that these tests look at nothing.
-    assert total.errors > 0, total
-
-
-def shifted(files: Sequence[Target], name: str, start: int, case: int) -> None:
-    """``run_case`` counted from ``start``."""
-    run_case(files, name, start + case)
+    assert found.values + found.errors == CASES_PER_TABLE
+    assert found.errors > 0, found
 
 
 def test_cases_are_as_many_as_promised() -> None:

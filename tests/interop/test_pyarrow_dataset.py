@@ -77,7 +77,7 @@ def test_pyarrow_writes_what_it_scans(door: pads.Dataset, tmp_path: Path) -> Non
 def test_functions_that_look_inside_fail_with_the_remedy(door: pads.Dataset) -> None:
     with pytest.raises(FileNotFoundError, match="call scanner"):
         pads.Scanner.from_dataset(door).to_table()
-    with pytest.raises(NotImplementedError, match="cast what"):
+    with pytest.raises(lancecy.errors.UnsupportedError, match="cast what"):
         pads.dataset([door, door])
     with pytest.raises(TypeError, match="no option sideways"):
         door.to_table(sideways=True)

@@ -5,7 +5,9 @@ pylance is asked without page statistics; with them it errs in the cases at the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -48,6 +50,60 @@ def table_path(tmp_path_factory: pytest.TempPathFactory, request: pytest.Fixture
 def test_sql_text(text: str, table_path: Path) -> None:
     # Columns whose nulls the format loses hold the lost values now; both readers see the same.
     live.assert_same_filter(lancecy.dataset(table_path), live.peer(table_path), text)
+
+
+ELEMENTS = [
+    "events[1].kind = 'b'", "events[0].kind IS NULL", "events[-1].size > 40", "events[1].size IS NULL",
+    "events[2].place.x % 3 = 1", "events[1]['place'].x > events[2].place.x", "EVENTS[1].size IN (1, 2, 3)",
+    "trip.stops[1] = 4", "trip.stops[0] IS NULL", "trip.stops[9] IS NOT NULL", "trip.stops[-1] > trip.stops[1]",
+    "trip.grid[2][1] < 30", "trip.stops[id % 3] < 20", "events[id % 2 + 1].kind LIKE 'a%'",
+    "array_has(trip.grid[1], 5)", "array_element(events, 1).tags[1] = 't3'",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_elements_of_lists_and_their_fields(version: str, tmp_path: Path) -> None:
+    """Positions count from 1, or from the end; what is not there is null."""
+    theirs = live.write(
+        nested_table(400), tmp_path / "t", max_rows_per_file=150, data_storage_version=version
+    )
+    mine = lancecy.dataset(tmp_path / "t")
+    for text in ELEMENTS:
+        found = live.assert_same_filter(mine, theirs, text)
+        assert 0 < found.num_rows <= (400 if "[0]" in text else 399), text
+
+
+def nested_table(rows: int) -> pa.Table:
+    rng = np.random.default_rng(5)
+
+    def some(least: int, most: int, share: float, item: Callable[[], Any]) -> Any:
+        return None if rng.random() < share else [item() for _ in range(rng.integers(least, most))]
+
+    def number() -> int | None:
+        return None if rng.random() < 0.1 else int(rng.integers(60))
+
+    def event() -> dict[str, Any] | None:
+        place = None if rng.random() < 0.2 else {"x": number()}
+        kind = str(rng.choice(["a", "b", "ab"]))
+        tags = some(0, 3, 0.2, lambda: f"t{number()}")
+        return None if rng.random() < 0.1 else {"kind": kind, "size": number(), "place": place, "tags": tags}
+
+    def trip() -> dict[str, Any] | None:
+        grid = some(0, 4, 0.2, lambda: some(0, 4, 0.1, number))
+        return None if rng.random() < 0.1 else {"stops": some(0, 12, 0.2, number), "grid": grid}
+
+    place = pa.struct({"x": pa.int64()})
+    kind = {"kind": pa.string(), "size": pa.int32(), "place": place, "tags": pa.list_(pa.string())}
+    grid = pa.list_(pa.list_(pa.int16()))
+    return pa.table(
+        {
+            "id": np.arange(rows),
+            "trip": pa.array(
+                [trip() for _ in range(rows)], pa.struct({"stops": pa.list_(pa.int64()), "grid": grid})
+            ),
+            "events": pa.array([some(0, 4, 0.2, event) for _ in range(rows)], pa.list_(pa.struct(kind))),
+        }
+    )
 
 
 EXPRESSIONS = {

@@ -12,6 +12,7 @@ import pytest
 
 import lancecy
 from tests.helpers.compare import assert_schemas_equal, assert_tables_equal, storage_table
+from tests.helpers.nulls import assert_nulls_alone
 from tests.helpers.shapes import SHAPES, VERSIONS, describe_shape, recorded, write_shape, written
 
 pytestmark = pytest.mark.interop
@@ -42,6 +43,7 @@ def test_shape_reads_as_pylance_reads_it(version: str, name: str, tmp_path: Path
     check_takes(mine, theirs, whole)
     check_batches(mine, whole)
     check_filters(mine, theirs, whole)
+    check_nulls(mine, whole)
 
 
 def check_ranges(mine: lancecy.Dataset, theirs: Any, whole: pa.Table) -> None:
@@ -86,6 +88,13 @@ def check_filters(mine: lancecy.Dataset, theirs: Any, whole: pa.Table) -> None:
         got = storage_table(mine.to_table(filter=text))
         assert_tables_equal(got, expected, hint=text)
         assert mine.count_rows(filter=text) == expected.num_rows, text
+
+
+def check_nulls(mine: lancecy.Dataset, whole: pa.Table) -> None:
+    """Tests for nulls read no values, so every shape has a way of its own to tell them."""
+    assert assert_nulls_alone(mine)
+    if not pa.types.is_null(whole["v"].type):
+        assert mine.count_rows(filter="v IS NULL") == whole["v"].null_count
 
 
 def peer_filter(theirs: Any, whole: pa.Table, text: str) -> pa.Table:

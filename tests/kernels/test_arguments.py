@@ -51,11 +51,6 @@ def valid_call(name: str) -> dict[str, Any]:
         "run_starts": i64(0, 3),
         "run_counts": i64(2, 1),
     }
-    coded = {
-        "symbol_lengths": np.array([1, 1] + [0] * 254, np.uint8),
-        "offsets": np.array([0, 1, 2], np.int32),
-        "values": memory_of(b"\x00\x01"),
-    }
     looked_up = {
         "codes": np.zeros(8, np.int8),
         "dict_offsets": np.array([0, 1, 2], np.int32),
@@ -177,12 +172,23 @@ def valid_call(name: str) -> dict[str, Any]:
             "length_width": 1,
             "out": np.empty(3, "u1"),
         },
-        "fsst_offsets": {**coded, "out_offsets": np.empty(3, np.int32)},
         "fsst_decode": {
-            **coded,
             "symbols": np.zeros(256, np.uint64),
-            "out_offsets": np.array([0, 1, 2], np.int32),
+            "symbol_lengths": np.array([1, 1] + [0] * 254, np.uint8),
+            "memory": memory_of(b"\x00\x01"),
+            "positions": one,
+            "lengths": i64(2),
+            "offsets": np.array([0, 1, 2], np.int32),
+            "first": 0,
+            "start": 0,
+            "out_offsets": np.empty(3, np.int32),
             "out": np.empty(2, "u1"),
+        },
+        "match_bytes": {
+            "offsets": np.array([0, 1, 2], np.int32),
+            "values": memory_of(b"ab"),
+            "value": b"a",
+            "out": bits,
         },
         "lz4_blocks": {
             "memory": memory_of(b"\x20ab\x20cd"),
@@ -205,6 +211,13 @@ def valid_call(name: str) -> dict[str, Any]:
             "width": 1,
             "out": np.empty(8, "u1"),
         },
+        "json_texts": {
+            "offsets": i64(0, 4, 8),
+            "values": memory_of(b"\x80\0\0\0" * 2),
+            "validity": np.full(1, 0xFF, np.uint8),
+            "out_offsets": i64(9, 9, 9),
+            "out": np.empty(4, "u1"),
+        },
         "compare_bounds": {"op": 0, "lows": one, "highs": one, "value": 1, "out_empty": bits},
         "compare_bytes_bounds": {
             "op": 0,
@@ -224,7 +237,7 @@ ARRAYS = [
     (name, key) for name in NAMES for key, value in valid_call(name).items() if isinstance(value, np.ndarray)
 ]
 OPTIONAL = {
-    *((name, "validity") for name in ("take_offsets", "take_values", "take_fixed")),
+    *((name, "validity") for name in ("take_offsets", "take_values", "take_fixed", "json_texts")),
     ("check_codes", "out_validity"),
     ("select_rows", "definition"),
     ("peel_lists", "definition"),
@@ -234,7 +247,7 @@ OPTIONAL = {
 
 
 # Offsets that another kernel filled.
-FILLED = {("fsst_decode", "out_offsets"), ("take_values", "out_offsets")}
+FILLED = {("take_values", "out_offsets")}
 
 
 def is_output(name: str, key: str) -> bool:

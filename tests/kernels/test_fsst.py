@@ -1,4 +1,4 @@
-"""fsst_offsets and fsst_decode, compiled and in NumPy."""
+"""fsst_decode, compiled and in NumPy."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lancecy.errors import FormatError
-from tests.kernels.both import CYTHON, Kernels, assert_same, memory_of
+from lancecy.errors import FormatError, TruncatedError
+from tests.kernels.both import CYTHON, REFERENCE, Kernels, i64, memory_of, run
 from tests.kernels.chunks import EXTREMES
 
 DTYPES = [np.int32, np.int64]
@@ -19,7 +19,7 @@ WORDS = [b"a", b"of", b"the", b"lake", b"river", b"forest", b"mountai", b"mounta
 
 
 def table(words: list[bytes]) -> tuple[NDArray[np.uint64], NDArray[np.uint8]]:
-    """Symbols 0, 1, 2, ... as the kernels take them."""
+    """Symbols 0, 1, 2, ... as the kernel takes them."""
     symbols, lengths = np.zeros(256, np.uint64), np.zeros(256, np.uint8)
     for code, word in enumerate(words):
         symbols[code], lengths[code] = int.from_bytes(word, "little"), len(word)
@@ -32,11 +32,38 @@ def offsets_of(values: list[bytes], dtype: Any = np.int32, first: int = 0) -> ND
 
 def meaning(value: bytes) -> bytes:
     """What one coded value stands for, with the symbols of WORDS."""
-    if not value:
-        return b""
-    if value[0] == 255:
-        return value[1:2] + meaning(value[2:])
-    return WORDS[value[0]] + meaning(value[1:])
+    text = b""
+    at = 0
+    while at < len(value):
+        escapes = value[at] == 255
+        at += escapes
+        text += value[at : at + 1] if escapes else WORDS[value[at]]
+        at += 1
+    return text
+
+
+def spans_of(memory: NDArray[np.uint8], start: int = 0, stop: int | None = None) -> dict[str, Any]:
+    """One span."""
+    length = (memory.size if stop is None else stop) - start
+    return {"memory": memory, "positions": i64(start), "lengths": i64(length)}
+
+
+def call(
+    kernels: Kernels,
+    spans: dict[str, Any],
+    offsets: NDArray[Any],
+    room: int,
+    first: int = 0,
+    start: int = 0,
+    out_dtype: Any = np.int32,
+    words: list[bytes] = WORDS,
+) -> tuple[int, NDArray[Any], bytes]:
+    """Number of values done, their offsets and their text."""
+    symbols, lengths = table(words)
+    out, out_offsets = np.full(room, 0x77, np.uint8), np.full(offsets.size, 77, out_dtype)
+    arrays = {"offsets": offsets, "first": first, "start": start, "out_offsets": out_offsets, "out": out}
+    done = kernels.fsst_decode(symbols, lengths, **spans, **arrays)
+    return done, out_offsets, out[: out_offsets[done]].tobytes()
 
 
 def decode(
@@ -46,38 +73,57 @@ def decode(
     out_dtype: Any = np.int32,
     before: bytes = b"",
 ) -> tuple[list[int], bytes]:
-    symbols, lengths = table(WORDS)
     coded = memory_of(before, *values, b"\x07after")
-    offsets, out_offsets = offsets_of(values, dtype, len(before)), np.full(len(values) + 1, 77, out_dtype)
-    total = kernels.fsst_offsets(lengths, offsets, coded, out_offsets)
-    out = np.full(total, 0x77, np.uint8)
-    kernels.fsst_decode(symbols, lengths, offsets, coded, out_offsets, out)
-    return out_offsets.tolist(), out.tobytes()
+    offsets = offsets_of(values, dtype, len(before))
+    done, out_offsets, text = call(kernels, spans_of(coded), offsets, 8 * coded.size, out_dtype=out_dtype)
+    assert done == len(values)
+    return out_offsets.tolist(), text
 
 
-def random_values(seed: int, count: int, most: int) -> list[bytes]:
+def random_values(seed: int, count: int, most: int, escapes: float = 0.2) -> list[bytes]:
     rng = np.random.default_rng(seed)
     values = []
     for size in rng.integers(0, most + 1, count):
-        codes = rng.integers(0, 10, size).tolist()
-        parts = [bytes([code]) if code < 8 else bytes([255, rng.integers(0, 256)]) for code in codes]
+        codes = rng.integers(0, 8, size).tolist()
+        parts = [bytes([255, code]) if rng.random() < escapes else bytes([code]) for code in codes]
         values.append(b"".join(parts))
     return values
 
 
 @pytest.mark.parametrize("out_dtype", DTYPES)
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("most", [1, 3, 8, 60])
-def test_values_are_decoded(kernels: Kernels, most: int, dtype: Any, out_dtype: Any) -> None:
-    values = random_values(most, 60, most)
+@pytest.mark.parametrize(("most", "escapes"), [(1, 0.2), (3, 0), (8, 0.1), (60, 0), (60, 0.02), (60, 0.6)])
+def test_values_are_decoded(kernels: Kernels, most: int, escapes: float, dtype: Any, out_dtype: Any) -> None:
+    values = random_values(most, 60, most, escapes)
     texts = [meaning(value) for value in values]
     offsets, text = decode(kernels, values, dtype, out_dtype)
     assert text == b"".join(texts)
     assert offsets == offsets_of(texts).tolist()
 
 
+@pytest.mark.parametrize("escape_at", [None, 2046, 2047, 2048, 2049, 4095])
+def test_values_and_escapes_may_lie_across_blocks_of_codes(kernels: Kernels, escape_at: int | None) -> None:
+    """A block has 2,048 codes."""
+    codes = bytearray(np.random.default_rng(1).integers(0, 8, 5000, np.uint8))
+    if escape_at is not None:
+        codes[escape_at : escape_at + 2] = b"\xff\x41"
+    values = [bytes(codes[:2000]), bytes(codes[2000:2045]), b"", bytes(codes[2045:4094]), bytes(codes[4094:])]
+    texts = [meaning(value) for value in values]
+    offsets, text = decode(kernels, values)
+    assert text == b"".join(texts)
+    assert offsets == offsets_of(texts).tolist()
+
+
 def test_values_may_begin_anywhere_in_their_bytes(kernels: Kernels) -> None:
     assert decode(kernels, [b"\x01\x02"], before=b"\xff\xfe\xfd") == ([0, 5], b"ofthe")
+
+
+def test_values_may_lie_in_several_spans(kernels: Kernels) -> None:
+    memory = memory_of(b"\x07\x01\x02\x09\x09\x00\xff\x21\x09\x03")
+    spans = {"memory": memory, "positions": i64(5, -9, 1, 9), "lengths": i64(3, 0, 2, 1)}
+    done, offsets, text = call(kernels, spans, np.array([0, 3, 3, 4, 6]), 50)
+    assert (done, text) == (4, b"a!ofthelake")
+    assert offsets.tolist() == [0, 2, 2, 4, 11]
 
 
 def test_an_escape_stands_for_the_byte_after_it(kernels: Kernels) -> None:
@@ -89,7 +135,9 @@ def test_an_escape_stands_for_the_byte_after_it(kernels: Kernels) -> None:
 def test_symbols_of_every_length_end_exactly_where_the_output_does(
     kernels: Kernels, word: bytes, count: int
 ) -> None:
-    assert decode(kernels, [bytes([WORDS.index(word)]) * count])[1] == word * count
+    coded = memory_of(bytes([WORDS.index(word)]) * count)
+    done, _, text = call(kernels, spans_of(coded), np.array([0, count]), len(word) * count)
+    assert (done, text) == (1, word * count)
 
 
 def test_no_values_are_decoded_to_nothing(kernels: Kernels) -> None:
@@ -97,10 +145,31 @@ def test_no_values_are_decoded_to_nothing(kernels: Kernels) -> None:
     assert decode(kernels, [b"", b""]) == ([0, 0, 0], b"")
 
 
+@pytest.mark.parametrize("most", [3, 60])
+@pytest.mark.parametrize("seed", range(4))
+def test_decoding_stops_at_the_first_value_without_room_and_goes_on_from_there(
+    kernels: Kernels, seed: int, most: int
+) -> None:
+    values = random_values(seed, 90, most)
+    texts = [meaning(value) for value in values]
+    expected = offsets_of(texts)
+    coded, offsets = memory_of(*values), offsets_of(values)
+    for room in range(0, int(expected[-1]), 1 + int(expected[-1]) // 37):
+        done, found, text = call(kernels, spans_of(coded), offsets, room)
+        assert done == np.searchsorted(expected, room, side="right") - 1
+        assert found[: done + 1].tolist() == expected[: done + 1].tolist()
+        assert (found[done + 1 :] == 77).all()
+        assert text == b"".join(texts[:done])
+        rest = call(kernels, spans_of(coded), offsets, int(expected[-1]), done, len(text))
+        assert rest[0] == len(values)
+        assert rest[1][done:].tolist() == expected[done:].tolist()
+        assert rest[2][len(text) :] == b"".join(texts[done:])
+
+
 @pytest.mark.parametrize(
     "bad", [b"\x08", b"\x00\xfe", b"\x01\xff", b"\xff", b"\xff\xff\xff", b"\x00" * 9 + b"\xc8"]
 )
-@pytest.mark.parametrize("before", [0, 1, 20])
+@pytest.mark.parametrize("before", [0, 1, 20, 1500])
 def test_codes_without_a_meaning_are_refused(kernels: Kernels, bad: bytes, before: int) -> None:
     values = [b"\x02\x03"] * before + [b"", bad]
     with pytest.raises(FormatError, match="without a symbol") as caught:
@@ -108,104 +177,98 @@ def test_codes_without_a_meaning_are_refused(kernels: Kernels, bad: bytes, befor
     assert caught.value.position == before + 1
 
 
-def test_a_code_without_a_meaning_is_refused_when_decoding_too(kernels: Kernels) -> None:
-    symbols, lengths = table(WORDS)
-    coded, offsets = memory_of(b"\x00\x00\x09\x00\x00"), np.array([0, 2, 2, 4, 5], np.int32)
-    out_offsets = np.array([0, 2, 2, 4, 5], np.int32)
-    with pytest.raises(FormatError, match="value 2 has a code without") as caught:
-        kernels.fsst_decode(symbols, lengths, offsets, coded, out_offsets, np.empty(5, np.uint8))
-    assert caught.value.position == 2
+def test_an_escape_has_its_byte_in_its_own_span(kernels: Kernels) -> None:
+    spans = {"memory": memory_of(b"\x00\xff\x21"), "positions": i64(0, 2), "lengths": i64(2, 1)}
+    with pytest.raises(FormatError, match="ends in an escape") as caught:
+        call(kernels, spans, np.array([0, 1, 3]), 50)
+    assert caught.value.position == 1
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
-    ("offsets", "row"), [([-1, 2], 0), ([0, 2, 1], 1), ([0, 10], 0), ([0, 3, 9, 9], 1), ([9, 9], 0)]
+    ("offsets", "row"),
+    [([-1, 2], 0), ([0, 2, 1], 1), ([0, 10], 0), ([0, 3, 9, 9], 1), ([9, 9], 0), ([-1], 0), ([9], 0)],
 )
 def test_offsets_that_descend_or_leave_the_bytes_are_refused(
     kernels: Kernels, offsets: list[int], row: int, dtype: Any
 ) -> None:
-    symbols, lengths = table(WORDS)
-    coded, out = memory_of(bytes(8)), np.empty(5, np.uint8)
-    out_offsets = np.zeros(len(offsets), np.int32)
     with pytest.raises(FormatError, match=f"offsets of value {row}") as caught:
-        kernels.fsst_offsets(lengths, np.array(offsets, dtype), coded, out_offsets)
+        call(kernels, spans_of(memory_of(bytes(8))), np.array(offsets, dtype), 50)
     assert caught.value.position == row
-    out_offsets[:] = [0, *[5] * (len(offsets) - 1)]
-    with pytest.raises(FormatError, match=f"offsets of value {row}"):
-        kernels.fsst_decode(symbols, lengths, np.array(offsets, dtype), coded, out_offsets, out)
+
+
+@pytest.mark.parametrize(
+    ("position", "length", "error"),
+    [(0, -1, FormatError), (-1, 1, FormatError), (0, 9, TruncatedError), (9, 1, TruncatedError)],
+)
+def test_spans_outside_memory_are_refused(
+    kernels: Kernels, position: int, length: int, error: type[FormatError]
+) -> None:
+    spans = {"memory": memory_of(bytes(8)), "positions": i64(0, position), "lengths": i64(1, length)}
+    with pytest.raises(error, match="run 1") as caught:
+        call(kernels, spans, np.array([0, 1]), 50)
+    assert caught.value.position == 1
 
 
 @pytest.mark.parametrize("length", [9, 255])
 def test_symbols_longer_than_a_word_are_the_callers_mistake(kernels: Kernels, length: int) -> None:
     symbols, lengths = table(WORDS)
     lengths[200] = length
+    arrays = memory_of(b""), i64(), i64(), np.zeros(1, np.int32), 0, 0, np.zeros(1, np.int32)
     with pytest.raises(ValueError, match="at most 8") as caught:
-        kernels.fsst_offsets(lengths, np.zeros(1, np.int32), memory_of(b""), np.zeros(1, np.int32))
+        kernels.fsst_decode(symbols, lengths, *arrays, np.empty(0, np.uint8))
     assert not isinstance(caught.value, FormatError)
-    arrays = np.zeros(1, np.int32), memory_of(b""), np.zeros(1, np.int32), np.empty(0, np.uint8)
-    with pytest.raises(ValueError, match="at most 8"):
-        kernels.fsst_decode(symbols, lengths, *arrays)
 
 
 def test_a_symbol_for_the_escape_is_the_callers_mistake(kernels: Kernels) -> None:
-    _, lengths = table(WORDS)
-    lengths[255] = 1
     with pytest.raises(ValueError, match="escape") as caught:
-        kernels.fsst_offsets(lengths, np.zeros(1, np.int32), memory_of(b""), np.zeros(1, np.int32))
+        call(kernels, spans_of(memory_of(b"")), np.zeros(1, np.int32), 0, words=[b"a"] * 256)
     assert not isinstance(caught.value, FormatError)
 
 
-@pytest.mark.parametrize(
-    ("out_offsets", "size"), [([0, 3], 4), ([0, 4], 4), ([0, 2], 2), ([1, 3], 3), ([0, 0], 0)]
-)
-def test_an_output_of_another_size_is_the_callers_mistake(
-    kernels: Kernels, out_offsets: list[int], size: int
+@pytest.mark.parametrize(("first", "start"), [(-1, 0), (2, 0), (0, -1), (0, 6), (2**40, 0)])
+def test_a_place_to_go_on_that_is_not_there_is_the_callers_mistake(
+    kernels: Kernels, first: int, start: int
 ) -> None:
-    symbols, lengths = table(WORDS)
-    places = np.array([0, 1], np.int32), memory_of(b"\x02"), np.array(out_offsets, np.int32)
-    with pytest.raises(ValueError, match="out does not") as caught:
-        kernels.fsst_decode(symbols, lengths, *places, np.empty(size, np.uint8))
+    with pytest.raises(ValueError, match="out of range") as caught:
+        call(kernels, spans_of(memory_of(b"\x02")), np.array([0, 1]), 5, first, start)
     assert not isinstance(caught.value, FormatError)
 
 
 @pytest.mark.parametrize(
-    ("lengths", "offsets", "out_offsets"), [(255, 1, 1), (256, 0, 0), (256, 2, 1), (256, 2, 3)]
+    ("symbols", "sizes", "spans", "offsets", "out_offsets"),
+    [(255, 256, 1, 1, 1), (256, 255, 1, 1, 1), (256, 256, 2, 1, 1), (256, 256, 1, 0, 0), (256, 256, 1, 2, 3)],
 )
 def test_arrays_of_other_sizes_are_the_callers_mistake(
-    kernels: Kernels, lengths: int, offsets: int, out_offsets: int
+    kernels: Kernels, symbols: int, sizes: int, spans: int, offsets: int, out_offsets: int
 ) -> None:
-    arrays = np.zeros(lengths, np.uint8), np.zeros(offsets, np.int32), memory_of(b"")
-    with pytest.raises(ValueError, match="entr") as caught:
-        kernels.fsst_offsets(*arrays, np.zeros(out_offsets, np.int32))
+    arrays = (
+        np.zeros(symbols, np.uint64),
+        np.zeros(sizes, np.uint8),
+        memory_of(b""),
+        i64(0),
+        np.zeros(spans, "i8"),
+    )
+    places = np.zeros(offsets, np.int32), 0, 0, np.zeros(out_offsets, np.int32)
+    with pytest.raises(ValueError, match="entr|differ") as caught:
+        kernels.fsst_decode(*arrays, *places, np.empty(0, np.uint8))
     assert not isinstance(caught.value, FormatError)
-    with pytest.raises(ValueError, match="entr"):
-        kernels.fsst_decode(
-            np.zeros(256, np.uint64), *arrays, np.zeros(out_offsets, np.int32), np.empty(0, "u1")
-        )
-
-
-def test_a_table_of_symbols_has_an_entry_for_every_code(kernels: Kernels) -> None:
-    one = np.zeros(1, np.int32)
-    with pytest.raises(ValueError, match="symbols needs 256"):
-        kernels.fsst_decode(
-            np.zeros(255, np.uint64), np.zeros(256, np.uint8), one, memory_of(b""), one, np.empty(0, "u1")
-        )
 
 
 @pytest.mark.slow
-def test_more_text_than_32_bit_offsets_can_hold_is_refused() -> None:
+def test_32_bit_offsets_take_no_more_room_than_they_count() -> None:
     """On the compiled kernel alone: its twin would take minutes over 2**28 codes."""
-    _, lengths = table(WORDS)
     coded = memory_of(b"\x07" * (2**28 + 1))
-    offsets, out_offsets = np.array([0, 2**28 - 1, 2**28, 2**28 + 1], np.int64), np.zeros(4, np.int32)
-    with pytest.raises(FormatError, match=r"more than 2\^31-1 bytes") as caught:
-        CYTHON.fsst_offsets(lengths, offsets, coded, out_offsets)
-    assert caught.value.position == 1
-    assert CYTHON.fsst_offsets(lengths, offsets, coded, np.zeros(4, np.int64)) == 2**31 + 8
+    offsets = np.array([0, 2**28 - 1, 2**28, 2**28 + 1], np.int64)
+    done, found, _ = call(CYTHON, spans_of(coded), offsets, 2**31 - 1)
+    assert (done, found[1]) == (1, 2**31 - 8)
+    assert call(CYTHON, spans_of(coded), offsets, 2**31 + 8, out_dtype=np.int64)[0] == 3
+    with pytest.raises(ValueError, match="32-bit offsets"):
+        call(CYTHON, spans_of(coded), offsets, 2**31)
 
 
 @st.composite
-def offset_calls(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
+def calls(draw: st.DrawFn) -> dict[str, Any]:
     codes = st.one_of(st.integers(0, 7), st.integers(0, 7), st.sampled_from([8, 255, 255]))
     values = [bytes(value) for value in draw(st.lists(st.lists(codes, max_size=12), max_size=8))]
     offsets = offsets_of(values, draw(st.sampled_from(DTYPES)))
@@ -215,25 +278,34 @@ def offset_calls(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
         offsets[draw(st.integers(0, len(values)))] = draw(
             st.one_of(st.integers(-1, 50), st.sampled_from(bad))
         )
-    inputs = {"symbol_lengths": table(WORDS)[1], "offsets": offsets, "values": memory_of(*values)}
-    size = len(values) + 1 + draw(st.sampled_from([0, 0, 0, 1, -1]))
-    return inputs, {"out_offsets": (size, draw(st.sampled_from(DTYPES)))}
+    whole = b"".join(values)
+    cuts = sorted(draw(st.lists(st.integers(0, len(whole)), max_size=3)))
+    positions, stops = i64(0, *cuts), i64(*cuts, len(whole))
+    if draw(st.integers(0, 5)) == 0:
+        positions[draw(st.integers(0, len(cuts)))] += draw(st.sampled_from(EXTREMES))
+    symbols, sizes = table(WORDS)
+    return {
+        "symbols": symbols,
+        "symbol_lengths": sizes,
+        "memory": memory_of(whole),
+        "positions": positions,
+        "lengths": stops - i64(0, *cuts),
+        "offsets": offsets,
+        "first": draw(st.one_of(st.just(0), st.integers(-1, len(values) + 1))),
+        "start": draw(st.one_of(st.just(0), st.integers(-1, 60))),
+    }
 
 
-@given(offset_calls())
-def test_fsst_offsets_does_what_its_twin_does(call: tuple[dict[str, Any], dict[str, Any]]) -> None:
-    assert_same("fsst_offsets", *call)
-
-
-@given(offset_calls(), st.sampled_from([0, 0, 0, 0, 1, -1, 9]))
-def test_fsst_decode_does_what_its_twin_does(call: tuple[dict[str, Any], dict[str, Any]], slip: int) -> None:
-    inputs, outs = call
-    symbols, lengths = table(WORDS)
-    measured = assert_same("fsst_offsets", inputs, outs)
-    size, dtype = outs["out_offsets"]
-    whole = np.frombuffer(measured.outs[0], dtype) if measured.outs else np.zeros(size, dtype)
-    total = max(0, (int(whole[-1]) if whole.size else 0) + slip)
-    whole = whole.copy()
-    whole[-1:] = total
-    arrays = {**inputs, "symbols": symbols, "symbol_lengths": lengths, "out_offsets": whole}
-    assert_same("fsst_decode", arrays, {"out": (total, np.uint8)})
+@given(calls(), st.integers(0, 200), st.sampled_from([0, 0, 0, 1, -1]), st.sampled_from(DTYPES))
+def test_fsst_decode_does_what_its_twin_does(
+    inputs: dict[str, Any], room: int, slip: int, dtype: Any
+) -> None:
+    outs = {"out_offsets": (max(0, inputs["offsets"].size + slip), dtype), "out": (room, np.uint8)}
+    compiled, twin = (run(kernels, "fsst_decode", inputs, outs) for kernels in (CYTHON, REFERENCE))
+    assert (compiled.error, compiled.position, compiled.text) == (twin.error, twin.position, twin.text)
+    assert compiled.value == twin.value
+    if compiled.error is None:
+        offsets, other = (np.frombuffer(outcome.outs[0], dtype) for outcome in (compiled, twin))
+        assert offsets.tolist() == other.tolist()
+        text = slice(inputs["start"], int(offsets[compiled.value]))  # type: ignore[call-overload]
+        assert compiled.outs[1][text] == twin.outs[1][text]

@@ -232,7 +232,7 @@ def test_lists_with_a_null(kernels: Kernels, dtype: Any) -> None:
 
 
 def test_a_null_may_own_values(kernels: Kernels) -> None:
-    """["aa", null over "XXX", "b"]"""
+    """["aa", null with three bytes of its own, "b"]"""
     result = ends(kernels, [2, 12, 6], adjustment=7, size=6)
     assert result == (6, 1, [0, 2, 5, 6], [1, 0, 1], 0, 6)
 

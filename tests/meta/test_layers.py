@@ -13,7 +13,7 @@ from tests.meta.tree import ROOT, imports_of, is_within, module_name, package_mo
 ROWS = [
     "spark | dask | cli",
     "datasets",
-    "scanners | dataset_stats | inspection | blobs | interop",
+    "scanners | dataset_stats | inspection | blobs | interop | layout | verification | versions_diff",
     "changes",
     "parallel | display",
     "scanning | write | namespace",
@@ -21,7 +21,7 @@ ROWS = [
     "encodings",
     "session | schema_wire",
     "store | kernels | schema | stats | rows | proto",
-    "limits",
+    "limits | progress",
     "errors",
 ]
 
@@ -46,7 +46,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     ),
     "google": ("lancecy.proto",),
     "numba": ("lancecy.kernels.rowindex_jit",),
-    "dask": ("lancecy.dask",),
+    "dask": ("lancecy.dask", "lancecy.interop.delayed", "lancecy.datasets"),
     "distributed": ("lancecy.dask",),
     "pandas": ("lancecy.dask", "lancecy.datasets", "lancecy.scanners"),
     "polars": ("lancecy.interop", "lancecy.datasets"),
@@ -77,6 +77,7 @@ HEAVY = (
 # Modules that exist to define classes on top of a heavy library, imported only by functions.
 BUILT_ON = {
     ("lancecy.dask.dtypes", "pandas"),
+    ("lancecy.dask.optimizer", "dask"),
     ("lancecy.interop.pyarrow_dataset", "pyarrow.dataset"),
 }
 

@@ -13,6 +13,7 @@ import pytest
 
 import lancecy
 from lancecy.errors import ColumnNotFoundError, FormatError, nearest, printable
+from lancecy.file import tail
 from lancecy.schema import Field, Schema
 from lancecy.store.uri import open_store
 from tests.helpers.builders import write_manifest
@@ -144,3 +145,25 @@ def test_items_of_a_list_are_not_proposed_to_who_asks_for_them() -> None:
     with pytest.raises(ColumnNotFoundError) as caught:
         fields.path(("l", "item"))
     assert "did you mean 'l.item'" not in str(caught.value)
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.2"])
+def test_sizes_are_exact_where_metadata_was_too_large_to_be_read_on_opening(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    uri = write_table(str(tmp_path / "t"), data_version=version)
+    whole = lancecy.dataset(uri, untrusted=True)
+    monkeypatch.setattr(tail, "TAIL_BYTES", 64)
+    ds = lancecy.dataset(uri, untrusted=True)
+    first = ds.context.fragments[0]
+    fields = ds.context.snapshot.schema.fields
+    by_manifest = ds.context.bytes_per_row(first, fields)
+    assert not ds.context.files(first.id).knows(fields)
+    assert ds.context.bytes_per_row(first, fields) == by_manifest
+    assert ds.stats.data_stats() == whole.stats.data_stats()
+    assert len(set(ds.stats.data_stats().values())) > 1
+    again = lancecy.dataset(uri, untrusted=True)
+    found, known = (d.scanner(["s"], filter="id < 30").explain() for d in (again, whole))
+    assert found == known
+    sizes = [d.context.bytes_per_row(d.context.fragments[1], fields, exact=True) for d in (again, whole)]
+    assert sizes[0] == sizes[1]

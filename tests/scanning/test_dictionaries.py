@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 import lancecy
+from lancecy.encodings.columns import joined, taken, unified
 from lancecy.scanning.execute import _brought_together
-from lancecy.scanning.rearrange import joined, one_dictionary, reordered
 from lancecy.schema import Field
 from tests.helpers.pages import plain
 from tests.scanning.handmade import dictionary_values, write_handmade
@@ -92,8 +92,8 @@ def coded(codes: list[int | None], values: list[str | None]) -> pa.DictionaryArr
         ([coded([0], ["x"]), coded([1, 0], ["y", "x"]).slice(1)], ["x", "y"]),
     ],
 )
-def test_chunks_get_one_dictionary(chunks: list[pa.DictionaryArray], expected: list[str | None]) -> None:
-    alike = one_dictionary(chunks)
+def test_chunks_get_unified(chunks: list[pa.DictionaryArray], expected: list[str | None]) -> None:
+    alike = unified(chunks)
     assert [v for c in alike for v in c.to_pylist()] == expected
     assert all(c.type == chunks[0].type and c.dictionary.equals(alike[0].dictionary) for c in alike)
     assert pa.concat_arrays(alike).to_pylist() == expected
@@ -105,7 +105,7 @@ def test_dictionaries_too_large_for_their_codes_stay_apart_until_rows_must_mix()
     column = joined([coded(codes, many["l"]), coded(codes, many["r"])], pa.dictionary(pa.int8(), pa.string()))
     assert column.to_pylist() == [*many["l"], *many["r"]]
     with pytest.raises(lancecy.LanceError, match="cannot be brought together"):
-        reordered(column, np.arange(200)[::-1].copy())
+        taken(column, np.arange(200)[::-1].copy())
 
 
 def test_of_large_dictionaries_only_the_values_in_use_count() -> None:
@@ -113,7 +113,7 @@ def test_of_large_dictionaries_only_the_values_in_use_count() -> None:
     column = joined(
         [coded([99, 3], many["l"]), coded([98], many["r"])], pa.dictionary(pa.int8(), pa.string())
     )
-    assert reordered(column, np.array([2, 0, 1])).to_pylist() == ["r98", "l99", "l3"]
+    assert taken(column, np.array([2, 0, 1])).to_pylist() == ["r98", "l99", "l3"]
 
 
 def test_batches_of_large_dictionaries_keep_their_own() -> None:

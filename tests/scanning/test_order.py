@@ -12,10 +12,12 @@ import pyarrow as pa
 import pytest
 
 import lancecy
+from lancecy.encodings import columns
 from lancecy.errors import ColumnNotFoundError
 from lancecy.scanning.order import ColumnOrdering, orderings, sort_positions
 from lancecy.schema import Field
-from tests.helpers.datasets import write_table
+from tests.helpers.compare import assert_tables_equal
+from tests.helpers.datasets import expected, write_table
 from tests.helpers.pages import plain
 from tests.scanning.handmade import write_handmade
 
@@ -170,3 +172,17 @@ def test_order_is_that_of_pylance(tmp_path: Path, name: str, ascending: bool, nu
     keys: Any = [sys.modules["lance.dataset"].ColumnOrdering(name, ascending, nulls_first), "id"]
     theirs = lance.dataset(path).to_table(order_by=keys)["id"].to_pylist()
     assert lancecy.dataset(path).to_table(order_by=keys)["id"].to_pylist() == theirs
+
+
+def test_take_and_sort_of_more_text_than_one_chunk_counts(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, data_version: str
+) -> None:
+    ds = lancecy.dataset(write_table(str(tmp_path / "t"), data_version=data_version))
+    monkeypatch.setattr(columns, "_MAX_EXTENT", 40)
+    rows = [149, 3, 77, 3, 20, 148, 51, 52, 0]
+    taken = ds.take(rows)
+    assert_tables_equal(taken, expected(rows))
+    assert taken["s"].num_chunks > 1
+    backwards = ds.to_table(order_by=[("id", "descending")], filter="id < 130", offset=5, limit=40)
+    assert_tables_equal(backwards, expected(range(124, 84, -1)))
+    assert backwards["s"].num_chunks > 1

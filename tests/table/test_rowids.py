@@ -63,6 +63,25 @@ def test_segments_follow_each_other() -> None:
     assert sequence.take(offsets).dtype == np.uint64
 
 
+def test_arrays_that_follow_each_other_are_one() -> None:
+    """An update writes one segment per thousand rows; a search must not look at each of them."""
+    parts = [[2**40 + 9, 2**40], [5, 7], [6], [2**63 + 1, 0]]
+    widths = [16, 64, 32, 64]
+    arrays = [segment("array", part, width) for part, width in zip(parts, widths, strict=True)]
+    expected = [number for part in parts for number in part]
+
+    whole = decode_row_ids(row_id_sequence(*arrays), 7)
+    assert (len(whole.segments), whole.ids(0, 9).tolist()) == (1, expected)
+    narrow = decode_row_ids(row_id_sequence(*arrays[1:3]), 3)
+    assert (narrow.segments[0].nbytes, narrow.ids(0, 9).tolist()) == (64 + 6, [5, 7, 6])
+    between = segment("range", [], span=(50, 52))
+    parted = decode_row_ids(
+        row_id_sequence(*arrays[:2], between, segment("range", [], span=(4, 4)), *arrays[2:]), 9
+    )
+    assert (len(parted.segments), parted.ids(0, 9).tolist()) == (3, [*expected[:4], 50, 51, *expected[4:]])
+    assert [int(low) for low in parted.spans[0]] == [5, 50, 0]
+
+
 def test_ranges_stay_ranges() -> None:
     sequence = decode_row_ids(row_id_sequence(segment("range", [], span=(2**62, 2**62 + 2**32))), None)
     assert sequence.nbytes < 200

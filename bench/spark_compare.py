@@ -1,0 +1,217 @@
+"""lancecy in Spark beside Parquet and beside pylance's table handed over: the same aggregate on the same rows.
+
+usage: python bench/spark_compare.py [--rows 5000000] [--repeat 7] [--routes parquet,read] [--version legacy] [--markdown]
+
+Every route ends in the same aggregate over the same four columns (sum of an int64, sum of a float64, max of an
+int32, count of a string) in one Spark session on two cores, ``spark.read.parquet`` and pylance's table handed to
+``createDataFrame`` as it comes among them. Routes take turns (A B C A B C …), the first turns warm up Python
+workers and the compiler of the JVM and are not counted; medians of the others are printed, and by how many times the
+time of its yardstick a route takes. A route whose answer differs from the first one's is marked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+ROOT = Path(__file__).resolve().parent.parent
+FILES = 8
+WARM_UP = 2
+
+
+@dataclass(frozen=True)
+class Route:
+    """One way into Spark.
+
+    Attributes
+    ----------
+    frame : function without arguments
+        Makes the DataFrame; what it reads or converts on the way counts.
+    yardstick : str
+        Name of the route that the time is compared with.
+    target : float or None
+        How many times the yardstick's time it may take.
+    """
+
+    frame: Callable[[], Any]
+    yardstick: str = "parquet"
+    target: float | None = None
+
+
+def table(rows: int) -> pa.Table:
+    """``rows`` x 4: ordinal int64, random float64, int32 of 1,000 values, string of eight letters."""
+    random = np.random.default_rng(11)
+    letters = random.integers(97, 123, (100_000, 8), dtype=np.uint8).view("S8").ravel()
+    words = pa.array(letters.astype("U8"))
+    return pa.table(
+        {
+            "id": pa.array(np.arange(rows, dtype=np.int64)),
+            "x": pa.array(random.standard_normal(rows)),
+            "k": pa.array(random.integers(0, 1000, rows, dtype=np.int32)),
+            "word": words.take(pa.array(random.integers(0, len(words), rows))),
+        }
+    )
+
+
+def made(folder: Path, rows: int, form: str) -> str:
+    """Path of the table, written on first use: ``parquet``, or a storage version of pylance; eight files each."""
+    path = folder / f"spark-{rows}.{form}"
+    if not path.exists():
+        partial_path = path.with_suffix(path.suffix + ".partial")
+        partial_path.mkdir(parents=True)
+        whole, share = table(rows), -(-rows // FILES)
+        if form == "parquet":
+            for number in range(FILES):
+                pq.write_table(whole.slice(number * share, share), partial_path / f"part-{number}.parquet")
+        else:
+            import lance
+
+            options: dict[str, Any] = {"data_storage_version": form, "max_rows_per_file": share}
+            lance.write_dataset(whole, str(partial_path), mode="overwrite", **options)
+        partial_path.rename(path)
+    return str(path)
+
+
+def routes(spark: Any, lance_path: str, parquet_path: str) -> dict[str, Route]:
+    """Everything that is measured, by name."""
+    import lance
+
+    import lancecy
+
+    def handed_over() -> Any:
+        return spark.createDataFrame(lance.dataset(lance_path).to_table())
+
+    def arranged() -> Any:
+        return lancecy.spark.dataframe(spark, lancecy.dataset(lance_path).to_table())
+
+    return {
+        "parquet": Route(lambda: spark.read.parquet(parquet_path)),
+        "read": Route(lambda: lancecy.spark.read(spark, lance_path), "parquet", 0.6),
+        "format": Route(lambda: spark.read.format("lancecy").load(lance_path)),
+        "pylance": Route(handed_over),
+        "dataframe": Route(arranged, "pylance", 0.5),
+    }
+
+
+def answer(frame: Any) -> tuple[Any, ...]:
+    """The aggregate of all four columns."""
+    from pyspark.sql import functions as f
+
+    row = frame.agg(f.sum("id"), f.sum("x"), f.max("k"), f.count("word")).first()
+    return (row[0], round(row[1], 3), row[2], row[3])
+
+
+def timed(route: Route) -> tuple[float, tuple[Any, ...]]:
+    started = time.perf_counter()
+    found = answer(route.frame())
+    return time.perf_counter() - started, found
+
+
+def measure(todo: dict[str, Route], repeat: int) -> tuple[dict[str, float], list[str]]:
+    """Median seconds by route, and the routes whose answer is not the first one's."""
+    seconds: dict[str, list[float]] = {name: [] for name in todo}
+    answers: dict[str, tuple[Any, ...]] = {}
+    for turn in range(WARM_UP + repeat):
+        for name, route in todo.items():
+            taken, answers[name] = timed(route)
+            if turn >= WARM_UP:
+                seconds[name].append(taken)
+    first = next(iter(answers.values()))
+    return {name: statistics.median(taken) for name, taken in seconds.items()}, [
+        name for name, found in answers.items() if found != first
+    ]
+
+
+def cells(name: str, route: Route, medians: dict[str, float], rows: int, differ: list[str]) -> list[str]:
+    """One line of the report."""
+    ratio = medians[name] / medians[route.yardstick] if route.yardstick in medians else float("nan")
+    return [
+        name,
+        f"{medians[name]:.3f}",
+        f"{rows / medians[name] / 1e6:.1f}",
+        f"{ratio:.2f} x {route.yardstick}",
+        "" if route.target is None else f"at most {route.target:.2f}",
+        "answer differs" if name in differ else "",
+    ]
+
+
+def show(line: list[str], markdown: bool) -> None:
+    if markdown:
+        print("| " + " | ".join(line) + " |", flush=True)
+    else:
+        print(f"{line[0]:<12}" + "".join(f"{cell:>18}" for cell in line[1:]), flush=True)
+
+
+def session(cores: int) -> Any:
+    """A local session whose workers are this Python, and find this checkout."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    logging.getLogger("py4j").setLevel(logging.ERROR)
+    builder = SparkSession.builder.master(f"local[{cores}]").appName("lancecy in Spark")
+    for key, value in {
+        "spark.ui.enabled": "false",
+        "spark.driver.memory": "4g",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.showConsoleProgress": "false",
+    }.items():
+        builder = builder.config(key, value)
+    made = builder.getOrCreate()
+    made.sparkContext.setLogLevel("ERROR")
+    return made
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rows", type=int, default=5_000_000)
+    parser.add_argument("--repeat", type=int, default=7, help="counted turns")
+    parser.add_argument("--routes", help="names separated by commas; all by default")
+    parser.add_argument("--cores", type=int, default=2)
+    parser.add_argument("--version", default="legacy", help="of the data files: legacy, 2.0, 2.1, 2.2")
+    parser.add_argument(
+        "--data", type=Path, default=Path(__file__).parent / ".data", help="where the tables are kept"
+    )
+    parser.add_argument("--markdown", action="store_true")
+    chosen = parser.parse_args()
+
+    import lancecy
+
+    make = partial(made, chosen.data, chosen.rows)
+    lance_path, parquet_path = make(chosen.version), make("parquet")
+    spark = session(chosen.cores)
+    try:
+        todo = routes(spark, lance_path, parquet_path)
+        if chosen.routes:
+            todo = {name: todo[name] for name in chosen.routes.split(",")}
+        versions = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "pylance", "pyarrow"))
+        print(f"lancecy {lancecy.__version__}, {versions}; local[{chosen.cores}]; {chosen.version} files")
+        print(f"{chosen.rows:,} rows x 4 columns, {FILES} files; median of {chosen.repeat} turns\n")
+        medians, differ = measure(todo, chosen.repeat)
+        header = ["route", "seconds", "M rows/s", "of its yardstick", "target", ""]
+        show(header, chosen.markdown)
+        if chosen.markdown:
+            show(["---"] * len(header), True)
+        for name, route in todo.items():
+            show(cells(name, route, medians, chosen.rows, differ), chosen.markdown)
+    finally:
+        spark.stop()
+
+
+if __name__ == "__main__":
+    main()

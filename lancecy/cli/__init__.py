@@ -1,0 +1,18 @@
+"""The ``lancecy`` command: looking at tables and files from a shell.
+
+============  ======================================================================
+``main``      the group of commands, and how errors become exit codes
+``reading``   ``info schema head count versions explain``
+``checking``  ``inspect diff verify``
+``output``    tables and progress bars for people, JSON for programs
+============  ======================================================================
+
+Exit codes: 0 all is well, 1 ``verify`` found damage, 2 the command could not be carried out.
+Needs ``click`` (which comes with Dask) and ``rich`` (``pip install 'lancecy[cli]'``).
+"""
+
+from __future__ import annotations
+
+from lancecy.cli.entry import run
+
+__all__ = ["run"]

@@ -1,0 +1,63 @@
+"""``inspect diff verify``: how it is stored, what changed, whether it is whole."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from lancecy import inspection
+from lancecy.cli.options import as_json, column_option, names, opened, table_options
+from lancecy.cli.output import bar, show_json, show_text
+
+__all__ = ["diff", "inspect", "verify"]
+
+
+@click.command()
+@click.argument("file")
+@click.option("--pages", is_flag=True, help="With every page and its buffers.")
+@as_json
+def inspect(file: str, pages: bool, as_json: bool) -> None:
+    """How the data file FILE stores its columns: pages, encodings, bytes per value."""
+    found = inspection.inspect(file)
+    if as_json:
+        show_json(found.to_dict(pages))
+        return
+    show_text(str(found))
+    for column in found.columns if pages else ():
+        show_text(f"\n{column.name}")
+        for number, page in enumerate(column.pages):
+            spans = ", ".join(f"{size:,} at {position:,}" for position, size in page.buffers)
+            show_text(f"  page {number}: {page.values:,} values, {page.encoding}; {spans or 'no buffers'}")
+
+
+@click.command()
+@table_options
+@click.argument("old", type=int)
+@click.argument("new", type=int, required=False)
+@as_json
+def diff(old: int, new: int | None, as_json: bool, **table: Any) -> None:
+    """What changed in the table at URI from version OLD to version NEW (the latest if not given)."""
+    found = opened(**table).diff(old, new)
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        show_text(str(found))
+
+
+@click.command()
+@table_options
+@column_option
+@click.option("--quiet", is_flag=True, help="No progress bar.")
+@as_json
+def verify(columns: str | None, quiet: bool, as_json: bool, **table: Any) -> None:
+    """Read every page and statistic of the table at URI; exit code 1 if something is damaged."""
+    ds = opened(**table)
+    with bar(quiet or as_json) as progress:
+        found = ds.verify(names(columns), progress=progress)
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        show_text(str(found))
+    sys.exit(0 if found.is_ok else 1)

@@ -1,0 +1,23 @@
+"""The function behind the script: says what to install where something is missing.
+
+Everything else is imported only when the command runs.
+"""
+
+from __future__ import annotations
+
+import sys
+
+__all__ = ["run"]
+
+
+def run() -> None:
+    """Entry point of the ``lancecy`` script."""
+    try:
+        import click  # noqa: F401
+        import rich  # noqa: F401
+    except ImportError as error:
+        sys.stderr.write(f"lancecy: the command line needs {error.name}: pip install 'lancecy[cli]'\n")
+        sys.exit(2)
+    from lancecy.cli.main import main
+
+    main()

@@ -1,0 +1,66 @@
+"""Options that commands share, and opening the table they name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from lancecy.datasets import Dataset, dataset
+
+__all__ = ["as_json", "column_option", "filter_option", "names", "opened", "table_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
+column_option = click.option(
+    "-c", "--columns", help="Names with commas between them; nested ones with dots. All of them if not given."
+)
+filter_option = click.option(
+    "-f", "--filter", "filter_", help="SQL condition, such as \"id < 10 AND s LIKE 'a%'\"."
+)
+
+
+def table_options(function: F) -> F:
+    """The argument URI and the options that say how to open it."""
+    for decorate in (
+        click.option("--untrusted", is_flag=True, help="The table comes from a stranger: see SECURITY.md."),
+        click.option(
+            "-o",
+            "--storage-option",
+            "storage_options",
+            multiple=True,
+            metavar="KEY=VALUE",
+            help="As in Dask and pandas, for example endpoint_url=http://localhost:9000. May be repeated.",
+        ),
+        click.option("--version", type=int, help="Open this version instead of the latest."),
+        click.argument("uri"),
+    ):
+        function = decorate(function)
+    return function
+
+
+def opened(
+    uri: str, version: int | None = None, storage_options: tuple[str, ...] = (), untrusted: bool = False
+) -> Dataset:
+    """The table that a command names.
+
+    Raises
+    ------
+    click.UsageError
+        A storage option has no ``=``.
+    LanceError
+        It cannot be opened.
+    """
+    pairs = [text.partition("=") for text in storage_options]
+    wrong = [key for key, equals, _ in pairs if not equals]
+    if wrong:
+        raise click.UsageError(f"a storage option is KEY=VALUE, not {wrong[0]!r}")
+    options = {key: value for key, _, value in pairs} or None
+    return dataset(uri, version, storage_options=options, untrusted=untrusted)
+
+
+def names(columns: str | None) -> list[str] | None:
+    """Column names out of the text of an option."""
+    return None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]

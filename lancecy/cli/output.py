@@ -1,0 +1,130 @@
+"""How commands speak: tables and progress bars for people, one JSON document for programs.
+
+What comes from a table is shown with its control characters escaped: nothing in it can drive a terminal.
+"""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import click
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from lancecy.errors import LanceError, printable
+from lancecy.progress import Progress as Callback
+from lancecy.progress import Step
+
+__all__ = ["bar", "fail", "show_facts", "show_json", "show_rows", "show_text"]
+
+_MAX_CELL = 60
+
+
+def _console() -> Console:
+    # Made when used, so that it writes to the standard output of the moment. A pipe gets lines as long as they are.
+    return Console(highlight=False, width=None if sys.stdout.isatty() else 4096)
+
+
+def show_json(value: object) -> None:
+    """One JSON document; what JSON lacks becomes text."""
+    click.echo(json.dumps(_plain(value), ensure_ascii=False, indent=2))
+
+
+def _plain(value: object) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(part) for part in value]
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return value.isoformat() if isinstance(value, dt.date | dt.time) else str(value)
+
+
+def show_text(text: str) -> None:
+    """Text that is already safe to show."""
+    click.echo(text)
+
+
+def show_facts(facts: Sequence[tuple[str, str]]) -> None:
+    """Names and values, one line each."""
+    width = max(len(name) for name, _ in facts)
+    for name, value in facts:
+        _console().print(Text.assemble((f"{name:>{width}}", "bold"), "  ", value))
+
+
+def show_rows(header: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[str] = ()) -> None:
+    """A table.
+
+    Parameters
+    ----------
+    header : sequence of str
+    rows : sequence of sequences
+        Shown as text, long values cut.
+    right : sequence of str
+        Columns aligned to the right.
+    """
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in header:
+        table.add_column(Text(printable(name)), justify="right" if name in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_cell(value)) for value in row))
+    _console().print(table)
+
+
+def _cell(value: object) -> str:
+    if value is None:
+        return "null"
+    text = printable(str(value))
+    return text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…"
+
+
+@contextmanager
+def bar(quiet: bool) -> Iterator[Callback]:
+    """A progress bar on standard error while the block runs, if that is a terminal.
+
+    Parameters
+    ----------
+    quiet : bool
+        No bar in any case.
+    """
+    console = Console(stderr=True)
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(binary_units=True),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[detail]}"),
+    )
+    hidden = quiet or not console.is_terminal
+    with Progress(*columns, console=console, transient=True, disable=hidden) as shown:
+        task = shown.add_task("", detail="")
+
+        def tell(step: Step, /) -> None:
+            shown.update(
+                task, description=step.what, completed=step.done, total=step.total, detail=step.detail
+            )
+
+        yield tell
+
+
+def fail(error: Exception) -> NoReturn:
+    """Say what went wrong on standard error and end with exit code 2."""
+    text = str(error) if isinstance(error, LanceError) else printable(str(error))
+    if isinstance(error, KeyError) and not isinstance(error, LanceError):
+        text = f"there is no {text}"
+    click.echo(f"lancecy: {text}", err=True)
+    raise SystemExit(2)

@@ -1,0 +1,127 @@
+"""``info schema head count versions explain``: what a table is and holds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from lancecy.cli.options import as_json, column_option, filter_option, names, opened, table_options
+from lancecy.cli.output import show_facts, show_json, show_rows, show_text
+from lancecy.errors import printable
+from lancecy.schema import Field
+
+__all__ = ["count", "explain", "head", "info", "schema", "versions"]
+
+
+@click.command()
+@table_options
+@as_json
+def info(as_json: bool, **table: Any) -> None:
+    """What the table at URI is: version, rows, fragments, files, bases."""
+    ds = opened(**table)
+    facts = ds.summary()
+    if as_json:
+        show_json(facts)
+    else:
+        told = {name: value for name, value in facts.items() if value not in (None, {})}
+        show_facts([(name.replace("_", " "), _fact(value)) for name, value in told.items()])
+
+
+def _fact(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{printable(k)}={printable(v)}" for k, v in value.items()) or "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else printable(value)
+
+
+@click.command()
+@table_options
+@as_json
+def schema(as_json: bool, **table: Any) -> None:
+    """The columns of the table at URI: names, types, field ids."""
+    rows = [row for top in opened(**table).lance_schema.fields for row in _field_rows(top)]
+    if as_json:
+        show_json(rows)
+    else:
+        header = ("column", "type", "null", "field id", "logical type")
+        show_rows(header, [_schema_cells(row) for row in rows], right=["field id"])
+
+
+def _schema_cells(row: dict[str, Any]) -> tuple[object, ...]:
+    name = "  " * row["depth"] + row["name"].rpartition(".")[2]
+    return (name, row["type"], "yes" if row["nullable"] else "no", row["id"], row["logical_type"])
+
+
+def _field_rows(node: Field, above: str = "", depth: int = 0) -> list[dict[str, Any]]:
+    name = f"{above}{node.name}"
+    row = {
+        "name": name,
+        "type": str(node.arrow_type),
+        "nullable": node.nullable,
+        "id": node.id,
+        "logical_type": node.logical_type,
+        "depth": depth,
+    }
+    return [row, *(r for child in node.children for r in _field_rows(child, f"{name}.", depth + 1))]
+
+
+@click.command()
+@table_options
+@click.option("-n", "--rows", default=10, show_default=True, type=click.IntRange(0), help="How many rows.")
+@column_option
+@filter_option
+@as_json
+def head(rows: int, columns: str | None, filter_: str | None, as_json: bool, **table: Any) -> None:
+    """The first rows of the table at URI."""
+    found = opened(**table).head(rows, columns=names(columns), filter=filter_)
+    if as_json:
+        show_json(found.to_pylist())
+    else:
+        values = [column.to_pylist() for column in found.columns]
+        show_rows(found.column_names, list(zip(*values, strict=True)))
+
+
+@click.command()
+@table_options
+@filter_option
+@as_json
+def count(filter_: str | None, as_json: bool, **table: Any) -> None:
+    """How many rows the table at URI has, or how many pass a filter."""
+    found = opened(**table).count_rows(filter_)
+    if as_json:
+        show_json({"rows": found})
+    else:
+        show_text(str(found))
+
+
+@click.command()
+@table_options
+@as_json
+def versions(as_json: bool, **table: Any) -> None:
+    """All versions of the table at URI, the newest last."""
+    found = opened(**table).versions()
+    if as_json:
+        show_json(found)
+    else:
+        rows = [(v["version"], _time(v["timestamp"]), _fact(v["metadata"])) for v in found]
+        show_rows(("version", "written (UTC)", "what"), rows, right=["version"])
+
+
+def _time(value: Any) -> str:
+    return "unknown" if value is None else f"{value:%Y-%m-%d %H:%M:%S}"
+
+
+@click.command()
+@table_options
+@column_option
+@filter_option
+@as_json
+def explain(columns: str | None, filter_: str | None, as_json: bool, **table: Any) -> None:
+    """What a scan of the table at URI would read and what it would skip."""
+    found = opened(**table).scanner(names(columns), filter_).explain()
+    if as_json:
+        show_json(found.to_dict())
+    else:
+        show_text(str(found))

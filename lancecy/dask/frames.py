@@ -1,0 +1,71 @@
+"""Frames without lancecy's dtype.
+
+Imports pandas and dask inside functions only.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+__all__ = ["plain"]
+
+Frame = TypeVar("Frame")
+
+
+def plain(frame: Frame) -> Frame:
+    """The same data without lancecy's dtype, so that whoever gets it, or a file of it, needs no lancecy.
+
+    Parameters
+    ----------
+    frame : Dask or pandas DataFrame or Series
+
+    Returns
+    -------
+    As given
+        Vectors, lists, structs, maps, dictionaries, binary and decimals have ``pandas.ArrowDtype``, sharing
+        memory; everything else is as it was.
+
+    Raises
+    ------
+    TypeError
+        It is no frame.
+
+    Notes
+    -----
+    pandas does not parse its own names of nested Arrow types (pandas-dev/pandas #53011). Parquet files written from a
+    plain frame are therefore read with ``pd.read_parquet(path, dtype_backend="pyarrow")``; Arrow, DuckDB, Polars and
+    Spark do not look at the names. For the same reason Dask's shuffle on a cluster loses plain nested columns:
+    shuffle first.
+
+    Examples
+    --------
+    >>> import lancecy
+    >>> ddf = lancecy.scan("example.lance", columns=["id", "vec"])
+    >>> str(ddf.vec.dtype), str(lancecy.plain(ddf).vec.dtype)
+    ('lancecy[fixed_size_list<item: float>[4]]', 'fixed_size_list<item: float>[4][pyarrow]')
+    """
+    import pandas as pd
+
+    if isinstance(frame, pd.DataFrame | pd.Series):
+        changed: Frame = _changed(frame)
+        return changed
+    if not hasattr(frame, "map_partitions") or not hasattr(frame, "_meta"):
+        raise TypeError(f"plain() takes a Dask or pandas frame, not a {type(frame).__name__}")
+    mapped: Frame = frame.map_partitions(_changed, meta=_changed(frame._meta), enforce_metadata=False)
+    return mapped
+
+
+def _changed(data: Any) -> Any:
+    """ArrowDtype instead of lancecy's dtype."""
+    import pandas as pd
+
+    from lancecy.dask.dtypes import NestedArrowArray
+
+    if isinstance(data, pd.Series):
+        return _changed(data.to_frame()).iloc[:, 0].rename(data.name)
+    columns = {
+        name: pd.Series(pd.arrays.ArrowExtensionArray(column.array._pa_array), index=data.index)
+        for name, column in data.items()
+        if isinstance(column.array, NestedArrowArray)
+    }
+    return data.assign(**columns) if columns else data

@@ -1,0 +1,490 @@
+"""A scan as an expression that Dask's optimiser knows how to improve.
+
+The one module on Dask's private interface: expression classes and their hooks have no
+promise of staying as they are. Importing it fails (``ImportError``) on a Dask it does not
+know, and :func:`lancecy.scan` then uses ``dask.dataframe.from_map``: same rows, same
+labels, more reading. Beyond the selection of columns, which ``from_map`` knows too,
+
+- lengths of scans without a filter are answered from row counts, with no task at all; those
+  of filtered scans read the filter's columns only;
+- filters that pandas and :mod:`lancecy.expr` certainly agree on (``predicates``) move into the
+  read, where statistics prune pages; what is left of a condition stays above;
+- labels alone are worked out without reading columns, and ``head`` reads the rows it shows;
+- partitions that became small by selecting columns are read together, if no one can tell.
+
+Imports Dask's expressions, ``dask.reader``, ``dask.predicates``; imported by functions of
+``dask.collection`` only.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from dask._collections import new_collection
+from dask._task_spec import Task
+from dask.dataframe.dask_expr import _accessor, _expr, _reductions, _repartition
+from dask.dataframe.dask_expr._expr import PartitionsFiltered
+from dask.dataframe.dask_expr.io.io import IO, BlockwiseIO
+
+from lancecy.dask import predicates
+from lancecy.dask.reader import NarrowReader, Parts, Reader
+from lancecy.dask.source import Source, columns_of
+from lancecy.errors import ExpressionError
+from lancecy.expr import Expr
+from lancecy.expr.nodes import chain, negate
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["LanceScan", "collection"]
+
+# Plans of so few partitions are left alone: their tasks keep the machine busy and cost next to nothing.
+_FEWEST_PARTS = 16
+
+_COMPARISONS: Mapping[type, str] = {
+    _expr.EQ: "=",
+    _expr.NE: "!=",
+    _expr.LT: "<",
+    _expr.LE: "<=",
+    _expr.GT: ">",
+    _expr.GE: ">=",
+}
+_MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+# What gives one row for each row, whatever the partitions are and whichever rows there are.
+_ROW_BY_ROW = (
+    _expr.Projection,
+    _expr.Binop,
+    _expr.Unaryop,
+    _expr.Isin,
+    _expr.IsNa,
+    _expr.NotNull,
+    _expr.Between,
+    _expr.AsType,
+    _expr.Abs,
+    _expr.Round,
+    _expr.Clip,
+    _accessor.PropertyMap,
+    _accessor.FunctionMap,
+)
+
+
+class LanceScan(PartitionsFiltered, BlockwiseIO):
+    """The partitions of a scan: a frame of some columns, one column as a series, or the labels.
+
+    Parameters
+    ----------
+    source : Source
+    columns : list of str or None
+        None for all.
+    _partitions : sequence of int or None
+        Only these.
+    kind : "frame", "series" or "index"
+    together : bool
+        No one can tell partitions apart: they may be read together.
+    """
+
+    _parameters = ["source", "columns", "_partitions", "kind", "together"]  # noqa: RUF012
+    _defaults = {"columns": None, "_partitions": None, "kind": "frame", "together": False}  # noqa: RUF012
+    _absorb_projections = True
+
+    # -- what Dask asks of every source -----------------------------------------------------------
+
+    @functools.cached_property
+    def _name(self) -> str:
+        return f"lancecy-{self.deterministic_token}"
+
+    @property
+    def _funcname(self) -> str:
+        return "lancecy"
+
+    @functools.cached_property
+    def _read_columns(self) -> list[str]:
+        chosen = self.operands[1]
+        return list(self.source.meta.columns) if chosen is None else list(chosen)
+
+    @property
+    def columns(self) -> list[Any]:
+        """Names of the columns; of the labels their name."""
+        return [self._meta.name] if self.kind == "index" else self._read_columns
+
+    @functools.cached_property
+    def _meta(self) -> Any:
+        return self.source.meta_of(self.kind, tuple(self._read_columns))
+
+    def __dask_tokenize__(self) -> str:
+        if not self._determ_token:
+            # The source's token says all but these, and is worked out once.
+            partitions = None if self.operands[2] is None else list(self.operands[2])
+            state = (self.source.token, self.operands[1], partitions, self.kind, self.together)
+            self._determ_token = hashlib.sha256(repr(state).encode(errors="surrogatepass")).hexdigest()[:32]
+        return self._determ_token
+
+    def _divisions(self) -> tuple[Any, ...]:
+        parts = self.source.parts
+        return parts.divisions or (None,) * (len(parts) + 1)
+
+    @functools.cached_property
+    def _read(self) -> NarrowReader:
+        return NarrowReader(self.source.reader, tuple(self._read_columns), self.kind)
+
+    def _filtered_task(self, name: Any, index: int) -> Task:
+        return Task(name, self._read, self.source.parts[index], _data_producer=True)
+
+    # -- what the optimiser may do with it -----------------------------------------------------------
+
+    def _changed(self, **operands: Any) -> Any:
+        return self.substitute_parameters(operands)
+
+    def _simplify_up(self, parent: Any, dependents: Any) -> Any:
+        """The parent made cheaper, or None."""
+        better = self._absorbed(parent, dependents)
+        if better is None and self._is_scattered and _nobody_can_tell(self, parent, dependents):
+            better = parent.substitute(self, self._changed(together=True))
+        return better
+
+    def _absorbed(self, parent: Any, dependents: Any) -> Any:
+        if isinstance(parent, _reductions.Len | _expr.Lengths):
+            return self._length(parent)
+        if isinstance(parent, _expr.Index):
+            return self._changed(columns=[], kind="index")
+        if isinstance(parent, _expr.Head):
+            return self._with_limit(parent)
+        if isinstance(parent, _expr.Projection):
+            return self._with_columns(parent, dependents)
+        if isinstance(parent, _expr.Filter) and parent.frame._name == self._name:
+            return self._with_filter(parent) if self._may_filter(parent, dependents) else None
+        return None
+
+    def _tune_down(self) -> Any:
+        return self._merged() if self.together else None
+
+    # -- lengths ---------------------------------------------------------------------------------------
+
+    def _length(self, parent: Any) -> Any:
+        source: Source = self.source
+        if source.is_limited:
+            return None
+        if source.is_filtered:
+            # Rows have to be counted, for which no column is needed.
+            bare = self._changed(columns=[], kind="frame")
+            return None if bare._name == self._name else type(parent)(bare, *parent.operands[1:])
+        rows = tuple(source.parts.rows[i] for i in self._partitions)
+        return _expr.Literal(sum(rows) if isinstance(parent, _reductions.Len) else rows)
+
+    def _with_limit(self, parent: Any) -> Any:
+        """The first rows of a partition, without reading the others."""
+        if self.source.is_limited or not isinstance(parent.n, int) or parent.n < 0:
+            return None
+        return parent.substitute(self, self._changed(source=self.source.limited(parent.n)))
+
+    # -- columns ---------------------------------------------------------------------------------------
+
+    def _with_columns(self, parent: Any, dependents: Any) -> Any:
+        if self.kind != "frame":
+            return None
+        if parent.ndim == 1 and self._is_read_alone(parent, dependents):
+            return self._changed(columns=parent.columns, kind="series")
+        return super()._simplify_up(parent, dependents)  # type: ignore[no-untyped-call]
+
+    def _is_read_alone(self, series: Any, dependents: Any) -> bool:
+        """Whether a column is all that is wanted of the scan, or filtered as soon as it is read."""
+        users = {user._name for user in _users(self, dependents)}
+        if users == {series._name}:
+            return True
+        if series._name not in users:
+            return False
+        filters = {user._name: user for user in _users(series, dependents)}
+        return len(filters) == 1 and all(
+            isinstance(f, _expr.Filter) and f.frame._name == series._name and self._is_pushable(f)
+            for f in filters.values()
+        )
+
+    # -- filters ---------------------------------------------------------------------------------------
+
+    def _filter_passthrough_available(self, parent: Any, dependents: Any) -> bool:
+        """Dask asks before it moves columns below a filter, which would block the filter's way."""
+        return self._may_filter(parent, dependents)
+
+    def _may_filter(self, parent: Any, dependents: Any) -> bool:
+        # One filter only: with several the table would be read several times.
+        return (
+            any(user._name == parent._name for user in _users(self, dependents))
+            and bool(_expr.is_filter_pushdown_available(self, parent, dependents))
+            and self._is_pushable(parent)
+        )
+
+    def _is_pushable(self, parent: Any) -> bool:
+        pushed, rest = self._split(parent.predicate)
+        if not pushed or self.source.is_limited or self.source.reader.labels == "rank":
+            return False
+        return all(_is_row_by_row(condition, self) for condition in rest)
+
+    def _split(self, predicate: Any) -> tuple[list[Expr], list[Any]]:
+        """Conditions joined by AND: those the reader can take, and the others."""
+        pushed: list[Expr] = []
+        rest: list[Any] = []
+        for condition in _conditions(predicate):
+            try:
+                found = _translated(condition, self)
+            except ExpressionError:  # nested deeper than the reader's expressions may be
+                found = None
+            if found is None:
+                rest.append(condition)
+            else:
+                pushed.append(found)
+        return pushed, rest
+
+    def _with_filter(self, parent: Any) -> Any:
+        """The filter's rows read with as much of the condition as possible; the rest stays above."""
+        pushed, rest = self._split(parent.predicate)
+        source: Source = self.source
+        smaller = self._changed(source=source.filtered(chain("and", pushed)))
+        if not rest:
+            return smaller
+        above = functools.reduce(lambda a, b: a & b, [r.substitute(self, smaller) for r in rest])
+        return type(parent)(smaller, above)
+
+    def _reads_same_rows(self, other: Any) -> bool:
+        """Whether another expression is this scan but for the columns."""
+        return (
+            isinstance(other, LanceScan)
+            and other.source.token == self.source.token
+            and list(other._partitions) == list(self._partitions)
+        )
+
+    # -- reading partitions together ---------------------------------------------------------------------
+
+    @property
+    def _share(self) -> float:
+        """Bytes of the columns read, as a share of those of all columns."""
+        source: Source = self.source
+        names = {*self._read_columns, *columns_of(source.reader.spec.request.filter)}
+        total = sum(source.weights.values())
+        return sum(source.weights.get(name, 0) for name in names) / total if total else 1.0
+
+    @property
+    def _bucket(self) -> int:
+        """How many partitions to read together: as large as they were planned, and still many."""
+        count = len(self._partitions)
+        fewest = max(_FEWEST_PARTS, math.isqrt(count))
+        return max(1, min(int(1 / max(self._share, 1e-6)), count // fewest))
+
+    @property
+    def _is_scattered(self) -> bool:
+        apart = self.together or self.source.is_limited or self.kind == "index"
+        return not apart and self._bucket > 1
+
+    def _merged(self) -> Any:
+        source: Source = self.source
+        parts = source.parts
+        if self._filtered:
+            parts = parts.chosen(self._partitions)
+            parts.divisions = None if self.divisions[0] is None else self.divisions
+        merged = parts.merged(range(0, len(parts), self._bucket))
+        return self._changed(source=replace(source, parts=merged), _partitions=None, together=False)
+
+
+def _users(expr: Any, dependents: Any) -> list[Any]:
+    """Expressions that use this one, none if some of them are unknown.
+
+    Dask collects them before each pass over the tree: of expressions made during the pass, some are missing.
+    Whoever needs all of them has to find the one at hand among them.
+    """
+    found = [reference() for reference in dependents.get(expr._name, ())]
+    # Expressions overload ==, so that `in` would ask for the truth of one.
+    return [] if any(user is None for user in found) else found
+
+
+def _conditions(predicate: Any) -> Iterator[Any]:
+    if isinstance(predicate, _expr.And):
+        yield from _conditions(predicate.left)
+        yield from _conditions(predicate.right)
+    else:
+        yield predicate
+
+
+def _translated(node: Any, scan: LanceScan) -> Expr | None:
+    """A condition on the columns of a scan for its reader, or None."""
+    if isinstance(node, _expr.And | _expr.Or):
+        sides = [_translated(side, scan) for side in (node.left, node.right)]
+        known = [side for side in sides if side is not None]
+        return chain("and" if isinstance(node, _expr.And) else "or", known) if len(known) == 2 else None
+    if isinstance(node, _expr.Invert):
+        inner = _translated(node.operands[0], scan)
+        return None if inner is None else negate(inner)
+    op = _COMPARISONS.get(type(node))
+    if op is not None:
+        return _comparison(node, op, scan)
+    column = _column(node.operands[0] if isinstance(node, _TESTS) else node, scan)
+    return None if column is None else _test(node, *column)
+
+
+_TESTS = (_expr.Isin, _expr.IsNa, _expr.NotNull, _expr.Between)
+
+
+def _test(node: Any, name: str, data_type: Any) -> Expr | None:
+    if isinstance(node, _expr.IsNa):
+        return predicates.is_null(name)
+    if isinstance(node, _expr.NotNull):
+        return negate(predicates.is_null(name))
+    if isinstance(node, _expr.Between):
+        return predicates.between(name, data_type, node.left, node.right, node.inclusive)
+    if isinstance(node, _expr.Isin):
+        return predicates.is_in(name, data_type, _listed(node.operands[1]))
+    return predicates.is_true(name, data_type)
+
+
+def _comparison(node: Any, op: str, scan: LanceScan) -> Expr | None:
+    left, right = (_column(side, scan) for side in (node.left, node.right))
+    if left is not None and right is not None:
+        return predicates.both_columns(left[0], right[0], left[1], right[1], op)
+    if left is not None and not isinstance(node.right, _expr.Expr):
+        return predicates.compare(*left, op, node.right)
+    if right is not None and not isinstance(node.left, _expr.Expr):
+        return predicates.compare(*right, _MIRRORED[op], node.left)
+    return None
+
+
+def _column(node: Any, scan: LanceScan) -> tuple[str, Any] | None:
+    """Name and Arrow type of a column of the scan that conditions may name."""
+    if isinstance(node, _expr.Projection) and node.ndim == 1 and scan._reads_same_rows(node.frame):
+        name = node.operands[1]
+    elif scan._reads_same_rows(node) and node.kind == "series":
+        name = node._read_columns[0]
+    else:
+        return None
+    source: Source = scan.source
+    if name not in source.pushable:
+        return None
+    data_type = predicates.pushed_type(source.meta.dtypes[name])
+    return None if data_type is None else (name, data_type)
+
+
+def _listed(values: Any) -> object:
+    """The values given to ``isin``, which Dask wraps into a task."""
+    if isinstance(values, _expr._DelayedExpr):
+        delayed = values.operands[0]
+        node = dict(delayed.dask).get(delayed.key)
+        return getattr(node, "value", node)
+    return values
+
+
+def _is_row_by_row(node: Any, scan: LanceScan) -> bool:
+    """Whether a condition's value for a row of the scan depends on that row only."""
+    if isinstance(node, _expr._DelayedExpr) or node._name == scan._name:
+        return True
+    return isinstance(node, _ROW_BY_ROW) and all(
+        _is_row_by_row(operand, scan) for operand in node.operands if isinstance(operand, _expr.Expr)
+    )
+
+
+def _nobody_can_tell(scan: LanceScan, parent: Any, dependents: Any) -> bool:
+    """Whether every use of a scan ends in a reduction, on a way that treats row by row.
+
+    Where pandas sees whole partitions (``map_partitions``, ``head``, random samples, what is written to files), it
+    would see others.
+    """
+    seen: set[str] = set()
+    stack: list[Any] = [scan]
+    while stack:
+        node = stack.pop()
+        if node._name in seen:
+            continue
+        seen.add(node._name)
+        users = _users(node, dependents)
+        if not users or (node is scan and parent._name not in {u._name for u in users}):
+            return False
+        for user in users:
+            if _is_reduction(user):
+                continue
+            if not isinstance(user, (*_ROW_BY_ROW, _expr.Filter)) or not _reads_only(user, scan):
+                return False
+            stack.append(user)
+    return True
+
+
+# Reductions that are shown partitions, or report on them.
+_PARTITION_BY_PARTITION = (_reductions.CustomReduction, _reductions.MemoryUsage)
+
+
+def _is_reduction(node: Any) -> bool:
+    if isinstance(node, _repartition.Repartition):
+        return bool(node.new_partitions == 1)
+    if not isinstance(node, _reductions.ApplyConcatApply) or isinstance(node, _PARTITION_BY_PARTITION):
+        return False
+    return type(node.split_out) is int and node.split_out == 1
+
+
+def _reads_only(node: Any, scan: LanceScan) -> bool:
+    """Whether all partitions below are those of this very scan."""
+    return all(leaf._name == scan._name for leaf in node.find_operations(IO))
+
+
+def collection(
+    reader: Reader, parts: Parts, meta: pd.DataFrame, weights: Mapping[str, float], pushable: Sequence[str]
+) -> Any:
+    """The scan as a Dask DataFrame.
+
+    Parameters
+    ----------
+    reader : Reader
+    parts : Parts
+        At least one.
+    meta : pandas.DataFrame
+        No rows, all columns.
+    weights : mapping of str to float
+        Bytes of one row of each column.
+    pushable : sequence of str
+        Columns that conditions in the reader may name.
+    """
+    scan: Any = LanceScan  # its constructor is the operands', which Dask does not annotate
+    return new_collection(scan(Source(reader, parts, meta, dict(weights), frozenset(pushable))))
+
+
+def _check() -> None:
+    """Make sure on a scan of nothing that this Dask does what the code above expects.
+
+    Raises
+    ------
+    ImportError
+        It does not.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    from lancecy.dask.dtypes import empty_frame
+    from lancecy.scanning.request import ScanRequest
+    from lancecy.scanning.task import ScanSpec
+
+    reader = Reader(ScanSpec("memory://lancecy-check", 1, ScanRequest()))
+    units = [(0, i, i + 1, 1, i) for i in range(64)]
+    parts = Parts(np.array(units, np.int64), np.arange(65), (*range(64), 63))
+    meta = empty_frame(pa.schema({"a": pa.int64(), "b": pa.int64(), "c": pa.float64(), "d": pa.binary()}))
+    frame = collection(reader, parts, meta, {"a": 8, "b": 8, "c": 8, "d": 800}, "abc")
+    try:
+        _check_answers(frame)
+    except (AttributeError, KeyError, TypeError, ValueError, RuntimeError, AssertionError) as error:
+        raise ImportError(f"Dask's expressions are not what lancecy knows: {error}") from error
+
+
+def _check_answers(frame: Any) -> None:
+    if len(frame) != 64 or len(frame.partitions[2:5].index) != 3 or frame.divisions[-1] != 63:
+        raise ValueError("lengths are not answered")
+    scans = list(
+        frame[(frame.a > 1) & (frame.b != 2)].c.sum().optimize(fuse=False).expr.find_operations(LanceScan)
+    )
+    if [s._read_columns for s in scans] != [["c"]] or len(scans[0]._partitions) >= 64:
+        raise ValueError("columns are not selected")
+    if columns_of(scans[0].source.reader.spec.request.filter) != {"a", "b"}:
+        raise ValueError("filters are not pushed")
+    if len(frame.map_partitions(len).optimize().__dask_graph__()) != 64:
+        raise ValueError("partitions are lost")
+
+
+_check()

@@ -1,0 +1,353 @@
+"""Partitions of a scan: which rows each has, and how one is read.
+
+:class:`Parts` holds the numbers of all partitions in two arrays; :class:`Reader` is what
+they share, and reads one given its numbers. Both are plain data that pickles small, so
+that graphs of ten thousand partitions do too, and no file handle or secret travels.
+
+Rows are labelled as they are read: by their number in the table or partition whether or
+not a filter leaves some out, so that pushing a filter into the read changes no label.
+
+Imports ``scanning`` and ``errors``; dask, pandas and ``dask.dtypes`` inside functions only.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lancecy.errors import FormatError
+from lancecy.expr import Expr
+from lancecy.expr.nodes import chain
+from lancecy.rows import RowSelection
+from lancecy.scanning import execute
+from lancecy.scanning.context import context_for
+from lancecy.scanning.fragment import FragmentFiles
+from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Kind", "Labels", "NarrowReader", "Part", "Parts", "Reader", "read_rows", "units_of"]
+
+Labels: TypeAlias = Literal["number", "rank", "rowid"]
+"""What rows are labelled with: their number (``ScanUnit.position`` counts it), their rank among the
+rows of their partition that pass the filter, or their row id."""
+
+Kind: TypeAlias = Literal["frame", "series", "index"]
+"""What a partition is: a frame of columns, the only one of them, or the labels."""
+
+Part: TypeAlias = tuple[int, ...]
+"""Five numbers per unit: fragment, start, stop, rows, position."""
+
+_NUMBERS = 5
+_POSITION = 4
+_ROWS = 3
+
+
+class Parts(Sequence[Part]):
+    """The partitions of a scan.
+
+    Parameters
+    ----------
+    units : (num_units, 5) int64
+        Fragment, start, stop, rows, position of each unit.
+    edges : (num_parts + 1,) int64, ascending, first is 0
+        First unit of each partition.
+    divisions : tuple or None
+        (num_parts + 1,) first label of each partition, and the last of all; None if unknown.
+    """
+
+    def __init__(
+        self, units: NDArray[np.int64], edges: NDArray[np.int64], divisions: tuple[Any, ...] | None = None
+    ) -> None:
+        self.units = units
+        self.edges = edges
+        self.divisions = divisions
+
+    @classmethod
+    def of(
+        cls, tasks: Sequence[ScanTask], *, local: bool = False, divisions: tuple[Any, ...] | None = None
+    ) -> Parts:
+        """One partition per task.
+
+        Parameters
+        ----------
+        tasks : sequence of ScanTask
+        local : bool
+            Count positions from the start of the partition instead of the table.
+        divisions : tuple or None
+        """
+        flat = [(u.fragment, u.start, u.stop, u.rows, u.position) for task in tasks for u in task.units]
+        units = np.array(flat, np.int64).reshape(-1, _NUMBERS)
+        counts = np.array([len(task.units) for task in tasks], np.int64)
+        edges = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        if local and len(tasks):
+            before = np.cumsum(units[:, _ROWS]) - units[:, _ROWS]
+            units[:, _POSITION] = before - np.repeat(before[edges[:-1]], counts)
+        return cls(units, edges, divisions)
+
+    def __len__(self) -> int:
+        return len(self.edges) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> Part: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Part]: ...
+
+    def __getitem__(self, index: int | slice) -> Part | Sequence[Part]:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        index = range(len(self))[index]
+        return tuple(self.units[self.edges[index] : self.edges[index + 1]].ravel().tolist())
+
+    def __iter__(self) -> Iterator[Part]:
+        return (self[i] for i in range(len(self)))
+
+    @cached_property
+    def rows(self) -> tuple[int, ...]:
+        """Live rows of each partition, before filtering."""
+        ends = np.concatenate([[0], np.cumsum(self.units[:, _ROWS])])[self.edges]
+        return tuple(np.diff(ends).tolist())
+
+    def chosen(self, indices: Iterable[int]) -> Parts:
+        """Only these partitions, in this order, without divisions."""
+        picked = np.fromiter(indices, np.int64)
+        counts = np.diff(self.edges)[picked]
+        edges = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        which = np.arange(edges[-1]) + np.repeat(self.edges[picked] - edges[:-1], counts)
+        return Parts(self.units[which], edges)
+
+    def merged(self, firsts: Sequence[int]) -> Parts:
+        """Fewer partitions of the same rows: each starts with one of ``firsts``, the first of which is 0."""
+        divisions = self.divisions
+        if divisions is not None:
+            divisions = (*(divisions[i] for i in firsts), divisions[-1])
+        return Parts(self.units, np.append(self.edges[list(firsts)], self.edges[-1]), divisions)
+
+    @cached_property
+    def _digest(self) -> str:
+        state = hashlib.sha256(self.units.tobytes())
+        state.update(self.edges.tobytes())
+        return state.hexdigest()
+
+    def __dask_tokenize__(self) -> object:
+        return ("lancecy.dask.Parts", self._digest, self.divisions is not None, _ends(self.divisions))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (Parts, (self.units, self.edges, self.divisions))
+
+    def __repr__(self) -> str:
+        return f"Parts({len(self)})"
+
+
+def _ends(divisions: tuple[Any, ...] | None) -> tuple[Any, ...]:
+    # Those between follow from the units.
+    return () if not divisions else (divisions[0], divisions[-1])
+
+
+def units_of(part: Part) -> list[ScanUnit]:
+    """The units whose numbers a partition is."""
+    return [ScanUnit(*part[i : i + _NUMBERS]) for i in range(0, len(part), _NUMBERS)]
+
+
+Picked: TypeAlias = tuple[FragmentFiles, RowSelection]
+"""The files of a unit and which of their rows passed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Reads one partition: what all partitions of a scan share, and nothing but plain data.
+
+    Attributes
+    ----------
+    spec : ScanSpec
+    labels : "number", "rank" or "rowid"
+        Labels of the rows.
+    limit : int or None
+        Only so many rows of each partition, the first ones.
+    """
+
+    spec: ScanSpec
+    labels: Labels = "number"
+    limit: int | None = None
+
+    def __call__(self, part: Part, *, columns: Sequence[str]) -> pd.DataFrame:
+        """The partition as a frame of these columns.
+
+        Parameters
+        ----------
+        part : tuple of int
+            Five numbers per unit: fragment, start, stop, rows, position.
+        columns : sequence of str
+            Required, so that Dask passes an empty selection too.
+
+        Raises
+        ------
+        LanceError
+            The table cannot be read here.
+        """
+        import pandas as pd
+
+        from lancecy.dask.dtypes import to_frame
+
+        table, index = self.table(part, columns)
+        return pd.DataFrame(index=index) if table is None else to_frame(table, index)
+
+    def table(self, part: Part, columns: Sequence[str]) -> tuple[pa.Table | None, pd.Index]:
+        """The partition's columns, None if there are none to read, and its labels."""
+        units = units_of(part)
+        unfiltered = self.spec.request.filter is None
+        if not columns and unfiltered and self.labels != "rowid":
+            return None, _joined([(u.position, u.position + u.rows) for u in units])[: self.limit]
+        wanted = [*columns, "_rowid"] if self.labels == "rowid" else list(columns)
+        table, picked = read_rows(self.spec, units, wanted, self.limit)
+        if unfiltered and self.limit is None and table.num_rows != sum(unit.rows for unit in units):
+            raise FormatError(
+                f"the manifest promises {sum(u.rows for u in units)} live rows in fragment "
+                f"{units[0].fragment}, not {table.num_rows}"
+            )
+        if self.labels == "rowid":
+            return table.drop_columns(["_rowid"]), _row_ids(table["_rowid"])
+        label = _ranks if self.labels == "rank" else _numbers
+        return table, _joined(label(units, picked))
+
+    def filtered(self, condition: Expr) -> Reader:
+        """The same rows less those for which the condition is not true; what is left keeps its labels."""
+        known = self.spec.request.filter
+        both = condition if known is None else chain("and", [known, condition])
+        request = dataclasses.replace(self.spec.request, filter=both)
+        return dataclasses.replace(self, spec=dataclasses.replace(self.spec, request=request))
+
+    def limited(self, limit: int) -> Reader:
+        """The same, of each partition the first rows only."""
+        return dataclasses.replace(self, limit=limit)
+
+    def __dask_tokenize__(self) -> object:
+        """Everything: Dask takes collections with equal tokens for the same and would return the other's rows."""
+        from dask.base import normalize_token
+
+        spec = [(f.name, getattr(self.spec, f.name)) for f in dataclasses.fields(self.spec)]
+        return normalize_token(("lancecy.dask.Reader", spec, self.labels, self.limit))
+
+
+@dataclass(frozen=True, slots=True)
+class NarrowReader:
+    """A reader of some columns: of the frame they make, of the only one as a series, or of the labels.
+
+    Attributes
+    ----------
+    reader : Reader
+    columns : tuple of str
+    kind : "frame", "series" or "index"
+    """
+
+    reader: Reader
+    columns: tuple[str, ...]
+    kind: Kind = "frame"
+
+    def __call__(self, part: Part) -> pd.DataFrame | pd.Series | pd.Index:
+        """The partition."""
+        import pandas as pd
+
+        from lancecy.dask.dtypes import pandas_array
+
+        if self.kind == "frame":
+            return self.reader(part, columns=self.columns)
+        table, index = self.reader.table(part, self.columns)
+        if self.kind == "index" or table is None:
+            return index
+        return pd.Series(pandas_array(table.column(0)), index=index, name=self.columns[0], copy=False)
+
+
+def read_rows(
+    spec: ScanSpec, units: Sequence[ScanUnit], columns: Sequence[str], limit: int | None = None
+) -> tuple[pa.Table, list[Picked]]:
+    """The rows of some units, and which rows of each they are.
+
+    Parameters
+    ----------
+    spec : ScanSpec
+    units : sequence of ScanUnit
+    columns : sequence of str
+        Of the scan's columns, and ``_rowid`` or ``_rowaddr``.
+    limit : int or None
+        Only so many rows, the first ones.
+
+    Raises
+    ------
+    LanceError
+        The table cannot be read here.
+    """
+    context = context_for(spec)
+    request = spec.request.narrowed(list(columns))
+    projection = context.projection(request)
+    pieces: list[Any] = []
+    picked: list[Picked] = []
+    rows = 0
+    for unit in units:
+        if limit is not None and rows >= limit:
+            break
+        found = execute.choose(context, unit, projection, request.use_stats)
+        if limit is not None and len(found.picked) > limit - rows:
+            first = found.picked.slice(0, limit - rows)
+            found = execute.Chosen(found.files, first, first)
+        picked.append((found.files, found.picked))
+        rows += len(found.picked)
+        if len(found.picked):
+            read = execute.read_fields(context, found, projection)
+            pieces.append(execute.finish(context, found, projection, read))
+    table = execute.table_of(projection.schema, pieces, rows)
+    return table if table.column_names == list(columns) else table.select(list(columns)), picked
+
+
+Span: TypeAlias = "tuple[int, int] | NDArray[np.int64]"
+
+
+def _numbers(units: Sequence[ScanUnit], picked: Sequence[Picked]) -> Iterator[Span]:
+    """Numbers of the rows that passed."""
+    for unit, (files, rows) in zip(units, picked, strict=False):  # a limit ends early
+        if len(rows) == unit.rows:
+            yield unit.position, unit.position + unit.rows
+        elif unit.rows == unit.stop - unit.start:
+            yield rows.to_indices() + (unit.position - unit.start)
+        else:
+            live = files.live(unit.start, unit.stop).to_indices()
+            yield np.searchsorted(live, rows.to_indices()) + unit.position
+
+
+def _ranks(units: Sequence[ScanUnit], picked: Sequence[Picked]) -> Iterator[Span]:
+    """Numbers of the rows among those of their partition that passed; a partition starts at position 0."""
+    rank = 0
+    for unit, (_, rows) in zip(units, picked, strict=False):  # a limit ends early
+        rank = rank if unit.position else 0
+        yield rank, rank + len(rows)
+        rank += len(rows)
+
+
+def _row_ids(ids: pa.ChunkedArray) -> pd.Index:
+    import pandas as pd
+
+    return pd.Index(ids.to_numpy(), name="_rowid")
+
+
+def _joined(spans: Iterable[Span]) -> pd.Index:
+    """The spans one after the other; a range if they are one."""
+    import pandas as pd
+
+    found = [s for s in spans if not (isinstance(s, tuple) and s[0] == s[1])]
+    ranges = [s for s in found if isinstance(s, tuple)]
+    if len(ranges) == len(found) and all(a[1] == b[0] for a, b in itertools.pairwise(ranges)):
+        return pd.RangeIndex(ranges[0][0], ranges[-1][1]) if ranges else pd.RangeIndex(0)
+    return pd.Index(
+        np.concatenate([np.arange(*s, dtype=np.int64) if isinstance(s, tuple) else s for s in found])
+    )

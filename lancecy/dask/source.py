@@ -1,0 +1,94 @@
+"""What a scan reads, apart from the choice of columns: the value the optimiser works on.
+
+Imports ``dask.reader`` and ``expr``; dask inside functions only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from lancecy.dask.reader import Kind, Parts, Reader
+from lancecy.expr import Expr
+from lancecy.expr.nodes import Column, walk
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Source", "columns_of"]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Source:
+    """What is read, without the choice of columns.
+
+    Attributes
+    ----------
+    reader : Reader
+    parts : Parts
+    meta : pandas.DataFrame
+        No rows, all columns of the scan.
+    weights : mapping of str to float
+        Bytes of one row of each column.
+    pushable : frozenset of str
+        Columns that conditions in the reader may name: stored ones, under their own names.
+    """
+
+    reader: Reader
+    parts: Parts
+    meta: pd.DataFrame
+    weights: Mapping[str, float]
+    pushable: frozenset[str]
+
+    @cached_property
+    def token(self) -> str:
+        """Equal for sources that give the same rows."""
+        from dask.base import tokenize
+
+        token: str = tokenize(self.reader, self.parts, [(n, str(t)) for n, t in self.meta.dtypes.items()])
+        return token
+
+    def __dask_tokenize__(self) -> object:
+        return ("lancecy.dask.Source", self.token)
+
+    @cached_property
+    def _metas(self) -> dict[tuple[Kind, tuple[str, ...]], Any]:
+        return {}
+
+    def meta_of(self, kind: Kind, columns: tuple[str, ...]) -> Any:
+        """No rows of these columns, as a frame, of the only one as a series, or of the labels."""
+        found = self._metas.get((kind, columns))
+        if found is None:
+            frame = self.meta[list(columns)]
+            found = {"frame": frame, "index": frame.index}.get(kind)
+            found = self._metas[kind, columns] = frame[columns[0]] if found is None else found
+        return found
+
+    def __repr__(self) -> str:
+        spec = self.reader.spec
+        return f"<{spec.uri} version {spec.version}>"
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether the reader leaves out rows."""
+        return self.reader.spec.request.filter is not None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the reader stops early."""
+        return self.reader.limit is not None
+
+    def limited(self, limit: int) -> Source:
+        """Of each partition the first rows only."""
+        return replace(self, reader=self.reader.limited(limit))
+
+    def filtered(self, condition: Expr) -> Source:
+        """The rows for which a condition is true too, under the labels they had."""
+        return replace(self, reader=self.reader.filtered(condition))
+
+
+def columns_of(condition: Expr | None) -> set[str]:
+    """Top-level columns that a condition names."""
+    return set() if condition is None else {n.path[0] for n in walk(condition) if isinstance(n, Column)}

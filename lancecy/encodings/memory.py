@@ -1,0 +1,134 @@
+"""Memory for decoded values, used again once nobody holds it.
+
+A large block that comes fresh from the system is cleared page by page at its first use,
+which takes as long as decoding into it. So blocks that are given back stay on a shelf,
+up to a bound, for the next read. What is handed out is a lease: the Arrow buffer and every
+array over it hold the lease, and when the last of them is gone the block goes back.
+
+Imports ``threading``, NumPy and pyarrow.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+__all__ = ["SHELF", "Shelf", "allocate"]
+
+_SMALLEST = 256 << 10
+"""Smaller blocks are Arrow's business: its pool keeps them warm by itself."""
+
+
+class Shelf:
+    """Blocks that wait to be used again.
+
+    Nothing here ever waits for a lock: who finds it taken allocates, or lets go. So it does no harm that a
+    block comes back in the middle of a garbage collection, or that a process is forked while another thread
+    is at the shelf (the child then goes without).
+
+    Parameters
+    ----------
+    room : int, bytes
+        What may wait in all; the blocks of sizes that were not used for longest go first.
+    """
+
+    def __init__(self, room: int) -> None:
+        self._room = room
+        self._waiting: dict[int, list[pa.Buffer]] = {}
+        self._nbytes = 0
+        self._lock = threading.Lock()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that wait."""
+        return self._nbytes
+
+    def take(self, nbytes: int) -> pa.Buffer:
+        """A block of at least so many bytes and at most an eighth more, of undefined content."""
+        step = 1 << max(0, nbytes.bit_length() - 4)
+        size = -(-nbytes // step) * step
+        if self._lock.acquire(blocking=False):
+            try:
+                blocks = self._waiting.get(size)
+                if blocks:
+                    self._nbytes -= size
+                    return blocks.pop()
+            finally:
+                self._lock.release()
+        return pa.allocate_buffer(size)
+
+    def give(self, block: pa.Buffer) -> None:
+        """Keep a block that ``take`` gave, if there is room."""
+        if block.size > self._room or not self._lock.acquire(blocking=False):
+            return
+        try:
+            blocks = self._waiting.pop(block.size, [])
+            blocks.append(block)
+            self._waiting[block.size] = blocks
+            self._nbytes += block.size
+            while self._nbytes > self._room:
+                self._drop_oldest()
+        finally:
+            self._lock.release()
+
+    def _drop_oldest(self) -> None:
+        size, blocks = next(iter(self._waiting.items()))
+        if blocks:
+            blocks.pop(0)
+            self._nbytes -= size
+        if not blocks:
+            del self._waiting[size]
+
+
+SHELF = Shelf(256 << 20)
+"""The one that decoders use."""
+
+
+class _Lease:
+    """A block while somebody holds it; NumPy and Arrow keep this object, not the block."""
+
+    __slots__ = ("__array_interface__", "_block", "_shelf")
+
+    def __init__(self, block: pa.Buffer, nbytes: int, shelf: Shelf) -> None:
+        self._block, self._shelf = block, shelf
+        self.__array_interface__: dict[str, Any] = {
+            "data": (block.address, False),
+            "shape": (nbytes,),
+            "typestr": "|u1",
+            "version": 3,
+        }
+
+    def __del__(self) -> None:
+        self._shelf.give(self._block)
+
+
+def allocate(nbytes: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
+    r"""Memory for a kernel to fill, as an Arrow buffer and as an array over the same bytes.
+
+    Parameters
+    ----------
+    nbytes : int, bytes
+        At least 0; bounded by the caller. The content is undefined.
+
+    Returns
+    -------
+    buffer : pa.Buffer
+    view : (nbytes,) uint8, writable
+
+    Examples
+    --------
+    >>> buffer, view = allocate(4)
+    >>> view[:] = 7
+    >>> buffer.to_pybytes()
+    b'\x07\x07\x07\x07'
+    """
+    if nbytes < _SMALLEST:
+        buffer = pa.allocate_buffer(nbytes)
+        return buffer, np.frombuffer(buffer, np.uint8)
+    block = SHELF.take(nbytes)
+    lease = _Lease(block, nbytes, SHELF)
+    return pa.foreign_buffer(block.address, nbytes, lease), np.asarray(lease)

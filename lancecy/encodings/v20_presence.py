@@ -1,0 +1,143 @@
+"""Nulls of columns of 2.0 files, without the values.
+
+Which rows are null is in the bitmaps of pages, in the running ends of strings and lists,
+or in the codes of a dictionary; structs have no nulls. What has none of these has no nulls
+either, and nothing of it is read.
+
+Imports ``v20``, ``v20_binary``, ``v20_columns``, ``v20_dictionary``, ``v20_ends``, ``v20_fixed``, ``v20_lists``, ``v20_pages``,
+``presence``, ``legacy.spec_of``, ``chunks``, ``pages``, ``block``, ``spec``, ``rows``, ``schema``, ``limits``,
+``store.reads`` and ``errors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from lancecy.encodings import v20, v20_fixed, v20_lists
+from lancecy.encodings.block import AllNull, Block, Structured
+from lancecy.encodings.chunks import row_ranges, runs_within
+from lancecy.encodings.legacy import spec_of
+from lancecy.encodings.pages import Column
+from lancecy.encodings.presence import hollow, stub_block
+from lancecy.encodings.spec import (
+    BitStream,
+    Compressed,
+    EndedBinary,
+    FixedBinary,
+    FixedListOf,
+    Nullable,
+    NullOf,
+    PackedBlocks,
+    PackedRows,
+    PageDictionary,
+    Plain,
+    Spec,
+    SymbolCoded,
+)
+from lancecy.encodings.v20_columns import Rows, Source, groups_of
+from lancecy.encodings.v20_ends import read_ends, spans_of
+from lancecy.encodings.v20_fixed import capacity
+from lancecy.encodings.v20_pages import Decoder, Pages, joined, misfit
+from lancecy.limits import Limits
+from lancecy.rows import PageRuns, RowSelection
+from lancecy.schema import Field
+from lancecy.store.reads import Read, SourceFile, gather
+
+__all__ = ["read_nulls"]
+
+
+def read_nulls(
+    field: Field,
+    tested: frozenset[int],
+    columns: Mapping[int, Column],
+    column_after: Callable[[Column], Column | None],
+    file: SourceFile,
+    selection: RowSelection,
+    limits: Limits,
+) -> Read[Block]:
+    """The stub of a top-level field (``presence.stub``).
+
+    Parameters
+    ----------
+    field : Field
+        Pruned to the tested nodes and what is within them.
+    tested : frozenset of int
+        Field ids; the nodes above them are structs.
+    columns, column_after, file, selection, limits
+        As ``v20.read_field`` takes them.
+
+    Raises
+    ------
+    FormatError, LimitError
+        See ``v20.read_field``.
+    """
+    starts, stops = row_ranges(selection)
+    source = Source(columns, column_after, file, limits, _DECODERS, v20.read_node)
+    return _read(field, tested, source, Rows(starts, stops))
+
+
+def _read(field: Field, tested: frozenset[int], source: Source, rows: Rows) -> Read[Block]:
+    values = replace(source, decoders=v20.DECODERS)
+    if field.id not in tested:
+        own = source.columns.get(field.id)
+        if own is not None and (own.is_blob or v20.is_packed(own)):
+            return hollow((yield from v20.read_node(field, values, rows, False)), field, tested)
+        blocks = yield from gather([_read(child, tested, source, rows) for child in field.children])
+        return Structured(rows.count, {f.id: b for f, b in zip(field.children, blocks, strict=True)})
+    column = source.column(field)
+    v20.check_rows(column, rows)
+    runs = runs_within(column.row_starts, rows.starts, rows.stops)
+    if field.is_list or v20_lists.is_old_string(column, field):
+        return stub_block((yield from v20_lists.read_hollow_lists(column, values, runs)))
+    if field.is_struct and not column.is_blob and not v20.is_packed(column):
+        return _valid(rows.count)
+    shape = spec_of(field.scanned if column.is_blob else field)
+    reads = [group.pages.read(shape, group.runs) for group in groups_of(column, source, runs)]
+    return stub_block(joined((yield from gather(reads))))
+
+
+def _valid(count: int) -> Block:
+    return stub_block(Structured(count, {}))
+
+
+# -- pages ------------------------------------------------------------------------------
+
+
+def _no_nulls(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Read[Block]:
+    return _valid(runs.num_rows)
+    yield []  # makes this function a generator
+
+
+def _ended_binary(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Read[Block]:
+    spec = pages.spec
+    if not isinstance(spec, EndedBinary):
+        misfit(spec, shape)
+    if spec.adjustment == 0:
+        return AllNull(runs.num_rows)
+    ends = yield from read_ends(replace(pages.below("offsets"), decoders=v20.DECODERS), runs)
+    sizes = capacity(pages.below("values"))[runs.pages]
+    spans = spans_of(ends, runs, pages.numbers("adjustment")[runs.pages], sizes, 8, "bytes of strings")
+    return stub_block(Structured(runs.num_rows, {}, spans.validity, spans.null_count))
+
+
+def _symbol_coded(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Read[Block]:
+    return pages.below("values").read(shape, runs)
+
+
+def _page_dictionary(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Read[Block]:
+    # Items may be null, so that codes alone do not tell.
+    block = yield from replace(pages, decoders=v20.DECODERS).read(shape, runs)
+    return stub_block(block)
+
+
+_DECODERS: Mapping[type[object], Decoder] = {
+    NullOf: v20_fixed.read_nulls,
+    Nullable: v20_fixed.read_nullable,
+    **dict.fromkeys(
+        (Plain, FixedListOf, Compressed, BitStream, PackedBlocks, PackedRows, FixedBinary), _no_nulls
+    ),
+    EndedBinary: _ended_binary,
+    SymbolCoded: _symbol_coded,
+    PageDictionary: _page_dictionary,
+}

@@ -1,0 +1,122 @@
+"""Where the bytes of a table are: fragments by columns, with deletions; as figures and as a picture.
+
+Imports ``scanning``; matplotlib when a picture is asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.errors import printable
+from lancecy.scanning.context import ScanContext
+from lancecy.scanning.explain import human_bytes
+
+__all__ = ["Layout", "layout"]
+
+_MAX_TICKS = 40
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Layout:
+    """Bytes of every column in every fragment.
+
+    Attributes
+    ----------
+    uri : str
+    version : int
+    columns : tuple of str
+        Top-level ones.
+    fragments : (num_fragments,) int64
+        Their ids.
+    nbytes : (num_fragments, num_columns) int64
+        Encoded bytes; 0 where a fragment has no file with the column.
+    rows, deleted : (num_fragments,) int64
+        Physical rows, and those of them that are deleted.
+    """
+
+    uri: str
+    version: int
+    columns: tuple[str, ...]
+    fragments: NDArray[np.int64]
+    nbytes: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    deleted: NDArray[np.int64]
+
+    def plot(self, axes: Any = None) -> Any:
+        """Draw it: one row per fragment, one column per column, colours for bytes, bars for deletions.
+
+        Parameters
+        ----------
+        axes : pair of matplotlib Axes, optional
+            For the bytes and for the deletions; a new figure if not given.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Raises
+        ------
+        ImportError
+            matplotlib is not installed.
+        """
+        try:
+            import matplotlib.pyplot as plt
+            from matplotlib.colors import LogNorm
+        except ImportError as error:
+            raise ImportError("plot_layout needs matplotlib: pip install 'lancecy[plot]'") from error
+        if axes is None:
+            size = (3 + 0.35 * min(len(self.columns), 60), 2 + 0.22 * min(self.fragments.size, 60))
+            _, axes = plt.subplots(1, 2, figsize=size, sharey=True, width_ratios=(5, 1), layout="constrained")
+        left, right = axes
+        most = max(2, int(self.nbytes.max(initial=0)))
+        shown = np.ma.masked_equal(self.nbytes, 0)
+        image = left.imshow(shown, aspect="auto", interpolation="nearest", norm=LogNorm(1, most))
+        bar = left.figure.colorbar(image, ax=left, label="encoded bytes")
+        bar.formatter = lambda value, _position: human_bytes(value)
+        bar.update_ticks()
+        _ticks(left.set_xticks, [printable(name) for name in self.columns], rotation=90)
+        _ticks(left.set_yticks, [str(number) for number in self.fragments])
+        left.set(xlabel="column", ylabel="fragment", title=f"{printable(self.uri)}, version {self.version}")
+        positions = np.arange(self.fragments.size)
+        right.barh(positions, self.rows, color="0.8", label="rows")
+        right.barh(positions, self.deleted, color="tab:red", label="deleted")
+        right.set(xlabel="rows")
+        right.legend(fontsize="small")
+        return left.figure
+
+    def __repr__(self) -> str:
+        return (
+            f"Layout of {printable(self.uri)} version {self.version}: {self.fragments.size:,} fragments x "
+            f"{len(self.columns):,} columns, {human_bytes(int(self.nbytes.sum()))}, "
+            f"{int(self.deleted.sum()):,} of {int(self.rows.sum()):,} rows deleted"
+        )
+
+
+def _ticks(place: Any, names: list[str], **style: Any) -> None:
+    step = -(-len(names) // _MAX_TICKS) if names else 1
+    place(range(0, len(names), step), names[::step], fontsize="small", **style)
+
+
+def layout(context: ScanContext) -> Layout:
+    """Bytes of every column in every fragment, from the metadata of the data files.
+
+    Parameters
+    ----------
+    context : ScanContext
+    """
+    fields = context.snapshot.schema.fields
+    fragments = context.fragments
+    nbytes = np.zeros((len(fragments), len(fields)), np.int64)
+    for row, fragment in enumerate(fragments):
+        files = context.files(fragment.id)
+        files.prepare(fields, context.session)
+        nbytes[row] = [files.estimated_bytes([wanted]) for wanted in fields]
+    rows = np.array([context.physical_rows(f) for f in fragments], np.int64)
+    live = np.array([context.live_rows(f) for f in fragments], np.int64)
+    ids = np.array([f.id for f in fragments], np.int64)
+    names = tuple(wanted.name for wanted in fields)
+    return Layout(context.snapshot.uri, context.snapshot.version, names, ids, nbytes, rows, rows - live)

@@ -1,0 +1,11 @@
+"""Makes ``spark.read.format("lancecy")`` known to Spark.
+
+Spark imports every top-level module whose name begins with ``pyspark_`` and registers the ``DefaultSource`` it finds
+there. The build copies this file beside the package.
+"""
+
+from __future__ import annotations
+
+from lancecy.spark.source import LancecyDataSource as DefaultSource
+
+__all__ = ["DefaultSource"]

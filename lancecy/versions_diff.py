@@ -1,0 +1,177 @@
+"""What changed between two versions of a table, from their manifests alone.
+
+Imports ``table`` and ``schema``; used by ``datasets``.
+"""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lancecy.errors import printable
+from lancecy.schema import Field, Schema
+from lancecy.table.manifest import Fragment, Manifest
+
+__all__ = ["VersionDiff", "diff"]
+
+_SHOWN = 30
+
+
+@dataclass(frozen=True, slots=True)
+class VersionDiff:
+    """What a table gained, lost and changed from one version to another.
+
+    Attributes
+    ----------
+    uri : str
+    old, new : int
+        The versions.
+    added_columns, removed_columns : tuple of str
+        ``name: type``; a column is the same one as long as it keeps its field id.
+    changed_columns : tuple of str
+        Renamed, cast, or of another nullability.
+    added_fragments, removed_fragments : tuple of int
+    rewritten_fragments : tuple of int
+        Other data files than before.
+    deleted_rows : mapping of int to int
+        Fragment to rows deleted since, where it kept its files.
+    rows : tuple of (int or None, int or None)
+        Live rows in the old and in the new version; None where the manifest does not say.
+    changed_config, changed_metadata : mapping of str to (old, new)
+        None for absent.
+    """
+
+    uri: str
+    old: int
+    new: int
+    added_columns: tuple[str, ...]
+    removed_columns: tuple[str, ...]
+    changed_columns: tuple[str, ...]
+    added_fragments: tuple[int, ...]
+    removed_fragments: tuple[int, ...]
+    rewritten_fragments: tuple[int, ...]
+    deleted_rows: Mapping[int, int]
+    rows: tuple[int | None, int | None]
+    changed_config: Mapping[str, tuple[str | None, str | None]]
+    changed_metadata: Mapping[str, tuple[str | None, str | None]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, fit for JSON."""
+        return asdict(self)
+
+    def _facts(self) -> list[tuple[str, str]]:
+        before, after = (("unknown" if n is None else f"{n:,}") for n in self.rows)
+        deleted = sum(self.deleted_rows.values())
+        facts = [
+            ("versions", f"{self.old} to {self.new} of {self.uri}"),
+            ("rows", f"{before} to {after}" + (f", {deleted:,} deleted in place" if deleted else "")),
+        ]
+        for name, items in (
+            ("columns added", self.added_columns),
+            ("columns removed", self.removed_columns),
+            ("columns changed", self.changed_columns),
+            ("fragments added", self.added_fragments),
+            ("fragments removed", self.removed_fragments),
+            ("fragments rewritten", self.rewritten_fragments),
+            ("fragments with deletions", tuple(self.deleted_rows)),
+        ):
+            if items:
+                facts.append((name, _listed(items)))
+        for name, changes in (("config", self.changed_config), ("metadata", self.changed_metadata)):
+            facts += [
+                (f"{name} {printable(key)}", f"{_value(a)} to {_value(b)}") for key, (a, b) in changes.items()
+            ]
+        return facts
+
+    def __str__(self) -> str:
+        facts = self._facts()
+        width = max(len(name) for name, _ in facts)
+        return "\n".join(f"{name:>{width}}  {value}" for name, value in facts)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        cell = "<tr><th style='text-align:left'>{}</th><td style='text-align:left'>{}</td></tr>"
+        return (
+            f"<table>{''.join(cell.format(html.escape(n), html.escape(v)) for n, v in self._facts())}</table>"
+        )
+
+
+def _listed(items: tuple[object, ...]) -> str:
+    shown = ", ".join(str(item) for item in items[:_SHOWN])
+    return shown + (f", … ({len(items):,} in all)" if len(items) > _SHOWN else "")
+
+
+def _value(text: str | None) -> str:
+    return "none" if text is None else repr(printable(text))
+
+
+def diff(uri: str, old: Manifest, new: Manifest) -> VersionDiff:
+    """What changed from ``old`` to ``new``.
+
+    Parameters
+    ----------
+    uri : str
+        For people.
+    old, new : Manifest
+    """
+    added, removed, changed = _columns(old.schema, new.schema)
+    before, after = ({f.id: f for f in manifest.fragments} for manifest in (old, new))
+    kept = [i for i in after if i in before]
+    deletions = {
+        i: count
+        for i in kept
+        if _files(before[i]) == _files(after[i]) and (count := _deleted(after[i]) - _deleted(before[i]))
+    }
+    return VersionDiff(
+        uri,
+        old.version,
+        new.version,
+        added,
+        removed,
+        changed,
+        tuple(i for i in after if i not in before),
+        tuple(i for i in before if i not in after),
+        tuple(i for i in kept if _files(before[i]) != _files(after[i])),
+        deletions,
+        (old.num_rows, new.num_rows),
+        _changes(old.config, new.config),
+        _changes(old.table_metadata, new.table_metadata),
+    )
+
+
+def _columns(old: Schema, new: Schema) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+    before, after = _by_id(old), _by_id(new)
+    added = tuple(text for i, text in after.items() if i not in before)
+    removed = tuple(text for i, text in before.items() if i not in after)
+    changed = tuple(f"{before[i]} to {after[i]}" for i in after if i in before and before[i] != after[i])
+    return added, removed, changed
+
+
+def _by_id(schema: Schema) -> dict[int, str]:
+    found: dict[int, str] = {}
+
+    def walk(node: Field, above: str) -> None:
+        name = f"{above}{printable(node.name)}"
+        found[node.id] = f"{name}: {printable(node.logical_type)}" + ("" if node.nullable else " not null")
+        for child in node.children:
+            walk(child, f"{name}.")
+
+    for top in schema.fields:
+        walk(top, "")
+    return found
+
+
+def _files(fragment: Fragment) -> tuple[object, ...]:
+    return tuple((file.base_id, file.path, file.fields) for file in fragment.files)
+
+
+def _deleted(fragment: Fragment) -> int:
+    return 0 if fragment.deletion_file is None else fragment.deletion_file.num_deleted_rows or 0
+
+
+def _changes(old: Mapping[str, str], new: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
+    keys = sorted({*old, *new})
+    return {key: (old.get(key), new.get(key)) for key in keys if old.get(key) != new.get(key)}

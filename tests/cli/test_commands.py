@@ -1,0 +1,173 @@
+"""The command line, run as a user runs it: texts, JSON, exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner, Result
+
+import lancecy
+from lancecy.cli.main import main
+from tests.helpers.golden import golden
+
+TABLE = str(golden("14.0.2_rowids").path)
+
+
+def _run(*arguments: str) -> Result:
+    return CliRunner().invoke(main, [*arguments])
+
+
+def _json(*arguments: str) -> Any:
+    result = _run(*arguments, "--json")
+    assert result.exit_code == 0, result.output
+    return json.loads(result.stdout)
+
+
+def test_every_command_has_help_and_is_listed() -> None:
+    listed = _run("--help").stdout
+    assert list(main.commands) == "info schema head count versions explain inspect diff verify".split()
+    for name in main.commands:
+        assert name in listed
+        found = _run(name, "--help")
+        assert found.exit_code == 0
+        assert "Usage" in found.stdout
+
+
+def test_info() -> None:
+    facts = _json("info", TABLE)
+    assert (facts["version"], facts["rows"], facts["file_version"]) == (7, 48, "0.1")
+    assert facts["stable_row_ids"] is True
+    text = _run("info", TABLE).stdout
+    assert "rows  48" in text
+    assert "stable row ids  yes" in text
+    assert _json("info", TABLE, "--version", "1")["rows"] == 33
+
+
+def test_schema() -> None:
+    ds = lancecy.dataset(TABLE)
+    rows = _json("schema", TABLE)
+    assert [row["name"] for row in rows if not row["depth"]] == ds.schema.names
+    assert {row["name"] for row in rows} >= {"point.a", "tags.item"}
+    assert "fixed_size_list" in _run("schema", TABLE).stdout
+
+
+def test_head() -> None:
+    ds = lancecy.dataset(TABLE)
+    rows = _json("head", TABLE, "-n", "3", "-c", "id, word", "-f", "id >= 5")
+    assert rows == ds.to_table(["id", "word"], "id >= 5", limit=3).to_pylist()
+    text = _run("head", TABLE, "-n", "2", "-c", "id").stdout.split()
+    assert text[0] == "id"
+    assert text[-1] == "1"
+
+
+def test_count() -> None:
+    assert _run("count", TABLE).stdout == "48\n"
+    assert _json("count", TABLE, "-f", "id < 5") == {"rows": lancecy.dataset(TABLE).count_rows("id < 5")}
+
+
+def test_versions() -> None:
+    assert [v["version"] for v in _json("versions", TABLE)] == [1, 2, 3, 4, 5, 6, 7]
+    assert len(_run("versions", TABLE).stdout.strip().splitlines()) == 9
+
+
+def test_explain() -> None:
+    found = _json("explain", TABLE, "-c", "id", "-f", "id < 5")
+    assert found["filter"] == "id < 5"
+    assert 0 < found["bytes_to_read"] <= found["bytes_total"]
+    assert "bytes to read" in _run("explain", TABLE).stdout
+
+
+def test_inspect() -> None:
+    path = str(next((Path(TABLE) / "data").iterdir()))
+    found = _json("inspect", path, "--pages")
+    assert sum(page["values"] for page in found["columns"][0]["pages"]) == found["num_rows"]
+    assert "page 0:" in _run("inspect", path, "--pages").stdout
+    assert "page 0:" not in _run("inspect", path).stdout
+
+
+def test_diff() -> None:
+    found = _json("diff", TABLE, "1")
+    assert (found["old"], found["new"], found["rows"]) == (1, 7, [33, 48])
+    assert "fragments removed" in _run("diff", TABLE, "1", "7").stdout
+    assert _json("diff", TABLE, "1", "2")["added_fragments"] == [2]
+
+
+def test_verify_says_by_its_exit_code_whether_a_table_is_whole(tmp_path: Path) -> None:
+    assert _json("verify", TABLE)["ok"] is True
+    assert _run("verify", TABLE, "-c", "id").exit_code == 0
+    table = golden("14.0.2_v21_deleted").copy_to(tmp_path)
+    file = lancecy.dataset(table).get_fragments()[0].data_files()[0]
+    (table / "data" / file.path).write_bytes(b"no longer a file")
+    broken = _run("verify", str(table))
+    assert broken.exit_code == 1
+    assert "damaged: fragment" in broken.stdout
+    assert json.loads(_run("verify", str(table), "--json").stdout)["findings"][0]["kind"] == "file"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["count", "nowhere.lance"], "there is no Lance dataset"),
+        (["count", TABLE, "-f", "idd < 5"], "did you mean 'id'"),
+        (["count", TABLE, "-f", "id <"], "lancecy: "),
+        (["head", TABLE, "-c", "nothing"], "nothing"),
+        (["diff", TABLE, "1", "99"], "no version 99"),
+        (["info", TABLE, "-o", "key"], "KEY=VALUE"),
+        (["inspect", "nowhere.lance"], "nowhere.lance"),
+    ],
+)
+def test_errors_are_one_line_and_exit_code_2(arguments: list[str], said: str) -> None:
+    found = _run(*arguments)
+    assert found.exit_code == 2
+    assert said in found.stderr
+    assert "Traceback" not in found.stderr
+    assert found.stdout == ""
+
+
+def test_control_characters_of_a_table_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    import lance
+    import pyarrow as pa
+
+    evil = pa.table({"\x1b[2Jname": ["\x1b]0;title\x07"]})
+    lance.write_dataset(evil, tmp_path / "t.lance")
+    for command in ("info", "schema", "head", "versions", "explain", "verify"):
+        found = _run(command, str(tmp_path / "t.lance"))
+        assert found.exit_code == 0, found.output
+        assert "\x1b" not in found.stdout, command
+        assert "\x07" not in found.stdout, command
+
+
+def test_script_runs_and_pipes_close_quietly() -> None:
+    script = Path(sys.executable).with_name("lancecy")
+    command = (
+        [str(script)] if script.exists() else [sys.executable, "-c", "from lancecy.cli import run; run()"]
+    )
+    found = subprocess.run([*command, "count", TABLE], capture_output=True, text=True, check=False)
+    assert (found.returncode, found.stdout, found.stderr) == (0, "48\n", "")
+
+
+def test_missing_rich_is_named_with_the_remedy(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    from lancecy.cli import run
+
+    monkeypatch.setitem(sys.modules, "rich", None)
+    with pytest.raises(SystemExit, match="2"):
+        run()
+    assert "pip install 'lancecy[cli]'" in capsys.readouterr().err
+
+
+def test_progress_bar_shows_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    from lancecy.cli.output import bar
+    from lancecy.progress import Step
+
+    with bar(quiet=False) as tell:
+        tell(Step("verify", 1, 2, "bytes"))
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with bar(quiet=False) as tell:
+        tell(Step("verify", 1, 2, "bytes"))
+    assert "verify" in capsys.readouterr().err

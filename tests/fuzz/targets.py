@@ -1,0 +1,216 @@
+"""What is fuzzed: one target per kernel, one per parser. A target eats any bytes.
+
+A kernel is called as the bytes say, and so is its NumPy twin: both must refuse, or both give the same arrays. A
+parser may raise LanceError and nothing else, and what it returns is looked at as its callers do.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from lancecy import kernels
+from lancecy.encodings import fsst, general, v20_wire, v21_wire
+from lancecy.errors import LanceError
+from lancecy.expr import describe, parse
+from lancecy.file import footer, survey, v0_wire, v2_meta, v2_wire
+from lancecy.limits import DEFAULT_LIMITS
+from lancecy.schema import parse_logical_type
+from lancecy.schema_wire import decode_fields
+from lancecy.session import Session
+from lancecy.store.memory import MemoryStore
+from lancecy.store.reads import SourceFile, run
+from lancecy.table import deletion, indices_wire, manifest_wire, paths, roaring, rowids_wire
+from lancecy.table.manifest import DeletionFile, DeletionFileType
+from tests.fuzz.calls import parameters, read_call
+
+TWINS_EVERY = int(os.environ.get("LANCECY_FUZZ_TWINS", "1"))
+
+__all__ = ["KERNELS", "LIMITS", "PARSERS", "TARGETS", "twin_of"]
+
+Target: TypeAlias = Callable[[bytes], object]
+
+# A fuzzer has a gigabyte; what decompression and dictionaries may ask for has to fit.
+LIMITS = replace(DEFAULT_LIMITS, page_bytes=1 << 22, rows_per_file=1 << 20, metadata_bytes=1 << 22)
+KERNELS = sorted(name for name in kernels.__all__ if callable(getattr(kernels, name)))
+# What a kernel raises for arguments that no caller of ours gives it.
+_MISUSE = (ValueError, TypeError, OverflowError, IndexError, BufferError, AttributeError)
+
+
+def twin_of(name: str) -> Callable[..., Any]:
+    """The NumPy twin of a kernel."""
+    import importlib
+    import pkgutil
+
+    from lancecy.kernels import reference
+
+    for found in pkgutil.iter_modules(reference.__path__):
+        module = importlib.import_module(f"{reference.__name__}.{found.name}")
+        if name in getattr(module, "__all__", ()):
+            twin: Callable[..., Any] = getattr(module, name)
+            return twin
+    raise LookupError(f"kernel {name} has no twin")
+
+
+def _kernel(name: str) -> Target:
+    compiled, twin = getattr(kernels, name), twin_of(name)
+    names = parameters(twin)
+
+    def eat(data: bytes) -> None:
+        first = read_call(names, data)
+        found = _outcome(compiled, first)
+        # Twins are slow: a fuzzer, which is after bad accesses, compares with them now and then.
+        if TWINS_EVERY > 1 and zlib.crc32(data) % TWINS_EVERY:
+            return
+        second = read_call(names, data)
+        expected = _outcome(twin, second)
+        if found[0] == "misuse" or expected[0] == "misuse":
+            return
+        if found[0] != expected[0] or found[1] != expected[1]:
+            raise AssertionError(f"{name}: {found} where its twin has {expected}")
+        if found[0] == "value" and not all(map(_same, first, second)):
+            raise AssertionError(f"{name}: other arrays than its twin")
+
+    return eat
+
+
+def _outcome(function: Callable[..., Any], arguments: list[Any]) -> tuple[str, Any]:
+    try:
+        return "value", function(*arguments)
+    except LanceError as error:
+        return "error", (type(error).__name__, getattr(error, "position", None))
+    except _MISUSE:
+        return "misuse", None
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, np.ndarray):
+        return bool(np.array_equal(one, other))
+    return not isinstance(one, list) or all(map(_same, one, other))
+
+
+# -- parsers -------------------------------------------------------------------
+
+
+def _memory(data: bytes) -> Any:
+    """The bytes in memory of exactly their size, so that the sanitizer sees the first one behind it."""
+    made = np.empty(len(data), np.uint8)
+    made[:] = np.frombuffer(data, np.uint8)
+    return made
+
+
+def _manifest(data: bytes) -> None:
+    found = manifest_wire.decode(_memory(data), "m", LIMITS)
+    str(found.schema.arrow), found.fragments, found.num_rows, found.base_paths
+    for fragment in found.fragments[:50]:
+        if isinstance(fragment.row_ids, bytes):
+            rowids_wire.decode_row_ids(fragment.row_ids, fragment.physical_rows, LIMITS)
+
+
+def _row_ids(data: bytes) -> None:
+    found = rowids_wire.decode_row_ids(data, None, LIMITS)
+    if len(found):
+        found.take(np.array([0, len(found) // 2, len(found) - 1]))
+
+
+def _versions(data: bytes) -> None:
+    found = rowids_wire.decode_versions(data, None, LIMITS)
+    if len(found):
+        found.take(np.array([0, len(found) // 2, len(found) - 1]))
+
+
+def _deletions(data: bytes) -> None:
+    kind = DeletionFileType.BITMAP if data[:1] == b"b" else DeletionFileType.ARROW
+    deletion.decode(_memory(data[1:]), DeletionFile(kind, 1, 1), 1 << 20, LIMITS)
+
+
+def _page20(data: bytes) -> None:
+    v20_wire.parse_page("/lance.encodings.ArrayEncoding", data[1:], data[0] % 16 if data else 0, LIMITS)
+
+
+def _page21(data: bytes) -> None:
+    minor, num_buffers = (1 + data[0] % 3, data[0] // 3 % 16) if data else (1, 0)
+    name = "/lance.encodings23.PlanarLayout" if data[:1] >= b"\xf0" else "/lance.encodings21.PageLayout"
+    v21_wire.parse_page(name, data[1:], (2, minor), num_buffers, LIMITS)
+
+
+def _footer(data: bytes) -> None:
+    memory = _memory(data)
+    footer.parse_footer(memory)
+    v2_meta.parse_v2_footer(memory, memory.size, LIMITS)
+
+
+def _schema(data: bytes) -> None:
+    decode_fields(v2_wire.decode_schema_fields(_memory(data), LIMITS), LIMITS)
+
+
+def _survey(data: bytes) -> None:
+    store = MemoryStore()
+    store.put("f.lance", data)
+    session = Session(limits=LIMITS, threads=1)
+    run(survey.survey(SourceFile(store, "f.lance", len(data)), LIMITS), session.fetch)
+
+
+def _compressed(data: bytes) -> None:
+    general.decompress("zstd" if data[:1] == b"z" else "lz4", _memory(data[1:]), LIMITS)
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+def _filter(data: bytes) -> None:
+    found = parse(_text(data))
+    if found is not None:
+        describe(found)
+
+
+def _name(data: bytes) -> None:
+    text = _text(data)
+    paths.parse_manifest_name(text)
+    paths.check_relative(text)
+
+
+PARSERS: dict[str, Target] = {
+    "column_metadata": lambda data: v2_wire.decode_column(_memory(data), LIMITS),
+    "compressed": _compressed,
+    "deletions": _deletions,
+    "field_ids": lambda data: v0_wire.decode_field_ids(_memory(data), LIMITS),
+    "filter_text": _filter,
+    "footer": _footer,
+    "fsst_symbols": fsst.parse_symbols,
+    "indices": lambda data: indices_wire.decode_index_section(data, LIMITS),
+    "logical_type": lambda data: parse_logical_type(_text(data), LIMITS),
+    "manifest": _manifest,
+    "metadata_v0": lambda data: v0_wire.decode_metadata(_memory(data), LIMITS),
+    "names": _name,
+    "page_v20": _page20,
+    "page_v21": _page21,
+    "roaring": lambda data: roaring.decode(_memory(data), LIMITS),
+    "row_ids": _row_ids,
+    "row_versions": _versions,
+    "schema_v2": _schema,
+    "statistics_v0": lambda data: v0_wire.decode_statistics(data, LIMITS),
+    "survey": _survey,
+}
+
+
+def _parser(target: Target) -> Target:
+    def eat(data: bytes) -> None:
+        try:
+            target(data)
+        except LanceError as error:
+            str(error)
+
+    return eat
+
+
+TARGETS: dict[str, Target] = {
+    **{name: _kernel(name) for name in KERNELS},
+    **{name: _parser(target) for name, target in PARSERS.items()},
+}
