@@ -26,6 +26,10 @@ Int64: TypeAlias = NDArray[np.int64]
 UInt64: TypeAlias = NDArray[np.uint64]
 
 
+class _NoRowError(IndexError):
+    """An address that no row can have."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FoundRows:
     """Living rows of one fragment among those asked for.
@@ -113,7 +117,7 @@ def find_rows(context: ScanContext, ids: UInt64) -> list[FoundRows]:
     addresses, found = context.row_index().find(ids)
     try:
         return list(_living(context, addresses[found], np.flatnonzero(found)))
-    except IndexError as error:
+    except _NoRowError as error:
         # Where the index sends us there has to be a row.
         raise FormatError(f"row ids of more rows than there are: {error}") from error
 
@@ -157,10 +161,12 @@ def _check_fragments(context: ScanContext, wanted: Sequence[int]) -> None:
     known = {fragment.id for fragment in context.fragments}
     for fragment in wanted:
         if fragment not in known:
-            raise IndexError(f"row address in fragment {fragment}, which does not exist")
+            raise _NoRowError(f"row address in fragment {fragment}, which does not exist")
 
 
 def _check_offsets(files: FragmentFiles, largest: int) -> None:
     if largest >= files.num_rows:
         fragment = files.fragment.id
-        raise IndexError(f"row {largest} of fragment {fragment} does not exist: it has {files.num_rows} rows")
+        raise _NoRowError(
+            f"row {largest} of fragment {fragment} does not exist: it has {files.num_rows} rows"
+        )

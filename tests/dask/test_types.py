@@ -85,7 +85,7 @@ def test_every_type_moves_between_partitions(client: Client, ddf: dd.DataFrame, 
     futures = {operation: client.compute(use(ddf)) for operation, use in OPERATIONS.items()}
     for operation, future in futures.items():
         try:
-            _check(future.result(timeout=120), table)
+            _check(future.result(timeout=270), table)
         except AssertionError as error:
             raise AssertionError(f"{operation}: {error}") from error
 
@@ -96,9 +96,9 @@ def test_every_type_goes_to_parquet_and_back(
 ) -> None:
     kept = table.drop_columns([c for c in PARQUET_REFUSES if c in table.column_names])
     written = ddf[kept.column_names].shuffle("id").to_parquet(tmp_path / "t", compute=False)
-    process_client.compute(written).result(timeout=120)
+    process_client.compute(written).result(timeout=270)
     back = dd.read_parquet(tmp_path / "t", categories=[])
-    _check(process_client.compute(back).result(timeout=120), kept, without=PARQUET_CHANGES)
+    _check(process_client.compute(back).result(timeout=270), kept, without=PARQUET_CHANGES)
 
 
 # -- frames without lancecy's dtype ------------------------------------------------------------------------------

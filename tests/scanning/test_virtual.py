@@ -413,6 +413,22 @@ def test_numbers_that_do_not_fit_the_rows_are_refused(
     assert dataset.to_table(columns=["id"]).num_rows == 194
 
 
+def test_more_ids_than_rows_are_refused(tmp_path: Path) -> None:
+    """Which the manifest can hide by not saying how many rows there are."""
+    ids = row_id_sequence(segment("range", range(1000, 1060)))
+    dataset = made(tmp_path / "t", "2.1", physical_rows=None)
+    manifest = dataset.context.snapshot.manifest
+    first = replace(manifest.fragments[1], row_ids=ids, physical_rows=None)
+    fragments = (manifest.fragments[0], first, *manifest.fragments[2:])
+    write_manifest(open_store(str(tmp_path / "t")), replace(manifest, version=6, fragments=fragments))
+    longer = lancecy.dataset(tmp_path / "t")
+    assert longer.take_rows([1003], columns=["id"])["id"].to_pylist() == [53]
+    with pytest.raises(FormatError, match="row 55 of fragment 7"):
+        longer.take_rows([1003, 1055])
+    with pytest.raises(FormatError, match="60 values of _rowid for the 50 rows"):
+        longer.count_rows("_rowid > 1003")
+
+
 def test_two_rows_of_one_id_are_refused_by_takes_only(tmp_path: Path) -> None:
     dataset = made(tmp_path / "t", "2.1", row_ids=row_id_sequence(segment("range", range(50))))
     with pytest.raises(FormatError, match="two rows have the row id"):
