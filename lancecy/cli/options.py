@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import click
+from click import UsageError
 
 from lancecy.datasets import Dataset, dataset
 
@@ -48,7 +49,7 @@ def opened(
 
     Raises
     ------
-    click.UsageError
+    UsageError
         A storage option has no ``=``.
     LanceError
         It cannot be opened.
@@ -56,7 +57,7 @@ def opened(
     pairs = [text.partition("=") for text in storage_options]
     wrong = [key for key, equals, _ in pairs if not equals]
     if wrong:
-        raise click.UsageError(f"a storage option is KEY=VALUE, not {wrong[0]!r}")
+        raise UsageError(f"a storage option is KEY=VALUE, not {wrong[0]!r}")
     options = {key: value for key, _, value in pairs} or None
     return dataset(uri, version, storage_options=options, untrusted=untrusted)
 

@@ -35,8 +35,8 @@ def record_batches(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatch
     ------
     TypeError
         Nothing of the above; also a frame of Dask, which has no rows yet.
-    pyarrow.ArrowInvalid
-        The columns do not fit ``schema``, or batches of an iterable differ.
+    ValueError
+        (pyarrow's ``ArrowInvalid``) The columns do not fit ``schema``, or batches of an iterable differ.
 
     Examples
     --------

@@ -37,8 +37,10 @@ HOMES: dict[str, tuple[str, ...]] = {
         "lancecy.encodings.arrow",
         "lancecy.encodings.assemble",
         "lancecy.encodings.columns",
+        "lancecy.encodings.fsst",
         "lancecy.encodings.general",
         "lancecy.encodings.jsonb",
+        "lancecy.encodings.memory",
         "lancecy.encodings.nulls",
         "lancecy.expr",
         "lancecy.table.deletion",
@@ -79,6 +81,8 @@ BUILT_ON = {
     ("lancecy.dask.dtypes", "pandas"),
     ("lancecy.dask.optimizer", "dask"),
     ("lancecy.interop.pyarrow_dataset", "pyarrow.dataset"),
+    ("lancecy.spark.source", "pyspark"),
+    ("lancecy.cli.output", "rich"),
 }
 
 
