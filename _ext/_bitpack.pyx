@@ -26,7 +26,7 @@ __all__ = ["unpack_blocks", "unpack_inline"]
 
 cdef extern from *:
     """
-    /* Before a loop that is to become vector code: taken apart first, as it would be, it becomes half of it. */
+    /* Before a loop that is to become vector code: taken apart first, it becomes half of it. */
     #if defined(__GNUC__) && !defined(__clang__)
     #define LANCECY_KEEP_LOOP _Pragma("GCC unroll 1")
     #else

@@ -39,7 +39,7 @@ Target: TypeAlias = Callable[[bytes], object]
 LIMITS = replace(DEFAULT_LIMITS, page_bytes=1 << 22, rows_per_file=1 << 20, metadata_bytes=1 << 22)
 KERNELS = sorted(name for name in kernels.__all__ if callable(getattr(kernels, name)))
 # What a kernel raises for arguments that no caller of ours gives it.
-_MISUSE = (ValueError, TypeError, OverflowError, IndexError, BufferError, AttributeError)
+_MISUSE = (ValueError, TypeError, OverflowError, IndexError, BufferError, AttributeError, MemoryError)
 
 
 def twin_of(name: str) -> Callable[..., Any]:
