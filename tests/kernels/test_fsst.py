@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lancecy.errors import FormatError, TruncatedError
-from tests.helpers.folded import folded
 from tests.kernels.both import CYTHON, REFERENCE, Kernels, i64, memory_of, run
 from tests.kernels.chunks import EXTREMES
 
@@ -91,9 +90,9 @@ def random_values(seed: int, count: int, most: int, escapes: float = 0.2) -> lis
     return values
 
 
-@folded("out_dtype", DTYPES)
-@folded("dtype", DTYPES)
-@folded(("most", "escapes"), [(1, 0.2), (3, 0), (8, 0.1), (60, 0), (60, 0.02), (60, 0.6)])
+@pytest.mark.parametrize("out_dtype", DTYPES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("most", "escapes"), [(1, 0.2), (3, 0), (8, 0.1), (60, 0), (60, 0.02), (60, 0.6)])
 def test_values_are_decoded(kernels: Kernels, most: int, escapes: float, dtype: Any, out_dtype: Any) -> None:
     values = random_values(most, 60, most, escapes)
     texts = [meaning(value) for value in values]
@@ -102,7 +101,7 @@ def test_values_are_decoded(kernels: Kernels, most: int, escapes: float, dtype: 
     assert offsets == offsets_of(texts).tolist()
 
 
-@folded("escape_at", [None, 2046, 2047, 2048, 2049, 4095])
+@pytest.mark.parametrize("escape_at", [None, 2046, 2047, 2048, 2049, 4095])
 def test_values_and_escapes_may_lie_across_blocks_of_codes(kernels: Kernels, escape_at: int | None) -> None:
     """A block has 2,048 codes."""
     codes = bytearray(np.random.default_rng(1).integers(0, 8, 5000, np.uint8))
@@ -131,8 +130,8 @@ def test_an_escape_stands_for_the_byte_after_it(kernels: Kernels) -> None:
     assert decode(kernels, [b"\xff\xff", b"\xff\x00\x00", b"\xff\x07"]) == ([0, 1, 3, 4], b"\xff\x00a\x07")
 
 
-@folded("word", WORDS)
-@folded("count", [1, 2, 3, 4, 5, 9])
+@pytest.mark.parametrize("word", WORDS)
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 9])
 def test_symbols_of_every_length_end_exactly_where_the_output_does(
     kernels: Kernels, word: bytes, count: int
 ) -> None:
@@ -146,8 +145,8 @@ def test_no_values_are_decoded_to_nothing(kernels: Kernels) -> None:
     assert decode(kernels, [b"", b""]) == ([0, 0, 0], b"")
 
 
-@folded("most", [3, 60])
-@folded("seed", range(4))
+@pytest.mark.parametrize("most", [3, 60])
+@pytest.mark.parametrize("seed", range(4))
 def test_decoding_stops_at_the_first_value_without_room_and_goes_on_from_there(
     kernels: Kernels, seed: int, most: int
 ) -> None:
@@ -167,8 +166,10 @@ def test_decoding_stops_at_the_first_value_without_room_and_goes_on_from_there(
         assert rest[2][len(text) :] == b"".join(texts[done:])
 
 
-@folded("bad", [b"\x08", b"\x00\xfe", b"\x01\xff", b"\xff", b"\xff\xff\xff", b"\x00" * 9 + b"\xc8"])
-@folded("before", [0, 1, 20, 1500])
+@pytest.mark.parametrize(
+    "bad", [b"\x08", b"\x00\xfe", b"\x01\xff", b"\xff", b"\xff\xff\xff", b"\x00" * 9 + b"\xc8"]
+)
+@pytest.mark.parametrize("before", [0, 1, 20, 1500])
 def test_codes_without_a_meaning_are_refused(kernels: Kernels, bad: bytes, before: int) -> None:
     values = [b"\x02\x03"] * before + [b"", bad]
     with pytest.raises(FormatError, match="without a symbol") as caught:
@@ -183,8 +184,8 @@ def test_an_escape_has_its_byte_in_its_own_span(kernels: Kernels) -> None:
     assert caught.value.position == 1
 
 
-@folded("dtype", DTYPES)
-@folded(
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(
     ("offsets", "row"),
     [([-1, 2], 0), ([0, 2, 1], 1), ([0, 10], 0), ([0, 3, 9, 9], 1), ([9, 9], 0), ([-1], 0), ([9], 0)],
 )
@@ -196,7 +197,7 @@ def test_offsets_that_descend_or_leave_the_bytes_are_refused(
     assert caught.value.position == row
 
 
-@folded(
+@pytest.mark.parametrize(
     ("position", "length", "error"),
     [(0, -1, FormatError), (-1, 1, FormatError), (0, 9, TruncatedError), (9, 1, TruncatedError)],
 )
@@ -225,7 +226,7 @@ def test_a_symbol_for_the_escape_is_the_callers_mistake(kernels: Kernels) -> Non
     assert not isinstance(caught.value, FormatError)
 
 
-@folded(("first", "start"), [(-1, 0), (2, 0), (0, -1), (0, 6), (2**40, 0)])
+@pytest.mark.parametrize(("first", "start"), [(-1, 0), (2, 0), (0, -1), (0, 6), (2**40, 0)])
 def test_a_place_to_go_on_that_is_not_there_is_the_callers_mistake(
     kernels: Kernels, first: int, start: int
 ) -> None:
@@ -234,7 +235,7 @@ def test_a_place_to_go_on_that_is_not_there_is_the_callers_mistake(
     assert not isinstance(caught.value, FormatError)
 
 
-@folded(
+@pytest.mark.parametrize(
     ("symbols", "sizes", "spans", "offsets", "out_offsets"),
     [(255, 256, 1, 1, 1), (256, 255, 1, 1, 1), (256, 256, 2, 1, 1), (256, 256, 1, 0, 0), (256, 256, 1, 2, 3)],
 )
