@@ -66,14 +66,15 @@ cdef extern from *:
         }
     }
 
-    /* `rows` rows of results, from the row of place `first` on, of values of `width` > 0 of 1 << shift bits. */
+    /* `rows` rows of results, from the row of place `first` on: values of `width` > 0 of 1 << shift bits. */
     static void lancecy_unpack_rows(const uint8_t *block, int64_t first, int64_t rows, uint64_t shift,
                                     uint64_t width, uint64_t unit, uint8_t *out)
     {
         const uint64_t bits = (uint64_t) 1 << shift, all = lancecy_ones(width);
         for (; rows > 0; rows--) {
             uint64_t bit = lancecy_row_of((uint64_t) first) * width;
-            uint64_t down = bit & (bits - 1), kept = bits - down, low = kept < width ? lancecy_ones(kept) : all;
+            uint64_t down = bit & (bits - 1), kept = bits - down;
+            uint64_t low = kept < width ? lancecy_ones(kept) : all;
             lancecy_unpack_row(block + 128 * (bit >> shift), out, (unsigned) down, (unsigned) (kept & 63),
                                low * unit, (all ^ low) * unit);
             first += 1024 >> shift, out += 128;

@@ -106,7 +106,7 @@ cdef inline int64_t _group(const Stream *stream, int64_t bit) except -1 nogil:
 cdef int64_t _unpack(
     const Stream *stream, const uint8_t *source, int64_t available, int64_t bit, int64_t count, uint8_t *out
 ) except -2 nogil:
-    # bounds: check_bit_runs has shown that source has all bits of the run and out all its values; a word is taken
+    # bounds: check_bit_runs has shown that source has all bits of the run and out its values; a word is taken
     # only if eight bytes are there to load, and the values to fill it.
     cdef int64_t width = stream.width, nbytes = stream.lane >> 3, group = 1, words
     cdef uint64_t word

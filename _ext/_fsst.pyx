@@ -7,7 +7,7 @@ bytes are stored per code, whatever the length of its symbol; only where the out
 bytes left are symbols copied exactly.
 """
 
-from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
+from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint64_t
 from libc.string cimport memcpy
 
 from cursor cimport (
@@ -27,7 +27,7 @@ __all__ = ["fsst_decode"]
 
 cdef extern from *:
     """
-    /* Decode codes from `at` on as long as they have symbols and `room` bytes hold the longest ones, four at a
+    /* Decode codes from `at` on as long as they have symbols and `room` holds the longest ones, four at a
        time where that goes. Returns the next code, and in *done where its text goes. C, so that the compiler
        is told that bytes of text alias nothing. */
     static inline int64_t lancecy_decode_codes(const uint64_t *__restrict symbols,

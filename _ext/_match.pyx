@@ -4,7 +4,7 @@ The first eight bytes are compared without a branch per value, for 64 values at 
 these and the length agree is the rest looked at.
 """
 
-from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 from libc.string cimport memcmp, memcpy
 
 from cursor cimport FAULT_NONE, FAULT_OUT_SIZE, FAULT_TEXT_OFFSETS, Fault, load64, ones64, pack64, store64
@@ -38,7 +38,10 @@ cdef inline uint64_t _alike(
     cdef uint8_t flags[GROUP]
     cdef int64_t j
     for j in range(GROUP):
-        flags[j] = (<uint64_t> (offsets[j + 1] - offsets[j]) == size) & ((load64(text + offsets[j]) & mask) == head)
+        flags[j] = (
+            (<uint64_t> (offsets[j + 1] - offsets[j]) == size)
+            & ((load64(text + offsets[j]) & mask) == head)
+        )
     return pack64(flags)
 
 

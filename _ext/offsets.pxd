@@ -1,7 +1,8 @@
 # Offsets of values of different lengths: looked at in memory as they are stored, and rebased, header-only.
 #
-# Checking costs no branch per value: `before | (after - before)` has its sign bit set if `before` is negative,
-# or if neither is and they descend. One look at all of these together decides; a negative last offset is below
+# Checking costs no branch per value: `before | (after - before)` has its sign bit set if `before` is
+# negative, or if neither is and they descend. One look at all of these together decides; a negative last
+# offset is below
 # the first, for the caller to see.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
