@@ -26,6 +26,7 @@ from lancecy.table.rowids_wire import decode_row_ids
 from lancecy.table.rowindex import RowIndex
 from lancecy.table.rowindex_build import build_index, index_rows
 from tests.helpers.builders import make_fragment, row_id_sequence, segment
+from tests.helpers.folded import folded
 
 TOP = 2**64 - 1
 
@@ -231,10 +232,8 @@ def test_ids_in_no_order_take_no_more_than_16_bytes_each(bits: int) -> None:
     assert found_in(index, ids[:3].tolist()) == [2**32, 2**32 + 1, 2**32 + 2]
 
 
-@pytest.mark.parametrize(
-    ("missing", "most"), [(0, 300), (1, 300), (1000, 40_000), (50_000, 1_700_000), (400_000, 10_000_000)]
-)
-@pytest.mark.parametrize("kind", ["range_with_holes", "range_with_bitmap", "deleted"])
+@folded(("missing", "most"), [(0, 300), (1, 300), (1000, 40_000), (50_000, 1_700_000), (400_000, 10_000_000)])
+@folded("kind", ["range_with_holes", "range_with_bitmap", "deleted"])
 def test_ranges_with_gaps_take_what_their_gaps_take(kind: str, missing: int, most: int) -> None:
     count = 1_000_000
     holes = np.sort(np.random.default_rng(5).choice(count, missing, replace=False))
@@ -310,7 +309,7 @@ def test_an_id_stored_twice_in_one_fragment() -> None:
 
 
 @each_kernel
-@pytest.mark.parametrize(
+@folded(
     ("one", "two", "id"),
     [
         (RangeSegment(0, 10), RangeSegment(9, 12), 9),
