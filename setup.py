@@ -6,6 +6,7 @@ checks stay on and C division stays off, because the kernels read strangers' byt
 the first and coverage (``tests/fuzz/build.py``).
 """
 
+import multiprocessing
 import os
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from Cython.Build import cythonize
 from setuptools import Extension, setup
 
 ROOT = Path(__file__).resolve().parent
+JOBS = min(8, os.cpu_count() or 1)
 # Paths are relative, so that neither the C files nor the kernels say where they were made.
 os.chdir(ROOT)
 HEADERS = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "_ext").glob("*.pxd"))
@@ -46,7 +48,10 @@ elif os.environ.get("LANCECY_CYTHON_DEBUG") == "fuzz":
 elif sys.platform == "win32":
     compile_args, link_args = ["/O2"], []
 else:
-    compile_args = ["-O3", "-g0", "-fstack-protector-strong", "-D_FORTIFY_SOURCE=2"]
+    compile_args = ["-g0", "-fstack-protector-strong"]
+    # A level of optimisation that whoever builds asks for is the one taken.
+    if "-O" not in os.environ.get("CFLAGS", ""):
+        compile_args += ["-O3", "-D_FORTIFY_SOURCE=2"]
     link_args = ["-Wl,-z,relro,-z,now"] if sys.platform.startswith("linux") else []
 
 extensions = [
@@ -69,7 +74,8 @@ setup(
         compiler_directives=DIRECTIVES,
         include_path=["_ext"],
         build_dir="build/cython",
-        nthreads=0,
+        # Where processes are not forked each of them would run this file again.
+        nthreads=JOBS if multiprocessing.get_start_method() == "fork" else 0,
     ),
-    options={"build_ext": {"parallel": min(8, os.cpu_count() or 1)}},
+    options={"build_ext": {"parallel": JOBS}},
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -33,10 +34,14 @@ print(table.num_rows, table.num_columns)
 
 @pytest.fixture
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A source distribution, and the wheel built from it (not from the tree)."""
+    """A source distribution, and the wheel built from it (not from the tree).
+
+    The compiler need not optimise: what kernels answer and how fast is not the question here, and takes a minute.
+    """
     out = tmp_path_factory.mktemp("dist")
     done = subprocess.run(
         [sys.executable, "-m", "build", "--no-isolation", "--outdir", str(out), str(ROOT)],
+        env={**os.environ, "CFLAGS": "-O0"},
         check=False,
         capture_output=True,
         text=True,
