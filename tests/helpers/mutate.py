@@ -164,7 +164,32 @@ def edit_message(message: Message, rng: random.Random) -> str:
     return f"{field.full_name} = {fresh!r:.60}"
 
 
-def _tail_message(data: bytes, kind: type[M]) -> tuple[int, M]:
+_INTEGERS = {
+    FieldDescriptor.CPPTYPE_INT32: 31,
+    FieldDescriptor.CPPTYPE_UINT32: 32,
+    FieldDescriptor.CPPTYPE_INT64: 63,
+    FieldDescriptor.CPPTYPE_UINT64: 64,
+}
+"""Kinds of whole numbers, and how many bits of a positive one fit."""
+
+
+def claim_number(message: Message, rng: random.Random, number: int) -> str | None:
+    """Put ``number``, or as much of it as fits, in one whole number somewhere in ``message``; says which."""
+    found = [(owner, field) for owner, field in _messages(message) if field.cpp_type in _INTEGERS]
+    if not found:
+        return None
+    owner, field = rng.choice(found)
+    fitting = min(number, (1 << _INTEGERS[field.cpp_type]) - 1)
+    if field.is_repeated:
+        numbers = getattr(owner, field.name)
+        numbers[rng.randrange(len(numbers))] = fitting
+    else:
+        setattr(owner, field.name, fitting)
+    return f"{field.full_name} = {fitting}"
+
+
+def tail_message(data: bytes, kind: type[M]) -> tuple[int, M]:
+    """The last message of a 0.1 file or a manifest, and where it starts."""
     position = struct.unpack_from("<q", data, len(data) - 16)[0]
     length = struct.unpack_from("<I", data, position)[0]
     message = kind()
@@ -172,7 +197,8 @@ def _tail_message(data: bytes, kind: type[M]) -> tuple[int, M]:
     return position, message
 
 
-def _with_tail(data: bytes, position: int, message: Message) -> bytes:
+def with_tail(data: bytes, position: int, message: Message) -> bytes:
+    """The file with another message in that place."""
     body = message.SerializeToString()
     return data[:position] + struct.pack("<I", len(body)) + body + data[-16:]
 
@@ -180,10 +206,10 @@ def _with_tail(data: bytes, position: int, message: Message) -> bytes:
 def edited_metadata(data: bytes, rng: random.Random, count: int, kind: type[Message]) -> Iterator[Mutation]:
     """One field of the file's last message changed, lengths valid."""
     for _ in range(count):
-        position, message = _tail_message(data, kind)
+        position, message = tail_message(data, kind)
         what = edit_message(message, rng)
         try:
-            yield what, _with_tail(data, position, message)
+            yield what, with_tail(data, position, message)
         except (ValueError, UnicodeError):
             # A text that protobuf itself refuses to encode cannot be in a file either.
             continue
@@ -191,7 +217,7 @@ def edited_metadata(data: bytes, rng: random.Random, count: int, kind: type[Mess
 
 def edited_page_table(data: bytes, rng: random.Random, count: int) -> Iterator[Mutation]:
     """One cell of a 0.1 page table changed."""
-    _, message = _tail_message(data, file_pb2.Metadata)
+    _, message = tail_message(data, file_pb2.Metadata)
     start = message.page_table_position
     stop = message.manifest_position or len(data) - 16
     cells = max(1, (stop - start) // 8)
