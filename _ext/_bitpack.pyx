@@ -19,80 +19,18 @@ from cursor cimport (
     FAULT_BIT_WIDTH, FAULT_CHUNK_COUNT, FAULT_CHUNK_SHORT, FAULT_NONE, FAULT_OUT_SIZE,
     ChunkRuns, Fault, check_chunk_runs, chunk_runs, load_word, store_word,
 )
+from fastlanes cimport ones, row_of, unpack_rows
 
 from lancecy.kernels._codes import fail
 
 __all__ = ["unpack_blocks", "unpack_inline"]
 
-cdef extern from *:
-    """
-    /* Before a loop that is to become vector code: taken apart first, it becomes half of it. */
-    #if defined(__GNUC__) && !defined(__clang__)
-    #define LANCECY_KEEP_LOOP _Pragma("GCC unroll 1")
-    #else
-    #define LANCECY_KEEP_LOOP
-    #endif
-    static inline uint64_t lancecy_ones(uint64_t count) { return count ? ~(uint64_t) 0 >> (64 - count) : 0; }
-
-    /* The row whose lanes are the values from place `first`, a multiple of the number of lanes. The order of
-       groups, 0 4 2 6 1 5 3 7, is that of their numbers with the three bits reversed: its own inverse. */
-    static inline uint64_t lancecy_row_of(uint64_t first)
-    {
-        uint64_t group = (first & 127) >> 4;
-        return ((group & 1) << 5 | (group & 2) << 3 | (group & 4) << 1) + (first >> 7);
-    }
-
-    /* One row of results out of one row of words, or of two where values cross from one to the next. C, so
-       that the compiler is told that the arrays do not overlap and makes vector code of it. */
-    static inline void lancecy_unpack_row(const uint8_t *__restrict words, uint8_t *__restrict out,
-                                          unsigned down, unsigned up, uint64_t low, uint64_t high)
-    {
-        uint64_t word, next;
-        if (high == 0) {
-            LANCECY_KEEP_LOOP
-            for (int i = 0; i < 128; i += 8) {
-                memcpy(&word, words + i, 8);
-                word = (word >> down) & low;
-                memcpy(out + i, &word, 8);
-            }
-            return;
-        }
-        LANCECY_KEEP_LOOP
-        for (int i = 0; i < 128; i += 8) {
-            memcpy(&word, words + i, 8);
-            memcpy(&next, words + 128 + i, 8);
-            word = ((word >> down) & low) | ((next << up) & high);
-            memcpy(out + i, &word, 8);
-        }
-    }
-
-    /* `rows` rows of results, from the row of place `first` on: values of `width` > 0 of 1 << shift bits. */
-    static void lancecy_unpack_rows(const uint8_t *block, int64_t first, int64_t rows, uint64_t shift,
-                                    uint64_t width, uint64_t unit, uint8_t *out)
-    {
-        const uint64_t bits = (uint64_t) 1 << shift, all = lancecy_ones(width);
-        for (; rows > 0; rows--) {
-            uint64_t bit = lancecy_row_of((uint64_t) first) * width;
-            uint64_t down = bit & (bits - 1), kept = bits - down;
-            uint64_t low = kept < width ? lancecy_ones(kept) : all;
-            lancecy_unpack_row(block + 128 * (bit >> shift), out, (unsigned) down, (unsigned) (kept & 63),
-                               low * unit, (all ^ low) * unit);
-            first += 1024 >> shift, out += 128;
-        }
-    }
-    """
-    uint64_t row_of "lancecy_row_of"(uint64_t first) nogil
-    uint64_t ones "lancecy_ones"(uint64_t count) nogil
-    # bounds: block has `width` rows of words, 1 <= width <= T; the last bit of row r is r * width + width - 1
-    # < T * width, so the word that holds it is in a row below width. out has 128 bytes for every row.
-    void unpack_rows "lancecy_unpack_rows"(
-        const uint8_t *block, int64_t first, int64_t rows, uint64_t shift, uint64_t width, uint64_t unit,
-        uint8_t *out,
-    ) nogil
-
 cdef enum:
     BLOCK = 1024
     ROW_BYTES = 128
+    LONGEST = 64
+    # Blocks of so many rows of words are more than what is fetched ahead.
+    WIDE = 16
     # Fewer values than this are fetched one by one instead of by the row.
     FEW = 4
 
@@ -139,9 +77,15 @@ cdef int64_t _unpack(
     # bounds: the caller has shown that the block has width rows of words, that place + count <= 1024, and
     # that out has count values; a row that is wanted in part goes through one of our own.
     cdef uint8_t row[ROW_BYTES]
+    cdef uint8_t words[ROW_BYTES * LONGEST]
     cdef int64_t stop = place + count, lane, part
     if packing.width == 0:
         memset(out, 0, count * packing.nbytes)
+        return 0
+    if count == BLOCK and packing.width >= WIDE:
+        # Rows are taken here and there: memory that is in no cache is read much faster front to back.
+        memcpy(words, block, ROW_BYTES * packing.width)
+        unpack_rows(words, 0, <int64_t> packing.bits, packing.shift, packing.width, packing.unit, out)
         return 0
     while place < stop:
         lane = place & (packing.lanes - 1)

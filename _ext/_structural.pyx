@@ -51,10 +51,10 @@ cdef int64_t _part(Place *place, Py_ssize_t width, int64_t length, int64_t *star
     return size
 
 
-cdef int64_t _levels_part(
+cdef int64_t _part_into(
     Place *place, Py_ssize_t width, int64_t length, int64_t base, int64_t *start, int64_t *size
 ) except -2 nogil:
-    # The rep or def part, or an empty one if the page has none. bounds: as _part.
+    # A part, or an empty one if its size has no bytes. bounds: as _part.
     cdef int64_t within = 0
     size[0] = _part(place, width, length, &within) if width > 0 else 0
     start[0] = base + within
@@ -66,18 +66,12 @@ cdef int64_t _headers(
     const int64_t[::1] positions,
     const int64_t[::1] lengths,
     const Header *header,
-    int64_t[::1] levels,
-    int64_t[::1] rep,
-    int64_t[::1] rep_lengths,
-    int64_t[::1] definition,
-    int64_t[::1] def_lengths,
-    int64_t[:, ::1] buffers,
-    int64_t[:, ::1] buffer_lengths,
+    int64_t[:, ::1] out,
     Fault *fault,
 ) except -2 nogil:
     # bounds: a chunk is in memory and holds its header before any size is read; Cython checks the rest.
     cdef Py_ssize_t i, b
-    cdef int64_t position, length, within = 0
+    cdef int64_t position, length
     cdef Place place
     for i in range(positions.shape[0]):
         position, length = positions[i], lengths[i]
@@ -93,16 +87,14 @@ cdef int64_t _headers(
             return -1
         place.at = &memory[position]
         place.cursor = (header.nbytes + 7) & ~<int64_t> 7
-        levels[i] = load16(place.at)
+        out[0, i] = load16(place.at)
         place.at += 2
-        if _levels_part(&place, header.rep_bytes, length, position, &rep[i], &rep_lengths[i]) < 0:
+        if _part_into(&place, header.rep_bytes, length, position, &out[1, i], &out[2, i]) < 0:
             return -1
-        if _levels_part(&place, header.def_bytes, length, position, &definition[i], &def_lengths[i]) < 0:
+        if _part_into(&place, header.def_bytes, length, position, &out[3, i], &out[4, i]) < 0:
             return -1
-        for b in range(header.num_buffers):
-            buffer_lengths[b, i] = _part(&place, header.size_width, length, &within)
-            buffers[b, i] = position + within
-            if buffer_lengths[b, i] < 0:
+        for b in range(5, 5 + 2 * header.num_buffers, 2):
+            if _part_into(&place, header.size_width, length, position, &out[b, i], &out[b + 1, i]) < 0:
                 return -1
         fault.code = FAULT_NONE
     return 0
@@ -122,12 +114,6 @@ cdef Header _header(bint has_rep, bint has_def, Py_ssize_t num_buffers, Py_ssize
     return header
 
 
-cdef int64_t _check_table(int64_t[:, ::1] table, Py_ssize_t rows, Py_ssize_t columns) except -2:
-    if table.shape[0] != rows or table.shape[1] != columns:
-        raise ValueError("out_buffers and out_buffer_lengths need num_buffers rows of one entry per chunk")
-    return 0
-
-
 def chunk_headers(
     const uint8_t[::1] memory not None,
     const int64_t[::1] positions not None,
@@ -136,13 +122,7 @@ def chunk_headers(
     bint has_def,
     Py_ssize_t num_buffers,
     Py_ssize_t size_width,
-    int64_t[::1] out_levels not None,
-    int64_t[::1] out_rep not None,
-    int64_t[::1] out_rep_lengths not None,
-    int64_t[::1] out_def not None,
-    int64_t[::1] out_def_lengths not None,
-    int64_t[:, ::1] out_buffers not None,
-    int64_t[:, ::1] out_buffer_lengths not None,
+    int64_t[:, ::1] out not None,
 ):
     """Read the headers of mini-block chunks: where their parts lie.
 
@@ -157,12 +137,10 @@ def chunk_headers(
         Value buffers of each chunk.
     size_width : int, bytes
         2 or 4: of the size of a value buffer.
-    out_levels : (num_chunks,) int64
-        Number of levels.
-    out_rep, out_rep_lengths, out_def, out_def_lengths : (num_chunks,) int64, bytes
-        Levels, positions counted from the start of ``memory``; length 0 where there are none.
-    out_buffers, out_buffer_lengths : (num_buffers, num_chunks) int64, bytes
-        Value buffers, likewise.
+    out : (5 + 2 * num_buffers, num_chunks) int64
+        Number of levels; position and length of the repetition and of the definition levels, length 0 where
+        there are none; position and length of each value buffer. Positions are counted from the start of
+        ``memory``, all but the first are in bytes.
 
     Raises
     ------
@@ -181,26 +159,18 @@ def chunk_headers(
     >>> import numpy as np
     >>> from lancecy.kernels import chunk_headers
     >>> chunk = np.array([2, 4, 0, 0, 0, 1, 0, 0, 7, 7, 0, 0], np.uint16).view(np.uint8)
-    >>> ones, none = np.empty((5, 1), np.int64), np.empty((2, 0, 1), np.int64)
-    >>> chunk_headers(chunk, np.array([0]), np.array([24]), False, True, 0, 2, *ones, *none)
-    >>> ones.ravel().tolist()
+    >>> out = np.empty((5, 1), np.int64)
+    >>> chunk_headers(chunk, np.array([0]), np.array([24]), False, True, 0, 2, out)
+    >>> out.ravel().tolist()
     [2, 0, 0, 8, 4]
     """
     cdef Fault fault = Fault(FAULT_NONE, 0)
     cdef Header header = _header(has_rep, has_def, num_buffers, size_width)
-    cdef Py_ssize_t count = positions.shape[0]
-    if lengths.shape[0] != count or out_levels.shape[0] != count:
+    if lengths.shape[0] != positions.shape[0]:
         raise ValueError("arrays of chunks differ in length")
-    if out_rep.shape[0] != count or out_rep_lengths.shape[0] != count:
-        raise ValueError("arrays of chunks differ in length")
-    if out_def.shape[0] != count or out_def_lengths.shape[0] != count:
-        raise ValueError("arrays of chunks differ in length")
-    _check_table(out_buffers, num_buffers, count)
-    _check_table(out_buffer_lengths, num_buffers, count)
+    if out.shape[0] != 5 + 2 * num_buffers or out.shape[1] != positions.shape[0]:
+        raise ValueError("out needs 5 rows and two per value buffer, of one entry per chunk")
     with nogil:
-        _headers(
-            memory, positions, lengths, &header, out_levels, out_rep, out_rep_lengths, out_def,
-            out_def_lengths, out_buffers, out_buffer_lengths, &fault,
-        )
+        _headers(memory, positions, lengths, &header, out, &fault)
     if fault.code != FAULT_NONE:
         fail(fault.code, fault.index)

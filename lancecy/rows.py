@@ -44,7 +44,7 @@ class PageRuns:
     @property
     def num_rows(self) -> int:
         """Rows of all runs together."""
-        return int(self.counts.sum())
+        return int(self.counts[0] if self.counts.size == 1 else self.counts.sum())
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -227,6 +227,10 @@ class Field:
     unenforced_primary_key_position: int = 0
 
     def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
         # Fields are keys of many small caches; the id and name tell them apart well enough.
         return hash((self.id, self.name, self.logical_type, len(self.children)))
 

@@ -2,7 +2,7 @@
 
 A chunk is the unit in which values are compressed; a run is some consecutive values of
 one chunk. Both are arrays, so a page of 2,000 chunks costs as many Python steps as one
-of two. ``runs_within`` and ``touched`` turn ranges of value slots into them.
+of two. ``runs_of``, ``runs_within`` and ``touched`` turn rows and ranges into them.
 
 Imports ``kernels``, ``store.base``, ``rows`` and ``errors``.
 """
@@ -23,8 +23,10 @@ __all__ = [
     "Buffers",
     "Chunks",
     "places_of",
+    "repeated",
     "require_bytes",
     "row_ranges",
+    "runs_of",
     "runs_within",
     "split_runs",
     "starts_of",
@@ -84,20 +86,27 @@ def starts_of(counts: Int64) -> Int64:
 
 def whole_runs(counts: Int64) -> PageRuns:
     """Every value of every chunk; empty chunks left out."""
+    starts = np.zeros(counts.size, np.int64)
+    if counts.all():
+        return PageRuns(np.arange(counts.size), starts, counts)
     pages = np.flatnonzero(counts)
-    if pages.size == counts.size:
-        return PageRuns(pages, np.zeros(pages.size, np.int64), counts)
-    return PageRuns(pages, np.zeros(pages.size, np.int64), counts[pages])
+    return PageRuns(pages, starts[: pages.size], counts[pages])
 
 
-def runs_within(chunk_starts: Int64, starts: Int64, stops: Int64) -> PageRuns:
-    """Ranges over all chunks, cut where chunks end.
+def runs_within(bounds: Int64, starts: Int64, stops: Int64) -> PageRuns:
+    """Ranges over all chunks, or all pages, cut where these end.
 
     Parameters
     ----------
-    chunk_starts : (num_chunks + 1,) int64, ascending, first is 0
+    bounds : (num_chunks + 1,) int64, ascending, first is 0
+        Chunks may be empty.
     starts, stops : (num_ranges,) int64
-        Ascending disjoint ranges below ``chunk_starts[-1]``; empty ones are allowed and left out.
+        Ascending disjoint ranges; empty ones are allowed and left out.
+
+    Raises
+    ------
+    FormatError
+        A range is not within the bounds; ``position`` is its index.
 
     Examples
     --------
@@ -105,20 +114,25 @@ def runs_within(chunk_starts: Int64, starts: Int64, stops: Int64) -> PageRuns:
     >>> runs.pages.tolist(), runs.starts.tolist(), runs.counts.tolist()
     ([0, 1, 2], [1, 3, 0], [1, 1, 1])
     """
-    first = np.searchsorted(chunk_starts, starts, side="right") - 1
-    last = np.searchsorted(chunk_starts, stops, side="left")
-    spread = np.where(stops > starts, last - first, 0)
-    total = int(spread.sum())
-    if total == starts.size and int(spread.max(initial=0)) <= 1:  # no range crosses a border
-        return PageRuns(first, starts - chunk_starts[first], stops - starts)
-    mine = np.repeat(np.arange(starts.size), spread)
-    chunks = np.arange(total) - np.repeat(np.cumsum(spread) - spread, spread) + np.repeat(first, spread)
-    begin = np.maximum(starts[mine], chunk_starts[chunks])
-    end = np.minimum(stops[mine], chunk_starts[chunks + 1])
-    keep = np.flatnonzero(end > begin)  # a chunk without values may lie within a range
-    if keep.size < total:
-        chunks, begin, end = chunks[keep], begin[keep], end[keep]
-    return PageRuns(chunks, begin - chunk_starts[chunks], end - begin)
+    runs = np.empty((3, starts.size + bounds.size), np.int64)
+    count = kernels.cut_ranges(bounds, starts, stops, *runs)
+    return PageRuns(*runs[:, :count])
+
+
+def runs_of(bounds: Int64, rows: RowSelection) -> PageRuns:
+    """The chunks, or pages, of an ascending selection, as ``runs_within``; rows that follow each other are one run.
+
+    Examples
+    --------
+    >>> runs = runs_of(np.array([0, 4, 9]), RowSelection.take(9, [1, 3, 4, 5]))
+    >>> runs.pages.tolist(), runs.starts.tolist(), runs.counts.tolist()
+    ([0, 0, 1], [1, 3, 0], [1, 1, 2])
+    """
+    if rows.indices is None:
+        return runs_within(bounds, *row_ranges(rows))
+    runs = np.empty((3, rows.indices.size), np.int64)
+    count = kernels.cut_rows(bounds, rows.indices, *runs)
+    return PageRuns(*runs[:, :count])
 
 
 def places_of(starts: Int64, counts: Int64) -> Int64:
@@ -135,10 +149,22 @@ def places_of(starts: Int64, counts: Int64) -> Int64:
 
 def touched(runs: PageRuns) -> tuple[Int64, PageRuns]:
     """The distinct chunks of some ascending runs, and the runs as numbers into these."""
-    pages = runs.pages
-    is_new = np.ones(pages.size, np.bool_)
-    np.not_equal(pages[1:], pages[:-1], out=is_new[1:])
-    return pages[is_new], PageRuns(np.cumsum(is_new) - 1, runs.starts, runs.counts)
+    chunks, numbers = np.empty((2, runs.pages.size), np.int64)
+    count = kernels.distinct_pages(runs.pages, chunks, numbers)
+    return chunks[:count], PageRuns(numbers, runs.starts, runs.counts)
+
+
+def repeated(runs: PageRuns, count: int) -> PageRuns:
+    """Runs of one chunk, in each of several.
+
+    Examples
+    --------
+    >>> runs = repeated(PageRuns(np.array([0]), np.array([3]), np.array([2])), 2)
+    >>> runs.pages.tolist(), runs.starts.tolist(), runs.counts.tolist()
+    ([0, 1], [3, 3], [2, 2])
+    """
+    chunks = np.repeat(np.arange(count), runs.pages.size)
+    return PageRuns(chunks, np.tile(runs.starts, count), np.tile(runs.counts, count))
 
 
 def row_ranges(rows: RowSelection) -> tuple[Int64, Int64]:
@@ -147,13 +173,10 @@ def row_ranges(rows: RowSelection) -> tuple[Int64, Int64]:
         if rows.starts is None or rows.stops is None:
             raise ValueError("a selection has neither ranges nor indices")
         return rows.starts, rows.stops
-    indices = rows.indices
-    if not indices.size:
-        return indices, indices
-    breaks = np.flatnonzero(indices[1:] != indices[:-1] + 1)
-    starts = indices[np.concatenate(([0], breaks + 1))]
-    stops = indices[np.concatenate((breaks, [indices.size - 1]))] + 1
-    return starts, stops
+    if not rows.indices.size:
+        return rows.indices, rows.indices
+    runs = runs_of(np.array([0, rows.num_rows], np.int64), rows)
+    return runs.starts, runs.starts + runs.counts
 
 
 def require_bytes(source: Buffers, needed: Int64, what: str) -> None:

@@ -4,21 +4,47 @@ What ``file.v2_wire`` makes of a column's metadata and what the decoders of 2.x 
 from. Pages with the same encoding share one ``PageSpec`` object, so that ``is`` tells
 groups of equal pages apart.
 
-Imports ``layouts`` and NumPy.
+Imports ``layouts``, ``store.cache`` and NumPy.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.encodings.layouts import PageSpec
+from lancecy.store.cache import ByteCache
 
-__all__ = ["Column", "Page"]
+__all__ = ["Column", "Page", "PageMemory"]
 
 Int64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PageMemory:
+    """What decoders keep of the pages of a column from one read to the next, in a cache bounded in bytes.
+
+    Attributes
+    ----------
+    cache : ByteCache
+    key : tuple
+        Of the column in its file, and of the limits it is read under.
+    """
+
+    cache: ByteCache
+    key: tuple[Hashable, ...]
+
+    def find(self, page: int, what: str) -> Any:
+        """What is kept of the page of that number under a name, None if that is nothing."""
+        return self.cache.find((*self.key, page, what))
+
+    def keep(self, page: int, what: str, value: object, nbytes: int) -> None:
+        """Keep a value, which nobody changes, for the page of that number."""
+        self.cache.keep((*self.key, page, what), value, nbytes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +61,8 @@ class Page:
     spec : PageSpec
     positions, sizes : (num_buffers,) int64, bytes
         Buffers in the file, checked to lie in it.
+    memory : PageMemory or None
+        That of its column.
     """
 
     number: int
@@ -42,6 +70,7 @@ class Page:
     spec: PageSpec
     positions: Int64
     sizes: Int64
+    memory: PageMemory | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,6 +90,8 @@ class Column:
         Page p has buffers ``first_buffer[p]`` to ``first_buffer[p + 1]``.
     positions, sizes : (num_buffers,) int64, bytes
         Buffers of all pages, checked to lie in the file.
+    memory : PageMemory or None
+        Where decoders may keep what they read of its pages.
     """
 
     index: int
@@ -70,6 +101,7 @@ class Column:
     first_buffer: Int64
     positions: Int64
     sizes: Int64
+    memory: PageMemory | None = None
 
     @property
     def num_pages(self) -> int:
@@ -83,6 +115,7 @@ class Column:
 
     def page(self, number: int) -> Page:
         """One page; its arrays are views."""
-        first, last = int(self.first_buffer[number]), int(self.first_buffer[number + 1])
-        rows = int(self.row_starts[number + 1] - self.row_starts[number])
-        return Page(number, rows, self.specs[number], self.positions[first:last], self.sizes[first:last])
+        first, last = self.first_buffer[number : number + 2].tolist()
+        start, stop = self.row_starts[number : number + 2].tolist()
+        buffers = self.positions[first:last], self.sizes[first:last]
+        return Page(number, stop - start, self.specs[number], *buffers, self.memory)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from lancecy.encodings.block import (
     VariableWidth,
 )
 from lancecy.encodings.chunks import row_ranges
-from lancecy.encodings.layouts import BlobPage, ConstantPage, FullZip, MiniBlock, Planar
+from lancecy.encodings.layouts import BlobPage, ConstantPage, FullZip, Layer, MiniBlock, Planar
 from lancecy.encodings.legacy import spec_of
 from lancecy.encodings.pages import Column, Page
 from lancecy.encodings.planar_sparse import SparsePage
@@ -44,13 +45,13 @@ from lancecy.encodings.spec import (
     VarBinary,
     flat_bits,
 )
-from lancecy.errors import FormatError, UnsupportedError, printable
+from lancecy.errors import FormatError, LanceError, UnsupportedError, printable
 from lancecy.limits import Limits
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
-from lancecy.store.reads import Read, SourceFile, gather, named
+from lancecy.store.reads import Read, SourceFile, gather
 
-__all__ = ["read_leaf"]
+__all__ = ["finished", "read_leaf"]
 
 Int64 = NDArray[np.int64]
 
@@ -61,6 +62,9 @@ _READERS: dict[type[object], Callable[..., Read[LeafPage]]] = {
     BlobPage: blob.read,
     Planar: planar.read,
 }
+
+_PLAIN = (Layer.ALL_VALID_ITEM,)
+_shape = lru_cache(maxsize=8192)(spec_of)
 
 
 def read_leaf(
@@ -105,17 +109,22 @@ def read_leaf(
     if column.num_rows != selection.num_rows * factor:
         raise FormatError(f"a column of {column.num_rows} values in a file of {selection.num_rows} rows")
     reads = [
-        named(_read_page(chain, column.page(number), rows, file, limits, only_nulls), f"page {number}")
+        _read_page(chain, column.page(number), rows, file, limits, only_nulls)
         for number, rows in _page_rows(column, selection, factor)
     ]
+    if len(reads) == 1:
+        return (yield from reads[0])
     blocks = yield from gather(reads)
-    if len(blocks) == 1:
-        return blocks[0]
     return Pieces(len(selection), tuple(blocks)) if blocks else AllNull(0)
 
 
 def _page_rows(column: Column, selection: RowSelection, factor: int) -> list[tuple[int, RowSelection]]:
     """Pages that hold selected rows, each with its part of the selection."""
+    if factor == 1:
+        if column.num_pages == 1:
+            return [(0, selection)] if len(selection) else []
+        if selection.indices is not None:
+            return _page_indices(column.row_starts, selection.indices)
     starts, stops = row_ranges(selection)
     starts, stops = starts * factor, stops * factor
     edges = column.row_starts
@@ -131,6 +140,16 @@ def _page_rows(column: Column, selection: RowSelection, factor: int) -> list[tup
     return chosen
 
 
+def _page_indices(edges: Int64, indices: Int64) -> list[tuple[int, RowSelection]]:
+    bounds = np.searchsorted(indices, edges)
+    chosen = []
+    for page in np.flatnonzero(bounds[1:] > bounds[:-1]).tolist():
+        begin, end = edges[page : page + 2].tolist()
+        mine = indices[bounds[page] : bounds[page + 1]] - begin
+        chosen.append((page, RowSelection(end - begin, indices=mine)))
+    return chosen
+
+
 def _read_page(
     chain: tuple[Field, ...],
     page: Page,
@@ -139,19 +158,34 @@ def _read_page(
     limits: Limits,
     only_nulls: bool,
 ) -> Read[Block]:
-    if only_nulls and not says_null_by_value(page):
-        chain = (*chain[:-1], without_values(chain[-1]))
-    reader = _READERS.get(type(page.spec))
-    if reader is None:
-        raise UnsupportedError(
-            f"pages of layout {type(page.spec).__name__}", feature=type(page.spec).__name__
-        )
-    leaf = yield from reader(page.spec, page, chain, rows, file, limits)
-    if not isinstance(page.spec, BlobPage):
-        leaf = replace(leaf, values=_fitted(leaf.values, chain[-1]))
-    if isinstance(leaf, SparsePage):
-        return planar_sparse.build(leaf, chain)
-    return build(leaf, chain)
+    try:
+        if only_nulls and not says_null_by_value(page):
+            chain = (*chain[:-1], without_values(chain[-1]))
+        reader = _READERS.get(type(page.spec))
+        if reader is None:
+            raise UnsupportedError(
+                f"pages of layout {type(page.spec).__name__}", feature=type(page.spec).__name__
+            )
+        leaf = yield from reader(page.spec, page, chain, rows, file, limits)
+        return build(leaf, chain) if isinstance(page.spec, BlobPage) else finished(leaf, chain)
+    except LanceError as error:
+        raise error.within(f"page {page.number}")
+
+
+def finished(leaf: LeafPage, chain: tuple[Field, ...]) -> Block:
+    """The column that a leaf belongs to, its values being checked to have the layout of their type.
+
+    Raises
+    ------
+    FormatError
+        They have another, or see ``repdef.build``.
+    """
+    values = _fitted(leaf.values, chain[-1])
+    if leaf.layers == _PLAIN and leaf.rep is None and len(chain) == 1 and values.length == leaf.num_rows:
+        return values
+    if values is not leaf.values:
+        leaf = replace(leaf, values=values)
+    return planar_sparse.build(leaf, chain) if isinstance(leaf, SparsePage) else build(leaf, chain)
 
 
 # -- what a leaf must look like -------------------------------------------------------
@@ -168,7 +202,7 @@ def _fitted(block: Block, field: Field) -> Block:
     if isinstance(block, AllNull):
         return block
     if not field.is_struct:
-        column = spec_of(field)
+        column = _shape(field)
         if isinstance(block, VariableWidth) and isinstance(column, VarBinary) and _is_bare(block):
             # Pages of 2.3 whose strings are all empty do not say how wide their offsets are.
             return replace(

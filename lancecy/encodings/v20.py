@@ -14,17 +14,23 @@ Pages of one form are decoded together (``v20_pages``); a column whose pages dif
 whose large pages need no copy, comes back in pieces. Source: file sheet 2.0, sections 3
 to 5.
 
-Imports the other ``v20_`` modules but ``v20_wire``, ``legacy.spec_of``, ``chunks``, ``pages``, ``block``,
+Imports the other ``v20_`` modules but ``v20_wire``, ``legacy.spec_of``, ``chunks``, ``layouts``, ``pages``, ``block``,
 ``spec``, ``schema``, ``limits``, ``rows``, ``store.reads`` and ``errors``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
 
 from lancecy.encodings import v20_binary, v20_dictionary, v20_fixed, v20_lists, v20_packed
 from lancecy.encodings.block import AllNull, Block, Coded, Pieces, Structured
 from lancecy.encodings.chunks import row_ranges, runs_within
+from lancecy.encodings.layouts import PageSpec
 from lancecy.encodings.legacy import spec_of
 from lancecy.encodings.pages import Column
 from lancecy.encodings.spec import (
@@ -39,18 +45,31 @@ from lancecy.encodings.spec import (
     PackedRows,
     PageDictionary,
     Plain,
+    Spec,
     StructHeader,
     SymbolCoded,
 )
 from lancecy.encodings.v20_columns import Rows, Source, node_of, read_pages
-from lancecy.encodings.v20_pages import Decoder
+from lancecy.encodings.v20_pages import Decoder, Pages, served
 from lancecy.errors import FormatError
 from lancecy.limits import DEFAULT_LIMITS, Limits
-from lancecy.rows import RowSelection
+from lancecy.rows import PageRuns, RowSelection
 from lancecy.schema import Field
+from lancecy.store.base import Memory
 from lancecy.store.reads import Read, SourceFile, gather, named
 
-__all__ = ["DECODERS", "check_rows", "is_packed", "read_field", "read_node"]
+__all__ = [
+    "DECODERS",
+    "check_nulls",
+    "check_rows",
+    "decode_small",
+    "is_packed",
+    "likeness",
+    "read_field",
+    "read_node",
+]
+
+Int64 = NDArray[np.int64]
 
 DECODERS: Mapping[type[object], Decoder] = {
     NullOf: v20_fixed.read_nulls,
@@ -119,6 +138,86 @@ def read_field(
     return read_node(field, source, Rows(starts, stops), True)
 
 
+def likeness(field: Field, column: Column) -> Hashable | None:
+    """Equal for columns of one page that :func:`decode_small` decodes together; None for others."""
+    if field.children or column.is_blob:
+        return None
+    form = _form(cast(Spec, column.specs[0]))
+    return None if form is None else (form, spec_of(field))
+
+
+def _form(spec: Spec) -> Spec | None:
+    """The node without numbers that differ from page to page; None if one of several pages needs more than they."""
+    if isinstance(spec, Plain | BitStream | PackedBlocks | FixedBinary | Compressed):
+        return spec
+    if isinstance(spec, EndedBinary):
+        offsets, values = _form(spec.offsets), _form(spec.values)
+        if offsets is None or values is None:
+            return None
+        return EndedBinary(offsets, values, min(spec.adjustment, 1))
+    if isinstance(spec, FixedListOf):
+        child = _form(spec.child)
+        return None if child is None else replace(spec, child=child)
+    if isinstance(spec, Nullable | SymbolCoded):
+        values = _form(spec.values)
+        return None if values is None else replace(spec, values=values)
+    return None
+
+
+def decode_small(
+    specs: Sequence[PageSpec],
+    field: Field,
+    counts: Int64,
+    memory: Memory,
+    positions: Int64,
+    sizes: Int64,
+    runs: PageRuns,
+    file: SourceFile,
+    limits: Limits,
+) -> Block:
+    """Rows of pages of several columns of one :func:`likeness`, as one block.
+
+    Parameters
+    ----------
+    specs : sequence of PageSpec
+        Of each page.
+    field : Field
+        One of the fields.
+    counts : (num_pages,) int64
+        Rows of each page.
+    memory : (nbytes,) uint8
+        With all buffers.
+    positions, sizes : (num_pages * num_buffers,) int64, bytes
+        Buffers of each page in ``memory``.
+    runs : PageRuns
+    file : SourceFile
+        One of the files.
+    limits : Limits
+
+    Raises
+    ------
+    FormatError, LimitError
+        As :func:`read_field`, but the message names no page.
+    """
+    nodes = tuple(cast(Spec, spec) for spec in specs)
+    own = nodes[:1] if all(node is nodes[0] for node in nodes) else nodes
+    first = np.arange(len(nodes)) * (positions.size // len(nodes))
+    pages = Pages(own, counts, first, positions, sizes, file, limits, DECODERS)
+    return served(pages.read(spec_of(field), runs), memory)
+
+
+def check_nulls(field: Field, block: Block) -> None:
+    """Refuse nulls in a column that may have none.
+
+    Raises
+    ------
+    FormatError
+        There are some.
+    """
+    if not field.nullable and field.logical_type != "null":
+        _refuse_nulls(block)
+
+
 def read_node(field: Field, source: Source, rows: Rows, in_pieces: bool) -> Read[Block]:
     """Decode rows of a field at any depth; ``in_pieces`` is whether it may stay apart as a ``Pieces`` block."""
     if rows.starts.size == 0:
@@ -136,8 +235,7 @@ def read_node(field: Field, source: Source, rows: Rows, in_pieces: bool) -> Read
         block = yield from v20_lists.read_old_strings(field, column, source, rows)
     else:
         block = yield from _read_leaf(field, column, source, rows, in_pieces)
-    if not field.nullable and field.logical_type != "null":
-        _refuse_nulls(block)
+    check_nulls(field, block)
     return block
 
 

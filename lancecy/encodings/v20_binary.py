@@ -5,7 +5,7 @@ same coded with symbols; and strings that all have one length. The bytes of a la
 of a memory map stay where they are. Source: file sheet 2.0, sections 4.6, 4.8 and 4.11.
 
 Imports ``fsst``, ``v20_ends``, ``v20_fixed``, ``v20_pages``, ``arrow.allocate``, ``block``, ``spec``,
-``rows``, ``store.reads``, ``limits`` and ``errors``.
+``kernels``, ``rows``, ``store.reads``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
+from lancecy import kernels
 from lancecy.encodings import fsst
 from lancecy.encodings.arrow import allocate
 from lancecy.encodings.block import AllNull, Block, FixedWidth, VariableWidth
@@ -39,13 +40,16 @@ from lancecy.encodings.v20_pages import (
 from lancecy.errors import FormatError
 from lancecy.limits import check_offsets
 from lancecy.rows import PageRuns
-from lancecy.store.reads import Read, gather
+from lancecy.store.reads import Ranges, Read, gather
 
 __all__ = ["bytes_block", "read_ended_binary", "read_fixed_binary", "read_symbol_coded"]
 
 Int64 = NDArray[np.int64]
 
 _BYTE = Plain(8)
+_FEW_RUNS = 16
+_SHORT_RUN = 16
+"""Rows of runs that are short on average."""
 _ALONE_BYTES = 1 << 20
 """Runs of at least so many bytes of strings are arrays of their own, so that a map's bytes need no copy."""
 _GROUP_BYTES = 1 << 30
@@ -59,12 +63,62 @@ def read_ended_binary(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool
         misfit(spec, shape)
     if spec.adjustment == 0:  # every end is at least that: all pages of this form are
         return AllNull(runs.num_rows)
+    if _are_picks(pages, runs):
+        picked = yield from _read_picks(pages, shape, runs)
+        if picked is not None:
+            return picked
     bounds = _split(pages, runs) if in_pieces else [0, runs.counts.size]
     reads = [
         _read_strings(pages, shape, PageRuns(runs.pages[a:b], runs.starts[a:b], runs.counts[a:b]))
         for a, b in itertools.pairwise(bounds)
     ]
     return joined((yield from gather(reads)))
+
+
+def _are_picks(pages: Pages, runs: PageRuns) -> bool:
+    """Whether these are many short runs of a memory map, for which arrays of positions would be most of the work."""
+    size = runs.counts.size
+    return (
+        size >= _FEW_RUNS
+        and runs.num_rows <= _SHORT_RUN * size
+        and pages.file.store.traits.is_mapped
+        and isinstance(numbers := bare(pages.below("offsets").spec), Plain)
+        and numbers.bits == 64
+        and isinstance(plain := bare(pages.below("values").spec), Plain)
+        and plain.bits == 8
+    )
+
+
+def _read_picks(pages: Pages, shape: VarBinary, runs: PageRuns) -> Read[VariableWidth | None]:
+    """Strings picked out of mapped pages; None if something is wrong, or too much for the offsets."""
+    ends, ends_sizes = _plain_buffer(pages.below("offsets"))
+    values, sizes = _plain_buffer(pages.below("values"))
+    if bool((pages.counts > ends_sizes // 8).any()):
+        return None
+    (span,) = yield [Ranges(pages.file, np.concatenate((ends, values)), np.concatenate((ends_sizes, sizes)))]
+    at = span.positions[: ends.size], span.positions[ends.size :]
+    num_rows, width = runs.num_rows, shape.offset_width
+    buffer, offsets = allocate((num_rows + 1) * width)
+    bitmap, validity = allocate((num_rows + 7) >> 3)
+    places, lengths = np.empty((2, runs.pages.size), np.int64)
+    table = (*at, sizes, pages.numbers("adjustment"), pages.counts, runs.pages, runs.starts, runs.counts)
+    try:
+        total, null_count = kernels.pick_ended(
+            span.memory, *table, offsets.view(f"<i{width}"), validity, places, lengths
+        )
+    except FormatError:
+        return None
+    data, out = allocate(total)
+    kernels.copy_spans(span.memory, places, lengths, out)
+    return VariableWidth(num_rows, width, buffer, data, bitmap if null_count else None, null_count)
+
+
+def _plain_buffer(pages: Pages) -> tuple[Int64, Int64]:
+    """Positions and sizes of the only buffer of plain pages."""
+    spec = bare(pages.spec)
+    if not isinstance(spec, Plain):
+        misfit(spec, _BYTE)
+    return pages.buffer(spec.buffer)
 
 
 def _split(pages: Pages, runs: PageRuns) -> list[int]:

@@ -4,7 +4,7 @@ What a file is stands in the manifest's version numbers, not in the file's foote
 footer occurs in 0.1 files (file sheet 0.1, sections 1.1 and 7.1). Of 2.x files both have to
 say the same.
 
-Imports ``base``, ``v0_reader``, ``v2_reader``, ``store.reads``, ``schema`` and ``limits``.
+Imports ``base``, ``v0_reader``, ``v2_reader``, ``store``, ``schema`` and ``limits``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from lancecy.file.v0_reader import open_v0
 from lancecy.file.v2_reader import open_v2
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.schema import Field
+from lancecy.store.cache import ByteCache
 from lancecy.store.reads import Fetch, Read, SourceFile, run
 
 __all__ = ["open_file", "opening", "reader_key"]
@@ -59,6 +60,7 @@ def opening(
     column_indices: Sequence[int] = (),
     limits: Limits = DEFAULT_LIMITS,
     dictionary_source: SourceFile | None = None,
+    cache: ByteCache | None = None,
 ) -> Read[FileReader]:
     """A Read of the reader of a data file; one round of requests, or two where the metadata is large.
 
@@ -77,6 +79,8 @@ def opening(
     limits : Limits
     dictionary_source : SourceFile or None
         The manifest file of the schema; holds the values of dictionary fields of 0.1 tables.
+    cache : ByteCache or None
+        Where readers of 2.x files keep what they parse of pages.
 
     Raises
     ------
@@ -87,7 +91,7 @@ def opening(
     """
     if major == 0 and minor < 3:
         return open_v0(source, field_ids, fields, limits, dictionary_source)
-    return open_v2(source, field_ids, column_indices, fields, (major, minor), limits)
+    return open_v2(source, field_ids, column_indices, fields, (major, minor), limits, cache)
 
 
 def reader_key(

@@ -1,6 +1,6 @@
 """From rows of a file to runs within its pages.
 
-Imports ``rows`` and ``kernels``.
+Imports ``encodings.chunks``, ``kernels`` and ``rows``.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
+from lancecy.encodings.chunks import runs_within
 from lancecy.rows import PageRuns, RowSelection
 
 __all__ = ["page_runs"]
@@ -45,7 +46,7 @@ def page_runs(page_starts: Int64, selection: RowSelection) -> PageRuns:
     if selection.starts is None or selection.stops is None or selection.starts.size == 0:
         nothing = np.empty(0, np.int64)
         return PageRuns(nothing, nothing, nothing)
-    return _runs_of_ranges(page_starts, selection.starts, selection.stops)
+    return runs_within(page_starts, selection.starts, selection.stops)
 
 
 def _runs_of_indices(page_starts: Int64, rows: Int64) -> PageRuns:
@@ -53,20 +54,3 @@ def _runs_of_indices(page_starts: Int64, rows: Int64) -> PageRuns:
     if rows.size:
         kernels.rows_to_pages(page_starts, rows, pages, offsets)
     return PageRuns(pages, offsets, np.ones_like(rows))
-
-
-def _runs_of_ranges(page_starts: Int64, starts: Int64, stops: Int64) -> PageRuns:
-    first = np.searchsorted(page_starts, starts, side="right") - 1
-    last = np.searchsorted(page_starts, stops, side="left")
-    pieces = last - first
-    # Pages of range i are first[i] .. last[i]; all of them, one range after the other:
-    shift = first - (np.cumsum(pieces) - pieces)
-    pages = np.arange(int(pieces.sum()), dtype=np.int64) + np.repeat(shift, pieces)
-    begin = page_starts[pages]
-    run_starts = np.maximum(begin, np.repeat(starts, pieces))
-    counts = np.minimum(page_starts[pages + 1], np.repeat(stops, pieces)) - run_starts
-    run_starts -= begin
-    if counts.all():
-        return PageRuns(pages, run_starts, counts)
-    keep = np.flatnonzero(counts)  # pages without rows
-    return PageRuns(pages[keep], run_starts[keep], counts[keep])

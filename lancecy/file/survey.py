@@ -25,7 +25,8 @@ from lancecy.file.tail import Tail, read_parts, read_tail
 from lancecy.file.v0_layout import all_nodes
 from lancecy.file.v0_reader import V0Reader, open_v0
 from lancecy.file.v0_wire import decode_metadata
-from lancecy.file.v2_meta import Container, SpecCache, build_column, open_container
+from lancecy.file.v2_meta import Container, build_column, open_container
+from lancecy.file.v2_specs import SpecCache
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.schema import Field
 from lancecy.store.reads import Read, SourceFile, named
@@ -112,12 +113,12 @@ def _survey_v2(source: SourceFile, limits: Limits) -> Read[FileSurvey]:
     if len(names) != container.num_columns:
         # The first releases gave strings two columns, and files on their own do not say which.
         names = [(f"column {number}", "") for number in numbers]
-    specs, ledger = SpecCache(), ByteLedger()
+    specs, ledger = SpecCache(container.version, limits), ByteLedger()
     columns = []
     for number, (name, kind) in zip(numbers, names, strict=True):
         column = SurveyedColumn(printable(name), printable(kind), None)
         try:
-            pages = build_column(data[number], number, container.version, source.size, limits, specs, ledger)
+            pages = build_column(data[number], number, source.size, limits, specs, ledger)
         except LanceError as error:
             columns.append(replace(column, problem=str(error)))
         else:

@@ -10,7 +10,7 @@ Positions alone say where things are, never their order. Nothing is allocated fr
 number before the bytes that back it are known to be in the file.
 
 Source: file sheet 2.0, section 2; file sheet 2.1, section 1.
-Imports ``v2_wire``, ``tail``, ``footer``, ``encodings``, ``store.reads``, ``limits`` and ``errors``.
+Imports ``v2_specs``, ``v2_wire``, ``tail``, ``footer``, ``encodings``, ``store``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.layouts import PageSpec
 from lancecy.encodings.legacy_bounds import ByteLedger
-from lancecy.encodings.pages import Column
+from lancecy.encodings.pages import Column, PageMemory
 from lancecy.errors import FormatError, LanceError, LimitError, TruncatedError
 from lancecy.file.footer import V2_FOOTER_BYTES, parse_footer
 from lancecy.file.tail import Tail, read_parts, read_tail
-from lancecy.file.v2_wire import ColumnMessage, decode_column, decode_num_rows, parse_spec
+from lancecy.file.v2_specs import SpecCache
+from lancecy.file.v2_wire import ColumnMessage, decode_column, decode_num_rows
 from lancecy.limits import Limits
 from lancecy.store.base import Memory
 from lancecy.store.reads import Read, SourceFile
@@ -224,17 +225,14 @@ def _held(source: SourceFile, tail: Tail, positions: Int64, lengths: Int64) -> T
 # -- columns -------------------------------------------------------------------------
 
 
-SpecCache = dict[tuple[bytes, int], PageSpec]
-
-
 def build_column(
     data: Memory,
     index: int,
-    version: tuple[int, int],
     file_size: int,
     limits: Limits,
     specs: SpecCache,
     ledger: ByteLedger,
+    memory: PageMemory | None = None,
 ) -> Column:
     """One column of a file, checked.
 
@@ -244,14 +242,15 @@ def build_column(
         Its ColumnMetadata message.
     index : int
         Number of the column in the file.
-    version : (major, minor)
     file_size : int, bytes
         Every buffer lies in it.
     limits : Limits
-    specs : dict
-        Specs parsed so far in this file, by their bytes and number of buffers; brought up to date.
+    specs : SpecCache
+        Specs parsed so far.
     ledger : ByteLedger
         Of the file: buffers of different pages and columns do not overlap.
+    memory : PageMemory or None
+        Where decoders may keep what they read of its pages.
 
     Raises
     ------
@@ -269,10 +268,11 @@ def build_column(
         index=index,
         is_blob=message.is_blob,
         row_starts=_running(_lengths(message, file_size, limits)),
-        specs=_specs(message, version, limits, specs),
+        specs=_specs(message, specs),
         first_buffer=_running(np.array(message.num_buffers, np.int64)),
         positions=positions,
         sizes=sizes,
+        memory=memory,
     )
 
 
@@ -309,15 +309,12 @@ def _running(counts: Int64) -> Int64:
     return total
 
 
-def _specs(
-    message: ColumnMessage, version: tuple[int, int], limits: Limits, specs: SpecCache
-) -> tuple[PageSpec, ...]:
+def _specs(message: ColumnMessage, specs: SpecCache) -> tuple[PageSpec, ...]:
     """The spec of every page; equal ones are one object."""
-    keys = list(zip(message.encodings, message.num_buffers, strict=True))
-    for page, key in enumerate(keys):
-        if key not in specs:
-            try:
-                specs[key] = parse_spec(key[0], version, key[1], limits)
-            except LanceError as error:
-                raise error.within(f"page {page}")
-    return tuple([specs[key] for key in keys])
+    found = []
+    for page, (encoding, num_buffers) in enumerate(zip(message.encodings, message.num_buffers, strict=True)):
+        try:
+            found.append(specs.find(encoding, num_buffers))
+        except LanceError as error:
+            raise error.within(f"page {page}")
+    return tuple(found)

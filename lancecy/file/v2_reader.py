@@ -1,12 +1,7 @@
 """Reader of 2.x files behind the ``FileReader`` protocol; which dialect its pages are is a matter of their specs.
 
 Opening reads the frame (``v2_meta``) and nothing of any column. The metadata of a column
-is parsed when it is first asked for and kept. In 2.0 a field is decoded as one tree of
-columns; from 2.1 on each leaf is decoded alone, with everything that is around it::
-
-    struct<a, list<b>>     2.0   read_field    one block
-                           2.1   read_leaf a ─┐
-                                 read_leaf b ─┴─ Leaves, merged when they become Arrow
+is parsed when it is first asked for and kept; ``v2_values`` decodes what is known.
 
 Decoders see ascending selections without duplicates; any other order is laid over their
 blocks. Source: file sheet 2.0, sections 1 to 3; file sheet 2.1, section 1.
@@ -17,33 +12,31 @@ Imports ``encodings``, the other ``v2_`` modules, ``tail``, ``store.reads``, ``r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.encodings.block import AllNull, Block, Leaves, Reordered
+from lancecy.encodings.block import AllNull, Block, Reordered
 from lancecy.encodings.legacy_bounds import ByteLedger
-from lancecy.encodings.pages import Column
-from lancecy.encodings.presence import hollow, stub
+from lancecy.encodings.pages import Column, PageMemory
 from lancecy.encodings.repdef import rows_per_value
 from lancecy.encodings.spec import EndedList
-from lancecy.encodings.structural import read_leaf
-from lancecy.encodings.v20 import read_field
-from lancecy.encodings.v20_presence import read_nulls as read_v20_nulls
 from lancecy.errors import FormatError, LanceError, UnsupportedError, printable
 from lancecy.file.tail import read_parts
 from lancecy.file.v2_fields import FieldColumns, Leaf, column_numbers
-from lancecy.file.v2_meta import Container, SpecCache, build_column, open_container
+from lancecy.file.v2_meta import Container, build_column, open_container
+from lancecy.file.v2_specs import SpecCache
 from lancecy.file.v2_stats import is_structural, page_stats
+from lancecy.file.v2_values import FieldRead, Prepared, read_fields
 from lancecy.file.v2_wire import decode_children
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.stats import ColumnStats, StatsTable
 from lancecy.store.base import Memory
+from lancecy.store.cache import ByteCache
 from lancecy.store.reads import Ranges, Read, SourceFile, Span, gather, named, run, value_read
 
 __all__ = ["VERSIONS", "V2Reader", "open_v2"]
@@ -66,6 +59,7 @@ def open_v2(
     fields: Sequence[Field],
     version: tuple[int, int],
     limits: Limits = DEFAULT_LIMITS,
+    cache: ByteCache | None = None,
 ) -> Read[V2Reader]:
     """Parse what a 2.x file says of itself.
 
@@ -80,6 +74,8 @@ def open_v2(
     version : (major, minor)
         As the manifest states it: (0, 3) and (2, 0) are both version 2.0.
     limits : Limits
+    cache : ByteCache or None
+        Where what is parsed of pages is kept; None: it is parsed for each read.
 
     Raises
     ------
@@ -88,7 +84,7 @@ def open_v2(
     UnsupportedError
         A version that is not read.
     """
-    return named(_open(source, field_ids, column_indices, fields, version, limits), source.path)
+    return named(_open(source, field_ids, column_indices, fields, version, limits, cache), source.path)
 
 
 def _open(
@@ -98,6 +94,7 @@ def _open(
     fields: Sequence[Field],
     version: tuple[int, int],
     limits: Limits,
+    cache: ByteCache | None,
 ) -> Read[V2Reader]:
     wanted = (2, 0) if version == (0, 3) else version
     if wanted not in VERSIONS:
@@ -112,38 +109,10 @@ def _open(
     if most >= container.num_columns:
         raise FormatError(f"the manifest names column {most} of a file that has {container.num_columns}")
     listed = frozenset(field_id for field_id in field_ids if field_id >= 0)
-    return V2Reader(source, container, FieldColumns(numbers, listed, tuple(fields)), limits)
+    return V2Reader(source, container, FieldColumns(numbers, listed, tuple(fields)), limits, cache)
 
 
 # -- reading -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Prepared:
-    """A field whose columns are parsed.
-
-    Attributes
-    ----------
-    field : Field
-        As decoders need it: what one column holds is whole.
-    columns : mapping of field id to Column
-        Every column of the field.
-    leaves : tuple of Leaf
-        Empty in 2.0.
-    """
-
-    field: Field
-    columns: Mapping[int, Column]
-    leaves: tuple[Leaf, ...]
-
-    def primary(self) -> Column | None:
-        """A column that has one value per row: that of the first leaf, lists included in 2.0."""
-        if self.leaves:
-            return self.columns[self.leaves[0].chain[-1].id]
-        node = self.field
-        while node.is_struct and node.children and node.children[0].id in self.columns:
-            node = node.children[0]
-        return self.columns.get(node.id)
 
 
 class V2Reader:
@@ -155,7 +124,12 @@ class V2Reader:
     """
 
     def __init__(
-        self, source: SourceFile, container: Container, fields: FieldColumns, limits: Limits
+        self,
+        source: SourceFile,
+        container: Container,
+        fields: FieldColumns,
+        limits: Limits,
+        cache: ByteCache | None = None,
     ) -> None:
         self.source = source
         self.num_rows = container.num_rows
@@ -163,8 +137,9 @@ class V2Reader:
         self._fields = fields
         self._limits = limits
         self._columns: dict[int, Column] = {}
-        self._specs: SpecCache = {}
-        self._prepared: dict[Field, _Prepared] = {}
+        self._cache = cache
+        self._specs = SpecCache(container.version, limits, cache)
+        self._prepared: dict[Field, Prepared] = {}
         self._ledger = ByteLedger()
 
     @property
@@ -184,89 +159,58 @@ class V2Reader:
 
     @property
     def nbytes(self) -> int:
-        """Bytes kept in memory, caches included."""
-        columns = sum(_nbytes(column) for column in list(self._columns.values()))
-        return 4096 + self._container.nbytes + columns + 512 * len(self._specs)
+        """Bytes of memory once all columns are parsed: what is kept grows, and caches ask once."""
+        parsed = 1500 * self.num_columns + 2 * int(self._container.lengths.sum())
+        return 4096 + self._container.nbytes + parsed
 
     def read(self, fields: Sequence[Field], selection: RowSelection) -> Read[dict[int, Block]]:
         """Decode top-level fields; see ``FileReader.read``."""
-        return named(self._read(fields, selection, self._read_field), self.source.path)
+        return named(self._read(fields, selection), self.source.path)
 
     def read_nulls(
         self, fields: Sequence[Field], tested: frozenset[int], selection: RowSelection
     ) -> Read[dict[int, Block]]:
         """Which values are null; see ``NullReader.read_nulls``."""
-        return named(self._read(fields, selection, partial(self._read_stub, tested)), self.source.path)
+        return named(self._read(fields, selection, tested), self.source.path)
 
     def _read(
-        self,
-        fields: Sequence[Field],
-        selection: RowSelection,
-        read: Callable[[Field, RowSelection], Read[Block]],
+        self, fields: Sequence[Field], selection: RowSelection, tested: frozenset[int] | None = None
     ) -> Read[dict[int, Block]]:
         if selection.num_rows != self.num_rows:
             raise ValueError(f"a selection over {selection.num_rows} rows cannot choose from {self.num_rows}")
         if len(selection) == 0:
             return {field.id: AllNull(0) for field in fields}
         ordered, order = _ascending(selection)
-        blocks = yield from gather([self._named(field, read(field, ordered)) for field in fields])
+        known = [prepared for field in fields if (prepared := self._prepared.get(field)) is not None]
+        if len(known) < len(fields):
+            known = yield from gather([self._prepare(field) for field in fields])
+        reads = [self._field_read(*item, ordered) for item in zip(fields, known, strict=True)]
+        if tested is None:
+            blocks = yield from read_fields(reads)
+        else:
+            blocks = yield from gather([read.nulls(tested) for read in reads])
         if order is not None:
             blocks = [Reordered(order.size, block, order) for block in blocks]
         return {field.id: block for field, block in zip(fields, blocks, strict=True)}
 
-    def _named(self, field: Field, read: Read[Block]) -> Read[Block]:
-        return named(read, f"column {field.id} {field.name!r}")
+    def small_reads(self, fields: Sequence[Field], rows: RowSelection) -> list[FieldRead] | None:
+        """Reads of fields, to be made together with those of other files.
 
-    def _read_field(self, field: Field, selection: RowSelection) -> Read[Block]:
-        prepared = yield from self._prepare(field)
-        if not prepared.leaves:
-            return (
-                yield from read_field(
-                    prepared.field, prepared.columns, self._after, self.source, selection, self._limits
-                )
-            )
-        blocks = yield from gather(
-            [self._read_leaf(leaf, prepared.columns, selection) for leaf in prepared.leaves]
-        )
-        if len(blocks) == 1:
-            return blocks[0]
-        parts = zip((leaf.part for leaf in prepared.leaves), blocks, strict=True)
-        return Leaves(len(selection), tuple(parts))
+        Returns
+        -------
+        list of FieldRead, or None
+            None: a field is too large for that or was never read, or the rows do not ascend.
+        """
+        reads = []
+        for field in fields:
+            known = self._prepared.get(field)
+            if known is None or known.alike is None:
+                return None
+            reads.append(self._field_read(field, known, rows))
+        return reads if len(rows) and _ascending(rows)[1] is None else None
 
-    def _read_stub(self, tested: frozenset[int], field: Field, selection: RowSelection) -> Read[Block]:
-        """The nulls of the tested nodes: from 2.1 on, any leaf within a node tells them."""
-        prepared = yield from self._prepare(field)
-        columns = prepared.columns
-        if not prepared.leaves:
-            return (
-                yield from read_v20_nulls(
-                    prepared.field, tested, columns, self._after, self.source, selection, self._limits
-                )
-            )
-        chosen: dict[int, Leaf] = {}
-        by_size = sorted(prepared.leaves, key=lambda leaf: int(columns[leaf.chain[-1].id].sizes.sum()))
-        for leaf in by_size:
-            node = next((node.id for node in leaf.chain if node.id in tested), None)
-            if node is None:  # it is in a packed struct, whose values tell
-                return hollow((yield from self._read_field(field, selection)), field, tested)
-            chosen.setdefault(node, leaf)
-        blocks = yield from gather(
-            [self._read_leaf(leaf, columns, selection, only_nulls=True) for leaf in chosen.values()]
-        )
-        parts = tuple(
-            (stub(leaf.part, tested), hollow(block, leaf.part, tested))
-            for leaf, block in zip(chosen.values(), blocks, strict=True)
-        )
-        return parts[0][1] if len(parts) == 1 else Leaves(len(selection), parts)
-
-    def _read_leaf(
-        self, leaf: Leaf, columns: Mapping[int, Column], selection: RowSelection, only_nulls: bool = False
-    ) -> Read[Block]:
-        column = columns[leaf.chain[-1].id]
-        read = read_leaf(leaf.chain, column, self.source, selection, self._limits, only_nulls)
-        if len(leaf.chain) == 1:
-            return read
-        return named(read, "leaf " + repr(".".join(node.name for node in leaf.chain)))
+    def _field_read(self, field: Field, known: Prepared, rows: RowSelection) -> FieldRead:
+        return FieldRead(field, known, self._after, self.source, rows, self._limits)
 
     def _after(self, column: Column) -> Column | None:
         """The column after one whose second half it is: strings of the first releases."""
@@ -285,11 +229,13 @@ class V2Reader:
     def _prepare_all(self, fields: Sequence[Field]) -> Read[None]:
         yield from gather([self._prepare(field) for field in fields if not self.knows(field)])
 
-    def _prepare(self, field: Field) -> Read[_Prepared]:
+    def _prepare(self, field: Field) -> Read[Prepared]:
         found = self._prepared.get(field)
-        return value_read(found) if found is not None else self._load(field)
+        if found is not None:
+            return value_read(found)
+        return named(self._load(field), f"column {field.id} {field.name!r}")
 
-    def _load(self, field: Field, for_values: bool = True) -> Read[_Prepared]:
+    def _load(self, field: Field, for_values: bool = True) -> Read[Prepared]:
         """Parse the columns of a field; how packed structs were written matters for their values only."""
         whole = self._fields.restored(field)
         nodes = [node for node in whole.walk() if node.id in self._fields.numbers]
@@ -309,7 +255,7 @@ class V2Reader:
             self._check_aligned(whole, columns)
         else:
             raise FormatError(f"field {whole.id} {printable(whole.name)!r} has no column in this file")
-        found = _Prepared(whole, columns, leaves)
+        found = Prepared.of(whole, columns, leaves, self._specs)
         if for_values or not packed:
             self._prepared[field] = found
         return found
@@ -326,11 +272,22 @@ class V2Reader:
         for number, data in zip(missing, found, strict=False):
             try:
                 self._columns[number] = build_column(
-                    data, number, self.version, self.source.size, self._limits, self._specs, self._ledger
+                    data,
+                    number,
+                    self.source.size,
+                    self._limits,
+                    self._specs,
+                    self._ledger,
+                    self._memory(number),
                 )
             except LanceError as error:
                 raise error.within(f"metadata of physical column {number}")
         return found[-1] if with_descriptor else None
+
+    def _memory(self, number: int) -> PageMemory | None:
+        if self._cache is None:
+            return None
+        return PageMemory(self._cache, ("page", *self.source.key, self._limits, number))
 
     def _may_continue(self, column: Column) -> bool:
         """Whether strings of the column may have their bytes in the next one, as the first releases wrote them."""
@@ -383,7 +340,7 @@ class V2Reader:
 
     # -- pages, sizes and statistics
 
-    def _known(self, field: Field) -> _Prepared | None:
+    def _known(self, field: Field) -> Prepared | None:
         """The field's columns if no request is needed to know them."""
         found = self._prepared.get(field)
         if found is not None or not self._container.is_whole:
@@ -463,11 +420,6 @@ def _ascending(selection: RowSelection) -> tuple[RowSelection, Int64 | None]:
         return selection, None
     unique, order = np.unique(rows, return_inverse=True)
     return RowSelection(selection.num_rows, indices=unique), order.astype(np.int64, copy=False)
-
-
-def _nbytes(column: Column) -> int:
-    arrays = (column.row_starts, column.first_buffer, column.positions, column.sizes)
-    return 256 + 8 * column.num_pages + sum(array.nbytes for array in arrays)
 
 
 def _no_requests(_: list[Ranges]) -> list[Span]:

@@ -14,9 +14,11 @@ of :mod:`lancecy.kernels.reference` instead; nothing does so silently.
 ``_bitstream``     unpack_stream
 ``_bytesplit``     join_bytes
 ``_runs``          expand_runs
+``_cuts``          chunk_table, cut_ranges, cut_rows, distinct_pages
 ``_varwidth``      varwidth_offsets, list_offsets
 ``_offsets``       chunk_offsets, zipped_offsets
 ``_ends``          ended_offsets
+``_picks``         pick_ended
 ``_fsst``          fsst_decode
 ``_lz4``           lz4_blocks
 ``_match``         match_bytes
@@ -48,10 +50,14 @@ __all__ = [
     "check_codes",
     "chunk_headers",
     "chunk_offsets",
+    "chunk_table",
     "compare_bounds",
     "compare_bytes_bounds",
     "copy_bits",
     "copy_spans",
+    "cut_ranges",
+    "cut_rows",
+    "distinct_pages",
     "ended_offsets",
     "expand_runs",
     "fsst_decode",
@@ -63,6 +69,7 @@ __all__ = [
     "lz4_blocks",
     "match_bytes",
     "peel_lists",
+    "pick_ended",
     "rows_to_pages",
     "select_rows",
     "take_fixed",
@@ -88,6 +95,7 @@ if _chosen == "reference":
     from lancecy.kernels.reference.bits import copy_bits
     from lancecy.kernels.reference.bitstream import unpack_stream
     from lancecy.kernels.reference.bytesplit import join_bytes
+    from lancecy.kernels.reference.cuts import chunk_table, cut_ranges, cut_rows, distinct_pages
     from lancecy.kernels.reference.dictionary import check_codes
     from lancecy.kernels.reference.ends import ended_offsets
     from lancecy.kernels.reference.fsst import fsst_decode
@@ -98,6 +106,7 @@ if _chosen == "reference":
     from lancecy.kernels.reference.lz4 import lz4_blocks
     from lancecy.kernels.reference.match import match_bytes
     from lancecy.kernels.reference.offsets import chunk_offsets, zipped_offsets
+    from lancecy.kernels.reference.picks import pick_ended
     from lancecy.kernels.reference.rows import select_rows
     from lancecy.kernels.reference.runs import expand_runs
     from lancecy.kernels.reference.spans import copy_spans, gather_fixed, rows_to_pages
@@ -110,6 +119,7 @@ elif _chosen == "cython":
         from lancecy.kernels._bits import copy_bits
         from lancecy.kernels._bitstream import unpack_stream
         from lancecy.kernels._bytesplit import join_bytes
+        from lancecy.kernels._cuts import chunk_table, cut_ranges, cut_rows, distinct_pages
         from lancecy.kernels._dictionary import check_codes
         from lancecy.kernels._ends import ended_offsets
         from lancecy.kernels._fsst import fsst_decode
@@ -120,6 +130,7 @@ elif _chosen == "cython":
         from lancecy.kernels._lz4 import lz4_blocks
         from lancecy.kernels._match import match_bytes
         from lancecy.kernels._offsets import chunk_offsets, zipped_offsets
+        from lancecy.kernels._picks import pick_ended
         from lancecy.kernels._rows import select_rows
         from lancecy.kernels._runs import expand_runs
         from lancecy.kernels._spans import copy_spans, gather_fixed, rows_to_pages

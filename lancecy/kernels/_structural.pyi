@@ -11,11 +11,5 @@ def chunk_headers(
     has_def: bool,
     num_buffers: int,
     size_width: int,
-    out_levels: NDArray[np.int64],
-    out_rep: NDArray[np.int64],
-    out_rep_lengths: NDArray[np.int64],
-    out_def: NDArray[np.int64],
-    out_def_lengths: NDArray[np.int64],
-    out_buffers: NDArray[np.int64],
-    out_buffer_lengths: NDArray[np.int64],
+    out: NDArray[np.int64],
 ) -> None: ...

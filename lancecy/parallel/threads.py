@@ -21,19 +21,18 @@ from lancecy.encodings.columns import ArrowArray
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.execute import (
     Chosen,
+    all_passing,
     bytes_of,
     candidates,
     choose,
     cut,
     finish,
-    map_sized,
-    output_field,
     parted,
-    passing,
     run_unit,
     slice_rows,
     table_of,
 )
+from lancecy.scanning.outputs import in_order, jobs_of, map_sized, output_fields, outputs_together
 from lancecy.scanning.plan import ScanPlan, interleaved
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanUnit
@@ -83,28 +82,43 @@ def _pieces(
         return _over_units(context, units, lambda u: run_unit(context, u, projection, request.use_stats))
     # Pruning is a little NumPy over metadata: threads would only wait for each other.
     chosen = [candidates(context, unit, projection, request.use_stats) for unit in units]
-    work = sum(bytes_of(c, projection.filter_fields) for c in chosen)
-    chosen = map_sized(context, lambda c: passing(context, c, projection), chosen, work)
+    if projection.filter is not None:
+        chosen = all_passing(context, chosen, projection)
     if most is not None:
         chosen = list(_first_rows(chosen, most))
     elif projection.filter is not None:
         rows = _rows_of_a_job(context, chosen, projection.fields)
         chosen = [part for c in chosen for part in parted(c, rows)]
     alive = [c for c in chosen if len(c.picked)]
-    jobs: list[tuple[Chosen, Field]] = [(c, f) for c in alive for f in projection.fields]
-    # Rows picked here and there cost several times their bytes.
-    work = sum(bytes_of(c, projection.fields) * min(1, 8 * len(c.picked) / len(c.rows)) for c in alive)
-    columns = map_sized(context, lambda job: output_field(context, *job), jobs, work)
-    width = len(projection.fields)
-    made = iter(range(len(alive)))
+    columns = _columns(context, alive, projection.fields)
     results: list[tuple[int, list[ArrowArray]]] = []
     for c in chosen:
-        if not len(c.picked):
+        if len(c.picked):
+            results.append((len(c.picked), finish(context, c, projection, next(columns))))
+        else:
             results.append((0, [null_array(f.type, 0) for f in projection.schema]))
-            continue
-        at = next(made) * width
-        results.append((len(c.picked), finish(context, c, projection, columns[at : at + width])))
     return results
+
+
+def _columns(
+    context: ScanContext, alive: Sequence[Chosen], fields: Sequence[Field]
+) -> Iterator[list[ArrowArray]]:
+    """The fields of each of several units: small units together, others side by side if that is worth it."""
+    jobs: list[list[list[Field]]] = []
+    small: list[Chosen] = []
+    work = 0.0
+    for c in alive:
+        mine, nbytes = jobs_of(c, fields)
+        if not nbytes:
+            small.append(c)
+        jobs.append(mine if nbytes else [])
+        # Rows picked here and there cost several times their bytes.
+        work += nbytes * min(1, 8 * len(c.picked) / len(c.rows))
+    together = iter(outputs_together(context, small, fields))
+    todo = [(c, job) for c, mine in zip(alive, jobs, strict=True) for job in mine]
+    read = iter(map_sized(context, lambda item: output_fields(context, *item), todo, work))
+    for mine in jobs:
+        yield in_order(fields, mine, [next(read) for _ in mine]) if mine else next(together)
 
 
 def _rows_of_a_job(context: ScanContext, chosen: Sequence[Chosen], fields: Sequence[Field]) -> int:
@@ -160,6 +174,9 @@ def _collect_limited(context: ScanContext, plan: ScanPlan, request: ScanRequest)
 def count(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> int:
     """Rows that pass the filter, without reading other columns."""
     projection = plan.projection
+    if context.snapshot.is_mapped and _mapped(context, plan.units):
+        chosen = [candidates(context, unit, projection, request.use_stats) for unit in plan.units]
+        return sum(len(c.picked) for c in all_passing(context, chosen, projection))
     passed = _over_units(
         context, plan.units, lambda u: len(choose(context, u, projection, request.use_stats).picked)
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -183,13 +184,13 @@ class ScanContext:
             if opened.version < (2, 0):
                 return stored
             # What is packed takes more room in memory than in the file: how much, the types tell, or a guess.
-            fixed, varying = _type_bytes(fields)
+            fixed, varying = _type_bytes(tuple(fields))
             return max(2 * stored if varying else stored, fixed + varying * _GUESSED_VALUE_BYTES)
         total = 0.0
         for file in fragment.files:
             ids = frozenset(file.fields)
             held = [f for f in (wanted.pruned(ids) for wanted in fields) if f is not None]
-            fixed, varying = _type_bytes(held)
+            fixed, varying = _type_bytes(tuple(held))
             guess = float(varying * _GUESSED_VALUE_BYTES)
             if varying and file.size and fragment.physical_rows:
                 # Other columns are in that size as well: partitions rather come out too small.
@@ -206,7 +207,8 @@ class ScanContext:
         return None if opened is None else opened.page_edges(fields)
 
 
-def _type_bytes(fields: Sequence[Field]) -> tuple[float, int]:
+@lru_cache(maxsize=256)
+def _type_bytes(fields: tuple[Field, ...]) -> tuple[float, int]:
     """Bytes a row takes by the types of its columns, and how many columns have values of varying size."""
     fixed, varying = 0.0, 0
     for node in (node for top in fields for node in top.walk()):

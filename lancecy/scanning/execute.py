@@ -12,9 +12,8 @@ Imports ``scan`` siblings, ``expr``, ``session``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -23,13 +22,20 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.arrow import null_array
 from lancecy.encodings.columns import ArrowArray, as_array, joined
-from lancecy.errors import LimitError
 from lancecy.expr import Bound, evaluate, falsify
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext, context_for
-from lancecy.scanning.cost import pick_is_cheaper
 from lancecy.scanning.extension import bare
 from lancecy.scanning.fragment import FragmentFiles
+from lancecy.scanning.outputs import (
+    Chosen,
+    bytes_of,
+    map_sized,
+    read_columns,
+    read_field,
+    read_fields,
+    read_several,
+)
 from lancecy.scanning.presence import NullTests, null_tests
 from lancecy.scanning.project import Output, Projection, extract
 from lancecy.scanning.request import ScanRequest
@@ -42,6 +48,7 @@ from lancecy.stats import StatsTable
 __all__ = [
     "Chosen",
     "PageCount",
+    "all_passing",
     "batches",
     "bytes_of",
     "candidates",
@@ -57,13 +64,10 @@ __all__ = [
     "table_of",
 ]
 
-T = TypeVar("T")
-U = TypeVar("U")
-
-INLINE_BYTES = 4 << 20
 DEFAULT_BATCH_ROWS = 65_536
 DEFAULT_BATCH_BYTES = 16 << 20
 SMALL_BYTES = 1 << 20
+SMALL_ROWS = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,30 +76,6 @@ class PageCount:
 
     total: int = 0
     kept: int = 0
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Chosen:
-    """Rows of a unit that will be returned.
-
-    Attributes
-    ----------
-    files : FragmentFiles
-    rows : RowSelection
-        Candidates; all of them pass when ``mask`` is None.
-    mask : pyarrow.BooleanArray or None
-        Over the candidates: which of them passed.
-    picked : RowSelection
-        The rows that passed.
-    reused : dict of Field to column
-        Columns already read for the filter, over the candidates.
-    """
-
-    files: FragmentFiles
-    rows: RowSelection
-    picked: RowSelection
-    mask: pa.BooleanArray | None = None
-    reused: dict[Field, ArrowArray] = field(default_factory=dict)
 
 
 def prune(
@@ -161,19 +141,67 @@ def passing(context: ScanContext, chosen: Chosen, projection: Projection) -> Cho
     if projection.filter is None or len(rows) == 0:
         return chosen
     tests = _null_tests(files, projection, projection.filter)
-    columns = _read_together(files, projection.filter_fields, rows, context.session, tests.tested)
+    columns = read_columns(files, projection.filter_fields, rows, context.session, tests.tested)
     seen = {f.name: c for f, c in zip(projection.filter_fields, columns, strict=True)}
     seen.update(_virtual(context, files, rows, projection.filter_virtual))
-    table = _named(list(seen), list(seen.values()), len(rows))
-    mask = as_array(tests.bound.mask(table))
+    mask = as_array(tests.bound.mask(_named(list(seen), list(seen.values()), len(rows))))
+    read = zip(projection.filter_fields, columns, strict=True)
+    return _passed(chosen, mask, {wanted: column for wanted, column in read if wanted not in tests.tested})
+
+
+def _passed(chosen: Chosen, mask: pa.BooleanArray, read: dict[Field, ArrowArray]) -> Chosen:
+    """What is left of candidates for which a filter was evaluated, and the columns that were read for it."""
+    files, rows = chosen.files, chosen.rows
     passed = mask.true_count
     if passed == 0:
         return Chosen(files, rows.slice(0, 0), rows.slice(0, 0))
-    read = zip(projection.filter_fields, columns, strict=True)
-    reused = {wanted: column for wanted, column in read if wanted not in tests.tested}
     if passed == len(rows):
-        return Chosen(files, rows, rows, None, reused)
-    return Chosen(files, rows, rows.pick(_positions(mask)), mask, reused)
+        return Chosen(files, rows, rows, None, read)
+    return Chosen(files, rows, rows.pick(_positions(mask)), mask, read)
+
+
+def all_passing(context: ScanContext, chosen: Sequence[Chosen], projection: Projection) -> list[Chosen]:
+    """As :func:`passing` for several units of mapped files: side by side, but small ones together."""
+    fields = projection.filter_fields
+    work = sum(bytes_of(c, fields) for c in chosen)
+    groups = list(_small_together(chosen, fields))
+    found = map_sized(context, lambda group: _passing_group(context, group, projection), groups, work)
+    return [c for group in found for c in group]
+
+
+def _small_together(chosen: Sequence[Chosen], fields: Sequence[Field]) -> Iterator[list[Chosen]]:
+    """Units in groups for which the filter is evaluated once; those of many rows are alone."""
+    # Every fragment has a dictionary of its own: to make them one may cost more than it saves.
+    most = (
+        0 if any(node.logical_type.startswith("dict:") for f in fields for node in f.walk()) else SMALL_ROWS
+    )
+    group: list[Chosen] = []
+    rows = 0
+    for c in chosen:
+        if group and rows + len(c.rows) > most:
+            yield group
+            group, rows = [], 0
+        group.append(c)
+        rows += len(c.rows)
+    if group:
+        yield group
+
+
+def _passing_group(context: ScanContext, group: Sequence[Chosen], projection: Projection) -> list[Chosen]:
+    bound, fields = projection.filter, projection.filter_fields
+    if len(group) == 1 or bound is None or null_tests(bound, fields, projection.fields).tested:
+        return [passing(context, c, projection) for c in group]
+    read = read_several([(c.files, c.rows) for c in group], fields, context.session)
+    seen = {f.name: joined([mine[i] for mine in read], f.arrow_type) for i, f in enumerate(fields)}
+    made = [_virtual(context, c.files, c.rows, projection.filter_virtual) for c in group]
+    seen.update((name, pa.chunked_array([mine[name] for mine in made])) for name in projection.filter_virtual)
+    mask = as_array(bound.mask(_named(list(seen), list(seen.values()), sum(len(c.rows) for c in group))))
+    found = []
+    start = 0
+    for c, mine in zip(group, read, strict=True):
+        found.append(_passed(c, mask.slice(start, len(c.rows)), dict(zip(fields, mine, strict=True))))
+        start += len(c.rows)
+    return found
 
 
 def _null_tests(files: FragmentFiles, projection: Projection, bound: Bound) -> NullTests:
@@ -207,79 +235,6 @@ def _positions(mask: pa.BooleanArray) -> NDArray[np.int64]:
     """Where a mask is true."""
     found: NDArray[np.int64] = pc.indices_nonzero(mask).to_numpy(zero_copy_only=False).view(np.int64)
     return found
-
-
-def bytes_of(chosen: Chosen, fields: Sequence[Field]) -> float:
-    """About how many encoded bytes the fields of the candidates take."""
-    return len(chosen.rows) * chosen.files.estimated_bytes(fields) / max(1, chosen.files.num_rows)
-
-
-def map_sized(context: ScanContext, function: Callable[[T], U], items: Sequence[T], nbytes: float) -> list[U]:
-    """Apply a function to every item, on the session's threads if there are enough bytes to decode.
-
-    Handing work to another thread and waiting for it takes longer than decoding a few megabytes.
-    """
-    if nbytes < INLINE_BYTES:
-        return [function(item) for item in items]
-    return context.session.map(function, items)
-
-
-def read_field(
-    files: FragmentFiles,
-    wanted: Field,
-    rows: RowSelection,
-    session: Session,
-    tested: Mapping[Field, frozenset[int]] | None = None,
-) -> ArrowArray:
-    """One column for the selected rows, in several chunks if 32-bit offsets cannot hold it."""
-    try:
-        return files.read([wanted], rows, session, tested)[0]
-    except LimitError as error:
-        if error.limit or len(rows) < 2:
-            raise
-    half = len(rows) // 2
-    halves = (rows.slice(0, half), rows.slice(half, len(rows) - half))
-    columns = [read_field(files, wanted, piece, session, tested) for piece in halves]
-    return joined(columns, columns[0].type)
-
-
-def _read_together(
-    files: FragmentFiles,
-    fields: Sequence[Field],
-    rows: RowSelection,
-    session: Session,
-    tested: Mapping[Field, frozenset[int]] | None = None,
-) -> list[ArrowArray]:
-    """Several columns, of files that are not mapped in common requests."""
-    if not files.mapped and len(fields) > 1:
-        try:
-            return files.read(fields, rows, session, tested)
-        except LimitError as error:
-            if error.limit:
-                raise
-    return [read_field(files, f, rows, session, tested) for f in fields]
-
-
-def output_field(context: ScanContext, chosen: Chosen, wanted: Field) -> ArrowArray:
-    """One field of the output for the rows that passed."""
-    found = chosen.reused.get(wanted)
-    if found is not None:
-        return found if chosen.mask is None else found.filter(chosen.mask)
-    files, rows, picked = chosen.files, chosen.rows, chosen.picked
-    if chosen.mask is None or pick_is_cheaper(files, wanted, rows, picked):
-        return read_field(files, wanted, picked, context.session)
-    return read_field(files, wanted, rows, context.session).filter(chosen.mask)
-
-
-def read_fields(context: ScanContext, chosen: Chosen, projection: Projection) -> list[ArrowArray]:
-    """All fields of the output; on stores that cost requests they are fetched together."""
-    if chosen.files.mapped:
-        work = bytes_of(chosen, projection.fields)
-        return map_sized(context, lambda f: output_field(context, chosen, f), projection.fields, work)
-    fresh = [f for f in projection.fields if f not in chosen.reused]
-    read = _read_together(chosen.files, fresh, chosen.picked, context.session)
-    columns = dict(zip(fresh, read, strict=True))
-    return [columns[f] if f in columns else output_field(context, chosen, f) for f in projection.fields]
 
 
 def finish(

@@ -20,10 +20,12 @@ from lancecy.encodings.arrow import null_array, to_arrow
 from lancecy.encodings.assemble import assemble, pruned
 from lancecy.encodings.columns import ArrowArray
 from lancecy.encodings.presence import stub
-from lancecy.errors import FormatError, LanceError
-from lancecy.file.base import FileReader, NullReader
-from lancecy.file.open import opening
+from lancecy.errors import LanceError
+from lancecy.file.base import NullReader
+from lancecy.file.v2_reader import V2Reader
+from lancecy.file.v2_values import FieldRead, read_fields
 from lancecy.rows import RowSelection
+from lancecy.scanning.parts import Part, open_parts, physical_rows
 from lancecy.schema import Field
 from lancecy.session import Session
 from lancecy.stats import ColumnStats, StatsTable
@@ -32,27 +34,12 @@ from lancecy.table.deletion import DeletionVector
 from lancecy.table.manifest import Fragment
 from lancecy.table.snapshot import Snapshot
 
-__all__ = ["FragmentFiles", "Part"]
+__all__ = ["FragmentFiles", "Part", "read_together"]
 
 Int64 = NDArray[np.int64]
 Path = tuple[str, ...]
 
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Part:
-    """One data file of a fragment, opened.
-
-    Attributes
-    ----------
-    source : SourceFile
-    reader : FileReader
-    ids : frozenset of int
-        Field ids it holds, hidden and tombstoned ones left out, those within packed structs included.
-    """
-
-    source: SourceFile
-    reader: FileReader
-    ids: frozenset[int]
+_MAX_STATS = 8
 
 
 @dataclass(eq=False)
@@ -76,6 +63,7 @@ class FragmentFiles:
     deleted: DeletionVector | None
     mapped: bool
     _sizes: dict[Field, int] = field(default_factory=dict, repr=False)
+    _stats: dict[tuple[Path, ...], list[tuple[Int64, StatsTable]]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def open(
@@ -94,8 +82,8 @@ class FragmentFiles:
             Files disagree with each other or with the manifest about the number of rows.
         """
         try:
-            parts = _open_parts(snapshot, fragment, session, dictionaries or snapshot.dictionary_source())
-            num_rows = _physical_rows(fragment, parts)
+            parts = open_parts(snapshot, fragment, session, dictionaries or snapshot.dictionary_source())
+            num_rows = physical_rows(fragment, parts)
             deleted = snapshot.deletions(fragment, num_rows)
         except LanceError as error:
             raise error.within(f"fragment {fragment.id}")
@@ -153,16 +141,13 @@ class FragmentFiles:
         Of fields that ``tested`` names only the nulls of these nodes are read: the columns are those of
         their stubs (``encodings.presence.stub``).
 
-        Mapped files are decoded column by column, in parallel when the caller is not itself
-        a worker thread; files of other stores are read in lockstep, so that the requests of
-        all columns become one round.
+        All columns are read in lockstep, so that their requests become one round, by the thread that asks:
+        whoever has enough columns or rows for several threads shares them out.
         """
         if len(rows) == 0:
             return [null_array(f.arrow_type, 0) for f in fields]
         try:
-            if self.mapped:
-                return session.map(lambda f: run(self._column(f, rows, tested), session.fetch), fields)
-            return run(gather([self._column(f, rows, tested) for f in fields]), session.fetcher())
+            return run(self._columns(fields, rows, tested or {}), session.fetcher())
         except LanceError as error:
             raise error.within(f"fragment {self.fragment.id}")
 
@@ -171,14 +156,19 @@ class FragmentFiles:
         """Whether all files say which values are null apart from the values."""
         return all(isinstance(part.reader, NullReader) for part in self.parts)
 
-    def _column(
-        self, wanted: Field, rows: RowSelection, tested: Mapping[Field, frozenset[int]] | None
-    ) -> Read[ArrowArray]:
-        if tested and wanted in tested:
-            return self._stub(wanted, tested[wanted], rows)
-        return self._values(wanted, rows)
+    def _columns(
+        self, fields: Sequence[Field], rows: RowSelection, tested: Mapping[Field, frozenset[int]]
+    ) -> Read[list[ArrowArray]]:
+        stubs = [f for f in fields if f in tested]
+        values = [f for f in fields if f not in tested]
+        reads = [self._values(values, rows), *(self._stub(f, tested[f], rows) for f in stubs)]
+        if not stubs:
+            return (yield from reads[0])
+        first, *others = yield from gather(reads)
+        columns = dict(zip([*values, *stubs], [*first, *(column for (column,) in others)], strict=True))
+        return [columns[f] for f in fields]
 
-    def _stub(self, wanted: Field, tested: frozenset[int], rows: RowSelection) -> Read[ArrowArray]:
+    def _stub(self, wanted: Field, tested: frozenset[int], rows: RowSelection) -> Read[list[ArrowArray]]:
         pieces: list[tuple[Field, ArrowArray]] = []
         for part in self.parts:
             present = pruned(wanted, part.ids)
@@ -187,17 +177,32 @@ class FragmentFiles:
             blocks = yield from part.reader.read_nulls([present], tested, rows)
             held = stub(present, tested)
             pieces.append((held, to_arrow(blocks[present.id], held)))
-        return assemble(stub(wanted, tested), pieces, len(rows))
+        return [assemble(stub(wanted, tested), pieces, len(rows))]
 
-    def _values(self, wanted: Field, rows: RowSelection) -> Read[ArrowArray]:
-        pieces: list[tuple[Field, ArrowArray]] = []
-        for part in self.parts:
-            present = pruned(wanted, part.ids)
-            if present is None:
-                continue
-            blocks = yield from part.reader.read([present], rows)
-            pieces.append((present, to_arrow(blocks[present.id], present)))
-        return assemble(wanted, pieces, len(rows))
+    def _values(self, fields: Sequence[Field], rows: RowSelection) -> Read[list[ArrowArray]]:
+        held = [[pruned(wanted, part.ids) for wanted in fields] for part in self.parts]
+        found = yield from gather(
+            [
+                part.reader.read([f for f in mine if f is not None], rows)
+                for part, mine in zip(self.parts, held, strict=True)
+            ]
+        )
+        columns = []
+        for index, wanted in enumerate(fields):
+            pieces = [
+                (present, to_arrow(blocks[present.id], present))
+                for mine, blocks in zip(held, found, strict=True)
+                if (present := mine[index]) is not None
+            ]
+            columns.append(assemble(wanted, pieces, len(rows)))
+        return columns
+
+    def small_reads(self, fields: Sequence[Field], rows: RowSelection) -> list[FieldRead] | None:
+        """Reads of fields to be made with those of other fragments; None if this one has to be read alone."""
+        reader = self.parts[0].reader if len(self.parts) == 1 else None
+        if not isinstance(reader, V2Reader) or any(pruned(f, self.parts[0].ids) is not f for f in fields):
+            return None
+        return reader.small_reads(fields, rows)
 
     # -- statistics -----------------------------------------------------------
 
@@ -219,6 +224,22 @@ class FragmentFiles:
             ``page_starts`` is (num_pages + 1,) int64 row offsets; each table describes only the
             columns of its own file, and those that no file has as all null.
         """
+        key = tuple(paths)
+        found = self._stats.get(key)
+        if found is None:
+            found = self._read_stats(fields, paths, session)
+            # 2.x files have no bounds: what they tell is little, and looked at again by every filter.
+            if all(getattr(part.reader, "version", (0, 1)) >= (2, 0) for part in self.parts) and self.knows(
+                fields
+            ):
+                if len(self._stats) >= _MAX_STATS:
+                    self._stats.clear()
+                self._stats[key] = found
+        return found
+
+    def _read_stats(
+        self, fields: Sequence[Field], paths: Sequence[Path], session: Session
+    ) -> list[tuple[Int64, StatsTable]]:
         chains = {path: chain for path in paths if (chain := _chain(fields, path)) is not None}
         missing = [
             p for p, chain in chains.items() if all(pruned(chain[0], part.ids) is None for part in self.parts)
@@ -255,7 +276,8 @@ class FragmentFiles:
 
     def knows(self, fields: Sequence[Field]) -> bool:
         """Whether what is told of these fields' pages and sizes is exact; no IO."""
-        held = ((part, pruned(wanted, part.ids)) for part in self.parts for wanted in fields)
+        unsure = [f for f in fields if f not in self._sizes]
+        held = ((part, pruned(wanted, part.ids)) for part in self.parts for wanted in unsure)
         return all(part.reader.knows(mine) for part, mine in held if mine is not None)
 
     def estimated_bytes(self, fields: Sequence[Field]) -> int:
@@ -288,28 +310,35 @@ class FragmentFiles:
         return known
 
 
-def _open_parts(
-    snapshot: Snapshot, fragment: Fragment, session: Session, dictionaries: SourceFile
-) -> tuple[Part, ...]:
-    """The data files, opened together: one or two rounds of requests for all of them."""
-    sources = [snapshot.source(file) for file in fragment.files]
-    openings = [
-        opening(
-            source,
-            field_ids=file.fields,
-            column_indices=file.column_indices,
-            fields=snapshot.schema.fields,
-            major=file.major,
-            minor=file.minor,
-            limits=snapshot.limits,
-            dictionary_source=dictionaries,
-        )
-        for source, file in zip(sources, fragment.files, strict=True)
+def read_together(
+    items: Sequence[tuple[FragmentFiles, RowSelection]], fields: Sequence[Field], session: Session
+) -> list[list[ArrowArray]]:
+    """As :meth:`FragmentFiles.read` for several fragments, by the calling thread; many small ones cost little more than one.
+
+    Parameters
+    ----------
+    items : sequence of (FragmentFiles, RowSelection)
+    fields : sequence of Field
+    session : Session
+
+    Returns
+    -------
+    list of list of column
+        Per fragment, then per field.
+    """
+    reads = [files.small_reads(fields, rows) for files, rows in items]
+    joint = [read for mine in reads if mine for read in mine]
+    if len(joint) < 2 * len(fields) or not fields:
+        return [files.read(fields, rows, session) for files, rows in items]
+    try:
+        blocks = iter(run(read_fields(joint), session.fetcher()))
+    except LanceError:
+        # Read one by one: then the error says where it is.
+        return [files.read(fields, rows, session) for files, rows in items]
+    return [
+        files.read(fields, rows, session) if not mine else [to_arrow(next(blocks), f) for f in fields]
+        for (files, rows), mine in zip(items, reads, strict=True)
     ]
-    readers = run(gather(openings), session.fetch)
-    return tuple(
-        Part(source, reader, reader.field_ids) for source, reader in zip(sources, readers, strict=True)
-    )
 
 
 def _chain(fields: Sequence[Field], path: Path) -> list[Field] | None:
@@ -330,15 +359,3 @@ def _all_null(table: StatsTable, paths: Sequence[Path]) -> dict[Path, ColumnStat
     units = table.num_units
     everywhere = ColumnStats(None, np.zeros(units, np.bool_), np.ones(units, np.bool_))
     return dict.fromkeys(paths, everywhere)
-
-
-def _physical_rows(fragment: Fragment, parts: Sequence[Part]) -> int:
-    counts = {part.reader.num_rows for part in parts}
-    if len(counts) > 1:
-        raise FormatError(f"data files hold different numbers of rows: {sorted(counts)}")
-    if not counts:
-        return fragment.physical_rows or 0
-    rows = counts.pop()
-    if fragment.physical_rows is not None and fragment.physical_rows != rows:
-        raise FormatError(f"the manifest says {fragment.physical_rows} rows, the data files hold {rows}")
-    return rows

@@ -18,8 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from lancecy.encodings.columns import ArrowArray, taken
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.execute import Chosen, finish, output_field, read_fields, table_of
+from lancecy.scanning.execute import finish, table_of
 from lancecy.scanning.locate import as_row_ids, find_rows
+from lancecy.scanning.outputs import Chosen, outputs_together, read_fields
 from lancecy.scanning.project import Projection
 
 __all__ = ["as_row_numbers", "take_row_ids", "take_rows"]
@@ -133,10 +134,8 @@ def _read(context: ScanContext, projection: Projection, chosen: Sequence[Chosen]
         return [finish(context, c, projection, columns) for c, columns in zip(chosen, read, strict=True)]
     # Handing a few hundred rows to another thread costs more than reading them.
     if sum(len(c.picked) for c in chosen) * len(projection.fields) < 200_000:
-        return [
-            finish(context, c, projection, [output_field(context, c, f) for f in projection.fields])
-            for c in chosen
-        ]
+        read = outputs_together(context, chosen, projection.fields)
+        return [finish(context, c, projection, columns) for c, columns in zip(chosen, read, strict=True)]
     return context.session.map(
         lambda c: finish(context, c, projection, read_fields(context, c, projection)), chosen
     )

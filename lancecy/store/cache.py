@@ -85,6 +85,19 @@ class ByteCache:
         self._keep(key, value, nbytes if isinstance(nbytes, int) else nbytes(value))
         return value
 
+    def find(self, key: tuple[Hashable, ...]) -> Any:
+        """The value of ``key``, None if it is not there."""
+        with self._lock:
+            entry = self._entries.get(key)
+            if entry is None:
+                return None
+            self._entries.move_to_end(key)
+            return entry[0]
+
+    def keep(self, key: tuple[Hashable, ...], value: object, nbytes: int) -> None:
+        """Keep a value in place of what is there under ``key``, if it is no larger than the limit."""
+        self._keep(key, value, nbytes)
+
     def discard(self, key: tuple[Hashable, ...]) -> None:
         """Forget one value; no matter if it is not there."""
         with self._lock:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from lancecy.errors import TruncatedError
 from lancecy.store.base import Memory, StoreTraits
-from lancecy.store.ranges import MergedRanges, merge, split, worthwhile_gap
+from lancecy.store.ranges import MergedRanges, joined, merge, split, worthwhile_holes
 from lancecy.store.reads import Ranges, SourceFile, Span
 
 __all__ = ["Block", "FileKey", "Job", "RetainingFetch", "RunAll", "fetch_round", "file_key"]
@@ -96,7 +96,10 @@ def file_key(file: SourceFile) -> FileKey:
 
 
 def fetch_round(
-    requests: Sequence[Ranges], run_all: RunAll, known: dict[FileKey, Block] | None = None
+    requests: Sequence[Ranges],
+    run_all: RunAll,
+    known: dict[FileKey, Block] | None = None,
+    maps: dict[FileKey, Memory] | None = None,
 ) -> list[Span]:
     """Fetch all ranges of one round.
 
@@ -108,6 +111,8 @@ def fetch_round(
         Runs the requests' jobs; called once if any is needed.
     known : dict, optional
         Blocks of earlier rounds by file. Read, and brought up to date.
+    maps : dict, optional
+        Maps of earlier rounds by file, likewise: whether a file is still the same is looked at once.
 
     Returns
     -------
@@ -130,7 +135,11 @@ def fetch_round(
     for key, indexes in grouped.items():
         file = requests[indexes[0]].file
         if file.store.traits.is_mapped:
-            memory = _whole(file)
+            memory = None if maps is None else maps.get(key)
+            if memory is None:
+                memory = _whole(file)
+                if maps is not None:
+                    maps[key] = memory
             for index in indexes:
                 spans[index] = Span(memory, requests[index].positions)
         else:
@@ -162,10 +171,13 @@ class RetainingFetch:
         self._run_all = run_all
         self._limit = limit
         self._blocks: dict[FileKey, Block] = {}
+        self._maps: dict[FileKey, Memory] = {}
 
     def __call__(self, requests: Sequence[Ranges]) -> list[Span]:
         """As :func:`fetch_round`. Not for several threads at once."""
-        spans = fetch_round(requests, self._run_all, self._blocks)
+        spans = fetch_round(requests, self._run_all, self._blocks, self._maps)
+        if not self._blocks:
+            return spans
         for request in requests:
             key = file_key(request.file)
             block = self._blocks.pop(key, None)
@@ -189,9 +201,12 @@ def _check(request: Ranges) -> None:
     positions, lengths, size = request.positions, request.lengths, request.file.size
     if positions.shape != lengths.shape:
         raise ValueError("as many positions as lengths are needed")
+    index = -1
     if positions.size <= _FEW:  # without NumPy's overhead per call
-        pairs = list(zip(positions.tolist(), lengths.tolist(), strict=True))
-        index = next((i for i, (start, n) in enumerate(pairs) if start < 0 or not 0 <= n <= size - start), -1)
+        for i, (start, n) in enumerate(zip(positions.tolist(), lengths.tolist(), strict=True)):
+            if start < 0 or not 0 <= n <= size - start:
+                index = i
+                break
     else:
         outside = (positions < 0) | (lengths < 0) | (lengths > size - positions)
         index = int(np.argmax(outside)) if outside.any() else -1
@@ -277,12 +292,11 @@ def _jobs(plan: _Plan) -> list[Job]:
 
 def _merged(positions: Int64s, lengths: Int64s, traits: StoreTraits) -> MergedRanges:
     """Ranges joined where a request of its own would cost more than the bytes between them."""
-    near = traits.merge_gap // _NEAR
-    merged = merge(positions, lengths, near, _NO_CAP)
+    merged = merge(positions, lengths, traits.merge_gap // _NEAR, _NO_CAP)
     if merged.starts.size > 2:
-        gap = worthwhile_gap(merged.starts, merged.stops, traits.merge_gap, traits.concurrency)
-        if gap > near:
-            return merge(positions, lengths, gap, _NO_CAP)
+        holes = worthwhile_holes(merged.starts, merged.stops, traits.merge_gap, traits.concurrency)
+        if holes.any():
+            return joined(merged, holes)
     return merged
 
 

@@ -37,8 +37,8 @@ NETWORK = StoreTraits(create_is_atomic=True, concurrency=8, merge_gap=1 << 20, m
 
 # A range this long is cheaper to map than to copy.
 _WORTH_A_MAP = 64 << 10
-# For the whole process: the system bounds the number of maps of a process, not of a table.
-_MAPS = MapCache(512)
+# For the whole process: the system bounds the number of maps of a process (65,530 by default), not of a table.
+_MAPS = MapCache(4096)
 
 
 class LocalStore:

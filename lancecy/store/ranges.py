@@ -16,12 +16,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MergedRanges", "check_range", "merge", "split", "worthwhile_gap"]
+__all__ = ["MergedRanges", "check_range", "joined", "merge", "split", "worthwhile_holes"]
 
 Int64s = NDArray[np.int64]
 
 REQUEST_BYTES = 16 << 20
 """Bytes for which a scan may make one more request."""
+_MOST_HOLES = 128
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,17 +132,18 @@ def _merge_sorted(starts: Int64s, stops: Int64s, gap: int, cap: int) -> tuple[In
     return run_starts, run_stops, starts + np.repeat(base - run_starts, after - first)
 
 
-def worthwhile_gap(starts: Int64s, stops: Int64s, gap: int, lanes: int) -> int:
-    """The largest hole worth fetching along, given what stays apart once only the smallest holes are closed.
+def worthwhile_holes(starts: Int64s, stops: Int64s, gap: int, lanes: int) -> NDArray[np.bool_]:
+    """The holes worth fetching along, given what stays apart once only the smallest holes are closed.
 
     Requests that are under way together wait together, so a hole among few of them is worth closing only while
     the holes cost at most twice the bytes that are wanted, and down to one request per 16 MiB. Requests that would
-    have to queue wait once more each.
+    have to queue wait once more each; but however many there are, no more is fetched to spare them than
+    ``128 / lanes`` holes of the largest size, so that a hundred rows of a large file are not the file.
 
     Parameters
     ----------
     starts, stops : (num_ranges,) int64, bytes
-        Disjoint and ascending, none empty.
+        Disjoint and ascending, none empty; at least one.
     gap : int, bytes
         What a request that has to wait for others is worth.
     lanes : int
@@ -149,27 +151,60 @@ def worthwhile_gap(starts: Int64s, stops: Int64s, gap: int, lanes: int) -> int:
 
     Returns
     -------
-    int
-        0 if no further hole is worth it.
+    (num_ranges - 1,) bool
+        The smallest holes, of equal ones the first.
 
     Examples
     --------
-    Two small ranges are as quick apart; of a hundred some are joined, the nearest first:
+    Two small ranges are as quick apart; of a hundred some are joined:
 
-    >>> worthwhile_gap(np.array([0, 9000]), np.array([100, 9100]), gap=1000, lanes=4)
-    0
+    >>> bool(worthwhile_holes(np.array([0, 9000]), np.array([100, 9100]), gap=1000, lanes=4).any())
+    False
     >>> starts = np.arange(0, 100_000, 1000)
-    >>> worthwhile_gap(starts, starts + 100, gap=1000, lanes=4)
-    900
+    >>> int(worthwhile_holes(starts, starts + 100, gap=1000, lanes=4).sum())
+    35
     """
-    holes = np.sort(starts[1:] - stops[:-1])
+    holes = starts[1:] - stops[:-1]
+    order = np.argsort(holes, kind="stable")
+    ascending = holes[order]
+    costs = np.cumsum(ascending)
     wanted = int((stops - starts).sum())
     few = 1 + -(-wanted // REQUEST_BYTES)
-    affordable = int(np.searchsorted(np.cumsum(holes), 2 * wanted, side="right"))
-    affordable = min(affordable, int(np.searchsorted(holes, 4 * gap, side="right")), starts.size - few)
-    queueing = min(starts.size - lanes, int(np.searchsorted(holes, gap, side="right")))
-    closed = max(affordable, queueing)
-    return int(holes[closed - 1]) if closed > 0 else 0
+    affordable = int(np.searchsorted(costs, 2 * wanted, side="right"))
+    affordable = min(affordable, int(np.searchsorted(ascending, 4 * gap, side="right")), starts.size - few)
+    queueing = min(starts.size - lanes, int(np.searchsorted(ascending, gap, side="right")))
+    bearable = int(np.searchsorted(costs, _MOST_HOLES * gap // lanes, side="right"))
+    is_closed = np.zeros(holes.size, np.bool_)
+    is_closed[order[: max(0, affordable, min(queueing, bearable))]] = True
+    return is_closed
+
+
+def joined(merged: MergedRanges, is_closed: NDArray[np.bool_]) -> MergedRanges:
+    """Merged ranges joined over some of the holes between them.
+
+    Parameters
+    ----------
+    merged : MergedRanges
+        At least one.
+    is_closed : (num_merged - 1,) bool
+        Which holes are fetched along.
+
+    Examples
+    --------
+    >>> merged = merge(np.array([0, 20, 90]), np.array([5, 5, 5]), gap=0, cap=1 << 20)
+    >>> wider = joined(merged, np.array([True, False]))
+    >>> wider.starts.tolist(), wider.stops.tolist(), wider.arena_positions.tolist()
+    ([0, 90], [25, 95], [0, 20, 25])
+    """
+    opens = np.concatenate(([True], ~is_closed))
+    group = np.cumsum(opens) - 1
+    starts, stops = merged.starts[opens], merged.stops[np.concatenate((~is_closed, [True]))]
+    sizes, old_sizes = stops - starts, merged.stops - merged.starts
+    bases, old_bases = np.cumsum(sizes) - sizes, np.cumsum(old_sizes) - old_sizes
+    # Every range moves with the merged range it is in.
+    moved = bases[group] + merged.starts - starts[group] - old_bases
+    mine = np.searchsorted(old_bases, merged.arena_positions, side="right") - 1
+    return MergedRanges(starts, stops, merged.arena_positions + moved[mine])
 
 
 def split(starts: Int64s, stops: Int64s, cap: int) -> tuple[Int64s, Int64s]:

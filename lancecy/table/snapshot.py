@@ -115,6 +115,11 @@ class Snapshot:
         return self.manifest.fragments
 
     @cached_property
+    def key(self) -> tuple[Hashable, ...]:
+        """What a cached value depends on that was read by way of this snapshot."""
+        return (self.uri, self.version, self.identity, *self._access)
+
+    @cached_property
     def is_mapped(self) -> bool:
         """Whether all files are memory-mapped, so that reading costs no request."""
         return self.bases.is_mapped
@@ -142,6 +147,24 @@ class Snapshot:
         store, path = self.bases.data(file)
         meta = store.head(path)
         return SourceFile(store, path, meta.size, meta.identity)
+
+    def claimed_source(self, file: DataFile) -> SourceFile | None:
+        """A data file as the manifest describes it; None if the store has to be asked, or costs no request.
+
+        The size is true only if the file ends there with what files of its version end with.
+
+        Raises
+        ------
+        PathPolicyError, FormatError, UnsupportedError
+            See ``Bases.data``.
+        """
+        if file.is_legacy or not file.size:
+            return None
+        store, path = self.bases.data(file)
+        if store.traits.is_mapped:
+            return None
+        # Without the store's word for it, only files of this very table count as the same.
+        return SourceFile(store, path, file.size, f"{self.version}-{self.identity}")
 
     def dictionary_source(self) -> SourceFile:
         """The manifest file, which holds the values of 0.1 dictionary fields."""

@@ -217,8 +217,8 @@ def test_whole_page_is_one_round_and_a_part_reads_its_chunks_only(is_mapped: boo
     first, second = asked(built)
     size = 4096 + 8
     assert first == [(0, 40)]
-    # Chunks 0 to 2 follow each other, chunk 10 stands alone.
-    assert second == [(64, 3 * size), (64 + 10 * size, size)]
+    # Chunks 0 to 2 follow each other, chunk 10 stands alone; who fetches them joins what touches.
+    assert second == [(64 + k * size, size) for k in (0, 1, 2, 10)]
 
 
 def test_rows_over_several_pages_ask_once_for_all_of_them() -> None:

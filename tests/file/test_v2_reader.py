@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from lancecy.encodings import together
 from lancecy.encodings.arrow import to_arrow
 from lancecy.encodings.assemble import pruned
 from lancecy.encodings.block import Leaves, Reordered
@@ -438,3 +439,47 @@ def test_leaves_are_the_topmost_nodes_with_a_column() -> None:
 def test_data_file_without_columns_is_refused() -> None:
     with pytest.raises(FormatError, match="1 fields and 0 columns"):
         column_numbers(DataFile("x", (0,)).fields, DataFile("x", (0,)).column_indices)
+
+
+# -- many columns ----------------------------------------------------------------------------
+
+
+def many_columns(count: int) -> list[Field]:
+    return [Field(f"c{n}", n, logical_type="int64") for n in range(count)]
+
+
+def test_columns_that_are_alike_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+
+    def counted(pages: Sequence[Any], limits: Any) -> Any:
+        read.append(len(pages))
+        return together.read_small(pages, limits)
+
+    monkeypatch.setattr("lancecy.file.v2_values.read_small", counted)
+    fields = many_columns(30)
+    opened_file = open_frame(build_frame([[int64([n, n + 1, n + 2])] for n in range(30)], 3), fields)
+    for rows, expected in ((RowSelection.all(3), [0, 1, 2]), (RowSelection.take(3, [2, 0]), [2, 0])):
+        blocks = run(opened_file.reader.read(fields, rows), opened_file.files.fetch)
+        found = [to_arrow(blocks[n], fields[n]).to_pylist() for n in range(30)]
+        assert found == [[n + k for k in expected] for n in range(30)]
+    assert read == [30, 30]
+    run(opened_file.reader.read(fields[:3], RowSelection.all(3)), opened_file.files.fetch)
+    assert read == [30, 30]  # three are not worth it
+
+
+def test_columns_of_which_one_is_damaged_are_read_one_by_one() -> None:
+    """The error is that of the column, and the others are read where it is not asked for."""
+    fields = many_columns(8)
+    pages = [[int64([n])] for n in range(8)]
+    pages[5] = [replace(pages[5][0], length=2)]
+    opened_file = open_frame(build_frame(pages, 1), fields)
+    with pytest.raises(FormatError, match="column 5"):
+        run(opened_file.reader.read(fields, RowSelection.all(1)), opened_file.files.fetch)
+    others = [f for f in fields if f.id != 5]
+    blocks = run(opened_file.reader.read(others, RowSelection.all(1)), opened_file.files.fetch)
+    assert [to_arrow(blocks[f.id], f).to_pylist() for f in others] == [[f.id] for f in others]
+    # A page with fewer bytes than values is found when it is read.
+    pages[5] = [int64([5], buffers=[b"1234"])]
+    opened_file = open_frame(build_frame(pages, 1), fields)
+    with pytest.raises(FormatError, match="bytes for 0 .*column 5 'c5'"):
+        run(opened_file.reader.read(fields, RowSelection.all(1)), opened_file.files.fetch)

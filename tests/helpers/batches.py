@@ -16,6 +16,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import pyarrow as pa
+
 __all__ = ["BATCH", "Batch", "Trouble", "jailed_batch", "jailed_batches"]
 
 BATCH = 50
@@ -124,6 +126,12 @@ def _work(
 ) -> None:
     from lancecy.errors import LanceError
 
+    # The alarm must end the child whatever its threads wait for; pytest-timeout's handler, inherited, would
+    # raise in the main thread instead, which then waits for those threads without end.
+    signal.signal(signal.SIGALRM, signal.SIG_DFL)
+    # glibc's allocator makes itself usable after a fork; Arrow's own may have been forked while a thread of the
+    # parent that was just ending held one of its locks.
+    pa.set_memory_pool(pa.system_memory_pool())
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (used + memory_bytes, used + memory_bytes))

@@ -106,6 +106,7 @@ def write_table(
     opener: Callable[[str], Store] = open_store,
     data_version: str = "0.1",
     gap: int = 0,
+    claimed: Callable[[int], int | None] = lambda _: None,
 ) -> str:
     """Write a table of ``fragments * rows`` rows and return its root.
 
@@ -123,6 +124,8 @@ def write_table(
         One of ``VERSIONS``; or "mixed": fragments of 2.0, 2.1 and 2.2 in turn.
     gap : int, bytes
         Between the pages of 2.x files.
+    claimed : function
+        From the size of a data file to what the manifest says it is.
     """
     place = opener(root)
     paths = {i + 1: BasePath(i + 1, uri, name=f"b{i + 1}") for i, uri in enumerate(bases)}
@@ -147,7 +150,7 @@ def write_table(
             place.put(f"_deletions/{fragment_id}-3-{900 + number}.arrow", deletion_arrow(gone))
         major, minor = map(int, kind.split(".")) if kind != "0.1" else (0, 2)
         indices = () if kind == "0.1" else (0, 1, 2, 3)
-        files = (DataFile(name, (0, 1, 2, 3), indices, major, minor, None, base_id),)
+        files = (DataFile(name, (0, 1, 2, 3), indices, major, minor, claimed(len(content)), base_id),)
         entries.append(Fragment(fragment_id, files, deletion, rows if counts_known else None))
     flags = (1 if deleted else 0) | (16 if bases else 0) | (256 if data_version == "mixed" else 0)
     manifest = make_manifest(

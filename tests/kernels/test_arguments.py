@@ -56,6 +56,7 @@ def valid_call(name: str) -> dict[str, Any]:
         "dict_offsets": np.array([0, 1, 2], np.int32),
         "validity": np.full(1, 0xFF, np.uint8),
     }
+    cut = {f"out_{what}": i64(9, 9, 9) for what in ("pages", "starts", "counts")}
     calls: dict[str, dict[str, Any]] = {
         "copy_spans": {
             "memory": memory_of(b"abc"),
@@ -88,9 +89,7 @@ def valid_call(name: str) -> dict[str, Any]:
             "has_def": False,
             "num_buffers": 1,
             "size_width": 2,
-            **{f"out_{part}": i64(9) for part in ("levels", "rep", "rep_lengths", "def", "def_lengths")},
-            "out_buffers": np.empty((1, 1), np.int64),
-            "out_buffer_lengths": np.empty((1, 1), np.int64),
+            "out": np.empty((7, 1), np.int64),
         },
         "chunk_offsets": {
             "memory": memory_of(np.array([12, 12, 14, 0], "<u4")),
@@ -112,6 +111,21 @@ def valid_call(name: str) -> dict[str, Any]:
             "value_sizes": i64(3),
             "out_validity": bits,
             **rows,
+        },
+        "pick_ended": {
+            "memory": memory_of(offsets),
+            "end_positions": i64(8),
+            "value_positions": one,
+            "value_sizes": i64(3),
+            "adjustments": i64(9),
+            "counts": i64(2),
+            "run_pages": i64(0, 0),
+            "run_starts": i64(0, 1),
+            "run_counts": i64(1, 1),
+            "out_offsets": np.empty(3, np.int32),
+            "out_validity": bits,
+            "out_positions": i64(9, 9),
+            "out_lengths": i64(9, 9),
         },
         "zipped_offsets": {"lengths": i64(1, 2), "out_offsets": np.empty(3, np.int32)},
         "level_validity": {
@@ -218,6 +232,15 @@ def valid_call(name: str) -> dict[str, Any]:
             "out_offsets": i64(9, 9, 9),
             "out": np.empty(4, "u1"),
         },
+        "chunk_table": {
+            "words": memory_of(b"\x0a\0\x0a\0"),
+            "width": 2,
+            "out_offsets": i64(9, 9, 9),
+            "out_starts": i64(9, 9, 9),
+        },
+        "cut_ranges": {"page_starts": i64(0, 2, 4), "starts": i64(1), "stops": i64(4), **cut},
+        "cut_rows": {"page_starts": i64(0, 2, 4), "rows": i64(0, 1, 3), **cut},
+        "distinct_pages": {"pages": i64(4, 4), "out_distinct": i64(9, 9), "out_numbers": i64(9, 9)},
         "compare_bounds": {"op": 0, "lows": one, "highs": one, "value": 1, "out_empty": bits},
         "compare_bytes_bounds": {
             "op": 0,

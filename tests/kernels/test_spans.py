@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lancecy.errors import FormatError, TruncatedError
-from tests.kernels.both import Kernels, i64, memory_of
+from tests.kernels.both import Kernels, assert_same, i64, memory_of
 
 FAR = 2**63 - 1
 BYTES = memory_of(bytes(range(100)))
@@ -27,6 +27,19 @@ def test_copy_spans_may_end_where_memory_ends(kernels: Kernels) -> None:
     out = np.empty(100, np.uint8)
     kernels.copy_spans(BYTES, i64(0), i64(100), out)
     np.testing.assert_array_equal(out, BYTES)
+
+
+@pytest.mark.parametrize("size", [2**22 - 1, 2**22, 2**22 + 77])
+def test_copy_spans_of_many_bytes_takes_spans_of_any_length_to_any_place(size: int) -> None:
+    """From 4 MiB on, copies go past the caches."""
+    rng = np.random.default_rng(size)
+    lengths = rng.choice([0, 1, 3, 63, 64, 65, 255, 256, 257, 1000, 70_001], 400)
+    lengths = lengths[np.cumsum(lengths) <= size]
+    lengths = np.append(lengths, size - lengths.sum())
+    memory = memory_of(rng.integers(0, 256, 1 << 17, np.uint8), bytes(size))
+    positions = rng.integers(0, 1 << 16, lengths.size)
+    inputs = {"memory": memory, "positions": positions, "lengths": lengths}
+    assert assert_same("copy_spans", inputs, {"out": (size, np.uint8)}).error is None
 
 
 @pytest.mark.parametrize("position", [98, 100, 101, FAR, FAR - 2])

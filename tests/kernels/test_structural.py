@@ -15,7 +15,6 @@ from lancecy.errors import FormatError, TruncatedError
 from tests.kernels.both import CYTHON, REFERENCE, Kernels, assert_same, i64, memory_of
 
 FAR = 2**63 - 1
-HEADER_OUTS = ("out_levels", "out_rep", "out_rep_lengths", "out_def", "out_def_lengths")
 
 
 def u16(*levels: int) -> NDArray[np.uint16]:
@@ -48,11 +47,9 @@ def headers(
     memory = memory_of(*(part for each in chunks for part in (gap, each)))
     lengths = i64(*(len(each) for each in chunks))
     positions = np.cumsum(lengths + len(gap)) - lengths
-    outs, buffers = np.full((5, len(chunks)), 77), np.full((2, num_buffers, len(chunks)), 77)
-    kernels.chunk_headers(
-        memory, positions, lengths, has_rep, has_def, num_buffers, size_width, *outs, *buffers
-    )
-    return outs, buffers
+    out = np.full((5 + 2 * num_buffers, len(chunks)), 77)
+    kernels.chunk_headers(memory, positions, lengths, has_rep, has_def, num_buffers, size_width, out)
+    return out[:5], np.stack((out[5::2], out[6::2]))
 
 
 def test_the_header_of_a_nullable_column(kernels: Kernels) -> None:
@@ -106,24 +103,22 @@ def test_parts_that_pass_the_end_of_their_chunk_are_refused(kernels: Kernels, st
 def test_chunks_outside_memory_are_refused(
     kernels: Kernels, position: int, length: int, error: type[Exception]
 ) -> None:
-    outs, buffers = np.empty((5, 1), np.int64), np.empty((2, 0, 1), np.int64)
+    out = np.empty((5, 1), np.int64)
     with pytest.raises(error):
-        kernels.chunk_headers(
-            memory_of(bytes(16)), i64(position), i64(length), False, False, 0, 2, *outs, *buffers
-        )
+        kernels.chunk_headers(memory_of(bytes(16)), i64(position), i64(length), False, False, 0, 2, out)
 
 
 @pytest.mark.parametrize(
     ("num_buffers", "size_width", "shape"),
-    [(1, 3, (1, 1)), (-1, 2, (1, 1)), (70_000, 2, (70_000, 1)), (2, 2, (1, 1)), (1, 2, (1, 2))],
+    [(1, 3, (7, 1)), (-1, 2, (3, 1)), (70_000, 2, (9, 1)), (2, 2, (7, 1)), (1, 2, (9, 1)), (1, 2, (7, 2))],
 )
 def test_headers_need_arrays_of_the_exact_size(
     kernels: Kernels, num_buffers: int, size_width: int, shape: tuple[int, int]
 ) -> None:
-    outs, buffers = np.empty((5, 1), np.int64), np.empty((2, *shape), np.int64)
-    with pytest.raises(ValueError, match="size_width|num_buffers") as caught:
+    out = np.empty(shape, np.int64)
+    with pytest.raises(ValueError, match="size_width|num_buffers|out needs") as caught:
         kernels.chunk_headers(
-            memory_of(bytes(16)), i64(0), i64(8), False, False, num_buffers, size_width, *outs, *buffers
+            memory_of(bytes(16)), i64(0), i64(8), False, False, num_buffers, size_width, out
         )
     assert not isinstance(caught.value, FormatError)
 
@@ -147,15 +142,14 @@ def test_headers_agree_with_the_twin(
     stored = chunk(*parts, levels=7, num_rep_def=has_rep + has_def, size_width=size_width)
     positions, lengths = i64(0, *(p for p, _ in more)), i64(len(stored), *(n for _, n in more))
 
-    def call(kernels: Kernels) -> tuple[object, ...]:
-        outs = np.zeros((5, positions.size), np.int64)
-        buffers = np.zeros((2, num_buffers, positions.size), np.int64)
+    def call(kernels: Kernels) -> object:
+        out = np.zeros((5 + 2 * num_buffers, positions.size), np.int64)
         arguments = (memory_of(stored), positions, lengths, has_rep, has_def, num_buffers, size_width)
         try:
-            kernels.chunk_headers(*arguments, *outs, *buffers)
+            kernels.chunk_headers(*arguments, out)
         except FormatError as error:
             return type(error), error.position, str(error)
-        return outs.tolist(), buffers.tolist()
+        return out.tolist()
 
     assert call(CYTHON) == call(REFERENCE)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,9 +81,12 @@ def test_nothing_there(s3_server: S3Server) -> None:
         lancecy.dataset(f"{bucket}/nothing", storage_options=s3_server.storage_options)
 
 
-def counted(**how: Any) -> CountingStore:
+TRAITS = StoreTraits(create_is_atomic=True, concurrency=16)
+
+
+def counted(traits: StoreTraits = TRAITS, **how: Any) -> CountingStore:
     """A store at ``counted://here/t`` with a table in it."""
-    inner = MemoryStore(traits=StoreTraits(create_is_atomic=True, concurrency=16))
+    inner = MemoryStore(traits=traits)
     store = CountingStore(inner, uri="counted://here/t")
 
     def opened(uri: str, options: object, **_: object) -> Store:
@@ -135,6 +139,79 @@ def test_a_few_rows_cost_a_few_chunks_and_not_the_columns(version: str) -> None:
     assert_tables_equal(ds.take(rows), expected(rows))
     assert store.nbytes < (4 << 20) < sum(ds.stats.data_stats().values())
     assert store.count() <= 16
+
+
+@pytest.mark.parametrize("version", VERSIONS[1:])
+def test_scattered_rows_do_not_fetch_what_is_between_them(version: str) -> None:
+    # Holes between the rows are five times what is always fetched along, and no request has to queue.
+    traits = replace(TRAITS, merge_gap=256 << 10)
+    store = counted(traits, fragments=1, rows=200_000, rows_per_page=200_000, data_version=version)
+    ds = lancecy.dataset("counted://here/t", session=lancecy.Session(threads=2))
+    ds.to_table(limit=1)
+    rows = list(range(500, 200_000, 30_000))
+    wanted = 7 * (100 if version == "2.0" else 8200 + 24_000)
+    heads = 0 if version == "2.0" else 3000
+    for _ in range(2):
+        store.clear()
+        assert_tables_equal(ds.take(rows, ["id", "s"]), expected(rows).select(["id", "s"]))
+        assert store.nbytes <= 3 * wanted + heads
+        heads = 0  # where chunks are is known from the take before
+
+
+# -- sizes of files ---------------------------------------------------------------------------
+
+
+def looked_at(store: CountingStore) -> int:
+    """Requests for the size of a data file."""
+    return sum(request.method == "head" and request.path.startswith("data/") for request in store.requests)
+
+
+@pytest.mark.parametrize("version", VERSIONS[1:])
+def test_the_size_in_the_manifest_saves_a_request_per_file(version: str) -> None:
+    opened = {}
+    for claimed in (lambda _: None, lambda size: size):
+        store = counted(fragments=3, data_version=version, claimed=claimed)
+        ds = lancecy.dataset("counted://here/t", session=lancecy.Session(threads=2))
+        store.clear()
+        assert_tables_equal(ds.to_table(), expected(range(150)))
+        opened[looked_at(store)] = store.count()
+    assert set(opened) == {0, 3}
+    assert opened[0] == opened[3] - 3
+
+
+@pytest.mark.parametrize("change", [-1, 1, -40, 5000, -5000, 1 << 40])
+@pytest.mark.parametrize("version", VERSIONS[1:])
+def test_wrong_sizes_in_the_manifest_do_no_harm(version: str, change: int) -> None:
+    store = counted(fragments=2, rows=400, data_version=version, claimed=lambda size: max(1, size + change))
+    ds = lancecy.dataset("counted://here/t", session=lancecy.Session(threads=2))
+    assert_tables_equal(ds.to_table(), expected(range(800)))
+    assert looked_at(store) == 2
+
+
+def test_sizes_of_legacy_files_are_never_believed() -> None:
+    store = counted(fragments=2, data_version="0.1", claimed=lambda size: size)
+    ds = lancecy.dataset("counted://here/t", session=lancecy.Session(threads=2))
+    assert_tables_equal(ds.to_table(), expected(range(100)))
+    assert looked_at(store) == 2
+
+
+def test_a_file_that_is_gone_is_named() -> None:
+    store = counted(fragments=2, data_version="2.1", claimed=lambda size: size)
+    store.inner.delete(["data/part-7.lance"])
+    with pytest.raises(DatasetNotFoundError, match="part-7"):
+        lancecy.dataset("counted://here/t", session=lancecy.Session(threads=2)).to_table()
+
+
+def test_what_was_read_of_files_is_kept_by_the_session(data_version: str) -> None:
+    store = counted(fragments=2, data_version=data_version, claimed=lambda size: size)
+    session = lancecy.Session(threads=2)
+    counts = []
+    for _ in range(2):
+        ds = lancecy.dataset("counted://here/t", session=session)
+        store.clear()
+        assert_tables_equal(ds.to_table(), expected(range(100)))
+        counts.append(store.count())
+    assert counts[1] == counts[0] - 2  # the end of each file
 
 
 @pytest.mark.parametrize("version", VERSIONS[1:])

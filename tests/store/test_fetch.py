@@ -90,9 +90,16 @@ def test_one_part_in_seven_is_not_fetched_with_the_other_six(session: Session) -
 
 def test_ranges_that_would_queue_for_requests_are_joined(session: Session) -> None:
     store = CountingStore(memory_store())
-    request = ranges(store, [(start, 10) for start in range(0, 9900, 99)])
+    request = ranges(store, [(start, 10) for start in range(0, 2970, 99)])
     check(request, session.fetch([request])[0])
     assert store.count("get_many") <= TRAITS.concurrency
+
+
+def test_ranges_without_number_are_not_joined_to_the_whole_file(session: Session) -> None:
+    store = CountingStore(memory_store())
+    request = ranges(store, [(start, 1) for start in range(0, 29_700, 99)])
+    check(request, session.fetch([request])[0])
+    assert store.nbytes < 4000
 
 
 def test_far_ranges_are_several_requests(session: Session) -> None:
@@ -252,7 +259,7 @@ def test_any_requests_of_any_files(session: Session, seed: int) -> None:
 
 
 def test_second_round_inside_fetched_bytes_costs_no_request(session: Session) -> None:
-    store = CountingStore(memory_store(replace(TRAITS, merge_gap=4000, merge_cap=1500)))
+    store = CountingStore(memory_store(replace(TRAITS, concurrency=1, merge_gap=4000, merge_cap=1500)))
     fetcher = session.fetcher()
     offsets = ranges(store, [(start, 64) for start in range(1000, 40_000, 2000)])
     first = fetcher([offsets])

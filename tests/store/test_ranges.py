@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from lancecy.store.ranges import MergedRanges, check_range, merge, split
+from lancecy.store.ranges import MergedRanges, check_range, joined, merge, split, worthwhile_holes
 
 RANGES = st.lists(st.tuples(st.integers(0, 400), st.integers(0, 60)), max_size=40)
 
@@ -105,3 +105,36 @@ def test_split_covers_the_same_bytes(gaps: list[tuple[int, int]], cap: int) -> N
 def test_range_that_is_none_is_refused(start: int, stop: int | None) -> None:
     with pytest.raises(ValueError, match="is not one"):
         check_range(start, stop)
+
+
+def test_requests_that_queue_do_not_bring_all_of_a_file() -> None:
+    """A hundred rows of 57 MB, evenly spread or not, and of a file in which they are near each other."""
+    starts = np.arange(0, 57 << 20, 570_000)
+    for places in (starts, starts + np.linspace(0, 90_000, starts.size).astype(np.int64)):
+        holes = worthwhile_holes(places, places + 4096, gap=1 << 20, lanes=16)
+        merged = joined(merge(places, np.full(places.size, 4096), 0, 1 << 62), holes)
+        assert merged.nbytes < (8 << 20) + 100 * 4096 * 2
+        assert 80 < merged.starts.size < 100
+    near = np.arange(0, 8 << 20, 80_000)
+    assert worthwhile_holes(near, near + 4096, gap=1 << 20, lanes=16).sum() == near.size - 16
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.integers(0, 9)), min_size=1, max_size=12),
+    st.lists(st.booleans(), min_size=12, max_size=12),
+)
+def test_joined_ranges_hold_what_the_merged_ones_held(
+    ranges: list[tuple[int, int]], flags: list[bool]
+) -> None:
+    starts, sizes = (np.array(column) for column in zip(*ranges, strict=True))
+    merged = merge(starts, sizes, 1, 1 << 20)
+    if merged.starts.size == 0:
+        return
+    is_closed = np.array(flags[: merged.starts.size - 1], np.bool_)
+    wider = joined(merged, is_closed)
+    data = np.random.default_rng(0).integers(0, 255, 100)
+    arena = np.concatenate([data[a:b] for a, b in zip(wider.starts, wider.stops, strict=True)])
+    assert wider.starts.size == merged.starts.size - is_closed.sum()
+    for start, size, place in zip(starts, sizes, wider.arena_positions, strict=True):
+        if size:
+            assert arena[place : place + size].tolist() == data[start : start + size].tolist()

@@ -26,7 +26,7 @@ def _require_table(array: NDArray[np.int64], shape: tuple[int, int]) -> None:
     if not array.flags.writeable:
         raise ValueError("output array is read-only")
     if array.shape != shape:
-        raise ValueError("out_buffers and out_buffer_lengths need num_buffers rows of one entry per chunk")
+        raise ValueError("out needs 5 rows and two per value buffer, of one entry per chunk")
 
 
 def _parts(chunk: bytes, has_rep: bool, has_def: bool, sizes: int, width: int) -> list[tuple[int, int]]:
@@ -54,28 +54,18 @@ def chunk_headers(
     has_def: bool,
     num_buffers: int,
     size_width: int,
-    out_levels: Int64,
-    out_rep: Int64,
-    out_rep_lengths: Int64,
-    out_def: Int64,
-    out_def_lengths: Int64,
-    out_buffers: NDArray[np.int64],
-    out_buffer_lengths: NDArray[np.int64],
+    out: NDArray[np.int64],
 ) -> None:
     """As :func:`lancecy.kernels.chunk_headers`."""
     require(memory, np.uint8)
     require(positions, np.int64)
     require(lengths, np.int64)
-    outs = (out_levels, out_rep, out_rep_lengths, out_def, out_def_lengths)
-    for out in outs:
-        require(out, np.int64, writable=True)
     if size_width not in {2, 4}:
         raise ValueError("size_width must be 2 or 4")
     if not 0 <= num_buffers <= 0xFFFF:
         raise ValueError("num_buffers is negative or too large")
-    same_length("arrays of chunks differ in length", positions, lengths, *outs)
-    _require_table(out_buffers, (num_buffers, positions.size))
-    _require_table(out_buffer_lengths, (num_buffers, positions.size))
+    same_length("arrays of chunks differ in length", positions, lengths)
+    _require_table(out, (5 + 2 * num_buffers, positions.size))
     wanted = has_rep + has_def + num_buffers
     for i, (position, length) in enumerate(zip(positions.tolist(), lengths.tolist(), strict=True)):
         if position < 0 or length < 0:
@@ -86,9 +76,8 @@ def chunk_headers(
         parts = _parts(chunk, has_rep, has_def, num_buffers, size_width)
         if len(parts) != wanted or length < 2:
             fail(FAULT_CHUNK_PARTS, i)
-        out_levels[i] = int.from_bytes(chunk[:2], "little")
         placed = [(position + start, size) for start, size in parts]
-        out_rep[i], out_rep_lengths[i] = placed.pop(0) if has_rep else (position, 0)
-        out_def[i], out_def_lengths[i] = placed.pop(0) if has_def else (position, 0)
-        for b, (start, size) in enumerate(placed):
-            out_buffers[b, i], out_buffer_lengths[b, i] = start, size
+        rep = placed.pop(0) if has_rep else (position, 0)
+        definition = placed.pop(0) if has_def else (position, 0)
+        numbers = [number for part in (rep, definition, *placed) for number in part]
+        out[:, i] = [int.from_bytes(chunk[:2], "little"), *numbers]

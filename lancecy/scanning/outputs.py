@@ -1,0 +1,227 @@
+"""Columns of a unit's rows: read alone, side by side, or with those of other units.
+
+What makes the difference is how much there is to decode. A column of megabytes is worth a
+thread; columns of a few kilobytes are read together by one, because threads would mostly wait
+for each other; and units of a few rows are read with other units (``fragment.read_together``).
+
+Imports ``scanning.fragment``, ``scanning.cost``, ``scanning.context``, ``encodings.columns``, ``rows``, ``session``,
+``schema`` and ``errors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import pyarrow as pa
+
+from lancecy.encodings.columns import ArrowArray, joined
+from lancecy.errors import LimitError
+from lancecy.rows import RowSelection
+from lancecy.scanning.context import ScanContext
+from lancecy.scanning.cost import pick_is_cheaper
+from lancecy.scanning.fragment import FragmentFiles, read_together
+from lancecy.scanning.project import Projection
+from lancecy.schema import Field
+from lancecy.session import Session
+
+__all__ = [
+    "Chosen",
+    "bytes_of",
+    "in_order",
+    "jobs_of",
+    "map_sized",
+    "output_fields",
+    "outputs_together",
+    "read_columns",
+    "read_field",
+    "read_fields",
+    "read_several",
+]
+
+T = TypeVar("T")
+U = TypeVar("U")
+
+INLINE_BYTES = 4 << 20
+SMALL_COLUMN_BYTES = 64 << 10
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chosen:
+    """Rows of a unit that will be returned.
+
+    Attributes
+    ----------
+    files : FragmentFiles
+    rows : RowSelection
+        Candidates; all of them pass when ``mask`` is None.
+    mask : pyarrow.BooleanArray or None
+        Over the candidates: which of them passed.
+    picked : RowSelection
+        The rows that passed.
+    reused : dict of Field to column
+        Columns already read for the filter, over the candidates.
+    """
+
+    files: FragmentFiles
+    rows: RowSelection
+    picked: RowSelection
+    mask: pa.BooleanArray | None = None
+    reused: dict[Field, ArrowArray] = field(default_factory=dict)
+
+
+def bytes_of(chosen: Chosen, fields: Sequence[Field]) -> float:
+    """About how many encoded bytes the fields of the candidates take."""
+    return len(chosen.rows) * chosen.files.estimated_bytes(fields) / max(1, chosen.files.num_rows)
+
+
+def map_sized(context: ScanContext, function: Callable[[T], U], items: Sequence[T], nbytes: float) -> list[U]:
+    """Apply a function to every item, on the session's threads if there are enough bytes to decode.
+
+    Handing work to another thread and waiting for it takes longer than decoding a few megabytes.
+    """
+    if nbytes < INLINE_BYTES:
+        return [function(item) for item in items]
+    return context.session.map(function, items)
+
+
+def read_field(
+    files: FragmentFiles,
+    wanted: Field,
+    rows: RowSelection,
+    session: Session,
+    tested: Mapping[Field, frozenset[int]] | None = None,
+) -> ArrowArray:
+    """One column for the selected rows, in several chunks if 32-bit offsets cannot hold it."""
+    try:
+        return files.read([wanted], rows, session, tested)[0]
+    except LimitError as error:
+        if error.limit or len(rows) < 2:
+            raise
+    half = len(rows) // 2
+    halves = (rows.slice(0, half), rows.slice(half, len(rows) - half))
+    columns = [read_field(files, wanted, piece, session, tested) for piece in halves]
+    return joined(columns, columns[0].type)
+
+
+def read_columns(
+    files: FragmentFiles,
+    fields: Sequence[Field],
+    rows: RowSelection,
+    session: Session,
+    tested: Mapping[Field, frozenset[int]] | None = None,
+) -> list[ArrowArray]:
+    """Several columns at once: in common requests, and with what they share done once."""
+    if len(fields) > 1:
+        try:
+            return files.read(fields, rows, session, tested)
+        except LimitError as error:
+            if error.limit:
+                raise
+    return [read_field(files, f, rows, session, tested) for f in fields]
+
+
+def read_several(
+    items: Sequence[tuple[FragmentFiles, RowSelection]], fields: Sequence[Field], session: Session
+) -> list[list[ArrowArray]]:
+    """Several columns of several fragments."""
+    try:
+        return read_together(items, fields, session)
+    except LimitError as error:
+        if error.limit:
+            raise
+    return [[read_field(files, f, rows, session) for f in fields] for files, rows in items]
+
+
+def outputs_together(
+    context: ScanContext, chosen: Sequence[Chosen], fields: Sequence[Field]
+) -> list[list[ArrowArray]]:
+    """As :func:`output_fields` for several units of mapped files that have little to read."""
+    reused = chosen[0].reused.keys() if chosen else set()
+    if len(chosen) < 2 or any(c.reused.keys() != reused for c in chosen):
+        return [output_fields(context, c, fields) for c in chosen]
+    fresh = [f for f in fields if f not in reused]
+    read = read_several([(c.files, c.picked) for c in chosen], fresh, context.session)
+    if not reused:
+        return read
+    found = []
+    for c, mine in zip(chosen, read, strict=True):
+        columns = dict(zip(fresh, mine, strict=True))
+        kept = c.reused if c.mask is None else {f: c.reused[f].filter(c.mask) for f in fields if f in reused}
+        found.append([columns[f] if f in columns else kept[f] for f in fields])
+    return found
+
+
+def output_fields(context: ScanContext, chosen: Chosen, fields: Sequence[Field]) -> list[ArrowArray]:
+    """Fields of the output for the rows that passed."""
+    mask, session = chosen.mask, context.session
+    columns: dict[Field, ArrowArray] = {}
+    picked: list[Field] = []
+    whole: list[Field] = []
+    for wanted in fields:
+        found = chosen.reused.get(wanted)
+        if found is not None:
+            columns[wanted] = found if mask is None else found.filter(mask)
+        elif mask is None or pick_is_cheaper(chosen.files, wanted, chosen.rows, chosen.picked):
+            picked.append(wanted)
+        else:
+            whole.append(wanted)
+    read = read_columns(chosen.files, picked, chosen.picked, session)
+    if len(picked) == len(fields):
+        return read
+    columns.update(zip(picked, read, strict=True))
+    read = read_columns(chosen.files, whole, chosen.rows, session)
+    columns.update((f, column.filter(mask)) for f, column in zip(whole, read, strict=True))
+    return [columns[f] for f in fields]
+
+
+def jobs_of(chosen: Chosen, fields: Sequence[Field]) -> tuple[list[list[Field]], float]:
+    """Fields as pieces of work: one that has something to decode alone, all those together that have little.
+
+    Threads that read many small columns would mostly wait for each other.
+
+    Returns
+    -------
+    jobs : list of list of Field
+    nbytes : float, bytes
+        Encoded, of the candidates' rows of the fields that are alone.
+    """
+    if bytes_of(chosen, fields) < SMALL_COLUMN_BYTES:
+        return [list(fields)] if fields else [], 0.0
+    small: list[Field] = []
+    alone: list[list[Field]] = []
+    total = 0.0
+    for wanted in fields:
+        nbytes = bytes_of(chosen, [wanted])
+        if nbytes < SMALL_COLUMN_BYTES:
+            small.append(wanted)
+        else:
+            alone.append([wanted])
+            total += nbytes
+    return ([small, *alone] if small else alone), total
+
+
+def read_fields(context: ScanContext, chosen: Chosen, projection: Projection) -> list[ArrowArray]:
+    """All fields of the output; on stores that cost requests they are fetched together."""
+    fields = projection.fields
+    if chosen.files.mapped:
+        jobs, work = jobs_of(chosen, fields)
+        return in_order(
+            fields, jobs, map_sized(context, lambda job: output_fields(context, chosen, job), jobs, work)
+        )
+    fresh = [f for f in fields if f not in chosen.reused]
+    columns = dict(zip(fresh, read_columns(chosen.files, fresh, chosen.picked, context.session), strict=True))
+    reused = [f for f in fields if f in chosen.reused]
+    columns.update(zip(reused, output_fields(context, chosen, reused), strict=True))
+    return [columns[f] for f in fields]
+
+
+def in_order(
+    fields: Sequence[Field], jobs: Sequence[Sequence[Field]], read: Sequence[Sequence[ArrowArray]]
+) -> list[ArrowArray]:
+    """Columns that several jobs have read, in the order of the fields."""
+    if len(read) == 1:
+        return list(read[0])
+    columns = {f: c for job, found in zip(jobs, read, strict=True) for f, c in zip(job, found, strict=True)}
+    return [columns[f] for f in fields]

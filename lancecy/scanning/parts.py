@@ -1,0 +1,127 @@
+"""The data files of a fragment, opened.
+
+Readers are kept in the session's cache, so that a table that is opened again finds what
+was parsed of its files. Where looking at a file costs a request, the size of a 2.x file is
+taken from the manifest: the magic at the file's end proves it, and if it is not there the store
+is asked. Releases have written wrong sizes, for 0.1 files mostly.
+
+Imports ``file``, ``table``, ``session``, ``store.reads`` and ``errors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lancecy.errors import FormatError, LanceError
+from lancecy.file.base import FileReader
+from lancecy.file.open import opening
+from lancecy.session import Session
+from lancecy.store.reads import SourceFile, gather, run
+from lancecy.table.manifest import Fragment
+from lancecy.table.snapshot import Snapshot
+
+__all__ = ["Part", "open_parts", "physical_rows"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Part:
+    """One data file of a fragment, opened.
+
+    Attributes
+    ----------
+    source : SourceFile
+    reader : FileReader
+    ids : frozenset of int
+        Field ids it holds, hidden and tombstoned ones left out, those within packed structs included.
+    """
+
+    source: SourceFile
+    reader: FileReader
+    ids: frozenset[int]
+
+
+def open_parts(
+    snapshot: Snapshot, fragment: Fragment, session: Session, dictionaries: SourceFile
+) -> tuple[Part, ...]:
+    """The data files, opened together: one or two rounds of requests for all of them.
+
+    Parameters
+    ----------
+    dictionaries : SourceFile
+        The manifest file, for files of version 0.1.
+
+    Raises
+    ------
+    FormatError, LimitError, UnsupportedError
+        A file is damaged, or of a version that is not read.
+    DatasetNotFoundError
+        It is missing.
+    """
+    claimed = [snapshot.claimed_source(file) for file in fragment.files]
+    if any(source is not None for source in claimed):
+        try:
+            return _opened(snapshot, fragment, session, dictionaries, claimed)
+        except LanceError:
+            pass  # a size is wrong, or a file is: what the store says of it will tell
+    return _opened(snapshot, fragment, session, dictionaries, [None] * len(fragment.files))
+
+
+def _opened(
+    snapshot: Snapshot,
+    fragment: Fragment,
+    session: Session,
+    dictionaries: SourceFile,
+    claimed: Sequence[SourceFile | None],
+) -> tuple[Part, ...]:
+    """The files as they are claimed to be, or as the store says they are."""
+    sources = [
+        snapshot.source(file) if source is None else source
+        for source, file in zip(claimed, fragment.files, strict=True)
+    ]
+    keys = [("reader", *source.key, *snapshot.key) for source in sources]
+    readers: list[FileReader | None] = [session.cache.find(key) for key in keys]
+    missing = [index for index, reader in enumerate(readers) if reader is None]
+    if missing:
+        openings = [
+            opening(
+                sources[index],
+                field_ids=file.fields,
+                column_indices=file.column_indices,
+                fields=snapshot.schema.fields,
+                major=file.major,
+                minor=file.minor,
+                limits=snapshot.limits,
+                dictionary_source=dictionaries,
+                cache=session.cache,
+            )
+            for index, file in enumerate(fragment.files)
+            if index in missing
+        ]
+        for index, reader in zip(missing, run(gather(openings), session.fetch), strict=True):
+            readers[index] = reader
+            session.cache.keep(keys[index], reader, reader.nbytes)
+    return tuple(
+        Part(source, reader, reader.field_ids)
+        for source, reader in zip(sources, readers, strict=True)
+        if reader is not None
+    )
+
+
+def physical_rows(fragment: Fragment, parts: Sequence[Part]) -> int:
+    """Rows of a fragment, deleted ones included.
+
+    Raises
+    ------
+    FormatError
+        Files disagree with each other or with the manifest.
+    """
+    counts = {part.reader.num_rows for part in parts}
+    if len(counts) > 1:
+        raise FormatError(f"data files hold different numbers of rows: {sorted(counts)}")
+    if not counts:
+        return fragment.physical_rows or 0
+    rows = counts.pop()
+    if fragment.physical_rows is not None and fragment.physical_rows != rows:
+        raise FormatError(f"the manifest says {fragment.physical_rows} rows, the data files hold {rows}")
+    return rows

@@ -1,0 +1,98 @@
+"""Many small fragments and many small columns: read together, and as one by one where something is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lancecy
+from lancecy.encodings.block import Block
+from lancecy.encodings.together import SmallPage, read_small
+from lancecy.errors import FormatError
+from lancecy.limits import Limits
+from lancecy.scanning import execute, outputs
+from lancecy.store.reads import Read
+from tests.helpers.compare import assert_tables_equal
+from tests.helpers.datasets import expected, write_table
+
+FRAGMENTS, ROWS = 12, 5
+EVERY = range(FRAGMENTS * ROWS)
+GONE = {3: [0, 4], 7: [1, 2, 3]}
+
+
+@pytest.fixture
+def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many pages were read together, each time."""
+    found: list[int] = []
+
+    def counted(pages: Sequence[SmallPage], limits: Limits) -> Read[list[Block]]:
+        found.append(len(pages))
+        return read_small(pages, limits)
+
+    monkeypatch.setattr("lancecy.file.v2_values.read_small", counted)
+    return found
+
+
+def few_rows(root: Path, data_version: str, **how: object) -> lancecy.Dataset:
+    """A table whose fragments each are one page of one chunk."""
+    how = {"fragments": FRAGMENTS, "rows": 4, "rows_per_page": 4, "data_version": data_version, **how}
+    return lancecy.dataset(write_table(str(root / "t"), **how))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_small_fragments_are_read_together(tmp_path: Path, version: str, together: list[int]) -> None:
+    ds = few_rows(tmp_path, version)
+    assert_tables_equal(ds.to_table(), expected(range(48)))
+    assert together == [2 * FRAGMENTS, FRAGMENTS, FRAGMENTS]  # the numbers are encoded alike
+    assert_tables_equal(ds.take([47, 0, 13, 13, 21]), expected([47, 0, 13, 13, 21]))
+    together.clear()
+    found = ds.to_table(["s", "id"], filter="id % 5 = 3")
+    assert_tables_equal(found, expected(range(3, 48, 5)).select(["s", "id"]))
+    assert together == [FRAGMENTS, found.num_rows]
+    assert ds.count_rows("x > 7") == 33
+
+
+def test_small_fragments_of_any_version(tmp_path: Path, data_version: str) -> None:
+    ds = few_rows(tmp_path, data_version, rows=ROWS, rows_per_page=2, deleted=GONE)
+    alive = [n for n in EVERY if n % ROWS not in GONE.get(n // ROWS, ())]
+    assert_tables_equal(ds.to_table(), expected(alive))
+    assert_tables_equal(ds.to_table(filter="s is null"), expected([n for n in alive if n % 7 == 3]))
+    odd = [n for n in alive if n % 2]
+    assert_tables_equal(ds.to_table(filter="id % 2 = 1"), expected(odd))
+    assert_tables_equal(ds.to_table(filter="id % 2 = 1", limit=4, offset=3), expected(odd[3:7]))
+    assert_tables_equal(ds.take([0, 20, 21, 40]), expected([alive[n] for n in (0, 20, 21, 40)]))
+    found = ds.to_table(["id"], filter="id > 9 and _rowaddr > 0", with_row_address=True)
+    assert found["id"].to_pylist() == [n for n in alive if n > 9]
+
+
+def test_filters_see_the_virtual_columns_of_each_small_fragment(tmp_path: Path) -> None:
+    ds = few_rows(tmp_path, "2.1")
+    addresses = ds.to_table(["id"], with_row_address=True)
+    listed = ", ".join(str(addresses["_rowaddr"][n].as_py()) for n in (5, 17, 30))
+    assert ds.to_table(["id"], filter=f"_rowaddr in ({listed}) or id = 2")["id"].to_pylist() == [2, 5, 17, 30]
+
+
+def test_an_error_names_the_fragment_and_the_column(tmp_path: Path) -> None:
+    ds = few_rows(tmp_path, "2.1")
+    path = tmp_path / "t" / "data" / "part-9.lance"
+    data = bytearray(path.read_bytes())
+    at = data.index(np.arange(8, 12, dtype="<i8").tobytes())
+    data[at - 8 : at] = b"\xff" * 8  # the header of the chunk with the ids
+    path.write_bytes(data)
+    with pytest.raises(FormatError, match="part-9.lance") as caught:
+        ds.to_table()
+    assert "fragment 9" in str(caught.value) and "'id'" in str(caught.value)
+    assert_tables_equal(ds.to_table(["s", "x"]), expected(range(48)).select(["s", "x"]))
+
+
+def test_several_small_units_and_large_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is small is measured: the same rows with everything large, and with groups of a few rows."""
+    ds = few_rows(tmp_path, "2.2")
+    for column_bytes, rows in ((0, 8192), (64 << 10, 8), (64 << 10, 0)):
+        monkeypatch.setattr(outputs, "SMALL_COLUMN_BYTES", column_bytes)
+        monkeypatch.setattr(execute, "SMALL_ROWS", rows)
+        assert_tables_equal(ds.to_table(), expected(range(48)))
+        assert_tables_equal(ds.to_table(filter="x >= 8"), expected(range(16, 48)))
