@@ -43,7 +43,7 @@ def fuzz(target: str, runs: int, seconds: int) -> Outcome:
     options = [
         f"-runs={runs}",
         f"-max_total_time={seconds}",
-        "-timeout=60",
+        "-timeout=120",
         "-rss_limit_mb=2048",
         "-max_len=16384",
         "-print_final_stats=1",

@@ -12,9 +12,9 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from lancecy.proto import file_pb2, rowids_pb2, table_pb2
+from lancecy.proto import file_pb2, table_pb2
 from tests.helpers.container import Container, page_encoding, set_page_encoding
-from tests.helpers.mutate import claim_number, tail_message, with_tail
+from tests.helpers.mutate import SEQUENCES, claim_number, tail_message, with_tail
 
 __all__ = ["HUGE", "Claim", "Kind", "kinds_of"]
 
@@ -78,16 +78,11 @@ def _manifest(data: bytes, rng: random.Random, number: int) -> Claim | None:
 def _sequences(data: bytes, rng: random.Random, number: int) -> Claim | None:
     """Stable row ids and row versions, which are messages of their own within the manifest."""
     position, message = tail_message(data, table_pb2.Manifest)
-    kinds = {
-        "inline_row_ids": rowids_pb2.RowIdSequence,
-        "inline_created_at_versions": rowids_pb2.RowDatasetVersionSequence,
-        "inline_last_updated_at_versions": rowids_pb2.RowDatasetVersionSequence,
-    }
-    held = [(f, name) for f in message.fragments for name in kinds if getattr(f, name)]
+    held = [(f, name) for f in message.fragments for name in SEQUENCES if getattr(f, name)]
     if not held:
         return None
     fragment, name = rng.choice(held)
-    sequence = kinds[name].FromString(getattr(fragment, name))
+    sequence = SEQUENCES[name].FromString(getattr(fragment, name))
     what = claim_number(sequence, rng, number)
     setattr(fragment, name, sequence.SerializeToString())
     return _claim("", what, with_tail(data, position, message), None)

@@ -16,7 +16,7 @@ from typing import TypeVar
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from lancecy.proto import file_pb2, table_pb2
+from lancecy.proto import file_pb2, rowids_pb2, table_pb2
 
 M = TypeVar("M", bound=Message)
 
@@ -67,6 +67,14 @@ TEXTS = (
     "timestamp:us:\N{SNOWMAN}",
     "\N{COMBINING ACUTE ACCENT}",
 )
+
+
+SEQUENCES: dict[str, type[Message]] = {
+    "inline_row_ids": rowids_pb2.RowIdSequence,
+    "inline_created_at_versions": rowids_pb2.RowDatasetVersionSequence,
+    "inline_last_updated_at_versions": rowids_pb2.RowDatasetVersionSequence,
+}
+"""Fields of a fragment that hold messages as bytes."""
 
 
 def place(path: Path, data: bytes) -> None:
@@ -215,6 +223,22 @@ def edited_metadata(data: bytes, rng: random.Random, count: int, kind: type[Mess
             continue
 
 
+def edited_sequences(data: bytes, rng: random.Random, count: int) -> Iterator[Mutation]:
+    """One field of the stable row ids or row versions of a fragment changed, which are messages of their own."""
+    for _ in range(count):
+        position, message = tail_message(data, table_pb2.Manifest)
+        held = [(f, name) for f in message.fragments for name in SEQUENCES if getattr(f, name)]
+        if not held:
+            return
+        fragment, name = rng.choice(held)
+        sequence = SEQUENCES[name].FromString(getattr(fragment, name))
+        if not sequence.ListFields():
+            continue
+        what = edit_message(sequence, rng)
+        setattr(fragment, name, sequence.SerializeToString())
+        yield f"{name}: {what}", with_tail(data, position, message)
+
+
 def edited_page_table(data: bytes, rng: random.Random, count: int) -> Iterator[Mutation]:
     """One cell of a 0.1 page table changed."""
     _, message = tail_message(data, file_pb2.Metadata)
@@ -232,17 +256,17 @@ def edited_page_table(data: bytes, rng: random.Random, count: int) -> Iterator[M
         yield f"page table cell at {place}: {old} -> {new}", bytes(damaged)
 
 
-def mutations_of(path: Path, rng: random.Random, count: int) -> Iterator[Mutation]:
-    """A mixture of all kinds that fit the file."""
-    data = path.read_bytes()
+def mutations_of(suffix: str, data: bytes, rng: random.Random, count: int) -> Iterator[Mutation]:
+    """A mixture of all kinds that fit a file whose name ends so."""
     kinds: list[Callable[[int], Iterator[Mutation]]] = [
         lambda n: truncations(data, rng, n),
         lambda n: flips(data, rng, n),
         lambda n: words(data, rng, n),
     ]
-    if path.suffix == ".manifest":
+    if suffix == ".manifest":
         kinds += [lambda n: edited_metadata(data, rng, n, table_pb2.Manifest)] * 3
-    elif path.suffix == ".lance":
+        kinds.append(lambda n: edited_sequences(data, rng, n))
+    elif suffix == ".lance":
         kinds += [
             lambda n: edited_page_table(data, rng, n),
             lambda n: edited_metadata(data, rng, n, file_pb2.Metadata),

@@ -87,11 +87,11 @@ def run_case(files: Sequence[Target], name: str, case: int) -> None:
     read(target.root, names, rng)
 
 
-def read(root: Path, names: list[str] | None, rng: random.Random) -> None:
+def read(root: Path, names: list[str] | None, rng: random.Random, version: int | None = None) -> None:
     """Everything, some rows, and a filter."""
     session = lancecy.Session(threads=2 if rng.random() < 0.1 else 1)
     with contextlib.closing(session):
-        ds = lancecy.dataset(root, untrusted=rng.random() < 0.5, session=session)
+        ds = lancecy.dataset(root, version=version, untrusted=rng.random() < 0.5, session=session)
         names = ds.schema.names if names is None else [n for n in names if n in ds.schema.names]
         rows = ds.count_rows()
         way = rng.random()
