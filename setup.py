@@ -2,8 +2,8 @@
 
 One set of compiler directives for all of them, set here and nowhere else: bounds
 checks stay on and C division stays off, because the kernels read strangers' bytes.
-``LANCECY_CYTHON_DEBUG=1`` builds with the address and undefined-behaviour sanitizers, ``fuzz`` with
-the first and coverage (``tests/fuzz/build.py``).
+``LANCECY_CYTHON_DEBUG=1`` builds with the address and undefined-behaviour sanitizers (``make asan``), ``fuzz``
+with the first and coverage (``make fuzz``); both by way of ``tests/fuzz/build.py``.
 """
 
 import os
@@ -31,6 +31,7 @@ DIRECTIVES = {
 
 if os.environ.get("LANCECY_CYTHON_DEBUG") == "1":
     compile_args = ["-O1", "-g", "-fno-omit-frame-pointer", "-fsanitize=address,undefined"]
+    compile_args += ["-fno-sanitize-recover=undefined"]
     link_args = ["-fsanitize=address,undefined"]
 elif os.environ.get("LANCECY_CYTHON_DEBUG") == "fuzz":
     # What these call comes with the fuzzer at run time, so nothing of the sanitizer is linked.

@@ -140,7 +140,7 @@ def read_field(
 
 def likeness(field: Field, column: Column) -> Hashable | None:
     """Equal for columns of one page that :func:`decode_small` decodes together; None for others."""
-    if field.children or column.is_blob:
+    if field.children or field.is_struct or column.is_blob:
         return None
     form = _form(cast(Spec, column.specs[0]))
     return None if form is None else (form, spec_of(field))
