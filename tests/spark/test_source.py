@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import lancecy
 from lancecy.spark.frames import read
 from tests.interop.live import append, mixed_table, peer, write
 from tests.spark.values import SPARK_TYPES, as_seen, every_type
@@ -170,3 +172,23 @@ def test_damage_is_told_by_the_executor_that_finds_it(spark: SparkSession, tmp_p
         told = _told(frame.collect)
         assert "lancecy.errors.FormatError: this is not a Lance file" in told
         assert f"(in data/{file.name} of fragment 0)" in told
+
+
+def test_executor_without_lancecy_is_told_what_to_set(
+    spark: SparkSession, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher, package = tmp_path / "python", tmp_path / "site" / "lancecy"
+    launcher.write_text(
+        f'#!/bin/sh\ncd / && PYTHONPATH={tmp_path}/site:$PYTHONPATH exec {sys.executable} "$@"\n'
+    )
+    launcher.chmod(0o755)
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(launcher))
+    other = spark.newSession()
+    lancecy.spark.register(other)
+    frame = _load(other, path, columns="id")
+    # From here on Python processes are like those of a machine on which lancecy is not installed.
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('not on this machine')\n")
+    told = _told(frame.collect)
+    assert f"Spark's Python worker {sys.executable} cannot import lancecy (not on this machine)" in told
+    assert "Start Spark with PYSPARK_PYTHON (or spark.pyspark.python) set to a Python" in told
