@@ -246,9 +246,13 @@ def test_worker_that_cannot_read_is_named_with_the_remedy(
     assert len(str(raised.value)) < 2000
 
 
-def test_worker_of_another_python_is_named_with_the_remedy(spark: SparkSession, path: str, worker: Any) -> None:
+def test_worker_of_another_python_is_named_with_the_remedy(
+    spark: SparkSession, path: str, worker: Any
+) -> None:
     worker("", "import sys; sys.version_info = (3, 10, 0, 'final', 0)\n")
-    with pytest.raises(ImportError, match=r"does not start: .*PYTHON_VERSION_MISMATCH.*3\.10.*PYSPARK_PYTHON"):
+    with pytest.raises(
+        ImportError, match=r"does not start: .*PYTHON_VERSION_MISMATCH.*3\.10.*PYSPARK_PYTHON"
+    ):
         read(spark, path)
 
 

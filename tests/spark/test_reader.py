@@ -30,7 +30,7 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> str:
     return place
 
 
-def _batches(path: Path | str, given: StructType | None = None, **options: str) -> list[pa.RecordBatch]:
+def _batches(path: Path | str, given: StructType | None = None, **options: Any) -> list[pa.RecordBatch]:
     """What the workers hand over, each batch held against the schema that Spark was told."""
     source = LancecyDataSource({"path": str(path), **options})
     held = source.schema() if given is None else given
@@ -41,7 +41,7 @@ def _batches(path: Path | str, given: StructType | None = None, **options: str) 
     return found
 
 
-def _rows(path: Path | str, given: StructType | None = None, **options: str) -> list[dict[str, Any]]:
+def _rows(path: Path | str, given: StructType | None = None, **options: Any) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = pa.Table.from_batches(_batches(path, given, **options)).to_pylist()
     return rows
 
