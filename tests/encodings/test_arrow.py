@@ -20,6 +20,7 @@ from lancecy.encodings.block import (
 )
 from lancecy.errors import FormatError, LimitError
 from lancecy.schema import Field
+from tests.helpers.folded import folded
 from tests.helpers.tables import all_types
 
 
@@ -110,7 +111,7 @@ def test_pieces_below_another_block_are_joined() -> None:
     assert to_arrow(block, pa.list_(pa.int32())).to_pylist() == [[1], [2, 3]]
 
 
-@pytest.mark.parametrize(
+@folded(
     ("block", "kind"),
     [
         (ints(1), pa.int64()),
@@ -161,8 +162,8 @@ def test_extension_type_lies_over_its_storage() -> None:
     assert len(pieces) == 2
 
 
-@pytest.mark.parametrize("length", [0, 1, 9, 70_000])
-@pytest.mark.parametrize("name", all_types())
+@folded("length", [0, 1, 9, 70_000])
+@folded("name", all_types())
 def test_null_array_of_every_type(name: str, length: int) -> None:
     kind = all_types()[name]
     array = null_array(kind, length)

@@ -15,6 +15,7 @@ from lancecy.encodings.block import FixedList, FixedWidth, Leaves, Listed, Piece
 from lancecy.errors import FormatError
 from lancecy.schema import Field, Schema
 from lancecy.schema_wire import decode_fields, encode_fields
+from tests.helpers.folded import folded
 
 X, Y = Field("x", 2, 1, "int32"), Field("y", 3, 1, "string")
 
@@ -178,7 +179,7 @@ def test_nested_types_survive_the_wire() -> None:
     assert schema.arrow.field("f").type == pa.list_(pa.struct([("v", pa.bool_())]), 3)
 
 
-@pytest.mark.parametrize(
+@folded(
     "field",
     [
         Field("m", 0, logical_type="map"),

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from lancecy.encodings.columns import as_array, chunks_of, joined, storage_of, taken, typed, unified
 from lancecy.errors import LimitError, UnsupportedError
+from tests.helpers.folded import folded
 
 WORDS = [None if n % 9 == 0 else "w" * (n % 13) for n in range(200)]
 ROWS = [
@@ -30,9 +31,9 @@ def chunked(values: pa.Array, *cuts: int) -> pa.ChunkedArray:
     return pa.chunked_array([values.slice(a, b - a) for a, b in itertools.pairwise(edges)], values.type)
 
 
-@pytest.mark.parametrize("rows", ROWS, ids=len)
-@pytest.mark.parametrize("most", [1, 40, 500, 1 << 31])
-@pytest.mark.parametrize(
+@folded("rows", ROWS, ids=len)
+@folded("most", [1, 40, 500, 1 << 31])
+@folded(
     "kind",
     [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string()), pa.list_(pa.string())],
     ids=str,

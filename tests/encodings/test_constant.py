@@ -10,6 +10,7 @@ import pytest
 
 from lancecy.errors import FormatError, LimitError
 from lancecy.limits import Limits
+from tests.helpers.folded import folded
 from tests.helpers.pages21 import (
     BuiltPage,
     column_of,
@@ -34,7 +35,7 @@ def in_buffer(*parts: bytes) -> bytes:
     return struct.pack(f"<{len(parts) + 1}I", len(parts), *map(len, parts)) + b"".join(parts)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("kind", "value", "expected"),
     [
         ("int64", struct.pack("<q", -7), -7),
@@ -149,7 +150,7 @@ def test_every_read_is_one_round() -> None:
     assert len(built.files.rounds) == 0
 
 
-@pytest.mark.parametrize(
+@folded(
     ("what", "built", "kind"),
     [
         ("4 bytes in a column of 64 bits", page(3, value=bytes(4)), "int64"),

@@ -13,6 +13,7 @@ from lancecy.encodings.dictionaries import taken
 from lancecy.errors import FormatError, LimitError, TruncatedError, UnsupportedError
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.schema import Field
+from tests.helpers.folded import folded
 from tests.helpers.leaves import block_rows
 from tests.helpers.pages21 import (
     LZ4,
@@ -66,7 +67,7 @@ ITEMS: dict[str, tuple[Block, str, list[Any]]] = {
 }
 
 
-@pytest.mark.parametrize("name", ITEMS)
+@folded("name", ITEMS)
 def test_items_by_code(name: str) -> None:
     items, kind, expected = ITEMS[name]
     chain = (leaf_field(kind),)

@@ -16,6 +16,7 @@ from lancecy.limits import DEFAULT_LIMITS
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.store.reads import run
+from tests.helpers.folded import folded
 from tests.helpers.pages21 import (
     LZ4,
     ZSTD,
@@ -81,8 +82,8 @@ def test_lists_of_integers() -> None:
     assert rows_of(lists(), list_field(), ITEM) == [[7, 8], None, [], [9]]
 
 
-@pytest.mark.parametrize("width", [1, 2, 4, 8])
-@pytest.mark.parametrize("rows", [[0], [1], [3], [0, 2], [1, 2], [0, 1, 3], [0, 1, 2, 3]])
+@folded("width", [1, 2, 4, 8])
+@folded("rows", [[0], [1], [3], [0, 2], [1, 2], [0, 1, 3], [0, 1, 2, 3]])
 def test_some_rows_by_an_index_of_any_width(width: int, rows: list[int]) -> None:
     wanted = ["a", None, "", "ccc"]
     page = strings(ends=index(*STRING_ENDS, width=width))
@@ -243,7 +244,7 @@ def test_other_rows_need_two_entries_of_the_index_and_their_bytes() -> None:
 # -- damage -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@folded(
     ("changes", "error"),
     [
         ({"num_items": 5, "num_visible": 4}, FormatError),
@@ -263,7 +264,7 @@ def test_damaged_strings_are_refused(changes: dict[str, Any], error: type[Except
         rows_of(strings(**changes), leaf_field("string"))
 
 
-@pytest.mark.parametrize(
+@folded(
     "ends",
     [b"", index(0, 6, 7, 12), index(0, 6, 7, 12, 21), index(0, 6, 5, 12, 20), index(0, 6, 7, 12, 20) * 3,
      index(0, 6, 7, 2**63, 20, width=8), index(0, 2**64 - 1, 7, 12, 20, width=8), index(0, 5, 7, 12, 20)],
@@ -273,7 +274,7 @@ def test_a_damaged_index_is_refused(ends: bytes) -> None:
         rows_of(strings(ends=ends), leaf_field("string"), rows=[1, 3])
 
 
-@pytest.mark.parametrize(
+@folded(
     "changes",
     [{"num_items": 6}, {"num_items": 4}, {"num_visible": 2}, {"num_visible": 4}, {"data": LISTS[:-1]},
      {"data": LISTS[:11] + b"\x0c" + LISTS[12:]}, {"data": b"\x00" + LISTS[1:]}, {"bits": 64}],

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from lancecy.encodings.general import decompress, decompress_many
 from lancecy.errors import FormatError, LimitError, TruncatedError
 from lancecy.limits import DEFAULT_LIMITS, Limits
+from tests.helpers.folded import folded
 
 SCHEMES = ["lz4", "zstd"]
 TEXTS = [b"", b"a", b"lance " * 700, bytes(300_000), np.random.default_rng(0).bytes(3000), b"xy" * 130]
@@ -59,8 +60,8 @@ def many(scheme: str, buffers: list[bytes], limits: Limits = DEFAULT_LIMITS) -> 
     ]
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("text", TEXTS, ids=len)
+@folded("scheme", SCHEMES)
+@folded("text", TEXTS, ids=len)
 def test_a_buffer_is_decompressed(scheme: str, text: bytes) -> None:
     assert decompress(scheme, memory_of(packed(scheme, text)), DEFAULT_LIMITS).tobytes() == text
 
@@ -110,9 +111,9 @@ def test_a_length_that_looks_like_a_frame_is_told_by_the_bit_after_it() -> None:
         decompress("zstd", memory_of(data), DEFAULT_LIMITS)
 
 
-@pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("slip", [-1, 1, 100])
-@pytest.mark.parametrize("count", [1, 3])
+@folded("scheme", SCHEMES)
+@folded("slip", [-1, 1, 100])
+@folded("count", [1, 3])
 def test_a_buffer_that_claims_another_length_is_refused(scheme: str, slip: int, count: int) -> None:
     good = [packed(scheme, text) for text in TEXTS[2:5]]
     bad = packed(scheme, b"abc" * 200, size=600 + slip)
@@ -179,10 +180,10 @@ def test_many_buffers_may_pass_the_limit_together_only_if_their_bytes_back_it() 
     assert caught.value.claimed == 600_000
 
 
-@pytest.mark.parametrize(
+@folded(
     ("position", "length"), [(-1, 1), (0, -1), (5, 1), (0, 6), (2**63 - 1, 1), (1, 2**63 - 1), (-(2**63), 2)]
 )
-@pytest.mark.parametrize("scheme", SCHEMES)
+@folded("scheme", SCHEMES)
 def test_buffers_that_are_not_there_are_refused(scheme: str, position: int, length: int) -> None:
     places = np.array([0, position]), np.array([0, length])
     with pytest.raises(TruncatedError) as caught:

@@ -18,6 +18,7 @@ from lancecy.errors import FormatError, LimitError, UnsupportedError
 from lancecy.rows import PageRuns
 from lancecy.schema import Field, parse_logical_type
 from lancecy.store.reads import Read, run, value_read
+from tests.helpers.folded import folded
 from tests.helpers.pages import Files, Page, bits, list_offsets, plain, strings
 
 Columns = dict[int, Sequence[Page]]
@@ -75,10 +76,10 @@ def expected(pages: Sequence[Sequence[T]], runs: Sequence[tuple[int, int, int]])
     return [value for page, start, count in runs for value in pages[page][start : start + count]]
 
 
-@pytest.mark.parametrize("is_mapped", [True, False])
-@pytest.mark.parametrize("gap", [0, 1, 3])
-@pytest.mark.parametrize("runs", SELECTIONS.values(), ids=list(SELECTIONS))
-@pytest.mark.parametrize("width", [1, 2, 4, 8])
+@folded("is_mapped", [True, False])
+@folded("gap", [0, 1, 3])
+@folded("runs", SELECTIONS.values(), ids=list(SELECTIONS))
+@folded("width", [1, 2, 4, 8])
 def test_plain_values(width: int, runs: list[tuple[int, int, int]], gap: int, is_mapped: bool) -> None:
     pages = [list(range(10, 15)), list(range(30, 33)), list(range(50, 59))]
     columns: Columns = {0: [plain(p, f"<i{width}") for p in pages]}
@@ -93,8 +94,8 @@ def test_wide_plain_values(runs: list[tuple[int, int, int]]) -> None:
     assert read(leaf("fixed_size_binary:7"), columns, runs_of(*runs)).to_pylist() == expected(pages, runs)
 
 
-@pytest.mark.parametrize("is_mapped", [True, False])
-@pytest.mark.parametrize("runs", SELECTIONS.values(), ids=list(SELECTIONS))
+@folded("is_mapped", [True, False])
+@folded("runs", SELECTIONS.values(), ids=list(SELECTIONS))
 def test_booleans(runs: list[tuple[int, int, int]], is_mapped: bool) -> None:
     rng = np.random.default_rng(4)
     pages = [rng.integers(0, 2, n).astype(bool).tolist() for n in (5, 3, 9)]
@@ -103,8 +104,8 @@ def test_booleans(runs: list[tuple[int, int, int]], is_mapped: bool) -> None:
     assert array.to_pylist() == expected(pages, runs)
 
 
-@pytest.mark.parametrize("is_mapped", [True, False])
-@pytest.mark.parametrize("runs", SELECTIONS.values(), ids=list(SELECTIONS))
+@folded("is_mapped", [True, False])
+@folded("runs", SELECTIONS.values(), ids=list(SELECTIONS))
 def test_lists_of_booleans_are_not_aligned_to_bytes(
     runs: list[tuple[int, int, int]], is_mapped: bool
 ) -> None:
@@ -115,10 +116,10 @@ def test_lists_of_booleans_are_not_aligned_to_bytes(
     assert array.to_pylist() == expected(pages, runs)
 
 
-@pytest.mark.parametrize("is_mapped", [True, False])
-@pytest.mark.parametrize("nullable", [True, False])
-@pytest.mark.parametrize("kind", ["binary", "large_binary"])
-@pytest.mark.parametrize("runs", SELECTIONS.values(), ids=list(SELECTIONS))
+@folded("is_mapped", [True, False])
+@folded("nullable", [True, False])
+@folded("kind", ["binary", "large_binary"])
+@folded("runs", SELECTIONS.values(), ids=list(SELECTIONS))
 def test_byte_strings(runs: list[tuple[int, int, int]], kind: str, nullable: bool, is_mapped: bool) -> None:
     pages = [[b"a" * ((page + 3 * row) % 5) for row in range(n)] for page, n in enumerate((5, 3, 9))]
     columns: Columns = {0: [strings(p) for p in pages]}
@@ -142,10 +143,10 @@ def list_field(kind: str = "list", child: str = "int32") -> Field:
     return Field("l", 4, logical_type=kind, children=(Field("item", 5, 4, child),))
 
 
-@pytest.mark.parametrize("base", [0, 2])
-@pytest.mark.parametrize("is_mapped", [True, False])
-@pytest.mark.parametrize(("kind", "width"), [("list", 4), ("large_list", 8)])
-@pytest.mark.parametrize(
+@folded("base", [0, 2])
+@folded("is_mapped", [True, False])
+@folded(("kind", "width"), [("list", 4), ("large_list", 8)])
+@folded(
     "runs",
     [
         [(0, 0, 2), (1, 0, 3), (2, 0, 3)],
@@ -206,8 +207,8 @@ def read_codes(codes: Sequence[int], key: str, dtype: str, values: Block | None 
     return to_arrow(block, field)
 
 
-@pytest.mark.parametrize("width", [1, 2, 4, 8])
-@pytest.mark.parametrize("sign", ["i", "u"])
+@folded("width", [1, 2, 4, 8])
+@folded("sign", ["i", "u"])
 def test_dictionary_codes_of_every_type(width: int, sign: str) -> None:
     key = f"{'u' if sign == 'u' else ''}int{width * 8}"
     assert read_codes([2, 0, 1, 2], key, f"<{sign}{width}").to_pylist() == ["yz", "x", None, "yz"]
@@ -402,8 +403,8 @@ def test_string_offsets_out_of_order_or_bounds_are_refused(offsets: list[int], r
     assert caught.value.position == row
 
 
-@pytest.mark.parametrize("kind", ["list", "large_list"])
-@pytest.mark.parametrize("offsets", [[0, 3, 2], [-1, 0, 1], [0, 1, 4], [1, 0, 3], [2**31 - 1, 2**31 - 1]])
+@folded("kind", ["list", "large_list"])
+@folded("offsets", [[0, 3, 2], [-1, 0, 1], [0, 1, 4], [1, 0, 3], [2**31 - 1, 2**31 - 1]])
 def test_list_offsets_out_of_order_or_bounds_are_refused(kind: str, offsets: list[int]) -> None:
     with pytest.raises(FormatError):
         read_offsets(kind, offsets, width=8 if kind == "large_list" else 4, child=plain([1, 2, 3], "<i4"))

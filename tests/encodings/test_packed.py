@@ -10,6 +10,7 @@ import pytest
 
 from lancecy.errors import FormatError
 from lancecy.schema import Field
+from tests.helpers.folded import folded
 from tests.helpers.pages21 import (
     BuiltPage,
     column_of,
@@ -128,7 +129,7 @@ def _changed(at: int, to: int) -> bytes:
     return good[:at] + bytes([to]) + good[at + 1 :]
 
 
-@pytest.mark.parametrize(
+@folded(
     "bad",
     [
         payload(ROWS[0])[:-1],

@@ -13,6 +13,7 @@ from lancecy.encodings.layouts import Layer
 from lancecy.encodings.repdef import LeafPage, build, rows_per_value
 from lancecy.errors import FormatError
 from lancecy.schema import Field
+from tests.helpers.folded import folded
 from tests.helpers.leaves import block_rows
 from tests.helpers.pages21 import leaf_field
 
@@ -44,7 +45,7 @@ def nested(*kinds: str) -> tuple[Field, ...]:
     return (*(leaf_field(kind, f"f{i}", i + 1, children=(ITEM,)) for i, kind in enumerate(kinds)), ITEM)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("layers", "rep", "definition", "values", "kinds", "expected"),
     [
         ((VI,), None, None, [1, 2], (), [1, 2]),
@@ -171,7 +172,7 @@ def test_items_of_a_fixed_list_are_not_in_a_list_that_is_not_there() -> None:
         build(page((VI, VL, VI, VI), [1, 2], None, [1, 2], 2), (*FIXED[:2], leaf_field("list", "l", 7), ITEM))
 
 
-@pytest.mark.parametrize(
+@folded(
     ("what", "built", "chain"),
     [
         ("2 layers in a column of 1", page((VI, VI), None, None, [1], 1), (ITEM,)),
@@ -266,7 +267,7 @@ def random_value(rng: np.random.Generator, shredder: Shredder, depth: int = 0) -
     return [random_value(rng, shredder, depth + 1) for _ in range(rng.integers(least, 4))]
 
 
-@pytest.mark.parametrize("seed", range(60))
+@folded("seed", range(60))
 def test_random_nesting_comes_back(seed: int) -> None:
     rng = np.random.default_rng(seed)
     names = [["list"], ["struct"], ["large_list"]] + [[PAIR, "struct"]] * (seed % 2)

@@ -19,6 +19,7 @@ from lancecy.encodings.spec import (
 )
 from lancecy.errors import FormatError, LimitError, UnsupportedError
 from lancecy.schema import Field
+from tests.helpers.folded import folded
 
 LEAVES: list[tuple[str, Spec]] = [
     ("null", NullOf()),
@@ -55,7 +56,7 @@ LEAVES: list[tuple[str, Spec]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "expected"), LEAVES)
+@folded(("kind", "expected"), LEAVES)
 def test_spec_of_leaf(kind: str, expected: Spec) -> None:
     assert spec_of(Field("a", 3, logical_type=kind)) == expected
 

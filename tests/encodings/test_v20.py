@@ -15,6 +15,7 @@ from lancecy.errors import FormatError, LanceError, LimitError, UnsupportedError
 from lancecy.limits import Limits
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
+from tests.helpers.folded import folded
 from tests.helpers.pages import Files
 from tests.helpers.v20 import (
     ALL_NULL,
@@ -80,8 +81,8 @@ def pick(values: Sequence[Any], chosen: list[int] | slice) -> list[Any]:
     return list(values[chosen]) if isinstance(chosen, slice) else [values[i] for i in chosen]
 
 
-every_selection = pytest.mark.parametrize("chosen", SELECTIONS.values(), ids=list(SELECTIONS))
-mapped_or_not = pytest.mark.parametrize("is_mapped", [True, False], ids=["mapped", "remote"])
+every_selection = folded("chosen", SELECTIONS.values(), ids=list(SELECTIONS))
+mapped_or_not = folded("is_mapped", [True, False])
 
 
 # -- values of one width ------------------------------------------------------------------
@@ -92,10 +93,8 @@ FLAT: list[int | None] = [value for page in MIXED for value in page]
 
 @mapped_or_not
 @every_selection
-@pytest.mark.parametrize("gap", [0, 3, 64])
-@pytest.mark.parametrize(
-    ("kind", "dtype"), [("int8", "<i1"), ("uint16", "<u2"), ("int32", "<i4"), ("int64", "<i8")]
-)
+@folded("gap", [0, 3, 64])
+@folded(("kind", "dtype"), [("int8", "<i1"), ("uint16", "<u2"), ("int32", "<i4"), ("int64", "<i8")])
 def test_pages_with_and_without_nulls(
     kind: str, dtype: str, gap: int, chosen: list[int] | slice, is_mapped: bool
 ) -> None:
@@ -237,7 +236,7 @@ def compressed(scheme: str, data: bytes, *, has_prefix: bool = True) -> bytes:
 
 @mapped_or_not
 @every_selection
-@pytest.mark.parametrize(("scheme", "has_prefix"), [("zstd", True), ("zstd", False), ("lz4", True)])
+@folded(("scheme", "has_prefix"), [("zstd", True), ("zstd", False), ("lz4", True)])
 def test_compressed_values(scheme: str, has_prefix: bool, chosen: list[int] | slice, is_mapped: bool) -> None:
     values = np.arange(17, dtype="<i8") * 1000
     parts = [values[:6], values[6:7], values[7:]]
@@ -273,7 +272,7 @@ def blocks(values: Sequence[int], width: int, bits: int) -> bytes:
 
 @mapped_or_not
 @every_selection
-@pytest.mark.parametrize(
+@folded(
     ("width", "bits", "signed"),
     [
         (1, 8, False),
@@ -301,7 +300,7 @@ def test_stream_of_bits(
 
 
 @mapped_or_not
-@pytest.mark.parametrize(("width", "bits"), [(3, 8), (8, 8), (5, 16), (11, 32), (37, 64), (64, 64)])
+@folded(("width", "bits"), [(3, 8), (8, 8), (5, 16), (11, 32), (37, 64), (64, 64)])
 def test_packed_blocks(width: int, bits: int, is_mapped: bool) -> None:
     values = np.random.default_rng(width).integers(0, 1 << min(width, 63), 3000).tolist()
     pages = [
@@ -352,8 +351,8 @@ LIST_SELECTIONS: list[list[int] | slice] = [
 
 
 @mapped_or_not
-@pytest.mark.parametrize("kind", ["list", "large_list"])
-@pytest.mark.parametrize("chosen", LIST_SELECTIONS, ids=str)
+@folded("kind", ["list", "large_list"])
+@folded("chosen", LIST_SELECTIONS, ids=str)
 def test_lists_whose_items_are_cut_elsewhere(chosen: list[int] | slice, kind: str, is_mapped: bool) -> None:
     field = list_field(leaf("int32", 1), kind)
     array = read_column(field, {0: LISTS, 1: ITEMS}, selection(chosen, 9), is_mapped=is_mapped)
@@ -523,7 +522,7 @@ BAD: dict[str, tuple[Field, dict[int, Sequence[Page]]]] = {
 
 
 @mapped_or_not
-@pytest.mark.parametrize(("field", "pages"), BAD.values(), ids=list(BAD))
+@folded(("field", "pages"), BAD.values(), ids=list(BAD))
 def test_bad_pages_are_refused(field: Field, pages: dict[int, Sequence[Page]], is_mapped: bool) -> None:
     with pytest.raises(FormatError):
         read_column(field, pages, is_mapped=is_mapped)

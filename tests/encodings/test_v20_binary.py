@@ -15,6 +15,7 @@ from lancecy.errors import FormatError, LanceError, LimitError, UnsupportedError
 from lancecy.limits import Limits
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
+from tests.helpers.folded import folded
 from tests.helpers.pages import Files
 from tests.helpers.v20 import (
     ALL_NULL,
@@ -37,7 +38,7 @@ from tests.helpers.v20 import (
     some_nulls,
 )
 
-mapped_or_not = pytest.mark.parametrize("is_mapped", [True, False], ids=["mapped", "remote"])
+mapped_or_not = folded("is_mapped", [True, False])
 
 WORDS: list[list[bytes | None]] = [
     [b"a", None, b"", b"dd\xc3\xa9"],
@@ -56,7 +57,7 @@ SELECTIONS: list[list[int] | slice] = [
     [0, 3, 4, 7, 10],
     [11],
 ]
-every_selection = pytest.mark.parametrize("chosen", SELECTIONS, ids=str)
+every_selection = folded("chosen", SELECTIONS, ids=str)
 
 
 def leaf(kind: str) -> Field:
@@ -131,8 +132,8 @@ MAKERS = [as_written, wrapped, huge_adjustment, with_compressed_bytes, with_pack
 
 @mapped_or_not
 @every_selection
-@pytest.mark.parametrize("kind", ["string", "large_string", "binary", "large_binary"])
-@pytest.mark.parametrize("make", MAKERS, ids=[make.__name__ for make in MAKERS])
+@folded("kind", ["string", "large_string", "binary", "large_binary"])
+@folded("make", MAKERS)
 def test_strings(make: Any, kind: str, chosen: list[int] | slice, is_mapped: bool) -> None:
     pages = [make(words) for words in WORDS]
     array = read_column(leaf(kind), {0: pages}, selection(chosen), is_mapped=is_mapped)
@@ -220,7 +221,7 @@ def symbol_table(symbols: Sequence[bytes], is_on: bool = True) -> bytes:
 
 @mapped_or_not
 @every_selection
-@pytest.mark.parametrize("kind", ["string", "large_string"])
+@folded("kind", ["string", "large_string"])
 def test_strings_coded_with_symbols(kind: str, chosen: list[int] | slice, is_mapped: bool) -> None:
     coded: list[bytes | None] = [b"\x00\x01", None, b"\xff!\x02", b"", b"\x02\x02", b"\xffz"] * 2
     words = ["ab" + "cdefghij", None, "!k", "", "kk", "z"] * 2
@@ -282,7 +283,7 @@ def named(words: Sequence[bytes | None], items: Sequence[bytes | None]) -> Page:
 
 @mapped_or_not
 @every_selection
-@pytest.mark.parametrize("kind", ["string", "large_string"])
+@folded("kind", ["string", "large_string"])
 def test_strings_named_by_a_dictionary(kind: str, chosen: list[int] | slice, is_mapped: bool) -> None:
     pages = [
         named(words, list(dict.fromkeys([b"unused", *(w for w in words if w is not None)])))
@@ -316,9 +317,7 @@ def coded(codes: Sequence[int], items: Sequence[bytes | None], dtype: str = "<i1
 
 @mapped_or_not
 @every_selection
-@pytest.mark.parametrize(
-    ("key", "dtype"), [("int8", "<i1"), ("uint16", "<u2"), ("int64", "<i8"), ("uint64", "<u8")]
-)
+@folded(("key", "dtype"), [("int8", "<i1"), ("uint16", "<u2"), ("int64", "<i8"), ("uint64", "<u8")])
 def test_arrow_dictionaries(key: str, dtype: str, chosen: list[int] | slice, is_mapped: bool) -> None:
     pages = [
         coded([0, 1, 0, 2, 1], [b"a", b"b", None], dtype),
@@ -446,7 +445,7 @@ BAD: dict[str, tuple[str, Page]] = {
 
 
 @mapped_or_not
-@pytest.mark.parametrize(("kind", "page"), BAD.values(), ids=list(BAD))
+@folded(("kind", "page"), BAD.values(), ids=list(BAD))
 def test_bad_pages_are_refused(kind: str, page: Page, is_mapped: bool) -> None:
     with pytest.raises(FormatError):
         read_column(leaf(kind), {0: [page]}, is_mapped=is_mapped)
@@ -476,7 +475,7 @@ FUZZED: list[tuple[str, list[Page]]] = [
 ]
 
 
-@pytest.mark.parametrize("case", range(len(FUZZED)))
+@folded("case", range(len(FUZZED)))
 def test_mutated_pages_give_values_or_errors(case: int) -> None:
     chance = np.random.default_rng(case)
     kind, pages = FUZZED[case]

@@ -26,6 +26,7 @@ from lancecy.encodings.spec import (
 from lancecy.encodings.v20_wire import parse_column_encoding, parse_page
 from lancecy.errors import FormatError, LanceError, LimitError, UnsupportedError
 from lancecy.limits import Limits
+from tests.helpers.folded import folded
 from tests.helpers.v20 import (
     ALL_NULL,
     STRUCT,
@@ -89,7 +90,7 @@ NODES: dict[str, tuple[bytes, Spec]] = {
 }
 
 
-@pytest.mark.parametrize(("value", "spec"), NODES.values(), ids=list(NODES))
+@folded(("value", "spec"), NODES.values(), ids=list(NODES))
 def test_message_becomes_its_node(value: bytes, spec: Spec) -> None:
     assert parse_page(PAGE, value, 3) == spec
     assert parse_page("type.googleapis.com/lance.encodings.ArrayEncoding", value, 3) == spec
@@ -128,7 +129,7 @@ REFUSED: dict[str, tuple[bytes, type[LanceError]]] = {
 }
 
 
-@pytest.mark.parametrize(("value", "error"), REFUSED.values(), ids=list(REFUSED))
+@folded(("value", "error"), REFUSED.values(), ids=list(REFUSED))
 def test_message_is_refused(value: bytes, error: type[LanceError]) -> None:
     with pytest.raises(error):
         parse_page(PAGE, value, 3)
@@ -188,7 +189,7 @@ def test_column_encoding_is_refused() -> None:
         parse_column_encoding(COLUMN, deep, Limits(nesting=10))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@folded("seed", range(20))
 def test_any_bytes_give_a_node_or_an_error(seed: int) -> None:
     chance = random.Random(seed)
     values = [value for value, _ in NODES.values()]

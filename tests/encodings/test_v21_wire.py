@@ -24,6 +24,7 @@ from lancecy.encodings.spec import (
 from lancecy.encodings.v21_wire import parse_page
 from lancecy.errors import FormatError, LanceError, LimitError, UnsupportedError
 from lancecy.limits import DEFAULT_LIMITS, Limits
+from tests.helpers.folded import folded
 from tests.helpers.pages21 import (
     LZ4,
     PAGE,
@@ -81,7 +82,7 @@ NODES: list[tuple[bytes, Spec, int]] = [
 ]
 
 
-@pytest.mark.parametrize(("encoding", "node", "num_buffers"), NODES, ids=lambda v: type(v).__name__)
+@folded(("encoding", "node", "num_buffers"), NODES, ids=lambda v: type(v).__name__)
 def test_encoding_becomes_a_node_with_its_buffers(encoding: bytes, node: Spec, num_buffers: int) -> None:
     layout = parsed(mini_block(encoding, 9, num_buffers=num_buffers), 2)
     assert layout.values == node
@@ -190,9 +191,7 @@ DAMAGED: list[tuple[str, bytes, int]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("what", "layout", "num_buffers"), DAMAGED, ids=[f"{i}" for i in range(len(DAMAGED))]
-)
+@folded(("what", "layout", "num_buffers"), DAMAGED)
 def test_contradiction_is_refused_by_name(what: str, layout: bytes, num_buffers: int) -> None:
     with pytest.raises(FormatError, match=what):
         parsed(layout, num_buffers)

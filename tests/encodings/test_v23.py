@@ -36,6 +36,7 @@ from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.store.reads import Ranges, Span, run
+from tests.helpers.folded import folded
 from tests.helpers.leaves import block_rows
 from tests.helpers.pages21 import (
     BuiltColumn,
@@ -348,7 +349,7 @@ def test_what_no_writer_combines_is_unsupported_by_name(what: str, values: bytes
 SPARSE = message(1, message(2, message(1, message(1, b""))))
 
 
-@pytest.mark.parametrize(
+@folded(
     ("what", "layout", "num_buffers"),
     [
         ("lacks structure", b"", 0),
@@ -557,7 +558,7 @@ PAGES: dict[str, tuple[tuple[Field, ...], tuple[bytes, list[bytes]], list[Any]]]
 }
 
 
-@pytest.mark.parametrize("name", PAGES)
+@folded("name", PAGES)
 def test_sparse_pages(name: str) -> None:
     chain, (layout, buffers), expected = PAGES[name]
     count = len(expected)
@@ -577,7 +578,7 @@ def test_a_struct_without_fields_has_no_values() -> None:
 LISTS = nested("list", "int16")
 
 
-@pytest.mark.parametrize(
+@folded(
     ("what", "layers", "chain"),
     [
         ("3 positions among 2 slots", [item_layer(NULLS, 0, 1, 2)], nested("int16")),
@@ -663,7 +664,7 @@ def test_items_that_take_no_bytes_are_bounded() -> None:
         rows_of(layout, buffers, 1 << 40, "int16")
 
 
-@pytest.mark.parametrize("name", PAGES)
+@folded("name", PAGES)
 def test_damaged_sparse_pages_fail_as_ours_if_at_all(name: str) -> None:
     chain, (layout, buffers), expected = PAGES[name]
     rng = np.random.default_rng(len(name))

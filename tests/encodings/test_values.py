@@ -31,6 +31,7 @@ from lancecy.errors import FormatError, LimitError, TruncatedError, UnsupportedE
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
+from tests.helpers.folded import folded
 
 STRINGS32 = bytes.fromhex("20000000 14000000 00000000 02000000 03000000 616263")
 STRINGS64 = struct.pack("<5Q", 64, 40, 0, 2, 3) + b"abc"
@@ -45,7 +46,7 @@ def values(spec: Spec, data: bytes, count: int, kind: str) -> list[Any]:
     return rows
 
 
-@pytest.mark.parametrize(
+@folded(
     ("spec", "data", "kind", "expected"),
     [
         (Plain(16), struct.pack("<2h", 1, -2), "int16", [1, -2]),
@@ -75,7 +76,7 @@ def test_strings_may_start_after_a_gap_and_not_at_zero() -> None:
     assert values(Variable(4), struct.pack("<3I", 32, 12, 0), 0, "string") == []
 
 
-@pytest.mark.parametrize(
+@folded(
     ("what", "data", "count"),
     [
         ("cannot hold 3 strings", STRINGS32[:20], 3),
@@ -121,7 +122,7 @@ def lz4(data: bytes) -> bytes:
     return struct.pack("<IB", len(data), len(data) << 4) + data
 
 
-@pytest.mark.parametrize(
+@folded(
     ("spec", "data", "expected"),
     [
         (RunLengths(TENS, Plain(32)), struct.pack("<Q2I", 0, 1, 4), [10, 20, 20, 20, 20]),
@@ -169,7 +170,7 @@ def test_coded_runs(spec: Spec, data: bytes, expected: list[int]) -> None:
     assert as_numbers(decode_block(spec, memory, len(expected), DEFAULT_LIMITS)).tolist() == expected
 
 
-@pytest.mark.parametrize(
+@folded(
     ("what", "spec", "data"),
     [
         ("not of 5 values", RunLengths(TENS, Plain(32)), struct.pack("<Q2I", 0, 2, 2)),

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pytest
 
 from lancecy.expr import bind, describe, evaluate, parse
 from lancecy.expr.nodes import Expr
 from tests.expr.corpus import filters
 from tests.expr.oracle import answers
 from tests.expr.tables import every_kind
+from tests.helpers.folded import folded
 
 
 def parsed(text: str) -> Expr:
@@ -21,7 +21,7 @@ def parsed(text: str) -> Expr:
 FILTERS = filters()
 
 
-@pytest.mark.parametrize("group", FILTERS)
+@folded("group", FILTERS)
 def test_answer_is_that_of_plain_python(group: str) -> None:
     for text in FILTERS[group]:
         check_answer(text)
@@ -48,7 +48,7 @@ def folded_names(expr: Expr) -> Expr:
     return parsed(describe(expr).replace("I8", "i8").replace("ST.X", "st.x"))
 
 
-@pytest.mark.parametrize("group", FILTERS)
+@folded("group", FILTERS)
 def test_description_reads_back_as_the_same_condition(group: str) -> None:
     table = every_kind()
     for text in FILTERS[group]:

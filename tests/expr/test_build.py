@@ -21,6 +21,7 @@ from lancecy.expr.nodes import Call, Column, Literal, chain, conjuncts, literal_
 from tests.expr.corpus import filters
 from tests.expr.tables import every_kind
 from tests.expr.test_answers import parsed
+from tests.helpers.folded import folded
 
 TERMS: dict[str, Any] = {
     "a > 5": col("a") > 5,
@@ -81,7 +82,7 @@ TERMS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("text", TERMS)
+@folded("text", TERMS)
 def test_term_reads_as_the_sql_it_stands_for(text: str) -> None:
     term = TERMS[text]
     assert isinstance(term, Term)
@@ -104,7 +105,7 @@ def test_public_names() -> None:
     assert repr(col("a").isin(range(100))) == "<term a IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, … 90 more)>"
 
 
-@pytest.mark.parametrize(
+@folded(
     ("value", "expected"),
     [
         (np.int8(5), Literal(5)), (np.float32(0.5), Literal(0.5)), (np.float64(0.5), Literal(0.5)), (np.bool_(True), Literal(True)),

@@ -16,6 +16,7 @@ from lancecy.errors import ExpressionError
 from lancecy.expr import bind, describe, evaluate, parse
 from lancecy.expr.nodes import Expr, walk
 from tests.expr.tables import every_kind
+from tests.helpers.folded import folded
 
 f = pc.field
 NAN = float("nan")
@@ -154,7 +155,7 @@ def arrow_can_compare(expression: pc.Expression) -> bool:
     return True
 
 
-@pytest.mark.parametrize("number", range(len(COMPARISONS)))
+@folded("number", range(len(COMPARISONS)))
 def test_comparison_selects_the_rows_of_table_filter(number: int) -> None:
     expression = COMPARISONS[number]
     assert not any(getattr(node, "op", "") == "arrow" for node in walk(converted(expression)))
@@ -163,7 +164,7 @@ def test_comparison_selects_the_rows_of_table_filter(number: int) -> None:
         assert rows == rows_of_arrow(expression)
 
 
-@pytest.mark.parametrize("number", range(len(CONVERTED)))
+@folded("number", range(len(CONVERTED)))
 def test_expression_becomes_nodes_and_selects_the_rows_of_table_filter(number: int) -> None:
     expression = CONVERTED[number]
     found = converted(expression)
@@ -172,7 +173,7 @@ def test_expression_becomes_nodes_and_selects_the_rows_of_table_filter(number: i
     assert pickle.loads(pickle.dumps(found)) == found
 
 
-@pytest.mark.parametrize("number", range(len(OPAQUE)))
+@folded("number", range(len(OPAQUE)))
 def test_part_without_a_node_is_left_to_pyarrow(number: int) -> None:
     expression = OPAQUE[number]
     found = converted(expression)

@@ -11,6 +11,7 @@ import pytest
 
 from lancecy.expr import bind, evaluate, parse
 from lancecy.expr.equality import equal, not_equal
+from tests.helpers.folded import folded
 
 WORDS = [
     "",
@@ -35,8 +36,8 @@ def encoded(word: str | None) -> bytes | None:
     return None if word is None else word.encode()
 
 
-@pytest.mark.parametrize("nulls", [False, True])
-@pytest.mark.parametrize("kind", TYPES, ids=str)
+@folded("nulls", [False, True])
+@folded("kind", TYPES, ids=str)
 def test_comparisons_are_those_of_arrow(kind: pa.DataType, nulls: bool) -> None:
     values = column(kind, nulls)
     several = pa.chunked_array([values, values.slice(13, 2000), values.slice(0, 0), values.slice(4000)])

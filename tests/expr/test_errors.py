@@ -15,6 +15,7 @@ from lancecy.limits import DEFAULT_LIMITS
 from tests.expr.corpus import filters
 from tests.expr.tables import every_kind
 from tests.expr.test_answers import parsed
+from tests.helpers.folded import folded
 
 SCHEMA = every_kind().schema
 
@@ -151,7 +152,7 @@ MESSAGES = {
 }
 
 
-@pytest.mark.parametrize("text", MESSAGES)
+@folded("text", MESSAGES)
 def test_message_names_what_is_wrong(text: str) -> None:
     with pytest.raises((ExpressionError, ColumnNotFoundError), match=MESSAGES[text]) as caught:
         bind(parsed(text), SCHEMA, boolean=True)
@@ -185,7 +186,7 @@ def test_column_names_of_a_file_do_not_reach_the_terminal_raw() -> None:
     assert len(str(caught.value)) < 1000
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "message"),
     [
         ("i64 + 1 > 0", "overflow"), ("i64 * 2 > 0", "overflow"), ("-i64 > 0", "overflow"),

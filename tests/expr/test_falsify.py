@@ -11,6 +11,7 @@ import pytest
 from lancecy.errors import FormatError
 from lancecy.expr import bind, falsify, parse
 from lancecy.stats import ByteBounds, ColumnStats, NumericBounds, StatsTable
+from tests.helpers.folded import folded
 
 NAN, INF = float("nan"), float("inf")
 KINDS: dict[str, tuple[pa.DataType, Any]] = {
@@ -63,7 +64,7 @@ def dropped(text: str, path: str | tuple[str, ...], stats: ColumnStats) -> list[
 PAGES = [(0, 9), (10, 19), (20, 29), None]
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "pages"),
     [
         ("k < 10", [1, 2]), ("k <= 10", [2]), ("k > 19", [0, 1]), ("k >= 19", [0]), ("k = 15", [0, 2]),
@@ -82,7 +83,7 @@ def test_page_is_dropped_if_its_range_cannot_match(text: str, pages: list[int]) 
     assert dropped(text, "k", numbers(PAGES, np.int64)) == pages
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "path", "stats", "pages"),
     [
         ("u > 18446744073709551614", "u", numbers([(0, 2**63), (2**63, 2**64 - 1)], np.uint64), [0]),
@@ -107,7 +108,7 @@ def test_other_types_are_compared_in_their_own_unit(
     assert dropped(text, path, stats) == pages
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "without", "with_nan"),
     [
         ("f > 100", [0], [0]), ("f < 0", [0], [0]), ("f = 100", [0], [0]), ("f != 5", [], []), ("NOT (f < 100)", [0], []),
@@ -152,7 +153,7 @@ def test_nulls_are_never_true_and_may_be_null() -> None:
     assert dropped("(k = 1) IS NULL", "k", nothing) == []
 
 
-@pytest.mark.parametrize(
+@folded(
     ("text", "pages"),
     [
         ("s = 'b'", [0, 2]), ("s < 'b'", [1, 2]), ("s > 'c'", [0, 1]), ("s LIKE 'b%'", [0, 2]), ("s LIKE 'az_x'", [1, 2]),

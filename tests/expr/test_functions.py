@@ -14,6 +14,7 @@ from lancecy.errors import ExpressionError
 from lancecy.expr import bind, describe, evaluate
 from lancecy.expr.functions import ALIASES, FUNCTIONS, LOWERED
 from tests.expr.test_answers import parsed
+from tests.helpers.folded import folded
 
 TABLE = pa.table(
     {
@@ -239,7 +240,7 @@ def same(found: list[Any], expected: list[Any]) -> bool:
     return found == expected
 
 
-@pytest.mark.parametrize("text", sorted(set(VALUES) - FAIL))
+@folded("text", sorted(set(VALUES) - FAIL))
 def test_values(text: str) -> None:
     expected = VALUES[text]
     bound = bind(parsed(text), TABLE.schema)

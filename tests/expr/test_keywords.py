@@ -14,6 +14,7 @@ from lancecy.errors import LanceError
 from lancecy.expr import bind, sql
 from lancecy.expr.sql import from_sql
 from tests.expr.corpus import filters
+from tests.helpers.folded import folded
 
 WORDS = (
     "when then else end order group select from where and or in is between like on join having distinct "
@@ -37,7 +38,7 @@ SHAPES = (
 )
 
 
-@pytest.mark.parametrize("word", WORDS)
+@folded("word", WORDS)
 def test_keyword_as_a_name_reads_like_the_name_in_backquotes(word: str) -> None:
     schema = pa.schema([(word, pa.int64())])
     for shape in SHAPES:
@@ -100,7 +101,7 @@ def test_text_that_has_a_meaning_keeps_it(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(texts) > 500
 
 
-@pytest.mark.parametrize(
+@folded(
     "text",
     [
         "select 1 from x",

@@ -11,6 +11,7 @@ from lancecy.expr import bind, evaluate
 from tests.expr.corpus import filters
 from tests.expr.tables import every_kind
 from tests.expr.test_answers import parsed
+from tests.helpers.folded import folded
 
 lance: Any = pytest.importorskip("lance")
 pytestmark = pytest.mark.interop
@@ -46,7 +47,7 @@ def known_difference(text: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("group", FILTERS)
+@folded("group", FILTERS)
 def test_rows_are_those_pylance_finds(dataset: Any, group: str) -> None:
     data = dataset.to_table()
     compared = 0
@@ -91,7 +92,7 @@ def _ours(text: str, data: Any) -> list[int]:
     return rows
 
 
-@pytest.mark.parametrize(
+@folded(
     "text",
     [
         "i8 + i8", "i8 + i32", "i32 + 1", "i32 * 2", "i32 / 2", "i8 % 2", "f32 + 1", "f32 + 0.1", "f32 + i64",

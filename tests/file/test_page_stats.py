@@ -13,6 +13,7 @@ from lancecy.file.base import FileReader
 from lancecy.schema import Field
 from lancecy.stats import ByteBounds, ColumnStats, NumericBounds, StatsTable
 from lancecy.store.reads import run
+from tests.helpers.folded import folded
 from tests.helpers.pages import (
     Built,
     ColumnStatistics,
@@ -122,8 +123,8 @@ def known(found: ColumnStats) -> list[bool]:
 # -- numbers ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("field_number", [4, 5])
-@pytest.mark.parametrize("kind", DTYPES)
+@folded("field_number", [4, 5])
+@folded("kind", DTYPES)
 def test_bounds_of_numbers(kind: str, field_number: int) -> None:
     found = numeric(kind, [1, 2, 100], [10, 20, 120], statistics_field=field_number)
     assert isinstance(found.bounds, NumericBounds)
@@ -240,7 +241,7 @@ def test_all_null_is_proved_only_where_no_bytes_lie_before_the_page(
     assert found.no_nulls.tolist() == [False, False, True]
 
 
-@pytest.mark.parametrize(
+@folded(
     ("low", "high", "believed"),
     [
         (b"b", b"a", False),
@@ -379,8 +380,8 @@ def test_statistics_of_other_fields_are_no_obstacle() -> None:
     assert known(found) == [True] * 3
 
 
-@pytest.mark.parametrize("cell", [0, 1, 2, 3])
-@pytest.mark.parametrize("position", [-1, 2**40, 2**63 - 1])
+@folded("cell", [0, 1, 2, 3])
+@folded("position", [-1, 2**40, 2**63 - 1])
 def test_statistics_outside_the_file_are_refused(position: int, cell: int) -> None:
     built = with_statistics(
         "int32", plain([1] * 4, "<i4"), [0] * 3, plain([1] * 3, "<i4"), plain([2] * 3, "<i4")

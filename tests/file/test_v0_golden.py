@@ -6,12 +6,12 @@ import itertools
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from lancecy.rows import RowSelection
 from lancecy.store.reads import run
 from tests.file.tables import TableOnDisk, arrow_columns, load_table, open_data_file
 from tests.helpers.compare import assert_arrays_equal
+from tests.helpers.folded import folded
 from tests.helpers.golden import Golden, all_goldens
 
 GOLDENS = [g for g in all_goldens() if load_table(g.path).data_files]
@@ -50,13 +50,13 @@ def check_selections(table: TableOnDisk) -> int:
     return checked
 
 
-@pytest.mark.parametrize("is_mapped", [True, False])
-@pytest.mark.parametrize("golden", GOLDENS, ids=lambda g: g.name)
+@folded("is_mapped", [True, False])
+@folded("golden", GOLDENS, ids=lambda g: g.name)
 def test_any_selection_is_decode_all_then_select(golden: Golden, is_mapped: bool) -> None:
     assert check_selections(load_table(golden.path, is_mapped=is_mapped)) > 0
 
 
-@pytest.mark.parametrize("golden", GOLDENS, ids=lambda g: g.name)
+@folded("golden", GOLDENS, ids=lambda g: g.name)
 def test_sizes_told_without_reading_are_those_of_the_pages(golden: Golden) -> None:
     table = load_table(golden.path)
     for file in table.data_files:
@@ -70,7 +70,7 @@ def test_sizes_told_without_reading_are_those_of_the_pages(golden: Golden) -> No
         assert sum(reader.column_bytes(f) for f in fields) < 2 * size
 
 
-@pytest.mark.parametrize("golden", GOLDENS, ids=lambda g: g.name)
+@folded("golden", GOLDENS, ids=lambda g: g.name)
 def test_stored_bounds_hold_for_what_is_read(golden: Golden) -> None:
     table = load_table(golden.path)
     for file in table.data_files:

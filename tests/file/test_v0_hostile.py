@@ -15,6 +15,7 @@ from lancecy.file.base import FileReader
 from lancecy.rows import RowSelection
 from lancecy.schema import DictionaryRef, Field
 from lancecy.store.reads import run
+from tests.helpers.folded import folded
 from tests.helpers.pages import (
     Built,
     ColumnStatistics,
@@ -249,7 +250,7 @@ FUNNY_IDS: list[Sequence[int]] = [
 ]
 
 
-@pytest.mark.parametrize("ids", FUNNY_IDS, ids=str)
+@folded("ids", FUNNY_IDS, ids=str)
 def test_ids_that_have_nothing_to_do_with_the_file(ids: Sequence[int]) -> None:
     files = Files()
     manifest = files.add("m", manifest_bytes())

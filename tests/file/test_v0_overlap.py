@@ -21,6 +21,7 @@ from lancecy.rows import RowSelection
 from lancecy.schema import DictionaryRef, Field
 from lancecy.store.reads import SourceFile, run
 from tests.file.tables import load_table, open_data_file
+from tests.helpers.folded import folded
 from tests.helpers.golden import Golden, all_goldens
 from tests.helpers.pages import (
     Built,
@@ -118,7 +119,7 @@ def test_columns_that_fill_the_file_are_read() -> None:
     assert len(read_one_by_one(reader, files, numbers(30))) == 30
 
 
-@pytest.mark.parametrize("golden", [g for g in all_goldens() if g.is_legacy], ids=lambda g: g.name)
+@folded("golden", [g for g in all_goldens() if g.is_legacy], ids=lambda g: g.name)
 def test_no_release_lets_columns_share_bytes(golden: Golden) -> None:
     table = load_table(golden.path)
     for file in table.data_files:
@@ -161,8 +162,8 @@ def elements(kind: str, count: int, limits: Limits = DEFAULT_LIMITS) -> int:
     return block.child.length
 
 
-@pytest.mark.parametrize("kind", BARE)
-@pytest.mark.parametrize("count", [2**24 + 1, 2**31, 2**32])
+@folded("kind", BARE)
+@folded("count", [2**24 + 1, 2**31, 2**32])
 def test_lists_of_elements_without_bytes_are_limited(kind: str, count: int) -> None:
     with pytest.raises(LimitError, match="bare_elements") as caught:
         elements(kind, count)

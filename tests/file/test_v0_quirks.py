@@ -20,6 +20,7 @@ from lancecy.proto import file_pb2, table_pb2
 from lancecy.rows import RowSelection
 from lancecy.schema import DictionaryRef, Field
 from lancecy.store.reads import gather, run
+from tests.helpers.folded import folded
 from tests.helpers.pages import (
     Built,
     Files,
@@ -525,15 +526,15 @@ def test_more_rows_than_the_pages_hold() -> None:
     assert "page 2 of column 0 'a'" in str(error)
 
 
-@pytest.mark.parametrize("position", [-1, -(2**63), 2**40, 2**63 - 1])
-@pytest.mark.parametrize("column", [0, 1, 4, 5, 7, 8])
+@folded("position", [-1, -(2**63), 2**40, 2**63 - 1])
+@folded("column", [0, 1, 4, 5, 7, 8])
 def test_page_outside_the_file(column: int, position: int) -> None:
     error = refused(build_file(columns(), ROWS, structs=[3]).edited(column, 2, position=position))
     assert "page 2" in str(error)
 
 
-@pytest.mark.parametrize("length", [-1, 0, 3, -(2**63)])
-@pytest.mark.parametrize("column", [0, 1, 4, 5, 7])
+@folded("length", [-1, 0, 3, -(2**63)])
+@folded("column", [0, 1, 4, 5, 7])
 def test_page_shorter_than_its_batch(column: int, length: int) -> None:
     error = refused(build_file(columns(), ROWS, structs=[3]).edited(column, 2, length=length))
     assert "page 2" in str(error)
@@ -624,8 +625,8 @@ def test_ambiguous_origin_with_hidden_ids_is_refused() -> None:
         open_built(build_file(pages, [4]), fields, field_ids=[-2, 1, 2])
 
 
-@pytest.mark.parametrize("origin", [0, 1])
-@pytest.mark.parametrize("hidden", [[-2, 1, 2, 3], [0, -2, 2, 3], [-2, -2, 2, 3], [-2, 1, 2, -2]])
+@folded("origin", [0, 1])
+@folded("hidden", [[-2, 1, 2, 3], [0, -2, 2, 3], [-2, -2, 2, 3], [-2, 1, 2, -2]])
 def test_embedded_manifest_tells_the_origin_of_hidden_ids(hidden: list[int], origin: int) -> None:
     ids = [i + origin for i in range(4)]
     pages: dict[int, Sequence[Page]] = {i: [plain(np.arange(4) + 10 * i, "<i8")] for i in ids}

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lancecy.errors import FormatError, TruncatedError
+from tests.helpers.folded import folded
 from tests.kernels.both import Kernels, assert_same, i64, memory_of
 from tests.kernels.chunks import Run, all_runs, chunk_arrays, cut, run_arrays, runs_within, spoil, wanted
 
@@ -82,7 +83,7 @@ def outline(
 PIECES = [Run(0, 0, 1024), Run(1, 0, 300), Run(0, 1023, 1), Run(0, 5, 3), Run(1, 60, 200), Run(0, 127, 130)]
 
 
-@pytest.mark.parametrize(("bits", "width"), WIDTHS)
+@folded(("bits", "width"), WIDTHS)
 def test_inline_blocks_of_every_width_are_unpacked(kernels: Kernels, bits: int, width: int) -> None:
     values = [numbers(bits, width, 1024), numbers(bits, width, 300, seed=1)]
     call = chunk_arrays([inline_chunk(block, width) for block in values], [1024, 300], gap=b"odd")
@@ -90,8 +91,8 @@ def test_inline_blocks_of_every_width_are_unpacked(kernels: Kernels, bits: int, 
     np.testing.assert_array_equal(result, wanted(values, PIECES))
 
 
-@pytest.mark.parametrize("raw_tail", [False, True])
-@pytest.mark.parametrize(("bits", "width"), WIDTHS)
+@folded("raw_tail", [False, True])
+@folded(("bits", "width"), WIDTHS)
 def test_blocks_of_every_width_are_unpacked(kernels: Kernels, bits: int, width: int, raw_tail: bool) -> None:
     values = [numbers(bits, width, 2100), numbers(bits, width, 300, seed=1)]
     chunks = [blocks(part, width, raw_tail=raw_tail) for part in values]
@@ -105,8 +106,8 @@ def test_a_block_that_pylance_wrote_is_unpacked(kernels: Kernels) -> None:
     np.testing.assert_array_equal(inline(kernels, call, 64, [Run(0, 0, 1024)]), np.arange(1024) % 5)
 
 
-@pytest.mark.parametrize("bits", BITS)
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 17, 64])
+@folded("bits", BITS)
+@folded("count", [1, 2, 3, 4, 5, 17, 64])
 def test_any_run_of_a_block_is_what_the_whole_block_says(kernels: Kernels, bits: int, count: int) -> None:
     values = numbers(bits, bits - 3, 1024)
     call = chunk_arrays([inline_chunk(values, bits - 3)], [1024])
@@ -120,7 +121,7 @@ def test_padding_after_a_block_is_not_looked_at(kernels: Kernels) -> None:
     np.testing.assert_array_equal(inline(kernels, call, 32, [Run(0, 0, 1000)]), values)
 
 
-@pytest.mark.parametrize("tail", [1, 100, 575, 576, 577, 1023])
+@folded("tail", [1, 100, 575, 576, 577, 1023])
 def test_the_length_tells_whether_a_tail_is_packed(kernels: Kernels, tail: int) -> None:
     """At width 9 of 16 bits a block has 576 words, as many as a raw tail of 576 values."""
     values = numbers(16, 9, 1024 + tail)
@@ -148,9 +149,7 @@ def test_chunks_that_no_run_names_may_be_anything(kernels: Kernels) -> None:
     assert inline(kernels, call, 8, [Run(99, -7, 0)]).size == 0
 
 
-@pytest.mark.parametrize(
-    "run", [Run(1, 0, 1), Run(-1, 0, 1), Run(0, -1, 2), Run(0, 100, 1), Run(0, 2**63 - 1, 1)]
-)
+@folded("run", [Run(1, 0, 1), Run(-1, 0, 1), Run(0, -1, 2), Run(0, 100, 1), Run(0, 2**63 - 1, 1)])
 def test_a_run_outside_its_chunk_is_refused(kernels: Kernels, run: Run) -> None:
     call = chunk_arrays([inline_chunk(numbers(8, 3, 100), 3)], [100])
     runs = [Run(0, 0, 1), run]
@@ -161,7 +160,7 @@ def test_a_run_outside_its_chunk_is_refused(kernels: Kernels, run: Run) -> None:
         outline(kernels, call, (8, 3, False), runs)
 
 
-@pytest.mark.parametrize("bits", BITS)
+@folded("bits", BITS)
 def test_a_width_beyond_the_words_is_refused(kernels: Kernels, bits: int) -> None:
     for width in {bits + 1, 2**bits - 1}:
         chunk = width.to_bytes(bits // 8, "little") + bytes(128 * 65)
@@ -177,8 +176,8 @@ def test_more_values_than_a_block_has_are_refused(kernels: Kernels) -> None:
         inline(kernels, call, 8, [Run(0, 0, 1)])
 
 
-@pytest.mark.parametrize("bits", BITS)
-@pytest.mark.parametrize("missing", [1, 130, 100_000])
+@folded("bits", BITS)
+@folded("missing", [1, 130, 100_000])
 def test_a_block_that_is_cut_off_is_refused(kernels: Kernels, bits: int, missing: int) -> None:
     chunk = inline_chunk(numbers(bits, 5, 1024), 5)
     call = chunk_arrays([chunk[: max(0, len(chunk) - missing)]], [1024])
@@ -190,8 +189,8 @@ def test_a_block_that_is_cut_off_is_refused(kernels: Kernels, bits: int, missing
         inline(kernels, call, bits, [Run(0, 3, 1)])
 
 
-@pytest.mark.parametrize("raw_tail", [False, True])
-@pytest.mark.parametrize("count", [3000, 2**40, 2**62, 2**63 - 1])
+@folded("raw_tail", [False, True])
+@folded("count", [3000, 2**40, 2**62, 2**63 - 1])
 def test_blocks_for_fewer_values_than_claimed_are_refused(
     kernels: Kernels, count: int, raw_tail: bool
 ) -> None:
@@ -200,7 +199,7 @@ def test_blocks_for_fewer_values_than_claimed_are_refused(
         outline(kernels, call, (64, 64, raw_tail), [Run(0, 0, 2)])
 
 
-@pytest.mark.parametrize(("bits", "width"), [(0, 0), (7, 1), (24, 3), (128, 3), (8, 9), (64, 65), (16, -1)])
+@folded(("bits", "width"), [(0, 0), (7, 1), (24, 3), (128, 3), (8, 9), (64, 65), (16, -1)])
 def test_numbers_of_bits_that_do_not_exist_are_the_callers_mistake(
     kernels: Kernels, bits: int, width: int
 ) -> None:
@@ -213,7 +212,7 @@ def test_numbers_of_bits_that_do_not_exist_are_the_callers_mistake(
             kernels.unpack_inline(**arrays, bits=bits)
 
 
-@pytest.mark.parametrize("size", [0, 19, 21, 22])
+@folded("size", [0, 19, 21, 22])
 def test_the_output_has_to_fit(kernels: Kernels, size: int) -> None:
     call = {**chunk_arrays([inline_chunk(numbers(16, 1, 20), 1)], [20]), **run_arrays([Run(0, 0, 10)])}
     with pytest.raises(ValueError, match="out does not") as caught:
@@ -223,7 +222,7 @@ def test_the_output_has_to_fit(kernels: Kernels, size: int) -> None:
         kernels.unpack_blocks(**call, bits=16, packed_bits=0, raw_tail=False, out=np.empty(size, np.uint8))
 
 
-@pytest.mark.parametrize("key", ["lengths", "counts", "run_starts", "run_counts"])
+@folded("key", ["lengths", "counts", "run_starts", "run_counts"])
 def test_arrays_of_different_lengths_are_the_callers_mistake(kernels: Kernels, key: str) -> None:
     call = {**chunk_arrays([inline_chunk(numbers(8, 1, 9), 1)], [9]), **run_arrays([Run(0, 0, 9)])}
     call[key] = np.append(call[key], call[key])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from lancecy.errors import FormatError, TruncatedError
+from tests.helpers.folded import folded
 from tests.kernels.both import Kernels, assert_same, i64, memory_of
 
 FAR = 2**63 - 1
@@ -22,9 +23,9 @@ def copy(kernels: Kernels, runs: list[tuple[int, int, int]]) -> tuple[int, np.nd
     return ones, bits[:total], int(bits[total:].sum())
 
 
-@pytest.mark.parametrize("skip", [0, 1, 5, 7, 8, 11, 64, 99])
-@pytest.mark.parametrize("count", [1, 7, 8, 9, 63, 64, 65, 128, 200, 1600])
-@pytest.mark.parametrize("before", [0, 1, 7, 8, 13])
+@folded("skip", [0, 1, 5, 7, 8, 11, 64, 99])
+@folded("count", [1, 7, 8, 9, 63, 64, 65, 128, 200, 1600])
+@folded("before", [0, 1, 7, 8, 13])
 def test_copy_bits_at_every_alignment_of_source_and_output(
     kernels: Kernels, skip: int, count: int, before: int
 ) -> None:
@@ -47,7 +48,7 @@ def test_copy_bits_of_all_memory_to_its_last_bit(kernels: Kernels) -> None:
     assert copy(kernels, [(511, 3, 5), (510, 11, 5)])[1].tolist() == [*BITS[-5:], *BITS[-5:]]
 
 
-@pytest.mark.parametrize(
+@folded(
     ("position", "bit_offset", "count"),
     [
         (512, 0, 1),
@@ -68,7 +69,7 @@ def test_copy_bits_refuses_bits_beyond_the_end(
     assert caught.value.position == 1
 
 
-@pytest.mark.parametrize("bad", [(-1, 0, 1), (0, -1, 1), (5, -8, 1), (-(2**63), 0, 1), (0, -(2**63), 1)])
+@folded("bad", [(-1, 0, 1), (0, -1, 1), (5, -8, 1), (-(2**63), 0, 1), (0, -(2**63), 1)])
 def test_copy_bits_refuses_negative_positions_and_offsets(
     kernels: Kernels, bad: tuple[int, int, int]
 ) -> None:
@@ -108,8 +109,8 @@ def test_copy_bits_needs_arrays_of_one_length(kernels: Kernels) -> None:
         kernels.copy_bits(BYTES, i64(0), i64(0), i64(4, 4), np.empty(1, np.uint8))
 
 
-@pytest.mark.parametrize("skip", range(8))
-@pytest.mark.parametrize("before", [0, 3])
+@folded("skip", range(8))
+@folded("before", [0, 3])
 def test_copy_bits_stays_inside_runs_that_end_with_memory(skip: int, before: int) -> None:
     """Every length up to two words and a half; outputs are guarded, inputs are blocks of their own."""
     for count in range(1, 160):

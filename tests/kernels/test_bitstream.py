@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lancecy.errors import FormatError, TruncatedError
+from tests.helpers.folded import folded
 from tests.kernels.both import Kernels, assert_same, i64, memory_of
 from tests.kernels.chunks import EXTREMES, cut, hostile
 
@@ -44,8 +45,8 @@ def unpack(
     return out.view(f"<{'i' if signed else 'u'}{bits // 8}")
 
 
-@pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize(("bits", "width"), WIDTHS)
+@folded("signed", [False, True])
+@folded(("bits", "width"), WIDTHS)
 def test_streams_of_every_width_are_unpacked(kernels: Kernels, bits: int, width: int, signed: bool) -> None:
     values = numbers(bits, width, 75, signed=signed)
     memory = stream_of(values, width)
@@ -54,10 +55,8 @@ def test_streams_of_every_width_are_unpacked(kernels: Kernels, bits: int, width:
     np.testing.assert_array_equal(result, np.concatenate([values, values[3:73], values[74:]]))
 
 
-@pytest.mark.parametrize("skip", range(17))
-@pytest.mark.parametrize(
-    ("bits", "width"), [(8, 7), (8, 8), (16, 14), (16, 15), (32, 29), (32, 31), (64, 63)]
-)
+@folded("skip", range(17))
+@folded(("bits", "width"), [(8, 7), (8, 8), (16, 14), (16, 15), (32, 29), (32, 31), (64, 63)])
 def test_a_stream_may_begin_at_any_bit(kernels: Kernels, bits: int, width: int, skip: int) -> None:
     values = numbers(bits, width, 40, signed=True)
     memory = stream_of(values, width, skip=skip)
@@ -82,7 +81,7 @@ def test_several_streams_follow_each_other(kernels: Kernels) -> None:
     np.testing.assert_array_equal(result, np.concatenate([second, first, second[2:5]]))
 
 
-@pytest.mark.parametrize(("position", "offset"), [(-1, 0), (0, -1), (-(2**63), 5), (5, -(2**63))])
+@folded(("position", "offset"), [(-1, 0), (0, -1), (-(2**63), 5), (5, -(2**63))])
 def test_a_negative_place_is_refused_unless_nothing_is_there(
     kernels: Kernels, position: int, offset: int
 ) -> None:
@@ -93,22 +92,20 @@ def test_a_negative_place_is_refused_unless_nothing_is_there(
     assert unpack(kernels, memory, [(position, offset, 0)], (3, 8, False)).size == 0
 
 
-@pytest.mark.parametrize(
-    ("position", "offset"), [(2, 6), (3, 0), (0, 22), (2**63 - 1, 0), (0, 2**63 - 1), (2**62, 2**63 - 8)]
-)
+@folded(("position", "offset"), [(2, 6), (3, 0), (0, 22), (2**63 - 1, 0), (0, 2**63 - 1), (2**62, 2**63 - 8)])
 def test_a_stream_beyond_the_end_is_refused(kernels: Kernels, position: int, offset: int) -> None:
     with pytest.raises(TruncatedError, match="run 1 passes the end"):
         unpack(kernels, memory_of(bytes(3)), [(0, 21, 1), (position, offset, 1)], (3, 8, False))
 
 
-@pytest.mark.parametrize(("bits", "width"), [(8, 0), (8, 9), (64, 65), (12, 4), (0, 0), (16, -1)])
+@folded(("bits", "width"), [(8, 0), (8, 9), (64, 65), (12, 4), (0, 0), (16, -1)])
 def test_widths_that_do_not_exist_are_the_callers_mistake(kernels: Kernels, bits: int, width: int) -> None:
     with pytest.raises(ValueError, match="bits") as caught:
         kernels.unpack_stream(memory_of(bytes(9)), i64(), i64(), i64(), width, bits, False, np.empty(0, "u1"))
     assert not isinstance(caught.value, FormatError)
 
 
-@pytest.mark.parametrize("size", [0, 6, 10, 9])
+@folded("size", [0, 6, 10, 9])
 def test_the_output_has_to_fit(kernels: Kernels, size: int) -> None:
     with pytest.raises(ValueError, match="out does not") as caught:
         kernels.unpack_stream(memory_of(bytes(9)), i64(0), i64(0), i64(4), 3, 16, False, np.empty(size, "u1"))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lancecy.errors import FormatError, TruncatedError
+from tests.helpers.folded import folded
 from tests.kernels.both import Kernels, assert_same
 from tests.kernels.chunks import Run, all_runs, chunk_arrays, cut, run_arrays, runs_within, spoil, wanted
 
@@ -26,7 +27,7 @@ def join(kernels: Kernels, call: dict[str, Any], width: int, runs: list[Run]) ->
     return out.reshape(-1, width)
 
 
-@pytest.mark.parametrize("width", [1, 2, 3, 4, 5, 8, 12, 16, 32])
+@folded("width", [1, 2, 3, 4, 5, 8, 12, 16, 32])
 def test_values_are_put_together(kernels: Kernels, width: int) -> None:
     counts = [1024, 1, 37]
     values = [values_of(width, count) for count in counts]
@@ -62,7 +63,7 @@ def test_a_width_below_one_is_the_callers_mistake(kernels: Kernels, width: int) 
     assert not isinstance(caught.value, FormatError)
 
 
-@pytest.mark.parametrize("size", [0, 7, 9, 16])
+@folded("size", [0, 7, 9, 16])
 def test_the_output_has_to_fit(kernels: Kernels, size: int) -> None:
     call = {**chunk_arrays([bytes(80)], [10]), **run_arrays([Run(0, 4, 1)])}
     with pytest.raises(ValueError, match="out does not") as caught:

@@ -6,21 +6,22 @@ import numpy as np
 import pytest
 
 from lancecy.errors import FormatError
+from tests.helpers.folded import folded
 from tests.kernels.both import Kernels
 
 SIGNED = ["i1", "i2", "i4", "i8"]
 UNSIGNED = ["u1", "u2", "u4", "u8"]
 
 
-@pytest.mark.parametrize("dtype", SIGNED + UNSIGNED)
+@folded("dtype", SIGNED + UNSIGNED)
 def test_codes_below_the_number_of_values_pass(kernels: Kernels, dtype: str) -> None:
     codes = np.array([0, 4, 2, 4, 1] * 30, dtype)
     codes.flags.writeable = False
     assert kernels.check_codes(codes, 5) == 0
 
 
-@pytest.mark.parametrize("dtype", SIGNED + UNSIGNED)
-@pytest.mark.parametrize("row", [0, 63, 149])
+@folded("dtype", SIGNED + UNSIGNED)
+@folded("row", [0, 63, 149])
 def test_the_first_code_beyond_the_values_is_refused(kernels: Kernels, dtype: str, row: int) -> None:
     codes = np.zeros(150, dtype)
     codes[row:] = 7
@@ -29,8 +30,8 @@ def test_the_first_code_beyond_the_values_is_refused(kernels: Kernels, dtype: st
     assert caught.value.position == row
 
 
-@pytest.mark.parametrize("dtype", SIGNED)
-@pytest.mark.parametrize("num_values", [1, 200, 40_000, 3_000_000_000, 2**63 - 1])
+@folded("dtype", SIGNED)
+@folded("num_values", [1, 200, 40_000, 3_000_000_000, 2**63 - 1])
 def test_negative_codes_are_refused_however_many_values_there_are(
     kernels: Kernels, dtype: str, num_values: int
 ) -> None:
@@ -40,7 +41,7 @@ def test_negative_codes_are_refused_however_many_values_there_are(
         assert caught.value.position == 1
 
 
-@pytest.mark.parametrize("dtype", SIGNED + UNSIGNED)
+@folded("dtype", SIGNED + UNSIGNED)
 def test_the_largest_code_of_a_type_passes_if_there_are_enough_values(kernels: Kernels, dtype: str) -> None:
     largest = int(np.iinfo(dtype).max)
     codes = np.array([0, min(largest, 2**63 - 2)], dtype)
@@ -59,8 +60,8 @@ def test_any_code_is_refused_if_there_are_no_values(kernels: Kernels) -> None:
         kernels.check_codes(np.zeros(1, np.uint8), 0)
 
 
-@pytest.mark.parametrize("dtype", SIGNED + UNSIGNED)
-@pytest.mark.parametrize("rows", [1, 8, 63, 64, 65, 200])
+@folded("dtype", SIGNED + UNSIGNED)
+@folded("rows", [1, 8, 63, 64, 65, 200])
 def test_codes_outside_become_null_when_validity_is_asked_for(
     kernels: Kernels, dtype: str, rows: int
 ) -> None:

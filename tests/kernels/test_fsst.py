@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lancecy.errors import FormatError, TruncatedError
+from tests.helpers.folded import folded
 from tests.kernels.both import CYTHON, REFERENCE, Kernels, i64, memory_of, run
 from tests.kernels.chunks import EXTREMES
 
@@ -90,9 +91,9 @@ def random_values(seed: int, count: int, most: int, escapes: float = 0.2) -> lis
     return values
 
 
-@pytest.mark.parametrize("out_dtype", DTYPES)
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(("most", "escapes"), [(1, 0.2), (3, 0), (8, 0.1), (60, 0), (60, 0.02), (60, 0.6)])
+@folded("out_dtype", DTYPES)
+@folded("dtype", DTYPES)
+@folded(("most", "escapes"), [(1, 0.2), (3, 0), (8, 0.1), (60, 0), (60, 0.02), (60, 0.6)])
 def test_values_are_decoded(kernels: Kernels, most: int, escapes: float, dtype: Any, out_dtype: Any) -> None:
     values = random_values(most, 60, most, escapes)
     texts = [meaning(value) for value in values]
@@ -101,7 +102,7 @@ def test_values_are_decoded(kernels: Kernels, most: int, escapes: float, dtype: 
     assert offsets == offsets_of(texts).tolist()
 
 
-@pytest.mark.parametrize("escape_at", [None, 2046, 2047, 2048, 2049, 4095])
+@folded("escape_at", [None, 2046, 2047, 2048, 2049, 4095])
 def test_values_and_escapes_may_lie_across_blocks_of_codes(kernels: Kernels, escape_at: int | None) -> None:
     """A block has 2,048 codes."""
     codes = bytearray(np.random.default_rng(1).integers(0, 8, 5000, np.uint8))
@@ -130,8 +131,8 @@ def test_an_escape_stands_for_the_byte_after_it(kernels: Kernels) -> None:
     assert decode(kernels, [b"\xff\xff", b"\xff\x00\x00", b"\xff\x07"]) == ([0, 1, 3, 4], b"\xff\x00a\x07")
 
 
-@pytest.mark.parametrize("word", WORDS)
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 9])
+@folded("word", WORDS)
+@folded("count", [1, 2, 3, 4, 5, 9])
 def test_symbols_of_every_length_end_exactly_where_the_output_does(
     kernels: Kernels, word: bytes, count: int
 ) -> None:
@@ -145,8 +146,8 @@ def test_no_values_are_decoded_to_nothing(kernels: Kernels) -> None:
     assert decode(kernels, [b"", b""]) == ([0, 0, 0], b"")
 
 
-@pytest.mark.parametrize("most", [3, 60])
-@pytest.mark.parametrize("seed", range(4))
+@folded("most", [3, 60])
+@folded("seed", range(4))
 def test_decoding_stops_at_the_first_value_without_room_and_goes_on_from_there(
     kernels: Kernels, seed: int, most: int
 ) -> None:
@@ -166,10 +167,8 @@ def test_decoding_stops_at_the_first_value_without_room_and_goes_on_from_there(
         assert rest[2][len(text) :] == b"".join(texts[done:])
 
 
-@pytest.mark.parametrize(
-    "bad", [b"\x08", b"\x00\xfe", b"\x01\xff", b"\xff", b"\xff\xff\xff", b"\x00" * 9 + b"\xc8"]
-)
-@pytest.mark.parametrize("before", [0, 1, 20, 1500])
+@folded("bad", [b"\x08", b"\x00\xfe", b"\x01\xff", b"\xff", b"\xff\xff\xff", b"\x00" * 9 + b"\xc8"])
+@folded("before", [0, 1, 20, 1500])
 def test_codes_without_a_meaning_are_refused(kernels: Kernels, bad: bytes, before: int) -> None:
     values = [b"\x02\x03"] * before + [b"", bad]
     with pytest.raises(FormatError, match="without a symbol") as caught:
@@ -184,8 +183,8 @@ def test_an_escape_has_its_byte_in_its_own_span(kernels: Kernels) -> None:
     assert caught.value.position == 1
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
+@folded("dtype", DTYPES)
+@folded(
     ("offsets", "row"),
     [([-1, 2], 0), ([0, 2, 1], 1), ([0, 10], 0), ([0, 3, 9, 9], 1), ([9, 9], 0), ([-1], 0), ([9], 0)],
 )
@@ -197,7 +196,7 @@ def test_offsets_that_descend_or_leave_the_bytes_are_refused(
     assert caught.value.position == row
 
 
-@pytest.mark.parametrize(
+@folded(
     ("position", "length", "error"),
     [(0, -1, FormatError), (-1, 1, FormatError), (0, 9, TruncatedError), (9, 1, TruncatedError)],
 )
@@ -226,7 +225,7 @@ def test_a_symbol_for_the_escape_is_the_callers_mistake(kernels: Kernels) -> Non
     assert not isinstance(caught.value, FormatError)
 
 
-@pytest.mark.parametrize(("first", "start"), [(-1, 0), (2, 0), (0, -1), (0, 6), (2**40, 0)])
+@folded(("first", "start"), [(-1, 0), (2, 0), (0, -1), (0, 6), (2**40, 0)])
 def test_a_place_to_go_on_that_is_not_there_is_the_callers_mistake(
     kernels: Kernels, first: int, start: int
 ) -> None:
@@ -235,7 +234,7 @@ def test_a_place_to_go_on_that_is_not_there_is_the_callers_mistake(
     assert not isinstance(caught.value, FormatError)
 
 
-@pytest.mark.parametrize(
+@folded(
     ("symbols", "sizes", "spans", "offsets", "out_offsets"),
     [(255, 256, 1, 1, 1), (256, 255, 1, 1, 1), (256, 256, 2, 1, 1), (256, 256, 1, 0, 0), (256, 256, 1, 2, 3)],
 )
@@ -258,13 +257,19 @@ def test_arrays_of_other_sizes_are_the_callers_mistake(
 @pytest.mark.slow
 def test_32_bit_offsets_take_no_more_room_than_they_count() -> None:
     """On the compiled kernel alone: its twin would take minutes over 2**28 codes."""
-    coded = memory_of(b"\x07" * (2**28 + 1))
+    spans, (symbols, lengths) = spans_of(memory_of(b"\x07" * (2**28 + 1))), table(WORDS)
     offsets = np.array([0, 2**28 - 1, 2**28, 2**28 + 1], np.int64)
-    done, found, _ = call(CYTHON, spans_of(coded), offsets, 2**31 - 1)
-    assert (done, found[1]) == (1, 2**31 - 8)
-    assert call(CYTHON, spans_of(coded), offsets, 2**31 + 8, out_dtype=np.int64)[0] == 3
+    out, narrow, wide = np.empty(2**31 + 8, np.uint8), np.empty(4, np.int32), np.empty(4, np.int64)
+
+    def done(room: int, out_offsets: NDArray[Any]) -> int:
+        places = {"offsets": offsets, "first": 0, "start": 0, "out_offsets": out_offsets, "out": out[:room]}
+        return int(CYTHON.fsst_decode(symbols, lengths, **spans, **places))
+
+    assert (done(2**31 - 1, narrow), narrow[1]) == (1, 2**31 - 8)
+    assert (done(2**31 + 8, wide), wide[3]) == (3, 2**31 + 8)
+    assert out[-8:].tobytes() == WORDS[7]
     with pytest.raises(ValueError, match="32-bit offsets"):
-        call(CYTHON, spans_of(coded), offsets, 2**31)
+        done(2**31, narrow)
 
 
 @st.composite

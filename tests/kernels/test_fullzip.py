@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lancecy.errors import FormatError, TruncatedError
+from tests.helpers.folded import folded
 from tests.kernels.both import CYTHON, REFERENCE, Kernels, i64, memory_of
 
 FAR = 2**63 - 1
@@ -114,8 +115,8 @@ def test_a_null_that_is_visible_has_a_value(kernels: Kernels) -> None:
     assert result == ([0, 0, 0], [0, 1, 0], i4(7, 0, 9))
 
 
-@pytest.mark.parametrize("width", [1, 2, 3, 4, 8, 16, 33])
-@pytest.mark.parametrize("word_bytes", [0, 1, 2, 4])
+@folded("width", [1, 2, 3, 4, 8, 16, 33])
+@folded("word_bytes", [0, 1, 2, 4])
 def test_values_of_any_width(kernels: Kernels, width: int, word_bytes: int) -> None:
     values = [bytes(range(i, i + width)) for i in range(5)]
     memory = b"".join(bytes(word_bytes) + value for value in values)
@@ -158,7 +159,7 @@ def test_lists_of_strings_have_no_slot_for_an_empty_list(kernels: Kernels) -> No
     assert result == ([1, 0, 1], [0, 1, 3], [b"a", b""])
 
 
-@pytest.mark.parametrize("cut", range(1, 17))
+@folded("cut", range(1, 17))
 def test_a_fixed_entry_that_is_cut_off_is_refused(kernels: Kernels, cut: int) -> None:
     ends = {5, 10, 11, 12, 17}
     if 17 - cut in ends:
@@ -169,21 +170,21 @@ def test_a_fixed_entry_that_is_cut_off_is_refused(kernels: Kernels, cut: int) ->
         assert caught.value.position == sum(end < 17 - cut for end in ends)
 
 
-@pytest.mark.parametrize("cut", [1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12])
+@folded("cut", [1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12])
 def test_a_string_that_is_cut_off_is_refused(kernels: Kernels, cut: int) -> None:
     with pytest.raises(FormatError, match="cut off") as caught:
         variable(kernels, STRINGS[:-cut])
     assert caught.value.position == (3 if cut < 8 else 2)
 
 
-@pytest.mark.parametrize("length", [5, 2**31, 2**32 - 1, 2**63, 2**64 - 1])
+@folded("length", [5, 2**31, 2**32 - 1, 2**63, 2**64 - 1])
 def test_a_length_beyond_the_span_is_refused(kernels: Kernels, length: int) -> None:
     memory = length.to_bytes(8, "little") + b"four"
     with pytest.raises(FormatError, match="cut off"):
         variable(kernels, memory, word_bytes=0, length_bytes=8)
 
 
-@pytest.mark.parametrize(("word", "def_bits"), [(3, 2), (0b1000, 2), (0xFF, 2), (4, 1)])
+@folded(("word", "def_bits"), [(3, 2), (0b1000, 2), (0xFF, 2), (4, 1)])
 def test_levels_beyond_the_layers_are_refused(kernels: Kernels, word: int, def_bits: int) -> None:
     memory = bytes(5) + bytes([word]) + bytes(8)
     with pytest.raises(FormatError, match="level 1") as caught:
@@ -205,7 +206,7 @@ def test_more_entries_than_there_is_room_for_are_refused(kernels: Kernels) -> No
     assert caught.value.position == 1
 
 
-@pytest.mark.parametrize(
+@folded(
     ("span", "error"),
     [((-1, 5), FormatError), ((9, 5), FormatError), ((0, 18), TruncatedError), ((0, FAR), TruncatedError)],
 )
@@ -218,7 +219,7 @@ def test_spans_outside_memory_are_refused(
         assert getattr(caught.value, "position", None) == 1
 
 
-@pytest.mark.parametrize(
+@folded(
     "wrong",
     [
         {"word_bytes": 3},

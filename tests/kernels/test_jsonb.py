@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from lancecy.errors import FormatError
 from lancecy.kernels._powers import powers_of_ten
+from tests.helpers.folded import folded
 from tests.helpers.jsonb import nested, random_value, stored
 from tests.kernels.both import CYTHON, REFERENCE, Kernels, memory_of, run
 from tests.kernels.chunks import EXTREMES
@@ -82,7 +83,7 @@ def test_values_are_written_as_json_does(kernels: Kernels) -> None:
             assert text == shown
 
 
-@pytest.mark.parametrize(("number", "text"), NUMBERS)
+@folded(("number", "text"), NUMBERS)
 def test_numbers_of_every_width(kernels: Kernels, number: bytes, text: str) -> None:
     assert texts(kernels, [stored(number), stored([number, number])]) == [text, f"[{text},{text}]"]
 
@@ -138,8 +139,8 @@ def test_all_characters_below_a_space_are_escaped(kernels: Kernels) -> None:
 NOT_UTF8 = "80 c080 c3 e0a0 eda080 e08080 f4908080 f0808080 f5808080 c328 ff e28028"
 
 
-@pytest.mark.parametrize("bad", NOT_UTF8.split())
-@pytest.mark.parametrize("before", [0, 7])
+@folded("bad", NOT_UTF8.split())
+@folded("before", [0, 7])
 def test_text_that_is_not_utf8_is_refused(kernels: Kernels, bad: str, before: int) -> None:
     text = b"q" * before + bytes.fromhex(bad)
     entry = struct.pack(">II", 0x20000000, 0x10000000 | len(text))
@@ -162,7 +163,7 @@ def test_no_values(kernels: Kernels) -> None:
     assert texts(kernels, []) == []
 
 
-@pytest.mark.parametrize("value", [{"a": [1, 2.5, "x\n"]}, ["é", {"": None}], True, -129, "text"])
+@folded("value", [{"a": [1, 2.5, "x\n"]}, ["é", {"": None}], True, -129, "text"])
 def test_values_cut_off(kernels: Kernels, value: Any) -> None:
     data = stored(value)
     for size in range(1, len(data)):
@@ -171,7 +172,7 @@ def test_values_cut_off(kernels: Kernels, value: Any) -> None:
         assert caught.value.position == 2
 
 
-@pytest.mark.parametrize(
+@folded(
     "bad",
     [
         "9fffffff",
@@ -209,7 +210,7 @@ def test_depth_is_bounded(kernels: Kernels) -> None:
             texts(kernels, [nested(depth)])
 
 
-@pytest.mark.parametrize(("offsets", "row"), [([-1, 2], 0), ([0, 4, 1], 1), ([0, 10], 0), ([9, 9], 0)])
+@folded(("offsets", "row"), [([-1, 2], 0), ([0, 4, 1], 1), ([0, 10], 0), ([9, 9], 0)])
 def test_offsets_that_descend_or_leave_the_bytes(kernels: Kernels, offsets: list[int], row: int) -> None:
     ends, out = np.empty(len(offsets), np.int64), np.empty(9, np.uint8)
     with pytest.raises(FormatError, match=f"offsets of value {row}") as caught:
@@ -217,9 +218,7 @@ def test_offsets_that_descend_or_leave_the_bytes(kernels: Kernels, offsets: list
     assert caught.value.position == row
 
 
-@pytest.mark.parametrize(
-    ("offsets", "ends", "bits"), [(0, 0, 0), (2, 3, 1), (2, 2, 2), (10, 10, 1), (2, 2, 0)]
-)
+@folded(("offsets", "ends", "bits"), [(0, 0, 0), (2, 3, 1), (2, 2, 2), (10, 10, 1), (2, 2, 0)])
 def test_arrays_of_other_sizes_are_the_callers_mistake(
     kernels: Kernels, offsets: int, ends: int, bits: int
 ) -> None:

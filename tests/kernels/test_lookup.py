@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lancecy.errors import FormatError
+from tests.helpers.folded import folded
 from tests.kernels.both import Kernels, assert_same, i64, memory_of
 from tests.kernels.chunks import EXTREMES
 
@@ -43,9 +44,9 @@ def take(
     return offsets.tolist(), out.tobytes()
 
 
-@pytest.mark.parametrize("out_dtype", OFFSETS)
-@pytest.mark.parametrize("dtype", OFFSETS)
-@pytest.mark.parametrize("codes_dtype", CODES)
+@folded("out_dtype", OFFSETS)
+@folded("dtype", OFFSETS)
+@folded("codes_dtype", CODES)
 def test_strings_are_looked_up(kernels: Kernels, codes_dtype: str, dtype: Any, out_dtype: Any) -> None:
     codes = np.random.default_rng(1).integers(0, len(WORDS), 200).astype(codes_dtype)
     codes.flags.writeable = False
@@ -55,8 +56,8 @@ def test_strings_are_looked_up(kernels: Kernels, codes_dtype: str, dtype: Any, o
     assert offsets == offsets_of(texts).tolist()
 
 
-@pytest.mark.parametrize("word", WORDS)
-@pytest.mark.parametrize("count", [1, 2, 5])
+@folded("word", WORDS)
+@folded("count", [1, 2, 5])
 def test_strings_of_every_length_end_exactly_where_the_output_does(
     kernels: Kernels, word: bytes, count: int
 ) -> None:
@@ -64,7 +65,7 @@ def test_strings_of_every_length_end_exactly_where_the_output_does(
     assert take(kernels, np.ones(count, np.int32), [b"q" * 40, word])[1] == word * count
 
 
-@pytest.mark.parametrize("codes_dtype", CODES)
+@folded("codes_dtype", CODES)
 def test_the_code_of_a_null_may_be_anything(kernels: Kernels, codes_dtype: str) -> None:
     info = np.iinfo(codes_dtype)
     codes = np.array([2, info.max, 1, info.min, 2, 5, 99, 1, 2, info.max], codes_dtype)
@@ -77,7 +78,7 @@ def test_the_code_of_a_null_may_be_anything(kernels: Kernels, codes_dtype: str) 
     assert out.tolist() == [12, 0, 11, 0, 12, 15, 0, 11, 12, 0]
 
 
-@pytest.mark.parametrize("width", [1, 2, 4, 5, 8, 16])
+@folded("width", [1, 2, 4, 5, 8, 16])
 def test_nulls_need_no_dictionary(kernels: Kernels, width: int) -> None:
     validity = bitmap([0, 0, 0])
     assert take(kernels, np.array([0, 7, -1], np.int8), [], validity) == ([0, 0, 0, 0], b"")
@@ -91,8 +92,8 @@ def test_no_rows_need_nothing(kernels: Kernels) -> None:
     kernels.take_fixed(np.empty(0, np.uint8), memory_of(b""), 4, np.empty(0, np.uint8))
 
 
-@pytest.mark.parametrize("codes_dtype", CODES)
-@pytest.mark.parametrize("width", [1, 2, 3, 4, 8, 12, 16, 20])
+@folded("codes_dtype", CODES)
+@folded("width", [1, 2, 3, 4, 8, 12, 16, 20])
 def test_values_of_one_width_are_looked_up(kernels: Kernels, width: int, codes_dtype: str) -> None:
     rng = np.random.default_rng(width)
     values, codes = rng.integers(0, 256, (90, width)).astype(np.uint8), rng.integers(0, 90, 150)
@@ -110,8 +111,8 @@ def test_values_of_one_width_are_looked_up(kernels: Kernels, width: int, codes_d
     np.testing.assert_array_equal(out, np.where(valid[:, None], values[codes], 0))
 
 
-@pytest.mark.parametrize("codes_dtype", CODES)
-@pytest.mark.parametrize("width", [1, 2, 4, 7, 8, 16])
+@folded("codes_dtype", CODES)
+@folded("width", [1, 2, 4, 7, 8, 16])
 def test_codes_outside_the_dictionary_are_refused(kernels: Kernels, codes_dtype: str, width: int) -> None:
     info = np.iinfo(codes_dtype)
     for code in {8, int(info.max), int(info.min) or 9}:
@@ -126,8 +127,8 @@ def test_codes_outside_the_dictionary_are_refused(kernels: Kernels, codes_dtype:
             kernels.take_fixed(codes, memory_of(bytes(8 * width)), width, np.empty(4 * width, np.uint8))
 
 
-@pytest.mark.parametrize("dtype", OFFSETS)
-@pytest.mark.parametrize(
+@folded("dtype", OFFSETS)
+@folded(
     ("start", "stop"),
     [(0, -1), (9, 4), (-9, -3), (-1, 5), (0, -(2**31)), (2**31 - 1, -(2**31)), (-(2**31), 2**31 - 1)],
 )
@@ -153,7 +154,7 @@ def test_offsets_so_far_apart_that_they_wrap_are_refused(kernels: Kernels, start
         kernels.take_values(np.zeros(1, np.int8), *places, np.empty(1, np.uint8))
 
 
-@pytest.mark.parametrize(("start", "stop"), [(0, 10), (9, 10), (10, 10), (2**31 - 2, 2**31 - 1)])
+@folded(("start", "stop"), [(0, 10), (9, 10), (10, 10), (2**31 - 2, 2**31 - 1)])
 def test_values_of_a_dictionary_beyond_its_bytes_are_refused(kernels: Kernels, start: int, stop: int) -> None:
     out_offsets, out = np.array([0, 1], np.int32), np.empty(1, np.uint8)
     with pytest.raises(FormatError, match="offsets of value 0"):
@@ -175,8 +176,8 @@ def test_more_text_than_64_bits_can_count_is_refused(kernels: Kernels) -> None:
         kernels.take_offsets(np.zeros(3, np.int8), np.array([0, 2**62]), np.zeros(4, np.int64))
 
 
-@pytest.mark.parametrize("out_offsets", [[0, 1, 5, 6], [0, 1, 6, 7], [1, 1, 6, 6], [0, 0, 5, 6]])
-@pytest.mark.parametrize("size", [6, 7])
+@folded("out_offsets", [[0, 1, 5, 6], [0, 1, 6, 7], [1, 1, 6, 6], [0, 0, 5, 6]])
+@folded("size", [6, 7])
 def test_offsets_that_do_not_fit_the_strings_are_the_callers_mistake(
     kernels: Kernels, out_offsets: list[int], size: int
 ) -> None:
@@ -186,7 +187,7 @@ def test_offsets_that_do_not_fit_the_strings_are_the_callers_mistake(
     assert not isinstance(caught.value, FormatError)
 
 
-@pytest.mark.parametrize(("dictionary", "out"), [(0, 4), (3, 3), (3, 5), (3, 0)])
+@folded(("dictionary", "out"), [(0, 4), (3, 3), (3, 5), (3, 0)])
 def test_offsets_of_other_sizes_are_the_callers_mistake(kernels: Kernels, dictionary: int, out: int) -> None:
     codes, places, results = np.zeros(3, np.int8), np.zeros(dictionary, np.int32), np.zeros(out, np.int32)
     with pytest.raises(ValueError, match="dict_offsets needs") as caught:
@@ -196,9 +197,7 @@ def test_offsets_of_other_sizes_are_the_callers_mistake(kernels: Kernels, dictio
         kernels.take_values(codes, places, memory_of(b""), results, np.empty(0, np.uint8))
 
 
-@pytest.mark.parametrize(
-    ("nbytes", "width", "size"), [(8, 0, 0), (8, -1, 3), (8, 3, 9), (8, 4, 11), (8, 4, 16), (8, 2, 7)]
-)
+@folded(("nbytes", "width", "size"), [(8, 0, 0), (8, -1, 3), (8, 3, 9), (8, 4, 11), (8, 4, 16), (8, 2, 7)])
 def test_values_and_outputs_of_other_sizes_are_the_callers_mistake(
     kernels: Kernels, nbytes: int, width: int, size: int
 ) -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lancecy.errors import FormatError, TruncatedError
+from tests.helpers.folded import folded
 from tests.kernels.both import Kernels, assert_same, i64, memory_of
 from tests.kernels.chunks import cut, spoil
 
@@ -74,9 +75,9 @@ def test_an_empty_block_is_one_token(kernels: Kernels) -> None:
     assert unpack(kernels, [], []) == b""
 
 
-@pytest.mark.parametrize("length", [4, 5, 15, 18, 19, 20, 33, 274, 1000])
-@pytest.mark.parametrize("distance", [1, 2, 3, 7, 8, 9, 15, 16, 17, 40])
-@pytest.mark.parametrize("after", [b"", b"x", b"y" * 40])
+@folded("length", [4, 5, 15, 18, 19, 20, 33, 274, 1000])
+@folded("distance", [1, 2, 3, 7, 8, 9, 15, 16, 17, 40])
+@folded("after", [b"", b"x", b"y" * 40])
 def test_matches_of_every_kind_repeat_what_is_there(
     kernels: Kernels, distance: int, length: int, after: bytes
 ) -> None:
@@ -88,7 +89,7 @@ def test_matches_of_every_kind_repeat_what_is_there(
     assert unpack(kernels, [block], [len(text) + len(after)]) == bytes(text) + after
 
 
-@pytest.mark.parametrize("count", [0, 1, 14, 15, 16, 17, 31, 269, 270, 271, 525, 3000])
+@folded("count", [0, 1, 14, 15, 16, 17, 31, 269, 270, 271, 525, 3000])
 def test_literals_of_every_length_are_copied(kernels: Kernels, count: int) -> None:
     text = np.random.default_rng(count).bytes(count)
     assert unpack(kernels, [sequence(text)], [count]) == text
@@ -111,7 +112,7 @@ BROKEN = {
 }
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@folded("name", BROKEN)
 def test_broken_blocks_are_refused(kernels: Kernels, name: str) -> None:
     block, size = BROKEN[name]
     with pytest.raises(FormatError, match="block 1 is no LZ4 block") as caught:
@@ -124,7 +125,7 @@ def test_a_match_does_not_reach_into_the_block_before(kernels: Kernels) -> None:
         unpack(kernels, [sequence(b"abcdefgh"), sequence(b"a", 2, 4) + sequence(b"")], [8, 5])
 
 
-@pytest.mark.parametrize("text", TEXTS[1:])
+@folded("text", TEXTS[1:])
 def test_blocks_that_are_cut_off_are_refused(kernels: Kernels, text: bytes) -> None:
     block = compressed(text)
     for length in {0, 1, len(block) // 2, len(block) - 1}:
@@ -132,7 +133,7 @@ def test_blocks_that_are_cut_off_are_refused(kernels: Kernels, text: bytes) -> N
             unpack(kernels, [block[:length]], [len(text)])
 
 
-@pytest.mark.parametrize(
+@folded(
     ("position", "length", "size", "kind"),
     [
         (-1, 2, 1, FormatError),
@@ -151,7 +152,7 @@ def test_blocks_that_are_not_there_are_refused(
     assert type(caught.value) is kind
 
 
-@pytest.mark.parametrize("sizes", [[3], [4, 3], [2**63 - 1], [2**62, 2**62]])
+@folded("sizes", [[3], [4, 3], [2**63 - 1], [2**62, 2**62]])
 def test_the_output_has_to_fit(kernels: Kernels, sizes: list[int]) -> None:
     lengths = i64(*[4] * len(sizes))
     with pytest.raises(ValueError, match="out does not") as caught:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lancecy.errors import FormatError
+from tests.helpers.folded import folded
 from tests.kernels.both import Kernels, assert_same, memory_of
 
 DTYPES = [np.int32, np.int64]
@@ -28,9 +29,9 @@ def match(
     return found
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("size", [0, 1, 3, 7, 8, 9, 15, 16, 17, 36])
-@pytest.mark.parametrize("count", [1, 63, 64, 65, 200])
+@folded("dtype", DTYPES)
+@folded("size", [0, 1, 3, 7, 8, 9, 15, 16, 17, 36])
+@folded("count", [1, 63, 64, 65, 200])
 def test_equal_values_are_marked(kernels: Kernels, count: int, size: int, dtype: Any) -> None:
     """Among values that differ in one byte, in their length, or not at all; the last one is equal."""
     value = WORD[:size]
@@ -57,9 +58,9 @@ def test_no_values_have_no_bits(kernels: Kernels) -> None:
     assert match(kernels, [], b"a") == []
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("row", [0, 1, 63, 64, 99])
-@pytest.mark.parametrize("bad", [-1, 3, 2**31 - 1])
+@folded("dtype", DTYPES)
+@folded("row", [0, 1, 63, 64, 99])
+@folded("bad", [-1, 3, 2**31 - 1])
 def test_offsets_that_descend_or_leave_the_bytes_are_refused(
     kernels: Kernels, bad: int, row: int, dtype: Any
 ) -> None:
@@ -75,7 +76,7 @@ def test_a_first_offset_below_0_is_refused(kernels: Kernels) -> None:
         kernels.match_bytes(np.array([-1, 2]), memory_of(bytes(8)), b"a", np.empty(1, np.uint8))
 
 
-@pytest.mark.parametrize(("offsets", "out"), [(0, 0), (1, 1), (2, 0), (10, 1), (9, 2)])
+@folded(("offsets", "out"), [(0, 0), (1, 1), (2, 0), (10, 1), (9, 2)])
 def test_arrays_of_other_sizes_are_the_callers_mistake(kernels: Kernels, offsets: int, out: int) -> None:
     with pytest.raises(ValueError, match="offsets is empty|out does not") as caught:
         kernels.match_bytes(np.zeros(offsets, np.int32), memory_of(b""), b"a", np.empty(out, np.uint8))

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lancecy.errors import FormatError, TruncatedError
+from tests.helpers.folded import folded
 from tests.kernels.both import Kernels, assert_same, i64, lay_out, memory_of
 
 FAR = 2**63 - 1
@@ -51,8 +52,8 @@ def var_chunk(values: list[bytes], width: int = 4) -> bytes:
     return bytes(ends.astype(f"<u{width}").tobytes() + b"".join(values))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("gap", [b"", b"odd"])
+@folded("dtype", DTYPES)
+@folded("gap", [b"", b"odd"])
 def test_offsets_of_whole_chunks(kernels: Kernels, dtype: Any, gap: bytes) -> None:
     result = strings(kernels, [THREE] * 2, [3, 3], [(0, 0, 3), (1, 0, 3)], dtype=dtype, gap=gap)
     assert result == ([0, 1, 3, 6, 7, 9, 12], [b"abbccc"] * 2)
@@ -74,8 +75,8 @@ def test_chunks_that_no_run_names_are_not_looked_at(kernels: Kernels) -> None:
     assert strings(kernels, [], [], []) == ([0], [])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
+@folded("dtype", DTYPES)
+@folded(
     ("offsets", "row"),
     [
         ([16, 15, 19, 22], 0),
@@ -102,20 +103,20 @@ def test_bad_offsets_outside_of_a_run_do_not_matter(kernels: Kernels) -> None:
     assert strings(kernels, [bad], [3], [(0, 2, 1)])[0] == [0, 3]
 
 
-@pytest.mark.parametrize("run", [(2, 0, 1), (-1, 0, 1), (0, -1, 1), (0, 0, 4), (0, 3, 1), (0, FAR, 1)])
+@folded("run", [(2, 0, 1), (-1, 0, 1), (0, -1, 1), (0, 0, 4), (0, 3, 1), (0, FAR, 1)])
 def test_runs_outside_their_chunk_are_refused(kernels: Kernels, run: tuple[int, int, int]) -> None:
     with pytest.raises(FormatError, match="run 1") as caught:
         strings(kernels, [THREE], [3], [(0, 0, 1), run])
     assert caught.value.position == 1
 
 
-@pytest.mark.parametrize("count", [6, 7, 2**60, FAR])
+@folded("count", [6, 7, 2**60, FAR])
 def test_chunks_too_short_for_their_offsets_are_refused(kernels: Kernels, count: int) -> None:
     with pytest.raises(TruncatedError, match="chunk 0"):
         strings(kernels, [THREE], [count], [(0, 0, 1)])
 
 
-@pytest.mark.parametrize(
+@folded(
     ("position", "length", "error"),
     [
         (-1, 24, FormatError),
@@ -135,9 +136,7 @@ def test_chunks_outside_memory_are_refused(
         )
 
 
-@pytest.mark.parametrize(
-    ("sizes", "width"), [((3, 1, 1), 4), ((0, 1, 1), 4), ((2, 2, 1), 4), ((2, 1, 0), 4), ((2, 1, 1), 2)]
-)
+@folded(("sizes", "width"), [((3, 1, 1), 4), ((0, 1, 1), 4), ((2, 2, 1), 4), ((2, 1, 0), 4), ((2, 1, 1), 2)])
 def test_chunk_offsets_need_arrays_of_the_exact_size(
     kernels: Kernels, sizes: tuple[int, int, int], width: int
 ) -> None:
@@ -253,7 +252,7 @@ def test_any_large_adjustment_will_do(kernels: Kernels, adjustment: int) -> None
     assert result[2] == [0, 3, 3, 5]
 
 
-@pytest.mark.parametrize("count", [63, 64, 65, 128, 200])
+@folded("count", [63, 64, 65, 128, 200])
 def test_ends_of_any_number_of_rows(kernels: Kernels, count: int) -> None:
     rng = np.random.default_rng(count)
     lengths, is_null = rng.integers(0, 4, count), rng.integers(0, 3, count) == 0
@@ -273,8 +272,8 @@ def test_several_runs_are_put_together(kernels: Kernels) -> None:
     assert (offsets.tolist(), bits[0], spans.tolist()) == ([0, 3, 5, 6, 6], 0b0111, [[2, 0, 0], [5, 0, 1]])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
+@folded("dtype", DTYPES)
+@folded(
     ("entries", "size", "row"),
     [
         ([2, 1, 5], 5, 1),
@@ -307,7 +306,7 @@ def test_more_values_than_32_bit_offsets_can_hold_are_refused(kernels: Kernels) 
     assert ends(kernels, [2**31], adjustment=2**40, size=2**40, dtype=np.int64)[0] == 2**31
 
 
-@pytest.mark.parametrize(
+@folded(
     ("position", "count", "previous", "error"),
     [
         (-8, 1, -1, FormatError),
@@ -327,7 +326,7 @@ def test_runs_of_ends_outside_memory_are_refused(
         )
 
 
-@pytest.mark.parametrize("sizes", [(3, 1, 1, 1), (2, 2, 1, 1), (0, 0, 1, 1), (2, 1, 2, 1), (2, 1, 1, 0)])
+@folded("sizes", [(3, 1, 1, 1), (2, 2, 1, 1), (0, 0, 1, 1), (2, 1, 2, 1), (2, 1, 1, 0)])
 def test_ends_need_outputs_of_the_exact_size(kernels: Kernels, sizes: tuple[int, int, int, int]) -> None:
     dtypes = (np.int32, np.uint8, np.int64, np.int64)
     outs = [np.empty(size, dtype) for size, dtype in zip(sizes, dtypes)]
@@ -394,7 +393,7 @@ def test_no_lengths_become_one_offset(kernels: Kernels) -> None:
     assert kernels.zipped_offsets(i64(), offsets) == offsets[0] == 0
 
 
-@pytest.mark.parametrize(
+@folded(
     ("lengths", "dtype", "value"),
     [
         ((1, -1), np.int32, 1),

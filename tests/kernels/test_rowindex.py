@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from lancecy.kernels import rowindex_jit
 from lancecy.kernels.reference import rowindex as twin
+from tests.helpers.folded import folded
 
 TOP = 2**64 - 1
 
@@ -48,7 +49,7 @@ ids = st.builds(lambda base, step: base + step, clusters, st.integers(0, 9))
 
 
 @both
-@pytest.mark.parametrize(
+@folded(
     "keys",
     [
         [],
@@ -108,7 +109,7 @@ def test_no_run_goes_round_the_end_of_the_type(kernels: Any) -> None:
 
 
 @both
-@pytest.mark.parametrize("size", [0, 1, 3, 9])
+@folded("size", [0, 1, 3, 9])
 def test_runs_must_fit_the_output(kernels: Any, size: int) -> None:
     with pytest.raises(ValueError, match="one entry per run"):
         kernels.run_starts(u64([5, 6, 9]), np.empty(size, np.int64))
@@ -236,9 +237,7 @@ WRONG: list[tuple[str, tuple[Any, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments"), WRONG, ids=lambda value: value if isinstance(value, str) else ""
-)
+@folded(("name", "arguments"), WRONG, ids=lambda value: value if isinstance(value, str) else "")
 def test_wrong_arguments_are_refused_alike(name: str, arguments: tuple[Any, ...]) -> None:
     outcomes = []
     for kernels in (rowindex_jit, twin):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import pytest
-
 import lancecy.kernels
+from tests.helpers.folded import folded
 
 SOURCES = sorted((Path(lancecy.kernels.__file__).parents[2] / "_ext").glob("*.p[yx][xd]"))
 MODULES = [source for source in SOURCES if source.suffix == ".pyx"]
@@ -15,8 +14,8 @@ HEADERS = {source.stem for source in SOURCES if source.suffix == ".pxd"}
 MAX_MODULE_LINES = 380
 MAX_CODE_LINES = 45
 
-each_source = pytest.mark.parametrize("source", SOURCES, ids=lambda source: source.name)
-each_module = pytest.mark.parametrize("source", MODULES, ids=lambda source: source.name)
+each_source = folded("source", SOURCES, ids=lambda source: source.name)
+each_module = folded("source", MODULES, ids=lambda source: source.name)
 
 
 def without_docstrings(text: str) -> str:

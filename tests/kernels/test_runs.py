@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from lancecy.errors import FormatError, TruncatedError
+from tests.helpers.folded import folded
 from tests.kernels.both import Kernels, assert_same, i64, memory_of
 from tests.kernels.chunks import Run, all_runs, cut, run_arrays, runs_within, spoil, wanted
 
@@ -50,8 +51,8 @@ def rows(width: int, count: int) -> NDArray[np.uint8]:
     return np.random.default_rng(width * 1000 + count).integers(0, 256, (count, width)).astype(np.uint8)
 
 
-@pytest.mark.parametrize("length_width", [1, 2, 4, 8])
-@pytest.mark.parametrize("width", WIDTHS)
+@folded("length_width", [1, 2, 4, 8])
+@folded("width", WIDTHS)
 def test_values_are_repeated(kernels: Kernels, width: int, length_width: int) -> None:
     lengths = [[3, 0, 1, 40, 2, 1, 1, 90, 7], [255]]
     values = [rows(width, len(chunk)) for chunk in lengths]
@@ -62,7 +63,7 @@ def test_values_are_repeated(kernels: Kernels, width: int, length_width: int) ->
     np.testing.assert_array_equal(expand(kernels, call, width, runs), wanted(whole, runs))
 
 
-@pytest.mark.parametrize("width", WIDTHS)
+@folded("width", WIDTHS)
 def test_what_is_beyond_the_last_value_is_not_looked_at(kernels: Kernels, width: int) -> None:
     values = rows(width, 3)
     call = encoded([values], [[4, 9, 200]], 1, [6])
@@ -80,7 +81,7 @@ def test_single_values_all_over_a_chunk_are_found(kernels: Kernels) -> None:
     np.testing.assert_array_equal(expand(kernels, call, 2, runs), wanted([whole], runs))
 
 
-@pytest.mark.parametrize("length", [2**32, 2**63 - 1, 2**63, 2**64 - 1])
+@folded("length", [2**32, 2**63 - 1, 2**63, 2**64 - 1])
 def test_a_run_length_beyond_all_memory_is_cut(kernels: Kernels, length: int) -> None:
     call = encoded([rows(4, 3)], [[2, length, 2**64 - 1]], 8, [2**62])
     assert (expand(kernels, call, 4, [Run(0, 1, 9)]) == rows(4, 3)[[0, *[1] * 8]]).all()
@@ -100,7 +101,7 @@ def test_chunks_with_more_values_than_run_lengths_are_refused(kernels: Kernels) 
         expand(kernels, call, 4, [Run(0, 0, 1)])
 
 
-@pytest.mark.parametrize(
+@folded(
     ("key", "number", "kind"),
     [
         ("value_positions", -1, FormatError),
@@ -124,7 +125,7 @@ def test_buffers_that_are_not_there_are_refused(
     assert expand(kernels, call, 4, []).size == 0
 
 
-@pytest.mark.parametrize(("width", "length_width"), [(0, 1), (-1, 1), (4, 0), (4, 3), (4, 16), (4, -1)])
+@folded(("width", "length_width"), [(0, 1), (-1, 1), (4, 0), (4, 3), (4, 16), (4, -1)])
 def test_widths_that_do_not_exist_are_the_callers_mistake(
     kernels: Kernels, width: int, length_width: int
 ) -> None:
@@ -134,7 +135,7 @@ def test_widths_that_do_not_exist_are_the_callers_mistake(
     assert not isinstance(caught.value, FormatError)
 
 
-@pytest.mark.parametrize("size", [0, 7, 9, 12])
+@folded("size", [0, 7, 9, 12])
 def test_the_output_has_to_fit(kernels: Kernels, size: int) -> None:
     call = {**encoded([rows(4, 2)], [[2, 4]], 1, [6]), **run_arrays([Run(0, 0, 2)])}
     with pytest.raises(ValueError, match="out does not") as caught:
@@ -142,7 +143,7 @@ def test_the_output_has_to_fit(kernels: Kernels, size: int) -> None:
     assert not isinstance(caught.value, FormatError)
 
 
-@pytest.mark.parametrize("key", ["length_positions", "length_lengths", "value_lengths", "counts"])
+@folded("key", ["length_positions", "length_lengths", "value_lengths", "counts"])
 def test_arrays_of_different_lengths_are_the_callers_mistake(kernels: Kernels, key: str) -> None:
     call = {**encoded([rows(4, 2)], [[2, 4]], 1, [6]), **run_arrays([])}
     call[key] = np.append(call[key], call[key])

@@ -11,6 +11,7 @@ import pytest
 
 from lancecy.errors import FormatError
 from lancecy.kernels import EQ, GE, GT, LE, LT, NE
+from tests.helpers.folded import folded
 from tests.kernels.both import Kernels, i64, memory_of
 
 OPERATORS = {
@@ -32,9 +33,9 @@ def empties(kernels: Kernels, op: int, bounds: list[tuple[Any, Any]], value: Any
     return out.tolist()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("op", OPERATORS)
-@pytest.mark.parametrize("value", range(8))
+@folded("dtype", DTYPES)
+@folded("op", OPERATORS)
+@folded("value", range(8))
 def test_a_unit_is_empty_exactly_if_no_whole_number_in_its_bounds_satisfies(
     kernels: Kernels, dtype: Any, op: int, value: int
 ) -> None:
@@ -43,14 +44,14 @@ def test_a_unit_is_empty_exactly_if_no_whole_number_in_its_bounds_satisfies(
     assert empties(kernels, op, bounds, value, dtype) == expected
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("op", OPERATORS)
+@folded("dtype", DTYPES)
+@folded("op", OPERATORS)
 def test_bounds_the_wrong_way_round_prove_nothing(kernels: Kernels, dtype: Any, op: int) -> None:
     for value in range(7):
         assert empties(kernels, op, [(5, 2)], value, dtype) == [0]
 
 
-@pytest.mark.parametrize("op", OPERATORS)
+@folded("op", OPERATORS)
 def test_nan_proves_nothing(kernels: Kernels, op: int) -> None:
     assert empties(kernels, op, [(NAN, 1.0), (0.0, NAN), (NAN, NAN)], 5.0, np.float64) == [0, 0, 0]
     assert empties(kernels, op, [(0.0, 1.0), (NAN, NAN), (-INF, INF)], NAN, np.float64) == [0, 0, 0]
@@ -85,7 +86,7 @@ def test_numpy_and_bool_values_are_numbers(kernels: Kernels) -> None:
     assert empties(kernels, GT, [(0, 7), (0, 8)], np.float32(7), np.float64) == [1, 0]
 
 
-@pytest.mark.parametrize(
+@folded(
     ("dtype", "value", "error"),
     [
         (np.int64, 2**63, ValueError),
@@ -147,8 +148,8 @@ def byte_empties(
 WORDS = [b"", b"\x00", b"a", b"a\x00", b"ab", b"b", b"\x7f", b"\x80", b"\xff", b"\xff\xff"]
 
 
-@pytest.mark.parametrize("op", [EQ, LT, LE, GT, GE])
-@pytest.mark.parametrize("value", WORDS)
+@folded("op", [EQ, LT, LE, GT, GE])
+@folded("value", WORDS)
 def test_byte_bounds_follow_the_order_of_bytes(kernels: Kernels, op: int, value: bytes) -> None:
     bounds = [(low, high) for i, low in enumerate(WORDS) for high in WORDS[i:]]
     proofs: dict[int, Callable[[bytes, bytes], bool]] = {
@@ -162,7 +163,7 @@ def test_byte_bounds_follow_the_order_of_bytes(kernels: Kernels, op: int, value:
     assert byte_empties(kernels, op, bounds, value) == expected
 
 
-@pytest.mark.parametrize("value", WORDS)
+@folded("value", WORDS)
 def test_not_equal_is_never_proved_for_bytes_because_bounds_may_be_cut(
     kernels: Kernels, value: bytes
 ) -> None:
@@ -170,23 +171,23 @@ def test_not_equal_is_never_proved_for_bytes_because_bounds_may_be_cut(
     assert byte_empties(kernels, NE, bounds, value) == [0, 0, 0]
 
 
-@pytest.mark.parametrize("op", OPERATORS)
-@pytest.mark.parametrize("value", WORDS)
+@folded("op", OPERATORS)
+@folded("value", WORDS)
 def test_missing_byte_bounds_are_open_and_reversed_ones_prove_nothing(
     kernels: Kernels, op: int, value: bytes
 ) -> None:
     assert byte_empties(kernels, op, [(None, None), (b"b", b"a"), (b"ab", b"a")], value) == [0, 0, 0]
 
 
-@pytest.mark.parametrize(
+@folded(
     ("op", "expected"), [(EQ, [1, 1]), (NE, [0, 0]), (LT, [1, 0]), (LE, [1, 0]), (GT, [0, 1]), (GE, [0, 1])]
 )
 def test_one_bound_is_enough_on_its_own_side(kernels: Kernels, op: int, expected: list[int]) -> None:
     assert byte_empties(kernels, op, [(b"n", None), (None, b"k")], b"m") == expected
 
 
-@pytest.mark.parametrize("offsets", [(0, 5, 4), (-1, 2, 4), (0, 2, 5), (0, 9, 4), (0, 2, 2**63 - 1)])
-@pytest.mark.parametrize("side", ["low", "high"])
+@folded("offsets", [(0, 5, 4), (-1, 2, 4), (0, 2, 5), (0, 9, 4), (0, 2, 2**63 - 1)])
+@folded("side", ["low", "high"])
 def test_byte_bounds_outside_their_bytes_are_refused(
     kernels: Kernels, side: str, offsets: tuple[int, ...]
 ) -> None:
@@ -201,7 +202,7 @@ def test_byte_bounds_outside_their_bytes_are_refused(
     assert caught.value.position == int(first_good)
 
 
-@pytest.mark.parametrize("wrong", range(4))
+@folded("wrong", range(4))
 def test_byte_bounds_need_arrays_of_matching_lengths(kernels: Kernels, wrong: int) -> None:
     arrays = [i64(0, 0, 0), i64(0, 0, 0), np.ones(2, bool), np.ones(2, bool)]
     arrays[wrong] = arrays[wrong][:-1]

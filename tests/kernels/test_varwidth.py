@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from lancecy.errors import FormatError, TruncatedError
+from tests.helpers.folded import folded
 from tests.kernels.both import Kernels, i64, lay_out, memory_of, pages
 
 FAR = 2**63 - 1
@@ -73,8 +74,8 @@ def lists(
     return total, offsets.tolist(), starts.tolist(), lengths.tolist()
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("gap", [b"", b"x", b"seven.."])
+@folded("dtype", DTYPES)
+@folded("gap", [b"", b"x", b"seven.."])
 def test_varwidth_rebases_pages_from_anywhere_in_the_file(kernels: Kernels, dtype: Any, gap: bytes) -> None:
     offsets = [np.array([500, 503, 503, 509], "<i8"), np.array([20, 25], "<i8")]
     memory, positions = lay_out(offsets, gap=gap)
@@ -102,8 +103,8 @@ def test_varwidth_has_no_nulls_in_a_column_that_is_not_nullable(kernels: Kernels
     assert (result.null_count, result.valid, result.spare) == (0, [1] * 15, 0)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("counts", [[64], [63, 1], [1, 64, 65], [100, 28], [5, 0, 130, 2, 0]])
+@folded("dtype", DTYPES)
+@folded("counts", [[64], [63, 1], [1, 64, 65], [100, 28], [5, 0, 130, 2, 0]])
 def test_varwidth_finds_nulls_across_pages_of_any_size(
     kernels: Kernels, counts: list[int], dtype: Any
 ) -> None:
@@ -121,14 +122,14 @@ def test_varwidth_of_no_rows_gives_one_offset(kernels: Kernels) -> None:
     assert strings(kernels, memory_of(), i64(), []) == Strings(0, 0, [0], [], 0, [], [])
 
 
-@pytest.mark.parametrize("position", [-1, 0, 999, FAR, -(2**63)])
+@folded("position", [-1, 0, 999, FAR, -(2**63)])
 def test_varwidth_reads_nothing_for_a_run_without_rows(kernels: Kernels, position: int) -> None:
     assert strings(kernels, memory_of(), i64(position), [0]) == Strings(0, 0, [0], [], 0, [0], [0])
 
 
-@pytest.mark.parametrize("nullable", [True, False])
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
+@folded("nullable", [True, False])
+@folded("dtype", DTYPES)
+@folded(
     ("values", "row"),
     [
         ([0, 4, 3, 9], 1),
@@ -174,7 +175,7 @@ def test_varwidth_refuses_a_total_beyond_64_bits(kernels: Kernels) -> None:
     assert caught.value.position == 1
 
 
-@pytest.mark.parametrize("position", [1, 9, 32, FAR, FAR - 7, 2**62])
+@folded("position", [1, 9, 32, FAR, FAR - 7, 2**62])
 def test_varwidth_refuses_a_run_beyond_the_end(kernels: Kernels, position: int) -> None:
     memory, _ = lay_out([np.array([0, 4, 4, 9], "<i8")])
     with pytest.raises(TruncatedError, match="run 1") as caught:
@@ -203,9 +204,7 @@ def test_varwidth_refuses_a_negative_count(kernels: Kernels, count: int) -> None
         kernels.varwidth_offsets(memory, i64(0, 0), i64(1, count), 90, True, *outs)
 
 
-@pytest.mark.parametrize(
-    "sizes", [(3, 1, 1, 1), (5, 1, 1, 1), (0, 0, 1, 1), (4, 2, 1, 1), (4, 1, 2, 1), (4, 1, 1, 0)]
-)
+@folded("sizes", [(3, 1, 1, 1), (5, 1, 1, 1), (0, 0, 1, 1), (4, 2, 1, 1), (4, 1, 2, 1), (4, 1, 1, 0)])
 def test_varwidth_needs_outputs_of_the_exact_size(kernels: Kernels, sizes: tuple[int, int, int, int]) -> None:
     memory, positions = lay_out(pages([[4, 4, 9]]))
     dtypes = (np.int32, np.uint8, np.int64, np.int64)
@@ -227,8 +226,8 @@ def test_varwidth_refuses_a_negative_file_size(kernels: Kernels) -> None:
         strings(kernels, memory_of(), i64(), [], file_size=-1)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("width", [4, 8])
+@folded("dtype", DTYPES)
+@folded("width", [4, 8])
 def test_lists_rebase_pages_that_start_anywhere(kernels: Kernels, width: int, dtype: Any) -> None:
     stored = f"<i{width}"
     memory, positions = lay_out([np.array([2, 3, 3, 5], stored), np.array([0, 7], stored)], gap=b"odd")
@@ -236,8 +235,8 @@ def test_lists_rebase_pages_that_start_anywhere(kernels: Kernels, width: int, dt
     assert result == (10, [0, 1, 1, 3, 10], [2, 0], [3, 7])
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize(
+@folded("dtype", DTYPES)
+@folded(
     ("width", "values", "row"),
     [
         (4, [0, 4, 3], 1),
@@ -292,15 +291,13 @@ def test_lists_refuse_a_run_beyond_the_end(kernels: Kernels, width: int) -> None
         lists(kernels, memory, positions + 1, [2], [9], width=width)
 
 
-@pytest.mark.parametrize("width", [0, 1, 5, 16, -4])
+@folded("width", [0, 1, 5, 16, -4])
 def test_lists_refuse_an_unknown_width(kernels: Kernels, width: int) -> None:
     with pytest.raises(ValueError, match="width must be 4 or 8"):
         lists(kernels, memory_of(), i64(), [], [], width=width)
 
 
-@pytest.mark.parametrize(
-    ("bounds", "sizes"), [([9, 9], (3, 1, 1)), ([9], (4, 1, 1)), ([9], (0, 1, 1)), ([9], (3, 1, 2))]
-)
+@folded(("bounds", "sizes"), [([9, 9], (3, 1, 1)), ([9], (4, 1, 1)), ([9], (0, 1, 1)), ([9], (3, 1, 2))])
 def test_lists_need_arrays_of_the_exact_size(
     kernels: Kernels, bounds: list[int], sizes: tuple[int, int, int]
 ) -> None:

@@ -15,6 +15,7 @@ from lancecy.store.memory import MemoryStore
 from lancecy.table.bases import Bases, PathPolicy
 from lancecy.table.manifest import BasePath, DeletionFileType, ExternalFile
 from tests.helpers.builders import make_base, make_data_file, make_deletion_file, make_manifest
+from tests.helpers.folded import folded
 from tests.table.recording import make_bases
 
 
@@ -32,7 +33,7 @@ def test_file_without_a_base_is_below_the_root() -> None:
     assert session.opened == []
 
 
-@pytest.mark.parametrize(
+@folded(
     ("path", "is_root", "data", "deletion"),
     [
         ("/other", True, "/other/data/f.lance", "/other/_deletions/12-6-77.bin"),
@@ -98,7 +99,7 @@ FOREIGN = [
 ]
 
 
-@pytest.mark.parametrize(("root", "path"), FOREIGN)
+@folded(("root", "path"), FOREIGN)
 def test_another_place_needs_a_grant_that_the_error_names(root: str, path: str) -> None:
     options = {"secret": "hunter2", "base_2.key": "other"}
     bases, session, store = make_bases(make_base(1, path), root=root, storage_options=options)
@@ -112,8 +113,8 @@ def test_another_place_needs_a_grant_that_the_error_names(root: str, path: str) 
     assert store.count() == 0
 
 
-@pytest.mark.parametrize(("root", "path"), FOREIGN)
-@pytest.mark.parametrize("untrusted", [False, True])
+@folded(("root", "path"), FOREIGN)
+@folded("untrusted", [False, True])
 def test_allowed_base_is_opened(root: str, path: str, untrusted: bool) -> None:
     options = {"key": "K", "base_1.endpoint": "E", "base_12.key": "L"}
     bases, session, _ = make_bases(
@@ -160,7 +161,7 @@ def test_untrusted_table_may_use_what_is_below_its_root() -> None:
     assert session.opened == []
 
 
-@pytest.mark.parametrize(
+@folded(
     ("prefix", "path", "allowed"),
     [
         ("/mnt/lake", "/mnt/lake", True),

@@ -9,6 +9,7 @@ import pytest
 from lancecy.errors import FormatError, PathPolicyError
 from lancecy.table.bases import Bases
 from tests.helpers.builders import make_base
+from tests.helpers.folded import folded
 from tests.table.recording import make_bases
 
 
@@ -88,7 +89,7 @@ def test_untrusted_tables_read_what_is_granted_without_maps_and_links() -> None:
     assert [(mapped, follow) for _, _, mapped, follow in session.opened] == [(False, False)]
 
 
-@pytest.mark.parametrize(
+@folded(
     "uri",
     [
         "",
@@ -112,9 +113,7 @@ def test_untrusted_tables_read_what_is_granted_without_maps_and_links() -> None:
         "file:///" + "x" * 5000,
     ],
 )
-@pytest.mark.parametrize(
-    "policy", [{}, {"untrusted": True, "allowed_bases": ["/", "https://example.org", "s3://lake"]}]
-)
+@folded("policy", [{}, {"untrusted": True, "allowed_bases": ["/", "https://example.org", "s3://lake"]}])
 def test_places_that_are_none_are_refused(uri: str, policy: dict[str, Any]) -> None:
     bases, session, _ = make_bases(**policy)
     with pytest.raises(PathPolicyError):
@@ -122,9 +121,7 @@ def test_places_that_are_none_are_refused(uri: str, policy: dict[str, Any]) -> N
     assert session.opened == []
 
 
-@pytest.mark.parametrize(
-    "path", ["", "/etc/passwd", "../a.bin", "a/../../b", "a//b", "a/./b", "c:\\a", "a/%2e%2e/b"]
-)
+@folded("path", ["", "/etc/passwd", "../a.bin", "a/../../b", "a//b", "a/./b", "c:\\a", "a/%2e%2e/b"])
 def test_paths_in_a_base_stay_below_it(path: str) -> None:
     bases, _, _ = make_bases(make_base(3, "/media"))
     with pytest.raises(PathPolicyError):

@@ -6,25 +6,26 @@ import pytest
 
 from lancecy.errors import FormatError, UnsupportedError
 from lancecy.table.flags import check_readable, describe
+from tests.helpers.folded import folded
 
 ACCEPTED = (1, 2, 4, 8, 16, 32, 128, 512, 1024)
 REFUSED = (64, 2048, 4096, 8192, 16384, 65536, 1 << 17, 1 << 40, 1 << 63)
 
 
-@pytest.mark.parametrize("flag", ACCEPTED)
+@folded("flag", ACCEPTED)
 def test_known_flag_is_accepted(flag: int) -> None:
     check_readable(flag, flag)
     check_readable(0, flag)
 
 
-@pytest.mark.parametrize("flag", REFUSED)
+@folded("flag", REFUSED)
 def test_other_flag_is_refused_by_name(flag: int) -> None:
     with pytest.raises(UnsupportedError, match=str(flag)) as caught:
         check_readable(flag | 3, flag | 3)
     assert caught.value.feature == describe(flag)[0]
 
 
-@pytest.mark.parametrize("flag", REFUSED)
+@folded("flag", REFUSED)
 def test_flag_for_writers_alone_does_not_stop_a_reader(flag: int) -> None:
     check_readable(1, flag)
 

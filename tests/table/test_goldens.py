@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import pytest
-
 from lancecy.session import Session
 from lancecy.table.locate import list_versions
 from lancecy.table.snapshot import load_snapshot
+from tests.helpers.folded import folded
 from tests.helpers.golden import Golden, GoldenVersion, all_goldens, all_versions
 
 SESSION = Session()
 
 
-@pytest.mark.parametrize("table", all_goldens(), ids=lambda table: table.name)
+@folded("table", all_goldens(), ids=lambda table: table.name)
 def test_versions_are_found(table: Golden) -> None:
     snapshot = load_snapshot(str(table.path), session=SESSION)
     assert snapshot.version == max(table.versions)
@@ -23,7 +22,7 @@ def test_versions_are_found(table: Golden) -> None:
     assert times or table.release.startswith("0.2.")
 
 
-@pytest.mark.parametrize("table", all_versions(), ids=str)
+@folded("table", all_versions(), ids=str)
 def test_rows_and_columns_are_those_expected(table: GoldenVersion) -> None:
     path = str(table.golden.path)
     for untrusted in (False, True):

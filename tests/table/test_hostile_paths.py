@@ -13,6 +13,7 @@ from lancecy.store.base import Store
 from lancecy.table.bases import Bases
 from lancecy.table.manifest import ExternalFile
 from tests.helpers.builders import make_base, make_data_file, make_deletion_file
+from tests.helpers.folded import folded
 from tests.table.recording import make_bases
 
 HOSTILE_BASES = (
@@ -51,8 +52,8 @@ HOSTILE_BASES = (
 )
 
 
-@pytest.mark.parametrize("root", ["/tables/t", "s3://bucket/t"])
-@pytest.mark.parametrize("path", HOSTILE_BASES)
+@folded("root", ["/tables/t", "s3://bucket/t"])
+@folded("path", HOSTILE_BASES)
 def test_hostile_base_is_refused_before_anything_is_opened(path: str, root: str) -> None:
     bases, session, store = make_bases(
         make_base(1, path), root=root, allowed_bases=["/", "s3://bucket", "http://169.254.169.254"]

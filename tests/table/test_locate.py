@@ -17,6 +17,7 @@ from lancecy.store.wrap import CountingStore
 from lancecy.table import locate
 from lancecy.table.paths import Naming
 from tests.helpers.builders import MADE_AT, encode_manifest, make_fragment, make_manifest, write_manifest
+from tests.helpers.folded import folded
 
 OBJECT_STORE = StoreTraits(lists_in_order=True, create_is_atomic=True)
 SOME = (1, 2, 9, 10, 11)
@@ -124,7 +125,7 @@ def test_detached_version_is_found_by_number_only(store: Store) -> None:
     assert locate.latest(store).version == 11
 
 
-@pytest.mark.parametrize("version", [3, 12, 0, -1, 2**64, 2**70, (1 << 63) + 1])
+@folded("version", [3, 12, 0, -1, 2**64, 2**70, (1 << 63) + 1])
 def test_missing_version_is_named_with_those_there_are(store: Store, version: int) -> None:
     fill(store, Naming.V2)
     with pytest.raises(NotFoundError) as caught:
@@ -183,9 +184,7 @@ def test_summary_counts_files_and_rows() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("hours", "version"), [(1, 1), (8.9, 2), (9, 9), (9.999, 9), (10, 10), (11, 11), (5000, 11)]
-)
+@folded(("hours", "version"), [(1, 1), (8.9, 2), (9, 9), (9.999, 9), (10, 10), (11, 11), (5000, 11)])
 def test_as_of_is_the_newest_at_or_before(store: Store, hours: float, version: int) -> None:
     fill(store, Naming.V2)
     moment = MADE_AT + timedelta(hours=hours)

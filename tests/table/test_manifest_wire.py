@@ -29,6 +29,7 @@ from tests.helpers.builders import (
     manifest_message,
     memory_of,
 )
+from tests.helpers.folded import folded
 
 PATH = "_versions/9.manifest"
 
@@ -121,8 +122,8 @@ def test_newer_transaction_position_wins() -> None:
     assert decoded(manifest_file(message, b"\x02\x00\x00\x00\x01\x00\x00\x00x")).transaction_section == (4, 2)
 
 
-@pytest.mark.parametrize("name", ["index_section", "transaction_section", "transaction_section_deprecated"])
-@pytest.mark.parametrize("position", [2**63, 2**64 - 1, 10_000, 100])
+@folded("name", ["index_section", "transaction_section", "transaction_section_deprecated"])
+@folded("position", [2**63, 2**64 - 1, 10_000, 100])
 def test_section_that_passes_the_end_is_refused(name: str, position: int) -> None:
     with pytest.raises(FormatError, match="byte"):
         decoded(altered(lambda m: setattr(m, name, position)))

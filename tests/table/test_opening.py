@@ -36,6 +36,7 @@ from tests.helpers.builders import (
     memory_of,
 )
 from tests.helpers.datasets import write_table
+from tests.helpers.folded import folded
 
 PATH = "_versions/9.manifest"
 MANY = MIN_FRAGMENTS + 12
@@ -149,7 +150,7 @@ _ODDITIES: dict[str, Callable[[table_pb2.DataFragment], object]] = {
 }
 
 
-@pytest.mark.parametrize("name", _ODDITIES)
+@folded("name", _ODDITIES)
 def test_one_odd_fragment_among_many_reads_as_if_looked_at_alone(
     name: str, one_by_one: Callable[[Callable[[], Any]], Any]
 ) -> None:
@@ -167,7 +168,7 @@ def test_one_impossible_fragment_among_many_is_refused_when_opened(name: str) ->
         decoded(message)
 
 
-@pytest.mark.parametrize(
+@folded(
     "extra",
     [
         b"\x08\x02\x08\x15",  # id, twice

@@ -21,6 +21,7 @@ from lancecy.table.paths import (
     parse_manifest_name,
 )
 from tests.helpers.builders import make_deletion_file
+from tests.helpers.folded import folded
 
 DETACHED = (1 << 63) + 5
 
@@ -44,7 +45,7 @@ def test_manifest_names_are_understood(name: str, said: ManifestName) -> None:
     assert parse_manifest_name(name) == said
 
 
-@pytest.mark.parametrize(
+@folded(
     "name",
     [
         "",
@@ -102,7 +103,7 @@ def test_deletion_file_name_has_the_fragment_the_version_and_the_id() -> None:
     assert deletion_file_name(0, big) == "0-6-18446744073709551615.bin"
 
 
-@pytest.mark.parametrize(
+@folded(
     "name",
     [
         "a.lance",
@@ -150,7 +151,7 @@ HOSTILE_NAMES = (
 )
 
 
-@pytest.mark.parametrize("name", HOSTILE_NAMES)
+@folded("name", HOSTILE_NAMES)
 def test_hostile_name_is_refused(name: str) -> None:
     with pytest.raises(PathPolicyError) as caught:
         check_name(name)

@@ -16,6 +16,7 @@ from lancecy.errors import FormatError, LimitError, TruncatedError
 from lancecy.limits import Limits
 from lancecy.table import roaring
 from tests.helpers.builders import memory_of
+from tests.helpers.folded import folded
 
 
 def numbers(data: bytes) -> list[int]:
@@ -44,8 +45,8 @@ CASES: dict[str, list[int]] = {
 }
 
 
-@pytest.mark.parametrize("runs", [False, True], ids=["plain", "runs"])
-@pytest.mark.parametrize("name", CASES)
+@folded("runs", [False, True])
+@folded("name", CASES)
 def test_numbers_are_those_written(name: str, runs: bool) -> None:
     assert numbers(bitmap(CASES[name], runs)) == CASES[name]
 
@@ -85,7 +86,7 @@ def run_header(*containers: tuple[int, int]) -> bytes:
     return head + b"".join(struct.pack("<HH", key, count - 1) for key, count in containers)
 
 
-@pytest.mark.parametrize(
+@folded(
     "data",
     [
         struct.pack("<I", 5),

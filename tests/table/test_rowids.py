@@ -18,6 +18,7 @@ from lancecy.proto import rowids_pb2
 from lancecy.table.rowids import RangeSegment, RowIdSequence, VersionSequence, row_ids
 from lancecy.table.rowids_wire import decode_row_ids, decode_versions
 from tests.helpers.builders import make_fragment, make_manifest, row_id_sequence, segment, version_sequence
+from tests.helpers.folded import folded
 
 SORTED = [1000, 1001, 1003, 1010, 1011, 1012, 1030]
 KINDS = ("range_with_holes", "range_with_bitmap", "sorted_array", "array")
@@ -29,8 +30,8 @@ def ids(data: bytes, num_rows: int | None = None) -> list[int]:
     return found
 
 
-@pytest.mark.parametrize("width", [16, 32, 64])
-@pytest.mark.parametrize("kind", KINDS)
+@folded("width", [16, 32, 64])
+@folded("kind", KINDS)
 def test_every_encoding_reads_back(kind: str, width: int) -> None:
     assert ids(row_id_sequence(segment(kind, SORTED, width)), 7) == SORTED
 
@@ -135,7 +136,7 @@ def holes(*values: int) -> rowids_pb2.EncodedU64Array:
     )
 
 
-@pytest.mark.parametrize(
+@folded(
     "message",
     [
         rowids_pb2.U64Segment(),

@@ -23,9 +23,10 @@ from lancecy.table.deletion import DeletionVector
 from lancecy.table.manifest import Fragment
 from lancecy.table.rowids import ArraySegment, HolesSegment, RangeSegment, RowIdSequence, Segment
 from lancecy.table.rowids_wire import decode_row_ids
-from lancecy.table.rowindex import RowIndex
+from lancecy.table.rowindex import Keys, RowIndex, Slots
 from lancecy.table.rowindex_build import build_index, index_rows
 from tests.helpers.builders import make_fragment, row_id_sequence, segment
+from tests.helpers.folded import folded
 
 TOP = 2**64 - 1
 
@@ -231,10 +232,8 @@ def test_ids_in_no_order_take_no_more_than_16_bytes_each(bits: int) -> None:
     assert found_in(index, ids[:3].tolist()) == [2**32, 2**32 + 1, 2**32 + 2]
 
 
-@pytest.mark.parametrize(
-    ("missing", "most"), [(0, 300), (1, 300), (1000, 40_000), (50_000, 1_700_000), (400_000, 10_000_000)]
-)
-@pytest.mark.parametrize("kind", ["range_with_holes", "range_with_bitmap", "deleted"])
+@folded(("missing", "most"), [(0, 300), (1, 300), (1000, 40_000), (50_000, 1_700_000), (400_000, 10_000_000)])
+@folded("kind", ["range_with_holes", "range_with_bitmap", "deleted"])
 def test_ranges_with_gaps_take_what_their_gaps_take(kind: str, missing: int, most: int) -> None:
     count = 1_000_000
     holes = np.sort(np.random.default_rng(5).choice(count, missing, replace=False))
@@ -267,6 +266,24 @@ def gappy(kind: str, start: int, present: NDArray[np.bool_]) -> Any:
         part.holes.u32_array.offsets = np.flatnonzero(~present).astype("<u4").tobytes()
     part.start, part.end = start, start + present.size
     return message
+
+
+@each_kernel
+@pytest.mark.parametrize(("step", "form"), [(1, Slots), (2, Slots), (4, Keys), (1 << 40, Keys)])
+def test_ids_that_lie_close_together_have_slots(step: int, form: type) -> None:
+    """What is found does not depend on the form; ids between, below and above are not there."""
+    low = 77
+    ids = low + np.random.default_rng(1).permutation(1000).astype(np.uint64) * np.uint64(step)
+    index = build_index([(4, sequence_of(ArraySegment(0, ids)), rows(0, 999))])
+    assert type(index.keys) is form
+    assert len(index) == 998
+    assert index.nbytes <= 16 * 998 + 200
+    addresses, found = index.find(ids)
+    np.testing.assert_array_equal(found, np.isin(np.arange(1000), [0, 999], invert=True))
+    np.testing.assert_array_equal(addresses[1:999], (4 << 32) + np.arange(1, 999, dtype=np.uint64))
+    missing = u64(0, low - 1, low + 1000 * step, TOP, *([low + 1] if step > 1 else []))
+    assert not index.find(missing)[1].any()
+    assert not index.find(missing)[0].any()
 
 
 def test_consecutive_ids_in_arrays_become_runs() -> None:
@@ -310,7 +327,7 @@ def test_an_id_stored_twice_in_one_fragment() -> None:
 
 
 @each_kernel
-@pytest.mark.parametrize(
+@folded(
     ("one", "two", "id"),
     [
         (RangeSegment(0, 10), RangeSegment(9, 12), 9),

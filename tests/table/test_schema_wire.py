@@ -15,6 +15,7 @@ from lancecy.proto import file_pb2, table_pb2
 from lancecy.schema import DictionaryRef, Schema
 from lancecy.schema_wire import decode_fields, decode_schema, encode_fields, parse_message, records
 from tests.helpers.builders import make_field, make_schema
+from tests.helpers.folded import folded
 
 
 def message(name: str, id: int, parent_id: int = -1, **more: Any) -> file_pb2.Field:
@@ -55,7 +56,7 @@ def test_children_keep_the_order_of_the_list_not_of_ids() -> None:
     assert (s.name, [c.name for c in s.children], t.name) == ("s", ["late", "early"], "t")
 
 
-@pytest.mark.parametrize(
+@folded(
     ("fields", "complaint"),
     [
         ([message("a", 3), message("b", 3)], "occurs twice"),
