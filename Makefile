@@ -16,7 +16,7 @@ BENCH := $(CURDIR)/bench
 export VENV
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check format protos bench compare docs fuzz wheel clean distclean
+.PHONY: help setup demo test check format protos bench compare compare-spark docs asan fuzz wheel clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -24,7 +24,9 @@ help:
 	@echo "make test     the whole test suite, Spark and interop with pylance included"
 	@echo "make check    the quick part of it: style, types, layers, unit tests"
 	@echo "make compare  lancecy beside pylance and memory-mapped Arrow IPC, in one run"
+	@echo "make compare-spark  lancecy in Spark beside Parquet and beside pylance's table handed over"
 	@echo "make bench    the asv benchmarks of every layer"
+	@echo "make asan     the tests of kernels, files and hostile bytes under gcc's sanitizers"
 	@echo "make fuzz     every decoder and parser under libFuzzer and the address sanitizer"
 	@echo "make docs     the documentation as a site, in build/docs; its examples are run first"
 	@echo "make wheel    source distribution and wheel, in dist/"
@@ -35,7 +37,7 @@ help:
 
 setup: $(BUILT)
 
-$(INSTALLED): pyproject.toml
+$(INSTALLED): pyproject.toml setup.py
 	.ci/setup venv "$(VENV)"
 	@echo "installing lancecy and its development tools into $(VENV) (the first time takes a few minutes)"
 	$(PY) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' > $(VENV)/build-requirements.txt
@@ -75,6 +77,9 @@ protos: $(PROTOC)
 compare: $(BUILT)
 	$(PY) bench/compare.py $(ARGS)
 
+compare-spark: $(BUILT)
+	.ci/with-java $(PY) bench/spark_compare.py $(ARGS)
+
 # asv keeps a note about the machine in the home directory; it gets one of its own.
 bench: $(BUILT)
 	mkdir -p $(BENCH)/.asv
@@ -82,6 +87,10 @@ bench: $(BUILT)
 	cd bench && HOME=$(BENCH)/.asv $(PY) -m asv run --python=same -a rounds=1 -a warmup_time=0.1 -a sample_time=0.02 --show-stderr $(ARGS)
 
 # ---- hostile bytes ----------------------------------------------------------------------------------
+
+# Needs gcc; ARGS are pytest's, for example ARGS="-x tests/kernels". The usual kernels stay as they are.
+asan: $(BUILT)
+	$(PY) -m tests.fuzz.asan $(ARGS)
 
 # Needs gcc and a Python for which atheris has a wheel; ARGS="--runs 100000 manifest" narrows it.
 fuzz: $(BUILT)

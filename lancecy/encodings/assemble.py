@@ -169,6 +169,9 @@ def _lists(wanted: Field, parts: Sequence[Part]) -> pa.Array:
         begin = array.offsets[0].as_py()
         elements.append((field.children[0], cut_out(array.values, begin, mine[-1].as_py())))
     child = _below(wanted.children[0], elements, len(elements[0][1]))
+    if wanted.is_map and (child.null_count or child.field(0).null_count):
+        # Arrow ends the process over them. Keys that no file has are null, too.
+        raise FormatError(f"keys of the map {printable(wanted.name)!r} are missing or null")
     buffers = [validity_of(first), offsets.buffers()[1]]
     return pa.Array.from_buffers(wanted.storage_type, len(first), buffers, first.null_count, children=[child])
 

@@ -180,6 +180,9 @@ def _repeated(
     values, lengths, bits = left[0], right[0], left[1]
     if values.memory is not lengths.memory:
         values, lengths = _side_by_side(values, lengths)
+    if runs.num_rows and bits >> 3 > int(values.lengths.max(initial=0)):
+        # Before it is multiplied by the rows: no bytes back such a width.
+        raise FormatError(f"a value of {bits} bits is longer than all values of its chunk")
     nbytes = limits.check("page_bytes", (runs.num_rows * bits) >> 3, "bytes of the values of a page")
     buffer, out = allocate(nbytes)
     spans = (values.positions, values.lengths, lengths.positions, lengths.lengths)

@@ -42,8 +42,8 @@ _PARTITIONS = 8
 class LancecyDataSource(DataSource):
     """The data source of the name ``lancecy``.
 
-    Spark finds it by itself where lancecy is installed as a wheel; :func:`lancecy.spark.register` makes it known
-    elsewhere. Options are those of :class:`lancecy.spark.options.ReadOptions`.
+    Spark finds it by itself where lancecy is installed; :func:`lancecy.spark.register` makes it known elsewhere.
+    Options are those of :class:`lancecy.spark.options.ReadOptions`.
     """
 
     _version: int | None = None
@@ -161,7 +161,7 @@ class LancecyReader(DataSourceReader):
 def register(spark: SparkSession) -> None:
     """Make ``spark.read.format("lancecy")`` known to a session.
 
-    Needed where Spark does not find it by itself: in editable installs, and where lancecy is put on ``sys.path``.
+    Needed where lancecy is on ``sys.path`` without being installed; elsewhere Spark finds it by itself.
 
     Parameters
     ----------

@@ -30,6 +30,7 @@ from urllib.parse import unquote
 from lancecy.errors import FormatError, PathPolicyError
 from lancecy.session import Session
 from lancecy.store.base import Store
+from lancecy.store.credentials import redact
 from lancecy.store.uri import canonical_uri, scheme_of, split_credentials
 from lancecy.table import flags
 from lancecy.table.manifest import BasePath, DataFile, DeletionFile, ExternalFile, Manifest
@@ -56,7 +57,7 @@ class PathPolicy:
     allowed_bases : tuple of str
         Canonical URIs; what lies below one may be read.
     storage_options : mapping
-        As given for the root, ``base_<id>.<key>`` entries included. Never shown.
+        As given for the root, ``base_<id>.<key>`` entries included. Never shown; pickled without secrets.
     """
 
     untrusted: bool = False
@@ -81,6 +82,10 @@ class PathPolicy:
             raise TypeError("allowed_bases is a list of paths or URIs, not one of them")
         prefixes = tuple(canonical_uri(prefix) for prefix in allowed_bases or ())
         return cls(untrusted, prefixes, dict(storage_options or {}))
+
+    def __reduce__(self) -> tuple[type[PathPolicy], tuple[object, ...]]:
+        # A pickle travels; what is secret stays.
+        return PathPolicy, (self.untrusted, self.allowed_bases, redact(self.storage_options))
 
     @property
     def root_options(self) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """The row-id index of a snapshot: where the row with a stable id is now.
 
-Runs of consecutive ids stay runs, 28 bytes each whatever they hold; ids without such order are kept
-sorted at 14 bytes each. Both are searched through a directory of their highest bits, which leads to a
-few of them. ``rowindex_build`` makes the index; some rows in it may be deleted, as it says there.
+Runs of consecutive ids stay runs, 28 bytes each whatever they hold. Ids without such order get a slot of
+4 bytes for every number in their span, or, where that is too wide, are kept sorted at 14 bytes each.
+What is sorted is searched through a directory of its highest bits, which leads to a few of them.
+``rowindex_build`` makes the index; some rows in it may be deleted, as it says there.
 
 Facts: table sheet, section 3. Imports ``kernels`` and NumPy.
 """
@@ -17,11 +18,14 @@ from numpy.typing import NDArray
 
 from lancecy.kernels import rowindex_jit
 
-__all__ = ["Directory", "Keys", "RowIndex", "Runs"]
+__all__ = ["NO_PLACE", "Directory", "Keys", "RowIndex", "Runs", "Slots"]
 
 UInt32: TypeAlias = NDArray[np.uint32]
 UInt64: TypeAlias = NDArray[np.uint64]
 Bool: TypeAlias = NDArray[np.bool_]
+
+NO_PLACE = (1 << 32) - 1
+"""What a slot holds that no id belongs to."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -140,12 +144,57 @@ class Keys:
         rowindex_jit.implementation(ids.size).find_keys(
             ids, self.keys, self.places, where.starts, where.low, where.shift, numbers, found
         )
-        hits = found.view(np.bool_)
-        if hits.all():
-            return self.pieces.find(numbers)[0], hits
-        addresses = np.zeros(ids.size, np.uint64)
-        addresses[hits] = self.pieces.find(numbers[hits])[0]
-        return addresses, hits
+        return _addresses(self.pieces, numbers, found.view(np.bool_))
+
+    def __len__(self) -> int:
+        return self.keys.size
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slots:
+    """Single ids that lie close together, as most do: one slot for every number from the smallest to the largest.
+
+    Attributes
+    ----------
+    low : int
+        The smallest id.
+    places : (num_slots,) uint32
+        As in :class:`Keys`; ``NO_PLACE`` where there is no such id.
+    pieces : Runs
+        As in :class:`Keys`.
+    num_ids : int
+    """
+
+    low: int
+    places: UInt32
+    pieces: Runs
+    num_ids: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes it takes in memory."""
+        return self.places.nbytes + self.pieces.nbytes
+
+    def find(self, ids: UInt64) -> tuple[UInt64, Bool]:
+        """(addresses, found) of each id; the address is 0 where it is not found."""
+        slots = ids - np.uint64(self.low)
+        inside = (ids >= self.low) & (slots < self.places.size)
+        if not inside.all():
+            slots[~inside] = 0
+        numbers = self.places[slots]
+        return _addresses(self.pieces, numbers.astype(np.uint64), inside & (numbers != NO_PLACE))
+
+    def __len__(self) -> int:
+        return self.num_ids
+
+
+def _addresses(pieces: Runs, numbers: UInt64, found: Bool) -> tuple[UInt64, Bool]:
+    """Addresses of rows by their numbers, 0 where they are not found; and what is found."""
+    if found.all():
+        return pieces.find(numbers)[0], found
+    addresses = np.zeros(numbers.size, np.uint64)
+    addresses[found] = pieces.find(numbers[found])[0]
+    return addresses, found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,11 +204,12 @@ class RowIndex:
     Attributes
     ----------
     runs : Runs
-    keys : Keys
+    keys : Keys or Slots
+        Ids that are in no run.
     """
 
     runs: Runs
-    keys: Keys
+    keys: Keys | Slots
 
     @property
     def nbytes(self) -> int:
@@ -167,7 +217,7 @@ class RowIndex:
         return self.runs.nbytes + self.keys.nbytes
 
     def __len__(self) -> int:
-        return int(self.runs.counts.sum(dtype=np.uint64)) + self.keys.keys.size
+        return int(self.runs.counts.sum(dtype=np.uint64)) + len(self.keys)
 
     def find(self, ids: UInt64) -> tuple[UInt64, Bool]:
         """Row addresses of some row ids.
@@ -195,7 +245,7 @@ class RowIndex:
         (['0x300000004', '0x0'], [True, False])
         """
         addresses, found = self.runs.find(ids)
-        if not self.keys.keys.size or found.all():
+        if not len(self.keys) or found.all():
             return addresses, found
         if not found.any():
             return self.keys.find(ids)

@@ -15,7 +15,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from tests.fuzz.build import ROOT, TREE, build, environment
+from tests.fuzz.build import ROOT, build, environment, tree
 from tests.fuzz.seeds import CRASHES, crashes_of, seeds_of
 
 __all__ = ["Outcome", "fuzz", "main"]
@@ -35,7 +35,7 @@ class Outcome:
 
 def fuzz(target: str, runs: int, seconds: int) -> Outcome:
     """Run one target."""
-    corpus = TREE / "corpus" / target
+    corpus = tree("fuzz") / "corpus" / target
     corpus.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate([*seeds_of(target), *crashes_of(target)]):
         (corpus / f"seed-{number:03}").write_bytes(seed)
@@ -43,7 +43,7 @@ def fuzz(target: str, runs: int, seconds: int) -> Outcome:
     options = [
         f"-runs={runs}",
         f"-max_total_time={seconds}",
-        "-timeout=10",
+        "-timeout=120",
         "-rss_limit_mb=2048",
         "-max_len=16384",
         "-print_final_stats=1",
@@ -54,7 +54,7 @@ def fuzz(target: str, runs: int, seconds: int) -> Outcome:
     done = subprocess.run(
         [sys.executable, "-m", "tests.fuzz.run", target, *options],
         cwd=ROOT,
-        env=environment(),
+        env=environment("fuzz"),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -87,7 +87,7 @@ def main() -> None:
     options.add_argument("targets", nargs="*")
     chosen = options.parse_args()
     print("building kernels with coverage and the address sanitizer", flush=True)
-    build()
+    build("fuzz")
     names = chosen.targets or sorted(path.name for path in (ROOT / "tests" / "fuzz" / "seeds").iterdir())
     bad = 0
     print(f"{'target':<22}{'executions':>12}{'seconds':>9}{'per s':>9}{'edges':>8}", flush=True)

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import sys
 import warnings
+from pathlib import Path
 
 import atheris
+
+from tests.fuzz.build import tree
 
 __all__ = ["main"]
 
@@ -33,8 +36,11 @@ def main() -> None:
     warnings.simplefilter("ignore")
     # Parsers are Python: the branches of these modules are counted beside those of the kernels.
     with atheris.instrument_imports(include=PARSING):
+        from lancecy.kernels import _bits
         from tests.fuzz.targets import TARGETS
 
+    if not Path(_bits.__file__).is_relative_to(tree("fuzz")):
+        sys.exit(f"{_bits.__file__} is not instrumented")
     atheris.Setup([sys.argv[0], *sys.argv[2:]], TARGETS[sys.argv[1]])
     atheris.Fuzz()
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 from google.protobuf.descriptor import FieldDescriptor
 from google.protobuf.message import Message
 
-from lancecy.proto import file_pb2, table_pb2
+from lancecy.proto import file_pb2, rowids_pb2, table_pb2
 
 M = TypeVar("M", bound=Message)
 
@@ -67,6 +67,14 @@ TEXTS = (
     "timestamp:us:\N{SNOWMAN}",
     "\N{COMBINING ACUTE ACCENT}",
 )
+
+
+SEQUENCES: dict[str, type[Message]] = {
+    "inline_row_ids": rowids_pb2.RowIdSequence,
+    "inline_created_at_versions": rowids_pb2.RowDatasetVersionSequence,
+    "inline_last_updated_at_versions": rowids_pb2.RowDatasetVersionSequence,
+}
+"""Fields of a fragment that hold messages as bytes."""
 
 
 def place(path: Path, data: bytes) -> None:
@@ -164,7 +172,32 @@ def edit_message(message: Message, rng: random.Random) -> str:
     return f"{field.full_name} = {fresh!r:.60}"
 
 
-def _tail_message(data: bytes, kind: type[M]) -> tuple[int, M]:
+_INTEGERS = {
+    FieldDescriptor.CPPTYPE_INT32: 31,
+    FieldDescriptor.CPPTYPE_UINT32: 32,
+    FieldDescriptor.CPPTYPE_INT64: 63,
+    FieldDescriptor.CPPTYPE_UINT64: 64,
+}
+"""Kinds of whole numbers, and how many bits of a positive one fit."""
+
+
+def claim_number(message: Message, rng: random.Random, number: int) -> str | None:
+    """Put ``number``, or as much of it as fits, in one whole number somewhere in ``message``; says which."""
+    found = [(owner, field) for owner, field in _messages(message) if field.cpp_type in _INTEGERS]
+    if not found:
+        return None
+    owner, field = rng.choice(found)
+    fitting = min(number, (1 << _INTEGERS[field.cpp_type]) - 1)
+    if field.is_repeated:
+        numbers = getattr(owner, field.name)
+        numbers[rng.randrange(len(numbers))] = fitting
+    else:
+        setattr(owner, field.name, fitting)
+    return f"{field.full_name} = {fitting}"
+
+
+def tail_message(data: bytes, kind: type[M]) -> tuple[int, M]:
+    """The last message of a 0.1 file or a manifest, and where it starts."""
     position = struct.unpack_from("<q", data, len(data) - 16)[0]
     length = struct.unpack_from("<I", data, position)[0]
     message = kind()
@@ -172,7 +205,8 @@ def _tail_message(data: bytes, kind: type[M]) -> tuple[int, M]:
     return position, message
 
 
-def _with_tail(data: bytes, position: int, message: Message) -> bytes:
+def with_tail(data: bytes, position: int, message: Message) -> bytes:
+    """The file with another message in that place."""
     body = message.SerializeToString()
     return data[:position] + struct.pack("<I", len(body)) + body + data[-16:]
 
@@ -180,18 +214,34 @@ def _with_tail(data: bytes, position: int, message: Message) -> bytes:
 def edited_metadata(data: bytes, rng: random.Random, count: int, kind: type[Message]) -> Iterator[Mutation]:
     """One field of the file's last message changed, lengths valid."""
     for _ in range(count):
-        position, message = _tail_message(data, kind)
+        position, message = tail_message(data, kind)
         what = edit_message(message, rng)
         try:
-            yield what, _with_tail(data, position, message)
+            yield what, with_tail(data, position, message)
         except (ValueError, UnicodeError):
             # A text that protobuf itself refuses to encode cannot be in a file either.
             continue
 
 
+def edited_sequences(data: bytes, rng: random.Random, count: int) -> Iterator[Mutation]:
+    """One field of the stable row ids or row versions of a fragment changed, which are messages of their own."""
+    for _ in range(count):
+        position, message = tail_message(data, table_pb2.Manifest)
+        held = [(f, name) for f in message.fragments for name in SEQUENCES if getattr(f, name)]
+        if not held:
+            return
+        fragment, name = rng.choice(held)
+        sequence = SEQUENCES[name].FromString(getattr(fragment, name))
+        if not sequence.ListFields():
+            continue
+        what = edit_message(sequence, rng)
+        setattr(fragment, name, sequence.SerializeToString())
+        yield f"{name}: {what}", with_tail(data, position, message)
+
+
 def edited_page_table(data: bytes, rng: random.Random, count: int) -> Iterator[Mutation]:
     """One cell of a 0.1 page table changed."""
-    _, message = _tail_message(data, file_pb2.Metadata)
+    _, message = tail_message(data, file_pb2.Metadata)
     start = message.page_table_position
     stop = message.manifest_position or len(data) - 16
     cells = max(1, (stop - start) // 8)
@@ -206,17 +256,17 @@ def edited_page_table(data: bytes, rng: random.Random, count: int) -> Iterator[M
         yield f"page table cell at {place}: {old} -> {new}", bytes(damaged)
 
 
-def mutations_of(path: Path, rng: random.Random, count: int) -> Iterator[Mutation]:
-    """A mixture of all kinds that fit the file."""
-    data = path.read_bytes()
+def mutations_of(suffix: str, data: bytes, rng: random.Random, count: int) -> Iterator[Mutation]:
+    """A mixture of all kinds that fit a file whose name ends so."""
     kinds: list[Callable[[int], Iterator[Mutation]]] = [
         lambda n: truncations(data, rng, n),
         lambda n: flips(data, rng, n),
         lambda n: words(data, rng, n),
     ]
-    if path.suffix == ".manifest":
+    if suffix == ".manifest":
         kinds += [lambda n: edited_metadata(data, rng, n, table_pb2.Manifest)] * 3
-    elif path.suffix == ".lance":
+        kinds.append(lambda n: edited_sequences(data, rng, n))
+    elif suffix == ".lance":
         kinds += [
             lambda n: edited_page_table(data, rng, n),
             lambda n: edited_metadata(data, rng, n, file_pb2.Metadata),

@@ -95,7 +95,7 @@ def cases_of(table: Path, rng: random.Random) -> list[Case]:
     found = []
     for file in files:
         original = file.read_bytes()
-        for what, damaged in mutations_of(file, rng, -(-CASES_PER_TABLE // len(files))):
+        for what, damaged in mutations_of(file.suffix, original, rng, -(-CASES_PER_TABLE // len(files))):
             found.append(Case(file, original, damaged, what, rng.random() < 0.5))
     return found
 

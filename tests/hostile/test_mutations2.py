@@ -46,15 +46,21 @@ class Target:
 def targets(root: Path) -> list[Target]:
     """Data files of the latest version."""
     ds = lancecy.dataset(root)
+    held = sorted({file.path for fragment in ds.get_fragments() for file in fragment.data_files()})
+    paths = [(root / "data" / name, name) for name in held]
+    return [Target(root, path, path.read_bytes(), owners_of(ds, name)) for path, name in paths]
+
+
+def owners_of(ds: lancecy.Dataset, name: str) -> dict[int, str]:
+    """Which top-level column each physical column of a data file belongs to."""
     fields = {f.id: top.name for top in ds._snapshot.schema.fields for f in _below(top)}
-    found = {}
+    owners = {}
     for fragment in ds.get_fragments():
         for held in fragment.data_files():
-            path = root / "data" / held.path
-            pairs = zip(held.column_indices, held.fields, strict=False)
-            owners = {column: fields[field] for column, field in pairs if column >= 0 and field in fields}
-            found[path] = Target(root, path, path.read_bytes(), owners)
-    return [found[path] for path in sorted(found)]
+            if held.path == name:
+                pairs = zip(held.column_indices, held.fields, strict=False)
+                owners.update({at: fields[field] for at, field in pairs if at >= 0 and field in fields})
+    return owners
 
 
 def _below(field: Field) -> list[Field]:
@@ -81,11 +87,11 @@ def run_case(files: Sequence[Target], name: str, case: int) -> None:
     read(target.root, names, rng)
 
 
-def read(root: Path, names: list[str] | None, rng: random.Random) -> None:
+def read(root: Path, names: list[str] | None, rng: random.Random, version: int | None = None) -> None:
     """Everything, some rows, and a filter."""
     session = lancecy.Session(threads=2 if rng.random() < 0.1 else 1)
     with contextlib.closing(session):
-        ds = lancecy.dataset(root, untrusted=rng.random() < 0.5, session=session)
+        ds = lancecy.dataset(root, version=version, untrusted=rng.random() < 0.5, session=session)
         names = ds.schema.names if names is None else [n for n in names if n in ds.schema.names]
         rows = ds.count_rows()
         way = rng.random()

@@ -88,6 +88,18 @@ def test_an_error_names_the_fragment_and_the_column(tmp_path: Path) -> None:
     assert_tables_equal(ds.to_table(["s", "x"]), expected(range(48)).select(["s", "x"]))
 
 
+@pytest.mark.parametrize("version", ["0.1", "2.0", "2.1"])
+@pytest.mark.parametrize("fragments", [1, FRAGMENTS])
+def test_text_that_is_none_is_named_with_its_file(tmp_path: Path, version: str, fragments: int) -> None:
+    ds = few_rows(tmp_path, version, fragments=fragments)
+    path = tmp_path / "t" / "data" / "part-5.lance"
+    path.write_bytes(path.read_bytes().replace(b"row-000002", b"row-\xff00002"))
+    with pytest.raises(FormatError, match="UTF-8") as caught:
+        ds.to_table()
+    assert "'s'" in str(caught.value)
+    assert str(caught.value).endswith("(in data/part-5.lance of fragment 5)")
+
+
 def test_several_small_units_and_large_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is small is measured: the same rows with everything large, and with groups of a few rows."""
     ds = few_rows(tmp_path, "2.2")

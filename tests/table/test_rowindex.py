@@ -23,7 +23,7 @@ from lancecy.table.deletion import DeletionVector
 from lancecy.table.manifest import Fragment
 from lancecy.table.rowids import ArraySegment, HolesSegment, RangeSegment, RowIdSequence, Segment
 from lancecy.table.rowids_wire import decode_row_ids
-from lancecy.table.rowindex import RowIndex
+from lancecy.table.rowindex import Keys, RowIndex, Slots
 from lancecy.table.rowindex_build import build_index, index_rows
 from tests.helpers.builders import make_fragment, row_id_sequence, segment
 from tests.helpers.folded import folded
@@ -266,6 +266,24 @@ def gappy(kind: str, start: int, present: NDArray[np.bool_]) -> Any:
         part.holes.u32_array.offsets = np.flatnonzero(~present).astype("<u4").tobytes()
     part.start, part.end = start, start + present.size
     return message
+
+
+@each_kernel
+@pytest.mark.parametrize(("step", "form"), [(1, Slots), (2, Slots), (4, Keys), (1 << 40, Keys)])
+def test_ids_that_lie_close_together_have_slots(step: int, form: type) -> None:
+    """What is found does not depend on the form; ids between, below and above are not there."""
+    low = 77
+    ids = low + np.random.default_rng(1).permutation(1000).astype(np.uint64) * np.uint64(step)
+    index = build_index([(4, sequence_of(ArraySegment(0, ids)), rows(0, 999))])
+    assert type(index.keys) is form
+    assert len(index) == 998
+    assert index.nbytes <= 16 * 998 + 200
+    addresses, found = index.find(ids)
+    np.testing.assert_array_equal(found, np.isin(np.arange(1000), [0, 999], invert=True))
+    np.testing.assert_array_equal(addresses[1:999], (4 << 32) + np.arange(1, 999, dtype=np.uint64))
+    missing = u64(0, low - 1, low + 1000 * step, TOP, *([low + 1] if step > 1 else []))
+    assert not index.find(missing)[1].any()
+    assert not index.find(missing)[0].any()
 
 
 def test_consecutive_ids_in_arrays_become_runs() -> None:
