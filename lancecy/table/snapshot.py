@@ -39,8 +39,8 @@ __all__ = ["RowCounts", "Snapshot", "load_snapshot"]
 
 # How much of a manifest file goes into its identity: the part that holds its time and transaction.
 _IDENTITY_BYTES = 64 << 10
-# No file has so many bytes: positions in files are signed 64-bit numbers.
-_NO_SIZE = 1 << 63
+# Positions are 64-bit and signed; nothing is as large as that, whatever a manifest says.
+_LARGEST_FILE = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +160,7 @@ class Snapshot:
         PathPolicyError, FormatError, UnsupportedError
             See ``Bases.data``.
         """
-        if file.is_legacy or not file.size or file.size >= _NO_SIZE:
+        if file.is_legacy or not file.size or file.size > _LARGEST_FILE:
             return None
         store, path = self.bases.data(file)
         if store.traits.is_mapped:
