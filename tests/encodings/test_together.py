@@ -180,6 +180,8 @@ def test_pages_that_are_no_single_small_chunk_are_read_alone() -> None:
     for page in (large, several, listed, wrong):
         assert likeness((NUMBER,), column_of(page).column) is None
     assert likeness((NUMBER,), column_of(numbers(3), numbers(3)).column) is None
+    pairs = leaf_field("fixed_size_list:struct:2", "pairs", 9, children=(NUMBER,))
+    assert likeness((pairs, NUMBER), column_of(numbers(4)).column) is None
     assert likeness((NUMBER,), column_of(numbers(3)).column) != likeness(
         (NUMBER,), column_of(texts(3)).column
     )
