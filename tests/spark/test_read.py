@@ -18,6 +18,7 @@ from lancecy.spark.frames import read
 from tests.helpers.golden import all_goldens
 from tests.helpers.tables import all_types
 from tests.interop.live import append, mixed_table, peer, write
+from tests.meta.example import EXAMPLE
 from tests.spark.values import SPARK_TYPES, as_seen
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.interop]
 
 ROWS = 6000
+OTHER_PYTHON = """import collections, sys
+named = collections.namedtuple("version_info", "major minor micro releaselevel serial")
+sys.version_info = named(3, 10, 0, "final", 0)
+"""
 
 
 @pytest.fixture(scope="module", params=["legacy", "2.0", "2.2"])
@@ -236,11 +241,11 @@ def worker(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ids=["none", "another release", "no python"],
 )
 def test_worker_that_cannot_read_is_named_with_the_remedy(
-    spark: SparkSession, path: str, worker: Any, init: str | None, told: str
+    spark: SparkSession, worker: Any, init: str | None, told: str
 ) -> None:
     worker(init)
     with pytest.raises(ImportError, match=told) as raised:
-        read(spark, path)
+        read(spark, EXAMPLE)
     assert "PYSPARK_PYTHON" in str(raised.value)
     assert sys.executable in str(raised.value)
     assert len(str(raised.value)) < 2000
@@ -249,13 +254,13 @@ def test_worker_that_cannot_read_is_named_with_the_remedy(
 def test_worker_of_another_python_is_named_with_the_remedy(
     spark: SparkSession, path: str, worker: Any
 ) -> None:
-    worker("", "import sys; sys.version_info = (3, 10, 0, 'final', 0)\n")
+    worker("", OTHER_PYTHON)
     with pytest.raises(
         ImportError, match=r"does not start: .*PYTHON_VERSION_MISMATCH.*3\.10.*PYSPARK_PYTHON"
     ):
-        read(spark, path)
+        read(spark, EXAMPLE)
 
 
-def test_workers_are_asked_once_per_session(spark: SparkSession, path: str, worker: Any) -> None:
-    read(spark, path)
+def test_workers_are_asked_once_per_session(spark: SparkSession, worker: Any) -> None:
+    read(spark, EXAMPLE)
     assert spark in workers._checked
