@@ -26,7 +26,7 @@ from lancecy.errors import ColumnNotFoundError, UnsupportedError
 from lancecy.scanners import Scanner
 from lancecy.spark.convert import Converter
 from lancecy.spark.options import ReadOptions
-from lancecy.spark.tasks import TaskReader, divide
+from lancecy.spark.tasks import TaskReader, batch_limits, divide
 from lancecy.spark.types import spark_struct
 from lancecy.spark.workers import carried, check
 
@@ -198,7 +198,7 @@ def _scanner(asked: ReadOptions, source: Dataset, columns: Any) -> Scanner:
     scanner = source.scanner(
         columns,
         asked.filter,
-        batch_size=asked.batch_size,
+        **batch_limits(asked.batch_size),
         with_row_id=asked.with_row_id and columns is asked.columns,
         with_row_address=asked.with_row_address and columns is asked.columns,
     )

@@ -52,7 +52,7 @@ def _rows(path: Path | str, given: StructType | None = None, **options: Any) -> 
     ids=["plain", "rows", "bytes"],
 )
 def test_every_batch_has_exactly_the_schema_that_was_told(path: str, options: dict[str, str]) -> None:
-    found = _batches(path, **options)
+    found = _batches(path, None, **options)
     assert len(found) >= 3
     assert max(batch.num_rows for batch in found) <= int(options.get("batch_size", ROWS))
     expected = peer(path).to_table(filter=options.get("filter"), columns=["id"])["id"].to_pylist()

@@ -18,6 +18,7 @@ import lancecy
 from lancecy.spark import nulls
 from lancecy.spark.convert import Converter
 from lancecy.spark.tasks import TaskReader, divide, spare_collector
+from lancecy.spark.workers import _reason
 from tests.interop.live import append, peer, write
 
 pytestmark = pytest.mark.interop
@@ -214,3 +215,15 @@ def test_collector_is_left_alone_outside_of_workers() -> None:
     before = gc.get_freeze_count()
     spare_collector()
     assert gc.get_freeze_count() == before
+
+
+def test_worker_of_another_python_is_found_in_the_trace_of_java() -> None:
+    from pyspark.errors import PySparkRuntimeError
+
+    versions = {"worker_version": "3.10", "driver_version": "3.11"}
+    said = PySparkRuntimeError(errorClass="PYTHON_VERSION_MISMATCH", messageParameters=versions)
+    lines = ["Job aborted: Traceback", '  File "worker.py", line 7, in main', f"pyspark.errors.X: {said}", ""]
+    reason = _reason("\n".join([*lines, "\tat org.apache.spark.api.python.Runner(Runner.scala:1)"] * 3))
+    assert "3.10" in reason
+    assert "3.11" in reason
+    assert "Runner.scala" not in reason
