@@ -33,6 +33,7 @@ CASES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("version", "blocksize"), CASES, ids=str)
 def test_scan_gives_the_rows_of_the_version(version: GoldenVersion, blocksize: int | str | None) -> None:
     expected = version.expected

@@ -115,6 +115,7 @@ def target_files(table: Path) -> list[Path]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES, ids=lambda p: p.stem)
 @pytest.mark.timeout(300)
 def test_damaged_tables_end_in_a_value_or_an_error(table: Path, tmp_path: Path) -> None:

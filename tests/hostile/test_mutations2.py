@@ -112,6 +112,7 @@ def read(root: Path, names: list[str] | None, rng: random.Random, version: int |
             str(ds.scanner(columns=names).explain())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 @pytest.mark.timeout(600)
 def test_damaged_files_end_in_a_value_or_an_error(table: Golden, tmp_path: Path) -> None:
