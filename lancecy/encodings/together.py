@@ -10,7 +10,7 @@ Whoever asks must be able to read each page alone: pages that turn out not to be
 raise a ``FormatError`` that names no page. Source: file sheet 2.1, section 3.1.
 
 Imports ``miniblock``, ``chunk_tables``, ``chunks``, ``cutting``, ``dictionaries``, ``structural``, ``v20``, ``repdef``,
-``values``, ``layouts``, ``pages``, ``block``, ``spec``, ``kernels``, ``store``, ``rows``, ``schema``, ``limits`` and ``errors``.
+``values``, ``layouts``, ``pages``, ``block``, ``kernels``, ``store``, ``rows``, ``schema``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations
