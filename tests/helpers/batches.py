@@ -5,12 +5,14 @@ What brings a child down is an observation; the next child goes on with the case
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import mmap
 import os
 import resource
 import signal
 import struct
+import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,11 +20,12 @@ from pathlib import Path
 
 import pyarrow as pa
 
-__all__ = ["BATCH", "Batch", "Trouble", "jailed_batch", "jailed_batches"]
+__all__ = ["BATCH", "Batch", "Trouble", "jailed_batch", "jailed_batches", "narrow_threads"]
 
 BATCH = 50
 """Cases that one child works through if all goes well."""
 
+_M_ARENA_MAX = -8
 STATE = struct.Struct("<qqq")
 
 
@@ -64,6 +67,12 @@ class Batch:
 
 def _from(case: Callable[[int], object], first: int, index: int) -> object:
     return case(first + index)
+
+
+def narrow_threads() -> None:
+    """For a case that starts threads: the jail counts addresses, and each thread sets 64 MiB and more of them aside."""
+    ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
+    threading.stack_size(1 << 20)
 
 
 def jailed_batches(case: Callable[[int], object], count: int, memory_bytes: int = 512 << 20) -> Batch:
