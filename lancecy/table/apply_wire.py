@@ -14,12 +14,15 @@ from dataclasses import dataclass
 
 from lancecy.errors import FormatError, LimitError, SchemaError, UnsupportedError
 from lancecy.proto import table_pb2
+from lancecy.schema import Schema
 from lancecy.schema_wire import encode_fields
 from lancecy.table import flags
 from lancecy.table.adding_wire import add_fragments, fragment_id_of, max_fragment_id
 from lancecy.table.bases_wire import add_bases, check_bases_known
 from lancecy.table.config_wire import apply_config, mirror_keys
+from lancecy.table.fragment_wire import decode_base_paths
 from lancecy.table.indices_wire import decode_index_section
+from lancecy.table.manifest import Manifest
 from lancecy.table.operations import (
     Append,
     Delete,
@@ -66,6 +69,13 @@ class Built:
     message: table_pb2.Manifest
     indices: bytes | None
     dictionaries: bytes
+
+    @property
+    def places(self) -> Manifest:
+        """As much of the manifest as says where its files are."""
+        bases = decode_base_paths(self.message.base_paths)
+        flags = self.message.reader_feature_flags
+        return Manifest(self.message.version, Schema(()), base_paths=bases, reader_flags=flags)
 
 
 def apply(base: Stored | None, operation: Operation, facts: Facts, restored: Stored | None = None) -> Built:

@@ -64,6 +64,11 @@ class Stored:
         """Fragments by id."""
         return {fragment.id: fragment for fragment in self.manifest.fragments}
 
+    @cached_property
+    def field_types(self) -> dict[int, tuple[int, str]]:
+        """Parent and type of each field, by id: what makes values of a file mean the same column."""
+        return {field.id: (field.parent_id, field.logical_type) for field in self.message.fields}
+
     def mentions(self, name: str) -> bool:
         """Whether a data file of this name may be part of the table; False is certain."""
         return name in self._names
