@@ -161,7 +161,8 @@ def _delete(message: table_pb2.Manifest, operation: Delete, base: Stored) -> Non
 def _reserve(message: table_pb2.Manifest, count: int) -> None:
     if count < 1:
         raise ValueError(f"{count} fragments cannot be reserved")
-    message.max_fragment_id = fragment_id_of(max_fragment_id(message) + count)
+    # The reference counts from 0 where no fragment ever was, so that this reserves 1 to n.
+    message.max_fragment_id = fragment_id_of(max(0, max_fragment_id(message)) + count)
 
 
 def _overwrite(base: Stored | None, operation: Overwrite, facts: Facts) -> Built:
