@@ -84,7 +84,12 @@ def create(uri: str, table: pa.Table, *, policy: Policy | None = None, **options
 
 
 def change(
-    uri: str, operation: Operation, *, snapshot: Snapshot | None = None, policy: Policy | None = None, **given: Any
+    uri: str,
+    operation: Operation,
+    *,
+    snapshot: Snapshot | None = None,
+    policy: Policy | None = None,
+    **given: Any,
 ) -> Committed:
     """Commit an operation, made from the newest version or from an older snapshot."""
     read = snapshot or load_snapshot(uri)

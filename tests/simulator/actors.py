@@ -32,7 +32,7 @@ from lancecy.table.stored_wire import identity_of
 from tests.simulator.model import Ledger, Table, replay
 from tests.simulator.world import Crash, Fault, World, run
 
-__all__ = ["KINDS", "Running", "Simulation", "make"]
+__all__ = ["KINDS", "SCHEMA", "Protocol", "Running", "Simulation", "files", "make"]
 
 SCHEMA = Schema((Field("n", 0, logical_type="int64"),))
 KINDS = (
@@ -128,6 +128,7 @@ class Simulation:
         unique = str(uuid.UUID(int=self.world.rng.getrandbits(128))) if token is None else token
         transaction = Transaction(version or 0, unique, operation)
         self.ledger.intents.setdefault(unique, transaction)
+        self.ledger.reads.setdefault(unique, set()).add(version or 0)
         policy = replace(self.policy, **changed)
         origin = self.origin(version) if version else None
         return Running(self, unique, self.protocol(transaction, origin, policy))

@@ -26,7 +26,9 @@ def _faults(rng: random.Random, often: float) -> Iterator[Fault | None]:
         yield rng.choice(everything) if rng.random() < often else None
 
 
-def _writer(simulation: Simulation, rng: random.Random, often: float, changes: int) -> Generator[None, None, None]:
+def _writer(
+    simulation: Simulation, rng: random.Random, often: float, changes: int
+) -> Generator[None, None, None]:
     """Make a few changes, from the newest version or an older one; a process that died is started anew."""
     for _ in range(changes):
         history = simulation.history()

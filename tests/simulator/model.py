@@ -89,12 +89,16 @@ def after(table: Table, operation: Operation, version: int, history: Mapping[int
             return table.without(operation)
         case Restore(old):
             max_id = max(table.max_id, history[old].max_id)
-            return replace(history[old], max_id=max_id, next_row_id=max(table.next_row_id, history[old].next_row_id))
+            return replace(
+                history[old], max_id=max_id, next_row_id=max(table.next_row_id, history[old].next_row_id)
+            )
         case ReserveFragments(count):
             return replace(table, max_id=max(table.max_id, 0) + count)
         case UpdateConfig():
             entries = operation.config.entries if operation.config else {}
-            return replace(table, config={**table.config, **{k: v for k, v in entries.items() if v is not None}})
+            return replace(
+                table, config={**table.config, **{k: v for k, v in entries.items() if v is not None}}
+            )
         case UpdateBases(bases):
             known = dict(table.bases)
             for base in bases:
@@ -136,7 +140,9 @@ class Ledger:
     Attributes
     ----------
     intents : dict of transaction id to Transaction
-        As it was given to the commit.
+        As it was given to the first attempt.
+    reads : dict of transaction id to set of int
+        Versions that attempts with this id were made from.
     acked : dict of transaction id to version
     failed : set of str
         Told that it did not happen.
@@ -145,6 +151,7 @@ class Ledger:
     """
 
     intents: dict[str, Transaction] = field(default_factory=dict)
+    reads: dict[str, set[int]] = field(default_factory=dict)
     acked: dict[str, int] = field(default_factory=dict)
     failed: set[str] = field(default_factory=set)
     unknown: dict[str, bool] = field(default_factory=dict)
@@ -177,9 +184,10 @@ def replay(world: World, ledger: Ledger) -> tuple[dict[int, Table], list[str]]:
             wrong.append(f"I5: {uuid} happened again in version {version}")
         seen.add(uuid)
         intent = ledger.intents[uuid]
-        for between in range(intent.read_version + 1, version):
+        read = max(start for start in ledger.reads[uuid] if start < version)
+        for between in range(read + 1, version):
             if isinstance(kinds.get(between), _EXCLUDED.get(type(intent.operation), ())):
-                wrong.append(f"version {version} was made from {intent.read_version} over version {between}")
+                wrong.append(f"version {version} was made from {read} over version {between}")
         kinds[version] = intent.operation
         expected = after(table, intent.operation, version, history)
         try:
@@ -199,7 +207,9 @@ def _told(ledger: Ledger, visible: set[str], world: World) -> list[str]:
     """Whether writers were told the truth."""
     wrong = [f"I3: {uuid} was acknowledged and is lost" for uuid in ledger.acked if uuid not in visible]
     wrong += [f"I7: {uuid} was said to have failed and happened" for uuid in ledger.failed if uuid in visible]
-    wrong += [f"I7: {uuid} is unknown without a reason" for uuid, reason in ledger.unknown.items() if not reason]
+    wrong += [
+        f"I7: {uuid} is unknown without a reason" for uuid, reason in ledger.unknown.items() if not reason
+    ]
     if sorted(world.archive) != list(range(1, len(world.archive) + 1)):
         wrong.append(f"I1: versions are {sorted(world.archive)}")
     for uuid, version in ledger.acked.items():
@@ -213,5 +223,3 @@ def violations(world: World, ledger: Ledger) -> list[str]:
     """What is wrong with a history once everything late has arrived (I1 to I7, I10)."""
     world.deliver()
     return replay(world, ledger)[1]
-
-
