@@ -28,7 +28,7 @@ def numbers(start: int, count: int) -> pa.Table:
     """Rows whose columns all follow from one number: what is read can be told from it alone."""
     n = np.arange(start, start + count)
     words = ["zebra" if i % 3 == 0 else "quail" for i in n]
-    columns = {"n": pa.array(n, pa.int64()), "group": pa.array(n % 5, pa.int32())}
+    columns = {"n": pa.array(n, pa.int64()), "rest": pa.array(n % 5, pa.int32())}
     return pa.table({**columns, "word": pa.array([f"w{i} {w}" for i, w in zip(n, words)])})
 
 
