@@ -233,12 +233,14 @@ class _Commit:
     def _resolved(self) -> Steps[Operation]:
         """The operation with what only the newest version tells."""
         operation = self.transaction.operation
+        if self.base is None:
+            return operation
         if isinstance(operation, Restore) and self.restored is None:
             self.restored = yield from self.history.stored(self.history.location(operation.version))
             if self.restored is None:
                 number = str(operation.version)
                 raise NotFoundError(f"there is no version {number} to restore", kind="version", name=number)
-        if not isinstance(operation, Delete) or self.base is None:
+        if not isinstance(operation, Delete):
             return operation
         resolved = yield from resolve_delete(operation, self.base, self.policy.limits, self.resolved)
         self.resolved = (resolved, self.base)
