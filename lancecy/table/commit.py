@@ -197,6 +197,9 @@ class _Commit:
             if (yield from self._published(self.history.path(version), data)):
                 return Committed(self.history.location(version, len(data)), attempt)
             yield Pause(attempt)
+        mine = yield from self._catch_up()
+        if mine is not None:
+            return Committed(mine, self.policy.attempts)
         raise ContentionError(
             f"{self.policy.attempts} other writers were faster: version {self.seen} is the newest this one saw; "
             "nothing was committed, try again"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import tempfile
 from collections.abc import Sequence
 from typing import Any
 
@@ -62,7 +62,6 @@ def written_by_pylance(uri: str, table: pa.Table, **options: Any) -> tuple[Fragm
 def schema_of(table: pa.Table) -> Schema:
     """The schema pylance gives a table of plain columns."""
     import lance
-    import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
         lance.write_dataset(table, f"{folder}/t")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -147,11 +147,11 @@ class Running:
     steps: Steps[Any]
     met: list[Fault] = field(default_factory=list)
 
-    def advance(self, faults: Iterator[Fault | None] = iter(())) -> Generator[Request, None, Any]:
+    def advance(self, faults: Iterable[Fault | None] = ()) -> Generator[Request, None, Any]:
         """One request per step. Returns what came of it: a ``Committed``, an error, or None of a dead process."""
         ledger = self.simulation.ledger
         try:
-            committed = yield from run(self.steps, self.simulation.world, faults, self.met)
+            committed = yield from run(self.steps, self.simulation.world, iter(faults), self.met)
         except Crash:
             ledger.failed.discard(self.uuid)
             return None
@@ -164,7 +164,7 @@ class Running:
         ledger.acked[self.uuid] = committed.version
         return committed
 
-    def finish(self, faults: Iterator[Fault | None] = iter(())) -> Any:
+    def finish(self, faults: Iterable[Fault | None] = ()) -> Any:
         """Run to the end; returns as :meth:`advance`."""
         running = self.advance(faults)
         while True:

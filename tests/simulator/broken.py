@@ -15,7 +15,7 @@ from lancecy.errors import DatasetNotFoundError, ExistsError, StoreError
 from lancecy.table import adding_wire, apply_wire, commit, deleting, history, manifest_wire, publishing
 from lancecy.table.conflicts import Verdict
 from lancecy.table.deletion import DeletionVector
-from lancecy.table.requests import Create, Put, Steps
+from lancecy.table.requests import Create, Put, Read, Steps
 
 __all__ = ["VARIANTS"]
 
@@ -40,7 +40,7 @@ def own_transaction_is_not_recognised() -> Iterator[None]:
 
     def wrong(self: Any, stored: Any) -> Steps[Any]:
         found = yield from right(self, stored)
-        return replace(found, uuid="somebody")
+        return None if found is None else replace(found, uuid="somebody")
 
     with _changed(history.History, "transaction", wrong):
         yield
@@ -65,7 +65,7 @@ def manifest_replaces_what_is_there() -> Iterator[None]:
 def absence_is_looked_up_and_then_relied_on() -> Iterator[None]:
     def create(self: Any, path: str, data: bytes) -> Steps[None]:
         try:
-            yield from publishing.again(publishing.Read(path), 2)
+            yield from publishing.again(Read(path), 2)
         except DatasetNotFoundError:
             yield Put(path, data)
         else:
@@ -239,7 +239,7 @@ def manifest_is_written_before_the_files_it_names() -> Iterator[None]:
                     request = steps.throw(error)
                     continue
                 if isinstance(request, Create):
-                    for late in waiting:
+                    for late in waiting:  # noqa: UP028  (the answer is sent to this generator)
                         yield late
                     waiting = []
                 request = steps.send(answer)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-
 import numpy as np
 
 from lancecy.errors import LanceError
@@ -185,9 +184,12 @@ def replay(world: World, ledger: Ledger) -> tuple[dict[int, Table], list[str]]:
         seen.add(uuid)
         intent = ledger.intents[uuid]
         read = max(start for start in ledger.reads[uuid] if start < version)
-        for between in range(read + 1, version):
-            if isinstance(kinds.get(between), _EXCLUDED.get(type(intent.operation), ())):
-                wrong.append(f"version {version} was made from {read} over version {between}")
+        excluded = _EXCLUDED.get(type(intent.operation), ())
+        wrong += [
+            f"version {version} was made from {read} over version {between}"
+            for between in range(read + 1, version)
+            if isinstance(kinds.get(between), excluded)
+        ]
         kinds[version] = intent.operation
         expected = after(table, intent.operation, version, history)
         try:
@@ -212,10 +214,11 @@ def _told(ledger: Ledger, visible: set[str], world: World) -> list[str]:
     ]
     if sorted(world.archive) != list(range(1, len(world.archive) + 1)):
         wrong.append(f"I1: versions are {sorted(world.archive)}")
-    for uuid, version in ledger.acked.items():
-        data = world.archive.get(version, b"")
-        if uuid.encode() not in data:
-            wrong.append(f"I3: {uuid} was acknowledged as version {version}, which is another")
+    wrong += [
+        f"I3: {uuid} was acknowledged as version {version}, which is another"
+        for uuid, version in ledger.acked.items()
+        if uuid.encode() not in world.archive.get(version, b"")
+    ]
     return wrong
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable
 from itertools import chain, repeat
 
 import pytest
@@ -17,7 +17,7 @@ from tests.simulator.actors import KINDS, Running, Simulation, files, make
 from tests.simulator.model import violations
 from tests.simulator.world import Fault, World, possible
 
-COMMITTERS = {"put": PutIfAbsent(), "rename": RenameIfAbsent()}
+COMMITTERS: dict[str, Committer] = {"put": PutIfAbsent(), "rename": RenameIfAbsent()}
 
 
 def begun(kind: str, committer: Committer) -> tuple[Simulation, Running]:
@@ -31,10 +31,10 @@ def begun(kind: str, committer: Committer) -> tuple[Simulation, Running]:
 
 
 def finish(
-    simulation: Simulation, mine: Running, faults: Iterator[Fault | None], rival: bool
+    simulation: Simulation, mine: Running, faults: Iterable[Fault | None], rival: bool
 ) -> tuple[list[Request], object]:
     """Run a commit to its end, with somebody else's append before its decisive request: its requests, and what came."""
-    made = []
+    made: list[Request] = []
     running = mine.advance(faults)
     while True:
         try:
@@ -55,7 +55,7 @@ def finish(
 @pytest.mark.parametrize("rival", [False, True], ids=["alone", "raced"])
 @pytest.mark.parametrize("kind", ["create", *KINDS])
 def test_history_is_right_whatever_goes_wrong_once(kind: str, rival: bool, committer: str) -> None:
-    requests, _ = finish(*begun(kind, COMMITTERS[committer]), iter(()), rival)
+    requests, _ = finish(*begun(kind, COMMITTERS[committer]), (), rival)
     assert len(requests) >= 4
     for place, request in enumerate(requests):
         for fault in possible(request):
@@ -88,7 +88,7 @@ def _recover(simulation: Simulation, mine: Running, kind: str, outcome: object, 
 
 def test_store_that_never_answers_leaves_nothing_decided() -> None:
     simulation, mine = begun("append", PutIfAbsent())
-    requests, _ = finish(*begun("append", PutIfAbsent()), iter(()), rival=False)
+    requests, _ = finish(*begun("append", PutIfAbsent()), (), rival=False)
     finish(simulation, mine, chain(repeat(None, len(requests) - 1), repeat(Fault.LATE)), rival=False)
     assert list(simulation.ledger.unknown) == [mine.uuid]
     simulation.world.deliver()
@@ -97,13 +97,14 @@ def test_store_that_never_answers_leaves_nothing_decided() -> None:
 
 def test_writer_that_always_loses_says_so_and_commits_nothing() -> None:
     simulation, mine = begun("append", PutIfAbsent())
-    running = mine.advance()
-    try:
-        while True:
+    running, outcome = mine.advance(), None
+    while outcome is None:
+        try:
             if isinstance(next(running), Create):
                 newest = max(simulation.world.archive)
                 simulation.commit_now(Append(files(simulation.world, 1)), newest)
-    except StopIteration as end:
-        assert isinstance(end.value, ContentionError)
+        except StopIteration as end:
+            outcome = end.value
+    assert isinstance(outcome, ContentionError)
     assert not violations(simulation.world, simulation.ledger)
     assert len(simulation.world.archive) == 2 + Policy().attempts

@@ -10,6 +10,7 @@ import enum
 import errno
 import random
 from collections.abc import Generator, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -183,10 +184,8 @@ class World:
         return found
 
     def _if_possible(self, request: Request) -> None:
-        try:
+        with suppress(LanceError):
             self.carry_out(request)
-        except LanceError:
-            pass
 
     def _error(self, what: str, number: int = errno.EIO) -> StoreError:
         error = StoreError(what)

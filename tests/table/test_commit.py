@@ -290,7 +290,7 @@ def test_same_files_are_not_added_twice() -> None:
     assert latest(table.store).version == 2
 
 
-@pytest.mark.parametrize("changes, error, words", [
+@pytest.mark.parametrize(("changes", "error", "words"), [
     ({"physical_rows": None}, ValueError, "how many rows"),
     ({"files": ()}, ValueError, "no files"),
     ({"deletion_file": make_deletion_file()}, ValueError, "deleted rows"),
@@ -310,7 +310,7 @@ def test_fragment_that_does_not_fit_is_refused(
 
 @pytest.mark.parametrize("change", [
     lambda message: setattr(message, "max_fragment_id", 2**32 - 1),
-    lambda message: (setattr(message, "next_row_id", 2**64 - 3), setattr(message, "reader_feature_flags", 2)),
+    lambda message: message.MergeFrom(table_pb2.Manifest(next_row_id=2**64 - 3, reader_feature_flags=2)),
 ])  # fmt: skip
 def test_ids_that_are_used_up_are_an_error(change: Any) -> None:
     table = Table()
@@ -457,7 +457,7 @@ def test_local_disk_is_left_clean(tmp_path: Path, committer: Any) -> None:
     assert {name: names.count(name) for name in set(names)} == {
         "_versions": 4, "_transactions": 4, "_deletions": 1, "data": 3
     }  # fmt: skip
-    assert [path for path in tmp_path.rglob("*tmp*")] == []
+    assert list(tmp_path.rglob("*tmp*")) == []
 
 
 # -- stores ---------------------------------------------------------------------------------------

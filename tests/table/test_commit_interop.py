@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +61,7 @@ def uri(tmp_path: Path) -> str:
 
 
 @pytest.mark.parametrize(
-    "version, stable",
+    ("version", "stable"),
     [("0.1", False), *[(version, stable) for version in ("2.0", "2.1", "2.2") for stable in (False, True)]],
 )
 def test_pylance_reads_what_is_created_appended_and_deleted(uri: str, version: str, stable: bool) -> None:
@@ -290,7 +291,7 @@ def test_indices_answer_right_after_every_commit(uri: str, stable: bool) -> None
     dataset.create_scalar_index("word", "INVERTED")
     names = {"n_idx", "rest_idx", "word_idx"}
     section = load_snapshot(uri).indices()
-    for step in (
+    steps: tuple[Callable[[], object], ...] = (
         lambda: append(uri, numbers(100, 40)),
         lambda: change(uri, delete_where(load_snapshot(uri), lambda n: n % 6 == 0)),
         lambda: change(uri, ReserveFragments(2)),
@@ -298,7 +299,8 @@ def test_indices_answer_right_after_every_commit(uri: str, stable: bool) -> None
         lambda: change(uri, UpdateBases((BasePath(0, "/nowhere", "b"),))),
         lambda: change(uri, Delete(removed=(0,))),
         lambda: append(uri, numbers(200, 10)),
-    ):
+    )
+    for step in steps:
         step()
         assert {index.name for index in lance.dataset(uri).describe_indices()} == names
         assert [entry.raw for entry in load_snapshot(uri).indices()] == [entry.raw for entry in section]
@@ -453,7 +455,7 @@ def test_branch_of_pylance_takes_commits(uri: str, tmp_path: Path) -> None:
 
 def test_deletes_of_distributed_workers_are_committed_as_they_wrote_them(uri: str) -> None:
     create(uri, numbers(0, 10))
-    fragment = lance.dataset(uri).get_fragments()[0].delete("n < 3")
+    fragment: Any = lance.dataset(uri).get_fragments()[0].delete("n < 3")
     written = fragment.deletion_file
     file = DeletionFile(DeletionFileType.ARROW, written.read_version, written.id, written.num_deleted_rows)
     change(uri, Delete(files={0: file}))

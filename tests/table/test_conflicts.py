@@ -21,7 +21,7 @@ from lancecy.table.operations import (
     UpdateConfig,
 )
 from lancecy.table.operations_wire import decode_transaction
-from tests.helpers.builders import make_schema
+from tests.helpers.builders import make_deletion_file, make_schema
 
 # Table sheet 4.4 as published: what lancecy makes against what was committed on fragment 0 and column b (id 1).
 MEASURED = """
@@ -114,7 +114,7 @@ def test_rows_in_a_write_ahead_log_are_not_passed_by(mine: str) -> None:
     assert check(MINE[mine], Foreign("mem_wal")) is Verdict.INCOMPATIBLE
 
 
-@pytest.mark.parametrize("ours, other, verdict", [
+@pytest.mark.parametrize(("ours", "other", "verdict"), [
     ({"a": "1"}, {"b": "1"}, Verdict.COMPATIBLE),
     ({"a": "1"}, {"a": None}, Verdict.INCOMPATIBLE),
     ({"a": None}, {"a": "1"}, Verdict.INCOMPATIBLE),
@@ -124,7 +124,11 @@ def test_rows_in_a_write_ahead_log_are_not_passed_by(mine: str) -> None:
 def test_maps_conflict_by_key(
     name: str, ours: dict[str, str | None], other: dict[str, str | None], verdict: Verdict
 ) -> None:
-    assert check(UpdateConfig(**{name: MapUpdate(ours)}), UpdateConfig(**{name: MapUpdate(other)})) is verdict
+    def of(entries: dict[str, str | None]) -> UpdateConfig:
+        update = MapUpdate(entries)
+        return UpdateConfig(config=update) if name == "config" else UpdateConfig(table_metadata=update)
+
+    assert check(of(ours), of(other)) is verdict
 
 
 def test_replacing_a_map_conflicts_with_any_change_of_it() -> None:
@@ -144,7 +148,7 @@ def test_the_severest_map_decides() -> None:
     assert check(several, UpdateConfig(MapUpdate({"k": "1"}))) is Verdict.INCOMPATIBLE
 
 
-@pytest.mark.parametrize("other, verdict", [
+@pytest.mark.parametrize(("other", "verdict"), [
     (BasePath(0, "/third", "b3"), Verdict.COMPATIBLE),
     (BasePath(0, "/third"), Verdict.COMPATIBLE),
     (BasePath(0, "/third", "b2"), Verdict.INCOMPATIBLE),
@@ -160,8 +164,6 @@ def test_bases_conflict_by_explicit_id() -> None:
 
 
 def test_delete_whose_files_are_written_cannot_be_merged() -> None:
-    from tests.helpers.builders import make_deletion_file
-
     written = Delete(files={0: make_deletion_file()})
     assert check(written, Delete({0: np.array([1])})) is Verdict.RETRY
     assert check(MINE["delete0"], written) is Verdict.MERGE
@@ -186,10 +188,10 @@ FRAGMENT = table_pb2.DataFragment(id=7, physical_rows=5)
 T = transaction_pb2.Transaction
 
 
-@pytest.mark.parametrize("theirs, expected", [
+@pytest.mark.parametrize(("theirs", "expected"), [
     (message(update=T.Update(updated_fragments=[FRAGMENT], removed_fragment_ids=[9])),
      Foreign("update_rows", frozenset({7}), frozenset({9}))),
-    (message(update=T.Update(updated_fragments=[FRAGMENT], update_mode=1)),
+    (message(update=T.Update(updated_fragments=[FRAGMENT], update_mode=T.Update.REWRITE_COLUMNS)),
      Foreign("update_columns", rewritten=frozenset({7}))),
     (message(update=T.Update(updated_fragments=[FRAGMENT], fields_modified=[2])),
      Foreign("update_columns", rewritten=frozenset({7}))),

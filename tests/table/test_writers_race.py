@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import sys
 import uuid
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -33,7 +33,7 @@ def _fragment(store: LocalStore) -> Fragment:
 
 
 def _append_often(root: str, times: int, answers: multiprocessing.Queue[list[str]]) -> None:
-    os.fsync = lambda descriptor: None  # durability is not what races are about
+    patch.object(os, "fsync", lambda descriptor: None).start()  # durability is not what races are about
     store, acked = LocalStore(root), []
     for _ in range(times):
         fragment = _fragment(store)
@@ -51,14 +51,14 @@ def _append_often(root: str, times: int, answers: multiprocessing.Queue[list[str
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("writers, times", [(8, 50), (32, 10)])
+@pytest.mark.parametrize(("writers", "times"), [(8, 50), (32, 10)])
 def test_appends_of_many_processes_are_all_there(tmp_path: Path, writers: int, times: int) -> None:
     root = str(tmp_path)
     store = LocalStore(root)
     creation = new_transaction(Overwrite((), SCHEMA, data_version="2.1", stable_row_ids=True))
     commit_to(store, creation, None, Session(), PathPolicy())
     # Forked, as starting 32 interpreters would take longer than the race.
-    context = multiprocessing.get_context("fork" if sys.platform == "linux" else "spawn")
+    context = multiprocessing.get_context("fork")
     answers: multiprocessing.Queue[list[str]] = context.Queue()
     processes = [context.Process(target=_append_often, args=(root, times, answers)) for _ in range(writers)]
     for process in processes:
