@@ -112,7 +112,7 @@ def _check_not_there(fragments: Sequence[Fragment], base: Stored | None) -> None
     """Refuse files that the table has already: their rows would be there twice."""
     paths = [(file.base_id, file.path) for fragment in fragments for file in fragment.files]
     known: set[tuple[int | None, str]] = set()
-    if base is not None and any(base.mentions(path) for _, path in paths):
+    if base is not None and base.may_have({path for _, path in paths}):
         known = {(file.base_id, file.path) for part in base.manifest.fragments for file in part.files}
     for place in paths:
         if place in known:
@@ -157,7 +157,8 @@ def _declare(message: table_pb2.Manifest, files: Iterable[DataFile]) -> None:
 def max_fragment_id(message: table_pb2.Manifest) -> int:
     """Largest fragment id ever given out, -1 if there was none."""
     stated = message.max_fragment_id if message.HasField("max_fragment_id") else -1
-    return max(stated, max((fragment.id for fragment in message.fragments), default=-1))
+    # Fragments stand by ascending id; where they do not, ids given out twice are found before anything is written.
+    return max(stated, message.fragments[-1].id if message.fragments else -1)
 
 
 def fragment_id_of(number: int) -> int:

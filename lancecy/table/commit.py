@@ -17,7 +17,7 @@ Facts: table sheet, sections 4 and 5. Imports the rest of the table layer's writ
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from lancecy.errors import (
     CommitError,
@@ -30,7 +30,6 @@ from lancecy.errors import (
     NotFoundError,
     RetryableConflictError,
 )
-from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.store.base import ObjectMeta
 from lancecy.table import manifest_wire
 from lancecy.table.apply_wire import Facts, apply
@@ -41,83 +40,15 @@ from lancecy.table.locate import ManifestLocation
 from lancecy.table.manifest import BasePath, Fragment, Manifest
 from lancecy.table.operations import Append, Delete, Foreign, Operation, Overwrite, Restore, Transaction
 from lancecy.table.operations_wire import encode_transaction
-from lancecy.table.paths import TRANSACTIONS, Naming
-from lancecy.table.publishing import Committer, PutIfAbsent, publish
+from lancecy.table.paths import TRANSACTIONS
+from lancecy.table.publishing import Outcome, publish
 from lancecy.table.requests import Look, Now, Pause, Put, Steps
 from lancecy.table.stored_wire import Stored
+from lancecy.table.terms import Committed, Origin, Policy
 
 __all__ = ["Committed", "Origin", "Policy", "commit"]
 
 _SCHEMA_CHANGES = frozenset({"merge", "merge_strict", "project", "project_strict"})
-
-
-@dataclass(frozen=True, slots=True)
-class Policy:
-    """How a commit is made.
-
-    Attributes
-    ----------
-    attempts : int
-        Races for a version that may be lost.
-    tries : int
-        Times a failing request is made.
-    check_files : bool
-        Whether new data files are looked for, and their sizes compared, before they become part of the table.
-    once : bool
-        The transaction's id follows from a token: it may have been committed by a process that crashed,
-        before the version this one has read.
-    prompt : bool
-        See ``publishing.publish``.
-    naming : Naming
-        Of a new table.
-    committer : Committer
-    limits : Limits
-    """
-
-    attempts: int = 20
-    tries: int = 4
-    check_files: bool = True
-    once: bool = False
-    prompt: bool = False
-    naming: Naming = Naming.V2
-    committer: Committer = field(default_factory=PutIfAbsent)
-    limits: Limits = DEFAULT_LIMITS
-
-
-@dataclass(frozen=True, slots=True)
-class Origin:
-    """The version a transaction was made from.
-
-    Attributes
-    ----------
-    version : int
-    naming : Naming
-    identity : str or None
-        That of its snapshot: a table made anew at the same place is another table.
-    """
-
-    version: int
-    naming: Naming
-    identity: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """Where a transaction landed.
-
-    Attributes
-    ----------
-    location : ManifestLocation
-    attempts : int
-        Races entered, 1 if the first was won; 0 if the transaction had landed before.
-    """
-
-    location: ManifestLocation
-    attempts: int
-
-    @property
-    def version(self) -> int:
-        return self.location.version
 
 
 def commit(transaction: Transaction, origin: Origin | None, policy: Policy) -> Steps[Committed]:
@@ -170,6 +101,7 @@ class _Commit:
         self.checked: Mapping[int, BasePath] | None = None  # bases under which new files were looked for
         self.written: tuple[str, bytes] | None = None  # the transaction file
         self.resolved: tuple[Delete, Stored] | None = None
+        self.outcome: Outcome | None = None  # of the last race
 
     def run(self) -> Steps[Committed]:
         try:
@@ -190,22 +122,30 @@ class _Commit:
         for attempt in range(1, self.policy.attempts + 1):
             mine = yield from self._catch_up()
             if mine is not None:
-                return Committed(mine, attempt - 1)
+                return self._found(mine, attempt - 1)
             version = self.seen + 1
             data = yield from self._prepared(version)
             self.doubt = version
-            if (yield from self._published(self.history.path(version), data)):
+            self.outcome = yield from self._published(self.history.path(version), data)
+            if self.outcome is Outcome.WON:
                 return Committed(self.history.location(version, len(data)), attempt)
             yield Pause(attempt)
         mine = yield from self._catch_up()
         if mine is not None:
-            return Committed(mine, self.policy.attempts)
+            return self._found(mine, self.policy.attempts)
         raise ContentionError(
             f"{self.policy.attempts} other writers were faster: version {self.seen} is the newest this one saw; "
             "nothing was committed, try again"
         )
 
-    def _published(self, path: str, data: bytes) -> Steps[bool]:
+    def _found(self, mine: ManifestLocation, attempts: int) -> Committed:
+        """This transaction is in the history: that is success, unless a disk failed to promise that it stays there."""
+        if self.outcome is Outcome.FAILED and self.policy.prompt:
+            self.doubt = mine.version
+            raise CommitUnknownError("it is there now, but the storage failed to make it durable")
+        return Committed(mine, attempts)
+
+    def _published(self, path: str, data: bytes) -> Steps[Outcome]:
         policy = self.policy
         try:
             return (yield from publish(policy.committer, path, data, policy.tries, prompt=policy.prompt))

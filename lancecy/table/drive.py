@@ -20,7 +20,7 @@ from lancecy.errors import ExistsError, LanceError, UnsupportedError
 from lancecy.session import Session
 from lancecy.store.base import PutMode, Store
 from lancecy.table.bases import Bases, PathPolicy
-from lancecy.table.commit import Committed, Origin, Policy, commit
+from lancecy.table.commit import commit
 from lancecy.table.manifest import Manifest
 from lancecy.table.operations import Transaction
 from lancecy.table.paths import VERSIONS
@@ -38,6 +38,7 @@ from lancecy.table.requests import (
     Request,
     Steps,
 )
+from lancecy.table.terms import Committed, Origin, Policy
 
 __all__ = ["check_create", "commit_to", "drive"]
 

@@ -10,6 +10,7 @@ Facts: table sheet, section 5. Imports ``requests`` and ``errors``.
 
 from __future__ import annotations
 
+import enum
 import errno
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -17,7 +18,7 @@ from typing import Any, Protocol
 from lancecy.errors import CommitUnknownError, DatasetNotFoundError, ExistsError, StoreError
 from lancecy.table.requests import Create, Draw, Pause, Put, Read, Rename, Request, Steps
 
-__all__ = ["Committer", "PutIfAbsent", "RenameIfAbsent", "again", "publish"]
+__all__ = ["Committer", "Outcome", "PutIfAbsent", "RenameIfAbsent", "again", "publish"]
 
 # What a store answers when it did nothing, and would do nothing when asked once more.
 _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -59,8 +60,16 @@ def again(request: Request, tries: int) -> Steps[Any]:
     return (yield request)
 
 
-def publish(committer: Committer, path: str, data: bytes, tries: int, *, prompt: bool) -> Steps[bool]:
-    """Put a manifest under its name; whether it is certain that this request did it.
+class Outcome(enum.Enum):
+    """What became of an attempt to have a name."""
+
+    WON = "it is ours"
+    TAKEN = "it is taken, by others or by an earlier request for this very manifest: reading it tells"
+    FAILED = "a request for it failed, and it is taken now"
+
+
+def publish(committer: Committer, path: str, data: bytes, tries: int, *, prompt: bool) -> Steps[Outcome]:
+    """Put a manifest under its name.
 
     Parameters
     ----------
@@ -71,11 +80,6 @@ def publish(committer: Committer, path: str, data: bytes, tries: int, *, prompt:
     prompt : bool
         A store that failed a request will not carry it out later (a disk does not, a network may).
 
-    Returns
-    -------
-    bool
-        False: the name is taken, by others or by this very manifest, which only reading it tells.
-
     Raises
     ------
     CommitUnknownError
@@ -83,17 +87,18 @@ def publish(committer: Committer, path: str, data: bytes, tries: int, *, prompt:
     StoreError
         The store refused, or failed and the manifest is not there: it did not become a version.
     """
+    failure: StoreError | None = None
     for attempt in range(tries):
         try:
             yield from committer.create(path, data)
         except ExistsError:
-            return False
+            return Outcome.TAKEN if failure is None else Outcome.FAILED
         except StoreError as error:
             if error.errno in _REFUSED and attempt == 0:
                 raise
             failure = error
         else:
-            return True
+            return Outcome.WON
         try:
             yield from again(Read(path), tries)
         except DatasetNotFoundError:
@@ -102,7 +107,7 @@ def publish(committer: Committer, path: str, data: bytes, tries: int, *, prompt:
         except StoreError as error:
             failure = error
         else:
-            return False
+            return Outcome.FAILED
         yield Pause(attempt)
     raise CommitUnknownError(
         f"{path} may or may not have been written ({failure}): open the table and look for it before "

@@ -9,6 +9,7 @@ Facts: table sheet, sections 1.1 and 10.4. Imports ``manifest_wire``.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,6 +25,8 @@ __all__ = ["IDENTITY_BYTES", "Stored", "decode_stored", "identity_of"]
 
 # How much of a manifest file goes into its identity: the part that holds its time and transaction.
 IDENTITY_BYTES = 64 << 10
+# So many names are looked for in the bytes, which is faster than a set of all names there are.
+_FEW = 32
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +44,8 @@ class Stored:
         What stands before the sections where 0.1 dictionary fields point into the file.
     identity : str
         Tells apart manifest files of one version (``Snapshot.identity``).
+    raw : bytes
+        The whole file.
     """
 
     manifest: Manifest
@@ -49,6 +54,7 @@ class Stored:
     transaction: bytes | None
     dictionaries: bytes
     identity: str
+    raw: bytes
 
     @property
     def version(self) -> int:
@@ -69,9 +75,11 @@ class Stored:
         """Parent and type of each field, by id: what makes values of a file mean the same column."""
         return {field.id: (field.parent_id, field.logical_type) for field in self.message.fields}
 
-    def mentions(self, name: str) -> bool:
-        """Whether a data file of this name may be part of the table; False is certain."""
-        return name in self._names
+    def may_have(self, names: Collection[str]) -> bool:
+        """Whether a data file of one of these names may be part of the table; False is certain."""
+        if len(names) > _FEW:
+            return not self._names.isdisjoint(names)
+        return any(name.encode() in self.raw for name in names)
 
     @cached_property
     def _names(self) -> frozenset[str]:
@@ -122,6 +130,7 @@ def decode_stored(memory: Memory, path: str, version: int, limits: Limits = DEFA
         _section(memory, manifest.transaction_section),
         _dictionaries(memory, manifest, message),
         identity_of(memory),
+        memory.tobytes(),
     )
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from lancecy.errors import CommitUnknownError, LanceError
 from lancecy.schema import Field, Schema
-from lancecy.table.commit import Committed, Origin, Policy, commit
+from lancecy.table.commit import commit
 from lancecy.table.manifest import BasePath, DataFile, Fragment
 from lancecy.table.operations import (
     Append,
@@ -29,6 +29,7 @@ from lancecy.table.operations import (
 from lancecy.table.paths import Naming
 from lancecy.table.requests import Request, Steps
 from lancecy.table.stored_wire import identity_of
+from lancecy.table.terms import Committed, Origin, Policy
 from tests.simulator.model import Ledger, Table, replay
 from tests.simulator.world import Crash, Fault, World, run
 

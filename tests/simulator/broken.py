@@ -77,9 +77,9 @@ def absence_is_looked_up_and_then_relied_on() -> Iterator[None]:
 
 @variant
 def lost_race_counts_as_won() -> Iterator[None]:
-    def publish(committer: Any, path: str, data: bytes, tries: int, *, prompt: bool) -> Steps[bool]:
+    def publish(committer: Any, path: str, data: bytes, tries: int, *, prompt: bool) -> Steps[Any]:
         yield from _right_publish(committer, path, data, tries, prompt=prompt)
-        return True
+        return publishing.Outcome.WON
 
     with _changed(commit, "publish", publish):
         yield
@@ -90,12 +90,12 @@ _right_publish = publishing.publish
 
 @variant
 def error_counts_as_failure() -> Iterator[None]:
-    def publish(committer: Any, path: str, data: bytes, tries: int, *, prompt: bool) -> Steps[bool]:
+    def publish(committer: Any, path: str, data: bytes, tries: int, *, prompt: bool) -> Steps[Any]:
         try:
             yield from committer.create(path, data)
         except ExistsError:
-            return False
-        return True
+            return publishing.Outcome.TAKEN
+        return publishing.Outcome.WON
 
     with _changed(commit, "publish", publish):
         yield
@@ -103,14 +103,14 @@ def error_counts_as_failure() -> Iterator[None]:
 
 @variant
 def error_counts_as_success() -> Iterator[None]:
-    def publish(committer: Any, path: str, data: bytes, tries: int, *, prompt: bool) -> Steps[bool]:
+    def publish(committer: Any, path: str, data: bytes, tries: int, *, prompt: bool) -> Steps[Any]:
         try:
             yield from committer.create(path, data)
         except ExistsError:
-            return False
+            return publishing.Outcome.TAKEN
         except StoreError:
-            return True
-        return True
+            return publishing.Outcome.WON
+        return publishing.Outcome.WON
 
     with _changed(commit, "publish", publish):
         yield
@@ -118,7 +118,7 @@ def error_counts_as_success() -> Iterator[None]:
 
 @variant
 def not_there_yet_counts_as_failed() -> Iterator[None]:
-    def publish(committer: Any, path: str, data: bytes, tries: int, *, prompt: bool) -> Steps[bool]:
+    def publish(committer: Any, path: str, data: bytes, tries: int, *, prompt: bool) -> Steps[Any]:
         return (yield from _right_publish(committer, path, data, tries, prompt=True))
 
     with _changed(commit, "publish", publish):

@@ -6,9 +6,10 @@ import random
 from collections.abc import Generator, Iterator
 from typing import Any
 
-from lancecy.table.commit import Committed, Policy, commit
+from lancecy.table.commit import commit
 from lancecy.table.operations import Append
 from lancecy.table.publishing import PutIfAbsent, RenameIfAbsent
+from lancecy.table.terms import Committed, Policy
 from tests.simulator.actors import KINDS, Protocol, Running, Simulation, files, make
 from tests.simulator.model import violations
 from tests.simulator.world import Fault

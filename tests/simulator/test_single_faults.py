@@ -9,23 +9,28 @@ from itertools import chain, repeat
 import pytest
 
 from lancecy.errors import ContentionError, LanceError
-from lancecy.table.commit import Committed, Policy
 from lancecy.table.operations import Append
-from lancecy.table.publishing import Committer, PutIfAbsent, RenameIfAbsent
+from lancecy.table.publishing import RenameIfAbsent
 from lancecy.table.requests import Create, Rename, Request
+from lancecy.table.terms import Committed, Policy
 from tests.simulator.actors import KINDS, Running, Simulation, files, make
 from tests.simulator.model import violations
 from tests.simulator.world import Fault, World, possible
 
-COMMITTERS: dict[str, Committer] = {"put": PutIfAbsent(), "rename": RenameIfAbsent()}
+# A disk does not carry out later what it refused.
+POLICIES = {
+    "put": Policy(),
+    "rename": Policy(committer=RenameIfAbsent()),
+    "disk": Policy(prompt=True),
+}
 
 
-def begun(kind: str, committer: Committer) -> tuple[Simulation, Running]:
+def begun(kind: str, policy: Policy) -> tuple[Simulation, Running]:
     """A table of two versions, and a change made from the second on its way."""
     if kind == "create":
-        simulation = Simulation(World(random.Random(5)), policy=Policy(committer=committer))
+        simulation = Simulation(World(random.Random(5)), policy=policy)
         return simulation, simulation.start(simulation.creation(), None)
-    simulation = Simulation.of(5, policy=Policy(committer=committer))
+    simulation = Simulation.of(5, policy=policy)
     simulation.commit_now(Append(files(simulation.world, 2)), 1)
     return simulation, simulation.start(make(kind, simulation.world, simulation.history(), 2), 2)
 
@@ -51,15 +56,17 @@ def finish(
         made.append(request)
 
 
-@pytest.mark.parametrize("committer", COMMITTERS)
+@pytest.mark.parametrize("store", POLICIES)
 @pytest.mark.parametrize("rival", [False, True], ids=["alone", "raced"])
 @pytest.mark.parametrize("kind", ["create", *KINDS])
-def test_history_is_right_whatever_goes_wrong_once(kind: str, rival: bool, committer: str) -> None:
-    requests, _ = finish(*begun(kind, COMMITTERS[committer]), (), rival)
+def test_history_is_right_whatever_goes_wrong_once(kind: str, rival: bool, store: str) -> None:
+    requests, _ = finish(*begun(kind, POLICIES[store]), (), rival)
     assert len(requests) >= 4
     for place, request in enumerate(requests):
         for fault in possible(request):
-            simulation, mine = begun(kind, COMMITTERS[committer])
+            if fault is Fault.LATE and POLICIES[store].prompt:
+                continue
+            simulation, mine = begun(kind, POLICIES[store])
             _, outcome = finish(simulation, mine, chain(repeat(None, place), [fault]), rival)
             assert mine.met[:1] == [fault]
             where = f"{fault} at request {place} ({type(request).__name__}): {outcome!r}"
@@ -87,8 +94,8 @@ def _recover(simulation: Simulation, mine: Running, kind: str, outcome: object, 
 
 
 def test_store_that_never_answers_leaves_nothing_decided() -> None:
-    simulation, mine = begun("append", PutIfAbsent())
-    requests, _ = finish(*begun("append", PutIfAbsent()), (), rival=False)
+    simulation, mine = begun("append", Policy())
+    requests, _ = finish(*begun("append", Policy()), (), rival=False)
     finish(simulation, mine, chain(repeat(None, len(requests) - 1), repeat(Fault.LATE)), rival=False)
     assert list(simulation.ledger.unknown) == [mine.uuid]
     simulation.world.deliver()
@@ -96,7 +103,7 @@ def test_store_that_never_answers_leaves_nothing_decided() -> None:
 
 
 def test_writer_that_always_loses_says_so_and_commits_nothing() -> None:
-    simulation, mine = begun("append", PutIfAbsent())
+    simulation, mine = begun("append", Policy())
     running, outcome = mine.advance(), None
     while outcome is None:
         try:

@@ -12,6 +12,7 @@ import pytest
 from lancecy import __version__
 from lancecy.errors import (
     CommitError,
+    CommitUnknownError,
     ConflictError,
     ExistsError,
     FormatError,
@@ -31,7 +32,6 @@ from lancecy.store.memory import MemoryStore
 from lancecy.store.wrap import CountingStore, Fault, FaultyStore
 from lancecy.table.apply_wire import WRITER
 from lancecy.table.bases import PathPolicy
-from lancecy.table.commit import Committed, Origin, Policy
 from lancecy.table.drive import check_create, commit_to
 from lancecy.table.locate import at_version, latest, locations, read
 from lancecy.table.manifest import DataFile, Fragment
@@ -50,6 +50,7 @@ from lancecy.table.operations import (
 from lancecy.table.paths import Naming, manifest_name
 from lancecy.table.publishing import RenameIfAbsent
 from lancecy.table.stored_wire import Stored, decode_stored
+from lancecy.table.terms import Committed, Origin, Policy
 from tests.helpers.builders import make_deletion_file, make_manifest, memory_of, write_manifest
 
 SCHEMA = Schema((Field("a", 0, logical_type="int64"), Field("b", 1, logical_type="string", nullable=False)))
@@ -495,6 +496,22 @@ def test_failing_store_leaves_the_table_as_it_was() -> None:
             table.change(operation, 1)
         table.store = inner
         assert latest(inner).version == 1
+
+
+def test_lost_answer_of_a_network_is_found_out() -> None:
+    table = Table()
+    table.store = FaultyStore(table.store, [Fault("put", nth=3, error=StoreError("gone"), applied=True)])
+    assert table.change(Append(table.files(1))).version == 2
+
+
+def test_version_that_a_disk_failed_to_make_durable_is_not_acknowledged(tmp_path: Path) -> None:
+    table = Table(LocalStore(str(tmp_path)))
+    operation = Append(table.files(1))
+    inner = table.store
+    table.store = FaultyStore(inner, [Fault("put", nth=2, error=StoreError("no sync"), applied=True)])
+    with pytest.raises(CommitUnknownError, match="failed to make it durable"):
+        table.change(operation, policy=Policy(prompt=True))
+    assert latest(inner).version == 2
 
 
 def test_what_is_written_is_read_as_it_was_meant() -> None:

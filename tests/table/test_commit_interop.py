@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 
 from lancecy.errors import ConflictError, RetryableConflictError, SchemaError
-from lancecy.table.commit import Policy
 from lancecy.table.manifest import BasePath, DeletionFile, DeletionFileType
 from lancecy.table.operations import (
     Append,
@@ -27,6 +26,7 @@ from lancecy.table.operations import (
 )
 from lancecy.table.paths import Naming
 from lancecy.table.snapshot import load_snapshot
+from lancecy.table.terms import Policy
 from tests.helpers.committing import (
     append,
     change,

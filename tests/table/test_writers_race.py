@@ -15,12 +15,12 @@ from lancecy.schema import Field, Schema
 from lancecy.session import Session
 from lancecy.store.local import LocalStore
 from lancecy.table.bases import PathPolicy
-from lancecy.table.commit import Origin, Policy
 from lancecy.table.drive import commit_to
 from lancecy.table.locate import locations, read
 from lancecy.table.manifest import DataFile, Fragment
 from lancecy.table.operations import Append, Overwrite, new_transaction
 from lancecy.table.snapshot import load_snapshot
+from lancecy.table.terms import Origin, Policy
 
 SCHEMA = Schema((Field("a", 0, logical_type="int64"),))
 ROWS = 3
