@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -471,3 +472,46 @@ def test_numbers_helper_is_what_it_says() -> None:
         {"n": 3, "rest": 3, "word": "w3 zebra"}, {"n": 4, "rest": 4, "word": "w4 quail"}
     ]  # fmt: skip
     assert np.array_equal(table["n"], [3, 4])
+
+
+def test_both_libraries_append_at_the_same_time(uri: str) -> None:
+    create(uri, numbers(0, 3), stable_row_ids=True)
+    waiting = [(first, written_by_pylance(uri, numbers(first, 2))) for first in range(1000, 1024, 2)]
+    failed: list[BaseException] = []
+
+    def ours(part: int) -> None:
+        for _, fragments in waiting[part::2]:
+            change(uri, Append(fragments))
+
+    def theirs(part: int) -> None:
+        for first in range(2000 + 100 * part, 2012 + 100 * part, 2):
+            lance.write_dataset(numbers(first, 2), uri, mode="append")
+
+    def guarded(work: Callable[[int], None], part: int) -> None:
+        try:
+            work(part)
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [
+        threading.Thread(target=guarded, args=(work, part)) for work in (ours, theirs) for part in (0, 1)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert sorted(rows(uri)) == [*range(3), *range(1000, 1024), *range(2000, 2012), *range(2100, 2112)]
+    assert lance.dataset(uri).version == 25
+    ids = checked(uri).to_table(with_row_id=True)["_rowid"].to_pylist()
+    assert sorted(ids) == list(range(3 + 24 + 24))
+
+
+def test_what_a_crash_leaves_behind_disturbs_nobody(uri: str) -> None:
+    create(uri, numbers(0, 3))
+    name = Path(load_snapshot(uri).location.path).name
+    (Path(uri) / "_versions" / f".{name}.0123456789abcdef.tmp").write_bytes(b"LANC")
+    (Path(uri) / "_versions" / ".tmp_0123456789abcdef").write_bytes(b"")
+    lance.write_dataset(numbers(3, 2), uri, mode="append")
+    append(uri, numbers(5, 2))
+    assert rows(uri) == list(range(7))

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import random
+import time
 import uuid
+from contextlib import suppress
+from multiprocessing.connection import Connection
 from pathlib import Path
 from unittest.mock import patch
 
@@ -75,3 +79,44 @@ def test_appends_of_many_processes_are_all_there(tmp_path: Path, writers: int, t
     assert [part.id for part in manifest.fragments] == list(range(writers * times))
     assert manifest.next_row_id == writers * times * ROWS
     assert not [path.name for path in (tmp_path / "_versions").iterdir() if "tmp" in path.name]
+
+
+def _append_until_killed(root: str, pipe: Connection) -> None:
+    store = LocalStore(root)
+    while True:
+        fragment = _fragment(store)
+        pipe.send(("intent", fragment.files[0].path))
+        snapshot = load_snapshot(root)
+        origin = Origin(snapshot.version, snapshot.location.naming, snapshot.identity)
+        transaction = new_transaction(Append((fragment,)), snapshot.version)
+        commit_to(store, transaction, origin, Session(), PathPolicy())
+        pipe.send(("ack", fragment.files[0].path))
+
+
+@pytest.mark.slow
+def test_killed_writers_leave_a_whole_table(tmp_path: Path) -> None:
+    root, rng = str(tmp_path), random.Random(11)
+    store = LocalStore(root)
+    creation = new_transaction(Overwrite((), SCHEMA, data_version="2.1"))
+    commit_to(store, creation, None, Session(), PathPolicy())
+    context = multiprocessing.get_context("fork")
+    told: dict[str, set[str]] = {"intent": set(), "ack": set()}
+    for _ in range(40):
+        mine, theirs = context.Pipe(duplex=False)
+        process = context.Process(target=_append_until_killed, args=(root, theirs))
+        process.start()
+        theirs.close()
+        mine.poll(10)
+        time.sleep(rng.random() * 0.03)
+        process.kill()
+        process.join()
+        with suppress(EOFError):
+            while True:
+                kind, path = mine.recv()
+                told[kind].add(path)
+        mine.close()
+        manifest, _ = read(store, locations(store)[0])
+        visible = [file.path for part in manifest.fragments for file in part.files]
+        assert told["ack"] <= set(visible) <= told["intent"]
+        assert len(set(visible)) == len(visible) == len(locations(store)) - 1
+    assert len(told["ack"]) > 20
