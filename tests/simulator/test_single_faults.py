@@ -93,6 +93,25 @@ def _recover(simulation: Simulation, mine: Running, kind: str, outcome: object, 
     assert not violations(simulation.world, simulation.ledger), where
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["append", "delete"])
+def test_history_is_right_whatever_goes_wrong_twice(kind: str) -> None:
+    requests, _ = finish(*begun(kind, Policy()), (), rival=True)
+    single = [(place, fault) for place, request in enumerate(requests) for fault in possible(request)]
+    for first, one in single:
+        # After the first fault other requests follow, which may meet another set of faults.
+        for distance in range(1, 5):
+            for other in Fault:
+                plan = chain(repeat(None, first), [one], repeat(None, distance - 1), [other])
+                simulation, mine = begun(kind, Policy())
+                _, outcome = finish(simulation, mine, plan, rival=True)
+                if mine.met[1:] != [other]:
+                    continue
+                where = f"{one} at {first}, {other} {distance} later: {outcome!r}"
+                assert not violations(simulation.world, simulation.ledger), where
+                _recover(simulation, mine, kind, outcome, where)
+
+
 def test_store_that_never_answers_leaves_nothing_decided() -> None:
     simulation, mine = begun("append", Policy())
     requests, _ = finish(*begun("append", Policy()), (), rival=False)

@@ -515,3 +515,46 @@ def test_what_a_crash_leaves_behind_disturbs_nobody(uri: str) -> None:
     lance.write_dataset(numbers(3, 2), uri, mode="append")
     append(uri, numbers(5, 2))
     assert rows(uri) == list(range(7))
+
+
+OURS: dict[str, tuple[Callable[[str], object], bool]] = {
+    "append": (lambda uri: append(uri, numbers(50, 5)), True),
+    "delete": (lambda uri: change(uri, delete_where(load_snapshot(uri), lambda n: n == 5)), True),
+    "delete whole": (lambda uri: change(uri, Delete(removed=(0,))), True),
+    "reserve": (lambda uri: change(uri, ReserveFragments(2)), True),
+    "config": (lambda uri: change(uri, UpdateConfig(MapUpdate({"k": "1"}))), True),
+    "field": (lambda uri: change(uri, UpdateConfig(field_metadata={0: MapUpdate({"k": "1"})})), True),
+    "bases": (lambda uri: change(uri, UpdateBases((BasePath(0, "/nowhere", "b"),))), True),
+    "restore": (lambda uri: change(uri, Restore(1)), False),
+    "overwrite": (lambda uri: change(uri, Overwrite((), schema_of(numbers(0, 1)))), False),
+}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_stale_append_of_pylance_understands_what_happened_here(uri: str, name: str) -> None:
+    create(uri, numbers(0, 10))
+    append(uri, numbers(10, 10))
+    stale = lance.dataset(uri)
+    act, follows = OURS[name]
+    act(uri)
+    before = rows(uri)
+    if follows:
+        lance.write_dataset(numbers(90, 2), stale, mode="append")
+        assert rows(uri) == [*before, 90, 91]
+    else:
+        with pytest.raises(Exception, match="(?i)conflict|incompatible"):
+            lance.write_dataset(numbers(90, 2), stale, mode="append")
+        assert rows(uri) == before
+
+
+def test_stale_changes_of_configuration_collide_by_key_in_both_directions(uri: str) -> None:
+    create(uri, numbers(0, 10))
+    ours, theirs = load_snapshot(uri), lance.dataset(uri)
+    change(uri, UpdateConfig(MapUpdate({"k": "1"})))
+    theirs.update_config({"other": "2"})
+    with pytest.raises(ConflictError):
+        change(uri, UpdateConfig(MapUpdate({"other": "3"})), snapshot=ours)
+    stale = lance.dataset(uri).checkout_version(1)
+    with pytest.raises(Exception, match="(?i)conflict|incompatible"):
+        stale.update_config({"k": "9"})
+    assert lance.dataset(uri).config() == {"k": "1", "other": "2"}
