@@ -189,7 +189,7 @@ class Bases:
         for base_id, base in self._manifest.base_paths.items():
             try:
                 # Whatever is not local is not mapped, and need not be opened to know it.
-                if scheme_of(_canonical_base(base)) != "file" or not self._place(base_id)[0].traits.is_mapped:
+                if scheme_of(canonical_base(base)) != "file" or not self._place(base_id)[0].traits.is_mapped:
                     return False
             except FormatError:
                 return False
@@ -219,7 +219,7 @@ class Bases:
             raise PathPolicyError(
                 f"base {base_id} is used, but the manifest lacks the feature flag for bases"
             )
-        uri = _canonical_base(base)
+        uri = canonical_base(base)
         below = _below(uri, self._root.uri)
         if below is not None:
             return self._root, f"{below}/" if below else ""
@@ -248,7 +248,7 @@ class Bases:
         )
 
 
-def _canonical_base(base: BasePath) -> str:
+def canonical_base(base: BasePath) -> str:
     return _canonical(base.path, f"path of base {base.id}")
 
 

@@ -23,7 +23,7 @@ from lancecy.store.base import Memory
 from lancecy.table import roaring
 from lancecy.table.manifest import DeletionFile, DeletionFileType
 
-__all__ = ["DeletionVector", "decode"]
+__all__ = ["DeletionVector", "decode", "encode", "form_for"]
 
 Int64 = NDArray[np.int64]
 
@@ -31,6 +31,8 @@ _SCHEMA = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
 _MAGIC = b"ARROW1"
 # Arrow rounds buffers up to a multiple of 64 bytes.
 _PADDING = 64
+# From here on the reference writes bitmaps, which take less than four bytes a row.
+_BITMAP_FROM = 5000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +100,37 @@ def decode(
         raise FormatError(f"a deletion file names row {int(offsets[-1])} of a fragment of {num_rows} rows")
     offsets.flags.writeable = False
     return DeletionVector(offsets)
+
+
+def form_for(num_deleted: int) -> DeletionFileType:
+    """The form in which this many rows are best written.
+
+    Examples
+    --------
+    >>> form_for(3)
+    <DeletionFileType.ARROW: 0>
+    """
+    return DeletionFileType.BITMAP if num_deleted >= _BITMAP_FROM else DeletionFileType.ARROW
+
+
+def encode(vector: DeletionVector, form: DeletionFileType) -> bytes:
+    """A deletion file of these rows, in either form.
+
+    Examples
+    --------
+    >>> len(encode(DeletionVector(np.array([2, 5])), DeletionFileType.BITMAP))
+    20
+
+    Source: table sheet, section 2.3.
+    """
+    if form is DeletionFileType.BITMAP:
+        return roaring.encode(vector.offsets)
+    sink = pa.BufferOutputStream()
+    column = pa.array(vector.offsets.astype(np.uint32))
+    with ipc.new_file(sink, _SCHEMA, options=ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_batch(pa.record_batch([column], schema=_SCHEMA))
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
 
 
 def _unique(values: NDArray[np.uint32]) -> Int64:

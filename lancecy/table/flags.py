@@ -14,12 +14,22 @@ from dataclasses import dataclass
 
 from lancecy.errors import FormatError, UnsupportedError
 
-__all__ = ["BASES", "DELETIONS", "STABLE_ROW_IDS", "check_readable", "describe"]
+__all__ = [
+    "BASES",
+    "CONFIG",
+    "DELETIONS",
+    "MIXED_FILE_VERSIONS",
+    "STABLE_ROW_IDS",
+    "check_readable",
+    "check_writable",
+    "describe",
+]
 
 DELETIONS = 1
 STABLE_ROW_IDS = 2
+CONFIG = 8
 BASES = 16
-_MIXED_FILE_VERSIONS = 256
+MIXED_FILE_VERSIONS = 256
 _NON_REUSABLE_FIELD_IDS = 32768
 
 
@@ -34,12 +44,12 @@ _FLAGS: dict[int, _Flag] = {
     DELETIONS: _Flag("deletion files", read=True),
     STABLE_ROW_IDS: _Flag("stable row ids", read=True),
     4: _Flag("2.x data files (no longer used)", read=True),
-    8: _Flag("table configuration", read=True),
+    CONFIG: _Flag("table configuration", read=True),
     BASES: _Flag("base paths", read=True),
     32: _Flag("no transaction files", read=True),
     64: _Flag("data overlay files", read=False),
     128: _Flag("covering fields in an index", read=True),
-    _MIXED_FILE_VERSIONS: _Flag("data files of different versions", read=True),
+    MIXED_FILE_VERSIONS: _Flag("data files of different versions", read=True),
     512: _Flag("fragment-reuse index on a table with stable row ids", read=True),
     1024: _Flag("tagged fragment-reuse index", read=True),
     2048: _Flag("row lineage in hidden columns", read=False),
@@ -49,6 +59,8 @@ _FLAGS: dict[int, _Flag] = {
     _NON_REUSABLE_FIELD_IDS: _Flag("field ids that are never reused", read=False),
     65536: _Flag("zone write seeds", read=False),
 }
+# A writer must keep what these promise; the rest of the readable ones concern indices it would have to maintain.
+_WRITABLE = DELETIONS | STABLE_ROW_IDS | 4 | CONFIG | BASES | 32 | MIXED_FILE_VERSIONS
 _READABLE = sum(bit for bit, flag in _FLAGS.items() if flag.read)
 
 
@@ -81,15 +93,41 @@ def check_readable(reader_flags: int, writer_flags: int) -> None:
 
     Source: table sheet, section 1.4.
     """
-    if not reader_flags and not writer_flags & _MIXED_FILE_VERSIONS:
+    if not reader_flags and not writer_flags & MIXED_FILE_VERSIONS:
         return
     if reader_flags & _NON_REUSABLE_FIELD_IDS:
         raise FormatError(f"feature flag {describe(_NON_REUSABLE_FIELD_IDS)[0]} is set for readers")
-    if (reader_flags ^ writer_flags) & _MIXED_FILE_VERSIONS:
+    if (reader_flags ^ writer_flags) & MIXED_FILE_VERSIONS:
         raise FormatError(
-            f"feature flag {describe(_MIXED_FILE_VERSIONS)[0]} is set for readers or for writers but not for both"
+            f"feature flag {describe(MIXED_FILE_VERSIONS)[0]} is set for readers or for writers but not for both"
         )
     unknown = reader_flags & ~_READABLE
     if unknown:
         texts = ", ".join(describe(unknown))
         raise UnsupportedError(f"this table needs reader features that lancecy lacks: {texts}", feature=texts)
+
+
+def check_writable(reader_flags: int, writer_flags: int) -> None:
+    """Refuse to change a table whose flags ask for something this release does not keep up when writing.
+
+    Raises
+    ------
+    UnsupportedError
+        A bit of either word is not understood by the writer; the message names it.
+    FormatError
+        The two words contradict each other.
+
+    Source: table sheet, section 1.4.
+
+    Examples
+    --------
+    >>> check_writable(18, 26)
+    """
+    check_readable(reader_flags, writer_flags)
+    unknown = (reader_flags | writer_flags) & ~_WRITABLE
+    if unknown:
+        texts = ", ".join(describe(unknown))
+        raise UnsupportedError(
+            f"this table needs writer features that lancecy lacks, it can only be read: {texts}",
+            feature=texts,
+        )

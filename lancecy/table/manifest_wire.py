@@ -14,39 +14,27 @@ Facts: table sheet, sections 1 and 2; file sheet 0.1, section 7.1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from itertools import pairwise
 from operator import attrgetter
 
-from lancecy.errors import FormatError, LanceError, LimitError, TruncatedError, UnsupportedError
+from lancecy.errors import FormatError, LanceError, TruncatedError, UnsupportedError
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.proto import table_pb2
 from lancecy.schema_wire import build_schema, check_fields, parse_message
 from lancecy.store.base import Memory
-from lancecy.table.manifest import (
-    BasePath,
-    DataFile,
-    DeletionFile,
-    DeletionFileType,
-    ExternalFile,
-    Fragment,
-    Manifest,
-    WriterVersion,
-)
+from lancecy.table.fragment_wire import decode_base_paths, decode_fragment
+from lancecy.table.manifest import Fragment, Manifest, WriterVersion
 from lancecy.table.survey_wire import MIN_FRAGMENTS, survey
 
-__all__ = ["decode", "decode_timestamp", "section"]
+__all__ = ["decode", "decode_message", "decode_timestamp", "encode", "section"]
 
 _FOOTER_BYTES = 16
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DETACHED = 1 << 63
-_DELETION_TYPES = {
-    table_pb2.DeletionFile.ARROW_ARRAY: DeletionFileType.ARROW,
-    table_pb2.DeletionFile.BITMAP: DeletionFileType.BITMAP,
-}
 
 
 def decode(memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS) -> Manifest:
@@ -70,14 +58,56 @@ def decode(memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS) -> Manife
 
     Source: table sheet, sections 1.1, 1.2 and 2.
     """
+    return decode_message(memory, path, limits)[0]
+
+
+def decode_message(
+    memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS
+) -> tuple[Manifest, table_pb2.Manifest]:
+    """The manifest in the bytes of a manifest file and its message (parameters and errors as :func:`decode`)."""
     try:
         raw = _message_bytes(memory, limits)
         message = parse_message(table_pb2.Manifest, raw, "manifest", limits)
-        return _manifest(message, raw, memory, limits)
+        return _manifest(message, raw, memory, limits), message
     except LanceError as error:
         if isinstance(error, FormatError):
             error.path = path
         raise error.within(path)
+
+
+def encode(
+    message: table_pb2.Manifest,
+    indices: bytes | None = None,
+    transaction: bytes | None = None,
+    dictionaries: bytes = b"",
+) -> bytes:
+    """A whole manifest file, sections in the order the reference writes them.
+
+    Parameters
+    ----------
+    message : lance.table.Manifest
+        Its positions of sections are set here: those of another file would point anywhere.
+    indices, transaction : bytes, optional
+        Messages of the two sections, without length prefixes.
+    dictionaries : bytes
+        Values of 0.1 dictionary fields, whose positions in the schema count from the start of the file.
+
+    Source: table sheet, section 1.1.
+    """
+    parts, position = [dictionaries], len(dictionaries)
+    for field in ("index_section", "transaction_section", "transaction_section_deprecated"):
+        message.ClearField(field)
+    if indices is not None:
+        message.index_section = position
+        parts += [len(indices).to_bytes(4, "little"), indices]
+        position += 4 + len(indices)
+    if transaction is not None:
+        message.transaction_section = position
+        parts += [len(transaction).to_bytes(4, "little"), transaction]
+        position += 4 + len(transaction)
+    body = message.SerializeToString()
+    footer = position.to_bytes(8, "little") + bytes((0, 0, 2, 0)) + b"LANC"
+    return b"".join([*parts, len(body).to_bytes(4, "little"), body, footer])
 
 
 def decode_timestamp(memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS) -> datetime | None:
@@ -154,7 +184,7 @@ def _manifest(message: table_pb2.Manifest, raw: bytes, memory: Memory, limits: L
         writer=_writer(message),
         config=dict(message.config) if message.config else {},
         table_metadata=dict(message.table_metadata) if message.table_metadata else {},
-        base_paths=_base_paths(message.base_paths),
+        base_paths=decode_base_paths(message.base_paths),
         branch=message.branch if message.HasField("branch") else None,
         transaction_file=message.transaction_file or None,
         index_section=section(memory, message.index_section, "index section")
@@ -191,16 +221,6 @@ def _writer(message: table_pb2.Manifest) -> WriterVersion | None:
     return WriterVersion(message.writer_version.library, message.writer_version.version)
 
 
-def _base_paths(messages: Iterable[table_pb2.BasePath]) -> dict[int, BasePath]:
-    bases: dict[int, BasePath] = {}
-    for message in messages:
-        if message.id in bases:
-            raise FormatError(f"two base paths have id {message.id}")
-        name = message.name if message.HasField("name") else None
-        bases[message.id] = BasePath(message.id, message.path, name, message.is_dataset_root)
-    return bases
-
-
 def _surveyed(
     message: table_pb2.Manifest, raw: bytes, limits: Limits
 ) -> tuple[Callable[[], tuple[Fragment, ...]], int | None]:
@@ -217,7 +237,7 @@ def _surveyed(
 def _fragments(message: table_pb2.Manifest, limits: Limits) -> tuple[Fragment, ...]:
     # Most fragments list the same fields: one tuple serves all of them.
     shared: dict[tuple[int, ...], tuple[int, ...]] = {}
-    fragments = [_fragment(part, shared, limits) for part in message.fragments]
+    fragments = [decode_fragment(part, shared, limits) for part in message.fragments]
     ids = [fragment.id for fragment in fragments]
     if any(one >= following for one, following in pairwise(ids)):
         fragments = _ordered(fragments, message)
@@ -237,84 +257,3 @@ def _ordered(fragments: list[Fragment], message: table_pb2.Manifest) -> list[Fra
         if one.id == following.id:
             raise FormatError(f"two fragments have id {one.id}")
     return fragments
-
-
-def _fragment(
-    message: table_pb2.DataFragment, shared: dict[tuple[int, ...], tuple[int, ...]], limits: Limits
-) -> Fragment:
-    fragment_id, num_rows = message.id, message.physical_rows
-    if fragment_id >> 32:
-        raise FormatError(f"fragment id {fragment_id} does not fit into 32 bits")
-    if message.overlays:
-        raise UnsupportedError(f"fragment {fragment_id} has data overlay files", feature="data overlay files")
-    if num_rows > limits.rows_per_file:
-        raise LimitError(
-            f"fragment {fragment_id} of {num_rows} rows is beyond the limit of {limits.rows_per_file}",
-            limit="rows_per_file",
-            claimed=num_rows,
-        )
-    deletion_file = None
-    if message.HasField("deletion_file"):
-        deletion_file = _deletion_file(message.deletion_file, fragment_id, num_rows)
-    return Fragment(
-        fragment_id,
-        tuple([_data_file(file, fragment_id, shared) for file in message.files]),
-        deletion_file,
-        num_rows or None,
-        _sequence(message, message.WhichOneof("row_id_sequence")),
-        _sequence(message, message.WhichOneof("last_updated_at_version_sequence")),
-        _sequence(message, message.WhichOneof("created_at_version_sequence")),
-    )
-
-
-def _data_file(
-    message: table_pb2.DataFile, fragment_id: int, shared: dict[tuple[int, ...], tuple[int, ...]]
-) -> DataFile:
-    fields, columns = tuple(message.fields), tuple(message.column_indices)
-    if columns and len(columns) != len(fields):
-        raise FormatError(
-            f"file {message.path!r} of fragment {fragment_id} has {len(fields)} fields but {len(columns)} columns"
-        )
-    return DataFile(
-        message.path,
-        shared.setdefault(fields, fields),
-        shared.setdefault(columns, columns),
-        message.file_major_version,
-        message.file_minor_version,
-        message.file_size_bytes or None,
-        message.base_id if message.HasField("base_id") else None,
-    )
-
-
-def _deletion_file(message: table_pb2.DeletionFile, fragment_id: int, num_rows: int) -> DeletionFile:
-    file_type = _DELETION_TYPES.get(message.file_type)
-    if file_type is None:
-        raise UnsupportedError(
-            f"deletion file type {message.file_type} of fragment {fragment_id}", feature="deletion file type"
-        )
-    if num_rows and message.num_deleted_rows > num_rows:
-        raise FormatError(
-            f"{message.num_deleted_rows} of {num_rows} rows of fragment {fragment_id} are deleted"
-        )
-    return DeletionFile(
-        file_type,
-        message.read_version,
-        message.id,
-        message.num_deleted_rows or None,
-        message.base_id if message.HasField("base_id") else None,
-    )
-
-
-def _sequence(message: table_pb2.DataFragment, present: str | None) -> bytes | ExternalFile | None:
-    """What a fragment says in one of its three oneofs: bytes, where the bytes are, or nothing."""
-    if present is None:
-        return None
-    value = getattr(message, present)
-    if isinstance(value, table_pb2.ExternalFile):
-        return ExternalFile(value.path, value.offset, value.size)
-    if isinstance(value, table_pb2.HiddenColumn):
-        raise UnsupportedError(
-            f"row ids or versions of fragment {message.id} are in hidden columns",
-            feature="row lineage in hidden columns",
-        )
-    return bytes(value)

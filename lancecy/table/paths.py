@@ -7,6 +7,7 @@
     {root}/_versions/d{version}.manifest                         detached, bit 63 of the version set
     {root}/data/{name}.lance
     {root}/_deletions/{fragment}-{read version}-{id}.{arrow|bin}
+    {root}/_transactions/{read version}-{uuid}.txn
 
 Every name that a file supplies passes :func:`check_name` or :func:`check_relative` before a path
 is made of it. Facts: table sheet, sections 1.3, 2.2, 2.3. Imports ``errors`` and ``manifest``.
@@ -26,6 +27,7 @@ from lancecy.table.manifest import DeletionFile, DeletionFileType
 __all__ = [
     "DATA",
     "DELETIONS",
+    "TRANSACTIONS",
     "VERSIONS",
     "ManifestName",
     "Naming",
@@ -41,6 +43,7 @@ __all__ = [
 VERSIONS = "_versions"
 DATA = "data"
 DELETIONS = "_deletions"
+TRANSACTIONS = "_transactions"
 
 _MAX_VERSION = (1 << 64) - 1
 _DETACHED = 1 << 63

@@ -25,10 +25,11 @@ from lancecy.table.rowids import (
     RangeSegment,
     RowIdSequence,
     Segment,
+    UInt64,
     VersionSequence,
 )
 
-__all__ = ["decode_row_ids", "decode_versions"]
+__all__ = ["decode_row_ids", "decode_versions", "encode_row_ids", "encode_versions"]
 
 _END = 1 << 64
 
@@ -63,6 +64,59 @@ def decode_versions(data: bytes, num_rows: int | None, limits: Limits = DEFAULT_
     counts = (_segment(run.span).count for run in message.runs)
     starts = _starts(counts, num_rows, "row versions", limits)
     return VersionSequence(starts, np.array([run.version for run in message.runs], np.uint64))
+
+
+def encode_row_ids(sequence: RowIdSequence) -> bytes:
+    """A serialized ``RowIdSequence``, the opposite of :func:`decode_row_ids`; ranges stay ranges.
+
+    Examples
+    --------
+    >>> ids = RowIdSequence((RangeSegment(7, 9),), np.array([0, 2]))
+    >>> decode_row_ids(encode_row_ids(ids), 2).ids(0, 2)
+    array([7, 8], dtype=uint64)
+    """
+    segments = [_segment_message(segment) for segment in sequence.segments]
+    return rowids_pb2.RowIdSequence(segments=segments).SerializeToString()
+
+
+def encode_versions(sequence: VersionSequence) -> bytes:
+    """A serialized ``RowDatasetVersionSequence``; spans start at 0, as only their lengths mean anything."""
+    runs = [
+        rowids_pb2.RowDatasetVersionRun(span=_segment_message(RangeSegment(0, count)), version=version)
+        for count, version in zip(np.diff(sequence.starts).tolist(), sequence.versions.tolist(), strict=True)
+    ]
+    return rowids_pb2.RowDatasetVersionSequence(runs=runs).SerializeToString()
+
+
+def _segment_message(segment: Segment) -> rowids_pb2.U64Segment:
+    message = rowids_pb2.U64Segment()
+    if isinstance(segment, RangeSegment):
+        message.range.start, message.range.end = segment.start, segment.stop
+    elif isinstance(segment, HolesSegment):
+        part = message.range_with_holes
+        part.start, part.end = segment.start, segment.stop
+        holes = segment.ranks + np.arange(segment.ranks.size, dtype=np.int64)
+        part.holes.CopyFrom(_array_message(segment.start, holes.astype(np.uint64)))
+    else:
+        offsets = segment.offsets.astype(np.uint64)
+        ascends = bool((offsets[1:] > offsets[:-1]).all())
+        target = message.sorted_array if ascends else message.array
+        target.CopyFrom(_array_message(segment.base, offsets))
+    return message
+
+
+def _array_message(base: int, offsets: UInt64) -> rowids_pb2.EncodedU64Array:
+    """Numbers relative to ``base`` in as few bytes each as hold them; the base written is their minimum."""
+    message = rowids_pb2.EncodedU64Array()
+    least, most = (int(offsets.min()), int(offsets.max())) if offsets.size else (0, 0)
+    relative = offsets - np.uint64(least)
+    if most - least < 1 << 16:
+        message.u16_array.base, message.u16_array.offsets = base + least, relative.astype("<u2").tobytes()
+    elif most - least < 1 << 32:
+        message.u32_array.base, message.u32_array.offsets = base + least, relative.astype("<u4").tobytes()
+    else:
+        message.u64_array.values = (offsets + np.uint64(base)).astype("<u8").tobytes()
+    return message
 
 
 def _starts(counts: Iterable[int], num_rows: int | None, what: str, limits: Limits) -> NDArray[np.int64]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lancecy.errors import FormatError, UnsupportedError
-from lancecy.table.flags import check_readable, describe
+from lancecy.table.flags import check_readable, check_writable, describe
 from tests.helpers.folded import folded
 
 ACCEPTED = (1, 2, 4, 8, 16, 32, 128, 512, 1024)
@@ -46,3 +46,19 @@ def test_flag_of_field_ids_is_for_writers_only() -> None:
     check_readable(0, 32768)
     with pytest.raises(FormatError, match="32768"):
         check_readable(32768, 32768)
+
+
+@pytest.mark.parametrize("flag", [64, 128, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 1 << 40])
+def test_table_with_a_feature_that_would_be_lost_is_not_written(flag: int) -> None:
+    with pytest.raises(UnsupportedError, match=str(flag)):
+        check_writable(0, flag)
+
+
+def test_table_of_known_features_is_written() -> None:
+    check_writable(0, 0)
+    check_writable(1 | 2 | 4 | 16 | 256, 1 | 2 | 8 | 16 | 32 | 256)
+
+
+def test_words_that_contradict_each_other_are_not_written() -> None:
+    with pytest.raises(FormatError, match="not for both"):
+        check_writable(256, 0)

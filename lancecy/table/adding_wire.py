@@ -1,0 +1,173 @@
+"""New fragments put into a manifest's message: checked, numbered, given row ids and versions.
+
+Ids of fragments continue above the largest that was ever given out, row ids at ``next_row_id``; so a
+commit that lost the race for a version numbers its fragments anew, and nothing is given out twice.
+
+Facts: table sheet, sections 2.2, 3.2 and 4.3. Imports the other wire modules and ``rowids``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from lancecy.errors import ConflictError, LimitError, SchemaError
+from lancecy.proto import table_pb2
+from lancecy.table import flags
+from lancecy.table.bases_wire import check_bases_known
+from lancecy.table.manifest import DataFile, Fragment
+from lancecy.table.operations_wire import new_fragment
+from lancecy.table.paths import check_name
+from lancecy.table.rowids import RangeSegment, RowIdSequence, VersionSequence
+from lancecy.table.rowids_wire import encode_row_ids, encode_versions
+from lancecy.table.stored_wire import Stored
+
+__all__ = ["add_fragments", "fragment_id_of", "max_fragment_id", "version_of"]
+
+
+def add_fragments(
+    message: table_pb2.Manifest, fragments: Sequence[Fragment], version: int, base: Stored | None
+) -> None:
+    """Number new fragments and put them behind those of a message.
+
+    Parameters
+    ----------
+    message : lance.table.Manifest
+        Changed.
+    fragments : sequence of Fragment
+    version : int
+        The version that adds them.
+    base : Stored or None
+        What the table has already.
+
+    Raises
+    ------
+    SchemaError
+        A column that may not be null is missing, files of 0.1 and of 2.x would stand side by side, or a file is in
+        a base that the table lacks.
+    ConflictError
+        The table has one of the files already.
+    LimitError
+        Fragment ids or row ids are used up.
+    PathPolicyError
+        The name of a file is none.
+    ValueError
+        A fragment has no files, no number of rows, or deleted rows.
+    """
+    for fragment in fragments:
+        _check_new(message, fragment)
+    _check_not_there(fragments, base)
+    files = [file for fragment in fragments for file in fragment.files]
+    check_bases_known(message, (file.base_id for file in files))
+    _declare(message, files)
+    stable = bool(message.reader_feature_flags & flags.STABLE_ROW_IDS)
+    fragment_id = max_fragment_id(message)
+    for fragment in fragments:
+        fragment_id += 1
+        added = new_fragment(fragment)
+        added.id = message.max_fragment_id = fragment_id_of(fragment_id)
+        if stable:
+            _give_row_ids(message, added, version)
+        message.fragments.append(added)
+
+
+def _give_row_ids(message: table_pb2.Manifest, fragment: table_pb2.DataFragment, version: int) -> None:
+    start, count = message.next_row_id, fragment.physical_rows
+    if start + count >> 64:
+        raise LimitError("row ids are used up", limit="", claimed=start + count)
+    ids = RowIdSequence((RangeSegment(start, start + count),), np.array([0, count], np.int64))
+    versions = encode_versions(VersionSequence.constant(version, count))
+    fragment.inline_row_ids = encode_row_ids(ids)
+    fragment.inline_created_at_versions = fragment.inline_last_updated_at_versions = versions
+    message.next_row_id = start + count
+
+
+def _check_new(message: table_pb2.Manifest, fragment: Fragment) -> None:
+    if not fragment.physical_rows or not fragment.files:
+        raise ValueError("a fragment to be added has no files or does not say how many rows it has")
+    if fragment.deletion_file is not None:
+        raise ValueError("a fragment to be added has deleted rows already")
+    for file in fragment.files:
+        check_name(file.path, "name of a data file")
+    given = {field_id for file in fragment.files for field_id in file.fields}
+    for top in [field for field in message.fields if field.parent_id == -1 and not field.nullable]:
+        if not given & _below(message, top.id):
+            raise SchemaError(
+                f"column {top.name!r} may not be null, but a fragment to be added lacks it",
+                difference=top.name,
+            )
+
+
+def _below(message: table_pb2.Manifest, top: int) -> set[int]:
+    """Ids of a field and everything below it; parents stand before their children."""
+    found = {top}
+    for field in message.fields:
+        if field.parent_id in found:
+            found.add(field.id)
+    return found
+
+
+def _check_not_there(fragments: Sequence[Fragment], base: Stored | None) -> None:
+    """Refuse files that the table has already: their rows would be there twice."""
+    paths = [(file.base_id, file.path) for fragment in fragments for file in fragment.files]
+    known: set[tuple[int | None, str]] = set()
+    if base is not None and base.may_have({path for _, path in paths}):
+        known = {(file.base_id, file.path) for part in base.manifest.fragments for file in part.files}
+    for place in paths:
+        if place in known:
+            raise ConflictError(
+                f"data file {place[1]!r} is part of the table already: it was committed before"
+            )
+        known.add(place)
+
+
+def version_of(file: DataFile) -> str:
+    """The version of a data file as manifests name it.
+
+    Examples
+    --------
+    >>> version_of(DataFile("a", (), major=0, minor=2)), version_of(DataFile("b", (), major=2, minor=1))
+    ('0.1', '2.1')
+    """
+    if file.is_legacy:
+        return "0.1"
+    return "2.0" if (file.major, file.minor) == (0, 3) else f"{file.major}.{file.minor}"
+
+
+def _declare(message: table_pb2.Manifest, files: Iterable[DataFile]) -> None:
+    """Check versions of new files against the one the table declares, and say so where they differ."""
+    found = {version_of(file) for file in files}
+    if not message.data_format.version and found:
+        kept = [version_of(DataFile(f.path, (), major=f.file_major_version, minor=f.file_minor_version))
+                for part in message.fragments for f in part.files]  # fmt: skip
+        message.data_format.file_format, message.data_format.version = "lance", max([*kept, *found])
+        found.update(kept)
+    declared = message.data_format.version
+    others = found - {declared}
+    if others and "0.1" in {declared, *others}:
+        raise SchemaError(
+            f"the table has data files of version {declared}, which files of version {max(others)} cannot stand beside",
+            difference="version of data files",
+        )
+    if others:
+        message.reader_feature_flags |= flags.MIXED_FILE_VERSIONS
+
+
+def max_fragment_id(message: table_pb2.Manifest) -> int:
+    """Largest fragment id ever given out, -1 if there was none."""
+    stated = message.max_fragment_id if message.HasField("max_fragment_id") else -1
+    # Fragments stand by ascending id; where they do not, ids given out twice are found before anything is written.
+    return max(stated, message.fragments[-1].id if message.fragments else -1)
+
+
+def fragment_id_of(number: int) -> int:
+    """The number, if fragments can still have it as their id.
+
+    Raises
+    ------
+    LimitError
+    """
+    if number >> 32:
+        raise LimitError("fragment ids are used up: they have 32 bits", limit="", claimed=number)
+    return number

@@ -1,0 +1,89 @@
+"""The list of base paths in a manifest's message: entries added or moved, and what is refused.
+
+Two bases that look alike make readers open the wrong files, so ids, names and places are compared
+before anything is written; the reference forgets some of these (table sheet, section 7).
+
+Imports ``bases``, ``fragment_wire``, ``manifest`` and ``errors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from lancecy.errors import ConflictError, SchemaError
+from lancecy.proto import table_pb2
+from lancecy.table.bases import canonical_base
+from lancecy.table.fragment_wire import decode_base_paths, encode_base_path
+from lancecy.table.manifest import BasePath
+
+__all__ = ["add_bases", "check_bases_known"]
+
+
+def add_bases(message: table_pb2.Manifest, bases: Iterable[BasePath], *, relocate: bool = False) -> None:
+    """Register bases in a manifest, or change where registered ones are.
+
+    Parameters
+    ----------
+    message : lance.table.Manifest
+        Changed.
+    bases : iterable of BasePath
+        Id 0 means the smallest free one from 1 on.
+    relocate : bool
+        See ``operations.UpdateBases``.
+
+    Raises
+    ------
+    ConflictError
+        The table has a base of this id, name or path.
+    SchemaError
+        A base to relocate is not there.
+    PathPolicyError
+        A path is neither absolute nor a URI, or holds credentials.
+
+    Source: table sheet, section 7.
+    """
+    known = decode_base_paths(message.base_paths)
+    explicit = [base for base in bases if base.id]
+    numbered = [base for base in bases if not base.id]
+    for base in explicit:
+        if relocate and base.id not in known:
+            raise SchemaError(f"the table has no base {base.id} to relocate", difference=f"base {base.id}")
+        others = {other.id: other for other in known.values() if not (relocate and other.id == base.id)}
+        _check_new(base, others)
+        known[base.id] = base
+    for base in numbered:
+        if relocate:
+            raise SchemaError("a base to relocate is named by its id", difference="base 0")
+        _check_new(base, known)
+        free = next(number for number in range(1, len(known) + 2) if number not in known)
+        known[free] = replace(base, id=free)
+    if explicit or numbered:
+        del message.base_paths[:]
+        message.base_paths.extend(map(encode_base_path, known.values()))
+
+
+def _check_new(base: BasePath, known: dict[int, BasePath]) -> None:
+    if base.id in known and base.id:
+        raise ConflictError(f"the table has a base {base.id} already: {known[base.id].path}")
+    place = canonical_base(base)
+    for other in known.values():
+        if base.name is not None and base.name == other.name:
+            raise ConflictError(f"the table has a base called {base.name!r} already: {other.path}")
+        if canonical_base(other) == place and other.is_dataset_root == base.is_dataset_root:
+            raise ConflictError(f"base {other.id} of the table is {other.path} already")
+
+
+def check_bases_known(message: table_pb2.Manifest, base_ids: Iterable[int | None]) -> None:
+    """Refuse files in bases that the table does not have.
+
+    Raises
+    ------
+    SchemaError
+    """
+    known = {base.id for base in message.base_paths}
+    for base_id in base_ids:
+        if base_id is not None and base_id not in known:
+            raise SchemaError(
+                f"a file is in base {base_id}, which the table lacks", difference=f"base {base_id}"
+            )

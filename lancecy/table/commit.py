@@ -1,0 +1,293 @@
+"""The commit loop: a transaction becomes the next version, or an error says why not.
+
+::
+
+    newest version  ->  what happened since mine?  ->  mine on top of it  ->  transaction file, manifest if absent
+        ^                  conflict: stop                                          |
+        '------------------ somebody else was faster ------------------------------'
+
+Generators over ``requests``: no IO, no clock, no randomness of their own, so the simulator drives this
+very code. What holds whatever happens: a transaction is in the history at most once, because every
+version made since it was read is asked for its transaction's id before anything is tried; nothing
+is given up as failed that may have happened (``CommitUnknownError``); nothing is ever deleted here.
+
+Facts: table sheet, sections 4 and 5. Imports the rest of the table layer's writing half.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from lancecy.errors import (
+    CommitError,
+    CommitUnknownError,
+    ConflictError,
+    ContentionError,
+    DatasetNotFoundError,
+    ExistsError,
+    LanceError,
+    NotFoundError,
+    RetryableConflictError,
+)
+from lancecy.store.base import ObjectMeta
+from lancecy.table import manifest_wire
+from lancecy.table.apply_wire import Facts, apply
+from lancecy.table.conflicts import Verdict, check
+from lancecy.table.deleting import resolve_delete
+from lancecy.table.history import History
+from lancecy.table.locate import ManifestLocation
+from lancecy.table.manifest import BasePath, Fragment, Manifest
+from lancecy.table.operations import Append, Delete, Foreign, Operation, Overwrite, Restore, Transaction
+from lancecy.table.operations_wire import encode_transaction
+from lancecy.table.paths import TRANSACTIONS
+from lancecy.table.publishing import Outcome, publish
+from lancecy.table.requests import Look, Now, Pause, Put, Steps
+from lancecy.table.stored_wire import Stored
+from lancecy.table.terms import Committed, Origin, Policy
+
+__all__ = ["Committed", "Origin", "Policy", "commit"]
+
+_SCHEMA_CHANGES = frozenset({"merge", "merge_strict", "project", "project_strict"})
+
+
+def commit(transaction: Transaction, origin: Origin | None, policy: Policy) -> Steps[Committed]:
+    """Requests that make a transaction the next version.
+
+    Parameters
+    ----------
+    transaction : Transaction
+    origin : Origin or None
+        None creates a table.
+    policy : Policy
+
+    Raises
+    ------
+    RetryableConflictError
+        The change has to be made anew from the newest version.
+    ConflictError
+        It cannot happen any more, or nobody can tell.
+    ContentionError
+        Every race was lost.
+    CommitUnknownError
+        It may have happened.
+    ExistsError
+        There is a table where one was to be created.
+    NotFoundError
+        There is no such version to restore.
+    SchemaError, UnsupportedError, FormatError, LimitError
+        See ``apply_wire.apply``; nothing was published.
+    CommitError
+        A new data file is missing or has another size.
+    StoreError
+        The storage failed before anything was published.
+    """
+    return (yield from _Commit(transaction, origin, policy).run())
+
+
+class _Commit:
+    """One commit on its way."""
+
+    def __init__(self, transaction: Transaction, origin: Origin | None, policy: Policy) -> None:
+        self.transaction = transaction
+        self.policy = policy
+        self.origin = origin
+        naming = policy.naming if origin is None else origin.naming
+        self.history = History(naming, policy.limits, policy.tries)
+        self.seen = 0 if origin is None else origin.version
+        self.base: Stored | None = None
+        self.restored: Stored | None = None
+        self.doubt: int | None = None  # a version that may be this transaction's
+        self.checked: Mapping[int, BasePath] | None = None  # bases under which new files were looked for
+        self.written: tuple[str, bytes] | None = None  # the transaction file
+        self.resolved: tuple[Delete, Stored] | None = None
+        self.outcome: Outcome | None = None  # of the last race
+
+    def run(self) -> Steps[Committed]:
+        try:
+            return (yield from self._race())
+        except LanceError as error:
+            if self.doubt is None:
+                raise error.within("a commit that did not happen")
+            raise CommitUnknownError(
+                f"version {self.doubt} may be this commit (transaction {self.transaction.uuid}): {error}. Open the "
+                "table and look for it before committing again, and delete none of the files of this commit"
+            ) from error
+
+    def _race(self) -> Steps[Committed]:
+        if self.policy.once:
+            earlier = yield from self.history.landed(self.transaction.uuid, self.seen)
+            if earlier is not None:
+                return Committed(earlier, 0)
+        for attempt in range(1, self.policy.attempts + 1):
+            mine = yield from self._catch_up()
+            if mine is not None:
+                return self._found(mine, attempt - 1)
+            version = self.seen + 1
+            data = yield from self._prepared(version)
+            self.doubt = version
+            self.outcome = yield from self._published(self.history.path(version), data)
+            if self.outcome is Outcome.WON:
+                return Committed(self.history.location(version, len(data)), attempt)
+            yield Pause(attempt)
+        mine = yield from self._catch_up()
+        if mine is not None:
+            return self._found(mine, self.policy.attempts)
+        raise ContentionError(
+            f"{self.policy.attempts} other writers were faster: version {self.seen} is the newest this one saw; "
+            "nothing was committed, try again"
+        )
+
+    def _found(self, mine: ManifestLocation, attempts: int) -> Committed:
+        """This transaction is in the history: that is success, unless a disk failed to promise that it stays there."""
+        if self.outcome is Outcome.FAILED and self.policy.prompt:
+            self.doubt = mine.version
+            raise CommitUnknownError("it is there now, but the storage failed to make it durable")
+        return Committed(mine, attempts)
+
+    def _published(self, path: str, data: bytes) -> Steps[Outcome]:
+        policy = self.policy
+        try:
+            return (yield from publish(policy.committer, path, data, policy.tries, prompt=policy.prompt))
+        except CommitUnknownError:
+            raise
+        except LanceError:
+            self.doubt = None  # certain: it is not there
+            raise
+
+    # -- mine on top of it ------------------------------------------------------------------------
+
+    def _prepared(self, version: int) -> Steps[bytes]:
+        """The manifest file that makes this transaction ``version``, whatever it needs written before it."""
+        operation = yield from self._resolved()
+        time_ns: int = yield Now()
+        facts = Facts(version, time_ns, self.transaction.file_name)
+        built = apply(self.base, operation, facts, self.restored)
+        if self.policy.check_files and isinstance(operation, Append | Overwrite):
+            yield from self._check_files(operation.fragments, built.places)
+        files = operation.files.items() if isinstance(operation, Delete) else ()
+        updated = [self.base.with_deletion(*changed) for changed in files] if self.base is not None else []
+        data = encode_transaction(replace(self.transaction, operation=operation), updated)
+        if self.written != (facts.transaction_file, data):
+            yield Put(f"{TRANSACTIONS}/{facts.transaction_file}", data)
+            self.written = (facts.transaction_file, data)
+        return manifest_wire.encode(built.message, built.indices, data, built.dictionaries)
+
+    def _resolved(self) -> Steps[Operation]:
+        """The operation with what only the newest version tells."""
+        operation = self.transaction.operation
+        if self.base is None:
+            return operation
+        if isinstance(operation, Restore) and self.restored is None:
+            self.restored = yield from self.history.stored(self.history.location(operation.version))
+            if self.restored is None:
+                number = str(operation.version)
+                raise NotFoundError(f"there is no version {number} to restore", kind="version", name=number)
+        if not isinstance(operation, Delete):
+            return operation
+        resolved = yield from resolve_delete(operation, self.base, self.policy.limits, self.resolved)
+        self.resolved = (resolved, self.base)
+        return resolved
+
+    def _check_files(self, fragments: Sequence[Fragment], places: Manifest) -> Steps[None]:
+        """See that new files are there, complete, once for each set of bases they may be in."""
+        if self.checked == places.base_paths:
+            return
+        for file in [file for fragment in fragments for file in fragment.files]:
+            try:
+                meta: ObjectMeta = yield Look(places, file)
+            except DatasetNotFoundError as error:
+                raise CommitError(f"data file {file.path!r} is missing; nothing was committed") from error
+            if file.size is not None and meta.size != file.size:
+                raise CommitError(
+                    f"data file {file.path!r} has {meta.size} bytes instead of {file.size}; nothing was committed"
+                )
+        self.checked = places.base_paths
+
+    # -- what happened since ----------------------------------------------------------------------
+
+    def _catch_up(self) -> Steps[ManifestLocation | None]:
+        """Bring ``base`` to the newest version; a location if one of the new versions is this very transaction."""
+        if self.origin is None:
+            found = yield from self.history.all()
+            if self.doubt is not None and not found:
+                found = [self.history.location(self.doubt)]
+            return (yield from self._created(found[0])) if found else None
+        newer = yield from self.history.newer(self.seen, self.doubt)
+        if self.base is None:
+            yield from self._read_origin(self.origin, bool(newer))
+        for location in newer:
+            stored = yield from self.history.stored(location, insist=location.version == self.doubt)
+            if stored is None:
+                raise ConflictError(
+                    f"version {location.version} was removed before this commit could look at what it changed: "
+                    "open the newest version and make the change anew"
+                )
+            theirs = yield from self.history.transaction(stored)
+            if theirs is not None and theirs.uuid == self.transaction.uuid:
+                return location
+            self.doubt = None if location.version == self.doubt else self.doubt
+            self._check(theirs, stored)
+            self.base, self.seen = stored, location.version
+        return None
+
+    def _created(self, first: ManifestLocation) -> Steps[ManifestLocation]:
+        """A table was to be created and there is one: its first version is this transaction, or it is a pity."""
+        stored = yield from self.history.stored(first, insist=first.version == self.doubt)
+        if stored is not None:
+            theirs = yield from self.history.transaction(stored)
+            if theirs is not None and theirs.uuid == self.transaction.uuid:
+                return first
+            self.doubt = None if first.version == self.doubt else self.doubt
+        raise ExistsError("there is a table already; append to it or overwrite it", kind="dataset")
+
+    def _read_origin(self, origin: Origin, is_old: bool) -> Steps[None]:
+        """Read the version this began with, and refuse if it is not the one that was opened."""
+        stored = yield from self.history.stored(self.history.location(origin.version))
+        if stored is None:
+            if is_old:
+                return  # removed by a cleanup; the transactions since are all there
+            raise ConflictError(f"version {origin.version}, which this change was made from, is gone")
+        if origin.identity is not None and stored.identity != origin.identity:
+            raise ConflictError(
+                f"version {origin.version} is not the one that was opened: the table was made anew, open it again"
+            )
+        self.base = stored
+
+    def _check(self, theirs: Transaction | None, stored: Stored) -> None:
+        operation = Foreign("unknown") if theirs is None else theirs.operation
+        verdict = check(self.transaction.operation, operation)
+        what = f"version {stored.version} ({_name(operation)})"
+        if verdict is Verdict.INCOMPATIBLE:
+            raise ConflictError(
+                f"{what} and this one, {_name(self.transaction.operation)}, exclude each other; open the newest "
+                "version and decide anew"
+            )
+        if verdict is Verdict.RETRY or self._clashes(operation, stored):
+            raise RetryableConflictError(
+                f"{what} changed what {_name(self.transaction.operation)} is about: make it anew from the newest "
+                "version"
+            )
+        if verdict is Verdict.MERGE:
+            # Deletes merged with those of another are a change of the version that has these.
+            self.transaction = replace(self.transaction, read_version=stored.version)
+
+    def _clashes(self, theirs: Operation, stored: Stored) -> bool:
+        """Whether a field id of new files means another column by now: ids of dropped columns come back."""
+        mine = self.transaction.operation
+        if (
+            not isinstance(mine, Append)
+            or not isinstance(theirs, Foreign)
+            or theirs.kind not in _SCHEMA_CHANGES
+        ):
+            return False
+        if self.base is None:
+            return True
+        before, after = self.base.field_types, stored.field_types
+        used = {field_id for f in mine.fragments for file in f.files for field_id in file.fields}
+        return any(before.get(i) != after[i] for i in used if i in after)
+
+
+def _name(operation: Operation) -> str:
+    kind = operation.kind if isinstance(operation, Foreign) else type(operation).__name__
+    return f"an operation of kind {kind}"

@@ -1,0 +1,229 @@
+"""Which changes exclude each other: the grid, and what a change touches.
+
+``GRID`` is the measured matrix of the table sheet, section 4.4: a row is the change to be made, a
+column one that was committed since. Letters::
+
+    .  both happen             R  make it anew            I  they exclude each other
+    f  R if both touch a fragment
+    d  as f, but where the other only deleted rows of a fragment and mine knows its rows: merge the vectors
+    k  I if one sets a key that the other sets or removes (or replaces the whole map)
+    m  I if both set metadata of one field                b  I if both name one base by id, name or path
+    g  I if a field of mine is gone
+
+What nobody knows (``unknown``) excludes everything. An ``UpdateConfig`` is as many rows or columns as
+it changes maps; the severest letter counts.
+
+Imports ``operations``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from lancecy.table.manifest import BasePath
+from lancecy.table.operations import (
+    Append,
+    Delete,
+    Foreign,
+    MapUpdate,
+    Operation,
+    Overwrite,
+    ReserveFragments,
+    Restore,
+    UpdateBases,
+    UpdateConfig,
+)
+
+__all__ = ["COLUMNS", "GRID", "Footprint", "Verdict", "check", "footprints"]
+
+COLUMNS = (
+    "append delete update_rows update_columns overwrite index rewrite merge merge_strict restore "
+    "config table_metadata schema_metadata field_metadata replacement project project_strict bases "
+    "reserve mem_wal overlay clone unknown"
+).split()
+
+# strict: the operation may have made a column not nullable.
+_TEXT = """
+                 app del upr upc ovw idx rwr mrg mrs res cfg tbl sch fld rpl prj prs bas rsv mwl ovl cln unk
+append            .   .   .   .   I   .   .   .   R   I   .   .   .   .   .   .   R   .   .   I   .   I   I
+delete            .   d   d   f   I   .   f   R   R   I   .   .   .   .   f   .   .   .   .   I   .   I   I
+overwrite         .   .   .   .   R   .   .   .   .   .   .   .   .   .   .   .   .   .   .   I   .   I   I
+restore           .   .   .   .   .   .   .   .   .   .   .   .   I   I   .   .   .   .   .   I   .   I   I
+config            .   .   .   .   .   .   .   .   .   .   k   .   .   .   .   .   .   .   .   .   .   I   I
+table_metadata    .   .   .   .   .   .   .   .   .   .   .   k   .   .   .   .   .   .   .   .   .   I   I
+schema_metadata   .   .   .   .   I   .   .   R   R   I   .   .   I   .   .   .   .   .   .   .   .   I   I
+field_metadata    .   .   .   .   I   .   .   R   R   I   .   .   .   m   .   g   g   .   .   .   .   I   I
+bases             .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   b   .   .   .   I   I
+reserve           .   .   .   .   I   .   .   .   .   I   .   .   .   .   .   .   .   .   .   .   .   I   I
+"""
+
+
+def _grid(text: str) -> dict[str, dict[str, str]]:
+    rows = [line.split() for line in text.strip().splitlines()[1:]]
+    return {row[0]: dict(zip(COLUMNS, row[1:], strict=True)) for row in rows}
+
+
+GRID: dict[str, dict[str, str]] = _grid(_TEXT)
+
+
+class Verdict(enum.IntEnum):
+    """What a change that was committed meanwhile means for one to be made, mildest first."""
+
+    COMPATIBLE = 0
+    MERGE = 1
+    RETRY = 2
+    INCOMPATIBLE = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """What an operation touches, as far as conflicts depend on it.
+
+    Attributes
+    ----------
+    kind : str
+        Its row and column of the grid.
+    changed : frozenset of int
+        Fragments of which only the deletion file changes.
+    rewritten : frozenset of int
+        Fragments whose data files change, or which are removed.
+    knows_rows : bool
+        Whether the rows deleted are known, so that deletion vectors can be merged.
+    upserts, deletes : frozenset of str
+        Keys of a map.
+    replaces : bool
+        Whether the whole map is replaced.
+    fields : frozenset of int or None
+        Fields whose metadata is set; of a foreign operation all fields it leaves.
+    bases : tuple of BasePath
+    """
+
+    kind: str
+    changed: frozenset[int] = frozenset()
+    rewritten: frozenset[int] = frozenset()
+    knows_rows: bool = False
+    upserts: frozenset[str] = frozenset()
+    deletes: frozenset[str] = frozenset()
+    replaces: bool = False
+    fields: frozenset[int] | None = None
+    bases: tuple[BasePath, ...] = ()
+
+
+def footprints(operation: Operation) -> tuple[Footprint, ...]:
+    """What an operation touches: one footprint, of an ``UpdateConfig`` one per map.
+
+    Examples
+    --------
+    >>> [footprint.kind for footprint in footprints(Restore(3))]
+    ['restore']
+    """
+    match operation:
+        case Append():
+            return (Footprint("append"),)
+        case Overwrite():
+            return (Footprint("overwrite"),)
+        case Restore():
+            return (Footprint("restore"),)
+        case ReserveFragments():
+            return (Footprint("reserve"),)
+        case UpdateBases():
+            return (Footprint("bases", bases=operation.bases),)
+        case Delete():
+            changed = frozenset(operation.rows) | frozenset(operation.files)
+            return (Footprint("delete", changed, frozenset(operation.removed), not operation.files),)
+        case UpdateConfig():
+            return tuple(_of_maps(operation))
+        case Foreign():
+            kind = operation.kind if operation.kind in COLUMNS else "unknown"
+            return (Footprint(kind, operation.changed, operation.rewritten, fields=operation.fields),)
+
+
+def _of_maps(operation: UpdateConfig) -> Iterator[Footprint]:
+    maps: Mapping[str, MapUpdate | None] = {
+        "config": operation.config,
+        "table_metadata": operation.table_metadata,
+        "schema_metadata": operation.schema_metadata,
+    }
+    for kind, update in maps.items():
+        if update is not None:
+            upserts = frozenset(key for key, value in update.entries.items() if value is not None)
+            deletes = frozenset(update.entries) - upserts
+            yield Footprint(kind, upserts=upserts, deletes=deletes, replaces=update.replace)
+    if operation.field_metadata:
+        yield Footprint("field_metadata", fields=frozenset(operation.field_metadata))
+
+
+def check(mine: Operation, theirs: Operation) -> Verdict:
+    """Whether ``mine`` may still be committed after ``theirs``.
+
+    Raises
+    ------
+    ValueError
+        ``mine`` is an operation that lancecy does not make.
+
+    Examples
+    --------
+    >>> check(Append(()), Restore(3))
+    <Verdict.INCOMPATIBLE: 3>
+    """
+    pairs = [(one, other) for one in footprints(mine) for other in footprints(theirs)]
+    for one, _ in pairs:
+        if one.kind not in GRID:
+            raise ValueError(f"an operation of kind {one.kind!r} is none that lancecy makes")
+    return max((_verdict(one, other) for one, other in pairs), default=Verdict.COMPATIBLE)
+
+
+def _verdict(mine: Footprint, theirs: Footprint) -> Verdict:
+    letter = GRID[mine.kind][theirs.kind]
+    match letter:
+        case ".":
+            return Verdict.COMPATIBLE
+        case "R":
+            return Verdict.RETRY
+        case "f" | "d":
+            return _of_fragments(mine, theirs, mergeable=letter == "d")
+        case "k":
+            return _if(_shares_key(mine, theirs), Verdict.INCOMPATIBLE)
+        case "m":
+            return _if(bool((mine.fields or set()) & (theirs.fields or set())), Verdict.INCOMPATIBLE)
+        case "b":
+            return _if(_shares_base(mine.bases, theirs.bases), Verdict.INCOMPATIBLE)
+        case "g":
+            gone = (mine.fields or frozenset()) - (theirs.fields or frozenset())
+            return _if(bool(gone), Verdict.INCOMPATIBLE)
+        case _:
+            return Verdict.INCOMPATIBLE
+
+
+def _if(condition: bool, verdict: Verdict) -> Verdict:
+    return verdict if condition else Verdict.COMPATIBLE
+
+
+def _of_fragments(mine: Footprint, theirs: Footprint, *, mergeable: bool) -> Verdict:
+    if not (mine.changed | mine.rewritten) & (theirs.changed | theirs.rewritten):
+        return Verdict.COMPATIBLE
+    removes = mine.rewritten & (theirs.changed | theirs.rewritten)
+    if not mergeable or not mine.knows_rows or removes or mine.changed & theirs.rewritten:
+        return Verdict.RETRY
+    return Verdict.MERGE
+
+
+def _shares_key(mine: Footprint, theirs: Footprint) -> bool:
+    # Removing the same key twice is fine. A map that is replaced has every key.
+    if mine.replaces or theirs.replaces:
+        return True
+    touched = theirs.upserts | theirs.deletes
+    return bool(mine.upserts & touched or mine.deletes & theirs.upserts)
+
+
+def _shares_base(mine: Iterable[BasePath], theirs: Iterable[BasePath]) -> bool:
+    others = tuple(theirs)
+    return any(
+        one.path == other.path
+        or (one.id != 0 and one.id == other.id)
+        or (one.name is not None and one.name == other.name)
+        for one in mine
+        for other in others
+    )

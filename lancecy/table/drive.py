@@ -1,0 +1,185 @@
+"""Answers the requests of a commit from a store; the one place where committing does IO.
+
+:func:`commit_to` is what the rest of the library calls. A store that lets a second writer put an
+object "if absent" although it is there would lose commits without anybody noticing, so each store is
+asked once per process, on a name of its own, before it is trusted with the first commit.
+
+Facts: table sheet, section 5. Imports ``commit``, ``bases``, ``session`` and ``store``.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import takewhile
+from typing import Any, TypeVar
+
+from lancecy.errors import ExistsError, LanceError, UnsupportedError
+from lancecy.session import Session
+from lancecy.store.base import PutMode, Store
+from lancecy.table.bases import Bases, PathPolicy
+from lancecy.table.commit import commit
+from lancecy.table.manifest import Manifest
+from lancecy.table.operations import Transaction
+from lancecy.table.paths import VERSIONS
+from lancecy.table.requests import (
+    Create,
+    Draw,
+    List,
+    Look,
+    Now,
+    Pause,
+    Put,
+    Read,
+    ReadDeletion,
+    Rename,
+    Request,
+    Steps,
+)
+from lancecy.table.terms import Committed, Origin, Policy
+
+__all__ = ["check_create", "commit_to", "drive"]
+
+T = TypeVar("T")
+
+# Seconds a loser of a race waits at most after the first and after any later loss.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0
+# Stores that were seen to refuse a second create.
+_TRUSTED: set[str] = set()
+
+
+def commit_to(
+    store: Store,
+    transaction: Transaction,
+    origin: Origin | None,
+    session: Session,
+    places: PathPolicy,
+    policy: Policy | None = None,
+) -> Committed:
+    """Make a transaction the next version of the table at the root of a store.
+
+    Parameters
+    ----------
+    store : Store
+        Rooted at the dataset.
+    transaction : Transaction
+    origin : Origin or None
+        The version it was made from; None creates a table.
+    session : Session
+    places : PathPolicy
+        What resolves bases.
+    policy : Policy, optional
+
+    Raises
+    ------
+    UnsupportedError
+        The store cannot create an object atomically, or ignores that it should.
+    CommitError, ExistsError, NotFoundError, SchemaError, FormatError, StoreError
+        See ``commit.commit``.
+    """
+    check_create(store)
+    chosen = policy or Policy()
+    if store.traits.is_mapped:
+        chosen = replace(chosen, prompt=True)
+    return drive(commit(transaction, origin, chosen), store, session, places)
+
+
+def check_create(store: Store) -> None:
+    """Refuse a store on which the second of two creates of one name succeeds; asked once per process and root.
+
+    Raises
+    ------
+    UnsupportedError
+        It does, or cannot create atomically at all.
+    StoreError
+        The storage failed.
+    """
+    if store.uri in _TRUSTED:
+        return
+    # Readers ignore names like this one, and a cleanup removes them.
+    probe = f"{VERSIONS}/.tmp_probe_{secrets.token_hex(8)}"
+    store.put(probe, b"1", PutMode.CREATE)
+    try:
+        store.put(probe, b"2", PutMode.CREATE)
+    except ExistsError:
+        _TRUSTED.add(store.uri)
+    else:
+        raise UnsupportedError(
+            f"{store.uri} replaces objects that were to be created only if they are absent: of two writers one "
+            "would silently lose its commit, so nothing is written here",
+            feature="conditional put",
+        )
+    finally:
+        store.delete([probe])
+
+
+def drive(steps: Steps[T], store: Store, session: Session, places: PathPolicy) -> T:
+    """Run a generator of requests to its end over a store.
+
+    Parameters
+    ----------
+    steps : generator of requests
+    store : Store
+        Rooted at the dataset.
+    session : Session
+    places : PathPolicy
+
+    Raises
+    ------
+    LanceError
+        Whatever the generator raises.
+    """
+    answer: Callable[[Request], Any] = _Answers(store, session, places).answer
+    try:
+        request = next(steps)
+        while True:
+            try:
+                result = answer(request)
+            except LanceError as error:
+                request = steps.throw(error)
+            else:
+                request = steps.send(result)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+class _Answers:
+    """What a store has to say to each request."""
+
+    def __init__(self, store: Store, session: Session, places: PathPolicy) -> None:
+        self.store = store
+        self.session = session
+        self.places = places
+
+    def answer(self, request: Request) -> Any:
+        match request:
+            case List(folder, before):
+                metas = self.store.list(folder)
+                return list(metas if before is None else takewhile(lambda meta: meta.path < before, metas))
+            case Read(path):
+                return self.store.get(path)
+            case ReadDeletion(manifest, fragment_id, file):
+                store, path = self._bases(manifest).deletion(fragment_id, file)
+                return store.get(path)
+            case Look(manifest, file):
+                store, path = self._bases(manifest).data(file)
+                return store.head(path)
+            case Put(path, data):
+                return self.store.put(path, data)
+            case Create(path, data):
+                return self.store.put(path, data, PutMode.CREATE)
+            case Rename(source, target):
+                return self.store.rename(source, target, PutMode.CREATE)
+            case Now():
+                return time.time_ns()
+            case Draw():
+                return secrets.randbits(64)
+            case Pause(attempt):
+                most = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(attempt, 10))
+                return time.sleep(most * secrets.randbelow(1000) / 1000)
+
+    def _bases(self, manifest: Manifest) -> Bases:
+        return Bases(self.store, manifest, self.session, self.places)

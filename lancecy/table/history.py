@@ -1,0 +1,150 @@
+"""Reading what others committed: newer versions, what made them, and whether one is this very commit.
+
+Generators over ``requests``, used by ``commit``. A version whose manifest is gone, or that says nowhere
+what made it, cannot be checked for conflicts; that is said and never guessed.
+
+Facts: table sheet, sections 1.3 and 4.1. Imports ``requests``, ``stored_wire`` and ``operations_wire``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lancecy.errors import ConflictError, DatasetNotFoundError, LanceError, StoreError
+from lancecy.limits import Limits
+from lancecy.store.base import Memory, ObjectMeta
+from lancecy.table.locate import ManifestLocation
+from lancecy.table.operations import Transaction
+from lancecy.table.operations_wire import decode_transaction
+from lancecy.table.paths import TRANSACTIONS, VERSIONS, Naming, manifest_name, parse_manifest_name
+from lancecy.table.publishing import again
+from lancecy.table.requests import List, Pause, Read, Steps
+from lancecy.table.stored_wire import Stored, decode_stored
+
+__all__ = ["History"]
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """How to read the versions of one table.
+
+    Attributes
+    ----------
+    naming : Naming
+    limits : Limits
+    tries : int
+        Times a request that fails is made.
+    """
+
+    naming: Naming
+    limits: Limits
+    tries: int
+
+    def path(self, version: int) -> str:
+        """Path of a version's manifest."""
+        return f"{VERSIONS}/{manifest_name(version, self.naming)}"
+
+    def location(self, version: int, size: int = 0) -> ManifestLocation:
+        """Location of a version's manifest."""
+        return ManifestLocation(version, self.path(version), size, self.naming)
+
+    def all(self) -> Steps[list[ManifestLocation]]:
+        """Every version there is, in either naming, oldest first."""
+        metas: Sequence[ObjectMeta] = yield from again(List(VERSIONS), self.tries)
+        return sorted(_manifests(metas), key=lambda location: location.version)
+
+    def newer(self, seen: int, certain: int | None) -> Steps[list[ManifestLocation]]:
+        """Versions above ``seen``, oldest first.
+
+        Parameters
+        ----------
+        seen : int
+        certain : int or None
+            A version that exists, even if the listing is too old to know.
+
+        Raises
+        ------
+        ConflictError
+            There is a gap, or manifests have other names by now.
+        """
+        # V2 names of newer versions come first in a listing, V1 names in no useful order.
+        before = None if self.naming is Naming.V1 else self.path(seen)
+        metas: Sequence[ObjectMeta] = yield from again(List(VERSIONS, before), self.tries)
+        found = {location.version: location for location in _manifests(metas) if location.version > seen}
+        if any(location.naming is not self.naming for location in found.values()):
+            raise ConflictError("manifests were renamed since the table was opened: open it again")
+        if certain is not None and certain > seen:
+            found.setdefault(certain, self.location(certain))
+        for version in range(seen + 1, max(found, default=seen)):
+            if version not in found:
+                raise ConflictError(
+                    f"version {version} was removed, so nobody can tell whether it conflicts with this commit: open "
+                    "the newest version and make the change anew"
+                )
+        return [found[version] for version in sorted(found)]
+
+    def stored(self, location: ManifestLocation, *, insist: bool = False) -> Steps[Stored | None]:
+        """A version, None if its manifest is gone.
+
+        Parameters
+        ----------
+        location : ManifestLocation
+        insist : bool
+            The store said before that it is there, so "not there" is asked again.
+
+        Raises
+        ------
+        FormatError, LimitError, UnsupportedError
+            See ``stored_wire.decode_stored``.
+        """
+        for attempt in range(self.tries if insist else 1):
+            try:
+                memory: Memory = yield from again(Read(location.path), self.tries)
+            except DatasetNotFoundError:
+                yield Pause(attempt)
+            else:
+                return decode_stored(memory, location.path, location.version, self.limits)
+        return None
+
+    def transaction(self, stored: Stored) -> Steps[Transaction | None]:
+        """What made a version; None if that is stored nowhere, or not to be understood."""
+        data = stored.transaction
+        if data is None:
+            name = stored.manifest.transaction_file
+            if not name or "/" in name:
+                return None
+            try:
+                memory: Memory = yield from again(Read(f"{TRANSACTIONS}/{name}"), self.tries)
+            except DatasetNotFoundError:
+                return None
+            data = memory.tobytes()
+        try:
+            return decode_transaction(data, self.limits)
+        except StoreError:
+            raise
+        except LanceError:
+            return None
+
+    def landed(self, uuid: str, seen: int) -> Steps[ManifestLocation | None]:
+        """Where a transaction landed at or before version ``seen``, by a process that never learned of it."""
+        ending = f"-{uuid}.txn"
+        metas: Sequence[ObjectMeta] = yield from again(List(TRANSACTIONS), self.tries)
+        names = [meta.path.rpartition("/")[2] for meta in metas if meta.path.endswith(ending)]
+        starts = [int(text) for text in (name[: -len(ending)] for name in names) if text.isdigit()]
+        for version in range(min(starts, default=seen) + 1, seen + 1):
+            stored = yield from self.stored(self.location(version))
+            theirs = None if stored is None else (yield from self.transaction(stored))
+            if theirs is not None and theirs.uuid == uuid:
+                return self.location(version)
+        return None
+
+
+def _manifests(metas: Sequence[ObjectMeta]) -> list[ManifestLocation]:
+    """The manifests in a listing that are part of the history."""
+    found = []
+    for meta in metas:
+        name = parse_manifest_name(meta.path.rpartition("/")[2])
+        if name is not None and not name.detached and not name.staged:
+            found.append(ManifestLocation(name.version, meta.path, meta.size, name.naming))
+    return found

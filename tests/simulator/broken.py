@@ -1,0 +1,284 @@
+"""Commit protocols with one mistake each, of the kind real systems made: the simulator must notice every one.
+
+A variant is a context in which the code under test is changed, as little as makes it wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
+from typing import Any
+from unittest.mock import patch
+
+from lancecy.errors import DatasetNotFoundError, ExistsError, StoreError
+from lancecy.table import adding_wire, apply_wire, commit, deleting, history, manifest_wire, publishing
+from lancecy.table.conflicts import Verdict
+from lancecy.table.deletion import DeletionVector
+from lancecy.table.requests import Create, Put, Read, Steps
+
+__all__ = ["VARIANTS"]
+
+Variant = Callable[[], AbstractContextManager[None]]
+VARIANTS: dict[str, Variant] = {}
+
+
+def variant(function: Callable[[], Iterator[None]]) -> Variant:
+    """Register a mistake under its name."""
+    made = contextmanager(function)
+    VARIANTS[function.__name__] = made
+    return made
+
+
+def _changed(module: Any, name: str, value: Any) -> AbstractContextManager[Any]:
+    return patch.object(module, name, value)
+
+
+@variant
+def own_transaction_is_not_recognised() -> Iterator[None]:
+    right = history.History.transaction
+
+    def wrong(self: Any, stored: Any) -> Steps[Any]:
+        found = yield from right(self, stored)
+        return None if found is None else replace(found, uuid="somebody")
+
+    with _changed(history.History, "transaction", wrong):
+        yield
+
+
+@variant
+def conflicts_are_not_checked() -> Iterator[None]:
+    with _changed(commit, "check", lambda mine, theirs: Verdict.COMPATIBLE):
+        yield
+
+
+@variant
+def manifest_replaces_what_is_there() -> Iterator[None]:
+    def create(self: Any, path: str, data: bytes) -> Steps[None]:
+        yield Put(path, data)
+
+    with _changed(publishing.PutIfAbsent, "create", create):
+        yield
+
+
+@variant
+def absence_is_looked_up_and_then_relied_on() -> Iterator[None]:
+    def create(self: Any, path: str, data: bytes) -> Steps[None]:
+        try:
+            yield from publishing.again(Read(path), 2)
+        except DatasetNotFoundError:
+            yield Put(path, data)
+        else:
+            raise ExistsError(path)
+
+    with _changed(publishing.PutIfAbsent, "create", create):
+        yield
+
+
+@variant
+def lost_race_counts_as_won() -> Iterator[None]:
+    def publish(committer: Any, path: str, data: bytes, tries: int, *, prompt: bool) -> Steps[Any]:
+        yield from _right_publish(committer, path, data, tries, prompt=prompt)
+        return publishing.Outcome.WON
+
+    with _changed(commit, "publish", publish):
+        yield
+
+
+_right_publish = publishing.publish
+
+
+@variant
+def error_counts_as_failure() -> Iterator[None]:
+    def publish(committer: Any, path: str, data: bytes, tries: int, *, prompt: bool) -> Steps[Any]:
+        try:
+            yield from committer.create(path, data)
+        except ExistsError:
+            return publishing.Outcome.TAKEN
+        return publishing.Outcome.WON
+
+    with _changed(commit, "publish", publish):
+        yield
+
+
+@variant
+def error_counts_as_success() -> Iterator[None]:
+    def publish(committer: Any, path: str, data: bytes, tries: int, *, prompt: bool) -> Steps[Any]:
+        try:
+            yield from committer.create(path, data)
+        except ExistsError:
+            return publishing.Outcome.TAKEN
+        except StoreError:
+            return publishing.Outcome.WON
+        return publishing.Outcome.WON
+
+    with _changed(commit, "publish", publish):
+        yield
+
+
+@variant
+def not_there_yet_counts_as_failed() -> Iterator[None]:
+    def publish(committer: Any, path: str, data: bytes, tries: int, *, prompt: bool) -> Steps[Any]:
+        return (yield from _right_publish(committer, path, data, tries, prompt=True))
+
+    with _changed(commit, "publish", publish):
+        yield
+
+
+@variant
+def change_is_applied_to_the_version_it_was_made_from() -> Iterator[None]:
+    right = commit._Commit._prepared
+
+    def wrong(self: Any, version: int) -> Steps[bytes]:
+        self.first = getattr(self, "first", None) or (yield from _origin_of(self))
+        newest, self.base = self.base, self.first
+        data = yield from right(self, version)
+        self.base = newest
+        return data
+
+    with _changed(commit._Commit, "_prepared", wrong):
+        yield
+
+
+def _origin_of(self: Any) -> Steps[Any]:
+    if self.origin is None:
+        return None
+    stored = yield from self.history.stored(self.history.location(self.origin.version))
+    return stored or self.base
+
+
+@variant
+def fragment_ids_start_again_after_an_overwrite() -> Iterator[None]:
+    def wrong(message: Any) -> int:
+        return max((fragment.id for fragment in message.fragments), default=-1)
+
+    with _changed(adding_wire, "max_fragment_id", wrong):
+        yield
+
+
+@variant
+def row_ids_go_back_with_a_restore() -> Iterator[None]:
+    right = apply_wire._restore
+
+    def wrong(base: Any, restored: Any) -> Any:
+        built = right(base, restored)
+        built.message.next_row_id = restored.message.next_row_id
+        return built
+
+    with _changed(apply_wire, "_restore", wrong):
+        yield
+
+
+@variant
+def deletes_of_others_are_forgotten() -> Iterator[None]:
+    def wrong(base: Any, fragment: Any, rows: Any, limits: Any) -> Steps[DeletionVector]:
+        return DeletionVector(rows)
+        yield
+
+    with _changed(deleting, "_merged", wrong):
+        yield
+
+
+@variant
+def rebased_deletes_keep_their_first_file() -> Iterator[None]:
+    def wrong(fragment: Any, before: Any) -> Any:
+        return None if before is None else before[0].files.get(fragment.id)
+
+    with _changed(deleting, "_kept", wrong):
+        yield
+
+
+@variant
+def versions_do_not_say_what_made_them() -> Iterator[None]:
+    def wrong(message: Any, indices: Any, transaction: Any, dictionaries: bytes) -> bytes:
+        return _right_encode(message, indices, None, dictionaries)
+
+    with _changed(manifest_wire, "encode", wrong):
+        yield
+
+
+_right_encode = manifest_wire.encode
+
+
+@variant
+def gaps_in_the_history_are_skipped() -> Iterator[None]:
+    def wrong(self: Any, seen: int, certain: int | None) -> Steps[Any]:
+        found = yield from self.all()
+        return [location for location in found if location.version > seen]
+
+    with _changed(history.History, "newer", wrong):
+        yield
+
+
+@variant
+def next_version_is_tried_without_looking() -> Iterator[None]:
+    def wrong(self: Any, seen: int, certain: int | None) -> Steps[Any]:
+        return [] if certain is None else [self.location(certain)]
+        yield
+
+    with _changed(history.History, "newer", wrong):
+        yield
+
+
+@variant
+def manifest_is_written_before_the_files_it_names() -> Iterator[None]:
+    right = commit._Commit._race
+
+    def wrong(self: Any) -> Steps[Any]:
+        steps, waiting = right(self), []
+        try:
+            request = next(steps)
+            while True:
+                if isinstance(request, Put) and request.path.startswith("_deletions/"):
+                    waiting.append(request)
+                    request = steps.send(None)
+                    continue
+                try:
+                    answer = yield request
+                except Exception as error:  # thrown in by whoever drives
+                    request = steps.throw(error)
+                    continue
+                if isinstance(request, Create):
+                    for late in waiting:  # noqa: UP028  (the answer is sent to this generator)
+                        yield late
+                    waiting = []
+                request = steps.send(answer)
+        except StopIteration as end:
+            return end.value
+
+    with _changed(commit._Commit, "_race", wrong):
+        yield
+
+
+@variant
+def tokens_are_not_looked_up() -> Iterator[None]:
+    def wrong(self: Any, uuid: str, seen: int) -> Steps[Any]:
+        return None
+        yield
+
+    with _changed(history.History, "landed", wrong):
+        yield
+
+
+@variant
+def table_made_by_another_is_overwritten_by_create() -> Iterator[None]:
+    def wrong(self: Any, first: Any) -> Steps[Any]:
+        self.doubt, self.seen = None, first.version
+        self.base = yield from self.history.stored(first)
+        return None
+
+    with _changed(commit._Commit, "_created", wrong):
+        yield
+
+
+@variant
+def restored_ids_are_taken_as_the_largest() -> Iterator[None]:
+    right = apply_wire._restore
+
+    def wrong(base: Any, restored: Any) -> Any:
+        built = right(base, restored)
+        built.message.max_fragment_id = restored.message.max_fragment_id
+        return built
+
+    with _changed(apply_wire, "_restore", wrong):
+        yield

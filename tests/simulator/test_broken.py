@@ -1,0 +1,111 @@
+"""The tests are alive: each protocol with a mistake is caught by what the right one passes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from itertools import chain, repeat
+
+import numpy as np
+import pytest
+
+from lancecy.table.operations import Append, Delete, Overwrite, Restore
+from lancecy.table.requests import Create
+from tests.simulator.actors import SCHEMA, Running, Simulation, files
+from tests.simulator.broken import VARIANTS
+from tests.simulator.histories import check_history
+from tests.simulator.model import violations
+from tests.simulator.world import Fault, World
+
+MOST = 120
+
+
+def _until_create(mine: Running, then: Callable[[], object]) -> None:
+    """Run a commit to its end; something else happens right before it publishes for the first time."""
+    done = False
+    for request in mine.advance():
+        if isinstance(request, Create) and not done:
+            done = True
+            then()
+
+
+def _race_to_create() -> list[str]:
+    """Two writers create one table; the second only finds out when it is about to publish."""
+    simulation = Simulation(World(random.Random(1)))
+    mine = simulation.start(simulation.creation(), None)
+    _until_create(mine, lambda: simulation.commit_now(simulation.creation(), None))
+    return violations(simulation.world, simulation.ledger) or (
+        ["two creates of one table"] if len(simulation.ledger.acked) > 1 else []
+    )
+
+
+def _late_answer() -> list[str]:
+    """A store that carries out every create after everybody gave up."""
+    simulation = Simulation.of(2)
+    mine = simulation.start(Overwrite((), SCHEMA), 1)
+    mine.finish(chain(repeat(None, 4), repeat(Fault.LATE)))
+    return violations(simulation.world, simulation.ledger)
+
+
+def _lost_answer() -> list[str]:
+    """A create that was carried out and whose answer was lost, then the same change by a process with its token."""
+    simulation = Simulation.of(3)
+    append = Append(files(simulation.world, 1))
+    for fault in (Fault.LOST, Fault.CRASH_AFTER):
+        mine = simulation.start(append, 1)
+        mine.finish(chain(repeat(None, 5), [fault]))
+        again = max(simulation.world.manifests())
+        simulation.start(append, again, token=mine.uuid, once=True).finish()
+        append = Append(files(simulation.world, 1))
+    return violations(simulation.world, simulation.ledger)
+
+
+def _restored() -> list[str]:
+    """Rows added after a restore, in a table with stable row ids."""
+    simulation = Simulation(World(random.Random(4)), stable=True)
+    simulation.commit_now(simulation.creation(), None)
+    for operation in (Append(files(simulation.world, 2)), Restore(1), Append(files(simulation.world, 2))):
+        simulation.commit_now(operation, max(simulation.world.archive))
+    return violations(simulation.world, simulation.ledger)
+
+
+def _two_deletes() -> list[str]:
+    """Two writers delete rows of one fragment, the second from a version without what the first did."""
+    simulation = Simulation.of(5)
+    mine = simulation.start(Delete({0: np.array([0])}), 1)
+    _until_create(mine, lambda: simulation.commit_now(Delete({0: np.array([1])}), 1))
+    return violations(simulation.world, simulation.ledger)
+
+
+def _cleaned_up() -> list[str]:
+    """A commit made from a version so old that those after it were removed."""
+    simulation = Simulation.of(6)
+    for version in range(1, 6):
+        simulation.commit_now(Append(files(simulation.world, 1)), version)
+    mine = simulation.start(Append(files(simulation.world, 1)), 2)
+    manifests = simulation.world.manifests()
+    for version in (1, 3, 4):
+        del simulation.world.objects[manifests[version]]
+    mine.finish()
+    wrong = violations(simulation.world, simulation.ledger)
+    return wrong or (["nobody knows what was in between"] if mine.uuid in simulation.ledger.acked else [])
+
+
+SCENARIOS = (_race_to_create, _late_answer, _lost_answer, _restored, _two_deletes, _cleaned_up)
+
+
+def _caught() -> list[str]:
+    for scenario in SCENARIOS:
+        if found := scenario():
+            return found
+    return next((found for seed in range(MOST) if (found := check_history(seed))), [])
+
+
+def test_right_protocol_passes_the_scenarios() -> None:
+    assert [scenario() for scenario in SCENARIOS] == [[]] * len(SCENARIOS)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_mistake_is_noticed(name: str) -> None:
+    with VARIANTS[name]():
+        assert _caught()

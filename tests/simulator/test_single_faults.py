@@ -1,0 +1,136 @@
+"""Every fault at every request of every kind of change: alone, and against a writer that was faster."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from itertools import chain, repeat
+
+import pytest
+
+from lancecy.errors import ContentionError, LanceError
+from lancecy.table.operations import Append
+from lancecy.table.publishing import RenameIfAbsent
+from lancecy.table.requests import Create, Rename, Request
+from lancecy.table.terms import Committed, Policy
+from tests.simulator.actors import KINDS, Running, Simulation, files, make
+from tests.simulator.model import violations
+from tests.simulator.world import Fault, World, possible
+
+# A disk does not carry out later what it refused.
+POLICIES = {
+    "put": Policy(),
+    "rename": Policy(committer=RenameIfAbsent()),
+    "disk": Policy(prompt=True),
+}
+
+
+def begun(kind: str, policy: Policy) -> tuple[Simulation, Running]:
+    """A table of two versions, and a change made from the second on its way."""
+    if kind == "create":
+        simulation = Simulation(World(random.Random(5)), policy=policy)
+        return simulation, simulation.start(simulation.creation(), None)
+    simulation = Simulation.of(5, policy=policy)
+    simulation.commit_now(Append(files(simulation.world, 2)), 1)
+    return simulation, simulation.start(make(kind, simulation.world, simulation.history(), 2), 2)
+
+
+def finish(
+    simulation: Simulation, mine: Running, faults: Iterable[Fault | None], rival: bool
+) -> tuple[list[Request], object]:
+    """Run a commit to its end, with somebody else's append before its decisive request: its requests, and what came."""
+    made: list[Request] = []
+    running = mine.advance(faults)
+    while True:
+        try:
+            request = next(running)
+        except StopIteration as end:
+            return made, end.value
+        if rival and isinstance(request, Create | Rename):
+            rival = False
+            newest = max(simulation.world.archive, default=0)
+            if newest:
+                simulation.commit_now(Append(files(simulation.world, 1)), newest)
+            else:
+                simulation.commit_now(simulation.creation(), None)
+        made.append(request)
+
+
+@pytest.mark.parametrize("store", POLICIES)
+@pytest.mark.parametrize("rival", [False, True], ids=["alone", "raced"])
+@pytest.mark.parametrize("kind", ["create", *KINDS])
+def test_history_is_right_whatever_goes_wrong_once(kind: str, rival: bool, store: str) -> None:
+    requests, _ = finish(*begun(kind, POLICIES[store]), (), rival)
+    assert len(requests) >= 4
+    for place, request in enumerate(requests):
+        for fault in possible(request):
+            if fault is Fault.LATE and POLICIES[store].prompt:
+                continue
+            simulation, mine = begun(kind, POLICIES[store])
+            _, outcome = finish(simulation, mine, chain(repeat(None, place), [fault]), rival)
+            assert mine.met[:1] == [fault]
+            where = f"{fault} at request {place} ({type(request).__name__}): {outcome!r}"
+            assert not violations(simulation.world, simulation.ledger), where
+            _recover(simulation, mine, kind, outcome, where)
+
+
+def _recover(simulation: Simulation, mine: Running, kind: str, outcome: object, where: str) -> None:
+    """Anybody may try the same change once more, and the table goes on (I5, I11)."""
+    intent = simulation.ledger.intents[mine.uuid]
+    if not isinstance(outcome, Committed):
+        # A new process that knows the token and opens what is there now.
+        simulation.ledger.failed.discard(mine.uuid)
+        newest = max(simulation.world.archive, default=0)
+        version = None if kind == "create" else newest
+        again = simulation.start(intent.operation, version, token=mine.uuid, once=True).finish()
+        landed = sum(mine.uuid.encode() in data for data in simulation.world.archive.values())
+        assert isinstance(again, Committed | LanceError) and landed <= 1, where
+        assert isinstance(again, Committed) == (landed == 1), f"{where}, then {again!r}"
+    if simulation.world.archive:
+        newest = max(simulation.world.archive)
+        last = simulation.commit_now(Append(files(simulation.world, 1)), newest)
+        assert isinstance(last, Committed), f"{where}, then {last!r}"
+    assert not violations(simulation.world, simulation.ledger), where
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["append", "delete"])
+def test_history_is_right_whatever_goes_wrong_twice(kind: str) -> None:
+    requests, _ = finish(*begun(kind, Policy()), (), rival=True)
+    single = [(place, fault) for place, request in enumerate(requests) for fault in possible(request)]
+    for first, one in single:
+        # After the first fault other requests follow, which may meet another set of faults.
+        for distance in range(1, 5):
+            for other in Fault:
+                plan = chain(repeat(None, first), [one], repeat(None, distance - 1), [other])
+                simulation, mine = begun(kind, Policy())
+                _, outcome = finish(simulation, mine, plan, rival=True)
+                if mine.met[1:] != [other]:
+                    continue
+                where = f"{one} at {first}, {other} {distance} later: {outcome!r}"
+                assert not violations(simulation.world, simulation.ledger), where
+                _recover(simulation, mine, kind, outcome, where)
+
+
+def test_store_that_never_answers_leaves_nothing_decided() -> None:
+    simulation, mine = begun("append", Policy())
+    requests, _ = finish(*begun("append", Policy()), (), rival=False)
+    finish(simulation, mine, chain(repeat(None, len(requests) - 1), repeat(Fault.LATE)), rival=False)
+    assert list(simulation.ledger.unknown) == [mine.uuid]
+    simulation.world.deliver()
+    assert mine.uuid.encode() in simulation.world.archive[3]
+
+
+def test_writer_that_always_loses_says_so_and_commits_nothing() -> None:
+    simulation, mine = begun("append", Policy())
+    running, outcome = mine.advance(), None
+    while outcome is None:
+        try:
+            if isinstance(next(running), Create):
+                newest = max(simulation.world.archive)
+                simulation.commit_now(Append(files(simulation.world, 1)), newest)
+        except StopIteration as end:
+            outcome = end.value
+    assert isinstance(outcome, ContentionError)
+    assert not violations(simulation.world, simulation.ledger)
+    assert len(simulation.world.archive) == 2 + Policy().attempts
