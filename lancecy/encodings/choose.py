@@ -68,9 +68,11 @@ def encode_page(leaf: ShreddedLeaf, version: tuple[int, int]) -> EncodedPage:
 
 
 def _all_null(leaf: ShreddedLeaf, _version: tuple[int, int]) -> EncodedPage | None:
-    if leaf.num_valid == 0 or isinstance(leaf.values, Structured):
-        return write_all_null(leaf)
-    return None
+    values = leaf.values
+    if isinstance(values, Coded) and values.length and values.dictionary.length:
+        # pylance (14.0.2) mixes up the dictionaries of nested columns if some pages have one and some have none.
+        return None
+    return write_all_null(leaf) if leaf.num_valid == 0 or isinstance(values, Structured) else None
 
 
 def _constant(leaf: ShreddedLeaf, version: tuple[int, int]) -> EncodedPage | None:
@@ -84,7 +86,9 @@ def _wide(leaf: ShreddedLeaf, _version: tuple[int, int]) -> EncodedPage | None:
     values = leaf.values
     if isinstance(values, VariableWidth):
         return write_full_zip(leaf) if _longest(values) >= _WIDE else None
-    if isinstance(values, Coded) or width_of(values) < _WIDE * 8 or _has_odd_bits(values):
+    if not isinstance(values, FixedWidth | FixedList):
+        return None
+    if width_of(values) < _WIDE * 8 or _has_odd_bits(values):
         return None
     return write_full_zip(leaf)
 

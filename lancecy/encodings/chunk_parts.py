@@ -22,7 +22,15 @@ from lancecy.encodings.block import Block, FixedList, FixedWidth, VariableWidth
 from lancecy.encodings.spec import FixedListOf, InlinePacked, PackedBlocks, Plain, Spec, Variable
 from lancecy.store.base import Memory
 
-__all__ = ["ChunkedValues", "Part", "fixed_values", "level_part", "packed_values", "string_values", "width_of"]
+__all__ = [
+    "ChunkedValues",
+    "Part",
+    "fixed_values",
+    "level_part",
+    "packed_values",
+    "string_values",
+    "width_of",
+]
 
 Int64 = NDArray[np.int64]
 Levels = NDArray[np.uint16]
@@ -244,7 +252,11 @@ def level_part(levels: Levels, bounds: Int64) -> tuple[Spec, Part]:
     padded = np.zeros(int(blocks.sum()) * _BLOCK, np.uint16)
     first_block = np.cumsum(blocks) - blocks
     kernels.place_spans(
-        levels.view(np.uint8), bounds[:-1] * 2, (counts - raw) * 2, padded.view(np.uint8), first_block * 2 * _BLOCK
+        levels.view(np.uint8),
+        bounds[:-1] * 2,
+        (counts - raw) * 2,
+        padded.view(np.uint8),
+        first_block * 2 * _BLOCK,
     )
     total = int(blocks.sum())
     packed = np.empty(total * 128 * width, np.uint8)

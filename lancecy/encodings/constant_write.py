@@ -68,7 +68,8 @@ def _constant_number(block: FixedWidth, valid: NDArray[np.bool_] | None) -> byte
             same |= ~valid[: len(few)]
         if not bool(same.all()):
             return None
-    return first.tobytes()
+    value: bytes = first.tobytes()
+    return value
 
 
 def _constant_text(block: VariableWidth, valid: NDArray[np.bool_] | None) -> bytes | None:
@@ -82,7 +83,8 @@ def _constant_text(block: VariableWidth, valid: NDArray[np.bool_] | None) -> byt
     rows = memory_of(block.values)[: lengths.size * size].reshape(lengths.size, size)
     if not bool((rows[:64] == rows[0]).all()) or not bool((rows == rows[0]).all()):
         return None
-    return rows[0].tobytes()
+    value: bytes = rows[0].tobytes()
+    return value
 
 
 def write_constant(leaf: ShreddedLeaf, value: bytes) -> EncodedPage:

@@ -28,6 +28,7 @@ from lancecy.encodings.block import (
     Structured,
     VariableWidth,
 )
+from lancecy.encodings.columns import as_array, cut_out, taken
 from lancecy.errors import SchemaError, printable
 from lancecy.schema import Field
 
@@ -52,7 +53,7 @@ def narrowed(array: pa.Array, field: Field) -> pa.Array:
     wanted = field.storage_type
     if array.type == wanted:
         return array
-    if array.type.equals(wanted) or _is_view_of(array.type, wanted):
+    if _is_view_of(array.type, wanted):
         return array.cast(wanted)
     if _shape(array.type) == _shape(wanted):
         return array
@@ -64,9 +65,8 @@ def narrowed(array: pa.Array, field: Field) -> pa.Array:
 
 def _is_view_of(found: pa.DataType, wanted: pa.DataType) -> bool:
     types = pa.types
-    return (types.is_string_view(found) and types.is_string(wanted)) or (
-        types.is_binary_view(found) and types.is_binary(wanted)
-    )
+    is_text = types.is_string_view(found) and types.is_string(wanted)
+    return bool(is_text or (types.is_binary_view(found) and types.is_binary(wanted)))
 
 
 def _shape(kind: pa.DataType) -> object:
@@ -92,7 +92,7 @@ def _viewed(kind: pa.DataType) -> object:
 
 
 def block_of(array: pa.Array, field: Field, hidden: Mask | None = None) -> Block:
-    """The block of an array.
+    r"""The block of an array.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def block_of(array: pa.Array, field: Field, hidden: Mask | None = None) -> Block
     --------
     >>> block = block_of(pa.array([7, None, 9], pa.int8()).slice(1), Field("a", 0, logical_type="int8"))
     >>> bytes(block.values)[1:], block.null_count
-    (b'\\t', 1)
+    (b'\t', 1)
     """
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
@@ -148,11 +148,11 @@ def size_of(array: pa.Array) -> int:
 
 
 def bits_of(buffer: pa.Buffer, offset: int, length: int) -> Bits:
-    """A bitmap whose first bit is bit ``offset`` of the buffer; shares its memory where that is possible.
+    r"""A bitmap whose first bit is bit ``offset`` of the buffer; shares its memory where that is possible.
 
     Examples
     --------
-    >>> bits_of(pa.py_buffer(b"\\xf0"), 3, 3).tolist()
+    >>> bits_of(pa.py_buffer(b"\xf0"), 3, 3).tolist()
     [6]
     """
     memory = np.frombuffer(buffer, np.uint8)
@@ -165,11 +165,11 @@ def bits_of(buffer: pa.Buffer, offset: int, length: int) -> Bits:
 
 
 def mask_of(bits: object, length: int) -> Mask:
-    """A bitmap as one truth value per bit.
+    r"""A bitmap as one truth value per bit.
 
     Examples
     --------
-    >>> mask_of(b"\\x05", 3).tolist()
+    >>> mask_of(b"\x05", 3).tolist()
     [True, False, True]
     """
     memory = np.frombuffer(bits, np.uint8)  # type: ignore[call-overload]
@@ -198,7 +198,9 @@ def _leaf(array: pa.Array) -> Block:
         array = array.cast(_viewed(array.type))
     kind = array.type
     if types.is_boolean(kind):
-        values = bits_of(array.buffers()[1], array.offset, len(array)) if len(array) else np.empty(0, np.uint8)
+        values = (
+            bits_of(array.buffers()[1], array.offset, len(array)) if len(array) else np.empty(0, np.uint8)
+        )
         return FixedWidth(len(array), 1, values, *_validity(array))
     if types.is_string(kind) or types.is_binary(kind):
         return _variable(array, 4)
@@ -252,7 +254,7 @@ def _list(array: pa.Array, field: Field, hidden: Mask | None) -> Block:
     if gone is not None and bool((np.diff(offsets)[gone] != 0).any()):
         lengths = np.where(gone, 0, np.diff(offsets))
         kept = np.repeat(~gone, np.diff(offsets))
-        child = child.slice(first, last - first).filter(pa.array(kept))
+        child = as_array(taken(cut_out(child, first, last - first), np.flatnonzero(kept)))
         offsets = np.concatenate(([0], np.cumsum(lengths))).astype(offsets.dtype)
     else:
         child = child.slice(first, last - first)

@@ -97,7 +97,9 @@ def _fixed(leaf: ShreddedLeaf) -> EncodedPage:
     _put(out, positions, control)
     starts = np.arange(rows.shape[0]) * rows.shape[1]
     lengths = np.full(rows.shape[0], rows.shape[1], np.int64)
-    kernels.place_spans(np.ascontiguousarray(rows).reshape(-1), starts, lengths, out, places + control.shape[1])
+    kernels.place_spans(
+        np.ascontiguousarray(rows).reshape(-1), starts, lengths, out, places + control.shape[1]
+    )
     return _page(leaf, spec, [out, _index(leaf, positions, out.size)], value_bits=rows.shape[1] * 8)
 
 
@@ -112,7 +114,9 @@ def _rows(block: Block, name: str) -> tuple[Spec, NDArray[np.uint8]]:
         return Plain(8), mask_of(block.values, block.length).view(np.uint8).reshape(-1, 1)
     spec, buffers = flattened(block)
     parts = [
-        _bits_by_row(memory, block.length, bits) if number < len(buffers) - 1 else _by_row(memory, block.length, bits, name)
+        _bits_by_row(memory, block.length, bits)
+        if number < len(buffers) - 1
+        else _by_row(memory, block.length, bits, name)
         for number, (memory, bits) in enumerate(buffers)
     ]
     return spec, parts[0] if len(parts) == 1 else np.concatenate(parts, axis=1)

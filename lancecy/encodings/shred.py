@@ -112,7 +112,8 @@ class _State:
         if self.marks is None:
             return None
         marks = self.marks if self.live is None else self.marks[self.live]
-        return marks == 0
+        found: Mask = marks == 0
+        return found
 
     def item(self, field: Field, block: Block) -> _State:
         """Below a layer of items."""
@@ -152,7 +153,10 @@ class _State:
             state = replace(state, marks=state.with_marks(nulls, number + 1))
         if has_empty:
             state = replace(state, marks=state.with_marks(empty, number + 2))
-        state = replace(state, layers=(*self.layers, (True, has_nulls, has_empty)))
+        # A list below a null struct is told by the struct's level. pylance (14.0.2) miscounts such lists unless
+        # their layer can be null as well.
+        is_below_null = open_ is not None and not bool(open_.all())
+        state = replace(state, layers=(*self.layers, (True, has_nulls or is_below_null, has_empty)))
         return state.expanded(lengths)
 
     def expanded(self, lengths: NDArray[np.integer]) -> _State:

@@ -15,7 +15,16 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.encodings.block import AllNull, Block, Coded, FixedList, FixedWidth, Listed, Structured, VariableWidth
+from lancecy.encodings.block import (
+    AllNull,
+    Block,
+    Coded,
+    FixedList,
+    FixedWidth,
+    Listed,
+    Structured,
+    VariableWidth,
+)
 from lancecy.encodings.chunk_parts import memory_of
 from lancecy.encodings.from_arrow import mask_of
 from lancecy.encodings.pages import EncodedPage
@@ -154,7 +163,9 @@ def _lists(field: Field, block: Listed) -> EncodedPage:
     num_items = int(offsets[-1])
     buffers = _Buffers()
     ends = buffers.add(_ends(offsets, block.validity, block.length, num_items + 1), 64)
-    return EncodedPage(EndedList(Nullable(ends), num_items + 1, num_items), tuple(buffers.found), block.length)
+    return EncodedPage(
+        EndedList(Nullable(ends), num_items + 1, num_items), tuple(buffers.found), block.length
+    )
 
 
 def _coded(field: Field, block: Coded, buffers: _Buffers) -> Spec:
@@ -197,7 +208,9 @@ def _with_null(items: Block) -> Block:
         offsets = _offsets(items)
         return VariableWidth(length, 8, np.append(offsets, offsets[-1]), items.values, bits, 1)
     if isinstance(items, FixedWidth) and items.bits % 8 == 0:
-        values = np.concatenate((memory_of(items.values)[: items.length * items.bits // 8], np.zeros(items.bits // 8, np.uint8)))
+        values = np.concatenate(
+            (memory_of(items.values)[: items.length * items.bits // 8], np.zeros(items.bits // 8, np.uint8))
+        )
         return FixedWidth(length, items.bits, values, bits, 1)
     if isinstance(items, FixedWidth):
         flags = np.append(mask_of(items.values, items.length), False)

@@ -99,5 +99,5 @@ class Output:
 
     def _write(self, data: Memory) -> None:
         if data.size:
-            self._stream.write(memoryview(data))
+            self._stream.write(data.data)
             self.position += data.size

@@ -76,8 +76,12 @@ class V2Writer:
         """Append rows; see ``FileWriter.write``."""
         self._require_open()
         if batch.num_columns != len(self._pending):
-            raise SchemaError(f"a batch has {batch.num_columns} columns, where the schema has {len(self._pending)}")
-        arrays = [narrowed(array, item.field) for array, item in zip(batch.columns, self._pending, strict=True)]
+            raise SchemaError(
+                f"a batch has {batch.num_columns} columns, where the schema has {len(self._pending)}"
+            )
+        arrays = [
+            narrowed(array, item.field) for array, item in zip(batch.columns, self._pending, strict=True)
+        ]
         if not batch.num_rows:
             return
         for pending, array in zip(self._pending, arrays, strict=True):
