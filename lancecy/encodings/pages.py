@@ -4,7 +4,7 @@ What ``file.v2_wire`` makes of a column's metadata and what the decoders of 2.x 
 from. Pages with the same encoding share one ``PageSpec`` object, so that ``is`` tells
 groups of equal pages apart.
 
-Imports ``layouts``, ``store.cache`` and NumPy.
+Imports ``layouts``, ``store.base``, ``store.cache`` and NumPy.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.encodings.layouts import PageSpec
+from lancecy.store.base import Memory
 from lancecy.store.cache import ByteCache
 
-__all__ = ["Column", "Page", "PageMemory"]
+__all__ = ["Column", "EncodedPage", "Page", "PageMemory"]
 
 Int64 = NDArray[np.int64]
 
@@ -119,3 +120,22 @@ class Column:
         start, stop = self.row_starts[number : number + 2].tolist()
         buffers = self.positions[first:last], self.sizes[first:last]
         return Page(number, stop - start, self.specs[number], *buffers, self.memory)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedPage:
+    """A page that is to be written.
+
+    Attributes
+    ----------
+    spec : PageSpec
+    buffers : tuple of (nbytes,) uint8
+        May share the memory of the values.
+    length : int
+        Rows, as the page metadata counts them: elements below lists of 2.0, and rows times the sizes of
+        fixed-size lists of structs around the leaf.
+    """
+
+    spec: PageSpec
+    buffers: tuple[Memory, ...]
+    length: int

@@ -2,15 +2,17 @@
 
 A :class:`FileReader` knows the rows, columns and pages of one file and hands out
 Reads; it does no IO and keeps no handle. Readers are immutable apart from caches of
-what they have parsed, cheap to keep, and safe to share between threads.
+what they have parsed, cheap to keep, and safe to share between threads. A
+:class:`FileWriter` takes batches and becomes one file, or none.
 
-Imports ``block``, ``rows``, ``schema``, ``stats`` and ``store.reads``.
+Imports ``block``, ``rows``, ``schema``, ``stats``, ``store.reads`` and, for types only, pyarrow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +23,10 @@ from lancecy.schema import Field
 from lancecy.stats import StatsTable
 from lancecy.store.reads import Read
 
-__all__ = ["FileReader", "NullReader"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["FileReader", "FileSummary", "FileWriter", "NullReader", "WriteOptions"]
 
 
 class FileReader(Protocol):
@@ -113,3 +118,84 @@ class NullReader(Protocol):
             Of the fields' stubs (``encodings.presence.stub``): what is tested is boolean, and null where the
             value is.
         """
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """How a data file is written.
+
+    Attributes
+    ----------
+    max_rows_per_group : int
+        0.1 files only: rows of a batch of the file.
+    page_bytes : int, bytes
+        About how much of a column is kept until it is written as a page.
+    """
+
+    max_rows_per_group: int = 1024
+    page_bytes: int = 8 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class FileSummary:
+    """A finished data file, as a manifest describes it.
+
+    Attributes
+    ----------
+    path : str
+        Within the store.
+    size : int, bytes
+    num_rows : int
+    fields : tuple of int
+        Ids of the fields that have a column.
+    column_indices : tuple of int
+        Number of the column of each; empty for 0.1 files.
+    major, minor : int
+        Version as the manifest states it.
+    """
+
+    path: str
+    size: int
+    num_rows: int
+    fields: tuple[int, ...]
+    column_indices: tuple[int, ...]
+    major: int
+    minor: int
+
+
+class FileWriter(Protocol):
+    """One data file that is being written."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes written so far."""
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows.
+
+        Parameters
+        ----------
+        batch : pa.RecordBatch
+            Columns in the order of the schema, any number of rows. Its memory may be held until ``finish``.
+
+        Raises
+        ------
+        SchemaError
+            Columns are of other types, or null where their field does not allow it.
+        UnsupportedError
+            Values that the version cannot hold.
+        StoreError
+            Bytes could not be written.
+        """
+
+    def finish(self) -> FileSummary:
+        """Write what is left and publish the file.
+
+        Raises
+        ------
+        SchemaError, UnsupportedError, StoreError
+            As ``write``; nothing is published then.
+        """
+
+    def abort(self) -> None:
+        """Publish nothing, and leave nothing behind."""

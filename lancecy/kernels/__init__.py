@@ -29,6 +29,8 @@ of :mod:`lancecy.kernels.reference` instead; nothing does so silently.
 ``_rows``          select_rows
 ``_fullzip``       zip_fixed, zip_variable
 ``_jsonb``         json_texts
+``_pack``          pack_blocks
+``_place``         place_spans
 ``_stats``         compare_bounds, compare_bytes_bounds (EQ, NE, LT, LE, GT, GE)
 =================  ==========================================================
 """
@@ -68,8 +70,10 @@ __all__ = [
     "list_offsets",
     "lz4_blocks",
     "match_bytes",
+    "pack_blocks",
     "peel_lists",
     "pick_ended",
+    "place_spans",
     "rows_to_pages",
     "select_rows",
     "take_fixed",
@@ -106,7 +110,9 @@ if _chosen == "reference":
     from lancecy.kernels.reference.lz4 import lz4_blocks
     from lancecy.kernels.reference.match import match_bytes
     from lancecy.kernels.reference.offsets import chunk_offsets, zipped_offsets
+    from lancecy.kernels.reference.pack import pack_blocks
     from lancecy.kernels.reference.picks import pick_ended
+    from lancecy.kernels.reference.place import place_spans
     from lancecy.kernels.reference.rows import select_rows
     from lancecy.kernels.reference.runs import expand_runs
     from lancecy.kernels.reference.spans import copy_spans, gather_fixed, rows_to_pages
@@ -130,7 +136,9 @@ elif _chosen == "cython":
         from lancecy.kernels._lz4 import lz4_blocks
         from lancecy.kernels._match import match_bytes
         from lancecy.kernels._offsets import chunk_offsets, zipped_offsets
+        from lancecy.kernels._pack import pack_blocks
         from lancecy.kernels._picks import pick_ended
+        from lancecy.kernels._place import place_spans
         from lancecy.kernels._rows import select_rows
         from lancecy.kernels._runs import expand_runs
         from lancecy.kernels._spans import copy_spans, gather_fixed, rows_to_pages

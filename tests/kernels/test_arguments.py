@@ -232,6 +232,20 @@ def valid_call(name: str) -> dict[str, Any]:
             "out_offsets": i64(9, 9, 9),
             "out": np.empty(4, "u1"),
         },
+        "place_spans": {
+            "memory": memory_of(b"abc"),
+            "starts": i64(0, 2),
+            "lengths": i64(1, 1),
+            "out": np.empty(2, np.uint8),
+            "positions": i64(1, 0),
+        },
+        "pack_blocks": {
+            "values": memory_of(bytes(1024)),
+            "bits": 8,
+            "widths": i64(1),
+            "out": np.empty(128, np.uint8),
+            "positions": one,
+        },
         "chunk_table": {
             "words": memory_of(b"\x0a\0\x0a\0"),
             "width": 2,

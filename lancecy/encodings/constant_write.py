@@ -1,0 +1,105 @@
+"""Writing constant pages: nothing but nulls, or from 2.2 on one value for every slot.
+
+The way back of ``constant``. Levels are raw 16-bit numbers, which every version reads; a page
+without lists in which only the leaf is null needs none.
+
+Source: file sheet 2.1, section 3.9. Imports ``shred``, ``block``, ``chunk_parts``, ``layouts`` and ``pages``.
+"""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.encodings.block import Block, FixedWidth, VariableWidth
+from lancecy.encodings.chunk_parts import memory_of
+from lancecy.encodings.layouts import ConstantPage, Layer
+from lancecy.encodings.pages import EncodedPage
+from lancecy.encodings.shred import ShreddedLeaf
+from lancecy.store.base import Memory
+
+__all__ = ["constant_of", "write_all_null", "write_constant"]
+
+_INLINE_BYTES = 32
+
+
+def write_all_null(leaf: ShreddedLeaf) -> EncodedPage:
+    """A page without a single value."""
+    layers, buffers = leaf.layers, _levels(leaf)
+    if leaf.rep is None and len(layers) == 1:
+        # Values of a type without values are stored as if they were null, whether they are or not.
+        layers, buffers = (Layer.NULLABLE_ITEM,), ()
+    return EncodedPage(ConstantPage(layers, None, None, None, 0, 0), buffers, leaf.num_rows)
+
+
+def _levels(leaf: ShreddedLeaf) -> tuple[Memory, ...]:
+    return tuple(
+        np.empty(0, np.uint8) if levels is None else levels.view(np.uint8)
+        for levels in (leaf.rep, leaf.definition)
+    )
+
+
+def constant_of(leaf: ShreddedLeaf) -> bytes | None:
+    """The value that all slots have which are not null; None if they differ, or are of no fitting type.
+
+    Looks at a few values first, as most columns are not constant.
+    """
+    block, valid = leaf.values, None
+    if leaf.definition is not None:
+        valid = leaf.definition == 0 if leaf.visible is None else leaf.definition[leaf.visible] == 0
+    if isinstance(block, FixedWidth):
+        return _constant_number(block, valid)
+    return _constant_text(block, valid) if isinstance(block, VariableWidth) else None
+
+
+def _constant_number(block: FixedWidth, valid: NDArray[np.bool_] | None) -> bytes | None:
+    if block.bits == 1:
+        bits = np.unpackbits(memory_of(block.values), count=block.length, bitorder="little")
+        bits = bits if valid is None else bits[valid]
+        return bits[:1].tobytes() if bool((bits == bits[0]).all()) else None
+    width = block.bits // 8
+    rows = memory_of(block.values)[: block.length * width].reshape(-1, width)
+    first = rows[0 if valid is None else int(np.argmax(valid))]
+    for few in (rows[:64], rows):
+        same = (few == first).all(axis=1)
+        if valid is not None:
+            same |= ~valid[: len(few)]
+        if not bool(same.all()):
+            return None
+    value: bytes = first.tobytes()
+    return value
+
+
+def _constant_text(block: VariableWidth, valid: NDArray[np.bool_] | None) -> bytes | None:
+    offsets = np.frombuffer(block.offsets, f"<i{block.offset_width}", block.length + 1)  # type: ignore[call-overload]
+    lengths = np.diff(offsets)
+    lengths = lengths if valid is None else lengths[valid]
+    size = int(lengths[0])
+    if not bool((lengths == size).all()):
+        return None
+    # Nulls have no bytes, so what is there are the values.
+    rows = memory_of(block.values)[: lengths.size * size].reshape(lengths.size, size)
+    if not bool((rows[:64] == rows[0]).all()) or not bool((rows == rows[0]).all()):
+        return None
+    value: bytes = rows[0].tobytes()
+    return value
+
+
+def write_constant(leaf: ShreddedLeaf, value: bytes) -> EncodedPage:
+    """A page in which all slots that are not null have one value. From 2.2 on."""
+    levels = _levels(leaf) if leaf.rep is not None or leaf.definition is not None else ()
+    if isinstance(leaf.values, FixedWidth) and len(value) <= _INLINE_BYTES:
+        return EncodedPage(ConstantPage(leaf.layers, value, None, None, 0, 0), levels, leaf.num_rows)
+    stored = np.frombuffer(_stored(leaf.values, value), np.uint8)
+    return EncodedPage(ConstantPage(leaf.layers, None, None, None, 0, 0), (stored, *levels), leaf.num_rows)
+
+
+def _stored(block: Block, value: bytes) -> bytes:
+    """A value in a buffer: number and sizes of the buffers of an Arrow array of one value, and the buffers."""
+    if not isinstance(block, VariableWidth):
+        return struct.pack("<II", 1, len(value)) + value
+    width = block.offset_width
+    offsets = np.array([0, len(value)], f"<i{width}").tobytes()
+    return struct.pack("<III", 2, len(offsets), len(value)) + offsets + value

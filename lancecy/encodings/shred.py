@@ -1,0 +1,266 @@
+"""Nested blocks to leaves with repetition and definition levels: the way back of ``repdef``.
+
+A column of 2.1 and later is stored leaf by leaf. ``shred`` goes from the top-level field to
+each leaf and keeps, for every entry, how far out a new list begins and what is null or empty.
+On the way down both are counted from outside, as what is further in is not known yet; at the
+leaf they become the levels of the format, counted from inside, with a layer for every node
+that says only as much as the page needs::
+
+    [[1, 2], [], null, [3]]     entries 1 2 - - 3     continue 0 1 0 0 0     marks 0 0 empty null 0
+    levels                      rep 1 0 1 1 1         def 0 0 2 1 0          layers VI, NEL
+
+Source: file sheet 2.1, sections 3.2 and 3.10. Imports ``block``, ``layouts``, ``from_arrow``, ``schema`` and ``errors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.encodings.block import AllNull, Block, Coded, FixedList, Listed, Structured
+from lancecy.encodings.from_arrow import mask_of
+from lancecy.encodings.layouts import Layer
+from lancecy.errors import SchemaError, UnsupportedError, printable
+from lancecy.schema import Field
+
+__all__ = ["ShreddedLeaf", "shred"]
+
+Levels = NDArray[np.uint16]
+Marks = NDArray[np.uint8]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShreddedLeaf:
+    """One leaf of one page.
+
+    Attributes
+    ----------
+    field : Field
+    layers : tuple of Layer, inner to outer
+    rep, definition : (num_entries,) uint16 or None
+        None: no lists; nothing null or empty.
+    visible : (num_entries,) bool or None
+        Entries that have a value slot; None: all.
+    values : Block
+        One value per slot; its own validity is in the levels already.
+    num_valid : int
+        Slots that are not null, and not below a null.
+    num_rows : int
+        Rows, times the sizes of fixed-size lists of structs around the leaf.
+    """
+
+    field: Field
+    layers: tuple[Layer, ...]
+    rep: Levels | None
+    definition: Levels | None
+    visible: Mask | None
+    values: Block
+    num_valid: int
+    num_rows: int
+
+    @property
+    def num_entries(self) -> int:
+        """Entries: slots, and null or empty lists."""
+        return self.values.length if self.visible is None else self.visible.size
+
+
+def shred(field: Field, block: Block) -> Iterator[ShreddedLeaf]:
+    """The leaves of a top-level field, depth first.
+
+    Raises
+    ------
+    SchemaError
+        A null where the field allows none.
+    UnsupportedError
+        Lists around or in fixed-size lists of structs.
+    """
+    yield from _walk(field, block, _State(block.length, block.length))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _State:
+    """What is known of the entries above a node; ``live`` are those that have a slot of the node's."""
+
+    num_rows: int
+    num_entries: int
+    layers: tuple[tuple[bool, bool, bool], ...] = ()
+    """Of each layer, outer to inner: is it one of lists, are there nulls, are there empty ones."""
+    continued: Marks | None = None
+    marks: Marks | None = None
+    live: Mask | None = None
+    repeated: bool = False
+
+    @property
+    def num_lists(self) -> int:
+        return sum(is_list for is_list, _, _ in self.layers)
+
+    def with_marks(self, new: Mask, mark: int) -> Marks:
+        """Marks with one more, of slots."""
+        marks = np.zeros(self.num_entries, np.uint8) if self.marks is None else self.marks.copy()
+        if self.live is None:
+            marks[new] = mark
+        else:
+            marks[np.flatnonzero(self.live)[new]] = mark
+        return marks
+
+    def unmarked(self) -> Mask | None:
+        """Slots that are neither null nor below a null; None: all."""
+        if self.marks is None:
+            return None
+        marks = self.marks if self.live is None else self.marks[self.live]
+        found: Mask = marks == 0
+        return found
+
+    def item(self, field: Field, block: Block) -> _State:
+        """Below a layer of items."""
+        new = _nulls_of(block)
+        open_ = self.unmarked()
+        if new is not None and open_ is not None:
+            new &= open_
+        has_nulls = new is not None and bool(new.any())
+        state = replace(self, layers=(*self.layers, (False, has_nulls, False)))
+        if new is None or not has_nulls:
+            return state
+        if not field.nullable and field.logical_type != "null":
+            raise _null_in(field)
+        return replace(state, marks=self.with_marks(new, 2 * len(self.layers) + 1))
+
+    def lists(self, field: Field, block: Listed) -> _State:
+        """Below a layer of lists, one entry per element and per list without any."""
+        if self.repeated:
+            raise UnsupportedError(
+                f"column {printable(field.name)!r}: lists within fixed-size lists of structs",
+                feature="list in fixed-size list of structs",
+            )
+        lengths = np.diff(np.frombuffer(block.offsets, f"<i{block.offset_width}"))  # type: ignore[call-overload]
+        number = 2 * len(self.layers)
+        nulls, open_ = _nulls_of(block), self.unmarked()
+        empty = lengths == 0
+        if nulls is not None:
+            empty &= ~nulls
+            nulls = nulls if open_ is None else nulls & open_
+        if open_ is not None:
+            empty &= open_
+        has_nulls, has_empty = nulls is not None and bool(nulls.any()), bool(empty.any())
+        state = self
+        if nulls is not None and has_nulls:
+            if not field.nullable:
+                raise _null_in(field)
+            state = replace(state, marks=state.with_marks(nulls, number + 1))
+        if has_empty:
+            state = replace(state, marks=state.with_marks(empty, number + 2))
+        # A list below a null struct is told by the struct's level. pylance (14.0.2) miscounts such lists unless
+        # their layer can be null as well.
+        is_below_null = open_ is not None and not bool(open_.all())
+        state = replace(state, layers=(*self.layers, (True, has_nulls or is_below_null, has_empty)))
+        return state.expanded(lengths)
+
+    def expanded(self, lengths: NDArray[np.integer]) -> _State:
+        """Entries taken apart into elements; those without keep one."""
+        counts = np.maximum(lengths, 1).astype(np.int64)
+        if self.live is not None:
+            spread = np.ones(self.num_entries, np.int64)
+            spread[self.live] = counts
+            counts = spread
+        starts = np.cumsum(counts) - counts
+        total = int(counts.sum())
+        continued = np.full(total, self.num_lists, np.uint8)
+        continued[starts] = 0 if self.continued is None else self.continued
+        marks = live = None
+        if self.marks is not None:
+            # Marked are null and empty lists and what is below nulls, none of which have elements.
+            marks = np.zeros(total, np.uint8)
+            marks[starts] = self.marks
+            live = marks == 0
+        return replace(self, num_entries=total, continued=continued, marks=marks, live=live)
+
+    def fixed(self, field: Field, size: int) -> _State:
+        """Below a fixed-size list of structs: every entry once per element."""
+        if self.num_lists:
+            raise UnsupportedError(
+                f"column {printable(field.name)!r}: fixed-size lists of structs within lists",
+                feature="fixed-size list of structs in list",
+            )
+        marks = None if self.marks is None else np.repeat(self.marks, size)
+        return replace(
+            self,
+            num_rows=self.num_rows * size,
+            num_entries=self.num_entries * size,
+            marks=marks,
+            repeated=True,
+        )
+
+
+def _null_in(field: Field) -> SchemaError:
+    return SchemaError(
+        f"column {printable(field.name)!r} has nulls, which its field does not allow", difference="nulls"
+    )
+
+
+def _nulls_of(block: Block) -> Mask | None:
+    """Which values are null; None: none."""
+    if isinstance(block, AllNull):
+        return np.ones(block.length, np.bool_)
+    own = block.codes if isinstance(block, Coded) else block
+    validity = getattr(own, "validity", None)
+    return None if validity is None else ~mask_of(validity, block.length)
+
+
+def _walk(field: Field, block: Block, state: _State) -> Iterator[ShreddedLeaf]:
+    if isinstance(block, Listed):
+        (child,) = field.children
+        yield from _walk(child, block.child, state.lists(field, block))
+    elif isinstance(block, Structured) and field.children:
+        below = state.item(field, block)
+        for child in field.children:
+            yield from _walk(child, block.children[child.id], below)
+    elif isinstance(block, FixedList) and field.children:
+        (child,) = field.children
+        yield from _walk(child, block.child, state.item(field, block).fixed(field, block.size))
+    else:
+        yield _leaf(field, block, state.item(field, block))
+
+
+_LAYERS = {
+    (False, False, False): Layer.ALL_VALID_ITEM,
+    (False, True, False): Layer.NULLABLE_ITEM,
+    (True, False, False): Layer.ALL_VALID_LIST,
+    (True, True, False): Layer.NULLABLE_LIST,
+    (True, False, True): Layer.EMPTYABLE_LIST,
+    (True, True, True): Layer.NULL_AND_EMPTY_LIST,
+}
+
+
+def _leaf(field: Field, block: Block, state: _State) -> ShreddedLeaf:
+    rep = definition = None
+    if state.continued is not None:
+        rep = (state.num_lists - state.continued.astype(np.uint16)).astype(np.uint16)
+    if state.marks is not None and any(null or empty for _, null, empty in state.layers):
+        definition = _codes(state)[state.marks]
+    open_ = state.unmarked()
+    return ShreddedLeaf(
+        field=field,
+        layers=tuple(_LAYERS[layer] for layer in reversed(state.layers)),
+        rep=rep,
+        definition=definition,
+        visible=state.live,
+        values=block,
+        num_valid=block.length if open_ is None else int(np.count_nonzero(open_)),
+        num_rows=state.num_rows,
+    )
+
+
+def _codes(state: _State) -> Levels:
+    """The definition level of each mark."""
+    codes = np.zeros(2 * len(state.layers) + 1, np.uint16)
+    level = 0
+    for number in range(len(state.layers) - 1, -1, -1):
+        _, has_nulls, has_empty = state.layers[number]
+        for offset, present in ((1, has_nulls), (2, has_empty)):
+            level += present
+            codes[2 * number + offset] = level if present else 0
+    return codes

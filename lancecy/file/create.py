@@ -1,0 +1,50 @@
+"""The only door to new data files: a version becomes a ``FileWriter``. The twin of ``open``.
+
+Imports ``base``, ``v2_writer``, ``writable``, ``schema`` and ``store``.
+"""
+
+from __future__ import annotations
+
+from lancecy.file.base import FileWriter, WriteOptions
+from lancecy.file.v2_writer import V2Writer
+from lancecy.file.writable import check_writable
+from lancecy.schema import Schema
+from lancecy.store.base import Store
+
+__all__ = ["check_writable", "create_file"]
+
+
+def create_file(
+    store: Store, path: str, schema: Schema, version: str = "2.1", options: WriteOptions | None = None
+) -> FileWriter:
+    """Begin a data file.
+
+    Parameters
+    ----------
+    store : Store
+    path : str
+        Within the store; the file appears there when it is finished.
+    schema : Schema
+        With the ids of its fields.
+    version : "2.0", "2.1" or "2.2"
+    options : WriteOptions, optional
+
+    Raises
+    ------
+    UnsupportedError
+        The version cannot hold the schema, or is not written; nothing has been created then.
+    StoreError
+        The file could not be created.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from lancecy.schema import Field
+    >>> from lancecy.store.memory import MemoryStore
+    >>> schema = Schema((Field("a", 0, logical_type="int64"),))
+    >>> writer = create_file(MemoryStore("doc-create"), "data/x.lance", schema)
+    >>> writer.write(pa.record_batch({"a": [1, 2, 3]}))
+    >>> writer.finish().num_rows
+    3
+    """
+    return V2Writer(store, path, schema, version, options or WriteOptions())

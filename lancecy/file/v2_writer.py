@@ -1,0 +1,193 @@
+"""Writer of files of version 2.0, 2.1 and 2.2; the version decides how a column is taken apart.
+
+Each top-level column waits on its own until about ``page_bytes`` of it are there, and then becomes
+a page of every physical column below it. Columns of a large batch are cut into pages where they lie.
+
+Imports ``base``, ``v2_output``, ``writable``, ``encodings``, ``schema``, ``store`` and ``errors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from lancecy.encodings.choose import encode_page
+from lancecy.encodings.columns import as_array
+from lancecy.encodings.from_arrow import block_of, narrowed, size_of
+from lancecy.encodings.shred import shred
+from lancecy.encodings.v20_write import header_page, v20_pages
+from lancecy.errors import LanceError, LimitError, SchemaError, UnsupportedError
+from lancecy.file.base import FileSummary, WriteOptions
+from lancecy.file.v2_output import Output
+from lancecy.file.writable import check_writable
+from lancecy.schema import Field, Schema
+from lancecy.store.base import Store
+from lancecy.store.upload import Upload
+
+__all__ = ["V2Writer"]
+
+_LEAST_PER_LEAF = 8
+"""A page of a column with many leaves may be longer, so that each leaf gets an eighth of a page."""
+
+
+class V2Writer:
+    """A ``FileWriter``; see there.
+
+    Parameters
+    ----------
+    store : Store
+    path : str
+    schema : Schema
+    version : "2.0", "2.1" or "2.2"
+    options : WriteOptions
+
+    Raises
+    ------
+    UnsupportedError
+        The version cannot hold the schema; nothing has been created then.
+    StoreError
+        The file could not be created.
+    """
+
+    def __init__(self, store: Store, path: str, schema: Schema, version: str, options: WriteOptions) -> None:
+        check_writable(schema, version)
+        major, minor = (int(part) for part in version.split("."))
+        self._version = (major, minor)
+        self._path, self._schema = path, schema
+        self._nodes = [node for field in schema.fields for node in field.walk() if self._has_column(node)]
+        self._numbers = {node.id: number for number, node in enumerate(self._nodes)}
+        self._pending = [_Pending(field, options.page_bytes) for field in schema.fields]
+        self._headers = {node.id: 0 for node in self._nodes if node.is_struct and self._version == (2, 0)}
+        self._num_rows = 0
+        self._is_done = False
+        self._stream = store.put_stream(path)
+        self._output = Output(self._stream, self._version, len(self._nodes))
+
+    def _has_column(self, node: Field) -> bool:
+        return self._version == (2, 0) or not node.children
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes written so far."""
+        return self._output.position
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows; see ``FileWriter.write``."""
+        self._require_open()
+        if batch.num_columns != len(self._pending):
+            raise SchemaError(
+                f"a batch has {batch.num_columns} columns, where the schema has {len(self._pending)}"
+            )
+        arrays = [
+            narrowed(array, item.field) for array, item in zip(batch.columns, self._pending, strict=True)
+        ]
+        if not batch.num_rows:
+            return
+        for pending, array in zip(self._pending, arrays, strict=True):
+            for piece in pending.add(array):
+                self._flush(pending, piece)
+        self._num_rows += batch.num_rows
+
+    def finish(self) -> FileSummary:
+        """Write what is left and publish the file; see ``FileWriter.finish``."""
+        self._require_open()
+        try:
+            for pending in self._pending:
+                for piece in pending.rest():
+                    self._flush(pending, piece)
+            for field_id, num_rows in self._headers.items():
+                self._output.add(self._numbers[field_id], header_page(num_rows), 0)
+            self._output.end(self._schema, self._num_rows)
+        except BaseException:
+            self.abort()
+            raise
+        self._is_done = True
+        self._stream.close()
+        return FileSummary(
+            path=self._path,
+            size=self._output.position,
+            num_rows=self._num_rows,
+            fields=tuple(node.id for node in self._nodes),
+            column_indices=tuple(range(len(self._nodes))),
+            major=self._version[0],
+            minor=self._version[1],
+        )
+
+    def abort(self) -> None:
+        """Publish nothing; see ``FileWriter.abort``."""
+        self._is_done = True
+        if isinstance(self._stream, Upload):
+            self._stream.abort()
+
+    def _require_open(self) -> None:
+        if self._is_done:
+            raise ValueError("the file is finished, or was given up")
+
+    def _flush(self, pending: _Pending, array: pa.Array) -> None:
+        """Write a page of every physical column of a top-level column."""
+        field = pending.field
+        try:
+            block = block_of(array, field)
+            if self._version == (2, 0):
+                for node, page in v20_pages(field, block):
+                    if isinstance(page, int):
+                        self._headers[node.id] += page
+                    elif page.length:
+                        self._output.add(self._numbers[node.id], page, 0)
+            else:
+                for leaf in shred(field, block):
+                    page = encode_page(leaf, self._version)
+                    self._output.add(self._numbers[leaf.field.id], page, pending.first_row)
+        except LanceError as error:
+            raise error.within(f"rows from {pending.first_row} on") from error.__cause__
+        pending.first_row += len(array)
+
+
+class _Pending:
+    """A top-level column whose next page is not full yet."""
+
+    def __init__(self, field: Field, page_bytes: int) -> None:
+        self.field = field
+        self.first_row = 0
+        """Of the next page."""
+        num_leaves = sum(not node.children for node in field.walk())
+        self._most = max(1, page_bytes, page_bytes // _LEAST_PER_LEAF * num_leaves)
+        self._arrays: list[pa.Array] = []
+        self._nbytes = 0
+
+    def add(self, array: pa.Array) -> Iterator[pa.Array]:
+        """Pages that are full now."""
+        nbytes = size_of(array)
+        if nbytes >= self._most:
+            yield from self.rest()
+            yield from _cut(array, nbytes, self._most)
+            return
+        self._arrays.append(array)
+        self._nbytes += nbytes
+        if self._nbytes >= self._most:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[pa.Array]:
+        """What waits, as one page; as several where dictionaries do not go together."""
+        arrays, self._arrays, self._nbytes = self._arrays, [], 0
+        if not arrays:
+            return
+        try:
+            pages = [as_array(pa.chunked_array(arrays))]
+        except (UnsupportedError, LimitError):
+            pages = arrays
+        yield from pages
+
+
+def _cut(array: pa.Array, nbytes: int, most: int) -> Iterator[pa.Array]:
+    """Slices of about the same number of rows, none of them much larger than a page unless it is a row."""
+    count = min(len(array), -(-nbytes // most))
+    if count <= 1:
+        yield array
+        return
+    for number in range(count):
+        start, stop = len(array) * number // count, len(array) * (number + 1) // count
+        piece = array.slice(start, stop - start)
+        size = size_of(piece)
+        yield from _cut(piece, size, most) if size > 2 * most else (piece,)

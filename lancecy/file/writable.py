@@ -1,0 +1,102 @@
+"""Which schemas a version of data files can hold.
+
+Asked before the first byte is written, so that nobody learns at the end that a column was
+in vain. Source: file sheet 2.0, sections 4.3, 7 and 8; file sheet 2.1, sections 1.6 and 4.5.
+
+Imports ``schema`` and ``errors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+from lancecy.errors import UnsupportedError, printable
+from lancecy.schema import Field, Schema, parse_logical_type
+
+__all__ = ["WRITABLE", "check_writable"]
+
+WRITABLE = ("2.0", "2.1", "2.2")
+"""Versions of data files that are written."""
+
+_PACKED = ("lance-encoding:packed", "packed")
+_DICTIONARY_VALUES = (
+    *(pa.string(), pa.large_string(), pa.binary(), pa.large_binary()),
+    *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
+    *(pa.float32(), pa.float64()),
+)
+
+
+def check_writable(schema: Schema, version: str) -> None:
+    """Refuse a schema that files of a version cannot hold, or that is not written yet.
+
+    Parameters
+    ----------
+    schema : Schema
+    version : str
+        Such as "2.1".
+
+    Raises
+    ------
+    UnsupportedError
+        Names the column, and the version that can hold it.
+
+    Examples
+    --------
+    >>> point = Field("m", 0, logical_type="map")
+    >>> check_writable(Schema((point,)), "2.1")
+    Traceback (most recent call last):
+    ...
+    lancecy.errors.UnsupportedError: column 'm' is a map, which files of version 2.1 cannot hold: write version 2.2
+    """
+    if version not in WRITABLE:
+        raise UnsupportedError(
+            f"data files of version {printable(version)!r} are not written: choose {', '.join(WRITABLE)}",
+            feature=f"writing {version}",
+        )
+    for field in schema.fields:
+        for path in _paths(field):
+            _check(path, version)
+
+
+def _paths(field: Field, above: tuple[Field, ...] = ()) -> Iterator[tuple[Field, ...]]:
+    path = (*above, field)
+    yield path
+    for child in field.children:
+        yield from _paths(child, path)
+
+
+def _check(path: tuple[Field, ...], version: str) -> None:
+    field, name = path[-1], ".".join(node.name for node in path)
+    if field.is_map:
+        _only_from("2.2", version, name, "a map")
+    if field.is_fixed_list:
+        _only_from("2.2", version, name, "a fixed-size list of structs")
+        if any(node.is_list or node.is_map or node.is_fixed_list for node in path[:-1]):
+            raise _unwritten(name, "a fixed-size list of structs within lists")
+        if any(node.is_list or node.is_map for node in field.walk()):
+            raise _unwritten(name, "a fixed-size list of structs with lists in it")
+    if field.is_blob:
+        raise _unwritten(name, "a column of blobs")
+    if any(field.metadata.get(key) == b"true" for key in _PACKED):
+        raise _unwritten(name, "a packed struct")
+    if field.logical_type == "json":
+        raise _unwritten(name, "a column of JSON")
+    if field.is_leaf:
+        kind = parse_logical_type(field.logical_type)
+        if pa.types.is_dictionary(kind) and kind.value_type not in _DICTIONARY_VALUES:
+            raise _unwritten(name, f"a dictionary of {kind.value_type}")
+
+
+def _only_from(first: str, version: str, name: str, what: str) -> None:
+    if version < first:
+        raise UnsupportedError(
+            f"column {printable(name)!r} is {what}, which files of version {version} cannot hold: "
+            f"write version {first}",
+            feature=what,
+        )
+
+
+def _unwritten(name: str, what: str) -> UnsupportedError:
+    return UnsupportedError(f"column {printable(name)!r} is {what}, which is not written yet", feature=what)
