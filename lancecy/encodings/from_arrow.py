@@ -218,14 +218,23 @@ def _bytes(buffer: pa.Buffer | None) -> NDArray[np.uint8]:
 def _variable(array: pa.Array, width: int) -> VariableWidth:
     validity, nulls = _validity(array)
     offsets = _offsets(array.buffers()[1], array.offset, len(array), width)
-    if validity is not None and bool((np.diff(offsets)[~mask_of(validity, len(array))] != 0).any()):
-        # An if_else leaves nothing under nulls.
-        array = pc.if_else(array.is_valid(), array, pa.scalar(None, array.type))
-        validity, nulls = _validity(array)
-        offsets = _offsets(array.buffers()[1], array.offset, len(array), width)
+    values = _bytes(array.buffers()[2])
+    if validity is not None:
+        lengths = np.diff(offsets)
+        gone = ~mask_of(validity, len(array))
+        if bool((lengths[gone] != 0).any()):
+            offsets, values = _compacted(offsets, np.where(gone, 0, lengths), values)
     first, last = int(offsets[0]), int(offsets[-1])
-    values = _bytes(array.buffers()[2])[first:last]
-    return VariableWidth(len(array), width, offsets - first if first else offsets, values, validity, nulls)
+    shifted = offsets - first if first else offsets
+    return VariableWidth(len(array), width, shifted, values[first:last], validity, nulls)
+
+
+def _compacted(offsets: NDArray[Any], lengths: NDArray[Any], values: Bits) -> tuple[NDArray[Any], Bits]:
+    """Strings of these lengths, cut off where they lie and put one behind the other."""
+    ends = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
+    out = np.empty(int(ends[-1]), np.uint8)
+    kernels.place_spans(values, offsets[:-1].astype(np.int64), lengths.astype(np.int64), out, ends[:-1])
+    return ends.astype(offsets.dtype), out
 
 
 def _offsets(buffer: pa.Buffer | None, start: int, length: int, width: int) -> NDArray[Any]:
