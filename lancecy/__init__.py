@@ -2,6 +2,7 @@
 
 ====================  ======================================================================
 ``dataset(uri)``      open a table; the :class:`Dataset` scans, filters, takes and counts
+``write_dataset``     write rows: a new table, or more of an old one; ``write_fragments`` and ``commit`` for many writers
 ``scan(uri)``         the table as a Dask DataFrame; ``to_dask_array``: a column as a Dask array
 ``inspect(path)``     how one data file stores its columns
 ``spark``             the table as a Spark DataFrame (``spark.read``, ``spark.dataframe``)
@@ -38,39 +39,55 @@ if TYPE_CHECKING:
     from lancecy.limits import Limits as Limits
     from lancecy.scanners import Scanner as Scanner
     from lancecy.session import Session as Session
+    from lancecy.write.metadata import FragmentMetadata as FragmentMetadata
+    from lancecy.write.operations import LanceOperation as LanceOperation
+    from lancecy.write.targets import DatasetBasePath as DatasetBasePath
+    from lancecy.writers import commit as commit
+    from lancecy.writers import write_dataset as write_dataset
+    from lancecy.writers import write_fragments as write_fragments
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "BlobFile": "lancecy.blobs",
     "Dataset": "lancecy.datasets",
+    "DatasetBasePath": "lancecy.write.targets",
     "Expr": "lancecy.expr",
+    "FragmentMetadata": "lancecy.write.metadata",
     "LanceError": "lancecy.errors",
     "LanceFragment": "lancecy.datasets",
+    "LanceOperation": "lancecy.write.operations",
     "Limits": "lancecy.limits",
     "Scanner": "lancecy.scanners",
     "Session": "lancecy.session",
     "col": "lancecy.expr",
+    "commit": "lancecy.writers",
     "dataset": "lancecy.datasets",
     "inspect": "lancecy.inspection",
     "lit": "lancecy.expr",
     "plain": "lancecy.dask",
     "scan": "lancecy.dask",
     "to_dask_array": "lancecy.dask",
+    "write_dataset": "lancecy.writers",
+    "write_fragments": "lancecy.writers",
 }
 _MODULES = ("dask", "errors", "spark")
 
 __all__ = [
     "BlobFile",
     "Dataset",
+    "DatasetBasePath",
     "Expr",
+    "FragmentMetadata",
     "LanceError",
     "LanceFragment",
+    "LanceOperation",
     "Limits",
     "Scanner",
     "Session",
     "__version__",
     "col",
+    "commit",
     "dask",
     "dataset",
     "errors",
@@ -80,6 +97,8 @@ __all__ = [
     "scan",
     "spark",
     "to_dask_array",
+    "write_dataset",
+    "write_fragments",
 ]
 
 

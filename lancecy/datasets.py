@@ -9,7 +9,7 @@ Imports every layer below.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -37,6 +37,8 @@ from lancecy.table.manifest import DataFile, DeletionFile, Fragment
 from lancecy.table.snapshot import Snapshot, load_snapshot
 from lancecy.verification import Verification, verify
 from lancecy.versions_diff import VersionDiff, diff
+from lancecy.write.dataset import Place
+from lancecy.write.methods import Changes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -182,10 +184,11 @@ def _prefixes(allowed_bases: Sequence[str] | None) -> tuple[str, ...] | None:
     return None if allowed_bases is None else tuple(allowed_bases)
 
 
-class Dataset:
+class Dataset(Changes):
     """A table at one version.
 
-    Made by :func:`lancecy.dataset`. Immutable: ``checkout_version`` returns another one.
+    Made by :func:`lancecy.dataset`. Another version is another dataset (:meth:`checkout_version`); only the methods
+    that change the table (:meth:`append`, :meth:`delete`, …) move this one, to the version they make.
     Pickles as its URI, version and options without secrets.
     """
 
@@ -300,6 +303,24 @@ class Dataset:
             allowed_bases=self._allowed_bases,
             session=self._session,
         )
+
+    @property
+    def place(self) -> Place:
+        """Where the table is and how it is reached (for what writes to it)."""
+        return Place.of(self.uri, self._session, self._options, self._untrusted, self._allowed_bases)
+
+    def _move(self, version: int | None, bases: Iterable[str] = ()) -> None:
+        allowed = (*(self._allowed_bases or ()), *bases) or None
+        moved = dataset(
+            self.uri,
+            version,
+            storage_options=self._options or None,
+            untrusted=self._untrusted,
+            allowed_bases=allowed,
+            session=self._session,
+        )
+        self._snapshot, self._allowed_bases = moved._snapshot, allowed
+        self.__dict__.pop("_context", None)
 
     # -- scanning -------------------------------------------------------------
 
@@ -731,7 +752,7 @@ class Dataset:
         return (self.uri, self.version) == (other.uri, other.version)
 
     def __hash__(self) -> int:
-        return hash((self.uri, self.version))
+        return hash(self.uri)  # the version changes when the table is changed by this object
 
     def __repr__(self) -> str:
         return display.dataset_text(self._context)

@@ -8,7 +8,7 @@ Imports ``bases``, ``fragment_wire``, ``manifest`` and ``errors``.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from lancecy.errors import ConflictError, SchemaError
@@ -17,7 +17,7 @@ from lancecy.table.bases import canonical_base
 from lancecy.table.fragment_wire import decode_base_paths, encode_base_path
 from lancecy.table.manifest import BasePath
 
-__all__ = ["add_bases", "check_bases_known"]
+__all__ = ["add_bases", "check_bases_known", "registered"]
 
 
 def add_bases(message: table_pb2.Manifest, bases: Iterable[BasePath], *, relocate: bool = False) -> None:
@@ -43,24 +43,32 @@ def add_bases(message: table_pb2.Manifest, bases: Iterable[BasePath], *, relocat
 
     Source: table sheet, section 7.
     """
-    known = decode_base_paths(message.base_paths)
-    explicit = [base for base in bases if base.id]
-    numbered = [base for base in bases if not base.id]
-    for base in explicit:
-        if relocate and base.id not in known:
-            raise SchemaError(f"the table has no base {base.id} to relocate", difference=f"base {base.id}")
-        others = {other.id: other for other in known.values() if not (relocate and other.id == base.id)}
-        _check_new(base, others)
-        known[base.id] = base
-    for base in numbered:
-        if relocate:
-            raise SchemaError("a base to relocate is named by its id", difference="base 0")
-        _check_new(base, known)
-        free = next(number for number in range(1, len(known) + 2) if number not in known)
-        known[free] = replace(base, id=free)
-    if explicit or numbered:
+    added = tuple(bases)
+    if added:
+        known = registered(decode_base_paths(message.base_paths), added, relocate=relocate)
         del message.base_paths[:]
         message.base_paths.extend(map(encode_base_path, known.values()))
+
+
+def registered(
+    known: Mapping[int, BasePath], bases: Sequence[BasePath], *, relocate: bool = False
+) -> dict[int, BasePath]:
+    """The bases of a table by id once others are registered; see :func:`add_bases` for arguments and errors."""
+    found = dict(known)
+    explicit = [base for base in bases if base.id]
+    for base in explicit:
+        if relocate and base.id not in found:
+            raise SchemaError(f"the table has no base {base.id} to relocate", difference=f"base {base.id}")
+        others = {other.id: other for other in found.values() if not (relocate and other.id == base.id)}
+        _check_new(base, others)
+        found[base.id] = base
+    for base in [base for base in bases if not base.id]:
+        if relocate:
+            raise SchemaError("a base to relocate is named by its id", difference="base 0")
+        _check_new(base, found)
+        free = next(number for number in range(1, len(found) + 2) if number not in found)
+        found[free] = replace(base, id=free)
+    return found
 
 
 def _check_new(base: BasePath, known: dict[int, BasePath]) -> None:

@@ -12,11 +12,13 @@ from tests.meta.tree import ROOT, imports_of, is_within, module_name, package_mo
 
 ROWS = [
     "spark | dask | cli",
+    "writers",
     "datasets",
+    "write",
     "scanners | dataset_stats | inspection | blobs | interop | layout | verification | versions_diff",
     "changes",
     "parallel | display",
-    "scanning | write | namespace",
+    "scanning | namespace",
     "file | table | expr",
     "encodings",
     "session | schema_wire",

@@ -1,0 +1,204 @@
+"""Batches become data files, one fragment each.
+
+A file is begun when there are rows for it and ends when it is full; files go over the bases in turn.
+Nothing names them until a commit does, so whatever goes wrong on the way removes them again. Memory:
+what ``file.create`` keeps of one file, and one batch.
+
+Imports ``file``, ``table``, ``targets``, ``schemas``, ``store`` and ``errors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lancecy.errors import LanceError
+from lancecy.file.base import FileSummary, FileWriter, WriteOptions
+from lancecy.file.create import create_file
+from lancecy.schema import Schema
+from lancecy.store.base import Store
+from lancecy.table.manifest import DataFile
+from lancecy.table.paths import data_file_name
+from lancecy.write.metadata import FragmentMetadata
+from lancecy.write.schemas import arranged
+
+__all__ = ["FileLimits", "NewFiles"]
+
+_LEAST_PAGE = 64 << 10
+# Rows are handed on in pieces of this size at most, after each of which the size of the file is looked at.
+_PIECE_BYTES = 64 << 20
+
+Locate = Callable[[DataFile], "tuple[Store, str]"]
+"""A data file to its store and its path there."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileLimits:
+    """When a data file is full.
+
+    Attributes
+    ----------
+    max_rows : int
+    max_bytes : int
+        Looked at after every few megabytes, so a file may become larger by as much.
+
+    Raises
+    ------
+    ValueError
+        Not positive.
+    """
+
+    max_rows: int = 1 << 20
+    max_bytes: int = 90 << 30
+
+    def __post_init__(self) -> None:
+        if self.max_rows < 1 or self.max_bytes < 1:
+            raise ValueError("max_rows_per_file and max_bytes_per_file must be at least 1")
+
+    def piece_rows(self, batch: pa.RecordBatch) -> int:
+        """Rows of a batch that are handed on at once."""
+        per_row = max(1, int(batch.nbytes) // max(1, batch.num_rows))
+        return max(1, min(self.max_rows, min(_PIECE_BYTES, self.max_bytes) // per_row))
+
+    def options(self, schema: Schema) -> WriteOptions:
+        """Pages so small that what waits for them stays far below the size of a file."""
+        usual = WriteOptions()
+        share = self.max_bytes // (4 * len(schema.fields))
+        return replace(usual, page_bytes=min(usual.page_bytes, max(_LEAST_PAGE, share)))
+
+
+class NewFiles:
+    """The data files of one write.
+
+    Parameters
+    ----------
+    schema : Schema
+        Of the columns that are written.
+    version : str
+        Of the data files, such as "2.1".
+    bases : tuple of int or None
+        Where files go in turn.
+    locate : function
+        See ``Locate``.
+    limits : FileLimits
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from lancecy.store.memory import MemoryStore
+    >>> from lancecy.write.schemas import schema_of
+    >>> store, rows = MemoryStore("doc-files"), pa.record_batch({"a": [1, 2, 3]})
+    >>> files = NewFiles(schema_of(rows.schema), "2.1", (None,), lambda file: (store, file.path), FileLimits(2))
+    >>> [made.physical_rows for made in files.write([rows])]
+    [2, 1]
+    """
+
+    def __init__(
+        self, schema: Schema, version: str, bases: tuple[int | None, ...], locate: Locate, limits: FileLimits
+    ) -> None:
+        self._schema, self._version, self._bases = schema, version, bases
+        self._locate, self._limits = locate, limits
+        self._options = limits.options(schema)
+        self._made: list[FragmentMetadata] = []
+        self._begun: list[tuple[Store, str]] = []
+        self._open: _Open | None = None
+
+    def write(self, batches: Iterable[pa.RecordBatch]) -> tuple[FragmentMetadata, ...]:
+        """Write all rows.
+
+        Parameters
+        ----------
+        batches : iterable of pyarrow.RecordBatch
+            With the columns of the schema, in any order.
+
+        Returns
+        -------
+        tuple of FragmentMetadata
+            In the order of the rows; none for no rows.
+
+        Raises
+        ------
+        SchemaError
+            Nulls where there may be none, or columns of another type.
+        UnsupportedError
+            Values that files of the version cannot hold.
+        StoreError
+            Bytes could not be written.
+
+        Whatever is raised, by the batches too, leaves no file behind.
+        """
+        try:
+            for batch in batches:
+                for piece in self._pieces(arranged(batch, self._schema)):
+                    self._add(piece)
+            self._finish()
+        except BaseException:
+            self.remove()
+            raise
+        return tuple(self._made)
+
+    def remove(self) -> None:
+        """Remove every file that was begun: nothing names them. What cannot be removed is left to a cleanup."""
+        if self._open is not None:
+            with suppress(LanceError):
+                self._open.writer.abort()
+        for store, path in self._begun:
+            with suppress(LanceError):
+                store.delete([path])
+        self._open, self._begun, self._made = None, [], []
+
+    def _pieces(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The rows of a batch, cut where a file has as many as it may have."""
+        most, start = self._limits.piece_rows(batch), 0
+        while start < batch.num_rows:
+            there = 0 if self._open is None else self._open.num_rows
+            length = min(most, self._limits.max_rows - there, batch.num_rows - start)
+            yield batch.slice(start, length)
+            start += length
+
+    def _add(self, piece: pa.RecordBatch) -> None:
+        if self._open is None:
+            self._open = self._begin()
+        self._open.writer.write(piece)
+        self._open.num_rows += piece.num_rows
+        is_full = self._open.num_rows >= self._limits.max_rows
+        if is_full or self._open.writer.nbytes >= self._limits.max_bytes:
+            self._finish()
+
+    def _begin(self) -> _Open:
+        base = self._bases[len(self._begun) % len(self._bases)]
+        file = DataFile(data_file_name(), (), base_id=base)
+        store, path = self._locate(file)
+        self._begun.append((store, path))
+        return _Open(file, create_file(store, path, self._schema, self._version, self._options))
+
+    def _finish(self) -> None:
+        if self._open is None:
+            return
+        summary = self._open.writer.finish()
+        self._made.append(_fragment(self._open.file, summary))
+        self._open = None
+
+
+@dataclass(slots=True)
+class _Open:
+    """The file that is being written."""
+
+    file: DataFile
+    writer: FileWriter
+    num_rows: int = 0
+
+
+def _fragment(file: DataFile, summary: FileSummary) -> FragmentMetadata:
+    described = replace(
+        file,
+        fields=summary.fields,
+        column_indices=summary.column_indices,
+        major=summary.major,
+        minor=summary.minor,
+        size=summary.size,
+    )
+    return FragmentMetadata(0, (described,), physical_rows=summary.num_rows)

@@ -1,0 +1,72 @@
+"""The rows of a version that a predicate is true for, as offsets within their fragments.
+
+Imports ``scanning`` and NumPy.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.scanning.context import ScanContext
+from lancecy.scanning.execute import choose
+from lancecy.scanning.plan import plan
+from lancecy.scanning.request import make_request
+from lancecy.scanning.task import ScanSpec, ScanUnit
+from lancecy.table.operations import Delete
+
+__all__ = ["delete_of"]
+
+# Rows of a unit are tested at once, so this bounds what of a large fragment is in memory.
+_UNIT_BYTES = 32 << 20
+
+
+def delete_of(context: ScanContext, predicate: object) -> tuple[Delete, int]:
+    """The operation that deletes the living rows a predicate is true for, and how many these are.
+
+    Parameters
+    ----------
+    context : ScanContext
+    predicate : str, pyarrow.compute.Expression or Expr
+        Rows for which it is false or null stay.
+
+    Raises
+    ------
+    ExpressionError, ColumnNotFoundError
+        It does not fit the schema.
+    TypeError
+        There is none.
+    FormatError, StoreError
+        Columns that it tests cannot be read.
+
+    Examples
+    --------
+    >>> import lancecy
+    >>> operation, count = delete_of(lancecy.dataset("example.lance").context, "id < 10")
+    >>> count, operation.rows[0].tolist()
+    (10, [0, 1, 2, 3, 4, 5, 6, 7, 8, 9])
+    """
+    if predicate is None:
+        raise TypeError("a delete needs a predicate; 'true' deletes every row")
+    snapshot = context.snapshot
+    request = make_request(snapshot.schema.arrow, columns=[], filter=predicate)
+    planned = plan(context, request, ScanSpec(snapshot.uri, snapshot.version, request), _UNIT_BYTES)
+
+    def rows_of(unit: ScanUnit) -> NDArray[np.int64]:
+        return choose(context, unit, planned.projection).picked.to_indices()
+
+    # One after the other where files are mapped: what a unit reads is given back at once.
+    found = context.session.map(rows_of, planned.units, blocking=not snapshot.is_mapped)
+    parts: dict[int, list[NDArray[np.int64]]] = defaultdict(list)
+    for unit, rows in zip(planned.units, found, strict=True):
+        if rows.size:
+            parts[unit.fragment].append(rows)
+    gone = {number: np.sort(np.concatenate(pieces)) for number, pieces in parts.items()}
+    whole = [
+        number for number, rows in gone.items() if rows.size == context.live_rows(context.metadata(number))
+    ]
+    count = sum(rows.size for rows in gone.values())
+    kept = {number: rows for number, rows in gone.items() if number not in set(whole)}
+    return Delete(kept, removed=tuple(whole), predicate=str(predicate)), count

@@ -1,0 +1,319 @@
+"""What changes a table, as methods of a dataset: each makes a version, to which the dataset then moves.
+
+Imports ``dataset``, ``matching``, ``operations`` and ``table``.
+"""
+
+from __future__ import annotations
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from lancecy.errors import DatasetNotFoundError, RetryableConflictError
+from lancecy.table import flags
+from lancecy.table.operations import (
+    MapUpdate,
+    Operation,
+    Restore,
+    UpdateBases,
+    UpdateConfig,
+)
+from lancecy.write.dataset import CommitOptions, Mode, Place, commit_operation, options_of, write_table
+from lancecy.write.matching import delete_of
+from lancecy.write.targets import DatasetBasePath, base_paths_of
+
+if TYPE_CHECKING:
+    from lancecy.scanning.context import ScanContext
+    from lancecy.table.snapshot import Snapshot
+
+__all__ = ["Changes"]
+
+_PAUSE, _LONGEST_PAUSE = 0.01, 0.5
+
+
+class Changes(ABC):
+    """The changing half of a dataset; ``datasets.Dataset`` is the other one."""
+
+    _snapshot: Snapshot
+
+    @property
+    @abstractmethod
+    def context(self) -> ScanContext:
+        """What scans share."""
+
+    @property
+    @abstractmethod
+    def place(self) -> Place:
+        """Where the table is, and how it is reached."""
+
+    @abstractmethod
+    def _move(self, version: int | None, bases: Iterable[str] = ()) -> None:
+        """Become another version, None for the newest; ``bases`` may be read from now on."""
+
+    def insert(
+        self, data: Any, *, mode: Mode = "append", schema: pa.Schema | None = None, **options: Any
+    ) -> None:
+        """Write rows into the table.
+
+        Parameters
+        ----------
+        data : object
+            See :func:`lancecy.write_dataset`.
+        mode : "append" or "overwrite"
+        schema : pyarrow.Schema, optional
+            What the columns are to be.
+        **options
+            As for :func:`lancecy.write_dataset`.
+
+        Raises
+        ------
+        LanceError
+            See :func:`lancecy.write_dataset`.
+        """
+        written, commit = options_of(mode, **options)
+        place = self.place
+        snapshot = self._newest() if mode != "create" else self._snapshot
+        committed, bases = write_table(data, schema, place, snapshot, written, commit)
+        self._move(committed.version, [base.path for base in bases])
+
+    def append(self, data: Any, *, schema: pa.Schema | None = None, **options: Any) -> None:
+        """Add rows; as :meth:`insert`.
+
+        Parameters
+        ----------
+        data : object
+        schema : pyarrow.Schema, optional
+        **options
+        """
+        self.insert(data, mode="append", schema=schema, **options)
+
+    def delete(
+        self,
+        predicate: object,
+        *,
+        conflict_retries: int = 10,
+        retry_timeout: timedelta = timedelta(seconds=30),
+    ) -> dict[str, int]:
+        """Delete the rows for which a predicate is true; files stay as they are, and indices stay right.
+
+        Parameters
+        ----------
+        predicate : str, pyarrow.compute.Expression or lancecy.Expr
+            "true" deletes every row.
+        conflict_retries : int
+            How often the rows are looked up anew, in the newest version then, if somebody else changed them.
+        retry_timeout : timedelta
+            After this no new attempt is made.
+
+        Returns
+        -------
+        dict
+            ``{"num_deleted_rows": int}``; no version is made for 0.
+
+        Raises
+        ------
+        RetryableConflictError
+            Others were faster every time.
+        CommitError
+            See :func:`lancecy.commit`.
+        ExpressionError, ColumnNotFoundError
+            The predicate does not fit the schema.
+        """
+        give_up = time.monotonic() + retry_timeout.total_seconds()
+        attempt = 0
+        while True:
+            self._check_writable()
+            operation, count = delete_of(self.context, predicate)
+            if not count:
+                return {"num_deleted_rows": 0}
+            try:
+                self._change(operation)
+            except RetryableConflictError:
+                attempt += 1
+                if attempt > conflict_retries or time.monotonic() >= give_up:
+                    raise
+                time.sleep(min(_LONGEST_PAUSE, _PAUSE * 2**attempt))
+                self._move(None)
+            else:
+                return {"num_deleted_rows": count}
+
+    def restore(self) -> None:
+        """Make this version the newest one again; what came after it stays in the history.
+
+        Raises
+        ------
+        UnsupportedError
+            It would take the table's stable row ids away.
+        CommitError
+            See :func:`lancecy.commit`.
+        """
+        self._change(Restore(self._snapshot.version), self._newest())
+
+    def add_bases(
+        self, new_bases: Iterable[DatasetBasePath], transaction_properties: Mapping[str, str] | None = None
+    ) -> Any:
+        """Register places for data files, which ``target_bases`` of later writes can name.
+
+        Parameters
+        ----------
+        new_bases : iterable of DatasetBasePath
+        transaction_properties : mapping of str to str, optional
+
+        Returns
+        -------
+        Dataset
+            This one.
+
+        Raises
+        ------
+        ConflictError
+            The table has a base of that id, name or place.
+        PathPolicyError
+            A path is not that of a folder, or holds credentials.
+        """
+        newest, wanted = self._newest(), tuple(new_bases)
+        checked = base_paths_of(newest.manifest.base_paths, wanted)
+        options = CommitOptions(properties=dict(transaction_properties or {}))
+        # Their ids are given at the commit: somebody else may be registering bases too.
+        operation = UpdateBases(tuple(base.to_base_path() for base in wanted))
+        self._change(operation, newest, options, bases=[base.path for base in checked])
+        return self
+
+    # -- maps ---------------------------------------------------------------------------------
+
+    def update_config(self, values: Mapping[str, str | None], *, replace: bool = False) -> dict[str, str]:
+        """Change the configuration of the table.
+
+        Parameters
+        ----------
+        values : mapping of str to str or None
+            None removes the key.
+        replace : bool
+            Whether all other keys go.
+
+        Returns
+        -------
+        dict
+            The configuration as it is now.
+
+        Raises
+        ------
+        ConflictError
+            Somebody else changed one of the keys since this version.
+        """
+        self._change(UpdateConfig(config=_update(values, replace)))
+        return dict(self._snapshot.manifest.config)
+
+    def delete_config_keys(self, keys: Iterable[str]) -> None:
+        """Remove keys from the configuration of the table; those it does not have do not matter.
+
+        Parameters
+        ----------
+        keys : iterable of str
+        """
+        self.update_config(dict.fromkeys(keys))
+
+    def update_metadata(self, values: Mapping[str, str | None], *, replace: bool = False) -> dict[str, str]:
+        """Change the free-form metadata of the table; as :meth:`update_config`.
+
+        Parameters
+        ----------
+        values : mapping of str to str or None
+        replace : bool
+        """
+        self._change(UpdateConfig(table_metadata=_update(values, replace)))
+        return dict(self._snapshot.manifest.table_metadata)
+
+    def update_schema_metadata(
+        self, values: Mapping[str, str | None], *, replace: bool = False
+    ) -> dict[str, str]:
+        """Change the metadata of the Arrow schema; as :meth:`update_config`.
+
+        Parameters
+        ----------
+        values : mapping of str to str or None
+        replace : bool
+        """
+        self._change(UpdateConfig(schema_metadata=_update(values, replace)))
+        return {key: value.decode() for key, value in self._snapshot.schema.metadata.items()}
+
+    def replace_schema_metadata(self, new_metadata: Mapping[str, str]) -> None:
+        """Give the Arrow schema other metadata.
+
+        Parameters
+        ----------
+        new_metadata : mapping of str to str
+        """
+        self.update_schema_metadata(new_metadata, replace=True)
+
+    def update_field_metadata(
+        self, field_updates: Mapping[str, Mapping[str, str | None]], *, replace: bool = False
+    ) -> None:
+        """Change the metadata of columns; as :meth:`update_config`.
+
+        Parameters
+        ----------
+        field_updates : mapping of column to mapping of str to str or None
+            Members of structs with dots.
+        replace : bool
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        SchemaError
+            The key of the table would change.
+        """
+        schema = self._snapshot.schema
+        ids = {name: schema.path(schema.resolve(name))[-1].id for name in field_updates}
+        updates = {ids[name]: _update(values, replace) for name, values in field_updates.items()}
+        self._change(UpdateConfig(field_metadata=updates))
+
+    def replace_field_metadata(self, field_name: str, new_metadata: Mapping[str, str]) -> None:
+        """Give a column other metadata.
+
+        Parameters
+        ----------
+        field_name : str
+        new_metadata : mapping of str to str
+        """
+        self.update_field_metadata({field_name: new_metadata}, replace=True)
+
+    # -- how --------------------------------------------------------------------------------------
+
+    def _newest(self) -> Snapshot:
+        """The newest version of the table: this one if it is."""
+        if self._snapshot.latest_version() == self._snapshot.version:
+            return self._snapshot
+        found = self.place.newest()
+        if found is None:
+            raise DatasetNotFoundError(f"there is no table at {self.place.uri} any more", kind="dataset")
+        return found
+
+    def _check_writable(self) -> None:
+        manifest = self._snapshot.manifest
+        flags.check_writable(manifest.reader_flags, manifest.writer_flags)
+
+    def _change(
+        self,
+        operation: Operation,
+        origin: Snapshot | None = None,
+        options: CommitOptions | None = None,
+        bases: Iterable[str] = (),
+    ) -> None:
+        """Commit a change, made from this version if no other is given, and move to what it made."""
+        committed = commit_operation(
+            operation, self.place, origin or self._snapshot, options or CommitOptions()
+        )
+        self._move(committed.version, bases)
+
+
+def _update(values: Mapping[str, str | None], replace: bool) -> MapUpdate:
+    for key, value in values.items():
+        if not isinstance(key, str) or not (value is None or isinstance(value, str)):
+            raise TypeError(f"keys and values are texts; {key!r} is to become {value!r}")
+    return MapUpdate(dict(values), replace)

@@ -1,0 +1,230 @@
+"""Arrow schemas on their way into a table: fields with ids for a new one, a fit to those of an old one.
+
+Facts: table sheet, sections 1.2, 4.3 and 8. Imports ``schema`` and ``errors``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
+
+import pyarrow as pa
+
+from lancecy.errors import SchemaError, UnsupportedError, printable
+from lancecy.schema import DictionaryRef, Field, Schema, logical_type_of
+
+__all__ = ["arranged", "fitted", "schema_of"]
+
+# Names that scans give to columns which no file holds.
+_RESERVED = frozenset(
+    ("_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version")
+)
+_EXTENSION_NAME, _EXTENSION_DATA = "ARROW:extension:name", "ARROW:extension:metadata"
+# Hints that fields carry for readers of old releases: plain, variable width, dictionary.
+_PLAIN, _VARIABLE, _DICTIONARY = 1, 2, 3
+
+
+def schema_of(schema: pa.Schema) -> Schema:
+    """The schema of a new table: ids count from 0, parents before their children.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+
+    Raises
+    ------
+    SchemaError
+        No columns, two of one name, or a name that cannot be one of a column.
+    UnsupportedError
+        A column of a type that the format does not have.
+
+    Examples
+    --------
+    >>> [field.id for field in schema_of(pa.schema({"a": pa.list_(pa.int8()), "b": pa.int8()})).fields]
+    [0, 2]
+    """
+    if not len(schema):
+        raise SchemaError("a table needs a column", difference="no columns")
+    for name in schema.names:
+        _check_name(name, schema.names)
+    ids = count()
+    metadata = {key.decode(): value for key, value in (schema.metadata or {}).items()}
+    return Schema(tuple(_field(field, -1, ids, field.name) for field in schema), metadata)
+
+
+def _check_name(name: str, names: list[str]) -> None:
+    if names.count(name) > 1:
+        raise SchemaError(f"two columns are called {printable(name)!r}", difference=name)
+    if "." in name:
+        raise SchemaError(
+            f"column {printable(name)!r} has a dot in its name, as if it were part of another: rename it, or "
+            "make it a struct",
+            difference=name,
+        )
+    if name in _RESERVED:
+        raise SchemaError(f"{name} is what scans call a column of their own: rename it", difference=name)
+
+
+def _field(field: pa.Field, parent: int, ids: Iterator[int], path: str) -> Field:
+    kind, number = field.type, next(ids)
+    metadata = {key.decode(): value for key, value in (field.metadata or {}).items()}
+    if isinstance(kind, pa.BaseExtensionType):
+        metadata.setdefault(_EXTENSION_NAME, kind.extension_name.encode())
+        metadata.setdefault(_EXTENSION_DATA, kind.__arrow_ext_serialize__())
+        kind = kind.storage_type
+    inner = _inner(kind)
+    names = [child.name for child in inner]
+    if len(set(names)) < len(names):
+        raise SchemaError(f"two members of {printable(path)!r} have the same name", difference=path)
+    if pa.types.is_struct(kind) and not inner:
+        raise UnsupportedError(f"column {printable(path)!r} is a struct without members", feature="struct<>")
+    logical = _logical(kind, path)
+    return Field(
+        name=field.name,
+        id=number,
+        parent_id=parent,
+        logical_type=logical,
+        nullable=field.nullable,
+        encoding=_hint(logical),
+        dictionary=DictionaryRef(0, 0) if logical.startswith("dict:") else None,
+        extension_name=metadata.get(_EXTENSION_NAME, b"").decode(),
+        metadata=metadata,
+        children=tuple(_field(child, number, ids, f"{path}.{child.name}") for child in inner),
+    )
+
+
+def _inner(kind: pa.DataType) -> list[pa.Field]:
+    types = pa.types
+    if types.is_struct(kind) or types.is_list(kind) or types.is_large_list(kind):
+        return [kind.field(i) for i in range(kind.num_fields)]
+    if types.is_map(kind):
+        return [pa.field("entries", pa.struct([kind.key_field, kind.item_field]), False)]
+    if types.is_fixed_size_list(kind) and types.is_struct(kind.value_type):
+        return [kind.value_field]
+    return []
+
+
+def _logical(kind: pa.DataType, path: str) -> str:
+    if pa.types.is_map(kind):
+        return "map"
+    if pa.types.is_fixed_size_list(kind) and pa.types.is_struct(kind.value_type):
+        return f"fixed_size_list:struct:{kind.list_size}"
+    try:
+        return logical_type_of(kind)
+    except UnsupportedError as error:
+        raise UnsupportedError(f"column {printable(path)!r}: {error}", feature=str(kind)) from None
+
+
+def _hint(logical: str) -> int:
+    if logical in ("struct", "null"):
+        return 0
+    if logical.startswith("dict:"):
+        return _DICTIONARY
+    return _VARIABLE if logical in ("string", "large_string", "binary", "large_binary") else _PLAIN
+
+
+# -- rows for a table that is there ---------------------------------------------------------------
+
+
+def fitted(table: Schema, data: pa.Schema) -> Schema:
+    """The fields of a table that rows have values for, in the table's order.
+
+    Columns are known by their names. Those that are missing read as null, and so must be nullable; the same holds
+    for members of structs.
+
+    Parameters
+    ----------
+    table : Schema
+    data : pyarrow.Schema
+
+    Raises
+    ------
+    SchemaError
+        A column the table lacks, one of another type, or one that is missing and may not be null.
+    UnsupportedError
+        A column of a type that the format does not have.
+
+    Examples
+    --------
+    >>> table = schema_of(pa.schema({"a": pa.int8(), "b": pa.int8()}))
+    >>> fitted(table, pa.schema({"b": pa.int8()})).fields[0].id
+    1
+    """
+    given = schema_of(data).fields
+    return Schema(_members(table.fields, given, ""), table.metadata)
+
+
+def _members(wanted: tuple[Field, ...], given: tuple[Field, ...], above: str) -> tuple[Field, ...]:
+    """Columns of a table, or members of a struct, that are given."""
+    found = {field.name: field for field in given}
+    for name in found.keys() - {field.name for field in wanted}:
+        raise SchemaError(f"the table has no column {printable(above + name)!r}", difference=above + name)
+    for field in wanted:
+        if field.name not in found and not field.nullable:
+            name = above + field.name
+            raise SchemaError(
+                f"column {printable(name)!r} is missing, and may not be null in this table", difference=name
+            )
+    return tuple(
+        _fit(field, found[field.name], above + field.name) for field in wanted if field.name in found
+    )
+
+
+def _fit(field: Field, given: Field, path: str) -> Field:
+    if field.logical_type != given.logical_type:
+        raise SchemaError(
+            f"column {printable(path)!r} is {given.storage_type}, where the table has {field.storage_type}: cast it",
+            difference=f"{path}: {given.storage_type} is not {field.storage_type}",
+        )
+    if field.is_struct:
+        return replace(field, children=_members(field.children, given.children, f"{path}."))
+    if not field.children:
+        return field
+    # The only child of a list is what it is, whatever it is called.
+    pairs = zip(field.children, given.children, strict=True)
+    below = tuple(_fit(mine, theirs, f"{path}.{mine.name}") for mine, theirs in pairs)
+    if any(_names(mine) != _names(theirs) for mine, theirs in zip(below, given.children, strict=True)):
+        raise SchemaError(
+            f"structs within the lists of column {printable(path)!r} have their members in another order than the "
+            "table",
+            difference=path,
+        )
+    return replace(field, children=below)
+
+
+def _names(field: Field) -> object:
+    named = field.name if field.is_struct else ""
+    return named and tuple((child.name, _names(child)) for child in field.children)
+
+
+def arranged(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
+    """The columns of a batch in the order of the fields they were fitted to, members of structs likewise.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+    schema : Schema
+        From :func:`fitted`.
+    """
+    columns = [_arranged(batch.column(field.name), field) for field in schema.fields]
+    return pa.RecordBatch.from_arrays(columns, names=list(schema.names))
+
+
+def _arranged(array: pa.Array, field: Field) -> pa.Array:
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if not field.is_struct or not pa.types.is_struct(array.type):
+        return array
+    found = [array.type.field(i).name for i in range(array.type.num_fields)]
+    wanted = [child.name for child in field.children]
+    if found == wanted and not any(child.is_struct for child in field.children):
+        return array
+    members = [_arranged(array.field(found.index(child.name)), child) for child in field.children]
+    fields = [
+        pa.field(child.name, member.type, child.nullable)
+        for child, member in zip(field.children, members, strict=True)
+    ]
+    return pa.StructArray.from_arrays(
+        members, fields=fields, mask=array.is_null() if array.null_count else None
+    )

@@ -1,0 +1,142 @@
+"""Where the data files of one write go: the table's own folder, or its bases in turn.
+
+The turn goes by file and starts anew with every write, so that it needs no memory.
+Facts: table sheet, section 7. Imports ``table``, ``store`` and ``errors``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lancecy.errors import NotFoundError
+from lancecy.store.uri import canonical_uri
+from lancecy.table.bases import PathPolicy, canonical_base
+from lancecy.table.bases_wire import registered
+from lancecy.table.manifest import BasePath
+
+__all__ = ["DatasetBasePath", "base_paths_of", "granted", "targets"]
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetBasePath:
+    """A place outside of the table's own folder that holds some of its files.
+
+    Parameters
+    ----------
+    path : str or path
+        Absolute path or URI; a relative path is made absolute.
+    name : str, optional
+        What ``target_bases`` calls it.
+    is_dataset_root : bool
+        Whether data files are in ``data/`` below it, or directly in it.
+    id : int, optional
+        Number of the base in the table; the smallest free one from 1 on otherwise.
+
+    Examples
+    --------
+    >>> DatasetBasePath("s3://bucket-2/files", name="b2").name
+    'b2'
+    """
+
+    path: str | os.PathLike[str]
+    name: str | None = None
+    is_dataset_root: bool = False
+    id: int | None = None
+
+    def to_base_path(self) -> BasePath:
+        """As a manifest has it; id 0 if it is to be given one."""
+        path = os.fspath(self.path)
+        return BasePath(
+            self.id or 0, path if "://" in path else canonical_uri(path), self.name, self.is_dataset_root
+        )
+
+
+def base_paths_of(
+    known: Mapping[int, BasePath], bases: Iterable[DatasetBasePath | BasePath]
+) -> tuple[BasePath, ...]:
+    """New bases with their ids.
+
+    Raises
+    ------
+    ConflictError
+        There is a base of that id, name or place.
+    PathPolicyError
+        A path is not that of a folder, or holds credentials.
+    ValueError
+        An id that none can have.
+    """
+    given = [base if isinstance(base, BasePath) else base.to_base_path() for base in bases]
+    for base in given:
+        if not 0 <= base.id < 1 << 32:
+            raise ValueError(f"a base cannot have the id {base.id}")
+    after = registered(known, given)
+    return tuple(base for number, base in after.items() if number not in known)
+
+
+def granted(policy: PathPolicy, bases: Iterable[BasePath]) -> PathPolicy:
+    """The policy of a user who named these bases: they may be used, wherever they are."""
+    return replace(policy, allowed_bases=(*policy.allowed_bases, *map(canonical_base, bases)))
+
+
+def targets(
+    bases: Mapping[int, BasePath],
+    target_bases: Sequence[str] | None = None,
+    target_all_bases: bool | None = None,
+) -> tuple[int | None, ...]:
+    """Ids of the bases that data files go to in turn; None is the table's own folder.
+
+    Parameters
+    ----------
+    bases : mapping of id to BasePath
+        Those of the table.
+    target_bases : sequence of str, optional
+        Names, or else paths; without any, files go to the table's own folder.
+    target_all_bases : bool, optional
+        To every base by its id, the table's own folder first (True) or not at all (False).
+
+    Raises
+    ------
+    NotFoundError
+        The table has no such base.
+    ValueError
+        Both are given, or there are no bases at all.
+    TypeError
+        One text instead of several.
+
+    Examples
+    --------
+    >>> bases = {1: BasePath(1, "/b1", "fast"), 2: BasePath(2, "/b2")}
+    >>> targets(bases, ["/b2/", "fast"]), targets(bases, target_all_bases=True)
+    ((2, 1), (None, 1, 2))
+    """
+    if isinstance(target_bases, str):
+        raise TypeError("target_bases is a list of names or paths, not one of them")
+    if target_all_bases is not None:
+        if target_bases:
+            raise ValueError("give target_bases or target_all_bases, not both")
+        if not target_all_bases and not bases:
+            raise ValueError(
+                "the table has no bases to write to: register some, or leave target_all_bases out"
+            )
+        own: tuple[int | None, ...] = (None,) if target_all_bases else ()
+        return (*own, *sorted(bases))
+    return tuple(_find(reference, bases) for reference in target_bases or ()) or (None,)
+
+
+def _find(reference: str, bases: Mapping[int, BasePath]) -> int:
+    named = [number for number, base in bases.items() if base.name == reference]
+    if named:
+        return named[0]
+    place = canonical_uri(reference) if "/" in reference else None
+    at = [number for number, base in bases.items() if place is not None and canonical_base(base) == place]
+    if at:
+        return at[0]
+    known = [base.name or base.path for base in bases.values()]
+    raise NotFoundError(
+        f"the table has no base {reference!r}, only {', '.join(known) or 'its own folder'}",
+        kind="base",
+        name=reference,
+        known=known,
+    )

@@ -1,0 +1,348 @@
+"""The doors for writing: ``write_dataset``, and ``write_fragments`` with ``commit`` for many writers.
+
+Names and meanings follow pylance. Imports ``datasets`` and ``write``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from lancecy.datasets import Dataset, dataset
+from lancecy.errors import DatasetNotFoundError
+from lancecy.session import Session, default
+from lancecy.table import flags
+from lancecy.table.manifest import BasePath
+from lancecy.table.operations import Overwrite, Restore, UpdateBases
+from lancecy.table.paths import Naming
+from lancecy.table.snapshot import Snapshot
+from lancecy.write.dataset import (
+    CommitOptions,
+    Mode,
+    Place,
+    commit_operation,
+    options_of,
+    write_files,
+    write_table,
+)
+from lancecy.write.metadata import FragmentMetadata
+from lancecy.write.operations import BaseOperation, operation_of
+from lancecy.write.targets import DatasetBasePath, granted
+
+__all__ = ["commit", "write_dataset", "write_fragments"]
+
+
+def write_dataset(
+    data: Any,
+    uri: str | os.PathLike[str] | Dataset,
+    schema: pa.Schema | None = None,
+    mode: Mode = "create",
+    *,
+    data_storage_version: str | None = None,
+    enable_stable_row_ids: bool = False,
+    enable_v2_manifest_paths: bool = True,
+    initial_bases: Sequence[DatasetBasePath] | None = None,
+    target_bases: Sequence[str] | None = None,
+    target_all_bases: bool | None = None,
+    max_rows_per_file: int = 1 << 20,
+    max_bytes_per_file: int = 90 << 30,
+    commit_message: str | None = None,
+    transaction_properties: Mapping[str, str] | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    allowed_bases: Sequence[str] | None = None,
+    session: Session | None = None,
+) -> Dataset:
+    """Write rows: a new table, more rows of a table, or other rows in their place.
+
+    Parameters
+    ----------
+    data : object
+        A table, batch, reader or dataset of pyarrow; anything with ``__arrow_c_stream__`` (Polars, DuckDB and Spark
+        frames, lancecy datasets and scanners); a pandas frame; a mapping of names to arrays; or an iterable of
+        batches or tables, read only as it is consumed.
+    uri : str, path or Dataset
+        A Dataset brings its session and options along; it stays at its version.
+    schema : pyarrow.Schema, optional
+        What the columns are to be; they are cast to it, safely.
+    mode : "create", "append" or "overwrite"
+        "create" refuses to touch a table that is there. "append" wants columns of the same types, in any order, of
+        which nullable ones may be missing. "overwrite" replaces schema and rows and keeps the history. Both make a
+        new table where there is none.
+    data_storage_version : "2.0", "2.1" or "2.2", optional
+        Of the data files. What the table has if not given, and "2.1" for a new one.
+    enable_stable_row_ids : bool
+        Of a new table: rows have ids that survive compaction.
+    enable_v2_manifest_paths : bool
+        Of a new table: names of manifests by which the newest is listed first. Others keep the names they have.
+    initial_bases : sequence of DatasetBasePath, optional
+        Of a new table: places besides its own folder.
+    target_bases : sequence of str, optional
+        Names or paths of the bases that data files go to, in turn; [] is the table's own folder.
+    target_all_bases : bool, optional
+        To all bases in turn; True begins with the table's own folder, False leaves it out.
+    max_rows_per_file, max_bytes_per_file : int
+        When the next file is begun.
+    commit_message : str, optional
+    transaction_properties : mapping of str to str, optional
+        Kept with the version.
+    storage_options : mapping, optional
+        As for :func:`lancecy.dataset`.
+    allowed_bases : sequence of str, optional
+        As for :func:`lancecy.dataset`; bases named in ``initial_bases`` are allowed.
+    session : Session, optional
+
+    Returns
+    -------
+    Dataset
+        At the version that was made.
+
+    Raises
+    ------
+    ExistsError
+        There is a table already.
+    SchemaError
+        Columns do not fit the table, or have nulls where there may be none.
+    UnsupportedError
+        A column, or the table, needs what this release does not write; the message names a version that can hold it.
+    NotFoundError
+        There is no such base.
+    ConflictError
+        Somebody else changed the table so that this cannot be added; if it is a ``RetryableConflictError``, write again.
+    ContentionError
+        Others were faster every time.
+    CommitUnknownError
+        The storage failed so that nobody can tell whether this happened. Its files stay: look before writing again.
+    StoreError
+        The storage failed.
+
+    Notes
+    -----
+    Nothing is visible before everything is written. Whatever goes wrong leaves the table as it was and, but for
+    ``CommitUnknownError`` and a process that dies, no files behind.
+
+    Examples
+    --------
+    >>> import lancecy, pyarrow as pa, tempfile
+    >>> uri = tempfile.mkdtemp() + "/t.lance"
+    >>> ds = lancecy.write_dataset({"a": [1, 2, 3]}, uri)
+    >>> ds = lancecy.write_dataset(pa.table({"a": [4]}), ds, mode="append")
+    >>> ds.to_table()["a"].to_pylist(), ds.version
+    ([1, 2, 3, 4], 2)
+    """
+    written, options = options_of(
+        mode,
+        data_storage_version=data_storage_version,
+        enable_stable_row_ids=enable_stable_row_ids,
+        enable_v2_manifest_paths=enable_v2_manifest_paths,
+        initial_bases=initial_bases,
+        target_bases=target_bases,
+        target_all_bases=target_all_bases,
+        max_rows_per_file=max_rows_per_file,
+        max_bytes_per_file=max_bytes_per_file,
+        commit_message=commit_message,
+        transaction_properties=transaction_properties,
+    )
+    place = _place(uri, storage_options, allowed_bases, session)
+    committed, bases = write_table(data, schema, place, _newest(uri, place), written, options)
+    return _opened(place, committed.version, bases)
+
+
+def write_fragments(
+    data: Any,
+    uri: str | os.PathLike[str] | Dataset,
+    schema: pa.Schema | None = None,
+    *,
+    mode: Mode = "append",
+    data_storage_version: str | None = None,
+    initial_bases: Sequence[DatasetBasePath] | None = None,
+    target_bases: Sequence[str] | None = None,
+    target_all_bases: bool | None = None,
+    max_rows_per_file: int = 1 << 20,
+    max_bytes_per_file: int = 90 << 30,
+    storage_options: Mapping[str, Any] | None = None,
+    allowed_bases: Sequence[str] | None = None,
+    session: Session | None = None,
+) -> list[FragmentMetadata]:
+    """Write rows to data files that are no part of the table yet; :func:`lancecy.commit` makes them so.
+
+    Each of many writers calls this; one of them, or somebody else, commits what all of them made at once.
+
+    Parameters
+    ----------
+    data, uri, schema
+        As for :func:`lancecy.write_dataset`.
+    mode : "append", "create" or "overwrite"
+        What the fragments are for: ``LanceOperation.Append``, or an ``Overwrite``, whose columns are numbered anew.
+    data_storage_version : str, optional
+    initial_bases, target_bases, target_all_bases
+        As for :func:`lancecy.write_dataset`; pass the same ``initial_bases`` to ``LanceOperation.Overwrite``.
+    max_rows_per_file, max_bytes_per_file : int
+    storage_options, allowed_bases, session
+        As for :func:`lancecy.write_dataset`.
+
+    Returns
+    -------
+    list of FragmentMetadata
+        To be pickled, or sent as JSON.
+
+    Raises
+    ------
+    LanceError
+        As for :func:`lancecy.write_dataset`; no file is left behind.
+
+    Examples
+    --------
+    >>> import lancecy
+    >>> ds = lancecy.dataset("example.lance")
+    >>> new = lancecy.write_fragments(ds.head(2), "new.lance", mode="create")
+    >>> made = lancecy.commit("new.lance", lancecy.LanceOperation.Overwrite(ds.schema, new))
+    >>> made.count_rows()
+    2
+    """
+    written, _ = options_of(
+        mode,
+        data_storage_version=data_storage_version,
+        initial_bases=initial_bases,
+        target_bases=target_bases,
+        target_all_bases=target_all_bases,
+        max_rows_per_file=max_rows_per_file,
+        max_bytes_per_file=max_bytes_per_file,
+    )
+    place = _place(uri, storage_options, allowed_bases, session)
+    return list(write_files(data, schema, place, _newest(uri, place), written))
+
+
+def commit(
+    uri: str | os.PathLike[str] | Dataset,
+    operation: BaseOperation,
+    read_version: int | None = None,
+    *,
+    commit_message: str | None = None,
+    transaction_properties: Mapping[str, str] | None = None,
+    token: str | None = None,
+    max_retries: int = 20,
+    enable_stable_row_ids: bool = False,
+    enable_v2_manifest_paths: bool = True,
+    storage_options: Mapping[str, Any] | None = None,
+    allowed_bases: Sequence[str] | None = None,
+    session: Session | None = None,
+) -> Dataset:
+    """Make a change that others prepared the next version of a table.
+
+    Parameters
+    ----------
+    uri : str, path or Dataset
+    operation : one of ``lancecy.LanceOperation``
+    read_version : int, optional
+        The version the change was made from; what happened since is looked at. That of a Dataset, and otherwise
+        needed unless the operation is ``Overwrite``, ``Restore`` or ``UpdateBases``.
+    commit_message : str, optional
+    transaction_properties : mapping of str to str, optional
+        Kept with the version.
+    token : str, optional
+        Names the change: however often a change with this token is committed, it happens once, and later calls
+        return the version it became.
+    max_retries : int
+        How often another writer may be faster.
+    enable_stable_row_ids, enable_v2_manifest_paths : bool
+        Of a new table, as for :func:`lancecy.write_dataset`.
+    storage_options, allowed_bases, session
+        As for :func:`lancecy.write_dataset`.
+
+    Returns
+    -------
+    Dataset
+        At the version that was made.
+
+    Raises
+    ------
+    ValueError
+        ``read_version`` is missing.
+    DatasetNotFoundError
+        There is no table, and the operation does not make one.
+    RetryableConflictError
+        Somebody changed what this is about: prepare it anew from the newest version.
+    ConflictError
+        It cannot happen any more.
+    ContentionError
+        Others were faster every time.
+    CommitUnknownError
+        Nobody can tell whether it happened: look before trying again, and delete nothing.
+    SchemaError, UnsupportedError, CommitError
+        The change does not fit the table, or one of its files is missing.
+
+    Notes
+    -----
+    Data files are never removed here, whatever happens.
+
+    Examples
+    --------
+    >>> import lancecy
+    >>> rows = lancecy.dataset("example.lance").head(2)
+    >>> new = lancecy.write_fragments(rows, "example.lance")
+    >>> lancecy.commit("example.lance", lancecy.LanceOperation.Append(new), read_version=2).count_rows()
+    1002
+    """
+    place = _place(uri, storage_options, allowed_bases, session)
+    snapshot = uri._snapshot if isinstance(uri, Dataset) and read_version is None else place.newest()
+    known = None if snapshot is None else snapshot.manifest.base_paths
+    change = operation_of(operation, known, enable_stable_row_ids)
+    _check_commit(place, snapshot, change, read_version, given=isinstance(uri, Dataset))
+    naming = Naming.V2 if enable_v2_manifest_paths else Naming.V1
+    options = CommitOptions(
+        commit_message, dict(transaction_properties or {}), max_retries, token=token, naming=naming
+    )
+    bases: tuple[BasePath, ...] = ()
+    if isinstance(change, Overwrite):
+        bases = change.initial_bases
+    elif isinstance(change, UpdateBases):
+        bases = change.bases
+    committed = commit_operation(
+        change, place, snapshot, options, read_version=read_version, policy=granted(place.policy, bases)
+    )
+    return _opened(place, committed.version, bases)
+
+
+def _check_commit(
+    place: Place, snapshot: Snapshot | None, change: Any, read_version: int | None, given: bool
+) -> None:
+    if snapshot is None:
+        if not isinstance(change, Overwrite):
+            raise DatasetNotFoundError(f"there is no table at {place.uri}", kind="dataset")
+        return
+    if read_version is None and not given and not isinstance(change, Overwrite | Restore | UpdateBases):
+        raise ValueError("read_version is needed: what happened since then has to be looked at")
+    flags.check_writable(snapshot.manifest.reader_flags, snapshot.manifest.writer_flags)
+
+
+def _place(
+    uri: str | os.PathLike[str] | Dataset,
+    storage_options: Mapping[str, Any] | None,
+    allowed_bases: Sequence[str] | None,
+    session: Session | None,
+) -> Place:
+    if not isinstance(uri, Dataset):
+        return Place.of(os.fspath(uri), session or default(), storage_options, False, allowed_bases)
+    if any(value is not None for value in (storage_options, allowed_bases, session)):
+        raise ValueError("a Dataset is open already: give its options to lancecy.dataset instead")
+    return uri.place
+
+
+def _newest(uri: str | os.PathLike[str] | Dataset, place: Place) -> Snapshot | None:
+    return uri._newest() if isinstance(uri, Dataset) else place.newest()
+
+
+def _opened(place: Place, version: int, bases: Sequence[BasePath]) -> Dataset:
+    """The table at the version that was made, allowed to read the bases its maker named."""
+    policy = place.policy if not bases else granted(place.policy, bases)
+    return dataset(
+        place.uri,
+        version,
+        storage_options=policy.storage_options or None,
+        untrusted=policy.untrusted,
+        allowed_bases=policy.allowed_bases or None,
+        session=place.session,
+    )

@@ -1,0 +1,386 @@
+"""Tables written by ``write_dataset``: rows of every kind, modes, bases, limits, and failures that leave no trace."""
+
+from __future__ import annotations
+
+import errno
+import json
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lancecy
+from lancecy import DatasetBasePath
+from lancecy.errors import (
+    CommitUnknownError,
+    ConflictError,
+    ExistsError,
+    NotFoundError,
+    SchemaError,
+    StoreError,
+    UnsupportedError,
+)
+from lancecy.store import local_files
+from lancecy.table.paths import Naming
+from lancecy.write import dataset as writing
+from tests.write.rows import data_files, numbers, rows_of, sorted_rows
+
+VERSIONS = ("2.0", "2.1", "2.2")
+
+
+def plain(count: int = 20, start: int = 0) -> pa.Table:
+    return pa.table({"n": pa.array(range(start, start + count), pa.int64())})
+
+
+def without_null_structs(table: pa.Table) -> pa.Table:
+    """What files of version 2.0 can hold."""
+    return table.drop_columns(["point"])
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_rows_come_back_when_created_appended_and_overwritten(tmp_path: Path, version: str) -> None:
+    first, second, third = (numbers(*args) for args in ((0, 100), (100, 50), (500, 10)))
+    if version == "2.0":
+        first, second, third = map(without_null_structs, (first, second, third))
+    uri = tmp_path / "t"
+    ds = lancecy.write_dataset(first, uri, data_storage_version=version)
+    assert (ds.version, ds.data_storage_version) == (1, version)
+    assert ds.to_table().equals(first)
+    ds = lancecy.write_dataset(second, uri, mode="append")
+    assert sorted_rows(ds) == sorted_rows(pa.concat_tables([first, second]))
+    ds = lancecy.write_dataset(third, uri, mode="overwrite")
+    assert sorted_rows(ds) == sorted_rows(third)
+    assert ds.data_storage_version == version
+    assert {(f.major, f.minor) for part in ds.get_fragments() for f in part.data_files()} == {
+        tuple(map(int, version.split(".")))
+    }
+    assert [part.fragment_id for part in ds.get_fragments()] == [2]
+
+
+def kinds() -> dict[str, Any]:
+    import pandas as pd
+    import polars as pl
+
+    table = plain()
+    return {
+        "table": table,
+        "batch": table.to_batches()[0],
+        "reader": table.to_reader(max_chunksize=3),
+        "pandas": pd.DataFrame({"n": range(20)}),
+        "polars": pl.DataFrame({"n": range(20)}),
+        "batches": iter(table.to_batches(max_chunksize=7)),
+        "mapping": {"n": list(range(20))},
+    }
+
+
+@pytest.mark.parametrize("kind", ["table", "batch", "reader", "pandas", "polars", "batches", "mapping"])
+def test_rows_of_any_kind_are_written(tmp_path: Path, kind: str) -> None:
+    assert rows_of(lancecy.write_dataset(kinds()[kind], tmp_path / "t")) == list(range(20))
+
+
+def test_dataset_is_written_to_another_table(tmp_path: Path) -> None:
+    source = lancecy.write_dataset(numbers(0, 30), tmp_path / "a")
+    assert sorted_rows(lancecy.write_dataset(source, tmp_path / "b")) == sorted_rows(source)
+
+
+def test_modes_that_need_a_table_make_one(tmp_path: Path) -> None:
+    assert lancecy.write_dataset(plain(), tmp_path / "a", mode="append").version == 1
+    assert lancecy.write_dataset(plain(), tmp_path / "b", mode="overwrite").version == 1
+
+
+def test_table_without_rows_is_created_and_appended_to(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset(plain(0), tmp_path / "t")
+    assert (ds.count_rows(), ds.get_fragments()) == (0, [])
+    ds.append(plain(0))
+    ds.append(plain(3))
+    assert (ds.version, rows_of(ds)) == (3, [0, 1, 2])
+
+
+def test_create_refuses_a_table_that_is_there(tmp_path: Path) -> None:
+    lancecy.write_dataset(plain(), tmp_path / "t")
+    before = data_files(tmp_path)
+    with pytest.raises(ExistsError, match="mode='append'"):
+        lancecy.write_dataset(plain(), tmp_path / "t")
+    assert data_files(tmp_path) == before
+
+
+def test_files_are_cut_at_rows_across_batches(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset(plain(95).to_reader(max_chunksize=7), tmp_path / "t", max_rows_per_file=30)
+    assert [part.physical_rows for part in ds.get_fragments()] == [30, 30, 30, 5]
+    assert rows_of(ds) == list(range(95))
+
+
+def test_files_are_cut_at_bytes(tmp_path: Path) -> None:
+    table = pa.table({"n": range(4000), "text": [f"{i:0500d}" for i in range(4000)]})
+    ds = lancecy.write_dataset(table, tmp_path / "t", max_bytes_per_file=400_000)
+    sizes = [file.size or 0 for part in ds.get_fragments() for file in part.data_files()]
+    assert len(sizes) >= 3
+    assert max(sizes) < 1_000_000
+    assert rows_of(ds) == list(range(4000))
+
+
+@pytest.mark.parametrize("limits", [{"max_rows_per_file": 0}, {"max_bytes_per_file": -1}])
+def test_limits_that_allow_nothing_are_refused(tmp_path: Path, limits: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="at least 1"):
+        lancecy.write_dataset(plain(), tmp_path / "t", **limits)
+
+
+def test_names_of_manifests_are_kept(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset(plain(), tmp_path / "t", enable_v2_manifest_paths=False)
+    ds.append(plain())
+    assert ds._snapshot.location.naming is Naming.V1
+    assert {"1.manifest", "2.manifest"} <= data_files(tmp_path / "t" / "_versions")
+
+
+def test_append_with_another_version_of_files_keeps_that_of_the_table(tmp_path: Path) -> None:
+    lancecy.write_dataset(plain(5), tmp_path / "t", data_storage_version="2.1")
+    ds = lancecy.write_dataset(plain(5, 5), tmp_path / "t", mode="append", data_storage_version="2.2")
+    assert (ds.data_storage_version, rows_of(ds)) == ("2.1", list(range(10)))
+
+
+def test_stable_row_ids_go_on_over_appends_and_overwrites(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset(plain(5), tmp_path / "t", enable_stable_row_ids=True)
+    ds.append(plain(3))
+    ds.insert(plain(2), mode="overwrite")
+    assert ds.has_stable_row_ids
+    assert ds.to_table(["n"], with_row_id=True)["_rowid"].to_pylist() == [8, 9]
+
+
+def test_stable_row_ids_cannot_be_had_later(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset(plain(5), tmp_path / "t")
+    with pytest.raises(ValueError, match="when a table is created"):
+        ds.append(plain(3), enable_stable_row_ids=True)
+
+
+def test_message_is_kept_with_the_version(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset(
+        plain(), tmp_path / "t", commit_message="first", transaction_properties={"k": "v"}
+    )
+    (transaction,) = (tmp_path / "t" / "_transactions").iterdir()
+    assert all(text in transaction.read_bytes() for text in (b"__lance_commit_message", b"first", b"k"))
+    assert ds.version == 1
+
+
+# -- what an append may bring ---------------------------------------------------------------------
+
+
+def test_append_takes_columns_in_any_order_and_misses_nullable_ones(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset({"n": [1], "s": pa.array([{"a": 1, "b": "x"}]), "t": ["y"]}, tmp_path / "t")
+    ds.append(pa.table({"s": pa.array([{"b": "z", "a": 2}, None]), "n": [2, 3]}))
+    ds.append(pa.table({"s": pa.array([{"b": "q"}])}))
+    assert ds.to_table().to_pylist() == [
+        {"n": 1, "s": {"a": 1, "b": "x"}, "t": "y"},
+        {"n": 2, "s": {"a": 2, "b": "z"}, "t": None},
+        {"n": 3, "s": None, "t": None},
+        {"n": None, "s": {"a": None, "b": "q"}, "t": None},
+    ]
+
+
+def required() -> pa.Schema:
+    return pa.schema([pa.field("n", pa.int64(), False), pa.field("x", pa.int32())])
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        (pa.table({"x": pa.array([1], pa.int32())}), "'n' is missing"),
+        (pa.table({"n": [1], "y": [1]}), "no column 'y'"),
+        (pa.table({"n": ["1"]}), "'n' is string, where the table has int64"),
+        (pa.table({"n": [1, None]}), "'n' has nulls"),
+    ],
+)
+def test_append_that_does_not_fit_leaves_no_trace(tmp_path: Path, rows: pa.Table, message: str) -> None:
+    ds = lancecy.write_dataset(pa.table({"n": [1], "x": [2]}), tmp_path / "t", required())
+    before = data_files(tmp_path / "t" / "data"), data_files(tmp_path / "t" / "_versions")
+    with pytest.raises(SchemaError, match=message):
+        ds.append(rows)
+    assert (data_files(tmp_path / "t" / "data"), data_files(tmp_path / "t" / "_versions")) == before
+    assert (ds.version, ds.latest_version) == (1, 1)
+
+
+def test_rows_that_may_be_null_by_their_type_but_are_not_are_appended(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset(pa.table({"n": [1], "x": [2]}), tmp_path / "t", required())
+    ds.append(pa.table({"n": [2, 3]}))
+    assert rows_of(ds) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    ("schema", "error", "message"),
+    [
+        (pa.schema({"a.b": pa.int8()}), SchemaError, "dot"),
+        (pa.schema({"_rowid": pa.int8()}), SchemaError, "_rowid"),
+        (pa.schema([]), SchemaError, "needs a column"),
+        (pa.schema([("a", pa.int8()), ("a", pa.int8())]), SchemaError, "two columns"),
+        (pa.schema({"a": pa.month_day_nano_interval()}), UnsupportedError, "column 'a'"),
+        (pa.schema({"a": pa.map_(pa.string(), pa.int8())}), UnsupportedError, "write version 2.2"),
+        (pa.schema({"a": pa.struct([])}), UnsupportedError, "without members"),
+    ],
+)
+def test_schema_that_cannot_be_written_is_refused_before_anything_is(
+    tmp_path: Path, schema: pa.Schema, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        lancecy.write_dataset(pa.RecordBatchReader.from_batches(schema, []), tmp_path / "t")
+    assert not (tmp_path / "t").exists()
+
+
+# -- bases ----------------------------------------------------------------------------------------
+
+
+def bases(tmp_path: Path) -> list[DatasetBasePath]:
+    return [
+        DatasetBasePath(tmp_path / "b1", name="one"),
+        DatasetBasePath(str(tmp_path / "b2"), name="two", is_dataset_root=True),
+    ]
+
+
+def base_ids(ds: lancecy.Dataset) -> list[int | None]:
+    return [file.base_id for part in ds.get_fragments() for file in part.data_files()]
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [
+        ({"target_bases": ["one", "two"]}, [1, 2, 1, 2]),
+        ({"target_bases": ["two"]}, [2, 2, 2, 2]),
+        ({"target_bases": []}, [None] * 4),
+        ({}, [None] * 4),
+        ({"target_all_bases": True}, [None, 1, 2, None]),
+        ({"target_all_bases": False}, [1, 2, 1, 2]),
+    ],
+)
+def test_files_go_over_the_bases_in_turn(
+    tmp_path: Path, target: dict[str, Any], expected: list[int | None]
+) -> None:
+    options = {"max_rows_per_file": 5, **target}
+    ds = lancecy.write_dataset(plain(20), tmp_path / "t", initial_bases=bases(tmp_path), **options)
+    ds.append(plain(5, 20), **options)
+    assert base_ids(ds) == [*expected, expected[0]]
+    assert rows_of(lancecy.dataset(tmp_path / "t")) == list(range(25))
+    own, one, two = (tmp_path / place for place in ("t/data", "b1", "b2/data"))
+    found = [len(data_files(folder)) for folder in (own, one, two)]
+    assert found == [(*expected, expected[0]).count(number) for number in (None, 1, 2)]
+
+
+def test_base_is_named_by_its_path(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset(plain(), tmp_path / "t", initial_bases=bases(tmp_path))
+    ds.append(plain(), target_bases=[f"{tmp_path}/b2/"])
+    assert base_ids(ds) == [None, 2]
+
+
+def test_base_that_the_table_lacks_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(NotFoundError, match="'tow', only one, two"):
+        lancecy.write_dataset(plain(), tmp_path / "t", initial_bases=bases(tmp_path), target_bases=["tow"])
+    assert data_files(tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("twice", "message"),
+    [
+        ({"path": "/elsewhere", "name": "one"}, "called 'one'"),
+        ({"path": "b1", "name": "other"}, "already"),
+    ],
+)
+def test_bases_that_look_alike_are_refused(tmp_path: Path, twice: dict[str, str], message: str) -> None:
+    path = twice["path"] if twice["path"].startswith("/") else str(tmp_path / twice["path"])
+    with pytest.raises(ConflictError, match=message):
+        lancecy.write_dataset(
+            plain(), tmp_path / "t", initial_bases=[*bases(tmp_path), DatasetBasePath(path, twice["name"])]
+        )
+
+
+def test_bases_are_initial_only_once(tmp_path: Path) -> None:
+    lancecy.write_dataset(plain(), tmp_path / "t")
+    with pytest.raises(ValueError, match="add_bases"):
+        lancecy.write_dataset(plain(), tmp_path / "t", mode="append", initial_bases=bases(tmp_path))
+
+
+# -- failures -------------------------------------------------------------------------------------
+
+
+def failing(rows: int, error: Exception) -> Iterator[pa.RecordBatch]:
+    yield from plain(rows).to_batches(max_chunksize=3)
+    raise error
+
+
+def test_rows_that_end_in_an_error_leave_no_file(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset(plain(), tmp_path / "t", initial_bases=bases(tmp_path))
+    before = data_files(tmp_path)
+    with pytest.raises(RuntimeError, match="no more"):
+        ds.append(failing(30, RuntimeError("no more")), max_rows_per_file=7, target_all_bases=True)
+    assert data_files(tmp_path) == before
+
+
+def test_full_disk_leaves_the_table_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ds = lancecy.write_dataset(plain(), tmp_path / "t")
+    before = data_files(tmp_path)
+    left, real = [2], local_files.publish
+
+    def full(*args: Any) -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(*args)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(local_files, "publish", full)
+        with pytest.raises(StoreError, match="No space left"):
+            ds.append(plain(30), max_rows_per_file=7)
+    assert data_files(tmp_path) == before
+    assert rows_of(lancecy.dataset(tmp_path / "t")) == list(range(20))
+    ds.append(plain(1, 20))
+    assert ds.count_rows() == 21
+
+
+@pytest.mark.parametrize(("error", "kept"), [(ConflictError("no"), 0), (CommitUnknownError("who knows"), 1)])
+def test_files_stay_only_if_they_may_be_part_of_the_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, kept: int
+) -> None:
+    ds = lancecy.write_dataset(plain(), tmp_path / "t")
+
+    def refused(*args: Any, **options: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(writing, "commit_to", refused)
+    with pytest.raises(type(error)):
+        ds.append(plain())
+    assert len(data_files(tmp_path / "t" / "data")) == 1 + kept
+
+
+# -- many writers, one commit ---------------------------------------------------------------------
+
+
+def test_fragments_travel_as_json_and_pickles(tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    parts = [lancecy.write_fragments(plain(5, start), uri) for start in (0, 5)]
+    sent = [lancecy.FragmentMetadata.from_json(json.dumps(part.to_json())) for part in parts[0]]
+    sent += pickle.loads(pickle.dumps(parts[1]))
+    assert [part.num_rows for part in sent] == [5, 5]
+    ds = lancecy.commit(uri, lancecy.LanceOperation.Overwrite(plain().schema, sent))
+    assert rows_of(ds) == list(range(10))
+
+
+def test_change_with_a_token_happens_once(tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    lancecy.write_dataset(plain(5), uri)
+    change = lancecy.LanceOperation.Append(lancecy.write_fragments(plain(5, 5), uri))
+    made = [lancecy.commit(uri, change, 1, token="job 7") for _ in range(2)]
+    assert [ds.version for ds in made] == [2, 2]
+    assert rows_of(lancecy.dataset(uri)) == list(range(10))
+
+
+def test_append_without_the_version_it_was_made_from_is_refused(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset(plain(5), tmp_path / "t")
+    change = lancecy.LanceOperation.Append(lancecy.write_fragments(plain(5, 5), ds))
+    with pytest.raises(ValueError, match="read_version"):
+        lancecy.commit(tmp_path / "t", change)
+    assert lancecy.commit(ds, change).count_rows() == 10
+
+
+@pytest.mark.parametrize("data", ["{}", "[]", '{"id": 0, "files": [{}], "physical_rows": 1}'])
+def test_json_of_something_else_is_refused(data: str) -> None:
+    with pytest.raises(ValueError, match="no metadata of a fragment"):
+        lancecy.FragmentMetadata.from_json(data)
