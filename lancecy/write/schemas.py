@@ -5,6 +5,7 @@ Facts: table sheet, sections 1.2, 4.3 and 8. Imports ``schema`` and ``errors``.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
@@ -20,7 +21,9 @@ __all__ = ["arranged", "fitted", "schema_of"]
 _RESERVED = frozenset(
     ("_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version")
 )
-_EXTENSION_NAME, _EXTENSION_DATA = "ARROW:extension:name", "ARROW:extension:metadata"
+_EXTENSION_NAME = "ARROW:extension:name"
+# Not stored as text, as their storage in Arrow is.
+_JSON = frozenset((b"arrow.json", b"lance.json"))
 # Hints that fields carry for readers of old releases: plain, variable width, dictionary.
 _PLAIN, _VARIABLE, _DICTIONARY = 1, 2, 3
 
@@ -68,11 +71,15 @@ def _check_name(name: str, names: list[str]) -> None:
 
 def _field(field: pa.Field, parent: int, ids: Iterator[int], path: str) -> Field:
     kind, number = field.type, next(ids)
-    metadata = {key.decode(): value for key, value in (field.metadata or {}).items()}
-    if isinstance(kind, pa.BaseExtensionType):
-        metadata.setdefault(_EXTENSION_NAME, kind.extension_name.encode())
-        metadata.setdefault(_EXTENSION_DATA, kind.__arrow_ext_serialize__())
-        kind = kind.storage_type
+    is_extension = isinstance(kind, pa.BaseExtensionType)
+    found = _exported_metadata(field) if is_extension else field.metadata or {}
+    metadata = {key.decode(): value for key, value in found.items()}
+    if metadata.get(_EXTENSION_NAME) in _JSON:
+        raise UnsupportedError(
+            f"column {printable(path)!r} is a column of JSON, which is not written yet: cast it to text",
+            feature="writing JSON",
+        )
+    kind = kind.storage_type if is_extension else kind
     inner = _inner(kind)
     names = [child.name for child in inner]
     if len(set(names)) < len(names):
@@ -92,6 +99,28 @@ def _field(field: pa.Field, parent: int, ids: Iterator[int], path: str) -> Field
         metadata=metadata,
         children=tuple(_field(child, number, ids, f"{path}.{child.name}") for child in inner),
     )
+
+
+class _ArrowSchema(ctypes.Structure):
+    """The beginning of the struct of that name in Arrow's C data interface."""
+
+    _fields_ = (("format", ctypes.c_char_p), ("name", ctypes.c_char_p), ("metadata", ctypes.c_void_p))
+
+
+def _exported_metadata(field: pa.Field) -> dict[bytes, bytes]:
+    """Metadata with what Arrow says of the field's extension type; its own types tell it to nobody but C."""
+    capsule = field.__arrow_c_schema__()
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    at = _ArrowSchema.from_address(pointer(capsule, b"arrow_schema")).metadata
+    texts: list[bytes] = []
+    left = 2 * ctypes.c_int32.from_address(at).value if at else 0
+    at = (at or 0) + 4
+    for _ in range(left):
+        length = ctypes.c_int32.from_address(at).value
+        texts.append(ctypes.string_at(at + 4, length))
+        at += 4 + length
+    return dict(zip(texts[0::2], texts[1::2], strict=True))
 
 
 def _inner(kind: pa.DataType) -> list[pa.Field]:

@@ -164,6 +164,20 @@ def test_message_is_kept_with_the_version(tmp_path: Path) -> None:
     assert ds.version == 1
 
 
+def test_extension_types_come_back(tmp_path: Path) -> None:
+    tensor = pa.fixed_shape_tensor(pa.float32(), [1, 2])
+    vectors = pa.array([[1, 2], [3, 4]], pa.list_(pa.float32(), 2))
+    columns = {
+        "n": [1, 2],
+        "id": pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"0" * 16, None], pa.binary(16))),
+        "t": pa.ExtensionArray.from_storage(tensor, vectors),
+    }
+    ds = lancecy.write_dataset(columns, tmp_path / "t")
+    ds.append(columns)
+    assert ds.schema.field("t").type == tensor
+    assert ds.to_table().equals(pa.concat_tables([pa.table(columns)] * 2))
+
+
 # -- what an append may bring ---------------------------------------------------------------------
 
 
@@ -216,6 +230,7 @@ def test_rows_that_may_be_null_by_their_type_but_are_not_are_appended(tmp_path: 
         (pa.schema([("a", pa.int8()), ("a", pa.int8())]), SchemaError, "two columns"),
         (pa.schema({"a": pa.month_day_nano_interval()}), UnsupportedError, "column 'a'"),
         (pa.schema({"a": pa.map_(pa.string(), pa.int8())}), UnsupportedError, "write version 2.2"),
+        (pa.schema({"a": pa.json_()}), UnsupportedError, "JSON"),
         (pa.schema({"a": pa.struct([])}), UnsupportedError, "without members"),
     ],
 )
