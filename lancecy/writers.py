@@ -21,9 +21,11 @@ from lancecy.table.paths import Naming
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.dataset import (
     CommitOptions,
+    Durability,
     Mode,
     Place,
     commit_operation,
+    is_durable,
     options_of,
     write_files,
     write_table,
@@ -51,6 +53,7 @@ def write_dataset(
     max_bytes_per_file: int = 90 << 30,
     commit_message: str | None = None,
     transaction_properties: Mapping[str, str] | None = None,
+    durability: Durability = "fsync",
     storage_options: Mapping[str, Any] | None = None,
     allowed_bases: Sequence[str] | None = None,
     session: Session | None = None,
@@ -88,6 +91,9 @@ def write_dataset(
     commit_message : str, optional
     transaction_properties : mapping of str to str, optional
         Kept with the version.
+    durability : "fsync" or "none"
+        On a local disk: whether files and their folders are on the disk before this returns, or the system may take
+        its time. Without it a crash of the system can leave a version whose files are torn.
     storage_options : mapping, optional
         As for :func:`lancecy.dataset`.
     allowed_bases : sequence of str, optional
@@ -144,6 +150,7 @@ def write_dataset(
         max_bytes_per_file=max_bytes_per_file,
         commit_message=commit_message,
         transaction_properties=transaction_properties,
+        durability=durability,
     )
     place = _place(uri, storage_options, allowed_bases, session)
     committed, bases = write_table(data, schema, place, _newest(uri, place), written, options)
@@ -162,6 +169,7 @@ def write_fragments(
     target_all_bases: bool | None = None,
     max_rows_per_file: int = 1 << 20,
     max_bytes_per_file: int = 90 << 30,
+    durability: Durability = "fsync",
     storage_options: Mapping[str, Any] | None = None,
     allowed_bases: Sequence[str] | None = None,
     session: Session | None = None,
@@ -180,6 +188,7 @@ def write_fragments(
     initial_bases, target_bases, target_all_bases
         As for :func:`lancecy.write_dataset`; pass the same ``initial_bases`` to ``LanceOperation.Overwrite``.
     max_rows_per_file, max_bytes_per_file : int
+    durability : "fsync" or "none"
     storage_options, allowed_bases, session
         As for :func:`lancecy.write_dataset`.
 
@@ -210,6 +219,7 @@ def write_fragments(
         target_all_bases=target_all_bases,
         max_rows_per_file=max_rows_per_file,
         max_bytes_per_file=max_bytes_per_file,
+        durability=durability,
     )
     place = _place(uri, storage_options, allowed_bases, session)
     return list(write_files(data, schema, place, _newest(uri, place), written))
@@ -226,6 +236,7 @@ def commit(
     max_retries: int = 20,
     enable_stable_row_ids: bool = False,
     enable_v2_manifest_paths: bool = True,
+    durability: Durability = "fsync",
     storage_options: Mapping[str, Any] | None = None,
     allowed_bases: Sequence[str] | None = None,
     session: Session | None = None,
@@ -249,6 +260,7 @@ def commit(
         How often another writer may be faster.
     enable_stable_row_ids, enable_v2_manifest_paths : bool
         Of a new table, as for :func:`lancecy.write_dataset`.
+    durability : "fsync" or "none"
     storage_options, allowed_bases, session
         As for :func:`lancecy.write_dataset`.
 
@@ -280,11 +292,11 @@ def commit(
 
     Examples
     --------
-    >>> import lancecy
-    >>> rows = lancecy.dataset("example.lance").head(2)
-    >>> new = lancecy.write_fragments(rows, "example.lance")
-    >>> lancecy.commit("example.lance", lancecy.LanceOperation.Append(new), read_version=2).count_rows()
-    1002
+    >>> import lancecy, tempfile
+    >>> ds = lancecy.write_dataset({"a": [1, 2, 3]}, tempfile.mkdtemp() + "/t.lance")
+    >>> new = [part for rows in ({"a": [4]}, {"a": [5]}) for part in lancecy.write_fragments(rows, ds)]
+    >>> lancecy.commit(ds, lancecy.LanceOperation.Append(new)).count_rows()
+    5
     """
     place = _place(uri, storage_options, allowed_bases, session)
     snapshot = uri._snapshot if isinstance(uri, Dataset) and read_version is None else place.newest()
@@ -293,7 +305,12 @@ def commit(
     _check_commit(place, snapshot, change, read_version, given=isinstance(uri, Dataset))
     naming = Naming.V2 if enable_v2_manifest_paths else Naming.V1
     options = CommitOptions(
-        commit_message, dict(transaction_properties or {}), max_retries, token=token, naming=naming
+        commit_message,
+        dict(transaction_properties or {}),
+        max_retries,
+        token=token,
+        naming=naming,
+        durable=is_durable(durability),
     )
     bases: tuple[BasePath, ...] = ()
     if isinstance(change, Overwrite):

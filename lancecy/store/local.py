@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from copy import copy
 from datetime import UTC, datetime
 from typing import BinaryIO, NoReturn, cast
 
@@ -84,6 +85,13 @@ class LocalStore:
         self._follow = follow_symlinks
         self._root = self.uri.rstrip("/")
         self._base = self._root or "/"
+        self._durable = True
+
+    def hasty(self) -> LocalStore:
+        """The same store, for writers who do not wait for the disk: after a crash of the system files may be torn."""
+        store = copy(self)
+        store._durable = False
+        return store
 
     def __repr__(self) -> str:
         details = "" if self.traits.is_mapped else ", mapped=False"
@@ -158,7 +166,7 @@ class LocalStore:
             files.stat_regular(self._base, source, self._follow)
             with self._folder_of(source, create=False) as old, self._folder_of(target, create=True) as new:
                 old_place, new_place = (old, _name(source)), (new, _name(target))
-                files.publish(old_place, new_place, mode is PutMode.OVERWRITE)
+                files.publish(old_place, new_place, mode is PutMode.OVERWRITE, self._durable)
         except FileExistsError as error:
             self._fail(error, doing, target)
         except OSError as error:
@@ -244,7 +252,7 @@ class _LocalUpload(Upload):
 
     def __init__(self, store: LocalStore, path: str, mode: PutMode) -> None:
         super().__init__(path, store.uri)
-        self._replace = mode is PutMode.OVERWRITE
+        self._replace, self._durable = mode is PutMode.OVERWRITE, store._durable
         self._resources = ExitStack()
         self._temporary = f".{_name(path)[:40]}.{os.urandom(8).hex()}.tmp"  # at most 184 bytes
         self._place = f"{store._root}/{path}"
@@ -269,11 +277,12 @@ class _LocalUpload(Upload):
 
     def _publish(self) -> None:
         try:
-            os.fsync(self._file)
+            if self._durable:
+                os.fsync(self._file)
             status = os.fstat(self._file)
             self._close_file()
             places = (self._folder, self._temporary), (self._folder, _name(self._path))
-            files.publish(*places, self._replace)
+            files.publish(*places, self._replace, self._durable)
         except OSError as error:
             raise_translated(error, "write", self._path, self._store)
         self._resources.close()

@@ -163,7 +163,7 @@ def sync_folder(descriptor: int) -> None:
             raise
 
 
-def publish(source: tuple[int, str], target: tuple[int, str], replace: bool) -> None:
+def publish(source: tuple[int, str], target: tuple[int, str], replace: bool, durable: bool = True) -> None:
     """Give a file its final name, in one atomic step, and make that durable.
 
     Parameters
@@ -171,6 +171,8 @@ def publish(source: tuple[int, str], target: tuple[int, str], replace: bool) -> 
     source, target : (descriptor of a folder, name in it)
     replace : bool
         Whether a file of that name is replaced.
+    durable : bool
+        Whether to wait until the disk has it.
 
     Raises
     ------
@@ -184,6 +186,8 @@ def publish(source: tuple[int, str], target: tuple[int, str], replace: bool) -> 
     else:
         _claim(source, target)
         os.unlink(source[1], dir_fd=source[0])
+    if not durable:
+        return
     sync_folder(target[0])
     if source[0] != target[0]:
         sync_folder(source[0])

@@ -22,12 +22,13 @@ from lancecy.limits import Limits
 from lancecy.schema import Schema
 from lancecy.session import Session
 from lancecy.store.base import Store
+from lancecy.store.local import LocalStore
 from lancecy.store.uri import split_credentials
 from lancecy.table import flags
 from lancecy.table.adding_wire import version_of
 from lancecy.table.bases import Bases, PathPolicy
 from lancecy.table.drive import check_create, commit_to
-from lancecy.table.manifest import BasePath, Fragment, Manifest
+from lancecy.table.manifest import BasePath, DataFile, Fragment, Manifest
 from lancecy.table.operations import Append, Operation, Overwrite, new_transaction
 from lancecy.table.paths import Naming
 from lancecy.table.snapshot import Snapshot, load_snapshot
@@ -39,16 +40,19 @@ from lancecy.write.targets import DatasetBasePath, base_paths_of, granted, targe
 
 __all__ = [
     "CommitOptions",
+    "Durability",
     "Mode",
     "Place",
     "WriteOptions",
     "commit_operation",
+    "is_durable",
     "options_of",
     "write_files",
     "write_table",
 ]
 
 Mode: TypeAlias = Literal["create", "append", "overwrite"]
+Durability: TypeAlias = Literal["fsync", "none"]
 
 _DEFAULT_VERSION = "2.1"
 _ALIASES = {"stable": _DEFAULT_VERSION, "legacy": "0.1"}
@@ -87,10 +91,9 @@ class Place:
         policy = PathPolicy.of(untrusted, allowed_bases, {**found, **(storage_options or {})})
         return cls(root, session, policy, session.limits)
 
-    @property
-    def store(self) -> Store:
-        """Rooted at the table."""
-        return self.policy.open(self.session, self.uri, self.policy.root_options)
+    def store(self, durable: bool = True) -> Store:
+        """Rooted at the table; to write without waiting for the disk if it need not be durable."""
+        return _paced(self.policy.open(self.session, self.uri, self.policy.root_options), durable)
 
     def newest(self) -> Snapshot | None:
         """The newest version of the table, None if there is no table."""
@@ -107,6 +110,10 @@ class Place:
             return None
 
 
+def _paced(store: Store, durable: bool) -> Store:
+    return store.hasty() if not durable and isinstance(store, LocalStore) else store
+
+
 @dataclass(frozen=True, slots=True)
 class CommitOptions:
     """How a change is committed.
@@ -121,6 +128,8 @@ class CommitOptions:
         Names the change: it happens once, however often it is committed.
     naming : Naming
         Of a new table.
+    durable : bool
+        Whether what is written is on the disk before anybody hears that it happened.
     """
 
     message: str | None = None
@@ -128,6 +137,7 @@ class CommitOptions:
     attempts: int = 20
     token: str | None = None
     naming: Naming = Naming.V2
+    durable: bool = True
 
     @property
     def all_properties(self) -> dict[str, str]:
@@ -148,6 +158,7 @@ class WriteOptions:
     target_bases : tuple of str or None
     target_all_bases : bool or None
     limits : FileLimits
+    durable : bool
     """
 
     mode: Mode = "create"
@@ -157,6 +168,7 @@ class WriteOptions:
     target_bases: tuple[str, ...] | None = None
     target_all_bases: bool | None = None
     limits: FileLimits = field(default_factory=FileLimits)
+    durable: bool = True
 
     def __post_init__(self) -> None:
         if self.mode not in get_args(Mode):
@@ -176,6 +188,7 @@ def options_of(
     max_bytes_per_file: int = 90 << 30,
     commit_message: str | None = None,
     transaction_properties: Mapping[str, str] | None = None,
+    durability: Durability = "fsync",
 ) -> tuple[WriteOptions, CommitOptions]:
     """The arguments of ``lancecy.write_dataset``, which says what they mean, as values.
 
@@ -186,6 +199,7 @@ def options_of(
     """
     if isinstance(target_bases, str):
         raise TypeError("target_bases is a list of names or paths, not one of them")
+    durable = is_durable(durability)
     written = WriteOptions(
         mode,
         data_storage_version,
@@ -194,9 +208,24 @@ def options_of(
         None if target_bases is None else tuple(target_bases),
         target_all_bases,
         FileLimits(max_rows_per_file, max_bytes_per_file),
+        durable,
     )
     naming = Naming.V2 if enable_v2_manifest_paths else Naming.V1
-    return written, CommitOptions(commit_message, dict(transaction_properties or {}), naming=naming)
+    properties = dict(transaction_properties or {})
+    return written, CommitOptions(commit_message, properties, naming=naming, durable=durable)
+
+
+def is_durable(durability: Durability) -> bool:
+    """Whether to wait for the disk.
+
+    Raises
+    ------
+    ValueError
+        Neither "fsync" nor "none".
+    """
+    if durability not in get_args(Durability):
+        raise ValueError(f"durability is {durability!r}; it can be 'fsync' or 'none'")
+    return durability == "fsync"
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +257,7 @@ def _planned(data: pa.Schema, place: Place, snapshot: Snapshot | None, options: 
     bases = base_paths_of(known, options.initial_bases)
     after = {**known, **{base.id: base for base in bases}}
     chosen = targets(after, options.target_bases, options.target_all_bases)
-    policy, store = granted(place.policy, bases), place.store
+    policy, store = granted(place.policy, bases), place.store(options.durable)
     words = flags.BASES if after else 0
     places = Bases(
         store, Manifest(0, Schema(()), base_paths=after, reader_flags=words), place.session, policy
@@ -338,7 +367,11 @@ def write_table(
 
 
 def _new_files(plan: _Plan, options: WriteOptions) -> NewFiles:
-    return NewFiles(plan.written, plan.version, plan.targets, plan.places.data, options.limits)
+    def locate(file: DataFile) -> tuple[Store, str]:
+        store, path = plan.places.data(file)
+        return _paced(store, options.durable), path
+
+    return NewFiles(plan.written, plan.version, plan.targets, locate, options.limits)
 
 
 def _operation(
@@ -409,4 +442,6 @@ def commit_operation(
         naming=options.naming,
         limits=place.limits,
     )
-    return commit_to(place.store, transaction, origin, place.session, policy or place.policy, terms)
+    return commit_to(
+        place.store(options.durable), transaction, origin, place.session, policy or place.policy, terms
+    )

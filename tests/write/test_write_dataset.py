@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import pickle
 from collections.abc import Iterator
 from pathlib import Path
@@ -311,6 +312,31 @@ def test_bases_are_initial_only_once(tmp_path: Path) -> None:
     lancecy.write_dataset(plain(), tmp_path / "t")
     with pytest.raises(ValueError, match="add_bases"):
         lancecy.write_dataset(plain(), tmp_path / "t", mode="append", initial_bases=bases(tmp_path))
+
+
+@pytest.mark.parametrize(("durability", "waits"), [("fsync", True), ("none", False)])
+def test_disk_is_waited_for_if_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, durability: Any, waits: bool
+) -> None:
+    places = [DatasetBasePath(tmp_path / "b1", "b1")]
+    lancecy.write_dataset(plain(), tmp_path / "t", initial_bases=places, target_bases=["b1"])
+    calls: list[int] = []
+    monkeypatch.setattr(os, "fsync", calls.append)
+    ds = lancecy.write_dataset(
+        plain(5, 20),
+        tmp_path / "t",
+        mode="append",
+        target_bases=["b1"],
+        durability=durability,
+    )
+    assert rows_of(ds) == list(range(25))
+    # The data file, the transaction and the manifest, and the folder of each.
+    assert len(calls) >= 6 if waits else calls == []
+
+
+def test_other_durability_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="'fsync' or 'none'"):
+        lancecy.write_dataset(plain(), tmp_path / "t", durability="perhaps")  # type: ignore[arg-type]
 
 
 # -- failures -------------------------------------------------------------------------------------
