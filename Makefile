@@ -16,7 +16,7 @@ BENCH := $(CURDIR)/bench
 export VENV
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check format protos bench compare docs asan fuzz wheel clean distclean
+.PHONY: help setup demo test check format protos bench compare compare-spark docs asan fuzz wheel clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -24,6 +24,7 @@ help:
 	@echo "make test     the whole test suite, Spark and interop with pylance included"
 	@echo "make check    the quick part of it: style, types, layers, unit tests"
 	@echo "make compare  lancecy beside pylance and memory-mapped Arrow IPC, in one run"
+	@echo "make compare-spark  lancecy in Spark beside Parquet and beside pylance's table handed over"
 	@echo "make bench    the asv benchmarks of every layer"
 	@echo "make asan     the tests of kernels, files and hostile bytes under gcc's sanitizers"
 	@echo "make fuzz     every decoder and parser under libFuzzer and the address sanitizer"
@@ -36,7 +37,7 @@ help:
 
 setup: $(BUILT)
 
-$(INSTALLED): pyproject.toml
+$(INSTALLED): pyproject.toml setup.py
 	.ci/setup venv "$(VENV)"
 	@echo "installing lancecy and its development tools into $(VENV) (the first time takes a few minutes)"
 	$(PY) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' > $(VENV)/build-requirements.txt
@@ -62,7 +63,7 @@ test: $(BUILT) $(PROTOC)
 	.ci/with-java $(PY) .ci/test.py $(ARGS)
 
 check: $(BUILT) $(PROTOC)
-	$(PYTEST) -q -m "$(QUICK)" $(PARALLEL) --deselect tests/hostile/test_mutations.py $(ARGS)
+	$(PYTEST) -q -m "$(QUICK)" $(PARALLEL) $(ARGS)
 
 format: $(BUILT)
 	$(PY) -m ruff check --fix .
@@ -75,6 +76,9 @@ protos: $(PROTOC)
 
 compare: $(BUILT)
 	$(PY) bench/compare.py $(ARGS)
+
+compare-spark: $(BUILT)
+	.ci/with-java $(PY) bench/spark_compare.py $(ARGS)
 
 # asv keeps a note about the machine in the home directory; it gets one of its own.
 bench: $(BUILT)

@@ -4,17 +4,23 @@ One set of compiler directives for all of them, set here and nowhere else: bound
 checks stay on and C division stays off, because the kernels read strangers' bytes.
 ``LANCECY_CYTHON_DEBUG=1`` builds with the address and undefined-behaviour sanitizers (``make asan``), ``fuzz``
 with the first and coverage (``make fuzz``); both by way of ``tests/fuzz/build.py``.
+
+Besides, what Spark looks for lies at the top level of an installation (``BuildAutoload``).
 """
 
+import multiprocessing
 import os
 import sys
 from pathlib import Path
+from typing import ClassVar
 
 import numpy
 from Cython.Build import cythonize
-from setuptools import Extension, setup
+from setuptools import Command, Extension, setup
+from setuptools.command.build import build
 
 ROOT = Path(__file__).resolve().parent
+JOBS = min(8, os.cpu_count() or 1)
 # Paths are relative, so that neither the C files nor the kernels say where they were made.
 os.chdir(ROOT)
 HEADERS = sorted(str(p.relative_to(ROOT)) for p in (ROOT / "_ext").glob("*.pxd"))
@@ -47,7 +53,10 @@ elif os.environ.get("LANCECY_CYTHON_DEBUG") == "fuzz":
 elif sys.platform == "win32":
     compile_args, link_args = ["/O2"], []
 else:
-    compile_args = ["-O3", "-g0", "-fstack-protector-strong", "-D_FORTIFY_SOURCE=2"]
+    compile_args = ["-g0", "-fstack-protector-strong"]
+    # A level of optimisation that whoever builds asks for is the one taken.
+    if "-O" not in os.environ.get("CFLAGS", ""):
+        compile_args += ["-O3", "-D_FORTIFY_SOURCE=2"]
     link_args = ["-Wl,-z,relro,-z,now"] if sys.platform.startswith("linux") else []
 
 extensions = [
@@ -64,13 +73,55 @@ extensions = [
     for source in sorted((ROOT / "_ext").glob("_*.pyx"))
 ]
 
+AUTOLOAD = Path("lancecy", "spark", "autoload", "pyspark_lancecy.py")
+
+
+class BuildAutoload(Command):
+    """Puts ``pyspark_lancecy`` beside the package: Spark imports top-level modules whose names begin like that.
+
+    It looks for them in the folders of ``sys.path``. An editable install gets the module's folder there, as the hook
+    that setuptools installs for the package lists nothing.
+    """
+
+    user_options: ClassVar[list[tuple[str, str | None, str | None]]] = []
+    editable_mode = False
+    build_lib: str | None
+
+    def initialize_options(self) -> None:
+        self.build_lib = None
+
+    def finalize_options(self) -> None:
+        self.set_undefined_options("build", ("build_lib", "build_lib"))
+
+    def run(self) -> None:
+        if self.editable_mode:
+            wheel = Path(self.get_finalized_command("install").install_lib)
+            (wheel / f"__editable__.{AUTOLOAD.stem}.pth").write_text(f"{ROOT / AUTOLOAD.parent}\n")
+        else:
+            self.mkpath(self.build_lib)
+            self.copy_file(str(AUTOLOAD), self.build_lib)
+
+    def get_source_files(self) -> list[str]:
+        return [str(AUTOLOAD)]
+
+    def get_outputs(self) -> list[str]:
+        return [] if self.editable_mode else [str(Path(self.build_lib or "", AUTOLOAD.name))]
+
+    def get_output_mapping(self) -> dict[str, str]:
+        return dict.fromkeys(self.get_outputs(), str(AUTOLOAD))
+
+
+build.sub_commands = [*build.sub_commands, ("build_autoload", None)]
+
 setup(
+    cmdclass={"build_autoload": BuildAutoload},
     ext_modules=cythonize(
         extensions,
         compiler_directives=DIRECTIVES,
         include_path=["_ext"],
         build_dir="build/cython",
-        nthreads=0,
+        # Where processes are not forked each of them would run this file again.
+        nthreads=JOBS if multiprocessing.get_start_method() == "fork" else 0,
     ),
-    options={"build_ext": {"parallel": min(8, os.cpu_count() or 1)}},
+    options={"build_ext": {"parallel": JOBS}},
 )

@@ -325,6 +325,8 @@ class Field:
         if not entries.is_struct or len(entries.children) != 2:
             raise FormatError(f"map field {printable(self.name)!r} does not consist of keys and values")
         key, value = (child.arrow_field for child in entries.children)
+        if pa.types.is_null(key.type):
+            raise FormatError(f"keys of the map field {printable(self.name)!r} are of the null type")
         return pa.map_(key.with_nullable(False), value)
 
     @cached_property
@@ -336,7 +338,9 @@ class Field:
         metadata = dict(self.metadata)
         if self.extension_name:
             metadata.setdefault("ARROW:extension:name", self.extension_name.encode())
-        plain = pa.field(self.name, self.storage_type, self.nullable, metadata or None)
+        # Arrow has no field of nulls that are not nullable; a manifest may.
+        nullable = self.nullable or pa.types.is_null(self.storage_type)
+        plain = pa.field(self.name, self.storage_type, nullable, metadata or None)
         return _restored(plain) if "ARROW:extension:name" in metadata else plain
 
     @property

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 import lancecy
 
+from .far import Far, _Counted
 from .scale import VERSIONS, rows, table_path, table_paths
 
 
@@ -38,6 +39,24 @@ class Sum:
 
     def time_table(self, paths: dict[str, str], version: str) -> None:
         pc.sum(self.dataset.to_table(columns=["x"])["x"])
+
+    def peakmem_threads(self, paths: dict[str, str], version: str) -> None:
+        self.frame.x.sum().compute(scheduler="threads")
+
+
+class Remote(_Counted):
+    """What the partitions of a scan ask of a store far away, planning included."""
+
+    params = (VERSIONS, ("one column", "filter", "head"))
+
+    def setup(self, paths: dict[str, str], version: str, work: str) -> None:
+        self.far = Far()
+        frame = lancecy.scan(self.far.uri(paths[version]), blocksize=max(1 << 12, rows() * 60 // 10))
+        if work == "head":
+            frame[["x"]].head()
+        else:
+            wanted = frame[frame.id < rows() // 100] if work == "filter" else frame
+            wanted.x.sum().compute(scheduler="threads")
 
 
 class Plan:
@@ -136,6 +155,9 @@ class Vectors:
         lancecy.to_dask_array(paths[version], "vec", blocksize="16MiB")
 
     def time_mean(self, paths: dict[str, str], version: str) -> None:
+        self.array.mean(axis=0).compute(scheduler="threads")
+
+    def peakmem_mean(self, paths: dict[str, str], version: str) -> None:
         self.array.mean(axis=0).compute(scheduler="threads")
 
     def time_ten_rows(self, paths: dict[str, str], version: str) -> None:

@@ -92,6 +92,9 @@ class Index:
     def time_find(self, form: str) -> None:
         self.index.find(self.ids)
 
+    def peakmem_build(self, form: str) -> None:
+        build_index(self.parts)
+
     def track_bytes_per_id(self, form: str) -> float:
         return self.index.nbytes / len(self.index)
 

@@ -24,8 +24,12 @@ def vector_rows() -> int:
 
 
 def table_path(kind: str, version: str = "legacy") -> str:
-    """Path of the table of this kind as pylance writes it, made on first use in the folder asv runs in."""
-    return str(cached(Path.cwd(), kind, rows() if kind == "scalars" else vector_rows(), version))
+    """Path of the table of this kind as pylance writes it, made on first use.
+
+    In ``LANCECY_BENCH_DATA``, which is kept; without it in the folder that asv makes and removes for each class.
+    """
+    folder = Path(os.environ.get("LANCECY_BENCH_DATA", Path.cwd()))
+    return str(cached(folder, kind, rows() if kind == "scalars" else vector_rows(), version))
 
 
 def table_paths(kind: str) -> dict[str, str]:

@@ -8,7 +8,7 @@ import numpy as np
 
 import lancecy
 
-from .scale import VERSIONS, rows, table_path, table_paths, vector_rows
+from .scale import VERSIONS, rows, table_paths, vector_rows
 
 COLUMNS: dict[str, list[str] | None] = {
     "all": None,
@@ -39,6 +39,9 @@ class Scan:
         for _ in self.dataset.to_batches(columns=COLUMNS[columns]):
             pass
 
+    def peakmem_to_table(self, paths: dict[str, str], version: str, columns: str) -> None:
+        self.dataset.to_table(columns=COLUMNS[columns])
+
     def peakmem_to_batches(self, paths: dict[str, str], version: str, columns: str) -> None:
         for _ in self.dataset.to_batches(columns=COLUMNS[columns], batch_size_bytes=8 << 20):
             pass
@@ -67,6 +70,9 @@ class Filter:
     def time_to_table(self, paths: dict[str, str], version: str, filter: str) -> None:
         self.dataset.to_table(columns=["id", "x", "s"], filter=self.text)
 
+    def peakmem_to_table(self, paths: dict[str, str], version: str, filter: str) -> None:
+        self.dataset.to_table(columns=["id", "x", "s"], filter=self.text)
+
     def time_count_rows(self, paths: dict[str, str], version: str, filter: str) -> None:
         self.dataset.count_rows(self.text)
 
@@ -87,26 +93,29 @@ class Filter:
 class Take:
     """A thousand random rows."""
 
-    params = ("scalars", "vectors")
-    param_names = ("table",)
+    params = (VERSIONS, ("scalars", "vectors"))
+    param_names = ("version", "table")
     timeout = 300
 
-    def setup_cache(self) -> dict[str, str]:
-        return {kind: table_path(kind) for kind in ("scalars", "vectors")}
+    def setup_cache(self) -> dict[str, dict[str, str]]:
+        return {kind: table_paths(kind) for kind in ("scalars", "vectors")}
 
-    def setup(self, paths: dict[str, str], table: str) -> None:
+    def setup(self, paths: dict[str, dict[str, str]], version: str, table: str) -> None:
         total, self.columns = {
             "scalars": (rows(), ["id", "x", "s"]),
             "vectors": (vector_rows(), ["id", "vec"]),
         }[table]
         self.wanted: Any = np.random.default_rng(9).integers(0, total, 1000)
-        self.dataset = lancecy.dataset(paths[table])
+        self.dataset = lancecy.dataset(paths[table][version])
 
-    def time_take(self, paths: dict[str, str], table: str) -> None:
+    def time_take(self, paths: dict[str, dict[str, str]], version: str, table: str) -> None:
         self.dataset.take(self.wanted, columns=self.columns)
 
-    def time_open_and_take(self, paths: dict[str, str], table: str) -> None:
-        lancecy.dataset(paths[table]).take(self.wanted, columns=self.columns)
+    def time_open_and_take(self, paths: dict[str, dict[str, str]], version: str, table: str) -> None:
+        lancecy.dataset(paths[table][version]).take(self.wanted, columns=self.columns)
+
+    def peakmem_take(self, paths: dict[str, dict[str, str]], version: str, table: str) -> None:
+        self.dataset.take(self.wanted, columns=self.columns)
 
 
 class Vectors:
@@ -123,4 +132,7 @@ class Vectors:
         self.dataset = lancecy.dataset(paths[version])
 
     def time_to_table(self, paths: dict[str, str], version: str) -> None:
+        self.dataset.to_table(columns=["vec"])
+
+    def peakmem_to_table(self, paths: dict[str, str], version: str) -> None:
         self.dataset.to_table(columns=["vec"])

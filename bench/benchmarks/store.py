@@ -1,21 +1,18 @@
-"""Bytes by path: ranges merged and fetched, and how many requests a scan makes of a store far away."""
+"""Bytes by path: ranges merged and fetched, and what a store far away is asked for."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-import lancecy
 from lancecy.session import Session
-from lancecy.store.base import StoreTraits
 from lancecy.store.ranges import merge
 from lancecy.store.reads import Ranges, SourceFile
-from lancecy.store.uri import open_store, register_store
-from lancecy.store.wrap import CountingStore
+from lancecy.store.uri import open_store
 
-from .scale import rows, table_path
+from .far import Far, _Counted
+from .scale import VERSIONS, rows
 
 RANGES = 5000
 
@@ -56,44 +53,19 @@ class Fetch:
         self.session.fetch([self.ranges])
 
 
-class Requests:
-    """What a scan asks of a store that is not mapped, traits of an object store given."""
+class Requests(_Counted):
+    """What is asked of a store that is not mapped and has the traits of an object store."""
 
-    params = ("one column", "all columns", "filter", "take")
-    param_names = ("work",)
-    timeout = 300
+    params = (VERSIONS, ("open", "one column", "all columns", "filter", "count", "take"))
 
-    def setup_cache(self) -> str:
-        return table_path("scalars")
-
-    def setup(self, path: str, work: str) -> None:
-        self.stores: list[CountingStore] = []
-        register_store("counted", self._open)
-
-    def _open(self, uri: str, options: Any, *, mapped: bool, follow_symlinks: bool) -> CountingStore:
-        store = CountingStore(
-            open_store(uri.removeprefix("counted://"), mapped=False), uri=uri, traits=StoreTraits()
-        )
-        self.stores.append(store)
-        return store
-
-    def _work(self, path: str, work: str) -> None:
-        dataset = lancecy.dataset(f"counted://{Path(path).resolve()}", session=Session())
+    def setup(self, paths: dict[str, str], version: str, work: str) -> None:
+        self.far = Far()
+        dataset = self.far.dataset(paths[version])
         if work == "take":
             dataset.take(np.arange(0, rows(), max(1, rows() // 100)), columns=["x"])
         elif work == "filter":
             dataset.to_table(columns=["id", "x"], filter=f"id < {rows() // 100}")
-        else:
+        elif work == "count":
+            dataset.count_rows("k < 10")
+        elif work != "open":
             dataset.to_table(columns=["x"] if work == "one column" else None)
-
-    def track_requests(self, path: str, work: str) -> int:
-        self._work(path, work)
-        return sum(store.count() for store in self.stores)
-
-    track_requests.unit = "requests"  # type: ignore[attr-defined]
-
-    def track_bytes_read(self, path: str, work: str) -> int:
-        self._work(path, work)
-        return sum(store.nbytes for store in self.stores)
-
-    track_bytes_read.unit = "bytes"  # type: ignore[attr-defined]

@@ -46,6 +46,9 @@ class ManyFragments:
     def time_open(self, paths: dict[int, str], fragments: int) -> None:
         lancecy.dataset(paths[fragments])
 
+    def peakmem_open(self, paths: dict[int, str], fragments: int) -> None:
+        lancecy.dataset(paths[fragments])
+
     def time_versions(self, paths: dict[int, str], fragments: int) -> None:
         lancecy.dataset(paths[fragments]).versions()
 

@@ -7,7 +7,7 @@
     alone   width in bits | position of the bytes | n + 1 offsets from 0 | bytes      all of the same width
 
 Source: file sheet 2.1, sections 3.5 and 3.12. Imports ``block``, ``chunks``, ``spec``, ``arrow.allocate``, ``kernels``,
-``store.base`` and ``errors``.
+``store.base``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from lancecy.encodings.block import VariableWidth
 from lancecy.encodings.chunks import Buffers, Chunks, places_of, require_bytes, starts_of
 from lancecy.encodings.spec import Variable
 from lancecy.errors import FormatError, TruncatedError
+from lancecy.limits import check_offsets
 from lancecy.store.base import Memory
 
 __all__ = ["block_strings", "chunk_spans", "chunk_strings", "strings_at"]
@@ -98,7 +99,9 @@ def strings_at(spec: Variable, chunks: Chunks, offsets: Int64) -> VariableWidth:
     Raises
     ------
     FormatError
-        As ``chunk_strings``, or more bytes than 32-bit offsets can count.
+        As ``chunk_strings``.
+    LimitError
+        More bytes than 32-bit offsets can count.
     """
     source, runs, width = chunks.buffers[spec.buffer], chunks.runs, spec.offset_width
     first = starts_of(chunks.counts + 1)[runs.pages] + runs.starts
@@ -110,8 +113,8 @@ def strings_at(spec: Variable, chunks: Chunks, offsets: Int64) -> VariableWidth:
     out[1:] = offsets[places_of(first + 1, runs.counts)] + np.repeat(shifts, runs.counts)
     if bool((out[1:] < out[:-1]).any()):
         raise FormatError("offsets of strings descend")
-    if width == 4 and int(out[-1]) > np.iinfo(np.int32).max:
-        raise FormatError(f"{int(out[-1])} bytes of strings with 32-bit offsets")
+    if width == 4:
+        check_offsets(int(out[-1]), "bytes of strings")
     values = _bytes_of(source, source.positions[runs.pages] + begin, end - begin)
     return VariableWidth(runs.num_rows, width, out.astype(f"<i{width}", copy=False), values)
 

@@ -10,7 +10,7 @@ Whoever asks must be able to read each page alone: pages that turn out not to be
 raise a ``FormatError`` that names no page. Source: file sheet 2.1, section 3.1.
 
 Imports ``miniblock``, ``chunk_tables``, ``chunks``, ``cutting``, ``dictionaries``, ``structural``, ``v20``, ``repdef``,
-``values``, ``layouts``, ``pages``, ``block``, ``spec``, ``kernels``, ``store``, ``rows``, ``schema``, ``limits`` and ``errors``.
+``values``, ``layouts``, ``pages``, ``block``, ``kernels``, ``store``, ``rows``, ``schema``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from lancecy.encodings.dictionaries import look_up
 from lancecy.encodings.layouts import MiniBlock, max_repetition
 from lancecy.encodings.miniblock import dictionary_of, flat_levels, headers
 from lancecy.encodings.pages import Column, Page
-from lancecy.encodings.repdef import LeafPage
+from lancecy.encodings.repdef import LeafPage, rows_per_value
 from lancecy.encodings.structural import finished
 from lancecy.encodings.values import decode
 from lancecy.errors import FormatError
@@ -75,7 +75,7 @@ class SmallPage:
 def likeness(chain: tuple[Field, ...], column: Column) -> Hashable | None:
     """Equal for columns that can be read together; None for one that has to be read alone.
 
-    Such columns are one small page. From 2.1 on it has one chunk and no lists; numbers of items may differ.
+    Such columns are one small page of one value per row. From 2.1 on it has one chunk; numbers of items may differ.
     """
     if column.num_pages != 1 or column.num_rows == 0 or sum(column.sizes.tolist()) > _SMALL_PAGE:
         return None
@@ -83,7 +83,9 @@ def likeness(chain: tuple[Field, ...], column: Column) -> Hashable | None:
     if not isinstance(spec, MiniBlock):
         return v20.likeness(chain[-1], column) if len(chain) == 1 else None
     is_one_chunk = len(sizes) >= 2 and sizes[0] == word_bytes(spec) and spec.num_items <= LARGEST_CHUNK
-    if not is_one_chunk or spec.num_items != column.num_rows or max_repetition(spec.layers):
+    if not is_one_chunk or spec.num_items != column.num_rows:
+        return None
+    if max_repetition(spec.layers) or rows_per_value(chain) != 1:
         return None
     return replace(spec, num_items=0, num_dictionary_items=0)
 

@@ -143,7 +143,8 @@ def likeness(field: Field, column: Column) -> Hashable | None:
     if field.children or field.is_struct or column.is_blob:
         return None
     form = _form(cast(Spec, column.specs[0]))
-    return None if form is None else (form, spec_of(field))
+    # Pages may have buffers that no node names.
+    return None if form is None else (form, spec_of(field), column.sizes.size)
 
 
 def _form(spec: Spec) -> Spec | None:

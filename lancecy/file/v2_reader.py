@@ -66,7 +66,8 @@ def open_v2(
     Parameters
     ----------
     source : SourceFile
-        Its size is the store's; what manifests state is wrong or absent for files of several releases.
+        Its size is the store's, or what the manifest states, which is wrong for files of several releases: then
+        the file does not end as it should.
     field_ids, column_indices : sequences of int
         As the manifest lists them for this file.
     fields : sequence of Field

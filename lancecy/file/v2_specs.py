@@ -34,9 +34,6 @@ class SpecCache:
         self._specs: dict[tuple[bytes, int], PageSpec] = {}
         self._tokens: dict[Hashable, object] = {}
 
-    def __len__(self) -> int:
-        return len(self._specs)
-
     def find(self, encoding: bytes, num_buffers: int) -> PageSpec:
         """The spec of a page of so many buffers.
 

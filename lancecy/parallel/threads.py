@@ -5,7 +5,7 @@ pair is decoded, all of it spread over the session's threads. ``stream`` goes wi
 window so that no more than a byte budget is alive, reading the next window while the
 caller works on this one.
 
-Imports ``scan`` and ``session``.
+Imports ``scanning``, ``encodings`` and ``schema``.
 """
 
 from __future__ import annotations
@@ -20,9 +20,7 @@ from lancecy.encodings.arrow import null_array
 from lancecy.encodings.columns import ArrowArray
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.execute import (
-    Chosen,
     all_passing,
-    bytes_of,
     candidates,
     choose,
     cut,
@@ -32,7 +30,15 @@ from lancecy.scanning.execute import (
     slice_rows,
     table_of,
 )
-from lancecy.scanning.outputs import in_order, jobs_of, map_sized, output_fields, outputs_together
+from lancecy.scanning.outputs import (
+    Chosen,
+    bytes_of,
+    in_order,
+    jobs_of,
+    map_sized,
+    output_fields,
+    outputs_together,
+)
 from lancecy.scanning.plan import ScanPlan, interleaved
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanUnit

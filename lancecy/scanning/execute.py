@@ -32,7 +32,6 @@ from lancecy.scanning.outputs import (
     bytes_of,
     map_sized,
     read_columns,
-    read_field,
     read_fields,
     read_several,
 )
@@ -50,7 +49,6 @@ __all__ = [
     "PageCount",
     "all_passing",
     "batches",
-    "bytes_of",
     "candidates",
     "choose",
     "finish",
@@ -58,7 +56,6 @@ __all__ = [
     "parted",
     "prune",
     "read",
-    "read_field",
     "read_fields",
     "slice_rows",
     "table_of",

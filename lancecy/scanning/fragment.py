@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.arrow import null_array, to_arrow
 from lancecy.encodings.assemble import assemble, pruned
+from lancecy.encodings.block import Block
 from lancecy.encodings.columns import ArrowArray
 from lancecy.encodings.presence import stub
 from lancecy.errors import LanceError
@@ -176,7 +177,7 @@ class FragmentFiles:
                 continue
             blocks = yield from part.reader.read_nulls([present], tested, rows)
             held = stub(present, tested)
-            pieces.append((held, to_arrow(blocks[present.id], held)))
+            pieces.append((held, _column(part, blocks[present.id], held)))
         return [assemble(stub(wanted, tested), pieces, len(rows))]
 
     def _values(self, fields: Sequence[Field], rows: RowSelection) -> Read[list[ArrowArray]]:
@@ -190,8 +191,8 @@ class FragmentFiles:
         columns = []
         for index, wanted in enumerate(fields):
             pieces = [
-                (present, to_arrow(blocks[present.id], present))
-                for mine, blocks in zip(held, found, strict=True)
+                (present, _column(part, blocks[present.id], present))
+                for part, mine, blocks in zip(self.parts, held, found, strict=True)
                 if (present := mine[index]) is not None
             ]
             columns.append(assemble(wanted, pieces, len(rows)))
@@ -332,13 +333,22 @@ def read_together(
         return [files.read(fields, rows, session) for files, rows in items]
     try:
         blocks = iter(run(read_fields(joint), session.fetcher()))
+        found = [[to_arrow(next(blocks), f) for f in fields] if mine else None for mine in reads]
     except LanceError:
         # Read one by one: then the error says where it is.
-        return [files.read(fields, rows, session) for files, rows in items]
+        found = [None] * len(items)
     return [
-        files.read(fields, rows, session) if not mine else [to_arrow(next(blocks), f) for f in fields]
-        for (files, rows), mine in zip(items, reads, strict=True)
+        files.read(fields, rows, session) if columns is None else columns
+        for (files, rows), columns in zip(items, found, strict=True)
     ]
+
+
+def _column(part: Part, block: Block, held: Field) -> ArrowArray:
+    """What was read of a file, as Arrow; only there is text looked at."""
+    try:
+        return to_arrow(block, held)
+    except LanceError as error:
+        raise error.within(part.source.path)
 
 
 def _chain(fields: Sequence[Field], path: Path) -> list[Field] | None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from lancecy.errors import FormatError, LanceError
 from lancecy.file.base import FileReader
-from lancecy.file.open import opening
+from lancecy.file.open import opening, reader_key
 from lancecy.session import Session
 from lancecy.store.reads import SourceFile, gather, run
 from lancecy.table.manifest import Fragment
@@ -79,7 +79,10 @@ def _opened(
         snapshot.source(file) if source is None else source
         for source, file in zip(claimed, fragment.files, strict=True)
     ]
-    keys = [("reader", *source.key, *snapshot.key) for source in sources]
+    keys = [
+        (*reader_key(source, file.fields, None, file.column_indices), file.major, file.minor, *snapshot.key)
+        for source, file in zip(sources, fragment.files, strict=True)
+    ]
     readers: list[FileReader | None] = [session.cache.find(key) for key in keys]
     missing = [index for index, reader in enumerate(readers) if reader is None]
     if missing:

@@ -22,7 +22,7 @@ from lancecy.limits import Limits
 from lancecy.scanning.request import Columns
 from lancecy.spark import nulls
 from lancecy.spark.convert import Converter
-from lancecy.spark.tasks import TaskReader, divide
+from lancecy.spark.tasks import TaskReader, batch_limits, divide
 from lancecy.spark.types import spark_arrow_schema, spark_struct
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ def read(
     blocksize : int, optional, bytes
         Size of a partition to aim for; by default one partition per core, of 8 to 128 MiB.
     batch_size : int, optional
-        Most rows of an Arrow batch handed to Spark.
+        Most rows of an Arrow batch handed to Spark; 262,144 by default, in at most 16 MiB.
     with_row_id, with_row_address : bool
         Append ``_rowid``, ``_rowaddr`` (``decimal(20, 0)``).
     truncate_nanoseconds : bool
@@ -215,7 +215,7 @@ def read(
     scanner = source.scanner(
         columns,
         filter,
-        batch_size=batch_size,
+        **batch_limits(batch_size),
         with_row_id=with_row_id,
         with_row_address=with_row_address,
     )

@@ -26,7 +26,7 @@ from lancecy.errors import ColumnNotFoundError, UnsupportedError
 from lancecy.scanners import Scanner
 from lancecy.spark.convert import Converter
 from lancecy.spark.options import ReadOptions
-from lancecy.spark.tasks import TaskReader, divide
+from lancecy.spark.tasks import TaskReader, batch_limits, divide
 from lancecy.spark.types import spark_struct
 from lancecy.spark.workers import carried, check
 
@@ -42,8 +42,8 @@ _PARTITIONS = 8
 class LancecyDataSource(DataSource):
     """The data source of the name ``lancecy``.
 
-    Spark finds it by itself where lancecy is installed as a wheel; :func:`lancecy.spark.register` makes it known
-    elsewhere. Options are those of :class:`lancecy.spark.options.ReadOptions`.
+    Spark finds it by itself where lancecy is installed; :func:`lancecy.spark.register` makes it known elsewhere.
+    Options are those of :class:`lancecy.spark.options.ReadOptions`.
     """
 
     _version: int | None = None
@@ -161,7 +161,7 @@ class LancecyReader(DataSourceReader):
 def register(spark: SparkSession) -> None:
     """Make ``spark.read.format("lancecy")`` known to a session.
 
-    Needed where Spark does not find it by itself: in editable installs, and where lancecy is put on ``sys.path``.
+    Needed where lancecy is on ``sys.path`` without being installed; elsewhere Spark finds it by itself.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ def _scanner(asked: ReadOptions, source: Dataset, columns: Any) -> Scanner:
     scanner = source.scanner(
         columns,
         asked.filter,
-        batch_size=asked.batch_size,
+        **batch_limits(asked.batch_size),
         with_row_id=asked.with_row_id and columns is asked.columns,
         with_row_address=asked.with_row_address and columns is asked.columns,
     )

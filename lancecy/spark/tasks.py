@@ -29,10 +29,24 @@ from lancecy.session import Session
 from lancecy.spark.convert import Converter
 from lancecy.spark.workers import carried
 
-__all__ = ["TaskReader", "divide", "pack"]
+__all__ = ["TaskReader", "batch_limits", "divide", "pack"]
 
 _MIN_TASK_BYTES = 8 << 20
 _MAX_TASK_BYTES = 128 << 20
+_BATCH_ROWS = 1 << 18
+
+
+def batch_limits(batch_size: int | None) -> dict[str, Any]:
+    """What a scanner is told about batches: Spark pays for each of them in two languages, so they are large.
+
+    Parameters
+    ----------
+    batch_size : int or None, rows
+        That the user asked for.
+    """
+    if batch_size is not None:
+        return {"batch_size": batch_size}
+    return {"batch_size": _BATCH_ROWS, "batch_size_bytes": execute.DEFAULT_BATCH_BYTES}
 
 
 def divide(

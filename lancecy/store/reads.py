@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SourceFile:
-    """One object of a store, its size known from the store and not from metadata.
+    """One object of a store.
 
     Attributes
     ----------
@@ -38,8 +38,10 @@ class SourceFile:
     path : str
         Relative to the store's root.
     size : int, bytes
+        As the store has it, or, where asking costs a request, what a manifest states of a 2.x file: true only if
+        the file then ends as such files do.
     identity : str
-        See ``ObjectMeta.identity``; part of every cache key.
+        See ``ObjectMeta.identity``, or what stands for it where the store was not asked; part of every cache key.
     """
 
     store: Store

@@ -13,7 +13,8 @@ What is allowed is decided here, before anything is opened:
   for the root would go there: ``allowed_bases=[prefix, …]``, or storage options ``base_<id>.<key>``.
 - ``untrusted=True``: outside the root only ``allowed_bases`` count, and the flag for base paths must
   be set. (Trusted tables may lack the flag, as the reference reads them too.)
-- Options: those of the root, if the scheme is the same, under those named ``base_<id>.<key>``.
+- Options: those of the root, if the scheme is the same, under those named ``base_<id>.<key>``; if there are
+  credentials among the latter, none of the root's.
 
 Facts: storage layout specification, "Base Path System"; table sheet, sections 2 and 7.
 Imports ``errors``, ``session``, ``store``, ``flags``, ``manifest`` and ``paths``.
@@ -30,6 +31,7 @@ from urllib.parse import unquote
 from lancecy.errors import FormatError, PathPolicyError
 from lancecy.session import Session
 from lancecy.store.base import Store
+from lancecy.store.credentials import has_secrets, redact
 from lancecy.store.uri import canonical_uri, scheme_of, split_credentials
 from lancecy.table import flags
 from lancecy.table.manifest import BasePath, DataFile, DeletionFile, ExternalFile, Manifest
@@ -56,7 +58,7 @@ class PathPolicy:
     allowed_bases : tuple of str
         Canonical URIs; what lies below one may be read.
     storage_options : mapping
-        As given for the root, ``base_<id>.<key>`` entries included. Never shown.
+        As given for the root, ``base_<id>.<key>`` entries included. Never shown; pickled without secrets.
     """
 
     untrusted: bool = False
@@ -81,6 +83,10 @@ class PathPolicy:
             raise TypeError("allowed_bases is a list of paths or URIs, not one of them")
         prefixes = tuple(canonical_uri(prefix) for prefix in allowed_bases or ())
         return cls(untrusted, prefixes, dict(storage_options or {}))
+
+    def __reduce__(self) -> tuple[type[PathPolicy], tuple[object, ...]]:
+        # A pickle travels; what is secret stays.
+        return PathPolicy, (self.untrusted, self.allowed_bases, redact(self.storage_options))
 
     @property
     def root_options(self) -> dict[str, Any]:
@@ -221,6 +227,9 @@ class Bases:
         keys = f", or storage_options with 'base_{base_id}.<option>' keys"
         self._check_granted(f"base {base_id}", uri, keys, bool(own))
         shared = self._policy.root_options if scheme_of(uri) == scheme_of(self._root.uri) else {}
+        # A key of one place and a token of another are of no use together, and the token is none of its business.
+        if has_secrets(own):
+            shared = redact(shared)
         return self._policy.open(self._session, uri, {**shared, **own}), ""
 
     def _check_granted(self, what: str, uri: str, keys: str, has_options: bool) -> None:

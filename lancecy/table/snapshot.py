@@ -39,6 +39,8 @@ __all__ = ["RowCounts", "Snapshot", "load_snapshot"]
 
 # How much of a manifest file goes into its identity: the part that holds its time and transaction.
 _IDENTITY_BYTES = 64 << 10
+# Positions are 64-bit and signed; nothing is as large as that, whatever a manifest says.
+_LARGEST_FILE = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +160,7 @@ class Snapshot:
         PathPolicyError, FormatError, UnsupportedError
             See ``Bases.data``.
         """
-        if file.is_legacy or not file.size:
+        if file.is_legacy or not file.size or file.size > _LARGEST_FILE:
             return None
         store, path = self.bases.data(file)
         if store.traits.is_mapped:

@@ -17,9 +17,9 @@ from lancecy.errors import LanceError, UnsupportedError, printable
 from lancecy.progress import Progress, Step, silent
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.execute import read_field
 from lancecy.scanning.extension import bare
 from lancecy.scanning.fragment import FragmentFiles
+from lancecy.scanning.outputs import read_field
 from lancecy.scanning.project import extract
 from lancecy.schema import Field
 from lancecy.table.manifest import Fragment

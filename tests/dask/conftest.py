@@ -36,7 +36,7 @@ def thread_client() -> Iterator[Client]:
     yield from _client(processes=False)
 
 
-@pytest.fixture(params=["threads", "processes"])
+@pytest.fixture(params=["threads", pytest.param("processes", marks=pytest.mark.slow)])
 def client(request: pytest.FixtureRequest) -> Client:
     """Either cluster."""
     name = "process_client" if request.param == "processes" else "thread_client"

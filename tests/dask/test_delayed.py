@@ -84,6 +84,7 @@ def test_keys_tell_scans_apart_and_secrets_stay(path: str) -> None:
     assert b"hunter2" in pickle.dumps(ds.to_delayed(embed_credentials=True)[0])
 
 
+@pytest.mark.slow
 def test_other_processes_read_the_same(path: str, process_client: Client) -> None:
     futures = process_client.compute(lancecy.dataset(path).to_delayed(["id", "vector"], blocksize=None))
     found = pa.concat_tables(process_client.gather(futures))

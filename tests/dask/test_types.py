@@ -91,6 +91,7 @@ def test_every_type_moves_between_partitions(client: Client, ddf: dd.DataFrame, 
             raise AssertionError(f"{operation}: {error}") from error
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
 def test_every_type_goes_to_parquet_and_back(
     process_client: Client, ddf: dd.DataFrame, table: pa.Table, tmp_path: Path

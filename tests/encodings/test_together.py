@@ -180,6 +180,8 @@ def test_pages_that_are_no_single_small_chunk_are_read_alone() -> None:
     for page in (large, several, listed, wrong):
         assert likeness((NUMBER,), column_of(page).column) is None
     assert likeness((NUMBER,), column_of(numbers(3), numbers(3)).column) is None
+    pairs = leaf_field("fixed_size_list:struct:2", "pairs", 9, children=(NUMBER,))
+    assert likeness((pairs, NUMBER), column_of(numbers(4)).column) is None
     assert likeness((NUMBER,), column_of(numbers(3)).column) != likeness(
         (NUMBER,), column_of(texts(3)).column
     )
@@ -255,6 +257,14 @@ def test_pages_of_version_2_0_are_read_as_one_by_one(name: str, is_mapped: bool)
     assert joint(columns, (field,), rows) == expected
     everything = [v20.read_column(field, {field.id: [make(n)]}).to_pylist() for n in LENGTHS]
     assert joint(columns, (field,)) == everything
+
+
+def test_pages_with_buffers_that_nothing_names_are_not_taken_for_others() -> None:
+    field, page = leaf_field("int32"), flat20(3)
+    spare = replace(page, buffers=[*page.buffers, b"\x09" * 16, b"\x09" * 16])
+    one, other = (likeness((field,), column20(made, field).column) for made in (page, spare))
+    assert one is not None and other is not None and one != other
+    assert joint([column20(spare, field) for _ in range(2)], (field,)) == [[0, 1, 2]] * 2
 
 
 def test_nulls_where_there_may_be_none_are_refused() -> None:

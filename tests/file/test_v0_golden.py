@@ -6,6 +6,7 @@ import itertools
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
 from lancecy.rows import RowSelection
 from lancecy.store.reads import run
@@ -50,7 +51,7 @@ def check_selections(table: TableOnDisk) -> int:
     return checked
 
 
-@folded("is_mapped", [True, False])
+@pytest.mark.parametrize("is_mapped", [True, pytest.param(False, marks=pytest.mark.slow)])
 @folded("golden", GOLDENS, ids=lambda g: g.name)
 def test_any_selection_is_decode_all_then_select(golden: Golden, is_mapped: bool) -> None:
     assert check_selections(load_table(golden.path, is_mapped=is_mapped)) > 0

@@ -3,6 +3,8 @@
 ============  =================================================================================
 ``calls``     kernel calls as bytes and back
 ``targets``   the functions that eat bytes: one per kernel, one per parser
+``rows``      two of them: row ids looked up, against the numbers written out
+``tables``    one of them: a manifest and a data file, read as users read them
 ``seeds``     makes the committed seeds, from what reading the golden tables calls and parses
 ``build``     kernels for the sanitizers, in ``build/fuzz`` and ``build/asan``
 ``run``       one target under libFuzzer (atheris)

@@ -1,4 +1,4 @@
-"""Makes the committed seeds: ``python -m tests.fuzz.seeds``.
+"""Makes the committed seeds: ``python -m tests.fuzz.seeds [TARGET …]``.
 
 Every golden table is read whole; what the kernels are called with and the parsers are given on the way becomes seeds:
 of each target the shortest ones that differ in their kinds of arguments. A file of seeds is a row of
@@ -11,19 +11,26 @@ import struct
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import lancecy
+from lancecy.errors import LanceError
+from lancecy.limits import DEFAULT_LIMITS
 from tests.fuzz.calls import parameters, write_call
+from tests.fuzz.tables import carved, read_table
+from tests.helpers.golden import all_goldens, blob_goldens
 
 __all__ = ["CRASHES", "SEEDS", "crashes_of", "seeds_of"]
 
 SEEDS = Path(__file__).parent / "seeds"
 CRASHES = Path(__file__).parent / "crashes"
 _PER_TARGET = 24
+_MORE = {"table": 72}
 _MAX_BYTES = 10_000
 
 
@@ -82,22 +89,36 @@ class _Book:
 
         return note
 
+    def carve(self) -> None:
+        """Each column of the golden tables of one 2.x file, as a table of its own."""
+        for made in all_goldens():
+            [*files], [*manifests] = made.path.glob("data/*.lance"), made.path.glob("_versions/*.manifest")
+            if made.is_legacy or len(files) > 1 or len(manifests) > 1:
+                continue
+            ds = lancecy.dataset(made.path)
+            for field in ds.lance_schema.fields:
+                seed = carved(manifests[0].read_bytes(), files[0].read_bytes(), field.id)
+                try:
+                    read_table(seed, DEFAULT_LIMITS)
+                except LanceError as error:
+                    print(made.name, field.name, error)
+                    continue
+                self.add("table", (made.formats, field.logical_type.partition(":")[0]), seed)
+
     def chosen(self, target: str) -> list[bytes]:
         """A few of every kind, the shortest first."""
         kinds = [sorted(seeds, key=len) for seeds in self.found[target].values()]
         order = [(rank, len(seed), seed) for seeds in kinds for rank, seed in enumerate(seeds[:6])]
-        return [seed for _, _, seed in sorted(order)[:_PER_TARGET]]
+        return [seed for _, _, seed in sorted(order)[: _MORE.get(target, _PER_TARGET)]]
 
 
 def main() -> None:
     """Read every golden table and write the seeds."""
-    import lancecy
     from lancecy import kernels
     from lancecy.encodings import fsst, general, v20_wire, v21_wire
     from lancecy.file import v0_wire, v2_wire
     from lancecy.table import indices_wire, manifest_wire, roaring, rowids_wire
     from tests.fuzz.targets import KERNELS, PARSERS, twin_of
-    from tests.helpers.golden import all_goldens, blob_goldens
 
     book = _Book()
     for name in KERNELS:
@@ -141,8 +162,11 @@ def main() -> None:
     ):
         _everywhere(function, _recorded(function, note))
 
-    # The tests of the kernels know shapes that no golden table has, and bad bytes of every kind.
-    pytest.main(["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "tests/kernels"])
+    wanted = sys.argv[1:] or [*KERNELS, *PARSERS]
+    if not set(wanted).isdisjoint(KERNELS):
+        # The tests of the kernels know shapes that no golden table has, and bad bytes of every kind.
+        pytest.main(["-q", "-p", "no:randomly", "-p", "no:cacheprovider", "tests/kernels"])
+    book.carve()
     for made in (*all_goldens(), *blob_goldens()):
         ds = lancecy.dataset(made.path, session=lancecy.Session(threads=1))
         ds.to_table(), ds.verify(), ds._snapshot.indices()
@@ -168,29 +192,57 @@ def main() -> None:
             book.add("logical_type", field.logical_type.partition(":")[0], field.logical_type.encode())
         for path in made.path.rglob("*"):
             book.add("names", path.suffix, path.name.encode())
-    for text in _FILTERS:
-        book.add("filter_text", text, text.encode())
+    for target, texts in _TEXTS.items():
+        for text in texts:
+            book.add(target, text, text.encode())
+    sequences = sorted({seed for seeds in book.found["row_ids"].values() for seed in seeds}, key=len)
+    for one, two in pairwise(sequences):
+        book.add("row_index", len(one), len(one).to_bytes(2, "little") + b"\3" + one + two)
+    for number, seed in enumerate(sequences):
+        book.add("row_search", number % 6, bytes([number % 6]) + (5).to_bytes(8, "little") + seed)
+    for number, seed in enumerate(
+        sorted({s for k in book.found["row_versions"].values() for s in k}, key=len)
+    ):
+        book.add("row_search", 6, bytes([128 + number % 6]) + (2).to_bytes(8, "little") + seed)
 
     SEEDS.mkdir(exist_ok=True)
-    for target in (*KERNELS, *PARSERS):
+    for target in wanted:
         seeds = book.chosen(target)
         if not seeds:
             print("no seeds for", target)
         (SEEDS / target).write_bytes(b"".join(struct.pack("<I", len(seed)) + seed for seed in seeds))
 
 
-_FILTERS = (
-    "a > 5 AND b IS NULL",
-    "x IN (1, 2, NULL) OR NOT y",
-    "s LIKE 'a%' ESCAPE '!'",
-    "d >= date '2020-01-01'",
-    "t < timestamp '2020-01-01 00:00:00' + interval '1 day'",
-    "a.b.c BETWEEN -1.5e3 AND CAST(7 AS double)",
-    "array_has(l, 3) IS TRUE",
-    "`odd name` = X'00ff'",
-    "l[1] = 2 AND length(s) % 3 != 0",
-    "CASE WHEN a THEN b ELSE c END = 1",
-)
+_TEXTS = {
+    "filter_text": (
+        "a > 5 AND b IS NULL",
+        "x IN (1, 2, NULL) OR NOT y",
+        "s LIKE 'a%' ESCAPE '!'",
+        "d >= date '2020-01-01'",
+        "t < timestamp '2020-01-01 00:00:00' + interval '1 day'",
+        "a.b.c BETWEEN -1.5e3 AND CAST(7 AS double)",
+        "array_has(l, 3) IS TRUE",
+        "`odd name` = X'00ff'",
+        "l[1] = 2 AND length(s) % 3 != 0",
+        "CASE WHEN a THEN b ELSE c END = 1",
+    ),
+    "uri": (
+        "s3://bucket/a/../b",
+        "file:///tmp/x%20y",
+        "S3A://Bucket//x/",
+        "https://me:pw@host:80/a?b#c",
+        "memory://x",
+        "az://container@account.blob.core.windows.net/t",
+        "C:\\\\x",
+        "~/t.lance",
+        "simplecache::s3://b/x",
+    ),
+    "pandas_metadata": (
+        '{"index_columns": [{"kind": "range", "name": null, "start": 0, "stop": 3, "step": 1}], "columns": []}',
+        '{"index_columns": [], "columns": [{"name": "a", "field_name": "a", "pandas_type": "int64", "metadata": {}}]}',
+        '{"index_columns": ["__index_level_0__"], "columns": [], "attributes": {}}',
+    ),
+}
 
 if __name__ == "__main__":
     main()

@@ -20,14 +20,18 @@ from lancecy.errors import LanceError
 from lancecy.expr import describe, parse
 from lancecy.file import footer, survey, v0_wire, v2_meta, v2_wire
 from lancecy.limits import DEFAULT_LIMITS
+from lancecy.scanning import pandas_metadata
 from lancecy.schema import parse_logical_type
 from lancecy.schema_wire import decode_fields
 from lancecy.session import Session
 from lancecy.store.memory import MemoryStore
 from lancecy.store.reads import SourceFile, run
+from lancecy.store.uri import canonical_uri, scheme_of
 from lancecy.table import deletion, indices_wire, manifest_wire, paths, roaring, rowids_wire
 from lancecy.table.manifest import DeletionFile, DeletionFileType
 from tests.fuzz.calls import parameters, read_call
+from tests.fuzz.rows import row_index, row_search
+from tests.fuzz.tables import read_table
 
 TWINS_EVERY = int(os.environ.get("LANCECY_FUZZ_TWINS", "1"))
 
@@ -176,6 +180,16 @@ def _name(data: bytes) -> None:
     paths.check_relative(text)
 
 
+def _uri(data: bytes) -> None:
+    try:
+        canonical = canonical_uri(_text(data))
+    except ValueError:  # an argument of the caller's, as documented
+        return
+    scheme_of(canonical)
+    if canonical_uri(canonical) != canonical:
+        raise AssertionError(f"{canonical!r} is not canonical")
+
+
 PARSERS: dict[str, Target] = {
     "column_metadata": lambda data: v2_wire.decode_column(_memory(data), LIMITS),
     "compressed": _compressed,
@@ -191,12 +205,17 @@ PARSERS: dict[str, Target] = {
     "names": _name,
     "page_v20": _page20,
     "page_v21": _page21,
+    "pandas_metadata": pandas_metadata._is_sound,
     "roaring": lambda data: roaring.decode(_memory(data), LIMITS),
     "row_ids": _row_ids,
+    "row_index": lambda data: row_index(data, LIMITS),
+    "row_search": lambda data: row_search(data, LIMITS),
     "row_versions": _versions,
     "schema_v2": _schema,
     "statistics_v0": lambda data: v0_wire.decode_statistics(data, LIMITS),
     "survey": _survey,
+    "table": lambda data: read_table(data, LIMITS),
+    "uri": _uri,
 }
 
 

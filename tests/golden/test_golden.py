@@ -216,6 +216,7 @@ FILTERED = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", FILTERED, ids=str)
 def test_filters_with_statistics_and_without(case: GoldenVersion) -> None:
     dataset, expected = opened(case), case.expected

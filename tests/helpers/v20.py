@@ -22,6 +22,7 @@ from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.store.reads import SourceFile, run
+from tests.helpers.frames import message, varint
 from tests.helpers.pages import Files
 
 __all__ = [
@@ -44,22 +45,9 @@ PAGE = "/lance.encodings.ArrayEncoding"
 # -- messages -------------------------------------------------------------------------
 
 
-def varint(value: int) -> bytes:
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*out, value])
-
-
 def number(tag: int, value: int) -> bytes:
     """A varint member; nothing if it is 0, as protobuf has it."""
     return varint(tag << 3) + varint(value) if value else b""
-
-
-def message(tag: int, body: bytes) -> bytes:
-    """A member that is a message, a string or bytes."""
-    return varint(tag << 3 | 2) + varint(len(body)) + body
 
 
 def buffer(tag: int, index: int, kind: int = 0) -> bytes:

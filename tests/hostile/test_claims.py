@@ -6,10 +6,8 @@ Nothing may be allocated from a number in a file: each ends in a value or a Lanc
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import functools
 import random
-import threading
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +17,7 @@ import pytest
 
 import lancecy
 from lancecy.table.paths import deletion_file_name
-from tests.helpers.batches import jailed_batches
+from tests.helpers.batches import jailed_batches, narrow_threads
 from tests.helpers.claims import HUGE, Claim, kinds_of
 from tests.helpers.golden import golden
 from tests.helpers.mutate import place
@@ -34,7 +32,6 @@ TABLES = (
 CASES = 10_000
 CASES_PER_TABLE = -(-CASES // len(TABLES))
 MEMORY = 512 << 20
-_M_ARENA_MAX = -8
 
 
 def latest_files(root: Path) -> list[Path]:
@@ -66,22 +63,16 @@ def run_case(root: Path, files: Sequence[Path], originals: Sequence[bytes], name
     at, _, (_, damaged, column) = claim_of(files, originals, name, case)
     for number, file in enumerate(files):
         place(file, damaged if number == at else originals[number])
-    _narrow_threads()
+    narrow_threads()
     with contextlib.closing(lancecy.Session(threads=1)) as session:
         ds = lancecy.dataset(root, untrusted=case % 2 == 0, session=session)
-        names = ds.schema.names
-        if column is not None and (owner := owners_of(ds, files[at].name).get(column)) in names:
+        names = random.Random(case).sample(ds.schema.names, min(2, len(ds.schema.names)))
+        if column is not None and (owner := owners_of(ds, files[at].name).get(column)) in ds.schema.names:
             names = [owner]
         for read in ds.to_table(columns=names).columns:
             validate(read)
         if ds.count_rows() and case % 4 == 0:
             ds.take(np.array([0, ds.count_rows() - 1]), columns=names)
-
-
-def _narrow_threads() -> None:
-    """The jail counts addresses, of which the C library sets 64 MiB aside for each thread, used or not."""
-    ctypes.CDLL(None).mallopt(_M_ARENA_MAX, 1)
-    threading.stack_size(1 << 20)
 
 
 @pytest.mark.parametrize("name", TABLES)

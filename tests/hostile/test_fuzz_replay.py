@@ -26,6 +26,7 @@ def test_seeds_and_old_crashes_are_digested(target: str) -> None:
         TARGETS[target](data)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("target", sorted(TARGETS))
 def test_damaged_seeds_are_digested(target: str) -> None:
     """A few hundred blind mutations of each: cheap, and not the same as those of the fuzzer."""

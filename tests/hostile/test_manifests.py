@@ -15,7 +15,7 @@ import pytest
 
 import lancecy
 from lancecy.table.paths import parse_manifest_name
-from tests.helpers.batches import jailed_batches
+from tests.helpers.batches import jailed_batches, narrow_threads
 from tests.helpers.compare import assert_tables_equal
 from tests.helpers.golden import Golden, golden
 from tests.helpers.mutate import Mutation, mutations_of, place
@@ -39,6 +39,7 @@ def damage_of(
 
 def run_case(root: Path, files: Sequence[Path], originals: Sequence[bytes], name: str, case: int) -> None:
     """Put the damaged file in its place and read the version it belongs to."""
+    narrow_threads()
     at, (_, damaged) = damage_of(files, originals, name, case)
     for number, file in enumerate(files):
         place(file, damaged if number == at else originals[number])

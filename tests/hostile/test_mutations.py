@@ -22,7 +22,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from tests.helpers.batches import Batch, jailed_batches
+from tests.helpers.batches import Batch, jailed_batches, narrow_threads
 from tests.helpers.golden import all_goldens
 from tests.helpers.mutate import mutations_of, place
 
@@ -102,6 +102,7 @@ def cases_of(table: Path, rng: random.Random) -> list[Case]:
 
 def run_case(table: Path, cases: Sequence[Case], index: int) -> None:
     """Damage one file, mend the one damaged before it, and read."""
+    narrow_threads()
     if index:
         # Here, not behind the reading: whoever was brought down by a case did not get that far.
         place(cases[index - 1].file, cases[index - 1].original)
@@ -115,6 +116,7 @@ def target_files(table: Path) -> list[Path]:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES, ids=lambda p: p.stem)
 @pytest.mark.timeout(300)
 def test_damaged_tables_end_in_a_value_or_an_error(table: Path, tmp_path: Path) -> None:

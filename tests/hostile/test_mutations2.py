@@ -19,7 +19,7 @@ import pytest
 
 import lancecy
 from lancecy.schema import Field
-from tests.helpers.batches import jailed_batches
+from tests.helpers.batches import jailed_batches, narrow_threads
 from tests.helpers.golden import Golden, all_goldens, blob_goldens
 from tests.helpers.mutate import place
 from tests.helpers.mutate2 import Damage, damaged_versions
@@ -76,6 +76,7 @@ def damage_of(files: Sequence[Target], name: str, case: int) -> tuple[Target, Da
 
 def run_case(files: Sequence[Target], name: str, case: int) -> None:
     """Put the damaged file in its place and read the table as users do."""
+    narrow_threads()
     target, damage, rng = damage_of(files, name, case)
     for other in files:
         place(other.file, damage.data if other is target else other.data)
@@ -112,6 +113,7 @@ def read(root: Path, names: list[str] | None, rng: random.Random, version: int |
             str(ds.scanner(columns=names).explain())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 @pytest.mark.timeout(600)
 def test_damaged_files_end_in_a_value_or_an_error(table: Golden, tmp_path: Path) -> None:

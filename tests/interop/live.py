@@ -21,6 +21,7 @@ __all__ = [
     "append",
     "assert_same",
     "assert_same_filter",
+    "assert_same_rows",
     "cut",
     "mixed_table",
     "peer",
@@ -129,13 +130,8 @@ def assert_same(
     offset, takes in random order, each fragment, streamed batches, and ``filters`` (pylance without statistics).
     ``takes=False`` leaves out pylance's own take, which panics on vectors of booleans.
     """
-    mine, theirs = lancecy.dataset(path, version=version), peer(path, version)
+    mine, theirs, whole = assert_same_rows(path, version)
     where = f"version {theirs.version}"
-    assert mine.version == theirs.version, where
-    whole = storage_table(theirs.to_table())
-    assert_schemas_equal(mine.schema, whole.schema, hint=where)
-    assert mine.count_rows() == theirs.count_rows() == whole.num_rows, where
-    assert_tables_equal(storage_table(mine.to_table()), whole, hint=f"{where}, full scan")
     _assert_same_columns(mine, theirs, whole, columns, where)
     _assert_same_slices(mine, whole, np.random.default_rng(seed), where)
     if takes and whole.num_rows:
@@ -147,6 +143,21 @@ def assert_same(
     for text in filters:
         assert_same_filter(mine, theirs, text, hint=where)
     return mine
+
+
+def assert_same_rows(path: Path | str, version: int | None = None) -> tuple[lancecy.Dataset, Any, pa.Table]:
+    """Fail unless version, schema, count and a full scan are the same; returns both datasets and pylance's rows.
+
+    Enough for a version that ``assert_same`` has already been through when it was the latest: its files do not change.
+    """
+    mine, theirs = lancecy.dataset(path, version=version), peer(path, version)
+    where = f"version {theirs.version}"
+    assert mine.version == theirs.version, where
+    whole = storage_table(theirs.to_table())
+    assert_schemas_equal(mine.schema, whole.schema, hint=where)
+    assert mine.count_rows() == theirs.count_rows() == whole.num_rows, where
+    assert_tables_equal(storage_table(mine.to_table()), whole, hint=f"{where}, full scan")
+    return mine, theirs, whole
 
 
 def _assert_same_columns(

@@ -100,7 +100,7 @@ def test_one_change(step: Callable[[Any], None], tmp_path: Path) -> None:
     step(started(tmp_path / "t"))
 
     live.assert_same(tmp_path / "t", filters=FILTERS)
-    live.assert_same(tmp_path / "t", 1)
+    live.assert_same_rows(tmp_path / "t", 1)
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.__name__)
@@ -114,9 +114,9 @@ def test_change_after_a_deletion_then_compacted(step: Callable[[Any], None], tmp
     live.assert_same(tmp_path / "t", filters=FILTERS)
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_changes_one_after_the_other(seed: int, tmp_path: Path) -> None:
-    rng = np.random.default_rng(seed)
+@pytest.mark.parametrize("seed", range(3))
+def test_changes_one_after_the_other(seed: int, storage: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng([seed, *storage.encode()])
     started(tmp_path / "t")
     order = [add_by_sql, drop_inside_a_struct, cast, rename, delete_some, add_by_join, compact]
     for at in rng.permutation(len(order)):

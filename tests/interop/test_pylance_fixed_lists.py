@@ -15,6 +15,7 @@ import pytest
 
 import lancecy
 from tests.helpers.compare import assert_tables_equal
+from tests.interop import live
 from tests.interop.test_pylance_nested import fresh, write
 
 pytestmark = pytest.mark.interop
@@ -115,3 +116,14 @@ def check(mine: lancecy.Dataset, table: pa.Table, rng: np.random.Generator) -> N
     assert_tables_equal(mine.take(picked), table.take(pa.array(picked)), hint=f"take {picked.tolist()}")
     expected = table.filter(pa.array(np.arange(rows) % 7 == 1))
     assert_tables_equal(mine.to_table(filter="id % 7 = 1"), expected, hint="filter")
+
+
+def test_fixed_lists_of_structs_of_many_small_fragments(tmp_path: Path) -> None:
+    kind = pa.list_(pa.struct([("a", pa.int32())]), 2)
+    values = [None if n % 5 == 3 else [{"a": 2 * n}, {"a": 2 * n + 1}] for n in range(60)]
+    table = pa.table({"id": np.arange(60), "c": pa.array(values, kind)})
+    for start in range(0, 60, 10):
+        live.append(fresh(table.slice(start, 10)), tmp_path / "t", data_storage_version="2.2")
+    ds = lancecy.dataset(tmp_path / "t")
+    for seed in range(2):  # what was read before is read together
+        check(ds, table, np.random.default_rng(seed))

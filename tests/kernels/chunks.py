@@ -81,6 +81,18 @@ def spoil(draw: st.DrawFn, call: dict[str, Any]) -> None:
         call[key][draw(st.integers(0, call[key].size - 1))] = draw(hostile)
 
 
+def perhaps_spoiled(
+    draw: st.DrawFn, call: dict[str, Any], counts: Sequence[int], width: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The call with runs of chunks of these counts, hostile or not, and what it writes: ``width`` bytes a value."""
+    call["memory"] = cut(draw, call["memory"])
+    runs = draw(runs_within(counts))
+    call |= run_arrays(runs)
+    spoil(draw, call)
+    size = sum(run.count for run in runs) * width + draw(st.sampled_from([0, 0, 0, 0, width, 1]))
+    return call, {"out": (size, np.uint8)}
+
+
 def cut(draw: st.DrawFn, memory: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """The memory, or what is left of it after its end has been torn off."""
     if draw(st.integers(0, 3)):

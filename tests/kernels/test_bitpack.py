@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lancecy.errors import FormatError, TruncatedError
 from tests.helpers.folded import folded
 from tests.kernels.both import Kernels, assert_same, i64, memory_of
-from tests.kernels.chunks import Run, all_runs, chunk_arrays, cut, run_arrays, runs_within, spoil, wanted
+from tests.kernels.chunks import Run, all_runs, chunk_arrays, perhaps_spoiled, run_arrays, wanted
 
 BITS = [8, 16, 32, 64]
 WIDTHS = [(bits, width) for bits in BITS for width in range(bits + 1)]
@@ -240,12 +240,7 @@ def inline_calls(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
         width = draw(st.integers(0, bits))
         chunks.append(inline_chunk(numbers(bits, width, count, seed), width))
     call = chunk_arrays(chunks, counts, gap=draw(st.binary(max_size=5)))
-    call["memory"] = cut(draw, call["memory"])
-    runs = draw(runs_within(counts))
-    call |= run_arrays(runs)
-    spoil(draw, call)
-    size = sum(run.count for run in runs) * bits // 8 + draw(st.sampled_from([0, 0, 0, 0, bits // 8, 1]))
-    return {**call, "bits": bits}, {"out": (size, np.uint8)}
+    return perhaps_spoiled(draw, {**call, "bits": bits}, counts, bits // 8)
 
 
 @given(inline_calls())
@@ -264,13 +259,8 @@ def block_calls(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
         for count in counts
     ]
     call = chunk_arrays(chunks, counts, gap=draw(st.binary(max_size=5)))
-    call["memory"] = cut(draw, call["memory"])
-    runs = draw(runs_within(counts))
-    call |= run_arrays(runs)
-    spoil(draw, call)
-    size = sum(run.count for run in runs) * bits // 8 + draw(st.sampled_from([0, 0, 0, 0, bits // 8, 1]))
     packing = {"bits": bits, "packed_bits": width, "raw_tail": raw_tail}
-    return {**call, **packing}, {"out": (size, np.uint8)}
+    return perhaps_spoiled(draw, {**call, **packing}, counts, bits // 8)
 
 
 @given(block_calls())

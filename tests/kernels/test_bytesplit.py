@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lancecy.errors import FormatError, TruncatedError
 from tests.helpers.folded import folded
 from tests.kernels.both import Kernels, assert_same
-from tests.kernels.chunks import Run, all_runs, chunk_arrays, cut, run_arrays, runs_within, spoil, wanted
+from tests.kernels.chunks import Run, all_runs, chunk_arrays, perhaps_spoiled, run_arrays, wanted
 
 
 def values_of(width: int, count: int) -> NDArray[np.uint8]:
@@ -76,12 +76,7 @@ def calls(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
     width = draw(st.sampled_from([1, 2, 3, 4, 8, 16]))
     counts = draw(st.lists(st.integers(0, 90), max_size=4))
     call = chunk_arrays([values_of(width, count).tobytes() for count in counts], counts, gap=b"?")
-    call["memory"] = cut(draw, call["memory"])
-    runs = draw(runs_within(counts))
-    call |= run_arrays(runs)
-    spoil(draw, call)
-    size = sum(run.count for run in runs) * width + draw(st.sampled_from([0, 0, 0, 0, width, 1]))
-    return {**call, "width": width}, {"out": (size, np.uint8)}
+    return perhaps_spoiled(draw, {**call, "width": width}, counts, width)
 
 
 @given(calls())

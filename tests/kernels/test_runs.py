@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lancecy.errors import FormatError, TruncatedError
 from tests.helpers.folded import folded
 from tests.kernels.both import Kernels, assert_same, i64, memory_of
-from tests.kernels.chunks import Run, all_runs, cut, run_arrays, runs_within, spoil, wanted
+from tests.kernels.chunks import Run, all_runs, perhaps_spoiled, run_arrays, wanted
 
 WIDTHS = [1, 2, 3, 4, 5, 8, 12, 16, 17, 32]
 
@@ -159,12 +159,7 @@ def calls(draw: st.DrawFn) -> tuple[dict[str, Any], dict[str, Any]]:
     call = encoded(
         [rows(width, len(chunk)) for chunk in lengths], lengths, draw(st.sampled_from([1, 2, 4, 8])), counts
     )
-    call["memory"] = cut(draw, call["memory"])
-    runs = draw(runs_within(counts))
-    call |= run_arrays(runs)
-    spoil(draw, call)
-    size = sum(run.count for run in runs) * width + draw(st.sampled_from([0, 0, 0, 0, width, 1]))
-    return {**call, "width": width}, {"out": (size, np.uint8)}
+    return perhaps_spoiled(draw, {**call, "width": width}, counts, width)
 
 
 @given(calls())

@@ -38,7 +38,9 @@ def test_examples_of_page_run(name: str, tmp_path: Path) -> None:
     # Worker processes of Dask import the script: what it starts stands behind the usual guard.
     lines = ["def page() -> None:", *("    " + line for block in blocks for line in block.splitlines())]
     (tmp_path / "page.py").write_text("\n".join([*lines, "", 'if __name__ == "__main__":', "    page()", ""]))
-    special = {"PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    # What an editable install puts on the path.
+    folders = os.pathsep.join([str(ROOT), str(ROOT / "lancecy" / "spark" / "autoload")])
+    special = {"PYTHONPATH": folders, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     done = subprocess.run(
         [sys.executable, "page.py"],
         cwd=tmp_path,

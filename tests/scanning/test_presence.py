@@ -71,6 +71,7 @@ def test_small_values_that_are_returned_are_read_once() -> None:
     assert set(asked_for(text, (TEXT,))) == {"n", "t", "s"}
 
 
+@pytest.mark.slow
 def test_goldens_of_every_release_have_the_same_nulls_without_values() -> None:
     tables = (*all_goldens(), *blob_goldens())
     assert sum(assert_nulls_alone(lancecy.dataset(golden.path)) for golden in tables) > 500

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from lancecy.encodings.together import SmallPage, read_small
 from lancecy.errors import FormatError
 from lancecy.limits import Limits
 from lancecy.scanning import execute, outputs
+from lancecy.scanning.parts import open_parts
 from lancecy.store.reads import Read
 from tests.helpers.compare import assert_tables_equal
 from tests.helpers.datasets import expected, write_table
@@ -86,6 +88,32 @@ def test_an_error_names_the_fragment_and_the_column(tmp_path: Path) -> None:
         ds.to_table()
     assert "fragment 9" in str(caught.value) and "'id'" in str(caught.value)
     assert_tables_equal(ds.to_table(["s", "x"]), expected(range(48)).select(["s", "x"]))
+
+
+def test_a_file_that_is_listed_twice_has_the_fields_of_each_entry(tmp_path: Path) -> None:
+    ds = few_rows(tmp_path, "2.1")
+    snapshot, session = ds._snapshot, lancecy.Session(threads=1)
+    [fragment, *_] = snapshot.fragments
+    [file] = fragment.files
+    found = []
+    for part in (slice(0, 2), slice(2, 4)):
+        listed = replace(file, fields=file.fields[part], column_indices=file.column_indices[part])
+        some = replace(fragment, files=(listed,))
+        [opened] = open_parts(snapshot, some, session, snapshot.dictionary_source())
+        found.append(opened.ids)
+    assert found == [{0, 1}, {2, 3}]
+
+
+@pytest.mark.parametrize("version", ["0.1", "2.0", "2.1"])
+@pytest.mark.parametrize("fragments", [1, FRAGMENTS])
+def test_text_that_is_none_is_named_with_its_file(tmp_path: Path, version: str, fragments: int) -> None:
+    ds = few_rows(tmp_path, version, fragments=fragments)
+    path = tmp_path / "t" / "data" / "part-5.lance"
+    path.write_bytes(path.read_bytes().replace(b"row-000002", b"row-\xff00002"))
+    with pytest.raises(FormatError, match="UTF-8") as caught:
+        ds.to_table()
+    assert "'s'" in str(caught.value)
+    assert str(caught.value).endswith("(in data/part-5.lance of fragment 5)")
 
 
 def test_several_small_units_and_large_ones(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,9 @@ def spark() -> Iterator[SparkSession]:
 
     before = {name: os.environ.get(name) for name in ("PYSPARK_PYTHON", "PYTHONPATH", "SPARK_LOCAL_IP")}
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+    # The second folder is what an editable install adds: there Spark finds the data source by itself.
+    folders = [str(ROOT), str(ROOT / "lancecy" / "spark" / "autoload")]
+    os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [*folders, os.environ.get("PYTHONPATH")]))
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     settings = {
         "spark.ui.enabled": "false",

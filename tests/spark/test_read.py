@@ -18,6 +18,7 @@ from lancecy.spark.frames import read
 from tests.helpers.golden import all_goldens
 from tests.helpers.tables import all_types
 from tests.interop.live import append, mixed_table, peer, write
+from tests.meta.example import EXAMPLE
 from tests.spark.values import SPARK_TYPES, as_seen
 
 if TYPE_CHECKING:
@@ -235,16 +236,16 @@ def worker(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ids=["none", "another release", "no python"],
 )
 def test_worker_that_cannot_read_is_named_with_the_remedy(
-    spark: SparkSession, path: str, worker: Any, init: str | None, told: str
+    spark: SparkSession, worker: Any, init: str | None, told: str
 ) -> None:
     worker(init)
     with pytest.raises(ImportError, match=told) as raised:
-        read(spark, path)
+        read(spark, EXAMPLE)
     assert "PYSPARK_PYTHON" in str(raised.value)
     assert sys.executable in str(raised.value)
     assert len(str(raised.value)) < 2000
 
 
-def test_workers_are_asked_once_per_session(spark: SparkSession, path: str, worker: Any) -> None:
-    read(spark, path)
+def test_workers_are_asked_once_per_session(spark: SparkSession, worker: Any) -> None:
+    read(spark, EXAMPLE)
     assert spark in workers._checked

@@ -144,6 +144,21 @@ def test_options_for_the_base_are_a_grant_for_trusted_tables_only() -> None:
     assert session.opened == []
 
 
+def test_a_base_with_credentials_of_its_own_gets_none_of_the_roots() -> None:
+    options = {
+        "key": "K",
+        "secret": "S",
+        "token": "T",
+        "endpoint_url": "E",
+        "base_1.key": "L",
+        "base_1.secret": "M",
+    }
+    bases, session, _ = make_bases(make_base(1, "s3://cold/t"), root="s3://hot/t", storage_options=options)
+    assert place_of(bases) == "s3://cold/t/data/f.lance"
+    ((_, given, _, _),) = session.opened
+    assert given == {"key": "L", "secret": "M", "endpoint_url": "E"}
+
+
 @pytest.mark.parametrize("path", ["/other", "s3://lake/t", "/tables", "/tables/t2", "/"])
 def test_untrusted_table_stays_below_its_root(path: str) -> None:
     bases, session, _ = make_bases(make_base(1, path), untrusted=True)

@@ -47,7 +47,8 @@ def gather_fixed(
     if bad.size:
         first = int(bad[0])
         fail(FAULT_NEGATIVE if positions[first] < 0 else FAULT_TRUNCATED, first)
-    out.reshape(positions.size, width)[:] = memory[positions[:, None] + np.arange(width)]
+    if positions.size:  # else the width is bounded by nothing
+        out.reshape(positions.size, width)[:] = memory[positions[:, None] + np.arange(width)]
 
 
 def rows_to_pages(

@@ -1,1 +1,1 @@
-"""What lies beside the package in a wheel, so that Spark finds lancecy's data source by itself."""
+"""What an installation puts beside the package, so that Spark finds lancecy's data source by itself."""

@@ -1,7 +1,7 @@
 """Makes ``spark.read.format("lancecy")`` known to Spark.
 
 Spark imports every top-level module whose name begins with ``pyspark_`` and registers the ``DefaultSource`` it finds
-there. The build copies this file beside the package.
+there. A wheel has a copy of this file beside the package; an editable install puts this folder on the path.
 """
 
 from __future__ import annotations

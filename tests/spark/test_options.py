@@ -1,0 +1,78 @@
+"""Options of ``format("lancecy")``: every text is understood or refused by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lancecy.spark.options import ReadOptions
+
+
+def _parsed(**given: str) -> ReadOptions:
+    return ReadOptions.parse({"path": "t.lance", **given})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "expected"),
+    [
+        ("columns", "id", ["id"]),
+        ("columns", " id , s.a,vec", ["id", "s.a", "vec"]),
+        ("columns", '["a, b", "c"]', ["a, b", "c"]),
+        ("columns", '{"y": "x * 2"}', {"y": "x * 2"}),
+        ("filter", "k < 10", "k < 10"),
+        ("version", " 7", 7),
+        ("asof", "2026-01-01T00:00:00", "2026-01-01T00:00:00"),
+        ("batch_size", "4096", 4096),
+        ("blocksize", "1048576", 1 << 20),
+        ("partitions", "3", 3),
+        ("with_row_id", "TRUE", True),
+        ("with_row_address", "1", True),
+        ("truncate_nanoseconds", "false", False),
+        ("untrusted", "yes", True),
+        ("allowed_bases", "s3://a, s3://b", ["s3://a", "s3://b"]),
+        ("storage_options", '{"anon": true, "KEY": "v"}', {"anon": True, "KEY": "v"}),
+    ],
+)
+def test_text_becomes_the_value(name: str, text: str, expected: Any) -> None:
+    assert getattr(_parsed(**{name: text}), name) == expected
+
+
+@pytest.mark.parametrize("spelling", ["batch_size", "batchsize", "batchSize", "BATCH_SIZE"])
+def test_names_are_known_in_any_spelling(spelling: str) -> None:
+    assert _parsed(**{spelling: "5"}).batch_size == 5
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"filtre": "k < 1"}, r"no option 'filtre'; did you mean 'filter'\? Its options are allowed_bases, "),
+        ({"paths": "[]"}, "did you mean 'path'"),
+        ({"header": "true"}, "no option 'header'"),
+        ({"version": "latest"}, "version must be a whole number above zero, not 'latest'"),
+        ({"batch_size": "0"}, "batch_size must be"),
+        ({"partitions": "-1"}, "partitions must be"),
+        ({"with_row_id": "maybe"}, "with_row_id must be true or false, not 'maybe'"),
+        ({"columns": '["a", 1]'}, "columns must be a JSON list of texts"),
+        ({"columns": '{"y": '}, "columns is no JSON"),
+        ({"storage_options": "anon=true"}, "storage_options is no JSON"),
+        ({"storage_options": "[1]"}, "storage_options must be a JSON object"),
+        ({"path": ""}, "say which"),
+    ],
+    ids=lambda value: next(iter(value.values())) if isinstance(value, dict) else "",
+)
+def test_wrong_option_is_named(given: dict[str, str], told: str) -> None:
+    with pytest.raises(ValueError, match=told):
+        ReadOptions.parse({"path": "t.lance", **given})
+
+
+def test_missing_path_says_how_to_give_one() -> None:
+    with pytest.raises(ValueError, match=r"\.load\(path\)"):
+        ReadOptions.parse({"filter": "k < 1"})
+
+
+def test_secrets_are_in_no_message_and_no_repr() -> None:
+    with pytest.raises(ValueError, match="no JSON") as raised:
+        _parsed(storage_options='{"secret": "hunter2"')
+    assert "hunter2" not in str(raised.value)
+    assert "hunter2" not in repr(_parsed(storage_options='{"secret": "hunter2"}'))
