@@ -1,8 +1,10 @@
-"""What a dataset is at a version: manifests, paths, bases, deletions, row ids. Knows no data file's contents.
+"""What a dataset is at a version, and how it becomes the next. Knows no data file's contents.
+
+Reading:
 
 ``manifest``       frozen values: Manifest, Fragment, DataFile, DeletionFile, BasePath, IndexEntry
-``manifest_wire``  bytes of a manifest file to a Manifest
-``flags``          feature flags: may this be read
+``manifest_wire``  bytes of a manifest file to a Manifest and back (``fragment_wire``: a fragment's message)
+``flags``          feature flags: may this be read, or written
 ``paths``          names of files, and which names a manifest may contain
 ``locate``         latest manifest, manifest of a version or a time, all versions
 ``choose``         the one of these that an open asks for, damaged ones stepped over on request
@@ -13,4 +15,19 @@
 ``rowindex``       row id to row address, over all fragments (``rowindex_build`` makes it)
 ``indices_wire``   the index section, carried and not used
 ``snapshot``       all of that together: ``load_snapshot``
+
+Writing: a change is a value; making it a version is a generator of storage requests, so that the tests can
+answer them with every fault there is.
+
+``operations``     one frozen dataclass per change, and the transaction that holds it (``operations_wire``: its bytes)
+``conflicts``      which changes exclude each other: the grid, a footprint of each change
+``stored_wire``    a manifest file taken apart: message, sections, what nobody here knows
+``apply_wire``     (version, change) -> next manifest (``adding_wire``, ``config_wire``, ``bases_wire`` do parts of it)
+``deleting``       rows to delete -> deletion files, merged with what others deleted
+``requests``       what a commit may ask of the world
+``publishing``     the one atomic step, and what its failures leave open
+``history``        what others committed since
+``terms``          what a commit is told beside its transaction, and what it tells
+``commit``         the loop over all of that
+``drive``          answers the requests from a store: ``commit_to``
 """

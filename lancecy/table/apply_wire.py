@@ -172,10 +172,10 @@ def _overwrite(base: Stored | None, operation: Overwrite, facts: Facts) -> Built
         if operation.initial_bases or operation.stable_row_ids:
             raise ValueError("bases and stable row ids are chosen when a table is created, not overwritten")
         message.CopyFrom(base.message)
+        if (largest := max_fragment_id(message)) >= 0:
+            message.max_fragment_id = largest  # old releases left it out
         del message.fields[:], message.fragments[:], message.clustering[:]
         message.schema_metadata.clear()
-        if message.max_fragment_id == 0 and base.places:
-            message.max_fragment_id = max(base.places)  # old releases left it out
     elif operation.data_version is None:
         raise ValueError("a new table needs a version of its data files")
     elif operation.stable_row_ids:

@@ -78,7 +78,7 @@ def _check_new(base: BasePath, known: dict[int, BasePath]) -> None:
     for other in known.values():
         if base.name is not None and base.name == other.name:
             raise ConflictError(f"the table has a base called {base.name!r} already: {other.path}")
-        if canonical_base(other) == place and other.is_dataset_root == base.is_dataset_root:
+        if canonical_base(other) == place:
             raise ConflictError(f"base {other.id} of the table is {other.path} already")
 
 

@@ -10,6 +10,7 @@ column one that was committed since. Letters::
     m  I if both set metadata of one field                b  I if both name one base by id, name or path
     g  I if a field of mine is gone
 
+A base that is ``relocate``d was copied before: files that others put into it since are not in the copy.
 What nobody knows (``unknown``) excludes everything. An ``UpdateConfig`` is as many rows or columns as
 it changes maps; the severest letter counts.
 
@@ -56,6 +57,7 @@ table_metadata    .   .   .   .   .   .   .   .   .   .   .   k   .   .   .   . 
 schema_metadata   .   .   .   .   I   .   .   R   R   I   .   .   I   .   .   .   .   .   .   .   .   I   I
 field_metadata    .   .   .   .   I   .   .   R   R   I   .   .   .   m   .   g   g   .   .   .   .   I   I
 bases             .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   b   .   .   .   I   I
+relocate          R   .   R   R   R   R   R   R   R   R   .   .   .   .   R   .   .   b   .   R   R   I   I
 reserve           .   .   .   .   I   .   .   .   .   I   .   .   .   .   .   .   .   .   .   .   .   I   I
 """
 
@@ -129,7 +131,7 @@ def footprints(operation: Operation) -> tuple[Footprint, ...]:
         case ReserveFragments():
             return (Footprint("reserve"),)
         case UpdateBases():
-            return (Footprint("bases", bases=operation.bases),)
+            return (Footprint("relocate" if operation.relocate else "bases", bases=operation.bases),)
         case Delete():
             changed = frozenset(operation.rows) | frozenset(operation.files)
             return (Footprint("delete", changed, frozenset(operation.removed), not operation.files),)

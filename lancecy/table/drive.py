@@ -87,7 +87,7 @@ def commit_to(
 
 
 def check_create(store: Store) -> None:
-    """Refuse a store on which the second of two creates of one name succeeds; asked once per process and root.
+    """Refuse a store on which the second of two creates of one name succeeds; asked once per process and bucket (or folder).
 
     Raises
     ------
@@ -96,7 +96,8 @@ def check_create(store: Store) -> None:
     StoreError
         The storage failed.
     """
-    if store.uri in _TRUSTED:
+    place = _place(store.uri)
+    if place in _TRUSTED:
         return
     # Readers ignore names like this one, and a cleanup removes them.
     probe = f"{VERSIONS}/.tmp_probe_{secrets.token_hex(8)}"
@@ -104,7 +105,7 @@ def check_create(store: Store) -> None:
     try:
         store.put(probe, b"2", PutMode.CREATE)
     except ExistsError:
-        _TRUSTED.add(store.uri)
+        _TRUSTED.add(place)
     else:
         raise UnsupportedError(
             f"{store.uri} replaces objects that were to be created only if they are absent: of two writers one "
@@ -113,6 +114,12 @@ def check_create(store: Store) -> None:
         )
     finally:
         store.delete([probe])
+
+
+def _place(uri: str) -> str:
+    """What is asked once: a bucket or server, but of a disk each folder, as another may be mounted there."""
+    scheme, _, rest = uri.partition("://")
+    return uri if scheme in ("", "file") or not rest else f"{scheme}://{rest.partition('/')[0]}"
 
 
 def drive(steps: Steps[T], store: Store, session: Session, places: PathPolicy) -> T:

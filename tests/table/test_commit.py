@@ -32,7 +32,7 @@ from lancecy.store.memory import MemoryStore
 from lancecy.store.wrap import CountingStore, Fault, FaultyStore
 from lancecy.table.apply_wire import WRITER
 from lancecy.table.bases import PathPolicy
-from lancecy.table.drive import check_create, commit_to
+from lancecy.table.drive import _place, check_create, commit_to
 from lancecy.table.locate import at_version, latest, locations, read
 from lancecy.table.manifest import DataFile, Fragment
 from lancecy.table.manifest_wire import encode
@@ -521,3 +521,11 @@ def test_what_is_written_is_read_as_it_was_meant() -> None:
     assert read(store, latest(store))[0].version == 1
     with pytest.raises(FormatError, match="is of version 1"):
         decode_stored(memory_of(before.tobytes()), "x", 2)
+
+
+@pytest.mark.parametrize(("uri", "place"), [
+    ("s3://bucket/a/b", "s3://bucket"), ("file:///a/b", "file:///a/b"), ("/a/b", "/a/b"),
+    ("private-memory://0a1b", "private-memory://0a1b"),
+])  # fmt: skip
+def test_buckets_and_folders_are_trusted_one_by_one(uri: str, place: str) -> None:
+    assert _place(uri) == place

@@ -13,6 +13,8 @@ from lancecy.table.operations import (
     Delete,
     Foreign,
     MapUpdate,
+    ReserveFragments,
+    Restore,
     UpdateBases,
     UpdateConfig,
 )
@@ -33,7 +35,7 @@ def test_changes_of_other_fragments_never_disturb_a_delete() -> None:
 
 def test_grid_has_a_letter_for_every_pair() -> None:
     assert set(GRID) == {"append", "delete", "overwrite", "restore", "config", "table_metadata", "schema_metadata",
-                         "field_metadata", "bases", "reserve"}  # fmt: skip
+                         "field_metadata", "bases", "relocate", "reserve"}  # fmt: skip
     assert all(tuple(row) == tuple(COLUMNS) for row in GRID.values())
     assert {letter for row in GRID.values() for letter in row.values()} == set(".RIfdkmbg")
 
@@ -96,6 +98,14 @@ def test_bases_conflict_by_name_and_place(other: BasePath, verdict: Verdict) -> 
 def test_bases_conflict_by_explicit_id() -> None:
     mine, other = UpdateBases((BasePath(4, "/x", "x"),)), UpdateBases((BasePath(4, "/y", "y"),))
     assert check(mine, other) is Verdict.INCOMPATIBLE
+
+
+def test_base_is_not_moved_from_under_new_files() -> None:
+    relocate = UpdateBases((BasePath(4, "/copy", "b"),), relocate=True)
+    for added in (Append(()), Restore(1), Foreign("merge"), Foreign("rewrite"), Foreign("update_rows")):
+        assert check(relocate, added) is Verdict.RETRY
+    for harmless in (Delete(removed=(1,)), UpdateConfig(MapUpdate({"k": "v"})), ReserveFragments(1)):
+        assert check(relocate, harmless) is Verdict.COMPATIBLE
 
 
 def test_delete_whose_files_are_written_cannot_be_merged() -> None:
