@@ -3,7 +3,7 @@
 The way back of ``constant``. Levels are raw 16-bit numbers, which every version reads; a page
 without lists in which only the leaf is null needs none.
 
-Source: file sheet 2.1, section 3.9. Imports ``shred``, ``block``, ``chunk_parts``, ``layouts`` and ``pages``.
+Source: file sheet 2.1, section 3.9. Imports ``shred``, ``block``, ``chunk_parts``, ``keeping``, ``layouts`` and ``pages``.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.block import Block, FixedWidth, VariableWidth
 from lancecy.encodings.chunk_parts import memory_of
+from lancecy.encodings.keeping import compacted
 from lancecy.encodings.layouts import ConstantPage, Layer
 from lancecy.encodings.pages import EncodedPage
 from lancecy.encodings.shred import ShreddedLeaf
@@ -74,16 +75,19 @@ def _constant_number(block: FixedWidth, valid: NDArray[np.bool_] | None) -> byte
 
 def _constant_text(block: VariableWidth, valid: NDArray[np.bool_] | None) -> bytes | None:
     offsets = np.frombuffer(block.offsets, f"<i{block.offset_width}", block.length + 1)  # type: ignore[call-overload]
-    lengths = np.diff(offsets)
-    lengths = lengths if valid is None else lengths[valid]
-    size = int(lengths[0])
+    starts, lengths = offsets[:-1], np.diff(offsets)
+    if valid is not None:
+        # Below a null struct there may be strings too, which are nobody's value.
+        starts, lengths = starts[valid], lengths[valid]
+    size, memory = int(lengths[0]), memory_of(block.values)
     if not bool((lengths == size).all()):
         return None
-    # Nulls have no bytes, so what is there are the values.
-    rows = memory_of(block.values)[: lengths.size * size].reshape(lengths.size, size)
-    if not bool((rows[:64] == rows[0]).all()) or not bool((rows == rows[0]).all()):
-        return None
-    value: bytes = rows[0].tobytes()
+    for few in (64, lengths.size):
+        _, values = compacted(starts[:few], lengths[:few], memory)
+        rows = values.reshape(-1, size) if size else values[:0].reshape(1, 0)
+        if not bool((rows == rows[0]).all()):
+            return None
+    value: bytes = memory[int(starts[0]) : int(starts[0]) + size].tobytes()
     return value
 
 

@@ -5,7 +5,7 @@ bit, offsets with 0, children with the first element that is used. What lies und
 nobody's value: null lists, lists below null structs and null strings own nothing in a block.
 Fixed-width values and the bytes of strings share the memory of the array.
 
-Imports ``block``, ``columns``, ``kernels``, ``schema``, ``errors``, NumPy and pyarrow.
+Imports ``block``, ``keeping``, ``kernels``, ``schema``, ``errors``, NumPy and pyarrow.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from lancecy.encodings.block import (
     Structured,
     VariableWidth,
 )
-from lancecy.encodings.columns import as_array, cut_out, taken
+from lancecy.encodings.keeping import compacted, kept, mask_of
 from lancecy.errors import SchemaError, printable
 from lancecy.schema import Field
 
-__all__ = ["bits_of", "block_of", "mask_of", "narrowed", "size_of"]
+__all__ = ["bits_of", "block_of", "narrowed", "size_of"]
 
 Mask = NDArray[np.bool_]
 Bits = NDArray[np.uint8]
@@ -164,19 +164,6 @@ def bits_of(buffer: pa.Buffer, offset: int, length: int) -> Bits:
     return out
 
 
-def mask_of(bits: object, length: int) -> Mask:
-    r"""A bitmap as one truth value per bit.
-
-    Examples
-    --------
-    >>> mask_of(b"\x05", 3).tolist()
-    [True, False, True]
-    """
-    memory = np.frombuffer(bits, np.uint8)  # type: ignore[call-overload]
-    mask: Mask = np.unpackbits(memory, count=length, bitorder="little").view(np.bool_)
-    return mask
-
-
 def _validity(array: pa.Array) -> tuple[Bits | None, int]:
     count = array.null_count
     if count == 0:
@@ -223,18 +210,10 @@ def _variable(array: pa.Array, width: int) -> VariableWidth:
         lengths = np.diff(offsets)
         gone = ~mask_of(validity, len(array))
         if bool((lengths[gone] != 0).any()):
-            offsets, values = _compacted(offsets, np.where(gone, 0, lengths), values)
+            offsets, values = compacted(offsets[:-1], np.where(gone, 0, lengths), values)
     first, last = int(offsets[0]), int(offsets[-1])
     shifted = offsets - first if first else offsets
     return VariableWidth(len(array), width, shifted, values[first:last], validity, nulls)
-
-
-def _compacted(offsets: NDArray[Any], lengths: NDArray[Any], values: Bits) -> tuple[NDArray[Any], Bits]:
-    """Strings of these lengths, cut off where they lie and put one behind the other."""
-    ends = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
-    out = np.empty(int(ends[-1]), np.uint8)
-    kernels.place_spans(values, offsets[:-1].astype(np.int64), lengths.astype(np.int64), out, ends[:-1])
-    return ends.astype(offsets.dtype), out
 
 
 def _offsets(buffer: pa.Buffer | None, start: int, length: int, width: int) -> NDArray[Any]:
@@ -260,16 +239,15 @@ def _list(array: pa.Array, field: Field, hidden: Mask | None) -> Block:
     first, last = int(offsets[0]), int(offsets[-1])
     child = _elements(array)
     gone = _covered(hidden, validity, len(array))
-    if gone is not None and bool((np.diff(offsets)[gone] != 0).any()):
-        lengths = np.where(gone, 0, np.diff(offsets))
-        kept = np.repeat(~gone, np.diff(offsets))
-        child = as_array(taken(cut_out(child, first, last - first), np.flatnonzero(kept)))
-        offsets = np.concatenate(([0], np.cumsum(lengths))).astype(offsets.dtype)
-    else:
-        child = child.slice(first, last - first)
-        offsets = offsets - first if first else offsets
     (inner,) = field.children
-    return Listed(len(array), width, offsets, block_of(child, inner), validity, nulls)
+    items = block_of(child.slice(first, last - first), inner)
+    lengths = np.diff(offsets)
+    if gone is not None and bool((lengths[gone] != 0).any()):
+        items = kept(items, np.repeat(~gone, lengths))
+        offsets = np.concatenate(([0], np.cumsum(np.where(gone, 0, lengths)))).astype(offsets.dtype)
+    elif first:
+        offsets = offsets - first
+    return Listed(len(array), width, offsets, items, validity, nulls)
 
 
 def _elements(array: pa.Array) -> pa.Array:

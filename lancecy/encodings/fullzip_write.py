@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lancecy import kernels
 from lancecy.encodings.block import Block, FixedWidth, VariableWidth
 from lancecy.encodings.chunk_parts import flattened, memory_of
-from lancecy.encodings.from_arrow import mask_of
+from lancecy.encodings.keeping import mask_of
 from lancecy.encodings.layouts import FullZip, max_definition, max_repetition
 from lancecy.encodings.pages import EncodedPage
 from lancecy.encodings.shred import ShreddedLeaf

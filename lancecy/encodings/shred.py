@@ -9,7 +9,7 @@ that says only as much as the page needs::
     [[1, 2], [], null, [3]]     entries 1 2 - - 3     continue 0 1 0 0 0     marks 0 0 empty null 0
     levels                      rep 1 0 1 1 1         def 0 0 2 1 0          layers VI, NEL
 
-Source: file sheet 2.1, sections 3.2 and 3.10. Imports ``block``, ``layouts``, ``from_arrow``, ``schema`` and ``errors``.
+Source: file sheet 2.1, sections 3.2 and 3.10. Imports ``block``, ``layouts``, ``keeping``, ``schema`` and ``errors``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.encodings.block import AllNull, Block, Coded, FixedList, Listed, Structured
-from lancecy.encodings.from_arrow import mask_of
+from lancecy.encodings.keeping import mask_of
 from lancecy.encodings.layouts import Layer
 from lancecy.errors import SchemaError, UnsupportedError, printable
 from lancecy.schema import Field

@@ -128,6 +128,16 @@ def test_what_lies_under_nulls_is_not_written(version: str, tmp_path: Path) -> N
     assert b"hidden" not in data
 
 
+@pytest.mark.parametrize("version", ["2.1", "2.2"])
+def test_values_below_null_structs_are_nobodys(version: str, tmp_path: Path) -> None:
+    kind = pa.struct([("w", pa.string()), ("n", pa.int32()), ("l", pa.list_(pa.string()))])
+    words = pa.array(["aa", "bb", "bb", "bb"])
+    lists = pa.array([["aa"], ["bb"], [], ["bb"]])
+    children = [words, pa.array([1, 2, 2, 2], pa.int32()), lists]
+    table = pa.table({"s": pa.Array.from_buffers(kind, 4, [pa.py_buffer(b"\x0e")], children=children)})
+    same(write(table, version, tmp_path), table)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_batches_with_dictionaries_of_their_own(version: str, tmp_path: Path) -> None:
     parts = [

@@ -48,7 +48,11 @@ def theirs_of(written: Written) -> pa.Table | None:
 
 def assert_columns_equal(found: pa.ChunkedArray, column: pa.ChunkedArray, path: str) -> None:
     """Chunk by chunk: Arrow joins no dictionaries that hold nulls, as those of 2.0 files do."""
-    expected = column.cast(_without_views(column.type))
+    kind = _without_views(column.type)
+    expected = column if kind == column.type else column.cast(kind)
+    if found.num_chunks <= 1:
+        assert_arrays_equal(found, expected, path=path)
+        return
     start = 0
     for chunk in found.chunks:
         assert_arrays_equal(chunk, expected.slice(start, len(chunk)), path=f"{path} from row {start}")
