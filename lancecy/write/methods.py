@@ -5,9 +5,11 @@ Imports ``dataset``, ``matching``, ``operations`` and ``table``.
 
 from __future__ import annotations
 
+import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +26,7 @@ from lancecy.table.operations import (
 )
 from lancecy.write.dataset import CommitOptions, Mode, Place, commit_operation, options_of, write_table
 from lancecy.write.matching import delete_of
-from lancecy.write.targets import DatasetBasePath, base_paths_of
+from lancecy.write.targets import DatasetBasePath, base_paths_of, targets
 
 if TYPE_CHECKING:
     from lancecy.scanning.context import ScanContext
@@ -181,6 +183,37 @@ class Changes(ABC):
         # Their ids are given at the commit: somebody else may be registering bases too.
         operation = UpdateBases(tuple(base.to_base_path() for base in wanted))
         self._change(operation, newest, options, bases=[base.path for base in checked])
+        return self
+
+    def relocate_base(self, base: str, new_path: str | os.PathLike[str]) -> Any:
+        """Say where the files of a base are now: what moves a table to a copy of them.
+
+        Parameters
+        ----------
+        base : str
+            Name of the base, or its path as it was.
+        new_path : str or path
+            Absolute path or URI; the files must be there, under the names they had.
+
+        Returns
+        -------
+        Dataset
+            This one.
+
+        Raises
+        ------
+        NotFoundError
+            The table has no such base.
+        ConflictError
+            Another base is there already.
+        PathPolicyError
+            The path is not that of a folder, or holds credentials.
+        """
+        newest = self._newest()
+        known = newest.manifest.base_paths
+        (number,) = targets(known, [base])
+        moved = replace(known[number or 0], path=DatasetBasePath(new_path).to_base_path().path)
+        self._change(UpdateBases((moved,), relocate=True), newest, bases=[moved.path])
         return self
 
     # -- maps ---------------------------------------------------------------------------------

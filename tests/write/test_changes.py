@@ -167,6 +167,17 @@ def test_base_that_is_there_is_not_added_again(tmp_path: Path) -> None:
     assert (ds.latest_version, len(ds.base_paths)) == (1, 1)
 
 
+@pytest.mark.parametrize("name", ["b1", "path"])
+def test_table_is_read_from_where_a_base_was_moved(tmp_path: Path, name: str) -> None:
+    place = DatasetBasePath(tmp_path / "b1", name="b1")
+    ds = table(tmp_path, initial_bases=[place], target_bases=["b1"])
+    (tmp_path / "b1").rename(tmp_path / "copy")
+    assert ds.relocate_base(str(tmp_path / "b1") if name == "path" else name, tmp_path / "copy") is ds
+    assert rows_of(ds) == rows_of(lancecy.dataset(ds.uri)) == list(range(20))
+    with pytest.raises(NotFoundError, match="no base 'b9'"):
+        ds.relocate_base("b9", tmp_path / "other")
+
+
 # -- maps -----------------------------------------------------------------------------------------
 
 

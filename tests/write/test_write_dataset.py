@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import pickle
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from lancecy.errors import (
 from lancecy.store import local_files
 from lancecy.table.paths import Naming
 from lancecy.write import dataset as writing
+from tests.helpers.s3 import S3Server
 from tests.write.rows import data_files, numbers, rows_of, sorted_rows
 
 VERSIONS = ("2.0", "2.1", "2.2")
@@ -163,6 +165,21 @@ def test_message_is_kept_with_the_version(tmp_path: Path) -> None:
     (transaction,) = (tmp_path / "t" / "_transactions").iterdir()
     assert all(text in transaction.read_bytes() for text in (b"__lance_commit_message", b"first", b"k"))
     assert ds.version == 1
+
+
+def test_views_maps_and_nulls_within_structs_are_written(tmp_path: Path) -> None:
+    columns = {
+        "view": pa.array(["a", None, "a text longer than a view has room for"], pa.string_view()),
+        "bytes": pa.array([b"a", None, b"c"], pa.binary_view()),
+        "map": pa.array([[("k", 1)], None, []], pa.map_(pa.string(), pa.int32())),
+        "deep": pa.array(
+            [{"a": {"b": None}}, {"a": None}, None], pa.struct({"a": pa.struct({"b": pa.int8()})})
+        ),
+    }
+    ds = lancecy.write_dataset(columns, tmp_path / "t", data_storage_version="2.2", max_rows_per_file=2)
+    ds.append(pa.table(columns).select(["deep", "view"]))
+    rows = pa.table(columns).to_pylist()
+    assert ds.to_table().to_pylist() == [*rows, *({**row, "bytes": None, "map": None} for row in rows)]
 
 
 def test_extension_types_come_back(tmp_path: Path) -> None:
@@ -425,3 +442,41 @@ def test_append_without_the_version_it_was_made_from_is_refused(tmp_path: Path) 
 def test_json_of_something_else_is_refused(data: str) -> None:
     with pytest.raises(ValueError, match="no metadata of a fragment"):
         lancecy.FragmentMetadata.from_json(data)
+
+
+# -- other storage --------------------------------------------------------------------------------
+
+
+def test_tables_in_memory_have_bases_too() -> None:
+    uri = f"memory://write-{uuid.uuid4()}"
+    ds = lancecy.write_dataset(
+        plain(20),
+        f"{uri}/t",
+        initial_bases=[DatasetBasePath(f"{uri}/b1", "b1")],
+        target_all_bases=True,
+        max_rows_per_file=5,
+    )
+    ds.delete("n % 2 = 0")
+    ds.append(plain(2, 20), target_bases=["b1"])
+    assert base_ids(ds) == [None, 1, None, 1, 1]
+    assert rows_of(lancecy.dataset(f"{uri}/t")) == [*range(1, 20, 2), 20, 21]
+
+
+@pytest.mark.s3
+def test_bucket_and_a_base_in_another_one(s3_server: S3Server) -> None:
+    options, folder = s3_server.storage_options, uuid.uuid4().hex
+    root, far = (f"{s3_server.make_bucket(name)}/{folder}" for name in ("writes", "writes-far"))
+    ds = lancecy.write_dataset(
+        plain(20),
+        root,
+        initial_bases=[DatasetBasePath(far, "far")],
+        target_all_bases=True,
+        max_rows_per_file=8,
+        storage_options=options,
+    )
+    assert rows_of(ds) == list(range(20))
+    ds.delete("n < 3")
+    ds.append(plain(2, 20), target_bases=["far"])
+    again = lancecy.dataset(root, storage_options=options, allowed_bases=[far])
+    assert rows_of(again) == list(range(3, 22))
+    assert base_ids(again) == [None, 1, None, 1]
