@@ -1,4 +1,13 @@
 """Rows become data files, and changes of a table become commits.
 
-Imports everything below datasets; ``datasets`` puts it into the hands of users.
+====================  ==============================================================
+``schemas``           Arrow schemas to fields with ids, or fitted to those of a table
+``targets``           which bases files go to
+``fragments``         batches to data files, one fragment each
+``metadata``          fragments that travel as JSON
+``dataset``           create, append and overwrite: checks, files, one commit
+``matching``          a predicate to the rows that a delete names
+``operations``        ``LanceOperation``
+``methods``           the changing half of ``datasets.Dataset``
+====================  ==============================================================
 """

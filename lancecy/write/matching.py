@@ -57,7 +57,6 @@ def delete_of(context: ScanContext, predicate: object) -> tuple[Delete, int]:
     def rows_of(unit: ScanUnit) -> NDArray[np.int64]:
         return choose(context, unit, planned.projection).picked.to_indices()
 
-    # One after the other where files are mapped: what a unit reads is given back at once.
     found = context.session.map(rows_of, planned.units, blocking=not snapshot.is_mapped)
     parts: dict[int, list[NDArray[np.int64]]] = defaultdict(list)
     for unit, rows in zip(planned.units, found, strict=True):

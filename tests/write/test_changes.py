@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -243,3 +244,22 @@ def test_change_of_no_table_is_refused(tmp_path: Path) -> None:
         lancecy.commit(tmp_path / "none", LanceOperation.Restore(1))
     with pytest.raises(TypeError, match="no operation"):
         lancecy.commit(table(tmp_path), "append")  # type: ignore[arg-type]
+
+
+# -- several at once ------------------------------------------------------------------------------
+
+
+def test_changes_of_several_threads_all_happen(tmp_path: Path) -> None:
+    ds = table(tmp_path, count=8, per_file=2)
+
+    def work(number: int) -> None:
+        mine = lancecy.dataset(ds.uri)
+        for turn in range(4):
+            mine.append({"n": [1000 + 10 * number + turn], "k": [0]})
+        mine.delete(f"n in ({number}, {number + 4})")
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    made = [1000 + 10 * number + turn for number in range(4) for turn in range(4)]
+    assert sorted(rows_of(lancecy.dataset(ds.uri))) == made
+    assert lancecy.dataset(ds.uri).version == 1 + 4 * 5

@@ -14,6 +14,7 @@ import pytest
 
 import lancecy
 from lancecy import DatasetBasePath, LanceOperation
+from lancecy.errors import SchemaError, UnsupportedError
 from lancecy.write.schemas import schema_of
 from tests.write.rows import data_files, numbers, sorted_rows
 
@@ -287,3 +288,21 @@ def test_searches_of_pylance_stay_right(tmp_path: Path) -> None:
     nearest: dict[str, Any] = {"column": "vector", "q": [301.0, 301.5], "k": 3, "nprobes": 2}
     close = theirs.to_table(columns=["n"], nearest=nearest)["n"].to_pylist()
     assert sorted(close) == [299, 301, 302]
+
+
+def test_table_of_old_files_is_deleted_from_and_replaced(tmp_path: Path) -> None:
+    uri = str(tmp_path / "t")
+    old: Rows = {n: (f"w{n}", n) for n in range(20)}  # files of 0.1 hold no nulls of numbers
+    lance.write_dataset(table_of(old), uri, data_storage_version="legacy", max_rows_per_file=6)
+    ds = lancecy.dataset(uri)
+    ds.delete("n % 4 = 1")
+    check(uri, {n: row for n, row in old.items() if n % 4 != 1})
+    with pytest.raises(UnsupportedError, match="'0.1' are not written"):
+        ds.append(table_of(fresh(20, 1)))
+    with pytest.raises(SchemaError, match="0.1"):
+        ds.append(table_of(fresh(20, 1)), data_storage_version="2.1")
+    assert len(data_files(tmp_path / "t" / "data")) == 4
+    ds.insert(table_of(fresh(30, 5)), mode="overwrite", data_storage_version="2.1")
+    lance.write_dataset(table_of(fresh(35, 5)), uri, mode="append")
+    ds.checkout_latest().delete("n = 36")
+    check(uri, {n: row for n, row in fresh(30, 10).items() if n != 36})

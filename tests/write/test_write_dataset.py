@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -480,3 +481,18 @@ def test_bucket_and_a_base_in_another_one(s3_server: S3Server) -> None:
     again = lancecy.dataset(root, storage_options=options, allowed_bases=[far])
     assert rows_of(again) == list(range(3, 22))
     assert base_ids(again) == [None, 1, None, 1]
+
+
+def test_stream_larger_than_memory_may_be_is_written(tmp_path: Path) -> None:
+    peak, before, rows = [0], pa.total_allocated_bytes(), 1 << 18
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        for number in range(40):
+            peak.append(pa.total_allocated_bytes() - before)
+            yield pa.record_batch({"n": np.arange(number * rows, (number + 1) * rows)})
+
+    ds = lancecy.write_dataset(batches(), tmp_path / "t", durability="none")
+    assert ds.count_rows() == 40 * rows
+    assert len(ds.get_fragments()) == 10
+    # 80 MiB in all; a page waits for 8, and is copied once when it is full.
+    assert max(peak) < 32 << 20
