@@ -1,7 +1,8 @@
-"""The dataset: an immutable snapshot of a table and what can be asked of it.
+"""The dataset: a snapshot of a table, what can be asked of it, and what moves it to a version of its own making.
 
 Names and meanings follow pylance where it has them. Everything is delegated: a
-method here builds a request and hands it to ``scan`` and ``parallel``.
+method here builds a request and hands it to ``scan`` and ``parallel``; those that change the table are in
+``write.methods``.
 
 Imports every layer below.
 """

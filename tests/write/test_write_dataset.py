@@ -431,6 +431,13 @@ def test_change_with_a_token_happens_once(tmp_path: Path) -> None:
     assert rows_of(lancecy.dataset(uri)) == list(range(10))
 
 
+def test_table_made_with_a_token_is_made_once(tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    change = lancecy.LanceOperation.Overwrite(plain().schema, lancecy.write_fragments(plain(5), uri))
+    made = [lancecy.commit(uri, change, token="create") for _ in range(2)]
+    assert [(ds.version, ds.latest_version) for ds in made] == [(1, 1)] * 2
+
+
 def test_append_without_the_version_it_was_made_from_is_refused(tmp_path: Path) -> None:
     ds = lancecy.write_dataset(plain(5), tmp_path / "t")
     change = lancecy.LanceOperation.Append(lancecy.write_fragments(plain(5, 5), ds))
