@@ -38,8 +38,8 @@ from lancecy.table.manifest import DataFile, DeletionFile, Fragment
 from lancecy.table.snapshot import Snapshot, load_snapshot
 from lancecy.verification import Verification, verify
 from lancecy.versions_diff import VersionDiff, diff
-from lancecy.write.dataset import Place
 from lancecy.write.methods import Changes
+from lancecy.write.options import Place
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,19 +19,10 @@ from lancecy.table.manifest import BasePath
 from lancecy.table.operations import Overwrite, Restore, UpdateBases
 from lancecy.table.paths import Naming
 from lancecy.table.snapshot import Snapshot
-from lancecy.write.dataset import (
-    CommitOptions,
-    Durability,
-    Mode,
-    Place,
-    commit_operation,
-    is_durable,
-    options_of,
-    write_files,
-    write_table,
-)
+from lancecy.write.dataset import commit_operation, write_files, write_table
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.operations import BaseOperation, operation_of
+from lancecy.write.options import CommitOptions, Durability, Mode, Place, is_durable, options_of
 from lancecy.write.targets import DatasetBasePath, granted
 
 __all__ = ["commit", "write_dataset", "write_fragments"]

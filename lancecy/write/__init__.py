@@ -5,6 +5,7 @@
 ``targets``           which bases files go to
 ``fragments``         batches to data files, one fragment each
 ``metadata``          fragments that travel as JSON
+``options``           what a write is told, as values
 ``dataset``           create, append and overwrite: checks, files, one commit
 ``matching``          a predicate to the rows that a delete names
 ``operations``        ``LanceOperation``

@@ -24,8 +24,9 @@ from lancecy.table.operations import (
     UpdateBases,
     UpdateConfig,
 )
-from lancecy.write.dataset import CommitOptions, Mode, Place, commit_operation, options_of, write_table
+from lancecy.write.dataset import commit_operation, write_table
 from lancecy.write.matching import delete_of
+from lancecy.write.options import CommitOptions, Mode, Place, options_of
 from lancecy.write.targets import DatasetBasePath, base_paths_of, targets
 
 if TYPE_CHECKING:
