@@ -8,6 +8,7 @@ returned.
 from libc.stdint cimport int64_t, uint8_t
 
 from cursor cimport FAULT_NONE, FAULT_PAGE_STARTS, FAULT_ROW, Fault, load16, load32
+from pages cimport first_descent, page_of
 
 from lancecy.kernels._codes import fail
 
@@ -83,38 +84,6 @@ def chunk_table(
 # -- rows and ranges --------------------------------------------------------------------
 
 
-cdef Py_ssize_t _first_descent(const int64_t[::1] page_starts) except -2 nogil:
-    cdef Py_ssize_t i
-    if page_starts[0] != 0:
-        return 0
-    for i in range(1, page_starts.shape[0]):
-        if page_starts[i] < page_starts[i - 1]:
-            return i
-    return -1
-
-
-cdef Py_ssize_t _page_of(
-    const int64_t *starts, Py_ssize_t num_pages, Py_ssize_t near, int64_t row
-) except -2 nogil:
-    # bounds: starts has num_pages + 1 ascending entries, 0 = starts[0] <= row < starts[num_pages] and
-    # near < num_pages, so every index below is in 0..num_pages. Rows mostly ascend: looked for from `near`.
-    cdef Py_ssize_t low = near, high = near + 1, step = 1, middle
-    if row < starts[near]:
-        low, high = 0, near
-    else:
-        while starts[high] <= row:
-            low = high
-            step *= 2
-            high = num_pages if num_pages - low < step else low + step
-    while high - low > 1:
-        middle = low + ((high - low) >> 1)
-        if starts[middle] <= row:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
 cdef struct Runs:
     # Results, and how many of them there are.
     int64_t *pages
@@ -145,7 +114,7 @@ cdef int64_t _ranges(
             fault.index = i
             return -1
         if row < page_starts[page] or row >= page_starts[page + 1]:
-            page = _page_of(page_starts, num_pages, page, row)
+            page = page_of(page_starts, num_pages, page, row)
         while row < stop:
             while page_starts[page + 1] <= row:
                 page += 1
@@ -182,7 +151,7 @@ cdef int64_t _rows(
             fault.index = i
             return -1
         if row < page_starts[page] or row >= page_starts[page + 1]:
-            page = _page_of(page_starts, num_pages, page, row)
+            page = page_of(page_starts, num_pages, page, row)
         runs.pages[runs.size] = page
         runs.starts[runs.size] = row - page_starts[page]
         runs.counts[runs.size] = 1
@@ -253,7 +222,7 @@ def cut_ranges(
     if stops.shape[0] != starts.shape[0]:
         raise ValueError("starts and stops differ in length")
     with nogil:
-        descent = _first_descent(page_starts)
+        descent = first_descent(page_starts)
         if descent < 0:
             done = _ranges(&page_starts[0], page_starts.shape[0] - 1, starts, stops, &runs, &fault)
     if descent >= 0:
@@ -312,7 +281,7 @@ def cut_rows(
     if rows.shape[0] != runs.room:
         raise ValueError("the arrays for runs differ in length")
     with nogil:
-        descent = _first_descent(page_starts)
+        descent = first_descent(page_starts)
         if descent < 0:
             _rows(&page_starts[0], page_starts.shape[0] - 1, rows, &runs, &fault)
     if descent >= 0:

@@ -17,6 +17,7 @@ from cursor cimport (
     Fault,
     check_runs,
 )
+from pages cimport first_descent, page_of
 
 from lancecy.kernels._codes import fail
 
@@ -65,7 +66,12 @@ cdef enum:
 
 
 cdef int64_t _copy(
-    const uint8_t *memory, const int64_t *positions, const int64_t *lengths, Py_ssize_t count, uint8_t *out
+    const uint8_t *memory,
+    const int64_t *positions,
+    const int64_t *lengths,
+    Py_ssize_t count,
+    bint is_large,
+    uint8_t *out,
 ) except -2 nogil:
     # bounds: check_runs has shown that every span that is not empty is in memory, and that the lengths add
     # up to that of out.
@@ -73,22 +79,13 @@ cdef int64_t _copy(
     cdef int64_t done = 0
     for i in range(count):
         if lengths[i] > 0:
-            memcpy(out + done, memory + positions[i], <size_t> lengths[i])
+            if is_large:
+                copy_past(out + done, memory + positions[i], <uint64_t> lengths[i])
+            else:
+                memcpy(out + done, memory + positions[i], <size_t> lengths[i])
             done += lengths[i]
-    return done
-
-
-cdef int64_t _copy_large(
-    const uint8_t *memory, const int64_t *positions, const int64_t *lengths, Py_ssize_t count, uint8_t *out
-) except -2 nogil:
-    # As _copy. bounds: as there.
-    cdef Py_ssize_t i
-    cdef int64_t done = 0
-    for i in range(count):
-        if lengths[i] > 0:
-            copy_past(out + done, memory + positions[i], <uint64_t> lengths[i])
-            done += lengths[i]
-    copied()
+    if is_large:
+        copied()
     return done
 
 
@@ -142,10 +139,7 @@ def copy_spans(
     with nogil:
         check_runs(positions, lengths, memory.shape[0], 0, 0, out.shape[0], &fault)
         if fault.code == FAULT_NONE and target is not NULL:
-            if out.shape[0] < LARGE:
-                done = _copy(source, first, sizes, positions.shape[0], target)
-            else:
-                done = _copy_large(source, first, sizes, positions.shape[0], target)
+            done = _copy(source, first, sizes, positions.shape[0], out.shape[0] >= LARGE, target)
     if fault.code != FAULT_NONE:
         fail(fault.code, fault.index)
     return done
@@ -256,38 +250,6 @@ def gather_fixed(
         fail(FAULT_NEGATIVE if positions[index] < 0 else FAULT_TRUNCATED, index)
 
 
-cdef int64_t _first_descent(const int64_t[::1] page_starts) except -2 nogil:
-    cdef Py_ssize_t i
-    if page_starts[0] != 0:
-        return 0
-    for i in range(1, page_starts.shape[0]):
-        if page_starts[i] < page_starts[i - 1]:
-            return i
-    return -1
-
-
-cdef Py_ssize_t _find_page(
-    const int64_t *starts, Py_ssize_t num_pages, Py_ssize_t near, int64_t row
-) except -2 nogil:
-    # bounds: starts has num_pages + 1 ascending entries and 0 = starts[0] <= row < starts[num_pages], so
-    # every index below stays in 0..num_pages. Rows mostly ascend: look ahead from `near` in doubling steps.
-    cdef Py_ssize_t low = near, high = near + 1, step = 1, middle
-    if row < starts[near]:
-        low, high = 0, near
-    else:
-        while starts[high] <= row:
-            low = high
-            step *= 2
-            high = num_pages if num_pages - low < step else low + step
-    while high - low > 1:
-        middle = low + ((high - low) >> 1)
-        if starts[middle] <= row:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
 cdef Py_ssize_t _locate(
     const int64_t *starts,
     Py_ssize_t num_pages,
@@ -304,7 +266,7 @@ cdef Py_ssize_t _locate(
         if row < 0 or row >= starts[num_pages]:
             return i
         if row < starts[page] or row >= starts[page + 1]:
-            page = _find_page(starts, num_pages, page, row)
+            page = page_of(starts, num_pages, page, row)
         out_page[i] = page
         out_offset[i] = row - starts[page]
     return -1
@@ -365,7 +327,7 @@ def rows_to_pages(
         page = &out_page[0]
         offset = &out_offset[0]
     with nogil:
-        descent = _first_descent(page_starts)
+        descent = first_descent(page_starts)
         if descent < 0 and count > 0:
             bad = _locate(starts, page_starts.shape[0] - 1, first, count, page, offset)
     if descent >= 0:

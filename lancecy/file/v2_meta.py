@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lancecy.encodings.chunks import starts_of
 from lancecy.encodings.layouts import PageSpec
 from lancecy.encodings.legacy_bounds import ByteLedger
 from lancecy.encodings.pages import Column, PageMemory
@@ -267,9 +268,9 @@ def build_column(
     return Column(
         index=index,
         is_blob=message.is_blob,
-        row_starts=_running(_lengths(message, file_size, limits)),
+        row_starts=starts_of(_lengths(message, file_size, limits)),
         specs=_specs(message, specs),
-        first_buffer=_running(np.array(message.num_buffers, np.int64)),
+        first_buffer=starts_of(np.array(message.num_buffers, np.int64)),
         positions=positions,
         sizes=sizes,
         memory=memory,
@@ -301,12 +302,6 @@ def _lengths(message: ColumnMessage, file_size: int, limits: Limits) -> Int64:
             claimed=int(total),
         )
     return lengths.astype(np.int64)
-
-
-def _running(counts: Int64) -> Int64:
-    total = np.zeros(counts.size + 1, np.int64)
-    np.cumsum(counts, out=total[1:])
-    return total
 
 
 def _specs(message: ColumnMessage, specs: SpecCache) -> tuple[PageSpec, ...]:

@@ -51,7 +51,8 @@ def check_selections(table: TableOnDisk) -> int:
     return checked
 
 
-@pytest.mark.parametrize("is_mapped", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("is_mapped", [True, False])
 @folded("golden", GOLDENS, ids=lambda g: g.name)
 def test_any_selection_is_decode_all_then_select(golden: Golden, is_mapped: bool) -> None:
     assert check_selections(load_table(golden.path, is_mapped=is_mapped)) > 0

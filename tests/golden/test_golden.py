@@ -77,6 +77,7 @@ def test_versions_are_listed_from_the_first(table: Golden) -> None:
     assert listed == list(range(1, table.versions[-1] + 1))
 
 
+@pytest.mark.slow
 @each_table
 def test_streamed_batches_are_the_table(table: Golden) -> None:
     dataset = lancecy.dataset(table.path)
@@ -87,6 +88,7 @@ def test_streamed_batches_are_the_table(table: Golden) -> None:
     assert_reads_as(joined, table.expected(), GoldenVersion(table, dataset.version))
 
 
+@pytest.mark.slow
 @each_table
 def test_untrusted_read_is_the_same(table: Golden) -> None:
     """No memory maps then: every byte goes through another store path."""
@@ -98,6 +100,7 @@ def test_untrusted_read_is_the_same(table: Golden) -> None:
 # --------------------------------------------------------------------------- parts of tables
 
 
+@pytest.mark.slow
 @each_version
 def test_each_column_alone(case: GoldenVersion) -> None:
     dataset, expected = opened(case), case.expected
@@ -106,6 +109,7 @@ def test_each_column_alone(case: GoldenVersion) -> None:
         assert_reads_as(dataset.to_table(columns=[name]), expected.select([name]), case)
 
 
+@pytest.mark.slow
 @each_version
 def test_columns_in_another_order(case: GoldenVersion) -> None:
     names = case.expected.column_names[::-2]
@@ -113,6 +117,7 @@ def test_columns_in_another_order(case: GoldenVersion) -> None:
     assert_reads_as(opened(case).to_table(columns=names), case.expected.select(names), case)
 
 
+@pytest.mark.slow
 @each_version
 def test_take_in_random_order_with_repeats(case: GoldenVersion) -> None:
     dataset, expected = opened(case), case.expected
@@ -126,6 +131,7 @@ def test_take_in_random_order_with_repeats(case: GoldenVersion) -> None:
     assert_reads_as(dataset.take(picked), expected.take(pa.array(picked)), case)
 
 
+@pytest.mark.slow
 @each_version
 def test_limit_and_offset_over_every_boundary(case: GoldenVersion) -> None:
     dataset, expected = opened(case), case.expected
@@ -135,6 +141,7 @@ def test_limit_and_offset_over_every_boundary(case: GoldenVersion) -> None:
         assert_reads_as(got, expected.slice(offset, 11), case)
 
 
+@pytest.mark.slow
 @each_version
 def test_fragments_one_by_one(case: GoldenVersion) -> None:
     dataset, expected = opened(case), case.expected

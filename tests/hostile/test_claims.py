@@ -75,6 +75,7 @@ def run_case(root: Path, files: Sequence[Path], originals: Sequence[bytes], name
             ds.take(np.array([0, ds.count_rows() - 1]), columns=names)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TABLES)
 def test_huge_claims_end_in_a_value_or_an_error(name: str, tmp_path: Path) -> None:
     root = golden(name).copy_to(tmp_path)

@@ -47,6 +47,7 @@ def run_case(root: Path, files: Sequence[Path], originals: Sequence[bytes], name
     read(root, None, random.Random(case), None if found is None else found.version)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("table", TABLES, ids=lambda table: table.name)
 @pytest.mark.timeout(600)
 def test_damaged_manifests_end_in_a_value_or_an_error(table: Golden, tmp_path: Path) -> None:

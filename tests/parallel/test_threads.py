@@ -22,6 +22,8 @@ from lancecy.store.wrap import LatencyStore, Pairs
 from tests.helpers.compare import assert_tables_equal
 from tests.helpers.datasets import VERSIONS, expected, write_table
 
+pytestmark = pytest.mark.slow
+
 T = TypeVar("T")
 
 PLACES: dict[str, MemoryStore] = {}
