@@ -17,7 +17,10 @@ cdef extern from *:
     #include <stdint.h>
     #include <string.h>
 
-    static inline uint64_t lancecy_low_bits(uint64_t count) { return count ? ~(uint64_t) 0 >> (64 - count) : 0; }
+    static inline uint64_t lancecy_low_bits(uint64_t count)
+    {
+        return count ? ~(uint64_t) 0 >> (64 - count) : 0;
+    }
 
     /* One row of lanes, 128 bytes, shifted into the row of words it begins in, and into the next one. */
     static inline void lancecy_pack_row(const uint8_t *__restrict values, uint8_t *__restrict words,
