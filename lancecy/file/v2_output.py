@@ -11,7 +11,6 @@ Source: file sheet 2.0, section 2; file sheet 2.1, sections 1.1 to 1.4. Imports 
 from __future__ import annotations
 
 import struct
-from typing import BinaryIO
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from lancecy.file.footer import MAGIC
 from lancecy.file.v2_encode_wire import PlacedPage, encode_column, encode_descriptor, encode_spec
 from lancecy.schema import Schema
 from lancecy.store.base import Memory
+from lancecy.store.behind import WriteBehind
 
 __all__ = ["Output"]
 
@@ -33,14 +33,13 @@ class Output:
 
     Parameters
     ----------
-    stream : BinaryIO
-        Its ``close`` publishes the file.
+    stream : WriteBehind
     version : (major, minor)
         (2, 0), (2, 1) or (2, 2).
     num_columns : int
     """
 
-    def __init__(self, stream: BinaryIO, version: tuple[int, int], num_columns: int) -> None:
+    def __init__(self, stream: WriteBehind, version: tuple[int, int], num_columns: int) -> None:
         self._stream = stream
         self._version = version
         self._columns: list[list[PlacedPage]] = [[] for _ in range(num_columns)]
@@ -107,7 +106,7 @@ class Output:
         if data.size >= _FEW or len(self._small) >= _FEW:
             self._flush()
         if data.size >= _FEW:
-            self._stream.write(data.data)
+            self._stream.write(data)
         self.position += data.size
 
     def _flush(self) -> None:

@@ -10,6 +10,7 @@ Imports ``file``, ``table``, ``targets``, ``schemas``, ``store`` and ``errors``.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -105,6 +106,8 @@ class NewFiles:
         self._made: list[FragmentMetadata] = []
         self._begun: list[tuple[Store, str]] = []
         self._open: _Open | None = None
+        self._ending: Future[FragmentMetadata] | None = None
+        self._thread: ThreadPoolExecutor | None = None
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> tuple[FragmentMetadata, ...]:
         """Write all rows.
@@ -134,17 +137,24 @@ class NewFiles:
             for batch in batches:
                 for piece in self._pieces(arranged(batch, self._schema)):
                     self._add(piece)
-            self._finish()
+            last = [] if self._open is None else [_finished(self._open)]
+            self._open = None
+            self._settle()
         except BaseException:
             self.remove()
             raise
-        return tuple(self._made)
+        finally:
+            if self._thread is not None:
+                self._thread.shutdown()
+        return (*self._made, *last)
 
     def remove(self) -> None:
         """Remove every file that was begun: nothing names them. What cannot be removed is left to a cleanup."""
         if self._open is not None:
             with suppress(LanceError):
                 self._open.writer.abort()
+        with suppress(LanceError):
+            self._settle()
         for store, path in self._begun:
             with suppress(LanceError):
                 store.delete([path])
@@ -166,7 +176,8 @@ class NewFiles:
         self._open.num_rows += piece.num_rows
         is_full = self._open.num_rows >= self._limits.max_rows
         if is_full or self._open.writer.nbytes >= self._limits.max_bytes:
-            self._finish()
+            self._finish_meanwhile(self._open)
+            self._open = None
 
     def _begin(self) -> _Open:
         base = self._bases[len(self._begun) % len(self._bases)]
@@ -175,12 +186,18 @@ class NewFiles:
         self._begun.append((store, path))
         return _Open(file, create_file(store, path, self._schema, self._version, self._options))
 
-    def _finish(self) -> None:
-        if self._open is None:
-            return
-        summary = self._open.writer.finish()
-        self._made.append(_fragment(self._open.file, summary))
-        self._open = None
+    def _finish_meanwhile(self, full: _Open) -> None:
+        """Let a thread write the rest of a file: the next one is begun, and two of them keep two processors busy."""
+        self._settle()
+        if self._thread is None:
+            self._thread = ThreadPoolExecutor(1, thread_name_prefix="lancecy-finish")
+        self._ending = self._thread.submit(_finished, full)
+
+    def _settle(self) -> None:
+        """Wait for the file that is being finished."""
+        ending, self._ending = self._ending, None
+        if ending is not None:
+            self._made.append(ending.result())
 
 
 @dataclass(slots=True)
@@ -190,6 +207,10 @@ class _Open:
     file: DataFile
     writer: FileWriter
     num_rows: int = 0
+
+
+def _finished(full: _Open) -> FragmentMetadata:
+    return _fragment(full.file, full.writer.finish())
 
 
 def _fragment(file: DataFile, summary: FileSummary) -> FragmentMetadata:
