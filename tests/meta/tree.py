@@ -114,6 +114,7 @@ def _is_typing_block(node: ast.AST) -> bool:
     return isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test)
 
 
+@cache
 def imports_of(path: Path) -> list[Import]:
     """Every import in a file, those inside functions and under TYPE_CHECKING included."""
     found: list[Import] = []
