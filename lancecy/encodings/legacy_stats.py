@@ -234,9 +234,7 @@ def _text_bounds(block: VariableWidth, starts: Int64, is_text: bool) -> PageBoun
         rows = np.flatnonzero(is_valid)
     some = np.flatnonzero(nulls < counts)
     words = _Words(offsets, values)
-    low, high = (
-        words.extreme(rows, (counts - nulls)[some], extreme) for extreme in (np.minimum, np.maximum)
-    )
+    low, high = (words.extreme(rows, (counts - nulls)[some], extreme) for extreme in (np.minimum, np.maximum))
     last = _LAST_TEXT if is_text else _LAST_BYTES
     return PageBounds(
         nulls,

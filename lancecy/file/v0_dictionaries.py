@@ -118,9 +118,7 @@ class Dictionaries:
         # Rows that are all null have codes of no value.
         return (new if new.size else np.zeros(1, np.int64)).astype(raw.dtype), of_null
 
-    def _looked_up(
-        self, field: Field, block: Coded, raw: NDArray[Any], has_null: bool
-    ) -> tuple[Int64, int]:
+    def _looked_up(self, field: Field, block: Coded, raw: NDArray[Any], has_null: bool) -> tuple[Int64, int]:
         """(num_values,) int64: the code of each value, -1 for those that are not in the table's dictionary."""
         values = _array(block.dictionary, field)
         known = self._values.get(field.id, values.slice(0, 0))

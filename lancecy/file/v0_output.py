@@ -88,9 +88,7 @@ class Output:
         end = self._place(struct.pack("<I", len(metadata)) + metadata)
         self._place(struct.pack("<qhh4s", end, 0, _MINOR, MAGIC))
 
-    def _table(
-        self, cells: dict[int, list[tuple[Int64, Int64]]], ids: range, num_batches: int
-    ) -> int:
+    def _table(self, cells: dict[int, list[tuple[Int64, Int64]]], ids: range, num_batches: int) -> int:
         """Write a page table with one row per id; ids without pages have zeros."""
         table = np.zeros((len(ids), num_batches, 2), np.int64)
         for row, number in enumerate(ids):

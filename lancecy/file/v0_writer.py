@@ -193,9 +193,7 @@ class V0Writer:
             try:
                 block = block_of(array, field)
                 check_storable(field, block)
-                self._output.add(
-                    legacy_pages(field, block, starts, self._output.position, self._book.codes)
-                )
+                self._output.add(legacy_pages(field, block, starts, self._output.position, self._book.codes))
                 self._output.note(page_bounds(field, block, starts))
             except LanceError as error:
                 raise error.within(f"rows from {first} on") from error.__cause__

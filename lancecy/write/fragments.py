@@ -60,7 +60,9 @@ class FileLimits:
 
     def __post_init__(self) -> None:
         if self.max_rows < 1 or self.max_bytes < 1 or self.max_rows_per_group < 1:
-            raise ValueError("max_rows_per_file, max_bytes_per_file and max_rows_per_group must be at least 1")
+            raise ValueError(
+                "max_rows_per_file, max_bytes_per_file and max_rows_per_group must be at least 1"
+            )
 
     def piece_rows(self, batch: pa.RecordBatch) -> int:
         """Rows of a batch that are handed on at once."""
