@@ -221,4 +221,5 @@ def _array(block: Block, field: Field) -> pa.Array:
 
 
 def no_codes(field: Field, _block: Coded) -> FixedWidth:
+    """Stands for ``Dictionaries.codes`` where there can be none: among values of dictionaries, and statistics."""
     raise FormatError(f"the dictionary of column {field.name!r} is itself a dictionary column")
