@@ -102,7 +102,8 @@ class Output:
     def _statistics(self, schema: Schema) -> tuple[list[Field], int]:
         """Write the pages of the statistics and their page table; their fields, and where the table is."""
         leaves = {leaf.id: leaf for field in schema.fields for leaf in bounded_leaves(field)}
-        fields, cells = [], {}
+        fields: list[Field] = []
+        cells: dict[int, list[tuple[Int64, Int64]]] = {}
         for leaf_id in sorted(self._bounds):
             bounds = joined_bounds(self._bounds[leaf_id])
             top = _described(leaves[leaf_id], 4 * len(fields))
