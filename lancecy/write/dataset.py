@@ -15,8 +15,9 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from lancecy.errors import CommitUnknownError, ExistsError, LanceError
+from lancecy.errors import CommitUnknownError, ExistsError, LanceError, UnsupportedError
 from lancecy.file.create import check_writable
+from lancecy.file.v0_dictionaries import Dictionaries
 from lancecy.interop.streams import record_batches
 from lancecy.schema import Schema
 from lancecy.store.base import Store
@@ -29,6 +30,7 @@ from lancecy.table.operations import Append, Operation, Overwrite, new_transacti
 from lancecy.table.snapshot import Snapshot
 from lancecy.table.terms import Committed, Origin, Policy
 from lancecy.write.fragments import NewFiles
+from lancecy.write.legacy import check_versions, dictionaries_for, with_dictionaries
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.options import CommitOptions, Place, WriteOptions, paced
 from lancecy.write.schemas import fitted, schema_of
@@ -47,6 +49,7 @@ class _Plan:
     schema: Schema  # of the table
     written: Schema  # of the files
     version: str
+    dictionaries: Dictionaries | None
     bases: tuple[BasePath, ...]  # new ones
     targets: tuple[int | None, ...]
     policy: PathPolicy
@@ -65,6 +68,7 @@ def _planned(data: pa.Schema, place: Place, snapshot: Snapshot | None, options: 
         schema = snapshot.schema
         check_writable(Schema(tuple(f for f in schema.fields if f.name in data.names)), version)
         written = fitted(schema, data)
+        check_versions(snapshot, version, schema, written)
     known: Mapping[int, BasePath] = {} if snapshot is None else snapshot.manifest.base_paths
     bases = base_paths_of(known, options.initial_bases)
     after = {**known, **{base.id: base for base in bases}}
@@ -74,7 +78,8 @@ def _planned(data: pa.Schema, place: Place, snapshot: Snapshot | None, options: 
     places = Bases(
         store, Manifest(0, Schema(()), base_paths=after, reader_flags=words), place.session, policy
     )
-    return _Plan(schema, written, version, bases, chosen, policy, places, store)
+    book = dictionaries_for(written, version, snapshot if options.mode == "append" else None)
+    return _Plan(schema, written, version, book, bases, chosen, policy, places, store)
 
 
 def _check(snapshot: Snapshot | None, options: WriteOptions) -> None:
@@ -135,6 +140,12 @@ def write_files(
     """
     reader = record_batches(data, schema)
     plan = _planned(reader.schema, place, snapshot, options)
+    if plan.dictionaries is not None and (snapshot is None or options.mode == "overwrite"):
+        raise UnsupportedError(
+            "fragments of a new table of version 0.1 cannot have columns with dictionaries, which are the same for all "
+            "files of a table: use lancecy.write_dataset, or write version 2.0",
+            feature="dictionaries of new fragments",
+        )
     return _new_files(plan, options).write(reader)
 
 
@@ -173,8 +184,8 @@ def write_table(
     check_create(plan.store)
     files = _new_files(plan, options)
     fragments = files.write(reader)
-    operation = _operation(plan, snapshot, options, fragments)
     with _removed_if_refused(files):
+        operation = _operation(plan, snapshot, options, fragments)
         return commit_operation(operation, place, snapshot, commit, policy=plan.policy), plan.bases
 
 
@@ -183,7 +194,7 @@ def _new_files(plan: _Plan, options: WriteOptions) -> NewFiles:
         store, path = plan.places.data(file)
         return paced(store, options.durable), path
 
-    return NewFiles(plan.written, plan.version, plan.targets, locate, options.limits)
+    return NewFiles(plan.written, plan.version, plan.targets, locate, options.limits, plan.dictionaries)
 
 
 def _operation(
@@ -191,12 +202,16 @@ def _operation(
 ) -> Operation:
     if snapshot is not None and options.mode == "append":
         return Append(tuple(fragments))
+    schema, values = plan.schema, b""
+    if plan.dictionaries is not None:
+        schema, values = with_dictionaries(schema, plan.dictionaries)
     return Overwrite(
         tuple(fragments),
-        plan.schema,
+        schema,
         data_version=plan.version,
         initial_bases=plan.bases,
         stable_row_ids=options.stable_row_ids and snapshot is None,
+        dictionaries=values,
     )
 
 

@@ -276,7 +276,7 @@ def test_lists_around_fixed_size_lists_of_structs_are_refused() -> None:
 
 @pytest.mark.parametrize("version", ["0.3", "2.3", "3.0", "stable"])
 def test_other_versions_are_refused(version: str) -> None:
-    with pytest.raises(UnsupportedError, match="choose 2.0, 2.1, 2.2"):
+    with pytest.raises(UnsupportedError, match="choose 0.1, 2.0, 2.1, 2.2"):
         check_writable(schema_of(pa.schema([("n", pa.int64())])), version)
 
 
