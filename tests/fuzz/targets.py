@@ -77,8 +77,13 @@ def _kernel(name: str) -> Target:
             return
         if found[0] != expected[0] or found[1] != expected[1]:
             raise AssertionError(f"{name}: {found} where its twin has {expected}")
-        if found[0] == "value" and not all(map(_same, first, second)):
-            raise AssertionError(f"{name}: other arrays than its twin")
+        if found[0] != "value":
+            return
+        for parameter, one, other in zip(names, first, second, strict=True):
+            # A kernel that answers how much room it needs may have left anything in less.
+            is_short = parameter == "out" and isinstance(found[1], int) and found[1] > len(one)
+            if not is_short and not _same(one, other):
+                raise AssertionError(f"{name}: another {parameter} than its twin")
 
     return eat
 
@@ -94,7 +99,7 @@ def _outcome(function: Callable[..., Any], arguments: list[Any]) -> tuple[str, A
 
 def _same(one: Any, other: Any) -> bool:
     if isinstance(one, np.ndarray):
-        return bool(np.array_equal(one, other))
+        return bool(np.array_equal(one, other, equal_nan=one.dtype.kind == "f"))
     return not isinstance(one, list) or all(map(_same, one, other))
 
 
