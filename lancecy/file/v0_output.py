@@ -4,8 +4,8 @@
 
     pages | page table | statistics and their table | dictionary values | manifest | Metadata | footer
 
-Source: file sheet 0.1, sections 1, 3 and 6. Imports ``footer``, ``v0_dictionaries``, ``v0_encode_wire``, ``encodings``,
-``schema`` and ``store.base``.
+Source: file sheet 0.1, sections 1, 3 and 6. Imports ``footer``, ``sink``, ``v0_dictionaries``, ``v0_encode_wire``,
+``encodings`` and ``schema``.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from lancecy.encodings.block import Block, FixedWidth
 from lancecy.encodings.legacy_stats import PageBounds, bounded_leaves, joined_bounds
 from lancecy.encodings.legacy_write import LegacyPages, legacy_pages
 from lancecy.file.footer import MAGIC
+from lancecy.file.sink import Sink
 from lancecy.file.v0_dictionaries import Dictionaries, no_codes, placed
 from lancecy.file.v0_encode_wire import encode_embedded_manifest, encode_metadata
 from lancecy.schema import Field, Schema
-from lancecy.store.base import Memory
 
 __all__ = ["Output"]
 
@@ -46,11 +46,18 @@ class Output:
     """
 
     def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
+        self._sink = Sink(stream)
         self._cells: dict[int, list[tuple[Int64, Int64]]] = defaultdict(list)
         self._bounds: dict[int, list[PageBounds]] = defaultdict(list)
-        self.position = 0
-        """Bytes written so far."""
+
+    @property
+    def position(self) -> int:
+        """Bytes taken so far."""
+        return self._sink.position
+
+    def stop(self) -> None:
+        """Write nothing more."""
+        self._sink.stop()
 
     def add(self, pages: Iterable[LegacyPages]) -> None:
         """Write pages that were made for this position.
@@ -61,7 +68,7 @@ class Output:
             Bytes could not be written.
         """
         for part in pages:
-            self.write(part.buffer)
+            self._sink.write(part.buffer)
             self._cells[part.field.id].append((part.positions, part.lengths))
 
     def note(self, bounds: Iterable[tuple[int, PageBounds]]) -> None:
@@ -81,12 +88,13 @@ class Output:
         table = self._table(self._cells, range(min(ids), max(ids) + 1), len(row_starts) - 1)
         statistics, statistics_table = self._statistics(schema)
         values, refs = book.pages(self.position)
-        self._place(values)
+        self._sink.place(values)
         manifest = encode_embedded_manifest(placed(schema.fields, refs), schema.metadata)
-        at = self._place(struct.pack("<I", len(manifest)) + manifest)
+        at = self._sink.place(struct.pack("<I", len(manifest)) + manifest)
         metadata = encode_metadata(row_starts, table, at, statistics, statistics_table)
-        end = self._place(struct.pack("<I", len(metadata)) + metadata)
-        self._place(struct.pack("<qhh4s", end, 0, _MINOR, MAGIC))
+        end = self._sink.place(struct.pack("<I", len(metadata)) + metadata)
+        self._sink.place(struct.pack("<qhh4s", end, 0, _MINOR, MAGIC))
+        self._sink.finish()
 
     def _table(self, cells: dict[int, list[tuple[Int64, Int64]]], ids: range, num_batches: int) -> int:
         """Write a page table with one row per id; ids without pages have zeros."""
@@ -96,7 +104,7 @@ class Output:
                 table[row, :, 0] = np.concatenate([positions for positions, _ in parts])
                 table[row, :, 1] = np.concatenate([lengths for _, lengths in parts])
         position = self.position
-        self.write(table.reshape(-1).view(np.uint8))
+        self._sink.write(table.reshape(-1).view(np.uint8))
         return position
 
     def _statistics(self, schema: Schema) -> tuple[list[Field], int]:
@@ -111,19 +119,9 @@ class Output:
             for part, block in zip(top.children, _columns(bounds), strict=True):
                 starts = np.array([0, block.length], np.int64)
                 for pages in legacy_pages(part, block, starts, self.position, no_codes):
-                    self.write(pages.buffer)
+                    self._sink.write(pages.buffer)
                     cells[part.id] = [(pages.positions, pages.lengths)]
         return fields, self._table(cells, range(4 * len(fields)), 1) if fields else 0
-
-    def _place(self, data: bytes) -> int:
-        position = self.position
-        self.write(np.frombuffer(data, np.uint8))
-        return position
-
-    def write(self, data: Memory) -> None:
-        if data.size:
-            self._stream.write(np.ascontiguousarray(data).data)
-            self.position += data.size
 
 
 def _columns(bounds: PageBounds) -> Iterator[FixedWidth | Block]:

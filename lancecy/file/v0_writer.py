@@ -108,6 +108,7 @@ class V0Writer:
     def abort(self) -> None:
         """Publish nothing; see ``FileWriter.abort``."""
         self._is_done = True
+        self._output.stop()
         if isinstance(self._stream, Upload):
             self._stream.abort()
 

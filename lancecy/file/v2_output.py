@@ -4,26 +4,25 @@
 
     buffers of pages, each at a multiple of 64 | FileDescriptor | column metadata | tables | footer
 
-Source: file sheet 2.0, section 2; file sheet 2.1, sections 1.1 to 1.4. Imports ``footer``, ``v2_encode_wire``,
-``encodings.pages``, ``schema`` and ``store.base``.
+Source: file sheet 2.0, section 2; file sheet 2.1, sections 1.1 to 1.4. Imports ``footer``, ``sink``, ``v2_encode_wire``,
+``encodings.pages`` and ``schema``.
 """
 
 from __future__ import annotations
 
 import struct
+from typing import BinaryIO
 
 import numpy as np
 
 from lancecy.encodings.pages import EncodedPage
 from lancecy.file.footer import MAGIC
+from lancecy.file.sink import Sink
 from lancecy.file.v2_encode_wire import PlacedPage, encode_column, encode_descriptor, encode_spec
 from lancecy.schema import Schema
-from lancecy.store.base import Memory
-from lancecy.store.behind import WriteBehind
 
 __all__ = ["Output"]
 
-_FEW = 1 << 16
 _ALIGNMENT = 64
 _PADDING = b"H" * _ALIGNMENT
 
@@ -33,19 +32,26 @@ class Output:
 
     Parameters
     ----------
-    stream : WriteBehind
+    stream : BinaryIO
+        Its ``close`` publishes the file.
     version : (major, minor)
         (2, 0), (2, 1) or (2, 2).
     num_columns : int
     """
 
-    def __init__(self, stream: WriteBehind, version: tuple[int, int], num_columns: int) -> None:
-        self._stream = stream
+    def __init__(self, stream: BinaryIO, version: tuple[int, int], num_columns: int) -> None:
+        self._sink = Sink(stream)
         self._version = version
         self._columns: list[list[PlacedPage]] = [[] for _ in range(num_columns)]
-        self._small = bytearray()
-        self.position = 0
+
+    @property
+    def position(self) -> int:
         """Bytes taken so far."""
+        return self._sink.position
+
+    def stop(self) -> None:
+        """Write nothing more."""
+        self._sink.stop()
 
     def add(self, column: int, page: EncodedPage, first_row: int) -> None:
         """Write the buffers of a page, which is the next one of its column.
@@ -59,7 +65,7 @@ class Output:
         for buffer in page.buffers:
             self._align()
             positions.append(self.position)
-            self._write(buffer)
+            self._sink.write(buffer)
         placed = PlacedPage(
             encoding=encode_spec(page.spec, self._version),
             positions=tuple(positions),
@@ -87,29 +93,12 @@ class Output:
         major, minor = self._version if self._version > (2, 0) else (0, 3)
         counts = (1, len(columns), major, minor, MAGIC)
         self._place(struct.pack("<QQQIIHH4s", first, column_table, buffer_table, *counts))
-        self._flush()
+        self._sink.finish()
 
     def _place(self, data: bytes) -> tuple[int, int]:
-        position = self.position
-        self._write(np.frombuffer(data, np.uint8))
-        return position, len(data)
+        return self._sink.place(data), len(data)
 
     def _align(self) -> None:
         missing = -self.position % _ALIGNMENT
         if missing:
-            self._write(np.frombuffer(_PADDING, np.uint8)[:missing])
-
-    def _write(self, data: Memory) -> None:
-        """Take the bytes, which are written with others if they are few: a write is a call of the system."""
-        if data.size < _FEW:
-            self._small += data.data
-        if data.size >= _FEW or len(self._small) >= _FEW:
-            self._flush()
-        if data.size >= _FEW:
-            self._stream.write(data)
-        self.position += data.size
-
-    def _flush(self) -> None:
-        small, self._small = self._small, bytearray()
-        if small:
-            self._stream.write(small)
+            self._sink.write(np.frombuffer(_PADDING, np.uint8)[:missing])

@@ -23,7 +23,6 @@ from lancecy.file.v2_output import Output
 from lancecy.file.writable import check_writable
 from lancecy.schema import Field, Schema
 from lancecy.store.base import Store
-from lancecy.store.behind import WriteBehind
 from lancecy.store.upload import Upload
 
 __all__ = ["V2Writer"]
@@ -63,8 +62,7 @@ class V2Writer:
         self._num_rows = 0
         self._is_done = False
         self._stream = store.put_stream(path)
-        self._behind = WriteBehind(self._stream)
-        self._output = Output(self._behind, self._version, len(self._nodes))
+        self._output = Output(self._stream, self._version, len(self._nodes))
 
     def _has_column(self, node: Field) -> bool:
         return self._version == (2, 0) or not node.children
@@ -101,7 +99,6 @@ class V2Writer:
             for field_id, num_rows in self._headers.items():
                 self._output.add(self._numbers[field_id], header_page(num_rows), 0)
             self._output.end(self._schema, self._num_rows)
-            self._behind.drain()
         except BaseException:
             self.abort()
             raise
@@ -120,7 +117,7 @@ class V2Writer:
     def abort(self) -> None:
         """Publish nothing; see ``FileWriter.abort``."""
         self._is_done = True
-        self._behind.stop()
+        self._output.stop()
         if isinstance(self._stream, Upload):
             self._stream.abort()
 

@@ -48,6 +48,8 @@ HOMES: dict[str, tuple[str, ...]] = {
         "lancecy.encodings.nulls",
         "lancecy.expr",
         "lancecy.file.base",
+        "lancecy.file.v0_dictionaries",
+        "lancecy.file.v0_writer",
         "lancecy.file.v2_writer",
         "lancecy.file.writable",
         "lancecy.table.deletion",

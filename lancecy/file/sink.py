@@ -1,0 +1,81 @@
+"""Bytes of a data file on their way to the store, with the position that they will have.
+
+Imports ``store.base``, ``store.behind`` and NumPy.
+"""
+
+from __future__ import annotations
+
+from typing import BinaryIO
+
+import numpy as np
+
+from lancecy.store.base import Memory
+from lancecy.store.behind import WriteBehind
+
+__all__ = ["Sink"]
+
+_FEW = 1 << 16
+
+
+class Sink:
+    """A stream to which few bytes are written with others: a write is a call of the system. Many go through a thread.
+
+    Parameters
+    ----------
+    stream : BinaryIO
+        Its ``close`` publishes the file; it is not closed here.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._behind = WriteBehind(stream)
+        self._small = bytearray()
+        self.position = 0
+        """Bytes taken so far."""
+
+    def write(self, data: Memory) -> None:
+        """Take the bytes.
+
+        Raises
+        ------
+        StoreError
+            Bytes could not be written.
+        """
+        if data.size < _FEW:
+            self._small += data.data
+        if data.size >= _FEW or len(self._small) >= _FEW:
+            self._flush()
+        if data.size >= _FEW:
+            self._behind.write(data)
+        self.position += data.size
+
+    def place(self, data: bytes) -> int:
+        """Take the bytes; where they are.
+
+        Raises
+        ------
+        StoreError
+            Bytes could not be written.
+        """
+        position = self.position
+        self.write(np.frombuffer(data, np.uint8))
+        return position
+
+    def finish(self) -> None:
+        """Write all that was taken, and wait for it.
+
+        Raises
+        ------
+        StoreError
+            Bytes could not be written.
+        """
+        self._flush()
+        self._behind.drain()
+
+    def stop(self) -> None:
+        """Write nothing more."""
+        self._behind.stop()
+
+    def _flush(self) -> None:
+        small, self._small = self._small, bytearray()
+        if small:
+            self._behind.write(small)
