@@ -2,69 +2,56 @@
 
 ::
 
-    list the files -> read every manifest there is -> decide (``removal``) -> look for new tags
-        -> remove the manifests that go -> look for new versions -> remove the files
+    list the files -> read every manifest there is -> read what may be about to be committed -> decide (``removal``)
+        -> look for new tags -> remove the manifests that go -> look for new versions and commits -> remove the files
 
 Generators over ``requests``, as commits are. Files are listed before manifests are read, so that a file
 committed in between is seen to be needed. Manifests go first, oldest first: a version that can be found can
 be read, whenever this is cut short, and what is left then is found by the next cleanup. Anything that cannot
 be read or understood ends it before anything is removed.
 
-Facts: table sheet, sections 6.3 and 9.1. Imports ``removal``, ``refs``, ``references_wire`` and ``requests``.
+A commit writes its transaction file before it looks whether the files it names, or the version it restores,
+are there; so either it misses them and fails, or the second look here finds the file and spares them.
+
+Facts: table sheet, sections 6.3 and 9.1. Imports ``removal``, ``needs`` and ``requests``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Sequence
 
 from lancecy.errors import (
     ConflictError,
-    DatasetNotFoundError,
     FormatError,
     LanceError,
     NotFoundError,
     StoreError,
 )
-from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.progress import Progress, Step, silent
-from lancecy.store.base import Memory, ObjectMeta
-from lancecy.table.paths import VERSIONS, ManifestName, parse_manifest_name
+from lancecy.store.base import ObjectMeta
+from lancecy.table.needs import ListedManifest, Needs, Scope
+from lancecy.table.paths import TRANSACTIONS, VERSIONS
 from lancecy.table.publishing import again
-from lancecy.table.references_wire import References, decode_references
-from lancecy.table.refs import BRANCHES, REFS, TAGS, TREE, Pin, branch_folder, decode_pin
-from lancecy.table.removal import FOLDERS, CleanupStats, Found, Removal, Terms, Times, doomed, leftovers
-from lancecy.table.requests import Clock, Elsewhere, List, Now, Own, Read, Remove, Steps
+from lancecy.table.references_wire import References
+from lancecy.table.refs import Pin
+from lancecy.table.removal import (
+    FOLDERS,
+    GRACE_NS,
+    CleanupStats,
+    Found,
+    Kind,
+    Removal,
+    Terms,
+    Times,
+    doomed,
+    file_of,
+    leftovers,
+)
+from lancecy.table.requests import Clock, Now, Own, Remove, Steps
 
 __all__ = ["CleanupStats", "Scope", "Terms", "cleanup"]
 
 _BATCH = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Scope:
-    """Which table is cleaned up, and who else needs its files.
-
-    Attributes
-    ----------
-    branch : str or None
-        None for the main table, at whose root paths begin in either case.
-    used_by : tuple of str
-        Roots of tables elsewhere that have files of this one, such as shallow clones.
-    tries : int
-        Times a failing request is made.
-    limits : Limits
-    """
-
-    branch: str | None = None
-    used_by: tuple[str, ...] = ()
-    tries: int = 4
-    limits: Limits = DEFAULT_LIMITS
-
-    @property
-    def home(self) -> str:
-        """What paths of the table begin with."""
-        return "" if self.branch is None else f"{branch_folder(self.branch)}/"
 
 
 def cleanup(
@@ -103,26 +90,16 @@ def cleanup(
     return removal.stats
 
 
-@dataclass(frozen=True, slots=True)
-class _Manifest:
-    """A manifest file that was listed; ``place`` is the root of another table, "" of this one."""
-
-    place: str
-    meta: ObjectMeta
-    name: ManifestName
-
-    @property
-    def is_history(self) -> bool:
-        return not self.name.detached and not self.name.staged
-
-
 class _Cleanup:
     """One cleanup on its way."""
 
     def __init__(self, scope: Scope, terms: Terms, progress: Progress) -> None:
         self.scope, self.terms, self.progress = scope, terms, progress
+        self.needs = Needs(scope)
         self.pins: frozenset[Pin] = frozenset()
         self.read: set[tuple[str, str]] = set()  # manifests, by their place and path
+        self.files: set[str] = set()  # that were there at first
+        self.going: dict[int, Found] = {}
 
     # -- what goes --------------------------------------------------------------------------------
 
@@ -133,13 +110,13 @@ class _Cleanup:
         files: list[ObjectMeta] = []
         for folder in FOLDERS:
             files += yield from again(Own(home + folder), tries)
-        self.pins = yield from self._pins()
-        manifests = yield from self._manifests()
+        self.pins = yield from self.needs.pins()
+        manifests = yield from self.needs.manifests()
         history: list[Found] = []
         kept: set[str] = set()
         for number, manifest in enumerate(manifests):
             self.progress(Step("read versions", number, len(manifests), "versions", manifest.meta.path))
-            references = yield from self._references(manifest)
+            references = yield from self._read(manifest)
             if references is None:
                 raise StoreError(
                     f"{manifest.meta.path} vanished while it was read: is another cleanup running? Try again"
@@ -150,12 +127,23 @@ class _Cleanup:
             else:
                 kept |= references.own
         self.progress(Step("read versions", len(manifests), len(manifests), "versions"))
-        return self._decided(files, sorted(history, key=lambda found: found.references.version), kept, times)
-
-    def _decided(
-        self, files: Sequence[ObjectMeta], history: Sequence[Found], kept: set[str], times: Times
-    ) -> Removal:
+        history.sort(key=lambda found: found.references.version)
         self._check_history(history)
+        going = self._going(files, history, times)
+        for found in history:
+            kept |= set() if found.references.version in going else found.references.own
+        self.files = {meta.path for meta in files}
+        named = {path for found in going.values() for path in found.references.own}
+        pending = [meta for meta in files if self._may_be_pending(meta, kept | named, times)]
+        intents = yield from self.needs.intents(pending)
+        for version in intents.restored & set(going):
+            kept |= going.pop(version).references.own
+        self.going = going
+        gone = leftovers(home, files, kept, named, intents.raw, self.terms, times)
+        return Removal(tuple(found.meta for found in going.values()), tuple(gone))
+
+    def _going(self, files: Sequence[ObjectMeta], history: Sequence[Found], times: Times) -> dict[int, Found]:
+        """Versions that go, oldest first."""
         # A manifest that is a symbolic link is none of our files: it stays, and what it needs.
         ours = {meta.path: meta for meta in files}
         removable = [Found(ours.get(f.meta.path, f.meta), f.references) for f in history]
@@ -167,11 +155,7 @@ class _Cleanup:
         self._check_tags(going)
         for pin in self._own_pins():
             going.pop(pin.version, None)
-        named: set[str] = set()
-        for found in history:
-            (named if found.references.version in going else kept).update(found.references.own)
-        gone = leftovers(self.scope.home, files, kept, named, self.terms, times)
-        return Removal(tuple(found.meta for found in going.values()), tuple(gone))
+        return going
 
     def _check_history(self, history: Sequence[Found]) -> None:
         versions = [found.references.version for found in history]
@@ -197,59 +181,26 @@ class _Cleanup:
     def _own_pins(self) -> list[Pin]:
         return [pin for pin in self.pins if pin.branch == self.scope.branch]
 
-    # -- reading ----------------------------------------------------------------------------------
+    def _read(self, manifest: ListedManifest) -> Steps[References | None]:
+        self.read.add((manifest.place, manifest.meta.path))
+        return (yield from self.needs.references(manifest))
 
-    def _pins(self) -> Steps[frozenset[Pin]]:
-        """Tags and branches there are."""
-        metas: Sequence[ObjectMeta] = yield from again(List(REFS), self.scope.tries)
-        pins = set()
-        for meta in metas:
-            folder, _, name = meta.path.rpartition("/")
-            if folder in (TAGS, BRANCHES) and name.endswith(".json"):
-                memory: Memory = yield from again(Read(meta.path), self.scope.tries)
-                pins.add(decode_pin(memory, meta.path, self.scope.limits))
-        return frozenset(pins)
-
-    def _manifests(self) -> Steps[list[_Manifest]]:
-        """Every manifest of this table, its branches, the table they branch from, and those that use it."""
-        found: list[_Manifest] = []
-        for place in ("", *self.scope.used_by):
-            there = len(found)
-            for folder in (VERSIONS, TREE):
-                request = List(folder)
-                metas = yield from again(Elsewhere(place, request) if place else request, self.scope.tries)
-                found += _manifests_in(place, metas)
-            if place and len(found) == there:
-                raise NotFoundError(
-                    f"there is no table at {place}, which is said to use files of this one",
-                    kind="dataset",
-                    name=place,
-                )
-        return found
-
-    def _is_own(self, manifest: _Manifest) -> bool:
+    def _is_own(self, manifest: ListedManifest) -> bool:
         folder = manifest.meta.path.rpartition("/")[0]
         return not manifest.place and folder == self.scope.home + VERSIONS
 
-    def _references(self, manifest: _Manifest) -> Steps[References | None]:
-        """What a version needs, None if its manifest is gone."""
-        path, place = manifest.meta.path, manifest.place
-        request = Read(path)
-        try:
-            memory: Memory = yield from again(
-                Elsewhere(place, request) if place else request, self.scope.tries
-            )
-        except DatasetNotFoundError:
-            return None
-        self.read.add((place, path))
-        shown = f"{place}/{path}" if place else path
-        return decode_references(memory, shown, manifest.name.version, self.scope.limits)
+    def _may_be_pending(self, meta: ObjectMeta, known: Collection[str], times: Times) -> bool:
+        """Whether a file is of a transaction that no version names and that somebody may be about to commit."""
+        path = meta.path[len(self.scope.home) :]
+        if self.terms.unverified or path in known or file_of(path) is not Kind.TRANSACTION:
+            return False
+        return not times.is_old(meta, GRACE_NS)
 
     # -- removing ---------------------------------------------------------------------------------
 
     def check_pins(self) -> Steps[None]:
         """See that no tag or branch was made since the versions that go were chosen."""
-        if (yield from self._pins()) != self.pins:
+        if (yield from self.needs.pins()) != self.pins:
             raise ConflictError("tags or branches were made or removed meanwhile: try again")
 
     def carried_out(self, removal: Removal) -> Steps[Removal]:
@@ -280,23 +231,22 @@ class _Cleanup:
         yield from again(Remove(batch), self.scope.tries)
 
     def _spared(self, removal: Removal) -> Steps[Removal]:
-        """Without the files of versions that were made since the others were read."""
+        """Without the files of versions and of commits that came since the others were read."""
         if not removal.files:
             return removal
-        kept: set[str] = set()
-        for manifest in (yield from self._manifests()):
+        home, kept = self.scope.home, set[str]()
+        folder = f"{home}{TRANSACTIONS}"
+        metas: Sequence[ObjectMeta] = yield from again(Own(folder), self.scope.tries)
+        for manifest in (yield from self.needs.manifests()):
             if (manifest.place, manifest.meta.path) not in self.read:
-                references = yield from self._references(manifest)
+                references = yield from self._read(manifest)
                 kept |= set() if references is None else references.all
-        return removal.without(self.scope.home, kept)
-
-
-def _manifests_in(place: str, metas: Sequence[ObjectMeta]) -> Iterator[_Manifest]:
-    for meta in metas:
-        folder, _, name = meta.path.rpartition("/")
-        parsed = parse_manifest_name(name)
-        if parsed is not None and folder.rpartition("/")[2] == VERSIONS:
-            yield _Manifest(place, meta, parsed)
+        unknown = Times(0, None)
+        new = [m for m in metas if m.path not in self.files and self._may_be_pending(m, kept, unknown)]
+        intents = yield from self.needs.intents(new)
+        for version in intents.restored & set(self.going):
+            kept |= self.going[version].references.own
+        return removal.without(home, kept, intents.raw)
 
 
 def _batches(paths: Sequence[str]) -> Iterator[tuple[str, ...]]:

@@ -151,9 +151,14 @@ class Removal:
     def __len__(self) -> int:
         return len(self.manifests) + len(self.files)
 
-    def without(self, home: str, kept: Collection[str]) -> Removal:
-        """The same, but for files that turned out to be needed."""
-        left = [pair for pair in self.files if _needed_by(pair[1].path[len(home) :]) not in kept]
+    def without(self, home: str, kept: Collection[str], intents: bytes) -> Removal:
+        """The same, but for files that turned out to be needed (see :func:`leftovers`)."""
+        needed = [_needed_by(meta.path[len(home) :]) for _, meta in self.files]
+        left = [
+            pair
+            for pair, path in zip(self.files, needed, strict=True)
+            if path not in kept and not _is_intended(path, intents)
+        ]
         return Removal(self.manifests, tuple(left))
 
     @property
@@ -199,6 +204,7 @@ def leftovers(
     files: Iterable[ObjectMeta],
     kept: Collection[str],
     named: Collection[str],
+    intents: bytes,
     terms: Terms,
     times: Times,
 ) -> list[tuple[Kind, ObjectMeta]]:
@@ -212,6 +218,8 @@ def leftovers(
         All that are there.
     kept, named : collection of str
         Paths below ``home`` that versions need which stay, or which go.
+    intents : bytes
+        Of transactions that may be about to be committed.
     terms : Terms
     times : Times
     """
@@ -220,7 +228,7 @@ def leftovers(
     for meta in files:
         path = meta.path[len(home) :]
         kind, needed = file_of(path), _needed_by(path)
-        if kind is None or needed in kept:
+        if kind is None or needed in kept or _is_intended(needed, intents):
             continue
         if kind is Kind.INDEX:
             indices.setdefault(needed, []).append(meta)
@@ -230,6 +238,12 @@ def leftovers(
         if _may_go(metas, needed in named, terms, times):
             gone += [(Kind.INDEX, meta) for meta in metas]
     return gone
+
+
+def _is_intended(needed: str, intents: bytes) -> bool:
+    """Whether a transaction names a data file: as text, so in whatever kind of change it is."""
+    folder, _, name = needed.partition("/")
+    return folder == DATA and name.encode() in intents
 
 
 def _may_go(metas: Sequence[ObjectMeta], was_named: bool, terms: Terms, times: Times) -> bool:
