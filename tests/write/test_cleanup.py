@@ -216,7 +216,7 @@ def test_tables_said_to_use_files_keep_them(tmp_path: Path, noted: bool) -> None
     )  # fmt: skip
     if noted:
         source.update_config({"lancecy.used_by": user.uri + "\n"})
-    given = {} if noted else {"used_by": [tmp_path / "user"]}
+    given: dict[str, Any] = {} if noted else {"used_by": [tmp_path / "user"]}
     source.cleanup_old_versions(NOW, delete_unverified=True, **given)
     assert rows_of(lancecy.dataset(user.uri)) == [9]
     shutil.rmtree(tmp_path / "user")
