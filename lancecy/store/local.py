@@ -302,13 +302,12 @@ class _LocalUpload(Upload):
         self.meta = _meta(self._path, status)
 
     def _discard(self) -> None:
-        try:
+        # Whatever fails here matters less than what made us come here; a cleanup knows the name.
+        with suppress(OSError):
             self._close_file()
+        with suppress(OSError):  # it may have its final name already: only making that durable failed
             os.unlink(self._temporary, dir_fd=self._folder)
-        except FileNotFoundError:
-            pass  # it has its final name already: only making that durable failed
-        finally:
-            self._resources.close()
+        self._resources.close()
 
     def _close_file(self) -> None:
         descriptor, self._file = self._file, -1

@@ -109,11 +109,20 @@ class _Commit:
             return (yield from self._race())
         except LanceError as error:
             if self.doubt is None:
-                raise error.within("a commit that did not happen")
+                raise error.within(f"a commit that did not happen{self._left()}")
             raise CommitUnknownError(
                 f"version {self.doubt} may be this commit (transaction {self.transaction.uuid}): {error}. Open the "
                 "table and look for it before committing again, and delete none of the files of this commit"
             ) from error
+
+    def _left(self) -> str:
+        """What a commit that did not happen leaves behind, for messages."""
+        kinds = [
+            kind
+            for kind, is_there in (("transaction", self.written), ("deletion", self.resolved))
+            if is_there
+        ]
+        return f" and leaves {' and '.join(kinds)} files to a cleanup" if kinds else ""
 
     def _race(self) -> Steps[Committed]:
         if self.policy.once:

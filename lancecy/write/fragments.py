@@ -135,20 +135,28 @@ class NewFiles:
                 for piece in self._pieces(arranged(batch, self._schema)):
                     self._add(piece)
             self._finish()
-        except BaseException:
-            self.remove()
+        except BaseException as error:
+            left = self.remove()
+            if isinstance(error, LanceError):
+                error.within(left)
             raise
         return tuple(self._made)
 
-    def remove(self) -> None:
-        """Remove every file that was begun: nothing names them. What cannot be removed is left to a cleanup."""
+    def remove(self) -> str:
+        """Remove every file that was begun: nothing names them. Says what became of them, as a place of an error."""
+        left = []
         if self._open is not None:
-            with suppress(LanceError):
+            with suppress(LanceError, OSError):
                 self._open.writer.abort()
         for store, path in self._begun:
-            with suppress(LanceError):
+            try:
                 store.delete([path])
+            except LanceError:
+                left.append(f"{store.uri}/{path}")
         self._open, self._begun, self._made = None, [], []
+        if not left:
+            return "a write that left no data files behind"
+        return f"a write that may have left {len(left)} data files to a cleanup, {left[0]} the first"
 
     def _pieces(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The rows of a batch, cut where a file has as many as it may have."""
