@@ -12,11 +12,12 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from itertools import takewhile
 from typing import Any, TypeVar
 
-from lancecy.errors import ExistsError, LanceError, UnsupportedError
+from lancecy.errors import ExistsError, LanceError, StoreError, UnsupportedError
 from lancecy.schema import Schema
 from lancecy.session import Session
 from lancecy.store.base import PutMode, Store
@@ -109,19 +110,21 @@ def check_create(store: Store) -> None:
         return
     # Readers ignore names like this one, and a cleanup removes them.
     probe = f"{VERSIONS}/{TEMPORARY}_probe_{secrets.token_hex(8)}"
-    store.put(probe, b"1", PutMode.CREATE)
     try:
-        store.put(probe, b"2", PutMode.CREATE)
-    except ExistsError:
-        _TRUSTED.add(place)
-    else:
-        raise UnsupportedError(
-            f"{store.uri} replaces objects that were to be created only if they are absent: of two writers one "
-            "would silently lose its commit, so nothing is written here",
-            feature="conditional put",
-        )
+        store.put(probe, b"1", PutMode.CREATE)
+        try:
+            store.put(probe, b"2", PutMode.CREATE)
+        except ExistsError:
+            _TRUSTED.add(place)
+            return
     finally:
-        store.delete([probe])
+        with suppress(StoreError):
+            store.delete([probe])
+    raise UnsupportedError(
+        f"{store.uri} replaces objects that were to be created only if they are absent: of two writers one "
+        "would silently lose its commit, so nothing is written here",
+        feature="conditional put",
+    )
 
 
 def _place(uri: str) -> str:
@@ -168,11 +171,12 @@ def _store_time(store: Store) -> int | None:
     if isinstance(store, LocalStore) and store.traits != NETWORK:
         return time.time_ns()
     probe = f"{VERSIONS}/{TEMPORARY}_clock_{secrets.token_hex(8)}"
-    store.put(probe, b"1")
     try:
+        store.put(probe, b"1")
         modified = store.head(probe).modified
     finally:
-        store.delete([probe])
+        with suppress(StoreError):
+            store.delete([probe])
     return None if modified is None else nanoseconds(modified)
 
 
