@@ -217,10 +217,12 @@ class _Commit:
             try:
                 meta: ObjectMeta = yield Look(places, file)
             except DatasetNotFoundError as error:
-                raise CommitError(f"data file {file.path!r} is missing; nothing was committed") from error
+                raise CommitError(
+                    f"data file {file.path!r} is missing; nothing was committed, write its rows again"
+                ) from error
             if file.size is not None and meta.size != file.size:
                 raise CommitError(
-                    f"data file {file.path!r} has {meta.size} bytes instead of {file.size}; nothing was committed"
+                    f"data file {file.path!r} has {meta.size} bytes instead of {file.size}; nothing was committed, write its rows again"
                 )
         self.checked = places.base_paths
 
@@ -259,7 +261,10 @@ class _Commit:
             if theirs is not None and theirs.uuid == self.transaction.uuid:
                 return first
             self.doubt = None if first.version == self.doubt else self.doubt
-        raise ExistsError("there is a table already; append to it or overwrite it", kind="dataset")
+        raise ExistsError(
+            "there is a table already, whose first version is not this change; append to it or overwrite it",
+            kind="dataset",
+        )
 
     def _read_origin(self, origin: Origin, is_old: bool) -> Steps[None]:
         """Read the version this began with, and refuse if it is not the one that was opened."""
@@ -267,7 +272,10 @@ class _Commit:
         if stored is None:
             if is_old:
                 return  # removed by a cleanup; the transactions since are all there
-            raise ConflictError(f"version {origin.version}, which this change was made from, is gone")
+            raise ConflictError(
+                f"version {origin.version}, which this change was made from, is gone: open the newest version "
+                "and make the change anew"
+            )
         if origin.identity is not None and stored.identity != origin.identity:
             raise ConflictError(
                 f"version {origin.version} is not the one that was opened: the table was made anew, open it again"
