@@ -6,6 +6,7 @@ blotted out of them, and an original error that quotes one is not chained.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Collection
 from typing import NoReturn
 
@@ -15,6 +16,15 @@ __all__ = ["blot", "missing", "raise_translated", "too_short", "translated"]
 
 _MISSING = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 _SHOWN = 300
+# What to do about a write that failed for a reason the user can mend.
+_ADVICE = {
+    errno.ENOSPC: "the disk is full: free space and try again",
+    errno.EDQUOT: "the quota is used up: free space or raise it, and try again",
+    errno.EFBIG: "files may not become that large here: raise the limit (ulimit -f), or write smaller files",
+    errno.EROFS: "the file system can only be read",
+    errno.EACCES: "this user may not write there",
+    errno.EPERM: "this user may not write there",
+}
 
 
 def missing(path: str, store: str) -> DatasetNotFoundError:
@@ -65,6 +75,9 @@ def translated(
         return ExistsError(f"{path!r} already exists in {store}", kind="object", name=path)
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
     shown = blot(reason, secrets)[:_SHOWN]
+    number = error.errno if isinstance(error, OSError) and doing not in ("read", "list", "look at") else None
+    if number in _ADVICE:
+        note = f"; {_ADVICE[number]}{note}"
     failure = StoreError(
         f"cannot {doing} {path!r} in {store}: {type(error).__name__}{': ' if shown else ''}{shown}{note}",
         path=path,

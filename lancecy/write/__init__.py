@@ -9,6 +9,8 @@
 ``dataset``           create, append and overwrite: checks, files, one commit
 ``matching``          a predicate to the rows that a delete names
 ``operations``        ``LanceOperation``
+``maps``              configuration and metadata of a dataset
+``cleaning``          old versions and leftovers go
 ``methods``           the changing half of ``datasets.Dataset``
 ====================  ==============================================================
 """

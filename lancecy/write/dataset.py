@@ -221,10 +221,9 @@ def _removed_if_refused(files: NewFiles) -> Any:
         yield
     except CommitUnknownError:
         raise
-    except LanceError:
+    except LanceError as error:
         # Certain: no version names them. Of anything else, an interrupt for one, that is not certain.
-        files.remove()
-        raise
+        raise error.within(files.remove())
 
 
 def commit_operation(

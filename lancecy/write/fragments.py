@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from lancecy.errors import LanceError, SchemaError, UnsupportedError
+from lancecy.errors import LanceError
 from lancecy.file.base import FileSummary, FileWriter, WriteOptions
 from lancecy.file.create import create_file
 from lancecy.file.v0_dictionaries import Dictionaries
@@ -155,26 +155,32 @@ class NewFiles:
             self._open = None
             self._settle()
         except BaseException as error:
-            self.remove()
-            if isinstance(error, SchemaError | UnsupportedError):
-                raise error.within("a write of which nothing is kept") from error.__cause__
+            left = self.remove()
+            if isinstance(error, LanceError):
+                error.within(left)
             raise
         finally:
             if self._thread is not None:
                 self._thread.shutdown()
         return (*self._made, *last)
 
-    def remove(self) -> None:
-        """Remove every file that was begun: nothing names them. What cannot be removed is left to a cleanup."""
+    def remove(self) -> str:
+        """Remove every file that was begun: nothing names them. Says what became of them, as a place of an error."""
+        left = []
         if self._open is not None:
-            with suppress(LanceError):
+            with suppress(LanceError, OSError):
                 self._open.writer.abort()
-        with suppress(LanceError):
+        with suppress(LanceError, OSError):
             self._settle()
         for store, path in self._begun:
-            with suppress(LanceError):
+            try:
                 store.delete([path])
+            except LanceError:
+                left.append(f"{store.uri}/{path}")
         self._open, self._begun, self._made = None, [], []
+        if not left:
+            return "a write that left no data files behind"
+        return f"a write that may have left {len(left)} data files to a cleanup, {left[0]} the first"
 
     def _pieces(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The rows of a batch, cut where a file has as many as it may have."""

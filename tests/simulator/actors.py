@@ -52,6 +52,7 @@ def files(world: World, count: int) -> tuple[Fragment, ...]:
     for _ in range(count):
         path, size = f"{world.rng.getrandbits(60):015x}.lance", world.rng.randrange(20, 90)
         world.objects[f"data/{path}"] = bytes(size)
+        world.dates[f"data/{path}"] = world.store_clock
         file = DataFile(path, (0,), (0,), 2, 1, size)
         made.append(Fragment(0, (file,), physical_rows=world.rng.randrange(2, 7)))
     return tuple(made)

@@ -12,6 +12,7 @@ import random
 from collections.abc import Generator, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
@@ -20,15 +21,18 @@ from lancecy.errors import DatasetNotFoundError, ExistsError, LanceError, StoreE
 from lancecy.store.base import ObjectMeta
 from lancecy.table.paths import deletion_file_name, parse_manifest_name
 from lancecy.table.requests import (
+    Clock,
     Create,
     Draw,
     List,
     Look,
     Now,
+    Own,
     Pause,
     Put,
     Read,
     ReadDeletion,
+    Remove,
     Rename,
     Request,
     Steps,
@@ -52,6 +56,8 @@ class Fault(enum.Enum):
     NO_SPACE = "no space for this object"
     FULL = "no space from now on"
     FORBIDDEN = "no permission to write, from now on"
+    PARTLY = "some of what was to go is gone, then an error"
+    CUT = "some of it is gone, then the process dies"
     STALE_LIST = "a listing without the newest version"
     STALE_READ = "an object that is there is not found"
     CLOCK_BACK = "the clock jumps back ten days"
@@ -59,12 +65,16 @@ class Fault(enum.Enum):
 
 
 _WRITES = (Put, Create, Rename)
+_CHANGES = (*_WRITES, Remove)
 _ANY = {Fault.CRASH_BEFORE, Fault.CRASH_AFTER}
 _BY_KIND: dict[type, set[Fault]] = {
     List: {Fault.FAILED, Fault.BUSY, Fault.STALE_LIST},
     Read: {Fault.FAILED, Fault.BUSY, Fault.STALE_READ},
     ReadDeletion: {Fault.FAILED, Fault.BUSY},
     Look: {Fault.FAILED, Fault.BUSY},
+    Own: {Fault.FAILED, Fault.BUSY},
+    Remove: {Fault.FAILED, Fault.LOST, Fault.LATE, Fault.BUSY, Fault.FORBIDDEN, Fault.PARTLY, Fault.CUT},
+    Clock: {Fault.FAILED, Fault.BUSY},
     Now: {Fault.CLOCK_BACK, Fault.CLOCK_AHEAD},
     Pause: set(),
     Draw: set(),
@@ -95,6 +105,8 @@ class World:
         Creates that will be carried out.
     broken : list of str
         What no history may contain.
+    store_clock, dates : int, dict of path to int
+        What time it is where the objects are, and when they were written by that clock.
     """
 
     rng: random.Random
@@ -103,12 +115,21 @@ class World:
     late: list[Request] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
     clock: int = 1_700_000_000 * 10**9
+    store_clock: int = 1_700_000_000 * 10**9
+    dates: dict[str, int] = field(default_factory=dict)
     steps: int = 0
 
     def carry_out(self, request: Request) -> Any:
         """The answer of a store on a good day."""
         self.steps += 1
+        self.store_clock += 10**9
         match request:
+            case Own(folder):
+                return self.carry_out(List(folder))
+            case Remove(paths):
+                return [self.objects.pop(path, None) for path in paths] and None
+            case Clock():
+                return self.store_clock
             case List(folder, before):
                 return [self._meta(path) for path in sorted(self.objects) if path.startswith(folder + "/")
                         and (before is None or path < before)]  # fmt: skip
@@ -150,6 +171,10 @@ class World:
             case Fault.LOST:
                 self._if_possible(request)
                 raise self._error("the connection was lost")
+            case Fault.PARTLY | Fault.CUT if isinstance(request, Remove):
+                some = self.rng.sample(request.paths, len(request.paths) // 2)
+                self.carry_out(Remove(tuple(some)))
+                raise Crash if fault is Fault.CUT else self._error("some of them failed")
             case Fault.LATE:
                 self.late.append(request)
                 raise self._error("no answer in time")
@@ -193,7 +218,8 @@ class World:
         return error
 
     def _meta(self, path: str) -> ObjectMeta:
-        return ObjectMeta(path, len(self.objects[path]))
+        written = datetime.fromtimestamp(self.dates.get(path, 0) / 10**9, UTC)
+        return ObjectMeta(path, len(self.objects[path]), written)
 
     def _get(self, path: str) -> Any:
         if path not in self.objects:
@@ -210,6 +236,7 @@ class World:
                 self.broken.append(f"version {name.version} was written after {len(self.archive)}")
             self.archive[name.version] = data
         self.objects[path] = data
+        self.dates[path] = self.store_clock
         return self._meta(path)
 
 
@@ -242,7 +269,7 @@ def run(
         fault = next(faults, None)
         if fault is not None and fault not in possible(request):
             fault = None
-        if sticky is not None and isinstance(request, _WRITES):
+        if sticky is not None and isinstance(request, _CHANGES):
             fault = sticky
         if fault is Fault.BUSY:
             busy = 3
