@@ -25,7 +25,7 @@ from lancecy.table.paths import data_file_name
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.schemas import arranged
 
-__all__ = ["FileLimits", "NewFiles"]
+__all__ = ["FileLimits", "Locate", "NewFiles"]
 
 _LEAST_PAGE = 64 << 10
 # Rows are handed on in pieces of this size at most, after each of which the size of the file is looked at.
@@ -84,6 +84,8 @@ class NewFiles:
     locate : function
         See ``Locate``.
     limits : FileLimits
+    tag : str
+        Hexadecimal digits with which the names of the files end.
 
     Examples
     --------
@@ -97,9 +99,15 @@ class NewFiles:
     """
 
     def __init__(
-        self, schema: Schema, version: str, bases: tuple[int | None, ...], locate: Locate, limits: FileLimits
+        self,
+        schema: Schema,
+        version: str,
+        bases: tuple[int | None, ...],
+        locate: Locate,
+        limits: FileLimits,
+        tag: str = "",
     ) -> None:
-        self._schema, self._version, self._bases = schema, version, bases
+        self._schema, self._version, self._bases, self._tag = schema, version, bases, tag
         self._locate, self._limits = locate, limits
         self._options = limits.options(schema)
         self._made: list[FragmentMetadata] = []
@@ -170,7 +178,7 @@ class NewFiles:
 
     def _begin(self) -> _Open:
         base = self._bases[len(self._begun) % len(self._bases)]
-        file = DataFile(data_file_name(), (), base_id=base)
+        file = DataFile(data_file_name(tag=self._tag), (), base_id=base)
         store, path = self._locate(file)
         self._begun.append((store, path))
         return _Open(file, create_file(store, path, self._schema, self._version, self._options))
