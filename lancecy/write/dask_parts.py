@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from lancecy.errors import LanceError, SchemaError, printable
+from lancecy.errors import LanceError, SchemaError, UnsupportedError, printable
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.shared import SharedWrite
@@ -122,7 +122,13 @@ def _kind(column: Any, known: pa.DataType | None) -> pa.DataType:
         values = _kind(column.cat.categories.to_series(), None)
         found = pa.dictionary(pa.int32(), pa.string() if types.is_null(values) else values)
         return known if known is not None and types.is_dictionary(known) else found
-    kind = pa.array(column).type
+    try:
+        kind = pa.array(column).type
+    except (pa.ArrowException, TypeError) as error:
+        name, dtype = printable(str(column.name)), str(column.dtype)
+        raise UnsupportedError(
+            f"column {name!r} is {dtype}, for which Arrow has no type", feature=dtype
+        ) from error
     if types.is_large_string(kind) or types.is_string(kind):
         is_text = known is not None and (types.is_string(known) or types.is_large_string(known))
         return known if is_text else pa.string()
@@ -223,11 +229,8 @@ def _arrow(column: Any, field: pa.Field) -> pa.Array | pa.ChunkedArray:
             return pa.array(column.array)
         return pa.array(column, type=kind, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
-        remedy = (
-            "; Python objects are taken for text unless schema= says what they are"
-            if column.dtype == object
-            else ""
-        )
+        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        remedy = "; Python objects are taken for text unless schema= says what they are" if is_text else ""
         raise SchemaError(
             f"column {printable(field.name)!r} has a value that is no {field.type}: {printable(error)}{remedy}",
             difference=field.name,
