@@ -28,7 +28,7 @@ from lancecy.write.options import CommitOptions, Durability, Mode, Place, WriteO
 from lancecy.write.shared import share
 from lancecy.write.targets import DatasetBasePath, granted
 
-__all__ = ["commit", "write_dask", "write_dataset", "write_fragments"]
+__all__ = ["commit", "opened_at", "place_of", "write_dask", "write_dataset", "write_fragments"]
 
 
 def write_dataset(
@@ -146,12 +146,12 @@ def write_dataset(
         transaction_properties=transaction_properties,
         durability=durability,
     )
-    place = _place(uri, storage_options, allowed_bases, session)
+    place = place_of(uri, storage_options, allowed_bases, session)
     if is_dask(data):
         made: Dataset = _write_dask(data, place, _newest(uri, place), written, options, schema)
         return made
     committed, bases = write_table(data, schema, place, _newest(uri, place), written, options)
-    return _opened(place, committed.version, bases)
+    return opened_at(place, committed.version, bases)
 
 
 def write_dask(
@@ -257,7 +257,7 @@ def write_dask(
         raise TypeError(
             f"write_dask takes a Dask DataFrame or Array; write_dataset takes a {type(data).__name__}"
         )
-    place = _place(uri, storage_options, allowed_bases, session)
+    place = place_of(uri, storage_options, allowed_bases, session)
     found = _newest(uri, place)
     how = replace(options, token=token)
     return _write_dask(
@@ -285,7 +285,7 @@ def _write_dask(
     if not compute:
         return committed_later(parts, shared)
     committed = shared.commit(collected(parts, shared, compute_kwargs or {}))
-    return _opened(place, committed.version, shared.plan.bases)
+    return opened_at(place, committed.version, shared.plan.bases)
 
 
 def write_fragments(
@@ -352,7 +352,7 @@ def write_fragments(
         max_bytes_per_file=max_bytes_per_file,
         durability=durability,
     )
-    place = _place(uri, storage_options, allowed_bases, session)
+    place = place_of(uri, storage_options, allowed_bases, session)
     return list(write_files(data, schema, place, _newest(uri, place), written))
 
 
@@ -429,7 +429,7 @@ def commit(
     >>> lancecy.commit(ds, lancecy.LanceOperation.Append(new)).count_rows()
     5
     """
-    place = _place(uri, storage_options, allowed_bases, session)
+    place = place_of(uri, storage_options, allowed_bases, session)
     snapshot = uri._snapshot if isinstance(uri, Dataset) and read_version is None else place.newest()
     known = None if snapshot is None else snapshot.manifest.base_paths
     change = operation_of(operation, known, enable_stable_row_ids)
@@ -451,7 +451,7 @@ def commit(
     committed = commit_operation(
         change, place, snapshot, options, read_version=read_version, policy=granted(place.policy, bases)
     )
-    return _opened(place, committed.version, bases)
+    return opened_at(place, committed.version, bases)
 
 
 def _check_commit(
@@ -466,12 +466,19 @@ def _check_commit(
     flags.check_writable(snapshot.manifest.reader_flags, snapshot.manifest.writer_flags)
 
 
-def _place(
+def place_of(
     uri: str | os.PathLike[str] | Dataset,
     storage_options: Mapping[str, Any] | None,
     allowed_bases: Sequence[str] | None,
     session: Session | None,
 ) -> Place:
+    """Where a user's table is.
+
+    Raises
+    ------
+    ValueError
+        Options are given beside a Dataset, which has its own.
+    """
     if not isinstance(uri, Dataset):
         return Place.of(os.fspath(uri), session or default(), storage_options, False, allowed_bases)
     if any(value is not None for value in (storage_options, allowed_bases, session)):
@@ -483,8 +490,15 @@ def _newest(uri: str | os.PathLike[str] | Dataset, place: Place) -> Snapshot | N
     return uri._newest() if isinstance(uri, Dataset) else place.newest()
 
 
-def _opened(place: Place, version: int, bases: Sequence[BasePath]) -> Dataset:
-    """The table at the version that was made, allowed to read the bases its maker named."""
+def opened_at(place: Place, version: int, bases: Sequence[BasePath] = ()) -> Dataset:
+    """The table at the version that was made, allowed to read the bases its maker named.
+
+    Parameters
+    ----------
+    place : Place
+    version : int
+    bases : sequence of BasePath
+    """
     policy = place.policy if not bases else granted(place.policy, bases)
     return dataset(
         place.uri,
