@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, suppress
 from copy import copy
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import BinaryIO, NoReturn, cast
 
 import numpy as np
@@ -36,6 +37,9 @@ PREAD = StoreTraits(create_is_atomic=True, concurrency=1, merge_gap=64 << 10, me
 NETWORK = StoreTraits(create_is_atomic=True, concurrency=8, merge_gap=1 << 20, merge_cap=16 << 20)
 """Traits of a network mount: every request is a round trip."""
 
+# Of files that a cleanup removes if nothing names them. A manifest's is not among them: until it has its final
+# name nobody shall take it for one.
+_ENDINGS = (".lance", ".txn", ".arrow", ".bin", ".blob")
 # A range this long is cheaper to map than to copy.
 _WORTH_A_MAP = 64 << 10
 # For the whole process: the system bounds the number of maps of a process (65,530 by default), not of a table.
@@ -177,15 +181,23 @@ class LocalStore:
     def delete(self, paths: Sequence[str]) -> None:
         for path in paths:
             check_path(path)
-        for path in paths:
-            try:
-                with self._folder_of(path, create=False) as folder:
-                    os.unlink(_name(path), dir_fd=folder)
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            except OSError as error:
-                self._fail(error, "delete", path)
-            _MAPS.discard(f"{self._root}/{path}")
+        for folder, group in groupby(paths, lambda path: path.rpartition("/")[0]):
+            self._delete_in(folder, [*group])
+
+    def _delete_in(self, folder: str, paths: Sequence[str]) -> None:
+        path = paths[0]
+        try:
+            with files.open_folder(self._base, folder, self._follow, create=False) as descriptor:
+                for path in paths:
+                    with suppress(FileNotFoundError):
+                        os.unlink(_name(path), dir_fd=descriptor)
+                    _MAPS.discard(f"{self._root}/{path}")
+                if self._durable:
+                    files.sync_folder(descriptor)
+        except (FileNotFoundError, NotADirectoryError):
+            return
+        except OSError as error:
+            self._fail(error, "delete", path)
 
     # Parts
 
@@ -254,7 +266,7 @@ class _LocalUpload(Upload):
         super().__init__(path, store.uri)
         self._replace, self._durable = mode is PutMode.OVERWRITE, store._durable
         self._resources = ExitStack()
-        self._temporary = f".{_name(path)[:40]}.{os.urandom(8).hex()}.tmp"  # at most 184 bytes
+        self._temporary = f".tmp_{os.urandom(8).hex()}{_kept_ending(path)}"
         self._place = f"{store._root}/{path}"
         self.meta: ObjectMeta
         try:
@@ -306,6 +318,11 @@ class _LocalUpload(Upload):
 
 def _name(path: str) -> str:
     return path.rpartition("/")[2]
+
+
+def _kept_ending(path: str) -> str:
+    """The ending of a temporary name: cleanups of this and other libraries take endings for what a file is."""
+    return next((ending for ending in _ENDINGS if path.endswith(ending)), "")
 
 
 def _meta(path: str, status: os.stat_result) -> ObjectMeta:

@@ -29,5 +29,6 @@ answer them with every fault there is.
 ``history``        what others committed since
 ``terms``          what a commit is told beside its transaction, and what it tells
 ``commit``         the loop over all of that
+``cleanup``        old versions and leftovers go (``removal`` decides, ``needs``, ``refs``, ``references_wire`` say what stays)
 ``drive``          answers the requests from a store: ``commit_to``
 """

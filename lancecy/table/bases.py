@@ -153,6 +153,10 @@ class Bases:
         """Store of a file addressed from the dataset root and its path there (raises as :meth:`data`)."""
         return self._root, check_relative(file.path, "path of an external file")
 
+    def folder(self, base_id: int) -> tuple[Store, str]:
+        """Store of a base and what to put before paths in it, "" or ending in a slash (raises as :meth:`data`)."""
+        return self._place_once(base_id)
+
     def blob(self, base_id: int, uri: str) -> tuple[Store, str]:
         """Store of an object that a blob is in and its path there.
 

@@ -100,6 +100,7 @@ class _Commit:
         self.doubt: int | None = None  # a version that may be this transaction's
         self.checked: Mapping[int, BasePath] | None = None  # bases under which new files were looked for
         self.written: tuple[str, bytes] | None = None  # the transaction file
+        self.found = False  # the version to restore, once that is written
         self.resolved: tuple[Delete, Stored] | None = None
         self.outcome: Outcome | None = None  # of the last race
 
@@ -163,14 +164,15 @@ class _Commit:
         time_ns: int = yield Now()
         facts = Facts(version, time_ns, self.transaction.file_name)
         built = apply(self.base, operation, facts, self.restored)
-        if self.policy.check_files and isinstance(operation, Append | Overwrite):
-            yield from self._check_files(operation.fragments, built.places)
         files = operation.files.items() if isinstance(operation, Delete) else ()
         updated = [self.base.with_deletion(*changed) for changed in files] if self.base is not None else []
         data = encode_transaction(replace(self.transaction, operation=operation), updated)
         if self.written != (facts.transaction_file, data):
             yield Put(f"{TRANSACTIONS}/{facts.transaction_file}", data)
             self.written = (facts.transaction_file, data)
+        # Not before the transaction file is there: a cleanup that finds it spares what it names, and what an earlier
+        # one removed is missed here.
+        yield from self._check_needed(operation, built.places)
         return manifest_wire.encode(built.message, built.indices, data, built.dictionaries)
 
     def _resolved(self) -> Steps[Operation]:
@@ -181,13 +183,22 @@ class _Commit:
         if isinstance(operation, Restore) and self.restored is None:
             self.restored = yield from self.history.stored(self.history.location(operation.version))
             if self.restored is None:
-                number = str(operation.version)
-                raise NotFoundError(f"there is no version {number} to restore", kind="version", name=number)
+                raise _no_version(operation.version)
         if not isinstance(operation, Delete):
             return operation
         resolved = yield from resolve_delete(operation, self.base, self.policy.limits, self.resolved)
         self.resolved = (resolved, self.base)
         return resolved
+
+    def _check_needed(self, operation: Operation, places: Manifest) -> Steps[None]:
+        """See that what the change needs of the past, or of those who wrote files for it, is there."""
+        if isinstance(operation, Append | Overwrite) and self.policy.check_files:
+            yield from self._check_files(operation.fragments, places)
+        if isinstance(operation, Restore) and not self.found:
+            again_there = yield from self.history.stored(self.history.location(operation.version))
+            if again_there is None:
+                raise _no_version(operation.version)
+            self.found = True
 
     def _check_files(self, fragments: Sequence[Fragment], places: Manifest) -> Steps[None]:
         """See that new files are there, complete, once for each set of bases they may be in."""
@@ -286,6 +297,10 @@ class _Commit:
         before, after = self.base.field_types, stored.field_types
         used = {field_id for f in mine.fragments for file in f.files for field_id in file.fields}
         return any(before.get(i) != after[i] for i in used if i in after)
+
+
+def _no_version(version: int) -> NotFoundError:
+    return NotFoundError(f"there is no version {version} to restore", kind="version", name=str(version))
 
 
 def _name(operation: Operation) -> str:

@@ -1,4 +1,4 @@
-"""Answers the requests of a commit from a store; the one place where committing does IO.
+"""Answers the requests of a commit or a cleanup from a store; the one place where these do IO.
 
 :func:`commit_to` is what the rest of the library calls. A store that lets a second writer put an
 object "if absent" although it is there would lose commits without anybody noticing, so each store is
@@ -17,23 +17,31 @@ from itertools import takewhile
 from typing import Any, TypeVar
 
 from lancecy.errors import ExistsError, LanceError, UnsupportedError
+from lancecy.schema import Schema
 from lancecy.session import Session
 from lancecy.store.base import PutMode, Store
+from lancecy.store.local import NETWORK, LocalStore
+from lancecy.table import flags
 from lancecy.table.bases import Bases, PathPolicy
 from lancecy.table.commit import commit
-from lancecy.table.manifest import Manifest
+from lancecy.table.manifest import BasePath, Manifest
 from lancecy.table.operations import Transaction
-from lancecy.table.paths import VERSIONS
+from lancecy.table.paths import TEMPORARY, VERSIONS
+from lancecy.table.references_wire import nanoseconds
 from lancecy.table.requests import (
+    Clock,
     Create,
     Draw,
+    Elsewhere,
     List,
     Look,
     Now,
+    Own,
     Pause,
     Put,
     Read,
     ReadDeletion,
+    Remove,
     Rename,
     Request,
     Steps,
@@ -100,7 +108,7 @@ def check_create(store: Store) -> None:
     if place in _TRUSTED:
         return
     # Readers ignore names like this one, and a cleanup removes them.
-    probe = f"{VERSIONS}/.tmp_probe_{secrets.token_hex(8)}"
+    probe = f"{VERSIONS}/{TEMPORARY}_probe_{secrets.token_hex(8)}"
     store.put(probe, b"1", PutMode.CREATE)
     try:
         store.put(probe, b"2", PutMode.CREATE)
@@ -122,7 +130,7 @@ def _place(uri: str) -> str:
     return uri if scheme in ("", "file") or not rest else f"{scheme}://{rest.partition('/')[0]}"
 
 
-def drive(steps: Steps[T], store: Store, session: Session, places: PathPolicy) -> T:
+def drive(steps: Steps[T], store: Store, session: Session, places: PathPolicy, own: Store | None = None) -> T:
     """Run a generator of requests to its end over a store.
 
     Parameters
@@ -132,13 +140,15 @@ def drive(steps: Steps[T], store: Store, session: Session, places: PathPolicy) -
         Rooted at the dataset.
     session : Session
     places : PathPolicy
+    own : Store, optional
+        The same store, blind to symbolic links: what is listed in order to be removed, and what removes it.
 
     Raises
     ------
     LanceError
         Whatever the generator raises.
     """
-    answer: Callable[[Request], Any] = _Answers(store, session, places).answer
+    answer: Callable[[Request], Any] = _Answers(store, session, places, own or store).answer
     try:
         request = next(steps)
         while True:
@@ -153,11 +163,25 @@ def drive(steps: Steps[T], store: Store, session: Session, places: PathPolicy) -
         return value
 
 
+def _store_time(store: Store) -> int | None:
+    """What time it is by the clock that dates the objects of a store; of a disk it is ours."""
+    if isinstance(store, LocalStore) and store.traits != NETWORK:
+        return time.time_ns()
+    probe = f"{VERSIONS}/{TEMPORARY}_clock_{secrets.token_hex(8)}"
+    store.put(probe, b"1")
+    try:
+        modified = store.head(probe).modified
+    finally:
+        store.delete([probe])
+    return None if modified is None else nanoseconds(modified)
+
+
 class _Answers:
     """What a store has to say to each request."""
 
-    def __init__(self, store: Store, session: Session, places: PathPolicy) -> None:
+    def __init__(self, store: Store, session: Session, places: PathPolicy, own: Store) -> None:
         self.store = store
+        self.own = own
         self.session = session
         self.places = places
 
@@ -187,6 +211,23 @@ class _Answers:
             case Pause(attempt):
                 most = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(attempt, 10))
                 return time.sleep(most * secrets.randbelow(1000) / 1000)
+            case Own(folder):
+                return list(self.own.list(folder))
+            case Remove(paths):
+                return self.own.delete(paths)
+            case Clock():
+                return _store_time(self.own)
+            case Elsewhere(place, List(folder)):
+                store, prefix = self._table(place)
+                return [replace(m, path=m.path[len(prefix) :]) for m in store.list(prefix + folder)]
+            case Elsewhere(place, Read(path)):
+                store, prefix = self._table(place)
+                return store.get(prefix + path)
+
+    def _table(self, place: str) -> tuple[Store, str]:
+        """Store of another table and where in it that is; refused as a base of this one would be."""
+        bases = {1: BasePath(1, place, None, True)}
+        return self._bases(Manifest(0, Schema(()), base_paths=bases, reader_flags=flags.BASES)).folder(1)
 
     def _bases(self, manifest: Manifest) -> Bases:
         return Bases(self.store, manifest, self.session, self.places)

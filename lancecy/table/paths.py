@@ -8,6 +8,7 @@
     {root}/data/{name}.lance
     {root}/_deletions/{fragment}-{read version}-{id}.{arrow|bin}
     {root}/_transactions/{read version}-{uuid}.txn
+    {root}/_indices/{uuid}/...
 
 Every name that a file supplies passes :func:`check_name` or :func:`check_relative` before a path
 is made of it. Facts: table sheet, sections 1.3, 2.2, 2.3. Imports ``errors`` and ``manifest``.
@@ -27,6 +28,8 @@ from lancecy.table.manifest import DeletionFile, DeletionFileType
 __all__ = [
     "DATA",
     "DELETIONS",
+    "INDICES",
+    "TEMPORARY",
     "TRANSACTIONS",
     "VERSIONS",
     "ManifestName",
@@ -43,7 +46,10 @@ __all__ = [
 VERSIONS = "_versions"
 DATA = "data"
 DELETIONS = "_deletions"
+INDICES = "_indices"
 TRANSACTIONS = "_transactions"
+TEMPORARY = ".tmp"
+"""How the names of files begin that get their final name later, or never: of ours and of the reference's."""
 
 _MAX_VERSION = (1 << 64) - 1
 _DETACHED = 1 << 63

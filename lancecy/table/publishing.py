@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from lancecy.errors import CommitUnknownError, DatasetNotFoundError, ExistsError, StoreError
+from lancecy.table.paths import TEMPORARY
 from lancecy.table.requests import Create, Draw, Pause, Put, Read, Rename, Request, Steps
 
 __all__ = ["Committer", "Outcome", "PutIfAbsent", "RenameIfAbsent", "again", "publish"]
@@ -45,7 +46,7 @@ class RenameIfAbsent:
 
     def create(self, path: str, data: bytes) -> Steps[None]:
         folder = path.rpartition("/")[0]
-        temporary = f"{folder}/.tmp_{(yield Draw()):016x}"
+        temporary = f"{folder}/{TEMPORARY}_{(yield Draw()):016x}"
         yield Put(temporary, data)
         yield Rename(temporary, path)
 

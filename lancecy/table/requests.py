@@ -1,6 +1,6 @@
-"""What a commit asks of the world, one value per request.
+"""What a commit, or a cleanup, asks of the world, one value per request.
 
-The generators of ``commit`` yield these and are sent the answer, or have the exception thrown into
+The generators of ``commit`` and ``cleanup`` yield these and are sent the answer, or have the exception thrown into
 them that the request met with. ``drive`` answers from a store; the simulator of the tests answers
 the very same generators with every fault there is. Nothing here does anything.
 
@@ -16,15 +16,19 @@ from typing import Any, TypeAlias, TypeVar
 from lancecy.table.manifest import DataFile, DeletionFile, Manifest
 
 __all__ = [
+    "Clock",
     "Create",
     "Draw",
+    "Elsewhere",
     "List",
     "Look",
     "Now",
+    "Own",
     "Pause",
     "Put",
     "Read",
     "ReadDeletion",
+    "Remove",
     "Rename",
     "Request",
     "Steps",
@@ -105,13 +109,62 @@ class Draw:
 
 
 @dataclass(frozen=True, slots=True)
+class Own:
+    """As :class:`List`, of files that are really below the folder: symbolic links are left out, not followed."""
+
+    folder: str
+
+
+@dataclass(frozen=True, slots=True)
+class Remove:
+    """Remove objects that :class:`Own` gave; those already gone are fine."""
+
+    paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """What time it is where the objects are: nanoseconds since 1970, None if that cannot be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """A request about another table.
+
+    Attributes
+    ----------
+    place : str
+        Its root: an absolute path or URI.
+    request : List or Read
+    """
+
+    place: str
+    request: List | Read
+
+
+@dataclass(frozen=True, slots=True)
 class Pause:
     """Wait a little, longer after every attempt; answered with None."""
 
     attempt: int
 
 
-Request: TypeAlias = List | Read | ReadDeletion | Look | Put | Create | Rename | Now | Draw | Pause
+Request: TypeAlias = (
+    List
+    | Read
+    | ReadDeletion
+    | Look
+    | Put
+    | Create
+    | Rename
+    | Now
+    | Draw
+    | Pause
+    | Own
+    | Remove
+    | Clock
+    | Elsewhere
+)
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[Request, Any, T]

@@ -13,6 +13,8 @@
 ``storage``           batches cast to the types of a plan
 ``matching``          a predicate to the rows that a delete names
 ``operations``        ``LanceOperation``
+``maps``              configuration and metadata of a dataset
+``cleaning``          old versions and leftovers go
 ``methods``           the changing half of ``datasets.Dataset``
 ====================  ==============================================================
 """

@@ -1,6 +1,6 @@
 """What changes a table, as methods of a dataset: each makes a version, to which the dataset then moves.
 
-Imports ``dataset``, ``matching``, ``operations`` and ``table``.
+Imports ``dataset``, ``matching``, ``operations``, ``maps``, ``cleaning`` and ``table``.
 """
 
 from __future__ import annotations
@@ -17,16 +17,12 @@ import pyarrow as pa
 
 from lancecy.errors import DatasetNotFoundError, RetryableConflictError
 from lancecy.table import flags
-from lancecy.table.operations import (
-    MapUpdate,
-    Operation,
-    Restore,
-    UpdateBases,
-    UpdateConfig,
-)
+from lancecy.table.operations import Operation, Restore, UpdateBases
+from lancecy.write.cleaning import Cleaning
 from lancecy.write.dataset import commit_operation, write_table
+from lancecy.write.maps import Maps
 from lancecy.write.matching import delete_of
-from lancecy.write.options import CommitOptions, Mode, Place, options_of
+from lancecy.write.options import CommitOptions, Mode, options_of
 from lancecy.write.targets import DatasetBasePath, base_paths_of, targets
 
 if TYPE_CHECKING:
@@ -38,20 +34,13 @@ __all__ = ["Changes"]
 _PAUSE, _LONGEST_PAUSE = 0.01, 0.5
 
 
-class Changes(ABC):
+class Changes(Maps, Cleaning, ABC):
     """The changing half of a dataset; ``datasets.Dataset`` is the other one."""
-
-    _snapshot: Snapshot
 
     @property
     @abstractmethod
     def context(self) -> ScanContext:
         """What scans share."""
-
-    @property
-    @abstractmethod
-    def place(self) -> Place:
-        """Where the table is, and how it is reached."""
 
     @abstractmethod
     def _move(self, version: int | None, bases: Iterable[str] = ()) -> None:
@@ -217,106 +206,6 @@ class Changes(ABC):
         self._change(UpdateBases((moved,), relocate=True), newest, bases=[moved.path])
         return self
 
-    # -- maps ---------------------------------------------------------------------------------
-
-    def update_config(self, values: Mapping[str, str | None], *, replace: bool = False) -> dict[str, str]:
-        """Change the configuration of the table.
-
-        Parameters
-        ----------
-        values : mapping of str to str or None
-            None removes the key.
-        replace : bool
-            Whether all other keys go.
-
-        Returns
-        -------
-        dict
-            The configuration as it is now.
-
-        Raises
-        ------
-        ConflictError
-            Somebody else changed one of the keys since this version.
-        """
-        self._change(UpdateConfig(config=_update(values, replace)))
-        return dict(self._snapshot.manifest.config)
-
-    def delete_config_keys(self, keys: Iterable[str]) -> None:
-        """Remove keys from the configuration of the table; those it does not have do not matter.
-
-        Parameters
-        ----------
-        keys : iterable of str
-        """
-        self.update_config(dict.fromkeys(keys))
-
-    def update_metadata(self, values: Mapping[str, str | None], *, replace: bool = False) -> dict[str, str]:
-        """Change the free-form metadata of the table; as :meth:`update_config`.
-
-        Parameters
-        ----------
-        values : mapping of str to str or None
-        replace : bool
-        """
-        self._change(UpdateConfig(table_metadata=_update(values, replace)))
-        return dict(self._snapshot.manifest.table_metadata)
-
-    def update_schema_metadata(
-        self, values: Mapping[str, str | None], *, replace: bool = False
-    ) -> dict[str, str]:
-        """Change the metadata of the Arrow schema; as :meth:`update_config`.
-
-        Parameters
-        ----------
-        values : mapping of str to str or None
-        replace : bool
-        """
-        self._change(UpdateConfig(schema_metadata=_update(values, replace)))
-        return {key: value.decode() for key, value in self._snapshot.schema.metadata.items()}
-
-    def replace_schema_metadata(self, new_metadata: Mapping[str, str]) -> None:
-        """Give the Arrow schema other metadata.
-
-        Parameters
-        ----------
-        new_metadata : mapping of str to str
-        """
-        self.update_schema_metadata(new_metadata, replace=True)
-
-    def update_field_metadata(
-        self, field_updates: Mapping[str, Mapping[str, str | None]], *, replace: bool = False
-    ) -> None:
-        """Change the metadata of columns; as :meth:`update_config`.
-
-        Parameters
-        ----------
-        field_updates : mapping of column to mapping of str to str or None
-            Members of structs with dots.
-        replace : bool
-
-        Raises
-        ------
-        ColumnNotFoundError
-            There is no such column.
-        SchemaError
-            The key of the table would change.
-        """
-        schema = self._snapshot.schema
-        ids = {name: schema.path(schema.resolve(name))[-1].id for name in field_updates}
-        updates = {ids[name]: _update(values, replace) for name, values in field_updates.items()}
-        self._change(UpdateConfig(field_metadata=updates))
-
-    def replace_field_metadata(self, field_name: str, new_metadata: Mapping[str, str]) -> None:
-        """Give a column other metadata.
-
-        Parameters
-        ----------
-        field_name : str
-        new_metadata : mapping of str to str
-        """
-        self.update_field_metadata({field_name: new_metadata}, replace=True)
-
     # -- how --------------------------------------------------------------------------------------
 
     def _newest(self) -> Snapshot:
@@ -344,10 +233,3 @@ class Changes(ABC):
             operation, self.place, origin or self._snapshot, options or CommitOptions()
         )
         self._move(committed.version, bases)
-
-
-def _update(values: Mapping[str, str | None], replace: bool) -> MapUpdate:
-    for key, value in values.items():
-        if not isinstance(key, str) or not (value is None or isinstance(value, str)):
-            raise TypeError(f"keys and values are texts; {key!r} is to become {value!r}")
-    return MapUpdate(dict(values), replace)

@@ -342,10 +342,20 @@ def test_temporary_files_stand_beside_and_go(root: Path) -> None:
     writer = store.put_stream("data/a")
     writer.write(b"x")
     (temporary,) = (root / "data").iterdir()
-    assert temporary.name.startswith(".a.")
-    assert temporary.name.endswith(".tmp")
+    assert temporary.name.startswith(".tmp_")
     writer.close()
     assert [path.name for path in (root / "data").iterdir()] == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("name", "ending"), [("a.lance", ".lance"), ("1.txn", ".txn"), ("1.manifest", ""), ("t.json", "")]
+)
+def test_temporary_names_are_those_that_cleanups_know(root: Path, name: str, ending: str) -> None:
+    """Of files that readers look for by their endings, tags for one, they have none."""
+    writer = LocalStore(str(root)).put_stream(f"folder/{name}")
+    (temporary,) = (root / "folder").iterdir()
+    assert (temporary.name[:5], temporary.suffix) == (".tmp_", ending)
+    writer.close()
 
 
 def test_acknowledged_means_durable(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,7 +365,7 @@ def test_acknowledged_means_durable(root: Path, monkeypatch: pytest.MonkeyPatch)
 
     def sync(descriptor: int) -> None:
         place = os.readlink(f"/proc/self/fd/{descriptor}").removeprefix(str(root))
-        steps.append(f"sync {'file' if place.endswith('.tmp') else place or '/'}")
+        steps.append(f"sync {'file' if '/.tmp_' in place else place or '/'}")
         real_sync(descriptor)
 
     def rename(*places: Any, **folders: Any) -> None:

@@ -1,0 +1,254 @@
+"""Removing old versions, and files that nobody needs any more.
+
+::
+
+    list the files -> read every manifest there is -> read what may be about to be committed -> decide (``removal``)
+        -> look for new tags -> remove the manifests that go -> look for new versions and commits -> remove the files
+
+Generators over ``requests``, as commits are. Files are listed before manifests are read, so that a file
+committed in between is seen to be needed. Manifests go first, oldest first: a version that can be found can
+be read, whenever this is cut short, and what is left then is found by the next cleanup. Anything that cannot
+be read or understood ends it before anything is removed.
+
+A commit writes its transaction file before it looks whether the files it names, or the version it restores,
+are there; so either it misses them and fails, or the second look here finds the file and spares them.
+
+Facts: table sheet, sections 6.3 and 9.1. Imports ``removal``, ``needs`` and ``requests``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from lancecy.errors import (
+    ConflictError,
+    FormatError,
+    LanceError,
+    NotFoundError,
+    StoreError,
+)
+from lancecy.progress import Progress, Step, silent
+from lancecy.store.base import ObjectMeta
+from lancecy.table.needs import ListedManifest, Needs, Scope
+from lancecy.table.paths import TRANSACTIONS, VERSIONS
+from lancecy.table.publishing import again
+from lancecy.table.references_wire import References
+from lancecy.table.refs import Pin
+from lancecy.table.removal import (
+    FOLDERS,
+    GRACE_NS,
+    CleanupStats,
+    Found,
+    Kind,
+    Removal,
+    Terms,
+    Times,
+    doomed,
+    file_of,
+    leftovers,
+)
+from lancecy.table.requests import Clock, Now, Own, Remove, Steps
+
+__all__ = ["CleanupStats", "Scope", "Terms", "cleanup"]
+
+_BATCH = 1000
+
+
+def cleanup(
+    scope: Scope, terms: Terms, progress: Progress | None = None, *, dry_run: bool = False
+) -> Steps[CleanupStats]:
+    """Requests that remove old versions and what only they need.
+
+    Parameters
+    ----------
+    scope : Scope
+    terms : Terms
+    progress : Progress, optional
+    dry_run : bool
+        Find out what would go, and remove nothing.
+
+    Raises
+    ------
+    ConflictError
+        A tag is on a version that would go, or tags or branches were made meanwhile.
+    NotFoundError
+        The open version, or a table that uses this one, is gone.
+    FormatError, LimitError, UnsupportedError
+        A manifest, tag or branch cannot be read, so nobody knows what it needs.
+    StoreError
+        The storage failed; the message says what was removed before.
+    """
+    work = _Cleanup(scope, terms, progress or silent)
+    try:
+        removal = yield from work.planned()
+        if not dry_run:
+            yield from work.check_pins()
+    except LanceError as error:
+        raise error.within("a cleanup that removed nothing")
+    if not dry_run:
+        removal = yield from work.carried_out(removal)
+    return removal.stats
+
+
+class _Cleanup:
+    """One cleanup on its way."""
+
+    def __init__(self, scope: Scope, terms: Terms, progress: Progress) -> None:
+        self.scope, self.terms, self.progress = scope, terms, progress
+        self.needs = Needs(scope)
+        self.pins: frozenset[Pin] = frozenset()
+        self.read: set[tuple[str, str]] = set()  # manifests, by their place and path
+        self.files: set[str] = set()  # that were there at first
+        self.going: dict[int, Found] = {}
+
+    # -- what goes --------------------------------------------------------------------------------
+
+    def planned(self) -> Steps[Removal]:
+        """What goes; nothing is removed."""
+        home, tries = self.scope.home, self.scope.tries
+        times = Times((yield Now()), (yield from again(Clock(), tries)))
+        files: list[ObjectMeta] = []
+        for folder in FOLDERS:
+            files += yield from again(Own(home + folder), tries)
+        self.pins = yield from self.needs.pins()
+        manifests = yield from self.needs.manifests()
+        history: list[Found] = []
+        kept: set[str] = set()
+        for number, manifest in enumerate(manifests):
+            self.progress(Step("read versions", number, len(manifests), "versions", manifest.meta.path))
+            references = yield from self._read(manifest)
+            if references is None:
+                raise StoreError(
+                    f"{manifest.meta.path} vanished while it was read: is another cleanup running? Try again"
+                )
+            kept |= references.foreign
+            if self._is_own(manifest) and manifest.is_history:
+                history.append(Found(manifest.meta, references))
+            else:
+                kept |= references.own
+        self.progress(Step("read versions", len(manifests), len(manifests), "versions"))
+        history.sort(key=lambda found: found.references.version)
+        self._check_history(history)
+        going = self._going(files, history, times)
+        for found in history:
+            kept |= set() if found.references.version in going else found.references.own
+        self.files = {meta.path for meta in files}
+        named = {path for found in going.values() for path in found.references.own}
+        pending = [meta for meta in files if self._may_be_pending(meta, kept | named, times)]
+        intents = yield from self.needs.intents(pending)
+        for version in intents.restored & set(going):
+            kept |= going.pop(version).references.own
+        self.going = going
+        gone = leftovers(home, files, kept, named, intents.raw, self.terms, times)
+        return Removal(tuple(found.meta for found in going.values()), tuple(gone))
+
+    def _going(self, files: Sequence[ObjectMeta], history: Sequence[Found], times: Times) -> dict[int, Found]:
+        """Versions that go, oldest first."""
+        # A manifest that is a symbolic link is none of our files: it stays, and what it needs.
+        ours = {meta.path: meta for meta in files}
+        removable = [Found(ours.get(f.meta.path, f.meta), f.references) for f in history]
+        going = {
+            found.references.version: found
+            for found in doomed(removable, self.terms, times)
+            if found.meta.path in ours and not found.references.tagged
+        }
+        self._check_tags(going)
+        for pin in self._own_pins():
+            going.pop(pin.version, None)
+        return going
+
+    def _check_history(self, history: Sequence[Found]) -> None:
+        versions = [found.references.version for found in history]
+        if len(set(versions)) != len(versions):
+            raise FormatError(f"{self.scope.home}{VERSIONS}/ has two manifests of one version")
+        if self.terms.opened not in versions:
+            number = str(self.terms.opened)
+            raise NotFoundError(
+                f"version {number}, which is open, is gone: open the newest one", kind="version", name=number
+            )
+
+    def _check_tags(self, going: dict[int, Found]) -> None:
+        tagged = sorted(
+            (pin.version, pin.path) for pin in self._own_pins() if pin.is_tag and pin.version in going
+        )
+        if tagged and self.terms.fail_if_tagged:
+            shown = ", ".join(f"{version} ({path})" for version, path in tagged[:5])
+            raise ConflictError(
+                f"{len(tagged)} versions that would go are tagged: {shown}; delete the tags, or keep these "
+                "versions with error_if_tagged_old_versions=False"
+            )
+
+    def _own_pins(self) -> list[Pin]:
+        return [pin for pin in self.pins if pin.branch == self.scope.branch]
+
+    def _read(self, manifest: ListedManifest) -> Steps[References | None]:
+        self.read.add((manifest.place, manifest.meta.path))
+        return (yield from self.needs.references(manifest))
+
+    def _is_own(self, manifest: ListedManifest) -> bool:
+        folder = manifest.meta.path.rpartition("/")[0]
+        return not manifest.place and folder == self.scope.home + VERSIONS
+
+    def _may_be_pending(self, meta: ObjectMeta, known: Collection[str], times: Times) -> bool:
+        """Whether a file is of a transaction that no version names and that somebody may be about to commit."""
+        path = meta.path[len(self.scope.home) :]
+        if self.terms.unverified or path in known or file_of(path) is not Kind.TRANSACTION:
+            return False
+        return not times.is_old(meta, GRACE_NS)
+
+    # -- removing ---------------------------------------------------------------------------------
+
+    def check_pins(self) -> Steps[None]:
+        """See that no tag or branch was made since the versions that go were chosen."""
+        if (yield from self.needs.pins()) != self.pins:
+            raise ConflictError("tags or branches were made or removed meanwhile: try again")
+
+    def carried_out(self, removal: Removal) -> Steps[Removal]:
+        """Remove what goes; what that came to."""
+        done, versions, what = 0, len(removal.manifests), "nothing was removed"
+        try:
+            for batch in _batches([meta.path for meta in removal.manifests]):
+                yield from self._remove(batch, done, len(removal))
+                done += len(batch)
+                what = f"{done} of {versions} versions were removed, and no file of theirs yet"
+            removal = yield from self._spared(removal)
+            for batch in _batches([meta.path for _, meta in removal.files]):
+                yield from self._remove(batch, done, len(removal))
+                done += len(batch)
+                what = f"{versions} versions and {done - versions} of {len(removal.files)} files were removed"
+        except LanceError as error:
+            failure = StoreError(
+                f"the cleanup was cut short: {error}. Until then {what}; no version that is left needs the rest, "
+                "which another cleanup removes, if need be after seven days"
+            )
+            failure.errno = getattr(error, "errno", None)
+            raise failure from error
+        self.progress(Step("remove", len(removal), len(removal), "files"))
+        return removal
+
+    def _remove(self, batch: tuple[str, ...], done: int, total: int) -> Steps[None]:
+        self.progress(Step("remove", done, total, "files", batch[0]))
+        yield from again(Remove(batch), self.scope.tries)
+
+    def _spared(self, removal: Removal) -> Steps[Removal]:
+        """Without the files of versions and of commits that came since the others were read."""
+        if not removal.files:
+            return removal
+        home, kept = self.scope.home, set[str]()
+        folder = f"{home}{TRANSACTIONS}"
+        metas: Sequence[ObjectMeta] = yield from again(Own(folder), self.scope.tries)
+        for manifest in (yield from self.needs.manifests()):
+            if (manifest.place, manifest.meta.path) not in self.read:
+                references = yield from self._read(manifest)
+                kept |= set() if references is None else references.all
+        unknown = Times(0, None)
+        new = [m for m in metas if m.path not in self.files and self._may_be_pending(m, kept, unknown)]
+        intents = yield from self.needs.intents(new)
+        for version in intents.restored & set(self.going):
+            kept |= self.going[version].references.own
+        return removal.without(home, kept, intents.raw)
+
+
+def _batches(paths: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    for start in range(0, len(paths), _BATCH):
+        yield tuple(paths[start : start + _BATCH])

@@ -1,0 +1,152 @@
+"""Everything that says which files of a table are needed: versions, tags, branches, commits on their way.
+
+Generators over ``requests``, used by ``cleanup``. What cannot be read or understood is an error and never left
+out; only what is gone is.
+
+Facts: table sheet, sections 1.3, 4.1 and 6. Imports ``refs``, ``references_wire``, ``operations_wire`` and
+``requests``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from lancecy.errors import DatasetNotFoundError, FormatError, NotFoundError, UnsupportedError
+from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.store.base import Memory, ObjectMeta
+from lancecy.table.operations import Restore
+from lancecy.table.operations_wire import decode_transaction
+from lancecy.table.paths import VERSIONS, ManifestName, parse_manifest_name
+from lancecy.table.publishing import again
+from lancecy.table.references_wire import References, decode_references
+from lancecy.table.refs import BRANCHES, REFS, TAGS, TREE, Pin, branch_folder, decode_pin
+from lancecy.table.requests import Elsewhere, List, Read, Steps
+
+__all__ = ["Intents", "ListedManifest", "Needs", "Scope"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which table is cleaned up, and who else needs its files.
+
+    Attributes
+    ----------
+    branch : str or None
+        None for the main table, at whose root paths begin in either case.
+    used_by : tuple of str
+        Roots of tables elsewhere that have files of this one, such as shallow clones.
+    tries : int
+        Times a failing request is made.
+    limits : Limits
+    """
+
+    branch: str | None = None
+    used_by: tuple[str, ...] = ()
+    tries: int = 4
+    limits: Limits = DEFAULT_LIMITS
+
+    @property
+    def home(self) -> str:
+        """What paths of the table begin with."""
+        return "" if self.branch is None else f"{branch_folder(self.branch)}/"
+
+
+@dataclass(frozen=True, slots=True)
+class Intents:
+    """What transactions are about that no version names: their bytes, and versions they restore."""
+
+    raw: bytes
+    restored: frozenset[int]
+
+
+@dataclass(frozen=True, slots=True)
+class ListedManifest:
+    """A manifest file that was listed; ``place`` is the root of another table, "" of this one."""
+
+    place: str
+    meta: ObjectMeta
+    name: ManifestName
+
+    @property
+    def is_history(self) -> bool:
+        return not self.name.detached and not self.name.staged
+
+
+class Needs:
+    """Reads what is needed.
+
+    Parameters
+    ----------
+    scope : Scope
+    """
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = scope
+
+    def pins(self) -> Steps[frozenset[Pin]]:
+        """Tags and branches there are."""
+        metas: Sequence[ObjectMeta] = yield from again(List(REFS), self._scope.tries)
+        pins = set()
+        for meta in metas:
+            folder, _, name = meta.path.rpartition("/")
+            if folder in (TAGS, BRANCHES) and name.endswith(".json"):
+                memory: Memory = yield from again(Read(meta.path), self._scope.tries)
+                pins.add(decode_pin(memory, meta.path, self._scope.limits))
+        return frozenset(pins)
+
+    def manifests(self) -> Steps[list[ListedManifest]]:
+        """Every manifest of this table, its branches, the table they branch from, and those that use it."""
+        found: list[ListedManifest] = []
+        for place in ("", *self._scope.used_by):
+            there = len(found)
+            for folder in (VERSIONS, TREE):
+                request = List(folder)
+                metas = yield from again(Elsewhere(place, request) if place else request, self._scope.tries)
+                found += _manifests_in(place, metas)
+            if place and len(found) == there:
+                raise NotFoundError(
+                    f"there is no table at {place}, which is said to use files of this one",
+                    kind="dataset",
+                    name=place,
+                )
+        return found
+
+    def references(self, manifest: ListedManifest) -> Steps[References | None]:
+        """What a version needs, None if its manifest is gone."""
+        path, place = manifest.meta.path, manifest.place
+        request = Read(path)
+        try:
+            memory: Memory = yield from again(
+                Elsewhere(place, request) if place else request, self._scope.tries
+            )
+        except DatasetNotFoundError:
+            return None
+        shown = f"{place}/{path}" if place else path
+        return decode_references(memory, shown, manifest.name.version, self._scope.limits)
+
+    def intents(self, metas: Sequence[ObjectMeta]) -> Steps[Intents]:
+        """What transactions are about that may be committed yet."""
+        raw, restored = [], set()
+        for meta in metas:
+            try:
+                memory: Memory = yield from again(Read(meta.path), self._scope.tries)
+            except DatasetNotFoundError:
+                continue
+            data = memory.tobytes()
+            raw.append(data)
+            try:
+                operation = decode_transaction(data, self._scope.limits).operation
+            except (FormatError, UnsupportedError):
+                continue  # torn, as a crash leaves it: whoever commits it has to write it anew
+            if isinstance(operation, Restore):
+                restored.add(operation.version)
+        return Intents(b"".join(raw), frozenset(restored))
+
+
+def _manifests_in(place: str, metas: Sequence[ObjectMeta]) -> Iterator[ListedManifest]:
+    for meta in metas:
+        folder, _, name = meta.path.rpartition("/")
+        parsed = parse_manifest_name(name)
+        if parsed is not None and folder.rpartition("/")[2] == VERSIONS:
+            yield ListedManifest(place, meta, parsed)

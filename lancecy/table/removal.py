@@ -1,0 +1,301 @@
+"""What a cleanup removes: decided from listings and manifests alone, as one value.
+
+A version goes if it is old enough by every clock that knows its age, and nothing needs it. A file goes
+if no version that stays needs it, and either a version that goes did, or it is so old that nobody can be
+about to commit it. Only names that the format gives to files are ever looked at.
+
+Facts: table sheet, section 9.1. Imports ``paths``, ``references_wire`` and the store's values.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, fields
+from uuid import UUID
+
+from lancecy.store.base import ObjectMeta
+from lancecy.table.paths import DATA, DELETIONS, INDICES, TEMPORARY, TRANSACTIONS, VERSIONS
+from lancecy.table.references_wire import References, nanoseconds
+
+__all__ = [
+    "FOLDERS",
+    "GRACE_NS",
+    "CleanupStats",
+    "Found",
+    "Kind",
+    "Removal",
+    "Terms",
+    "Times",
+    "doomed",
+    "file_of",
+    "leftovers",
+]
+
+FOLDERS = (DATA, DELETIONS, INDICES, TRANSACTIONS, VERSIONS)
+"""Where files are looked for."""
+GRACE_NS = 7 * 86_400 * 10**9
+"""A file that no version names may be about to be committed for this long."""
+
+
+class Kind(enum.Enum):
+    """What a file is; the value is how :class:`CleanupStats` counts it."""
+
+    MANIFEST = "old_versions"
+    DATA = "data_files_removed"
+    DELETION = "deletion_files_removed"
+    INDEX = "index_files_removed"
+    TRANSACTION = "transaction_files_removed"
+    TEMPORARY = "temporary_files_removed"
+
+
+@dataclass(frozen=True, slots=True)
+class CleanupStats:
+    """What a cleanup removed, or would remove.
+
+    Attributes
+    ----------
+    bytes_removed : int, bytes
+    old_versions : int
+    data_files_removed, transaction_files_removed, index_files_removed, deletion_files_removed : int
+        Of data files the blobs beside them and unfinished ones are counted too.
+    temporary_files_removed : int
+        What commits that were cut short left in ``_versions/``.
+    """
+
+    bytes_removed: int = 0
+    old_versions: int = 0
+    data_files_removed: int = 0
+    transaction_files_removed: int = 0
+    index_files_removed: int = 0
+    deletion_files_removed: int = 0
+    temporary_files_removed: int = 0
+
+    def __str__(self) -> str:
+        return ", ".join(f"{getattr(self, f.name):,} {f.name.replace('_', ' ')}" for f in fields(self))
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a user wants cleaned up.
+
+    Attributes
+    ----------
+    opened : int
+        The version that is open: it and what came after it stays.
+    older_than_ns : int or None
+        Least age of versions.
+    retain : int or None
+        So many of the newest versions stay.
+    versions : frozenset of int or None
+        Only these go.
+    unverified : bool
+        Files that no version names go whatever their age.
+    fail_if_tagged : bool
+        A tag on a version that would go is an error; otherwise the version stays.
+    """
+
+    opened: int
+    older_than_ns: int | None = None
+    retain: int | None = None
+    versions: frozenset[int] | None = None
+    unverified: bool = False
+    fail_if_tagged: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """What time it is.
+
+    Attributes
+    ----------
+    ours : int
+        Nanoseconds since 1970.
+    theirs : int or None
+        The same by the clock that dates objects.
+    """
+
+    ours: int
+    theirs: int | None
+
+    def is_old(self, meta: ObjectMeta, age: int) -> bool:
+        """Whether an object has had some age by the clock of its store; False if that is not known."""
+        if self.theirs is None or meta.modified is None:
+            return False
+        return self.theirs - nanoseconds(meta.modified) >= age
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A manifest of the history, and what it needs."""
+
+    meta: ObjectMeta
+    references: References
+
+
+@dataclass(frozen=True)
+class Removal:
+    """What goes.
+
+    Attributes
+    ----------
+    manifests : tuple of ObjectMeta
+        Oldest version first.
+    files : tuple of (Kind, ObjectMeta)
+        To go after all manifests.
+    """
+
+    manifests: tuple[ObjectMeta, ...] = ()
+    files: tuple[tuple[Kind, ObjectMeta], ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.manifests) + len(self.files)
+
+    def without(self, home: str, kept: Collection[str], intents: bytes) -> Removal:
+        """The same, but for files that turned out to be needed (see :func:`leftovers`)."""
+        needed = [_needed_by(meta.path[len(home) :]) for _, meta in self.files]
+        left = [
+            pair
+            for pair, path in zip(self.files, needed, strict=True)
+            if path not in kept and not _is_intended(path, intents)
+        ]
+        return Removal(self.manifests, tuple(left))
+
+    @property
+    def stats(self) -> CleanupStats:
+        """How much that is."""
+        all_of_it = [*((Kind.MANIFEST, meta) for meta in self.manifests), *self.files]
+        counts = {kind.value: sum(1 for other, _ in all_of_it if other is kind) for kind in Kind}
+        return CleanupStats(bytes_removed=sum(meta.size for _, meta in all_of_it), **counts)
+
+
+def doomed(history: Sequence[Found], terms: Terms, times: Times) -> list[Found]:
+    """The versions that go if nothing needs them, oldest first.
+
+    Parameters
+    ----------
+    history : sequence of Found
+        All versions, oldest first.
+    terms : Terms
+    times : Times
+    """
+    bound = terms.opened
+    if terms.retain is not None:
+        bound = min(bound, history[-min(terms.retain, len(history))].references.version)
+    return [
+        found
+        for found in history
+        if found.references.version < bound
+        and (terms.versions is None or found.references.version in terms.versions)
+        and (terms.older_than_ns is None or _is_older(found, terms.older_than_ns, times))
+    ]
+
+
+def _is_older(found: Found, age: int, times: Times) -> bool:
+    """Whether a version is old by the clock of its writer and by that of the store; one of them has to know."""
+    made, is_dated = found.references.made_ns, found.meta.modified is not None and times.theirs is not None
+    if made is None and not is_dated:
+        return False
+    return (made is None or times.ours - made >= age) and (not is_dated or times.is_old(found.meta, age))
+
+
+def leftovers(
+    home: str,
+    files: Iterable[ObjectMeta],
+    kept: Collection[str],
+    named: Collection[str],
+    intents: bytes,
+    terms: Terms,
+    times: Times,
+) -> list[tuple[Kind, ObjectMeta]]:
+    """The files that go.
+
+    Parameters
+    ----------
+    home : str
+        What paths begin with.
+    files : iterable of ObjectMeta
+        All that are there.
+    kept, named : collection of str
+        Paths below ``home`` that versions need which stay, or which go.
+    intents : bytes
+        Of transactions that may be about to be committed.
+    terms : Terms
+    times : Times
+    """
+    gone: list[tuple[Kind, ObjectMeta]] = []
+    indices: dict[str, list[ObjectMeta]] = {}
+    for meta in files:
+        path = meta.path[len(home) :]
+        kind, needed = file_of(path), _needed_by(path)
+        if kind is None or needed in kept or _is_intended(needed, intents):
+            continue
+        if kind is Kind.INDEX:
+            indices.setdefault(needed, []).append(meta)
+        elif _may_go([meta], needed in named, terms, times):
+            gone.append((kind, meta))
+    for needed, metas in indices.items():
+        if _may_go(metas, needed in named, terms, times):
+            gone += [(Kind.INDEX, meta) for meta in metas]
+    return gone
+
+
+def _is_intended(needed: str, intents: bytes) -> bool:
+    """Whether a transaction names a data file: as text, so in whatever kind of change it is."""
+    folder, _, name = needed.partition("/")
+    return folder == DATA and name.encode() in intents
+
+
+def _may_go(metas: Sequence[ObjectMeta], was_named: bool, terms: Terms, times: Times) -> bool:
+    if was_named:
+        # Older than the version that named them, unless somebody touched them since.
+        age = terms.older_than_ns
+        return age is None or all(m.modified is None or times.is_old(m, age) for m in metas)
+    return terms.unverified or all(times.is_old(meta, GRACE_NS) for meta in metas)
+
+
+def file_of(path: str) -> Kind | None:
+    """What a file below a table's root is, None if no cleanup has anything to do with it.
+
+    Examples
+    --------
+    >>> file_of("data/0101.lance"), file_of("data/notes.txt")
+    (<Kind.DATA: 'data_files_removed'>, None)
+    """
+    folder, _, rest = path.partition("/")
+    is_direct = "/" not in rest
+    match folder:
+        case "data":
+            return Kind.DATA if _is_data(rest, is_direct) else None
+        case "_deletions":
+            return Kind.DELETION if is_direct and rest.endswith((".arrow", ".bin")) else None
+        case "_transactions":
+            return Kind.TRANSACTION if is_direct and rest.endswith(".txn") else None
+        case "_versions":
+            return Kind.TEMPORARY if is_direct and rest.startswith(TEMPORARY) else None
+        case "_indices":
+            return Kind.INDEX if not is_direct and _is_uuid(rest.partition("/")[0]) else None
+    return None
+
+
+def _is_data(rest: str, is_direct: bool) -> bool:
+    if is_direct:
+        return rest.endswith(".lance") or rest.startswith(TEMPORARY)
+    # Blobs beside a data file, in a folder of its name.
+    return rest.count("/") == 1 and rest.endswith(".blob")
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(UUID(text)) == text
+    except ValueError:
+        return False
+
+
+def _needed_by(path: str) -> str:
+    """What a version names that needs this file: the data file beside which it is, the folder of its index."""
+    folder, _, rest = path.partition("/")
+    below, _, name = rest.partition("/")
+    if folder == INDICES:
+        return f"{INDICES}/{below}"
+    return f"{DATA}/{below}.lance" if folder == DATA and name else path

@@ -1,0 +1,199 @@
+"""Removing old versions of a table, and files that nobody needs any more: the door to ``table.cleanup``.
+
+A part of ``methods.Changes``. Imports ``options``, ``targets`` and ``table``.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Iterable
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from lancecy.errors import UnsupportedError
+from lancecy.progress import Progress
+from lancecy.store.uri import canonical_uri
+from lancecy.table import flags
+from lancecy.table.cleanup import CleanupStats, Scope, Terms, cleanup
+from lancecy.table.drive import drive
+from lancecy.table.manifest import BasePath
+from lancecy.table.refs import branch_folder
+from lancecy.write.options import Place
+from lancecy.write.targets import granted
+
+if TYPE_CHECKING:
+    from lancecy.table.snapshot import Snapshot
+
+__all__ = ["USED_BY", "Cleaning", "clean"]
+
+USED_BY = "lancecy.used_by"
+"""Key of a table's configuration: roots of tables that have files of this one, one in a line."""
+
+_USUAL_AGE = timedelta(days=14)
+
+
+class Cleaning(ABC):
+    """What of a dataset cleans up."""
+
+    _snapshot: Snapshot
+
+    @property
+    @abstractmethod
+    def place(self) -> Place:
+        """Where the table is, and how it is reached."""
+
+    @abstractmethod
+    def _newest(self) -> Snapshot:
+        """The newest version of the table."""
+
+    def cleanup_old_versions(
+        self,
+        older_than: timedelta | None = None,
+        retain_versions: int | None = None,
+        *,
+        delete_unverified: bool = False,
+        error_if_tagged_old_versions: bool = True,
+        versions: Collection[int] | None = None,
+        used_by: Iterable[str | os.PathLike[str]] = (),
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> CleanupStats:
+        """Remove old versions, the files that only they need, and what writers left that died or failed.
+
+        Parameters
+        ----------
+        older_than : timedelta, optional
+            Least age of a version, and of its files, by the clock of its writer and by that of the storage. Two weeks if
+            neither this nor ``retain_versions`` nor ``versions`` is given.
+        retain_versions : int, optional
+            So many of the newest versions stay.
+        delete_unverified : bool
+            A file that no version names may belong to a writer who is about to commit it, so it stays until it is seven
+            days old. True removes it at once: only for when nobody else is at work on the table.
+        error_if_tagged_old_versions : bool
+            Whether a tag on a version that would go is an error; if not, the version stays.
+        versions : collection of int, optional
+            Only these may go.
+        used_by : iterable of str or path
+            Roots of tables that have files of this one, such as shallow clones made from it: whatever a version of theirs
+            needs stays. Nothing in a table says who cloned it; what is to be remembered belongs in its configuration,
+            under ``"lancecy.used_by"``, one root in a line.
+        dry_run : bool
+            Only say what would go.
+        progress : function of a Step, optional
+            Told of the versions read and the files removed.
+
+        Returns
+        -------
+        CleanupStats
+            What was removed, or would be.
+
+        Raises
+        ------
+        ConflictError
+            A tag is on a version that would go, or tags or branches were made meanwhile; nothing was removed.
+        FormatError, LimitError, UnsupportedError
+            The manifest of a version, a tag or a branch cannot be read, or needs files nobody here knows of, so it is
+            unknown what may go; nothing was removed.
+        NotFoundError
+            The open version, or a table in ``used_by``, is gone; nothing was removed.
+        PathPolicyError
+            A folder of the table is a symbolic link, or a table that uses this one is where this one may not read.
+        StoreError
+            The storage failed; the message says what was removed before. Another cleanup goes on from there.
+        ValueError
+            A negative age, or no version is to stay.
+
+        Notes
+        -----
+        The version that is open and all after it stay, tagged ones, and those at which branches begin. Whatever stays
+        keeps its files, and so do all versions of all branches. Files in other bases are never touched, nor are files
+        whose names are none of the format's, nor is anything behind a symbolic link.
+
+        Versions go before their files: whatever version there is can be read, at any time and after any crash.
+
+        Examples
+        --------
+        >>> import lancecy, tempfile
+        >>> from datetime import timedelta
+        >>> ds = lancecy.write_dataset({"a": [1]}, tempfile.mkdtemp() + "/t.lance")
+        >>> ds.insert({"a": [2]}, mode="overwrite")
+        >>> ds.cleanup_old_versions(timedelta(0), dry_run=True).data_files_removed
+        1
+        >>> stats = ds.cleanup_old_versions(timedelta(0))
+        >>> stats.old_versions, [version["version"] for version in ds.versions()]
+        (1, [2])
+        """
+        if older_than is None and retain_versions is None and versions is None:
+            older_than = _USUAL_AGE
+        terms = Terms(
+            self._snapshot.version,
+            None if older_than is None else older_than // timedelta(microseconds=1) * 1000,
+            retain_versions,
+            None if versions is None else frozenset(versions),
+            delete_unverified,
+            error_if_tagged_old_versions,
+        )
+        return clean(self._newest(), self.place, terms, used_by, progress, dry_run=dry_run)
+
+
+def clean(
+    newest: Snapshot,
+    place: Place,
+    terms: Terms,
+    used_by: Iterable[str | os.PathLike[str]] = (),
+    progress: Progress | None = None,
+    *,
+    dry_run: bool = False,
+) -> CleanupStats:
+    """Clean up a table; see :meth:`Cleaning.cleanup_old_versions`.
+
+    Parameters
+    ----------
+    newest : Snapshot
+        The newest version.
+    place : Place
+        Of the table, or of the branch.
+    terms : Terms
+    used_by : iterable of str or path
+    progress : Progress, optional
+    dry_run : bool
+
+    Raises
+    ------
+    LanceError, ValueError
+        See there.
+    """
+    if terms.retain is not None and terms.retain < 1:
+        raise ValueError(f"retain_versions is {terms.retain}; at least one version has to stay")
+    if terms.older_than_ns is not None and terms.older_than_ns < 0:
+        raise ValueError("older_than is negative")
+    flags.check_writable(newest.manifest.reader_flags, newest.manifest.writer_flags)
+    named = [canonical_uri(root) for root in used_by]
+    noted = newest.manifest.config.get(USED_BY, "").split("\n")
+    policy = granted(place.policy, [BasePath(0, root) for root in named])
+    branch = newest.manifest.branch
+    root, options = _main_root(place.uri, branch), policy.root_options
+    trusted = not policy.untrusted
+    scope = Scope(branch, (*named, *(line.strip() for line in noted if line.strip())), limits=place.limits)
+    return drive(
+        cleanup(scope, terms, progress, dry_run=dry_run),
+        policy.open(place.session, root, options),
+        place.session,
+        policy,
+        own=place.session.store(root, options or None, mapped=trusted, follow_symlinks=False),
+    )
+
+
+def _main_root(uri: str, branch: str | None) -> str:
+    """Where the main table is, whose tags and branches need files of this one."""
+    if branch is None:
+        return uri
+    ending = f"/{branch_folder(branch)}"
+    if not uri.endswith(ending):
+        raise UnsupportedError(
+            f"{uri} is the branch {branch!r} of a table that is not around it, so nobody knows what needs its files",
+            feature="cleanup of a branch that was moved",
+        )
+    return uri.removesuffix(ending)

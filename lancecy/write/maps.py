@@ -1,0 +1,139 @@
+"""Maps of texts that a table keeps: configuration, metadata, those of the schema and of columns.
+
+A part of ``methods.Changes``. Imports ``operations`` and ``options``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from lancecy.table.operations import MapUpdate, Operation, UpdateConfig
+from lancecy.write.options import CommitOptions
+
+if TYPE_CHECKING:
+    from lancecy.table.snapshot import Snapshot
+
+__all__ = ["Maps"]
+
+
+class Maps(ABC):
+    """What of a dataset changes its maps."""
+
+    _snapshot: Snapshot
+
+    @abstractmethod
+    def _change(
+        self,
+        operation: Operation,
+        origin: Snapshot | None = None,
+        options: CommitOptions | None = None,
+        bases: Iterable[str] = (),
+    ) -> None:
+        """Commit a change, made from this version if no other is given, and move to what it made."""
+
+    def update_config(self, values: Mapping[str, str | None], *, replace: bool = False) -> dict[str, str]:
+        """Change the configuration of the table.
+
+        Parameters
+        ----------
+        values : mapping of str to str or None
+            None removes the key.
+        replace : bool
+            Whether all other keys go.
+
+        Returns
+        -------
+        dict
+            The configuration as it is now.
+
+        Raises
+        ------
+        ConflictError
+            Somebody else changed one of the keys since this version.
+        """
+        self._change(UpdateConfig(config=_update(values, replace)))
+        return dict(self._snapshot.manifest.config)
+
+    def delete_config_keys(self, keys: Iterable[str]) -> None:
+        """Remove keys from the configuration of the table; those it does not have do not matter.
+
+        Parameters
+        ----------
+        keys : iterable of str
+        """
+        self.update_config(dict.fromkeys(keys))
+
+    def update_metadata(self, values: Mapping[str, str | None], *, replace: bool = False) -> dict[str, str]:
+        """Change the free-form metadata of the table; as :meth:`update_config`.
+
+        Parameters
+        ----------
+        values : mapping of str to str or None
+        replace : bool
+        """
+        self._change(UpdateConfig(table_metadata=_update(values, replace)))
+        return dict(self._snapshot.manifest.table_metadata)
+
+    def update_schema_metadata(
+        self, values: Mapping[str, str | None], *, replace: bool = False
+    ) -> dict[str, str]:
+        """Change the metadata of the Arrow schema; as :meth:`update_config`.
+
+        Parameters
+        ----------
+        values : mapping of str to str or None
+        replace : bool
+        """
+        self._change(UpdateConfig(schema_metadata=_update(values, replace)))
+        return {key: value.decode() for key, value in self._snapshot.schema.metadata.items()}
+
+    def replace_schema_metadata(self, new_metadata: Mapping[str, str]) -> None:
+        """Give the Arrow schema other metadata.
+
+        Parameters
+        ----------
+        new_metadata : mapping of str to str
+        """
+        self.update_schema_metadata(new_metadata, replace=True)
+
+    def update_field_metadata(
+        self, field_updates: Mapping[str, Mapping[str, str | None]], *, replace: bool = False
+    ) -> None:
+        """Change the metadata of columns; as :meth:`update_config`.
+
+        Parameters
+        ----------
+        field_updates : mapping of column to mapping of str to str or None
+            Members of structs with dots.
+        replace : bool
+
+        Raises
+        ------
+        ColumnNotFoundError
+            There is no such column.
+        SchemaError
+            The key of the table would change.
+        """
+        schema = self._snapshot.schema
+        ids = {name: schema.path(schema.resolve(name))[-1].id for name in field_updates}
+        updates = {ids[name]: _update(values, replace) for name, values in field_updates.items()}
+        self._change(UpdateConfig(field_metadata=updates))
+
+    def replace_field_metadata(self, field_name: str, new_metadata: Mapping[str, str]) -> None:
+        """Give a column other metadata.
+
+        Parameters
+        ----------
+        field_name : str
+        new_metadata : mapping of str to str
+        """
+        self.update_field_metadata({field_name: new_metadata}, replace=True)
+
+
+def _update(values: Mapping[str, str | None], replace: bool) -> MapUpdate:
+    for key, value in values.items():
+        if not isinstance(key, str) or not (value is None or isinstance(value, str)):
+            raise TypeError(f"keys and values are texts; {key!r} is to become {value!r}")
+    return MapUpdate(dict(values), replace)
