@@ -29,7 +29,7 @@ from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.options import Durability, Mode, Place, options_of
 from lancecy.write.schemas import schema_of
 from lancecy.write.shared import SharedWrite, share
-from lancecy.write.storage import can_cast, cast_batch, storage_type
+from lancecy.write.storage import cast_batch, storage_type
 from lancecy.write.targets import DatasetBasePath
 from lancecy.writers import opened_at, place_of
 
@@ -191,7 +191,7 @@ def _column(field: Any, known: pa.Field | None) -> pa.Field:
     original = original_schema(StructType([field])).field(0)
     if isinstance(original.type, pa.JsonType):
         return held
-    return original if _is_held_as(original, field.dataType) and _is_storable(original, held.type) else held
+    return original if _is_held_as(original, field.dataType) and _is_storable(original) else held
 
 
 def _is_held_as(field: pa.Field, kind: DataType) -> bool:
@@ -204,12 +204,12 @@ def _is_held_as(field: pa.Field, kind: DataType) -> bool:
     return same
 
 
-def _is_storable(original: pa.Field, held: pa.DataType) -> bool:
+def _is_storable(original: pa.Field) -> bool:
     try:
         schema_of(pa.schema([original]))
     except UnsupportedError:
         return False
-    return can_cast(held, original.type)
+    return True
 
 
 def _held(name: str, kind: DataType) -> pa.DataType:

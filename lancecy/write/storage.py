@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from lancecy.errors import SchemaError, printable
 
-__all__ = ["can_cast", "cast_batch", "storage_schema", "storage_type"]
+__all__ = ["cast_batch", "storage_schema", "storage_type"]
 
 
 def storage_type(kind: pa.DataType) -> pa.DataType:
@@ -70,18 +70,39 @@ def _cast(array: pa.Array, field: pa.Field) -> pa.Array:
 
 def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
     types = pa.types
-    if not types.is_dictionary(kind):
+    if types.is_dictionary(kind):
+        return _coded(array, kind)
+    try:
         return array.cast(kind)
-    if not types.is_dictionary(array.type):
+    except pa.ArrowNotImplementedError:
+        if types.is_null(kind) and array.null_count == len(array):
+            return pa.nulls(len(array))
+        if _is_list(kind) and _is_list(array.type):
+            return _lists(pa.concat_arrays([array]), kind)
+        if types.is_struct(kind) and types.is_struct(array.type) and array.type.names == kind.names:
+            parts = [_as(array.field(i), kind.field(i).type) for i in range(kind.num_fields)]
+            return pa.StructArray.from_arrays(parts, fields=list(kind), mask=_mask(array))
+        raise
+
+
+def _lists(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Made anew, and not cast: Arrow's cast of lists of nulls takes the number of lists for that of the nulls."""
+    values, is_large = _as(array.values, kind.value_type), pa.types.is_large_list(kind)
+    offsets = array.offsets.cast(pa.int64() if is_large else pa.int32())
+    made = pa.LargeListArray if is_large else pa.ListArray
+    return made.from_arrays(offsets, values, type=kind, mask=_mask(array))
+
+
+def _coded(array: pa.Array, kind: pa.DictionaryType) -> pa.Array:
+    if not pa.types.is_dictionary(array.type):
         array = array.cast(kind.value_type).dictionary_encode()
     indices, values = array.indices.cast(kind.index_type), array.dictionary.cast(kind.value_type)
     return pa.DictionaryArray.from_arrays(indices, values, ordered=kind.ordered)
 
 
-def can_cast(given: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether values of one type can become those of another, as far as the types tell."""
-    try:
-        _as(pa.nulls(0, given), storage_type(kind))
-    except (pa.ArrowException, TypeError):
-        return False
-    return True
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def _mask(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
