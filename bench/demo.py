@@ -1,7 +1,6 @@
-"""A tour in one command (``make demo``): a table over three bases, pruned, scanned by Dask, handed to Spark.
+"""A tour in one command (``make demo``): a table over three bases, written, pruned, changed, in Dask and in Spark.
 
-Until lancecy writes tables itself, pylance makes the one read here, in a process of its own. Everything
-lands in a temporary folder that is removed at the end (``--keep FOLDER`` keeps it).
+Everything lands in a temporary folder that is removed at the end (``--keep FOLDER`` keeps it).
 """
 
 from __future__ import annotations
@@ -41,16 +40,15 @@ console = Console(width=110, highlight=False)
 # ---- the table --------------------------------------------------------------------------------------
 
 
-def make_table(folder: Path, rows: int) -> None:
-    """Write ``folder / "rides"`` with pylance: 12 fragments, their data files spread over three other folders."""
-    import lance
+def rides(rows: int) -> Any:
+    """Rows in the order of their days, as a pyarrow table."""
     import numpy as np
     import pyarrow as pa
 
     random = np.random.default_rng(2024)
     start = np.datetime64("2024-01-01", "D")
     km = random.gamma(2.0, 3.0, rows).round(2)
-    table = pa.table(
+    return pa.table(
         {
             "ride": pa.array(np.arange(rows, dtype=np.int64)),
             "day": pa.array(
@@ -63,22 +61,20 @@ def make_table(folder: Path, rows: int) -> None:
             "vec": pa.FixedSizeListArray.from_arrays(pa.array(random.random(rows * 8, dtype=np.float32)), 8),
         }
     )
-    for name in BASES:
-        (folder / name).mkdir(parents=True)
-    lance.write_dataset(
-        table,
-        str(folder / "rides"),
-        data_storage_version="legacy",
-        initial_bases=[lance.DatasetBasePath(str(folder / name), name=name) for name in BASES],
+
+
+def write_table(data: Any, folder: Path, **options: Any) -> Any:
+    """Write ``folder / "rides"``: 12 fragments, their data files spread over three other folders."""
+    import lancecy
+
+    return lancecy.write_dataset(
+        data,
+        folder / "rides",
+        initial_bases=[lancecy.DatasetBasePath(folder / name, name=name) for name in BASES],
         target_bases=list(BASES),
-        max_rows_per_file=-(-rows // 12),
+        max_rows_per_file=-(-data.num_rows // 12),
+        **options,
     )
-
-
-def made_elsewhere(folder: Path, rows: int) -> None:
-    """Run :func:`make_table` in another process, so that pylance's threads stay out of this one."""
-    command = [sys.executable, "-W", "ignore", __file__, "--only-make", str(folder), "--rows", str(rows)]
-    subprocess.run(command, check=True)
 
 
 # ---- showing it -------------------------------------------------------------------------------------

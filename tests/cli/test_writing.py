@@ -132,7 +132,7 @@ def test_bases_are_listed_added_and_relocated(tmp_path: Path, parquet: Path) -> 
         (["write", "{d}/rows.unknown", "{t}"], "what kind of file"),
         (["write", "{p}", "{d}/other.csv", "{t}"], "has other columns than"),
         (["write", "{p}", "{t}", "--to", "nowhere"], "no base 'nowhere'"),
-        (["cleanup", "{p}", "--older-than", "soon"], "an age is a number"),
+        (["cleanup", "{t}", "--older-than", "soon"], "an age is a number"),
         (["bases", "{t}", "add", "b"], "add takes NAME and PATH"),
         (["delete", "{t}", "n < 1", "--yes"], "there is no Lance dataset"),
     ],
