@@ -17,7 +17,10 @@ cdef extern from *:
     #include <stdint.h>
     #include <string.h>
 
-    static inline uint64_t lancecy_low_bits(uint64_t count) { return count ? ~(uint64_t) 0 >> (64 - count) : 0; }
+    static inline uint64_t lancecy_low_bits(uint64_t count)
+    {
+        return count ? ~(uint64_t) 0 >> (64 - count) : 0;
+    }
 
     /* One row of lanes, 128 bytes, shifted into the row of words it begins in, and into the next one. */
     static inline void lancecy_pack_row(const uint8_t *__restrict values, uint8_t *__restrict words,
@@ -40,7 +43,8 @@ cdef extern from *:
     }
 
     /* 1,024 values of 1 << shift bits; bits above `width` are dropped. */
-    static void lancecy_pack_block(const uint8_t *values, uint64_t shift, uint64_t width, uint64_t unit, uint8_t *out)
+    static void lancecy_pack_block(
+        const uint8_t *values, uint64_t shift, uint64_t width, uint64_t unit, uint8_t *out)
     {
         static const uint64_t order[8] = {0, 4, 2, 6, 1, 5, 3, 7};
         const uint64_t bits = (uint64_t) 1 << shift, all = lancecy_low_bits(width);
@@ -76,7 +80,7 @@ cdef int64_t _pack(
     int64_t out_size,
     Fault *fault,
 ) except -2 nogil:
-    # bounds: values has num_blocks blocks of 128 << shift bytes; a block is written once its place is known to fit.
+    # bounds: values has num_blocks blocks of 128 << shift bytes; each is written once it is known to fit.
     cdef Py_ssize_t i
     cdef uint64_t unit = ~<uint64_t> 0 // _ones(<uint64_t> 1 << shift)
     fault.code = FAULT_NONE
@@ -149,7 +153,7 @@ def pack_blocks(
         fail(FAULT_TRUNCATED, values.shape[0] // (128 * bits))
     if num_blocks == 0:
         return
-    # An empty array has no first byte; nothing is written through NULL then, as blocks of width 0 have no bytes.
+    # An empty array has no first byte; nothing is written then, as blocks of width 0 have no bytes.
     cdef uint8_t *target = &out[0] if out.shape[0] > 0 else NULL
     with nogil:
         done = _pack(

@@ -45,6 +45,7 @@ def write_dataset(
     target_all_bases: bool | None = None,
     max_rows_per_file: int = 1 << 20,
     max_bytes_per_file: int = 90 << 30,
+    max_rows_per_group: int = 1024,
     commit_message: str | None = None,
     transaction_properties: Mapping[str, str] | None = None,
     durability: Durability = "fsync",
@@ -68,8 +69,10 @@ def write_dataset(
         "create" refuses to touch a table that is there. "append" wants columns of the same types, in any order, of
         which nullable ones may be missing. "overwrite" replaces schema and rows and keeps the history. Both make a
         new table where there is none.
-    data_storage_version : "2.0", "2.1" or "2.2", optional
-        Of the data files. What the table has if not given, and "2.1" for a new one.
+    data_storage_version : "0.1", "2.0", "2.1" or "2.2", optional
+        Of the data files. What the table has if not given, and "2.1" for a new one. "legacy" is another name of
+        "0.1", whose files have no nulls but in text, and one dictionary per column for the whole table; a table's
+        files are all of 0.1, or none is.
     enable_stable_row_ids : bool
         Of a new table: rows have ids that survive compaction.
     enable_v2_manifest_paths : bool
@@ -82,6 +85,8 @@ def write_dataset(
         To all bases in turn; True begins with the table's own folder, False leaves it out.
     max_rows_per_file, max_bytes_per_file : int
         When the next file is begun.
+    max_rows_per_group : int
+        Files of 0.1 only: rows of their pages, each of which has statistics.
     commit_message : str, optional
     transaction_properties : mapping of str to str, optional
         Kept with the version.
@@ -142,6 +147,7 @@ def write_dataset(
         target_all_bases=target_all_bases,
         max_rows_per_file=max_rows_per_file,
         max_bytes_per_file=max_bytes_per_file,
+        max_rows_per_group=max_rows_per_group,
         commit_message=commit_message,
         transaction_properties=transaction_properties,
         durability=durability,
@@ -174,6 +180,7 @@ def write_dask(
     target_all_bases: bool | None = None,
     max_rows_per_file: int = 1 << 20,
     max_bytes_per_file: int = 90 << 30,
+    max_rows_per_group: int = 1024,
     commit_message: str | None = None,
     transaction_properties: Mapping[str, str] | None = None,
     durability: Durability = "fsync",
@@ -207,7 +214,7 @@ def write_dask(
         Put the secrets in ``storage_options`` into the graph. By default only the other options are, and
         workers in other processes take credentials from their own environment.
     data_storage_version, enable_stable_row_ids, enable_v2_manifest_paths, initial_bases, target_bases, \
-    target_all_bases, max_rows_per_file, max_bytes_per_file, commit_message, transaction_properties, durability, \
+    target_all_bases, max_rows_per_file, max_bytes_per_file, max_rows_per_group, commit_message, transaction_properties, durability, \
     storage_options, allowed_bases, session
         As for :func:`lancecy.write_dataset`. A partition makes at least one file, if it has rows; files of the
         first partition begin with the first base, those of the second with the second, and so on.
@@ -249,6 +256,7 @@ def write_dask(
         target_all_bases=target_all_bases,
         max_rows_per_file=max_rows_per_file,
         max_bytes_per_file=max_bytes_per_file,
+        max_rows_per_group=max_rows_per_group,
         commit_message=commit_message,
         transaction_properties=transaction_properties,
         durability=durability,
@@ -300,6 +308,7 @@ def write_fragments(
     target_all_bases: bool | None = None,
     max_rows_per_file: int = 1 << 20,
     max_bytes_per_file: int = 90 << 30,
+    max_rows_per_group: int = 1024,
     durability: Durability = "fsync",
     storage_options: Mapping[str, Any] | None = None,
     allowed_bases: Sequence[str] | None = None,
@@ -316,9 +325,11 @@ def write_fragments(
     mode : "append", "create" or "overwrite"
         What the fragments are for: ``LanceOperation.Append``, or an ``Overwrite``, whose columns are numbered anew.
     data_storage_version : str, optional
+        New columns with dictionaries cannot be written to files of 0.1 here, as these share what nobody knows yet.
     initial_bases, target_bases, target_all_bases
         As for :func:`lancecy.write_dataset`; pass the same ``initial_bases`` to ``LanceOperation.Overwrite``.
-    max_rows_per_file, max_bytes_per_file : int
+    max_rows_per_file, max_bytes_per_file, max_rows_per_group : int
+        As for :func:`lancecy.write_dataset`.
     durability : "fsync" or "none"
     storage_options, allowed_bases, session
         As for :func:`lancecy.write_dataset`.
@@ -350,6 +361,7 @@ def write_fragments(
         target_all_bases=target_all_bases,
         max_rows_per_file=max_rows_per_file,
         max_bytes_per_file=max_bytes_per_file,
+        max_rows_per_group=max_rows_per_group,
         durability=durability,
     )
     place = place_of(uri, storage_options, allowed_bases, session)

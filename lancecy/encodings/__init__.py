@@ -11,7 +11,7 @@ What is described
 
 Three dialects, each from a description to blocks
     ===============  ==============================================================
-    ``legacy*``      0.1: a field's spec, and Reads over its pages
+    ``legacy*``      0.1: a field's spec, and Reads over its pages (``legacy_write``, ``legacy_stats``: the way back)
     ``v20*``         2.0: nodes of a page, nested by columns
     ``structural``   2.1 and later: one leaf with all that is around it
     ``miniblock``    values in chunks, levels beside them

@@ -51,7 +51,7 @@ def encode_array(spec: Spec) -> bytes:
     Examples
     --------
     >>> encode_array(Nullable(Plain(8))).hex()
-    '12080a060a0408081200'
+    '120a0a080a060a0408081200'
     """
     message = encodings_pb2.ArrayEncoding()
     _node(spec, message)

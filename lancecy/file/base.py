@@ -26,6 +26,8 @@ from lancecy.store.reads import Read
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from lancecy.file.v0_dictionaries import Dictionaries
+
 __all__ = ["FileReader", "FileSummary", "FileWriter", "NullReader", "WriteOptions"]
 
 
@@ -129,11 +131,14 @@ class WriteOptions:
     max_rows_per_group : int
         0.1 files only: rows of a batch of the file.
     page_bytes : int, bytes
-        About how much of a column is kept until it is written as a page.
+        About how much of a column is kept until it is written as a page; in 0.1 files, of a row's columns together.
+    dictionaries : Dictionaries or None
+        0.1 files only: those of the table that the file is for; of the file alone if not given.
     """
 
     max_rows_per_group: int = 1024
     page_bytes: int = 8 << 20
+    dictionaries: Dictionaries | None = None
 
 
 @dataclass(frozen=True, slots=True)

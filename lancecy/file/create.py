@@ -1,11 +1,12 @@
 """The only door to new data files: a version becomes a ``FileWriter``. The twin of ``open``.
 
-Imports ``base``, ``v2_writer``, ``writable``, ``schema`` and ``store``.
+Imports ``base``, ``v0_writer``, ``v2_writer``, ``writable``, ``schema`` and ``store``.
 """
 
 from __future__ import annotations
 
 from lancecy.file.base import FileWriter, WriteOptions
+from lancecy.file.v0_writer import V0Writer
 from lancecy.file.v2_writer import V2Writer
 from lancecy.file.writable import check_writable
 from lancecy.schema import Schema
@@ -26,7 +27,7 @@ def create_file(
         Within the store; the file appears there when it is finished.
     schema : Schema
         With the ids of its fields.
-    version : "2.0", "2.1" or "2.2"
+    version : "0.1", "2.0", "2.1" or "2.2"
     options : WriteOptions, optional
 
     Raises
@@ -47,4 +48,7 @@ def create_file(
     >>> writer.finish().num_rows
     3
     """
-    return V2Writer(store, path, schema, version, options or WriteOptions())
+    options = options or WriteOptions()
+    if version == "0.1":
+        return V0Writer(store, path, schema, options)
+    return V2Writer(store, path, schema, version, options)

@@ -47,7 +47,7 @@ from lancecy.stats import ColumnStats, StatsTable
 from lancecy.store.base import Memory
 from lancecy.store.reads import Ranges, Read, SourceFile, gather, named, value_read
 
-__all__ = ["TAIL_BYTES", "DictionaryFile", "V0Reader", "open_v0"]
+__all__ = ["TAIL_BYTES", "DictionaryFile", "V0Reader", "open_v0", "read_dictionary"]
 
 Int64 = NDArray[np.int64]
 
@@ -213,6 +213,49 @@ def _read_metadata(
 # -- reading -------------------------------------------------------------------------
 
 
+def read_dictionary(
+    field: Field, source: SourceFile, limits: Limits, ledger: ByteLedger | None = None
+) -> Read[Block]:
+    """The values of a dictionary field: one page of the manifest file, an empty text being a null.
+
+    Parameters
+    ----------
+    field : Field
+    source : SourceFile
+        The manifest file.
+    limits : Limits
+    ledger : ByteLedger, optional
+        Of that file.
+
+    Raises
+    ------
+    FormatError, LimitError
+        The field names no dictionary, or it cannot be where it says.
+    """
+    return named(_read_dictionary(field, source, limits, ledger), f"dictionary values in {source.path}")
+
+
+def _read_dictionary(
+    field: Field, source: SourceFile, limits: Limits, ledger: ByteLedger | None
+) -> Read[Block]:
+    spec, ref = spec_of(field), field.dictionary
+    if not isinstance(spec, DictionaryOf) or ref is None:
+        raise FormatError(f"field {field.name!r} names no dictionary")
+    length = limits.check("dictionary_values", ref.length, "number of dictionary values")
+    table = PageTable(field.id, np.array([[ref.offset]], np.int64), np.array([[length]], np.int64))
+    starts = np.array([0, length], np.int64)
+    ledger = ByteLedger() if ledger is None else ledger
+    pages: Mapping[int, ColumnPages] = check_pages(
+        table, field, spec.values, starts, source.size, limits, ledger
+    )
+    column = ColumnSource(source, pages, _dictionary_of_dictionary, ledger)
+    return (yield from read_column(spec.values, field.id, column, whole_pages(np.diff(starts))))
+
+
+def _dictionary_of_dictionary(column_id: int) -> Read[Block]:
+    raise FormatError(f"the dictionary of column {column_id} is itself a dictionary column")
+
+
 def _dictionary_key(field: Field) -> DictionaryKey:
     return field.dictionary, field.logical_type
 
@@ -313,26 +356,11 @@ class V0Reader:
             return value_read(known)
         if self._dictionary_source is None:
             raise ValueError("this reader was opened without the file that holds the dictionaries")
-        source = self._dictionary_source
-        return named(self._read_dictionary(field, source), f"dictionary values in {source.path}")
+        return self._kept(field, self._dictionary_source)
 
-    def _read_dictionary(self, field: Field, source: SourceFile) -> Read[Block]:
-        """The values of a dictionary field: one page of the manifest file, an empty value being a null."""
-        spec, ref = spec_of(field), field.dictionary
-        if not isinstance(spec, DictionaryOf) or ref is None:
-            raise FormatError(f"field {field.name!r} names no dictionary")
-        length = self._limits.check("dictionary_values", ref.length, "number of dictionary values")
-        table = PageTable(field.id, np.array([[ref.offset]], np.int64), np.array([[length]], np.int64))
-        starts = np.array([0, length], np.int64)
-        pages: Mapping[int, ColumnPages] = check_pages(
-            table, field, spec.values, starts, source.size, self._limits, self._dictionary_ledger
-        )
-        column = ColumnSource(source, pages, self._dictionary_of_dictionary, self._dictionary_ledger)
-        block = yield from read_column(spec.values, field.id, column, whole_pages(np.diff(starts)))
+    def _kept(self, field: Field, source: SourceFile) -> Read[Block]:
+        block = yield from read_dictionary(field, source, self._limits, self._dictionary_ledger)
         return self._dictionaries.setdefault(_dictionary_key(field), block)
-
-    def _dictionary_of_dictionary(self, column_id: int) -> Read[Block]:
-        raise FormatError(f"the dictionary of column {column_id} is itself a dictionary column")
 
     # -- sizes
 

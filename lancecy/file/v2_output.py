@@ -23,6 +23,7 @@ from lancecy.store.base import Memory
 
 __all__ = ["Output"]
 
+_FEW = 1 << 16
 _ALIGNMENT = 64
 _PADDING = b"H" * _ALIGNMENT
 
@@ -43,8 +44,9 @@ class Output:
         self._stream = stream
         self._version = version
         self._columns: list[list[PlacedPage]] = [[] for _ in range(num_columns)]
+        self._small = bytearray()
         self.position = 0
-        """Bytes written so far."""
+        """Bytes taken so far."""
 
     def add(self, column: int, page: EncodedPage, first_row: int) -> None:
         """Write the buffers of a page, which is the next one of its column.
@@ -86,6 +88,7 @@ class Output:
         major, minor = self._version if self._version > (2, 0) else (0, 3)
         counts = (1, len(columns), major, minor, MAGIC)
         self._place(struct.pack("<QQQIIHH4s", first, column_table, buffer_table, *counts))
+        self._flush()
 
     def _place(self, data: bytes) -> tuple[int, int]:
         position = self.position
@@ -98,6 +101,16 @@ class Output:
             self._write(np.frombuffer(_PADDING, np.uint8)[:missing])
 
     def _write(self, data: Memory) -> None:
-        if data.size:
+        """Take the bytes, which are written with others if they are few: a write is a call of the system."""
+        if data.size < _FEW:
+            self._small += data.data
+        if data.size >= _FEW or len(self._small) >= _FEW:
+            self._flush()
+        if data.size >= _FEW:
             self._stream.write(data.data)
-            self.position += data.size
+        self.position += data.size
+
+    def _flush(self) -> None:
+        small, self._small = self._small, bytearray()
+        if small:
+            self._stream.write(small)

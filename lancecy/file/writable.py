@@ -1,7 +1,8 @@
 """Which schemas a version of data files can hold.
 
 Asked before the first byte is written, so that nobody learns at the end that a column was
-in vain. Source: file sheet 2.0, sections 4.3, 7 and 8; file sheet 2.1, sections 1.6 and 4.5.
+in vain. Source: file sheet 0.1, sections 2.2 and 4.5; file sheet 2.0, sections 4.3, 7 and 8; file sheet 2.1,
+sections 1.6 and 4.5.
 
 Imports ``schema`` and ``errors``.
 """
@@ -17,7 +18,7 @@ from lancecy.schema import Field, Schema, parse_logical_type
 
 __all__ = ["WRITABLE", "check_writable"]
 
-WRITABLE = ("2.0", "2.1", "2.2")
+WRITABLE = ("0.1", "2.0", "2.1", "2.2")
 """Versions of data files that are written."""
 
 _PACKED = ("lance-encoding:packed", "packed")
@@ -83,10 +84,28 @@ def _check(path: tuple[Field, ...], version: str) -> None:
         raise _unwritten(name, "a packed struct")
     if field.logical_type == "json":
         raise _unwritten(name, "a column of JSON")
+    if version == "0.1":
+        _check_legacy(path, name)
     if field.is_leaf:
         kind = parse_logical_type(field.logical_type)
         if pa.types.is_dictionary(kind) and kind.value_type not in _DICTIONARY_VALUES:
             raise _unwritten(name, f"a dictionary of {kind.value_type}")
+
+
+def _check_legacy(path: tuple[Field, ...], name: str) -> None:
+    """What the reference reads of 0.1 files, or never writes."""
+    field = path[-1]
+    if field.is_struct and not field.children:
+        _only_from("2.1", "0.1", name, "a struct without members")
+    if len(path) > 1 and path[-2].is_list:
+        # Readers make up the field of a list's elements, and refuse what they read if it has another.
+        is_usual = field.name == "item" and field.nullable and not field.metadata
+        if not is_usual:
+            outer = ".".join(node.name for node in path[:-1])
+            what = "a list whose elements are not called 'item', may not be null or have metadata"
+            _only_from("2.0", "0.1", outer, what)
+    if field.logical_type.startswith(("dict:float:", "dict:double:")):
+        _only_from("2.0", "0.1", name, "a dictionary of floats")
 
 
 def _only_from(first: str, version: str, name: str, what: str) -> None:

@@ -107,7 +107,7 @@ class SinkOptions:
     data_storage_version, commit_message, token : str or None
     durability : str
     enable_stable_row_ids : bool
-    max_rows_per_file, max_bytes_per_file : int
+    max_rows_per_file, max_bytes_per_file, max_rows_per_group : int
     storage_options : dict
         From a JSON object.
     """
@@ -120,6 +120,7 @@ class SinkOptions:
     enable_stable_row_ids: bool = False
     max_rows_per_file: int = 1 << 20
     max_bytes_per_file: int = 90 << 30
+    max_rows_per_group: int = 1024
     commit_message: str | None = None
     durability: Any = "fsync"
     token: str | None = None
@@ -233,7 +234,7 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "initial_bases": _bases,
     "storage_options": _object,
     **dict.fromkeys(("version", "batch_size", "blocksize", "partitions"), _number),
-    **dict.fromkeys(("max_rows_per_file", "max_bytes_per_file"), _number),
+    **dict.fromkeys(("max_rows_per_file", "max_bytes_per_file", "max_rows_per_group"), _number),
     **dict.fromkeys(("with_row_id", "with_row_address", "truncate_nanoseconds", "untrusted"), _flag),
     **dict.fromkeys(("enable_stable_row_ids", "target_all_bases"), _flag),
 }

@@ -63,6 +63,7 @@ def write(
     target_all_bases: bool | None = None,
     max_rows_per_file: int = 1 << 20,
     max_bytes_per_file: int = 90 << 30,
+    max_rows_per_group: int = 1024,
     commit_message: str | None = None,
     transaction_properties: Mapping[str, str] | None = None,
     durability: Durability = "fsync",
@@ -93,7 +94,7 @@ def write(
     check_workers : bool
         As for :func:`lancecy.spark.read`.
     data_storage_version, enable_stable_row_ids, enable_v2_manifest_paths, initial_bases, target_bases, \
-    target_all_bases, max_rows_per_file, max_bytes_per_file, commit_message, transaction_properties, durability, \
+    target_all_bases, max_rows_per_file, max_bytes_per_file, max_rows_per_group, commit_message, transaction_properties, durability, \
     storage_options, allowed_bases, session
         As for :func:`lancecy.write_dataset`.
 
@@ -136,6 +137,7 @@ def write(
         target_all_bases=target_all_bases,
         max_rows_per_file=max_rows_per_file,
         max_bytes_per_file=max_bytes_per_file,
+        max_rows_per_group=max_rows_per_group,
         commit_message=commit_message,
         transaction_properties=transaction_properties,
         durability=durability,
@@ -316,6 +318,7 @@ def planned_sink(struct: StructType, asked: Any, mode: Mode) -> TaskWriter:
         target_all_bases=asked.target_all_bases,
         max_rows_per_file=asked.max_rows_per_file,
         max_bytes_per_file=asked.max_bytes_per_file,
+        max_rows_per_group=asked.max_rows_per_group,
         commit_message=asked.commit_message,
         durability=asked.durability,
     )

@@ -12,6 +12,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import itemgetter
 
 from lancecy.errors import PathPolicyError, UnsupportedError
 from lancecy.limits import DEFAULT_LIMITS
@@ -193,6 +194,9 @@ def publish(source: tuple[int, str], target: tuple[int, str], replace: bool, dur
         sync_folder(source[0])
 
 
+_FIRST = itemgetter(0)
+
+
 def _claim(source: tuple[int, str], target: tuple[int, str]) -> None:
     try:
         os.link(source[1], target[1], src_dir_fd=source[0], dst_dir_fd=target[0], follow_symlinks=False)
@@ -231,8 +235,13 @@ def walk(folder: int, prefix: str, follow: bool, after: str, above: tuple[int, .
     """
     DEFAULT_LIMITS.check("nesting", len(above), "depth of folders")
     with os.scandir(folder) as entries:
+        found = list(entries)
+    try:
         # A folder sorts as its contents do, with the slash that follows its name.
-        named = sorted((e.name + "/" if _is_folder(e, follow) else e.name, e) for e in entries)
+        named = [(e.name + "/" if e.is_dir(follow_symlinks=follow) else e.name, e) for e in found]
+    except OSError:
+        named = [(e.name + "/" if _is_folder(e, follow) else e.name, e) for e in found]
+    named.sort(key=_FIRST)
     for name, entry in named:
         path = prefix + name
         if name.endswith("/"):

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from lancecy.errors import FormatError, LimitError, SchemaError, UnsupportedError
+from lancecy.errors import FormatError, LimitError, SchemaError, UnsupportedError, printable
 from lancecy.proto import table_pb2
 from lancecy.schema import Schema
 from lancecy.schema_wire import encode_fields
@@ -183,6 +183,7 @@ def _overwrite(base: Stored | None, operation: Overwrite, facts: Facts) -> Built
     message.fields.extend(encode_fields(operation.schema.fields))
     for field in message.fields:
         mirror_keys(field)
+    _check_dictionaries(message, operation.data_version)
     message.schema_metadata.update(operation.schema.metadata)
     message.config.update(operation.config)
     if operation.data_version is not None:
@@ -192,6 +193,19 @@ def _overwrite(base: Stored | None, operation: Overwrite, facts: Facts) -> Built
     add_bases(message, operation.initial_bases)
     add_fragments(message, operation.fragments, facts.version, base)
     return Built(message, None, operation.dictionaries)
+
+
+def _check_dictionaries(message: table_pb2.Manifest, version: str | None) -> None:
+    """Refuse columns of a 0.1 table whose codes would name nothing: their dictionaries are in the manifest's file."""
+    if (version or message.data_format.version) != "0.1":
+        return
+    for field in message.fields:
+        if field.logical_type.startswith("dict:") and not field.dictionary.length:
+            raise SchemaError(
+                f"column {printable(field.name)!r} has a dictionary, which is not given; a table of version 0.1 has "
+                "one for all of its files: make it with lancecy.write_dataset",
+                difference=field.name,
+            )
 
 
 def _restore(base: Stored, restored: Stored | None) -> Built:

@@ -121,6 +121,7 @@ def decode_stored(memory: Memory, path: str, version: int, limits: Limits = DEFA
         )
     if len(message.fragments) > 1 and not any(fragment.id for fragment in message.fragments):
         # The C++ releases gave no ids; what is written from here on needs them.
+        message = _copy(message)
         for number, fragment in enumerate(message.fragments):
             fragment.id = number
     return Stored(
@@ -132,6 +133,12 @@ def decode_stored(memory: Memory, path: str, version: int, limits: Limits = DEFA
         identity_of(memory),
         memory.tobytes(),
     )
+
+
+def _copy(message: table_pb2.Manifest) -> table_pb2.Manifest:
+    copied = table_pb2.Manifest()
+    copied.CopyFrom(message)
+    return copied
 
 
 def _section(memory: Memory, span: tuple[int, int] | None) -> bytes | None:

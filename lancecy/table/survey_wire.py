@@ -138,7 +138,12 @@ def _aligned(values: NDArray[np.uint64], count: int) -> NDArray[np.uint64] | Non
 def _widths(values: NDArray[Any], mark: int, count: int) -> NDArray[np.int64] | None:
     """(count,) how many values stand behind each mark; None if there are not as many marks as messages."""
     (marks,) = np.nonzero(values == mark)
-    return np.diff(marks, append=values.size) - 1 if marks.size == count else None
+    if marks.size != count:
+        return None
+    widths = np.empty(count, np.int64)
+    np.subtract(marks[1:], marks[:-1], out=widths[:-1])
+    widths[-1:] = values.size - marks[-1:]
+    return widths - 1
 
 
 def _marked(mark: bytes, pieces: Iterable[bytes]) -> bytes:

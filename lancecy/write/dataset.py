@@ -59,6 +59,7 @@ def write_files(
     """
     reader = record_batches(data, schema)
     plan = planned(reader.schema, snapshot, options)
+    plan.check_apart(snapshot is None or options.mode == "overwrite")
     return plan.new_files(place, options).write(reader)
 
 
@@ -96,9 +97,10 @@ def write_table(
     plan = planned(reader.schema, snapshot, options)
     check_create(place.store(options.durable))
     files = plan.new_files(place, options)
-    operation = plan.operation(options, files.write(reader), is_new=snapshot is None)
+    fragments = files.write(reader)
     policy = granted(place.policy, plan.bases)
     with _removed_if_refused(files):
+        operation = plan.operation(options, fragments, is_new=snapshot is None)
         return commit_operation(operation, place, snapshot, commit, policy=policy), plan.bases
 
 

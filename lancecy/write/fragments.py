@@ -15,9 +15,10 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from lancecy.errors import LanceError
+from lancecy.errors import LanceError, SchemaError, UnsupportedError
 from lancecy.file.base import FileSummary, FileWriter, WriteOptions
 from lancecy.file.create import create_file
+from lancecy.file.v0_dictionaries import Dictionaries
 from lancecy.schema import Schema
 from lancecy.store.base import Store
 from lancecy.table.manifest import DataFile
@@ -44,6 +45,8 @@ class FileLimits:
     max_rows : int
     max_bytes : int
         Looked at after every few megabytes, so a file may become larger by as much.
+    max_rows_per_group : int
+        Of a batch of a 0.1 file.
 
     Raises
     ------
@@ -53,19 +56,22 @@ class FileLimits:
 
     max_rows: int = 1 << 20
     max_bytes: int = 90 << 30
+    max_rows_per_group: int = 1024
 
     def __post_init__(self) -> None:
-        if self.max_rows < 1 or self.max_bytes < 1:
-            raise ValueError("max_rows_per_file and max_bytes_per_file must be at least 1")
+        if self.max_rows < 1 or self.max_bytes < 1 or self.max_rows_per_group < 1:
+            raise ValueError(
+                "max_rows_per_file, max_bytes_per_file and max_rows_per_group must be at least 1"
+            )
 
     def piece_rows(self, batch: pa.RecordBatch) -> int:
         """Rows of a batch that are handed on at once."""
         per_row: int = max(1, batch.nbytes // max(1, batch.num_rows))
         return max(1, min(self.max_rows, min(_PIECE_BYTES, self.max_bytes) // per_row))
 
-    def options(self, schema: Schema) -> WriteOptions:
+    def options(self, schema: Schema, dictionaries: Dictionaries | None = None) -> WriteOptions:
         """Pages so small that what waits for them stays far below the size of a file."""
-        usual = WriteOptions()
+        usual = WriteOptions(self.max_rows_per_group, dictionaries=dictionaries)
         share = self.max_bytes // (4 * len(schema.fields))
         return replace(usual, page_bytes=min(usual.page_bytes, max(_LEAST_PAGE, share)))
 
@@ -84,6 +90,8 @@ class NewFiles:
     locate : function
         See ``Locate``.
     limits : FileLimits
+    dictionaries : Dictionaries, optional
+        Of a 0.1 table: one for all of its files.
     tag : str
         Hexadecimal digits with which the names of the files end.
 
@@ -105,11 +113,12 @@ class NewFiles:
         bases: tuple[int | None, ...],
         locate: Locate,
         limits: FileLimits,
+        dictionaries: Dictionaries | None = None,
         tag: str = "",
     ) -> None:
         self._schema, self._version, self._bases, self._tag = schema, version, bases, tag
         self._locate, self._limits = locate, limits
-        self._options = limits.options(schema)
+        self._options = limits.options(schema, dictionaries)
         self._made: list[FragmentMetadata] = []
         self._begun: list[tuple[Store, str]] = []
         self._open: _Open | None = None
@@ -143,8 +152,10 @@ class NewFiles:
                 for piece in self._pieces(arranged(batch, self._schema)):
                     self._add(piece)
             self._finish()
-        except BaseException:
+        except BaseException as error:
             self.remove()
+            if isinstance(error, SchemaError | UnsupportedError):
+                raise error.within("a write of which nothing is kept") from error.__cause__
             raise
         return tuple(self._made)
 

@@ -166,6 +166,7 @@ def options_of(
     target_all_bases: bool | None = None,
     max_rows_per_file: int = 1 << 20,
     max_bytes_per_file: int = 90 << 30,
+    max_rows_per_group: int = 1024,
     commit_message: str | None = None,
     transaction_properties: Mapping[str, str] | None = None,
     durability: Durability = "fsync",
@@ -187,7 +188,7 @@ def options_of(
         tuple(initial_bases or ()),
         None if target_bases is None else tuple(target_bases),
         target_all_bases,
-        FileLimits(max_rows_per_file, max_bytes_per_file),
+        FileLimits(max_rows_per_file, max_bytes_per_file, max_rows_per_group),
         durable,
     )
     naming = Naming.V2 if enable_v2_manifest_paths else Naming.V1

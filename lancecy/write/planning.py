@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lancecy.errors import ExistsError
+from lancecy.errors import ExistsError, UnsupportedError
 from lancecy.file.create import check_writable
+from lancecy.file.v0_dictionaries import Dictionaries
 from lancecy.schema import Schema
 from lancecy.store.base import Store
 from lancecy.table import flags
@@ -23,6 +24,7 @@ from lancecy.table.manifest import BasePath, DataFile, Fragment, Manifest
 from lancecy.table.operations import Append, Operation, Overwrite
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.fragments import Locate, NewFiles
+from lancecy.write.legacy import check_versions, dictionaries_for, with_dictionaries
 from lancecy.write.options import Place, WriteOptions, paced
 from lancecy.write.schemas import fitted, schema_of
 from lancecy.write.targets import base_paths_of, granted, targets
@@ -51,6 +53,8 @@ class Plan:
         All of them.
     targets : tuple of int or None
         Where files go in turn.
+    dictionaries : Dictionaries or None
+        Of a 0.1 table: the same for all files.
     """
 
     schema: Schema
@@ -59,6 +63,27 @@ class Plan:
     bases: tuple[BasePath, ...]
     places: Mapping[int, BasePath]
     targets: tuple[int | None, ...]
+    dictionaries: Dictionaries | None = None
+
+    def check_apart(self, is_new: bool) -> None:
+        """Refuse what cannot be written by many, or committed by somebody else.
+
+        Parameters
+        ----------
+        is_new : bool
+            The files are for a new schema.
+
+        Raises
+        ------
+        UnsupportedError
+            Files have a dictionary in common that is only made while they are written.
+        """
+        if self.dictionaries is not None and is_new:
+            raise UnsupportedError(
+                "fragments of a new table of version 0.1 cannot have columns with dictionaries, which are the same for "
+                "all files of a table: use lancecy.write_dataset, or write version 2.0",
+                feature="dictionaries of new fragments",
+            )
 
     def new_files(self, place: Place, options: WriteOptions, tag: str = "") -> NewFiles:
         """The data files of one writer.
@@ -71,7 +96,9 @@ class Plan:
             Hexadecimal digits that the names of the files have in common.
         """
         located = self.locate(place, options)
-        return NewFiles(self.written, self.version, self.targets, located, options.limits, tag)
+        return NewFiles(
+            self.written, self.version, self.targets, located, options.limits, self.dictionaries, tag
+        )
 
     def locate(self, place: Place, options: WriteOptions) -> Locate:
         """What says where a data file is to be.
@@ -104,12 +131,16 @@ class Plan:
         """
         if options.mode == "append" and not is_new:
             return Append(tuple(fragments))
+        schema, values = self.schema, b""
+        if self.dictionaries is not None:
+            schema, values = with_dictionaries(schema, self.dictionaries)
         return Overwrite(
             tuple(fragments),
-            self.schema,
+            schema,
             data_version=self.version,
             initial_bases=self.bases,
             stable_row_ids=options.stable_row_ids and is_new,
+            dictionaries=values,
         )
 
 
@@ -138,11 +169,13 @@ def planned(data: pa.Schema, snapshot: Snapshot | None, options: WriteOptions) -
         schema = snapshot.schema
         check_writable(Schema(tuple(f for f in schema.fields if f.name in data.names)), version)
         written = fitted(schema, data)
+        check_versions(snapshot, version, schema, written)
     known: Mapping[int, BasePath] = {} if snapshot is None else snapshot.manifest.base_paths
     bases = base_paths_of(known, options.initial_bases)
     after = {**known, **{base.id: base for base in bases}}
     chosen = targets(after, options.target_bases, options.target_all_bases)
-    return Plan(schema, written, version, bases, after, chosen)
+    book = dictionaries_for(written, version, snapshot if options.mode == "append" else None)
+    return Plan(schema, written, version, bases, after, chosen, book)
 
 
 def _check(snapshot: Snapshot | None, options: WriteOptions) -> None:

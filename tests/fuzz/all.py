@@ -21,6 +21,10 @@ from tests.fuzz.seeds import CRASHES, crashes_of, seeds_of
 __all__ = ["Outcome", "fuzz", "main"]
 
 
+# Kernels that take a Python object's own memory.
+_OF_BYTES = ("compare_bytes_bounds", "match_bytes")
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What became of one target."""
@@ -54,7 +58,7 @@ def fuzz(target: str, runs: int, seconds: int) -> Outcome:
     done = subprocess.run(
         [sys.executable, "-m", "tests.fuzz.run", target, *options],
         cwd=ROOT,
-        env=environment("fuzz"),
+        env=environment("fuzz") | ({"PYTHONMALLOC": "malloc"} if target in _OF_BYTES else {}),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

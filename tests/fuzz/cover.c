@@ -1,11 +1,12 @@
 /* Hands the coverage of code that gcc instrumented to libFuzzer.
  *
  * gcc calls __sanitizer_cov_trace_pc at every branch; libFuzzer wants arrays of 8-bit counters. Each place in the
- * code is counted in the slot that its address hashes to. Compiled without instrumentation, linked into every kernel.
+ * code is counted in the slot that its address hashes to; the slots of all kernels are looked at after every call, so
+ * they are few. Compiled without instrumentation, linked into every kernel.
  */
 #include <stdint.h>
 
-#define SLOTS 16384u
+#define SLOTS 4096u
 
 static uint8_t counts[SLOTS];
 static struct { uintptr_t place, flags; } places[SLOTS];
@@ -17,7 +18,7 @@ extern void __sanitizer_cov_pcs_init(const uintptr_t *, const uintptr_t *) __att
 __attribute__((visibility("hidden"))) void __sanitizer_cov_trace_pc(void)
 {
     uint64_t place = (uint64_t)((uintptr_t)__builtin_return_address(0) - origin);
-    unsigned slot = (unsigned)((place * 0x9E3779B97F4A7C15ull) >> 50) & (SLOTS - 1);
+    unsigned slot = (unsigned)((place * 0x9E3779B97F4A7C15ull) >> 52) & (SLOTS - 1);
     if (counts[slot] < 255)
         counts[slot]++;
 }

@@ -14,14 +14,25 @@ from lancecy.encodings.arrow import to_arrow
 from lancecy.file.base import FileSummary, WriteOptions
 from lancecy.file.create import create_file
 from lancecy.file.open import open_file
+from lancecy.proto import file_pb2, table_pb2
 from lancecy.rows import RowSelection
 from lancecy.schema import Field, Schema, logical_type_of
+from lancecy.schema_wire import decode_fields
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore
 from lancecy.store.reads import run
 from tests.helpers.pages import Files
 
-__all__ = ["VERSIONS", "Written", "read_mine", "read_theirs", "schema_of", "write"]
+__all__ = [
+    "VERSIONS",
+    "Written",
+    "legacy_metadata",
+    "own_fields",
+    "read_mine",
+    "read_theirs",
+    "schema_of",
+    "write",
+]
 
 VERSIONS = ("2.0", "2.1", "2.2")
 
@@ -101,20 +112,36 @@ def read_mine(written: Written, rows: Sequence[int] | None = None) -> pa.Table:
     """What lancecy reads."""
     files = Files()
     summary = written.summary
+    source = files.add("x.lance", written.path.read_bytes())
+    fields = written.schema.fields if summary.major else own_fields(written.path.read_bytes())
     reader = open_file(
-        files.add("x.lance", written.path.read_bytes()),
+        source,
         field_ids=summary.fields,
-        fields=written.schema.fields,
+        fields=fields,
         major=summary.major,
         minor=summary.minor,
         fetch=files.fetch,
         column_indices=summary.column_indices,
+        dictionary_source=None if summary.major else source,
     )
     total = reader.num_rows
     chosen = RowSelection.all(total) if rows is None else RowSelection.take(total, rows)
-    blocks = run(reader.read(written.schema.fields, chosen), files.fetch)
-    columns = [to_arrow(blocks[field.id], field) for field in written.schema.fields]
+    blocks = run(reader.read(fields, chosen), files.fetch)
+    columns = [to_arrow(blocks[field.id], field) for field in fields]
     return pa.table(columns, schema=written.schema.arrow)
+
+
+def legacy_metadata(data: bytes) -> file_pb2.Metadata:
+    """The Metadata message of a 0.1 file."""
+    end = int.from_bytes(data[-16:-8], "little")
+    return file_pb2.Metadata.FromString(data[end + 4 : -16])
+
+
+def own_fields(data: bytes) -> tuple[Field, ...]:
+    """The fields that a 0.1 file states itself: their dictionaries are in it."""
+    at = legacy_metadata(data).manifest_position
+    length = int.from_bytes(data[at : at + 4], "little")
+    return decode_fields(table_pb2.Manifest.FromString(data[at + 4 : at + 4 + length]).fields)
 
 
 def read_theirs(written: Written) -> pa.Table:

@@ -47,6 +47,7 @@ HOMES: dict[str, tuple[str, ...]] = {
         "lancecy.encodings.memory",
         "lancecy.encodings.nulls",
         "lancecy.expr",
+        "lancecy.file.base",
         "lancecy.file.v2_writer",
         "lancecy.file.writable",
         "lancecy.table.deletion",

@@ -94,7 +94,7 @@ def test_columns_made_in_spark_have_sparks_types(spark: SparkSession, tmp_path: 
     ds = lancecy.spark.write(frame, tmp_path / "t", data_storage_version="2.2")
     assert {f.name: str(f.type) for f in ds.schema} == {
         "id": "int64",
-        "nested": "struct<a: list<item: map<string, int32>>>",
+        "nested": "struct<a: list<item: map<string, int32> not null> not null>",
         "nothing": "null",
         "day": "date32[day]",
         "at": "timestamp[us, tz=UTC]",

@@ -1,0 +1,130 @@
+"""lancecy and pylance write the same rows, taking turns: seconds, bytes, and the memory that it took.
+
+usage: python bench/write_compare.py [--rows 5000000] [--vectors 200000] [--version 2.1] [--repeat 5] [--appends 200] [--markdown]
+
+Both get the same Arrow table and write to the same folder, which is emptied before each turn. Neither waits for
+the disk: pylance never does, so lancecy runs with ``durability="none"``; ``lancecy+fsync`` is what waiting costs. The first
+turn warms up and is not counted; medians of the others are printed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+from benchmarks.tables import MAKERS
+from compare import machine, show
+
+Write: TypeAlias = Callable[[Any, str, str, str], object]
+
+
+def _pylance(data: Any, path: str, mode: str, version: str) -> object:
+    import lance
+
+    return lance.write_dataset(data, path, mode=mode, data_storage_version=version)
+
+
+def _lancecy(durability: Any) -> Write:
+    def write(data: Any, path: str, mode: str, version: str) -> object:
+        import lancecy
+
+        return lancecy.write_dataset(
+            data, path, mode=mode, data_storage_version=version, durability=durability
+        )
+
+    return write
+
+
+ENGINES: dict[str, Write] = {
+    "lancecy": _lancecy("none"),
+    "pylance": _pylance,
+    "lancecy+fsync": _lancecy("fsync"),
+}
+
+
+def whole(table: pa.Table, write: Write, path: str, version: str) -> float:
+    """Seconds to write a table."""
+    started = time.perf_counter()
+    write(table, path, "create", version)
+    return time.perf_counter() - started
+
+
+def appends(count: int, write: Write, path: str, version: str) -> float:
+    """Seconds to append one row many times."""
+    row = pa.table({"id": pa.array([1], pa.int64()), "s": ["word"]})
+    write(row, path, "create", version)
+    started = time.perf_counter()
+    for _ in range(count):
+        write(row, path, "append", version)
+    return time.perf_counter() - started
+
+
+def measure(
+    run: Callable[[Write, str], float], folder: Path, repeat: int
+) -> tuple[dict[str, float], dict[str, int]]:
+    """Median seconds and bytes written of each engine."""
+    seconds: dict[str, list[float]] = {name: [] for name in ENGINES}
+    sizes: dict[str, int] = {}
+    for turn in range(repeat + 1):
+        for name, write in ENGINES.items():
+            with tempfile.TemporaryDirectory(dir=folder) as place:
+                taken = run(write, f"{place}/t.lance")
+                sizes[name] = sum(p.stat().st_size for p in Path(place).rglob("*") if p.is_file())
+            # What one engine left to the system is written before the next one is timed.
+            os.sync()
+            if turn:
+                seconds[name].append(taken)
+    return {name: statistics.median(taken) for name, taken in seconds.items()}, sizes
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rows", type=int, default=5_000_000, help="rows of the seven-column table")
+    parser.add_argument("--vectors", type=int, default=200_000, help="rows of 768-dimensional vectors")
+    parser.add_argument("--repeat", type=int, default=5, help="counted turns")
+    parser.add_argument("--appends", type=int, default=200, help="appends of one row")
+    parser.add_argument("--version", default="2.1", help="of the data files: legacy, 2.0, 2.1, 2.2")
+    parser.add_argument("--works", default="scalars,vectors,appends", help="names separated by commas")
+    parser.add_argument("--data", type=Path, help="where to write; a temporary folder if not given")
+    parser.add_argument("--markdown", action="store_true")
+    chosen = parser.parse_args()
+    folder = Path(tempfile.mkdtemp(dir=chosen.data))
+    print(
+        f"{chosen.rows:,} x 7 rows, {chosen.vectors:,} x 768 float32, {chosen.appends} appends of a row; files of version "
+        f"{chosen.version}; medians of {chosen.repeat} turns in ms; {machine()}\n"
+    )
+    heading = ["written", *ENGINES, "x pylance", "MB", "MB pylance"]
+    show(heading, chosen.markdown)
+    if chosen.markdown:
+        show(["---", *["---:"] * (len(heading) - 1)], True)
+    sizes = {"scalars": chosen.rows, "vectors": chosen.vectors}
+    try:
+        for name in chosen.works.split(","):
+            if name == "appends":
+                run = lambda write, path: appends(chosen.appends, write, path, chosen.version)  # noqa: E731
+            else:
+                table = MAKERS[name](sizes[name])
+                run = lambda write, path, table=table: whole(table, write, path, chosen.version)  # noqa: E731
+            medians, written = measure(run, folder, chosen.repeat)
+            cells = [f"{medians[engine] * 1e3:.0f}" for engine in ENGINES]
+            ratio = f"{medians['pylance'] / medians['lancecy']:.2f}"
+            show(
+                [name, *cells, ratio, *(f"{written[e] / 1e6:.1f}" for e in ("lancecy", "pylance"))],
+                chosen.markdown,
+            )
+            gc.collect()
+    finally:
+        shutil.rmtree(folder)
+
+
+if __name__ == "__main__":
+    main()

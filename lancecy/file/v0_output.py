@@ -1,0 +1,151 @@
+"""The container of a 0.1 file while it is written: pages where they come, and the end of the file.
+
+::
+
+    pages | page table | statistics and their table | dictionary values | manifest | Metadata | footer
+
+Source: file sheet 0.1, sections 1, 3 and 6. Imports ``footer``, ``v0_dictionaries``, ``v0_encode_wire``, ``encodings``,
+``schema`` and ``store.base``.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.encodings.block import Block, FixedWidth
+from lancecy.encodings.legacy_stats import PageBounds, bounded_leaves, joined_bounds
+from lancecy.encodings.legacy_write import LegacyPages, legacy_pages
+from lancecy.file.footer import MAGIC
+from lancecy.file.v0_dictionaries import Dictionaries, no_codes, placed
+from lancecy.file.v0_encode_wire import encode_embedded_manifest, encode_metadata
+from lancecy.schema import Field, Schema
+from lancecy.store.base import Memory
+
+__all__ = ["Output"]
+
+Int64 = NDArray[np.int64]
+
+_PLAIN, _VARIABLE = 1, 2
+_MINOR = 2
+"""Of the version in the footer, which is 0.2 since the release 0.10.6."""
+
+
+class Output:
+    """Pages and their bounds, written and kept as they come.
+
+    Parameters
+    ----------
+    stream : BinaryIO
+        Its ``close`` publishes the file.
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self._cells: dict[int, list[tuple[Int64, Int64]]] = defaultdict(list)
+        self._bounds: dict[int, list[PageBounds]] = defaultdict(list)
+        self.position = 0
+        """Bytes written so far."""
+
+    def add(self, pages: Iterable[LegacyPages]) -> None:
+        """Write pages that were made for this position.
+
+        Raises
+        ------
+        StoreError
+            Bytes could not be written.
+        """
+        for part in pages:
+            self.write(part.buffer)
+            self._cells[part.field.id].append((part.positions, part.lengths))
+
+    def note(self, bounds: Iterable[tuple[int, PageBounds]]) -> None:
+        """Remember the bounds of pages for the statistics."""
+        for number, found in bounds:
+            self._bounds[number].append(found)
+
+    def end(self, schema: Schema, row_starts: list[int], book: Dictionaries) -> None:
+        """Write everything that stands behind the pages.
+
+        Raises
+        ------
+        StoreError
+            Bytes could not be written.
+        """
+        ids = [node.id for field in schema.fields for node in field.walk()]
+        table = self._table(self._cells, range(min(ids), max(ids) + 1), len(row_starts) - 1)
+        statistics, statistics_table = self._statistics(schema)
+        values, refs = book.pages(self.position)
+        self._place(values)
+        manifest = encode_embedded_manifest(placed(schema.fields, refs), schema.metadata)
+        at = self._place(struct.pack("<I", len(manifest)) + manifest)
+        metadata = encode_metadata(row_starts, table, at, statistics, statistics_table)
+        end = self._place(struct.pack("<I", len(metadata)) + metadata)
+        self._place(struct.pack("<qhh4s", end, 0, _MINOR, MAGIC))
+
+    def _table(self, cells: dict[int, list[tuple[Int64, Int64]]], ids: range, num_batches: int) -> int:
+        """Write a page table with one row per id; ids without pages have zeros."""
+        table = np.zeros((len(ids), num_batches, 2), np.int64)
+        for row, number in enumerate(ids):
+            if parts := cells.get(number):
+                table[row, :, 0] = np.concatenate([positions for positions, _ in parts])
+                table[row, :, 1] = np.concatenate([lengths for _, lengths in parts])
+        position = self.position
+        self.write(table.reshape(-1).view(np.uint8))
+        return position
+
+    def _statistics(self, schema: Schema) -> tuple[list[Field], int]:
+        """Write the pages of the statistics and their page table; their fields, and where the table is."""
+        leaves = {leaf.id: leaf for field in schema.fields for leaf in bounded_leaves(field)}
+        fields: list[Field] = []
+        cells: dict[int, list[tuple[Int64, Int64]]] = {}
+        for leaf_id in sorted(self._bounds):
+            bounds = joined_bounds(self._bounds[leaf_id])
+            top = _described(leaves[leaf_id], 4 * len(fields))
+            fields.append(top)
+            for part, block in zip(top.children, _columns(bounds), strict=True):
+                starts = np.array([0, block.length], np.int64)
+                for pages in legacy_pages(part, block, starts, self.position, no_codes):
+                    self.write(pages.buffer)
+                    cells[part.id] = [(pages.positions, pages.lengths)]
+        return fields, self._table(cells, range(4 * len(fields)), 1) if fields else 0
+
+    def _place(self, data: bytes) -> int:
+        position = self.position
+        self.write(np.frombuffer(data, np.uint8))
+        return position
+
+    def write(self, data: Memory) -> None:
+        if data.size:
+            self._stream.write(np.ascontiguousarray(data).data)
+            self.position += data.size
+
+
+def _columns(bounds: PageBounds) -> Iterator[FixedWidth | Block]:
+    counts = bounds.null_counts
+    yield FixedWidth(counts.size, 64, counts.view(np.uint8))
+    yield bounds.low
+    yield bounds.high
+
+
+def _described(leaf: Field, first: int) -> Field:
+    """The field of a column's statistics: a struct that is called like the id of the column."""
+    kind = leaf.logical_type
+    is_bytes = kind in ("string", "large_string", "binary", "large_binary")
+    encoding = _VARIABLE if is_bytes else _PLAIN
+    return Field(
+        str(leaf.id),
+        first,
+        logical_type="struct",
+        nullable=False,
+        children=(
+            Field("null_count", first + 1, first, "int64", nullable=False, encoding=_PLAIN),
+            Field("min_value", first + 2, first, kind, encoding=encoding),
+            Field("max_value", first + 3, first, kind, encoding=encoding),
+        ),
+    )

@@ -1,0 +1,97 @@
+"""What is different about writing to tables of 0.1: no column may be missing, and dictionaries are the table's.
+
+Facts: file sheet 0.1, sections 3, 4.3 and 7.2. Imports ``file``, ``table``, ``schema``, ``store`` and ``errors``.
+"""
+
+from __future__ import annotations
+
+from lancecy.errors import SchemaError, UnsupportedError, printable
+from lancecy.file.v0_dictionaries import Dictionaries, has_dictionaries, placed
+from lancecy.file.v0_reader import read_dictionary
+from lancecy.schema import Schema
+from lancecy.store.reads import gather, run
+from lancecy.table.snapshot import Snapshot
+
+__all__ = ["check_versions", "dictionaries_for", "with_dictionaries"]
+
+_LEGACY = "0.1"
+
+
+def check_versions(snapshot: Snapshot, version: str, table: Schema, written: Schema) -> None:
+    """See that files can be added to a table, as far as that depends on their version.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    version : str
+        Of the files.
+    table, written : Schema
+        Of the table, and of the files.
+
+    Raises
+    ------
+    SchemaError
+        Files of 0.1 and of 2.x would stand side by side, or files of 0.1 would lack a column.
+    """
+    stated = snapshot.manifest.data_version
+    if stated and stated != version and _LEGACY in (stated, version):
+        raise SchemaError(
+            f"the table has data files of version {stated}, which files of version {version} cannot stand beside",
+            difference="version of data files",
+        )
+    if version != _LEGACY:
+        return
+    there = {node.id for top in written.fields for node in top.walk()}
+    for node in (node for top in table.fields for node in top.walk()):
+        if node.id not in there:
+            raise SchemaError(
+                f"column {printable(node.name)!r} is missing, which files of version 0.1 do not make up for: give "
+                "all columns of the table",
+                difference=node.name,
+            )
+
+
+def dictionaries_for(written: Schema, version: str, snapshot: Snapshot | None) -> Dictionaries | None:
+    """The dictionaries that files are written with, if there are any in 0.1.
+
+    Parameters
+    ----------
+    written : Schema
+        Of the files.
+    version : str
+    snapshot : Snapshot or None
+        Of the table that is appended to; None if its dictionaries are about to be made.
+
+    Raises
+    ------
+    FormatError, StoreError
+        Those of the table cannot be read.
+    """
+    if version != _LEGACY or not has_dictionaries(written.fields):
+        return None
+    if snapshot is None:
+        return Dictionaries()
+    nodes = [node for top in written.fields for node in top.walk() if has_dictionaries([node])]
+    fields = [node for node in nodes if not node.children]
+    source, limits = snapshot.dictionary_source(), snapshot.session.limits
+    blocks = run(gather([read_dictionary(field, source, limits) for field in fields]), snapshot.session.fetch)
+    return Dictionaries({f.id: (f, block) for f, block in zip(fields, blocks, strict=True)})
+
+
+def with_dictionaries(schema: Schema, book: Dictionaries) -> tuple[Schema, bytes]:
+    """The schema as a manifest states it, and the bytes that the manifest's file begins with.
+
+    Raises
+    ------
+    UnsupportedError
+        A column has no dictionary, as no rows were written.
+    """
+    values, refs = book.pages(0)
+    for node in (node for top in schema.fields for node in top.walk()):
+        if node.logical_type.startswith("dict:") and (node.id not in refs or not refs[node.id].length):
+            raise UnsupportedError(
+                f"column {printable(node.name)!r} has a dictionary, of which a table of version 0.1 without rows "
+                "knows no values: write rows, or version 2.0",
+                feature="empty dictionaries",
+            )
+    return Schema(placed(schema.fields, refs), schema.metadata), values
