@@ -333,7 +333,7 @@ def tour(folder: Path, rows: int, with_spark: bool) -> None:
     show_changes(lancecy.dataset(uri))
     show_dask(uri)
     if with_spark:
-        show_spark(ds, uri)
+        show_spark(lancecy.dataset(uri), uri)
     console.print()
     console.print(
         "[dim]next: README.md; `make compare` measures lancecy beside pylance and memory-mapped Arrow IPC[/dim]"
