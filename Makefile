@@ -20,7 +20,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo     a small table over three bases: made, scanned by Dask, handed to Spark"
+	@echo "make demo     a small table over three bases: written, changed, scanned; from and to Dask and Spark"
 	@echo "make test     the whole test suite, Spark and interop with pylance included"
 	@echo "make check    the quick part of it: style, types, layers, unit tests"
 	@echo "make compare  lancecy beside pylance and memory-mapped Arrow IPC, in one run"

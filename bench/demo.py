@@ -1,7 +1,6 @@
-"""A tour in one command (``make demo``): a table over three bases, pruned, scanned by Dask, handed to Spark.
+"""A tour in one command (``make demo``): a table over three bases, written, pruned, changed, in Dask and in Spark.
 
-Until lancecy writes tables itself, pylance makes the one read here, in a process of its own. Everything
-lands in a temporary folder that is removed at the end (``--keep FOLDER`` keeps it).
+Everything lands in a temporary folder that is removed at the end (``--keep FOLDER`` keeps it).
 """
 
 from __future__ import annotations
@@ -11,7 +10,6 @@ import contextlib
 import logging
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -41,16 +39,15 @@ console = Console(width=110, highlight=False)
 # ---- the table --------------------------------------------------------------------------------------
 
 
-def make_table(folder: Path, rows: int) -> None:
-    """Write ``folder / "rides"`` with pylance: 12 fragments, their data files spread over three other folders."""
-    import lance
+def rides(rows: int) -> Any:
+    """Rows in the order of their days, as a pyarrow table."""
     import numpy as np
     import pyarrow as pa
 
     random = np.random.default_rng(2024)
     start = np.datetime64("2024-01-01", "D")
     km = random.gamma(2.0, 3.0, rows).round(2)
-    table = pa.table(
+    return pa.table(
         {
             "ride": pa.array(np.arange(rows, dtype=np.int64)),
             "day": pa.array(
@@ -63,22 +60,20 @@ def make_table(folder: Path, rows: int) -> None:
             "vec": pa.FixedSizeListArray.from_arrays(pa.array(random.random(rows * 8, dtype=np.float32)), 8),
         }
     )
-    for name in BASES:
-        (folder / name).mkdir(parents=True)
-    lance.write_dataset(
-        table,
-        str(folder / "rides"),
-        data_storage_version="legacy",
-        initial_bases=[lance.DatasetBasePath(str(folder / name), name=name) for name in BASES],
+
+
+def write_table(data: Any, folder: Path, **options: Any) -> Any:
+    """Write ``folder / "rides"``: 12 fragments, their data files spread over three other folders."""
+    import lancecy
+
+    return lancecy.write_dataset(
+        data,
+        folder / "rides",
+        initial_bases=[lancecy.DatasetBasePath(folder / name, name=name) for name in BASES],
         target_bases=list(BASES),
-        max_rows_per_file=-(-rows // 12),
+        max_rows_per_file=-(-data.num_rows // 12),
+        **options,
     )
-
-
-def made_elsewhere(folder: Path, rows: int) -> None:
-    """Run :func:`make_table` in another process, so that pylance's threads stay out of this one."""
-    command = [sys.executable, "-W", "ignore", __file__, "--only-make", str(folder), "--rows", str(rows)]
-    subprocess.run(command, check=True)
 
 
 # ---- showing it -------------------------------------------------------------------------------------
@@ -120,10 +115,37 @@ def grid(*columns: str) -> Table:
 # ---- the chapters -----------------------------------------------------------------------------------
 
 
+def show_write(folder: Path, rows: int) -> Any:
+    chapter("1. Write it")
+    code(
+        'ds = lancecy.write_dataset(rides, "rides", data_storage_version="0.1",   # whose pages have statistics\n'
+        '    initial_bases=[DatasetBasePath("/disk1/rides", name="north"), …],\n'
+        '    target_bases=["north", "south", "west"], max_rows_per_file=100_000)'
+    )
+    data = rides(rows)
+    ds, seconds = timed(lambda: write_table(data, folder, data_storage_version="0.1"))
+    console.print(
+        f"{rows:,} rows, {data.nbytes / 1e6:,.0f} MB, in {seconds:.1f} s, on the disk when it returned; the data files lie "
+        "in three other folders:\n"
+    )
+    show_bases(ds)
+    return ds
+
+
+def show_bases(ds: Any) -> None:
+    files = [file for fragment in ds.get_fragments() for file in fragment.data_files()]
+    table = grid("base", "data files", "bytes")
+    for number, name in [(None, "its own folder"), *((b.id, b.name) for b in ds.base_paths.values())]:
+        sizes = [file.size or 0 for file in files if file.base_id == number]
+        if sizes:
+            table.add_row(name, str(len(sizes)), f"{sum(sizes):,}")
+    console.print(table)
+
+
 def show_dataset(uri: str) -> Any:
     import lancecy
 
-    chapter("1. Open it")
+    chapter("2. Open it")
     code('ds = lancecy.dataset("rides")\nds')
     ds, seconds = settled(lambda: lancecy.dataset(uri))
     console.print(Text(str(ds)))
@@ -132,12 +154,12 @@ def show_dataset(uri: str) -> Any:
 
 
 def show_pruning(ds: Any) -> None:
-    chapter("2. Ask what a scan would read")
+    chapter("3. Ask what a scan would read")
     code(f'wanted = "{FILTER}"\nds.scanner(columns={COLUMNS}, filter=wanted).explain()')
     explanation = ds.scanner(columns=COLUMNS, filter=FILTER).explain()
     console.print(Text(str(explanation)))
 
-    chapter("3. Scan")
+    chapter("4. Scan")
     table = grid("what", "rows out", "time", "")
     everything, seconds = settled(ds.to_table)
     size = everything.nbytes
@@ -156,10 +178,40 @@ def show_pruning(ds: Any) -> None:
     console.print(table)
 
 
+def show_changes(ds: Any) -> None:
+    from lancecy import DatasetBasePath
+
+    chapter("5. Change it")
+    code(
+        'ds.add_bases([DatasetBasePath("/disk4/rides", name="east")])\n'
+        'ds.append(more, target_bases=["east"])\n'
+        'ds.delete("fare < 4")'
+    )
+    east = str(Path(ds.uri).with_name("east"))
+    steps: list[tuple[str, Callable[[], Any]]] = [
+        ("a base is added", lambda: ds.add_bases([DatasetBasePath(east, name="east")])),
+        ("10,000 rows are appended", lambda: ds.append(rides(10_000), target_bases=["east"])),
+        ("rides below 4 are deleted", lambda: ds.delete("fare < 4")),
+    ]
+    table = grid("version", "rows", "fragments", "time", "what")
+    table.columns[-1].justify = "left"
+    table.add_row(
+        str(ds.version), f"{ds.count_rows():,}", str(len(ds.get_fragments())), "", "as it was written"
+    )
+    for what, change in steps:
+        _, seconds = timed(change)
+        facts = (str(ds.version), f"{ds.count_rows():,}", str(len(ds.get_fragments())))
+        table.add_row(*facts, f"{seconds * 1e3:,.0f} ms", what)
+    console.print(table)
+    console.print()
+    show_bases(ds)
+    console.print("[dim]every version can still be read; files stay as they are until a cleanup[/dim]")
+
+
 def show_dask(uri: str) -> None:
     import lancecy
 
-    chapter("4. As a Dask DataFrame")
+    chapter("6. As a Dask DataFrame, and from one")
     code(
         f'ddf = lancecy.scan("rides", filter=wanted, columns={COLUMNS})\n'
         'ddf.groupby("city").fare.mean().compute()'
@@ -171,7 +223,17 @@ def show_dask(uri: str) -> None:
         table.add_row(str(city), f"{fare:.2f}")
     console.print(table)
     console.print(
-        f"[dim]{ddf.npartitions} partitions planned from metadata in {planned * 1e3:.0f} ms, computed in {seconds * 1e3:.0f} ms[/dim]"
+        f"[dim]{ddf.npartitions} partitions planned from metadata in {planned * 1e3:.0f} ms, computed in {seconds * 1e3:.0f} ms[/dim]\n"
+    )
+    code('lancecy.write_dask(ddf, "week")      # the workers write fragments, one commit')
+    made, seconds = timed(lambda: lancecy.write_dask(ddf, Path(uri).with_name("week")))
+    console.print(_written("Dask", made, seconds))
+
+
+def _written(by: str, made: Any, seconds: float) -> str:
+    return (
+        f"{by} wrote {made.count_rows():,} rows as {len(made.get_fragments())} fragments of version {made.version} in "
+        f"{seconds:.1f} s"
     )
 
 
@@ -210,11 +272,12 @@ def spark_session() -> Any:
 def show_spark(ds: Any, uri: str) -> None:
     import lancecy
 
-    chapter("5. In Spark")
+    chapter("7. In Spark")
     code(
         "spark.createDataFrame(ds.to_table())                       # the table goes straight in\n"
         "lancecy.spark.dataframe(spark, ds.to_table())              # any Arrow type, well chunked\n"
-        'lancecy.spark.read(spark, "rides", columns=…, filter=…)    # distributed, nothing through the driver'
+        'df = lancecy.spark.read(spark, "rides", columns=…, filter=…)    # distributed, nothing through the driver\n'
+        'lancecy.spark.write(df, "week", mode="append")             # the executors write fragments, one commit'
     )
     with quiet_children(Path(uri).with_name("spark.log")):
         spark, seconds = timed(spark_session)
@@ -238,6 +301,11 @@ def show_spark(ds: Any, uri: str) -> None:
             (rows, fare), seconds = timed(partial(_spark_answer, make))
             table.add_row(name, f"{rows:,}", f"{fare:.2f}", f"{seconds:.2f} s")
         console.print(table)
+        console.print()
+        frame = lancecy.spark.read(spark, uri, columns=COLUMNS, filter=FILTER)
+        week = Path(uri).with_name("week")
+        made, seconds = timed(lambda: lancecy.spark.write(frame, week, "append"))
+        console.print(_written("Spark", made, seconds))
     finally:
         spark.stop()
 
@@ -253,26 +321,19 @@ def _spark_answer(make: Callable[[], Any]) -> tuple[int, float]:
 
 
 def tour(folder: Path, rows: int, with_spark: bool) -> None:
+    import lancecy
+
     uri = str(folder / "rides")
     console.print(
         Panel.fit("[bold]lancecy[/bold]: Lance tables in Cython and NumPy, for Dask and Spark", style="cyan")
     )
-    with console.status(f"pylance writes {rows:,} rows over {len(BASES)} bases …"):
-        _, seconds = timed(lambda: made_elsewhere(folder, rows))
-    console.print(
-        f"pylance wrote {rows:,} rows in {seconds:.1f} s; the data files lie in three other folders:\n"
-    )
-    table = grid("base", "data files", "bytes")
-    for name in BASES:
-        files = sorted((folder / name).rglob("*.lance"))
-        table.add_row(name, str(len(files)), f"{sum(f.stat().st_size for f in files):,}")
-    console.print(table)
-
+    show_write(folder, rows)
     ds = show_dataset(uri)
     show_pruning(ds)
+    show_changes(lancecy.dataset(uri))
     show_dask(uri)
     if with_spark:
-        show_spark(ds, uri)
+        show_spark(lancecy.dataset(uri), uri)
     console.print()
     console.print(
         "[dim]next: README.md; `make compare` measures lancecy beside pylance and memory-mapped Arrow IPC[/dim]"
@@ -284,11 +345,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=ROWS)
     parser.add_argument("--keep", metavar="FOLDER", type=Path, help="make the table here and leave it")
     parser.add_argument("--no-spark", action="store_true", help="leave the last chapter out")
-    parser.add_argument("--only-make", metavar="FOLDER", type=Path, help=argparse.SUPPRESS)
     chosen = parser.parse_args()
-    if chosen.only_make:
-        make_table(chosen.only_make, chosen.rows)
-        return
     logging.getLogger("py4j").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module="pyspark")
     if chosen.keep:

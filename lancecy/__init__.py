@@ -3,6 +3,7 @@
 ====================  ======================================================================
 ``dataset(uri)``      open a table; the :class:`Dataset` scans, filters, takes and counts
 ``write_dataset``     write rows: a new table, or more of an old one; ``write_fragments`` and ``commit`` for many writers
+``write_dask``        write a Dask DataFrame: the workers write, one commit
 ``scan(uri)``         the table as a Dask DataFrame; ``to_dask_array``: a column as a Dask array
 ``inspect(path)``     how one data file stores its columns
 ``spark``             the table as a Spark DataFrame (``spark.read``, ``spark.dataframe``)
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from lancecy.write.operations import LanceOperation as LanceOperation
     from lancecy.write.targets import DatasetBasePath as DatasetBasePath
     from lancecy.writers import commit as commit
+    from lancecy.writers import write_dask as write_dask
     from lancecy.writers import write_dataset as write_dataset
     from lancecy.writers import write_fragments as write_fragments
 
@@ -68,6 +70,7 @@ _HOMES = {
     "plain": "lancecy.dask",
     "scan": "lancecy.dask",
     "to_dask_array": "lancecy.dask",
+    "write_dask": "lancecy.writers",
     "write_dataset": "lancecy.writers",
     "write_fragments": "lancecy.writers",
 }
@@ -97,6 +100,7 @@ __all__ = [
     "scan",
     "spark",
     "to_dask_array",
+    "write_dask",
     "write_dataset",
     "write_fragments",
 ]

@@ -1,4 +1,4 @@
-"""The doors for writing: ``write_dataset``, and ``write_fragments`` with ``commit`` for many writers.
+"""The doors for writing: ``write_dataset``, ``write_dask``, and ``write_fragments`` with ``commit`` for many writers.
 
 Names and meanings follow pylance. Imports ``datasets`` and ``write``.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -19,13 +20,15 @@ from lancecy.table.manifest import BasePath
 from lancecy.table.operations import Overwrite, Restore, UpdateBases
 from lancecy.table.paths import Naming
 from lancecy.table.snapshot import Snapshot
+from lancecy.write.dask_parts import collected, committed_later, is_dask, parts_of, schema_of_collection
 from lancecy.write.dataset import commit_operation, write_files, write_table
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.operations import BaseOperation, operation_of
-from lancecy.write.options import CommitOptions, Durability, Mode, Place, is_durable, options_of
+from lancecy.write.options import CommitOptions, Durability, Mode, Place, WriteOptions, is_durable, options_of
+from lancecy.write.shared import share
 from lancecy.write.targets import DatasetBasePath, granted
 
-__all__ = ["commit", "write_dataset", "write_fragments"]
+__all__ = ["commit", "opened_at", "place_of", "write_dask", "write_dataset", "write_fragments"]
 
 
 def write_dataset(
@@ -57,7 +60,7 @@ def write_dataset(
     data : object
         A table, batch, reader or dataset of pyarrow; anything with ``__arrow_c_stream__`` (Polars, DuckDB and Spark
         frames, lancecy datasets and scanners); a pandas frame; a mapping of names to arrays; or an iterable of
-        batches or tables, read only as it is consumed.
+        batches or tables, read only as it is consumed. A Dask DataFrame goes through :func:`lancecy.write_dask`.
     uri : str, path or Dataset
         A Dataset brings its session and options along; it stays at its version.
     schema : pyarrow.Schema, optional
@@ -149,9 +152,148 @@ def write_dataset(
         transaction_properties=transaction_properties,
         durability=durability,
     )
-    place = _place(uri, storage_options, allowed_bases, session)
+    place = place_of(uri, storage_options, allowed_bases, session)
+    if is_dask(data):
+        made: Dataset = _write_dask(data, place, _newest(uri, place), written, options, schema)
+        return made
     committed, bases = write_table(data, schema, place, _newest(uri, place), written, options)
-    return _opened(place, committed.version, bases)
+    return opened_at(place, committed.version, bases)
+
+
+def write_dask(
+    data: Any,
+    uri: str | os.PathLike[str] | Dataset,
+    schema: pa.Schema | None = None,
+    mode: Mode = "create",
+    *,
+    index: bool | None = None,
+    column: str | None = None,
+    compute: bool = True,
+    compute_kwargs: Mapping[str, Any] | None = None,
+    token: str | None = None,
+    embed_credentials: bool = False,
+    data_storage_version: str | None = None,
+    enable_stable_row_ids: bool = False,
+    enable_v2_manifest_paths: bool = True,
+    initial_bases: Sequence[DatasetBasePath] | None = None,
+    target_bases: Sequence[str] | None = None,
+    target_all_bases: bool | None = None,
+    max_rows_per_file: int = 1 << 20,
+    max_bytes_per_file: int = 90 << 30,
+    max_rows_per_group: int = 1024,
+    commit_message: str | None = None,
+    transaction_properties: Mapping[str, str] | None = None,
+    durability: Durability = "fsync",
+    storage_options: Mapping[str, Any] | None = None,
+    allowed_bases: Sequence[str] | None = None,
+    session: Session | None = None,
+) -> Any:
+    """Write a Dask collection: the workers write data files, one commit makes all of them part of the table.
+
+    Parameters
+    ----------
+    data : Dask DataFrame or Array
+        Of any dtypes: NumPy's, Arrow's, and those of :func:`lancecy.scan`. Python objects are text, or what the
+        table has there, unless ``schema`` says what they are. Of an array, rows are along its first axis: vectors,
+        matrices and so on become fixed-size lists.
+    uri, schema, mode
+        As for :func:`lancecy.write_dataset`. ``schema`` has all columns; partitions are cast to it, safely.
+    index : bool, optional
+        Whether the index is written as a column; if not given, it is if it has a name.
+    column : str, optional
+        Name of the column that an array becomes.
+    compute : bool
+        False returns a ``dask.delayed.Delayed`` instead, which writes, commits and is the number of the version.
+        However often it is computed, the rows are in the table once.
+    compute_kwargs : mapping, optional
+        For Dask's ``compute``, such as ``{"retries": 3}`` or ``{"scheduler": "processes"}``.
+    token : str, optional
+        Names the write: if one with this token was committed before, by another process even, its version is
+        returned and nothing becomes of this one. To make jobs safe that may be started again.
+    embed_credentials : bool
+        Put the secrets in ``storage_options`` into the graph. By default only the other options are, and
+        workers in other processes take credentials from their own environment.
+    data_storage_version, enable_stable_row_ids, enable_v2_manifest_paths, initial_bases, target_bases, \
+    target_all_bases, max_rows_per_file, max_bytes_per_file, max_rows_per_group, commit_message, transaction_properties, durability, \
+    storage_options, allowed_bases, session
+        As for :func:`lancecy.write_dataset`. A partition makes at least one file, if it has rows; files of the
+        first partition begin with the first base, those of the second with the second, and so on.
+
+    Returns
+    -------
+    Dataset or Delayed
+        The table at the version that was made.
+
+    Raises
+    ------
+    SchemaError
+        As for :func:`lancecy.write_dataset`; or a partition does not fit, which the message names.
+    LanceError, ValueError, TypeError
+        As for :func:`lancecy.write_dataset`.
+
+    Notes
+    -----
+    Only files of tasks whose results arrive are committed, so that tasks may be repeated, by ``retries``, by work
+    stealing, or because a worker died: rows are in the table once. Files of attempts that nobody heard of stay
+    behind, unseen by readers, until a cleanup. If a partition fails, nothing is committed, and its error has a note
+    about what was removed.
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd, lancecy, pandas as pd, tempfile
+    >>> ddf = dd.from_pandas(pd.DataFrame({"a": [1, 2, 3, 4]}), npartitions=2)
+    >>> ds = lancecy.write_dask(ddf, tempfile.mkdtemp() + "/t.lance")
+    >>> ds.count_rows(), ds.version, len(ds.get_fragments())
+    (4, 1, 2)
+    """
+    written, options = options_of(
+        mode,
+        data_storage_version=data_storage_version,
+        enable_stable_row_ids=enable_stable_row_ids,
+        enable_v2_manifest_paths=enable_v2_manifest_paths,
+        initial_bases=initial_bases,
+        target_bases=target_bases,
+        target_all_bases=target_all_bases,
+        max_rows_per_file=max_rows_per_file,
+        max_bytes_per_file=max_bytes_per_file,
+        max_rows_per_group=max_rows_per_group,
+        commit_message=commit_message,
+        transaction_properties=transaction_properties,
+        durability=durability,
+    )
+    if not is_dask(data):
+        raise TypeError(
+            f"write_dask takes a Dask DataFrame or Array; write_dataset takes a {type(data).__name__}"
+        )
+    place = place_of(uri, storage_options, allowed_bases, session)
+    found = _newest(uri, place)
+    how = replace(options, token=token)
+    return _write_dask(
+        data, place, found, written, how, schema, index, column, compute, compute_kwargs, embed_credentials
+    )
+
+
+def _write_dask(
+    data: Any,
+    place: Place,
+    snapshot: Snapshot | None,
+    written: WriteOptions,
+    options: CommitOptions,
+    schema: pa.Schema | None,
+    index: bool | None = None,
+    column: str | None = None,
+    compute: bool = True,
+    compute_kwargs: Mapping[str, Any] | None = None,
+    embed_credentials: bool = False,
+) -> Any:
+    table = snapshot if written.mode == "append" else None
+    columns = schema_of_collection(data, table, schema, index, column)
+    shared = share(columns, place, snapshot, written, options, embed_credentials=embed_credentials)
+    parts = parts_of(data, shared, columns, index)
+    if not compute:
+        return committed_later(parts, shared)
+    committed = shared.commit(collected(parts, shared, compute_kwargs or {}))
+    return opened_at(place, committed.version, shared.plan.bases)
 
 
 def write_fragments(
@@ -222,7 +364,7 @@ def write_fragments(
         max_rows_per_group=max_rows_per_group,
         durability=durability,
     )
-    place = _place(uri, storage_options, allowed_bases, session)
+    place = place_of(uri, storage_options, allowed_bases, session)
     return list(write_files(data, schema, place, _newest(uri, place), written))
 
 
@@ -299,7 +441,7 @@ def commit(
     >>> lancecy.commit(ds, lancecy.LanceOperation.Append(new)).count_rows()
     5
     """
-    place = _place(uri, storage_options, allowed_bases, session)
+    place = place_of(uri, storage_options, allowed_bases, session)
     snapshot = uri._snapshot if isinstance(uri, Dataset) and read_version is None else place.newest()
     known = None if snapshot is None else snapshot.manifest.base_paths
     change = operation_of(operation, known, enable_stable_row_ids)
@@ -321,7 +463,7 @@ def commit(
     committed = commit_operation(
         change, place, snapshot, options, read_version=read_version, policy=granted(place.policy, bases)
     )
-    return _opened(place, committed.version, bases)
+    return opened_at(place, committed.version, bases)
 
 
 def _check_commit(
@@ -336,12 +478,19 @@ def _check_commit(
     flags.check_writable(snapshot.manifest.reader_flags, snapshot.manifest.writer_flags)
 
 
-def _place(
+def place_of(
     uri: str | os.PathLike[str] | Dataset,
     storage_options: Mapping[str, Any] | None,
     allowed_bases: Sequence[str] | None,
     session: Session | None,
 ) -> Place:
+    """Where a user's table is.
+
+    Raises
+    ------
+    ValueError
+        Options are given beside a Dataset, which has its own.
+    """
     if not isinstance(uri, Dataset):
         return Place.of(os.fspath(uri), session or default(), storage_options, False, allowed_bases)
     if any(value is not None for value in (storage_options, allowed_bases, session)):
@@ -353,8 +502,15 @@ def _newest(uri: str | os.PathLike[str] | Dataset, place: Place) -> Snapshot | N
     return uri._newest() if isinstance(uri, Dataset) else place.newest()
 
 
-def _opened(place: Place, version: int, bases: Sequence[BasePath]) -> Dataset:
-    """The table at the version that was made, allowed to read the bases its maker named."""
+def opened_at(place: Place, version: int, bases: Sequence[BasePath] = ()) -> Dataset:
+    """The table at the version that was made, allowed to read the bases its maker named.
+
+    Parameters
+    ----------
+    place : Place
+    version : int
+    bases : sequence of BasePath
+    """
     policy = place.policy if not bases else granted(place.policy, bases)
     return dataset(
         place.uri,

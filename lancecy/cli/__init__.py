@@ -1,9 +1,11 @@
-"""The ``lancecy`` command: looking at tables and files from a shell.
+"""The ``lancecy`` command: tables and files from a shell.
 
 ============  ======================================================================
 ``main``      the group of commands, and how errors become exit codes
 ``reading``   ``info schema head count versions explain``
 ``checking``  ``inspect diff verify``
+``writing``   ``write delete cleanup bases``
+``sources``   files that ``write`` takes rows from
 ``output``    tables and progress bars for people, JSON for programs
 ============  ======================================================================
 

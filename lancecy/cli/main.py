@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from lancecy.cli import checking, reading
+from lancecy.cli import checking, reading, writing
 from lancecy.cli.output import fail
 from lancecy.errors import LanceError
 
@@ -44,7 +44,7 @@ class _Commands(click.Group):
 )
 @click.version_option(package_name="lancecy", prog_name="lancecy")
 def main() -> None:
-    """Look at Lance tables: what is in them, how it is stored, whether it is whole."""
+    """Lance tables: what is in them, how it is stored, whether it is whole; and rows in and out of them."""
 
 
 for _command in (
@@ -57,5 +57,9 @@ for _command in (
     checking.inspect,
     checking.diff,
     checking.verify,
+    writing.write,
+    writing.delete,
+    writing.cleanup,
+    writing.bases,
 ):
     main.add_command(_command)

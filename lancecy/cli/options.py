@@ -10,7 +10,16 @@ from click import UsageError
 
 from lancecy.datasets import Dataset, dataset
 
-__all__ = ["as_json", "column_option", "filter_option", "names", "opened", "table_options"]
+__all__ = [
+    "as_json",
+    "column_option",
+    "filter_option",
+    "names",
+    "opened",
+    "place_options",
+    "storage_pairs",
+    "table_options",
+]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -23,18 +32,26 @@ filter_option = click.option(
 )
 
 
+_storage_option = click.option(
+    "-o",
+    "--storage-option",
+    "storage_options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="As in Dask and pandas, for example endpoint_url=http://localhost:9000. May be repeated.",
+)
+
+
+def place_options(function: F) -> F:
+    """The argument URI of a command that changes a table, and how the storage is reached."""
+    return click.argument("uri")(_storage_option(function))
+
+
 def table_options(function: F) -> F:
     """The argument URI and the options that say how to open it."""
     for decorate in (
         click.option("--untrusted", is_flag=True, help="The table comes from a stranger: see SECURITY.md."),
-        click.option(
-            "-o",
-            "--storage-option",
-            "storage_options",
-            multiple=True,
-            metavar="KEY=VALUE",
-            help="As in Dask and pandas, for example endpoint_url=http://localhost:9000. May be repeated.",
-        ),
+        _storage_option,
         click.option("--version", type=int, help="Open this version instead of the latest."),
         click.argument("uri"),
     ):
@@ -54,12 +71,22 @@ def opened(
     LanceError
         It cannot be opened.
     """
-    pairs = [text.partition("=") for text in storage_options]
+    return dataset(uri, version, storage_options=storage_pairs(storage_options), untrusted=untrusted)
+
+
+def storage_pairs(texts: tuple[str, ...]) -> dict[str, str] | None:
+    """Storage options out of the texts of an option.
+
+    Raises
+    ------
+    UsageError
+        One has no ``=``.
+    """
+    pairs = [text.partition("=") for text in texts]
     wrong = [key for key, equals, _ in pairs if not equals]
     if wrong:
         raise UsageError(f"a storage option is KEY=VALUE, not {wrong[0]!r}")
-    options = {key: value for key, _, value in pairs} or None
-    return dataset(uri, version, storage_options=options, untrusted=untrusted)
+    return {key: value for key, _, value in pairs} or None
 
 
 def names(columns: str | None) -> list[str] | None:

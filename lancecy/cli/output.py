@@ -66,7 +66,12 @@ def show_facts(facts: Sequence[tuple[str, str]]) -> None:
         _console().print(Text.assemble((f"{name:>{width}}", "bold"), "  ", value))
 
 
-def show_rows(header: Sequence[str], rows: Sequence[Sequence[object]], right: Sequence[str] = ()) -> None:
+def show_rows(
+    header: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    right: Sequence[str] = (),
+    longest: int = _MAX_CELL,
+) -> None:
     """A table.
 
     Parameters
@@ -76,20 +81,22 @@ def show_rows(header: Sequence[str], rows: Sequence[Sequence[object]], right: Se
         Shown as text, long values cut.
     right : sequence of str
         Columns aligned to the right.
+    longest : int
+        Characters of a value that are shown.
     """
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in header:
         table.add_column(Text(printable(name)), justify="right" if name in right else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(_cell(value)) for value in row))
+        table.add_row(*(Text(_cell(value, longest)) for value in row))
     _console().print(table)
 
 
-def _cell(value: object) -> str:
+def _cell(value: object, longest: int) -> str:
     if value is None:
         return "null"
     text = printable(str(value))
-    return text if len(text) <= _MAX_CELL else text[: _MAX_CELL - 1] + "…"
+    return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 @contextmanager

@@ -2,8 +2,9 @@
 
 =======================  ===================================================================
 ``read``                 a table on storage as a DataFrame, read by the executors (``frames``)
+``write``                a DataFrame to a table, written by the executors (``sink``)
 ``dataframe``            an Arrow table in memory as a DataFrame (``frames``)
-``LancecyDataSource``    behind ``spark.read.format("lancecy")`` and ``USING lancecy`` (``source``)
+``LancecyDataSource``    behind ``format("lancecy")`` and ``USING lancecy`` (``source``)
 ``register``             makes that format known where Spark does not find it (``source``)
 ``normalize``            an Arrow schema in the types that Spark has (``types``)
 ``original_schema``      what the columns of such a schema or DataFrame were (``types``)
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lancecy.spark.frames import dataframe as dataframe
     from lancecy.spark.frames import read as read
+    from lancecy.spark.sink import write as write
     from lancecy.spark.source import LancecyDataSource as LancecyDataSource
     from lancecy.spark.source import register as register
     from lancecy.spark.types import normalize as normalize
@@ -37,6 +39,7 @@ __all__ = [
     "read",
     "register",
     "spark_arrow_schema",
+    "write",
 ]
 
 _HOMES = {
@@ -47,6 +50,7 @@ _HOMES = {
     "read": "lancecy.spark.frames",
     "register": "lancecy.spark.source",
     "spark_arrow_schema": "lancecy.spark.types",
+    "write": "lancecy.spark.sink",
 }
 
 

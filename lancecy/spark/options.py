@@ -1,10 +1,10 @@
-"""Options of ``spark.read.format("lancecy")``: texts in, checked values out.
+"""Options of ``spark.read.format("lancecy")`` and ``df.write.format("lancecy")``: texts in, checked values out.
 
 Spark hands options over as texts under names in lower case. Every name must be known, so that
 a misspelt ``filter`` is an error and not a scan of the whole table; ``batchSize`` and
 ``batch_size`` are the same.
 
-Imports ``errors`` only.
+Imports ``errors`` and ``write.targets``.
 """
 
 from __future__ import annotations
@@ -12,11 +12,14 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from lancecy.errors import nearest, printable
+from lancecy.write.targets import DatasetBasePath
 
-__all__ = ["ReadOptions"]
+__all__ = ["ReadOptions", "SinkOptions"]
+
+Options = TypeVar("Options")
 
 _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
 
@@ -82,16 +85,82 @@ class ReadOptions:
         >>> ReadOptions.parse({"path": "t.lance", "batchsize": "4096", "columns": "id, vec"}).columns
         ['id', 'vec']
         """
-        known = {f.name.replace("_", ""): f.name for f in fields(cls)}
-        values: dict[str, Any] = {}
-        for key, text in given.items():
-            name = known.get(key.replace("_", "").lower())
-            if name is None:
-                raise ValueError(_unknown(key, list(known.values())))
-            values[name] = _READERS.get(name, _text)(name, text)
-        if not values.get("path"):
+        found = _parsed(cls, given)
+        if not found.path:
             raise ValueError('lancecy reads one table: say which with .load(path) or OPTIONS (path "…")')
-        return cls(**values)
+        return found
+
+
+@dataclass(frozen=True)
+class SinkOptions:
+    """What a user who writes through the data source asked for; as for ``lancecy.write_dataset``.
+
+    Attributes
+    ----------
+    path : str
+        Where the table is or is to be: a path, or a URL that the executors reach too.
+    initial_bases : tuple of DatasetBasePath
+        From a JSON list of objects with ``path``, ``name`` and ``is_dataset_root``.
+    target_bases, allowed_bases : list of str or None
+        From a JSON list, or names separated by commas.
+    target_all_bases : bool or None
+    data_storage_version, commit_message, token : str or None
+    durability : str
+    enable_stable_row_ids : bool
+    max_rows_per_file, max_bytes_per_file, max_rows_per_group : int
+    storage_options : dict
+        From a JSON object.
+    """
+
+    path: str = ""
+    initial_bases: tuple[DatasetBasePath, ...] = ()
+    target_bases: Any = None
+    target_all_bases: bool | None = None
+    data_storage_version: str | None = None
+    enable_stable_row_ids: bool = False
+    max_rows_per_file: int = 1 << 20
+    max_bytes_per_file: int = 90 << 30
+    max_rows_per_group: int = 1024
+    commit_message: str | None = None
+    durability: Any = "fsync"
+    token: str | None = None
+    allowed_bases: Any = None
+    storage_options: dict[str, Any] = field(default_factory=dict, repr=False)
+
+    @classmethod
+    def parse(cls, given: Mapping[str, str]) -> SinkOptions:
+        """Check the options of a write.
+
+        Parameters
+        ----------
+        given : mapping of str to str
+            As Spark has them.
+
+        Raises
+        ------
+        ValueError
+            As for :meth:`ReadOptions.parse`.
+
+        Examples
+        --------
+        >>> SinkOptions.parse({"path": "t.lance", "maxRowsPerFile": "1000", "targetbases": "b1, b2"}).target_bases
+        ['b1', 'b2']
+        """
+        found = _parsed(cls, given)
+        if not found.path:
+            raise ValueError("lancecy writes one table: say which with .save(path)")
+        return found
+
+
+def _parsed(kind: Callable[..., Options], given: Mapping[str, str]) -> Options:
+    known = {f.name.replace("_", ""): f.name for f in fields(kind)}  # type: ignore[arg-type]
+    values: dict[str, Any] = {"path": ""}
+    for key, text in given.items():
+        name = known.get(key.replace("_", "").lower())
+        if name is None:
+            raise ValueError(_unknown(key, list(known.values())))
+        values[name] = _READERS.get(name, _text)(name, text)
+    return kind(**values)
 
 
 def _unknown(key: str, known: list[str]) -> str:
@@ -151,10 +220,21 @@ def _object(name: str, text: str) -> dict[str, Any]:
     return dict(_json(name, text, dict, "a JSON object"))
 
 
+def _bases(name: str, text: str) -> tuple[DatasetBasePath, ...]:
+    try:
+        return tuple(DatasetBasePath(**base) for base in _json(name, text, list, "a JSON list"))
+    except TypeError as error:
+        raise ValueError(f"option {name} must be a JSON list of objects: {printable(error)}") from None
+
+
 _READERS: dict[str, Callable[[str, str], Any]] = {
     "columns": _columns,
     "allowed_bases": _names,
+    "target_bases": _names,
+    "initial_bases": _bases,
     "storage_options": _object,
     **dict.fromkeys(("version", "batch_size", "blocksize", "partitions"), _number),
+    **dict.fromkeys(("max_rows_per_file", "max_bytes_per_file", "max_rows_per_group"), _number),
     **dict.fromkeys(("with_row_id", "with_row_address", "truncate_nanoseconds", "untrusted"), _flag),
+    **dict.fromkeys(("enable_stable_row_ids", "target_all_bases"), _flag),
 }

@@ -1,4 +1,4 @@
-"""``spark.read.format("lancecy")``: Lance tables as a Python data source of Spark 4.
+"""``spark.read.format("lancecy")`` and ``df.write.format("lancecy")``: Lance tables as a Python data source of Spark 4.
 
 Spark makes the source in a Python process of its own on the driver, asks it for a schema, later for a reader and its
 partitions, and sends the reader to the executors; only texts and pickles go between them. The version of the table
@@ -7,17 +7,26 @@ is settled in the first of these steps, so that every later run of a DataFrame o
 Filters come through the option ``filter``. ``pushFilters`` is left alone: Spark 4.3 keeps the filters of one query
 with the relation and applies them to later queries, to the other side of a union and of a self-join.
 
+A write is planned once, in such a process on the driver; commit and abort run in two more, so that what they have to
+know of each other is asked of the table.
+
 Imports ``datasets`` and the rest of ``spark``; the one module that defines classes on top of pyspark.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    InputPartition,
+    WriterCommitMessage,
+)
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
@@ -25,7 +34,8 @@ from lancecy.datasets import Dataset, dataset
 from lancecy.errors import ColumnNotFoundError, UnsupportedError
 from lancecy.scanners import Scanner
 from lancecy.spark.convert import Converter
-from lancecy.spark.options import ReadOptions
+from lancecy.spark.options import ReadOptions, SinkOptions
+from lancecy.spark.sink import TaskWriter, fragments_of, planned_sink
 from lancecy.spark.tasks import TaskReader, batch_limits, divide
 from lancecy.spark.types import spark_struct
 from lancecy.spark.workers import carried, check
@@ -33,7 +43,7 @@ from lancecy.spark.workers import carried, check
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["LancecyDataSource", "LancecyReader", "register", "restored"]
+__all__ = ["LancecyDataSource", "LancecyReader", "LancecyWriter", "Written", "register", "restored"]
 
 # The process that plans does not know how many cores the executors have.
 _PARTITIONS = 8
@@ -43,7 +53,8 @@ class LancecyDataSource(DataSource):
     """The data source of the name ``lancecy``.
 
     Spark finds it by itself where lancecy is installed; :func:`lancecy.spark.register` makes it known elsewhere.
-    Options are those of :class:`lancecy.spark.options.ReadOptions`.
+    Options are those of :class:`lancecy.spark.options.ReadOptions`, of writes those of
+    :class:`lancecy.spark.options.SinkOptions`.
     """
 
     _version: int | None = None
@@ -97,6 +108,26 @@ class LancecyDataSource(DataSource):
         converter = Converter(plan.schema, asked.truncate_nanoseconds, pa.schema(list(wanted)))
         spec = plan.tasks[0].spec
         return LancecyReader(TaskReader(spec, (), converter, source.context.session.limits), parts)
+
+    def writer(self, schema: StructType, overwrite: bool) -> LancecyWriter:
+        """Plan a write.
+
+        Parameters
+        ----------
+        schema : pyspark.sql.types.StructType
+            Of the frame.
+        overwrite : bool
+            Replace schema and rows, instead of adding rows; makes a new table either way if there is none.
+
+        Raises
+        ------
+        ValueError
+            The options are wrong.
+        LanceError
+            Frame, table and options do not go together.
+        """
+        asked = SinkOptions.parse(self.options)
+        return LancecyWriter(planned_sink(schema, asked, "overwrite" if overwrite else "append"))
 
     def _settled(self) -> ReadOptions:
         """The options, with the version that was the newest when they were first looked at."""
@@ -156,6 +187,69 @@ class LancecyReader(DataSourceReader):
     def __reduce__(self) -> tuple[Any, ...]:
         # Every task gets the reader, and its own part besides.
         return carried(__name__, "LancecyReader", self._reader, ())
+
+
+@dataclass(frozen=True)
+class Written(WriterCommitMessage):
+    """What a task tells the driver.
+
+    Attributes
+    ----------
+    fragments : str
+        As :meth:`lancecy.spark.sink.TaskWriter.write` gives them.
+    """
+
+    fragments: str
+
+
+class LancecyWriter(DataSourceArrowWriter):
+    """Writes partitions on the executors, and on the driver commits what they tell.
+
+    Parameters
+    ----------
+    tasks : TaskWriter
+    """
+
+    def __init__(self, tasks: TaskWriter) -> None:
+        self._tasks = tasks
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return carried(__name__, "LancecyWriter", self._tasks)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """Write one partition.
+
+        Parameters
+        ----------
+        iterator : iterator of pyarrow.RecordBatch
+        """
+        return Written(self._tasks.write(iterator))
+
+    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Make the files of all tasks part of the table.
+
+        Parameters
+        ----------
+        messages : sequence of Written
+            One per partition, of the attempt that Spark accepted.
+
+        Raises
+        ------
+        LanceError
+            See :func:`lancecy.commit`.
+        """
+        told = [message.fragments for message in messages if isinstance(message, Written)]
+        self._tasks.shared.commit(fragments_of(told))
+
+    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+        """Remove what tasks have written, unless a commit was begun: that one knows what may go.
+
+        Parameters
+        ----------
+        messages : sequence of Written or None
+        """
+        if not self._tasks.shared.may_be_committed:
+            self._tasks.shared.clear()
 
 
 def register(spark: SparkSession) -> None:

@@ -125,8 +125,14 @@ def manifest_name(version: int, naming: Naming = Naming.V2) -> str:
     return f"{_MAX_VERSION - version:020d}{_SUFFIX}" if naming is Naming.V2 else f"{version}{_SUFFIX}"
 
 
-def data_file_name(unique: uuid.UUID | None = None) -> str:
+def data_file_name(unique: uuid.UUID | None = None, tag: str = "") -> str:
     """A new name for a data file: 24 binary digits (they spread objects well), 26 hexadecimal ones.
+
+    Parameters
+    ----------
+    unique : uuid.UUID, optional
+    tag : str
+        Hexadecimal digits, at most 16, that end the name: what was written together can be found by them.
 
     Examples
     --------
@@ -134,7 +140,8 @@ def data_file_name(unique: uuid.UUID | None = None) -> str:
     '00000000000000000000000000000000000000000000000005.lance'
     """
     raw = (unique or uuid.uuid4()).bytes
-    return f"{int.from_bytes(raw[:3], 'big'):024b}{raw[3:].hex()}.lance"
+    digits = raw[3:].hex()
+    return f"{int.from_bytes(raw[:3], 'big'):024b}{digits[: len(digits) - len(tag)]}{tag}.lance"
 
 
 def deletion_file_name(fragment_id: int, file: DeletionFile) -> str:

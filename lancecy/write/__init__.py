@@ -6,7 +6,11 @@
 ``fragments``         batches to data files, one fragment each
 ``metadata``          fragments that travel as JSON
 ``options``           what a write is told, as values
+``planning``          what a write will do, settled before there are rows
 ``dataset``           create, append and overwrite: checks, files, one commit
+``shared``            a write that many do together, committed once
+``dask_parts``        partitions of Dask collections as parts of one
+``storage``           batches cast to the types of a plan
 ``matching``          a predicate to the rows that a delete names
 ``operations``        ``LanceOperation``
 ``maps``              configuration and metadata of a dataset

@@ -8,107 +8,26 @@ Facts: table sheet, sections 3.2, 4.3 and 7. Imports ``interop.streams``, ``file
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any, cast
 
 import pyarrow as pa
 
-from lancecy.errors import CommitUnknownError, ExistsError, LanceError, UnsupportedError
-from lancecy.file.create import check_writable
-from lancecy.file.v0_dictionaries import Dictionaries
+from lancecy.errors import CommitUnknownError, LanceError
 from lancecy.interop.streams import record_batches
-from lancecy.schema import Schema
-from lancecy.store.base import Store
-from lancecy.table import flags
-from lancecy.table.adding_wire import version_of
-from lancecy.table.bases import Bases, PathPolicy
+from lancecy.table.bases import PathPolicy
 from lancecy.table.drive import check_create, commit_to
-from lancecy.table.manifest import BasePath, DataFile, Fragment, Manifest
-from lancecy.table.operations import Append, Operation, Overwrite, new_transaction
+from lancecy.table.manifest import BasePath
+from lancecy.table.operations import Operation, new_transaction
 from lancecy.table.snapshot import Snapshot
 from lancecy.table.terms import Committed, Origin, Policy
 from lancecy.write.fragments import NewFiles
-from lancecy.write.legacy import check_versions, dictionaries_for, with_dictionaries
 from lancecy.write.metadata import FragmentMetadata
-from lancecy.write.options import CommitOptions, Place, WriteOptions, paced
-from lancecy.write.schemas import fitted, schema_of
-from lancecy.write.targets import base_paths_of, granted, targets
+from lancecy.write.options import CommitOptions, Place, WriteOptions
+from lancecy.write.planning import planned
+from lancecy.write.targets import granted
 
-__all__ = ["commit_operation", "write_files", "write_table"]
-
-_DEFAULT_VERSION = "2.1"
-_ALIASES = {"stable": _DEFAULT_VERSION, "legacy": "0.1"}
-
-
-@dataclass(frozen=True, slots=True)
-class _Plan:
-    """A write of which nothing is refused any more."""
-
-    schema: Schema  # of the table
-    written: Schema  # of the files
-    version: str
-    dictionaries: Dictionaries | None
-    bases: tuple[BasePath, ...]  # new ones
-    targets: tuple[int | None, ...]
-    policy: PathPolicy
-    places: Bases
-    store: Store
-
-
-def _planned(data: pa.Schema, place: Place, snapshot: Snapshot | None, options: WriteOptions) -> _Plan:
-    """Raises for everything that can be known to go wrong before there are rows."""
-    _check(snapshot, options)
-    version = _version(snapshot, options)
-    if snapshot is None or options.mode == "overwrite":
-        schema = written = schema_of(data)
-        check_writable(schema, version)
-    else:
-        schema = snapshot.schema
-        check_writable(Schema(tuple(f for f in schema.fields if f.name in data.names)), version)
-        written = fitted(schema, data)
-        check_versions(snapshot, version, schema, written)
-    known: Mapping[int, BasePath] = {} if snapshot is None else snapshot.manifest.base_paths
-    bases = base_paths_of(known, options.initial_bases)
-    after = {**known, **{base.id: base for base in bases}}
-    chosen = targets(after, options.target_bases, options.target_all_bases)
-    policy, store = granted(place.policy, bases), place.store(options.durable)
-    words = flags.BASES if after else 0
-    places = Bases(
-        store, Manifest(0, Schema(()), base_paths=after, reader_flags=words), place.session, policy
-    )
-    book = dictionaries_for(written, version, snapshot if options.mode == "append" else None)
-    return _Plan(schema, written, version, book, bases, chosen, policy, places, store)
-
-
-def _check(snapshot: Snapshot | None, options: WriteOptions) -> None:
-    if snapshot is None:
-        return
-    if options.mode == "create":
-        raise ExistsError(
-            f"there is a table at {snapshot.uri} already: mode='append' adds to it, mode='overwrite' replaces its rows",
-            kind="dataset",
-            name=snapshot.uri,
-        )
-    manifest = snapshot.manifest
-    flags.check_writable(manifest.reader_flags, manifest.writer_flags)
-    if options.initial_bases:
-        raise ValueError("initial_bases are of a new table; add_bases registers others")
-    if options.stable_row_ids and not manifest.has_stable_row_ids:
-        raise ValueError("stable row ids are chosen when a table is created, and this one has none")
-
-
-def _version(snapshot: Snapshot | None, options: WriteOptions) -> str:
-    if options.data_version is not None:
-        return _ALIASES.get(options.data_version, options.data_version)
-    if snapshot is None:
-        return _DEFAULT_VERSION
-    stated = snapshot.manifest.data_version
-    if stated:
-        return stated
-    files = [file for fragment in snapshot.fragments for file in fragment.files]
-    return max(map(version_of, files), default=_DEFAULT_VERSION)
+__all__ = ["commit_from", "commit_operation", "write_files", "write_table"]
 
 
 def write_files(
@@ -139,14 +58,9 @@ def write_files(
         The storage failed.
     """
     reader = record_batches(data, schema)
-    plan = _planned(reader.schema, place, snapshot, options)
-    if plan.dictionaries is not None and (snapshot is None or options.mode == "overwrite"):
-        raise UnsupportedError(
-            "fragments of a new table of version 0.1 cannot have columns with dictionaries, which are the same for all "
-            "files of a table: use lancecy.write_dataset, or write version 2.0",
-            feature="dictionaries of new fragments",
-        )
-    return _new_files(plan, options).write(reader)
+    plan = planned(reader.schema, snapshot, options)
+    plan.check_apart(snapshot is None or options.mode == "overwrite")
+    return plan.new_files(place, options).write(reader)
 
 
 def write_table(
@@ -180,39 +94,14 @@ def write_table(
         As for :func:`write_files`, and ``table.commit.commit``; no file is left behind.
     """
     reader = record_batches(data, schema)
-    plan = _planned(reader.schema, place, snapshot, options)
-    check_create(plan.store)
-    files = _new_files(plan, options)
+    plan = planned(reader.schema, snapshot, options)
+    check_create(place.store(options.durable))
+    files = plan.new_files(place, options)
     fragments = files.write(reader)
+    policy = granted(place.policy, plan.bases)
     with _removed_if_refused(files):
-        operation = _operation(plan, snapshot, options, fragments)
-        return commit_operation(operation, place, snapshot, commit, policy=plan.policy), plan.bases
-
-
-def _new_files(plan: _Plan, options: WriteOptions) -> NewFiles:
-    def locate(file: DataFile) -> tuple[Store, str]:
-        store, path = plan.places.data(file)
-        return paced(store, options.durable), path
-
-    return NewFiles(plan.written, plan.version, plan.targets, locate, options.limits, plan.dictionaries)
-
-
-def _operation(
-    plan: _Plan, snapshot: Snapshot | None, options: WriteOptions, fragments: Sequence[Fragment]
-) -> Operation:
-    if snapshot is not None and options.mode == "append":
-        return Append(tuple(fragments))
-    schema, values = plan.schema, b""
-    if plan.dictionaries is not None:
-        schema, values = with_dictionaries(schema, plan.dictionaries)
-    return Overwrite(
-        tuple(fragments),
-        schema,
-        data_version=plan.version,
-        initial_bases=plan.bases,
-        stable_row_ids=options.stable_row_ids and snapshot is None,
-        dictionaries=values,
-    )
+        operation = plan.operation(options, fragments, is_new=snapshot is None)
+        return commit_operation(operation, place, snapshot, commit, policy=policy), plan.bases
 
 
 @contextmanager
@@ -259,6 +148,32 @@ def commit_operation(
         is_same = read_version is None or read_version == snapshot.version
         number = snapshot.version if is_same else cast("int", read_version)
         origin = Origin(number, snapshot.location.naming, snapshot.identity if is_same else None)
+    return commit_from(operation, place, origin, options, policy)
+
+
+def commit_from(
+    operation: Operation,
+    place: Place,
+    origin: Origin | None,
+    options: CommitOptions,
+    policy: PathPolicy | None = None,
+) -> Committed:
+    """:func:`commit_operation` for those who have no snapshot at hand.
+
+    Parameters
+    ----------
+    operation : Operation
+    place : Place
+    origin : Origin or None
+        The version the change was made from; None creates a table.
+    options : CommitOptions
+    policy : PathPolicy, optional
+
+    Raises
+    ------
+    LanceError, ValueError
+        See ``table.commit.commit``.
+    """
     transaction = new_transaction(
         operation, 0 if origin is None else origin.version, options.all_properties, options.token
     )

@@ -27,7 +27,7 @@ from lancecy.table.paths import data_file_name
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.schemas import arranged
 
-__all__ = ["FileLimits", "NewFiles"]
+__all__ = ["FileLimits", "Locate", "NewFiles"]
 
 _LEAST_PAGE = 64 << 10
 # Rows are handed on in pieces of this size at most, after each of which the size of the file is looked at.
@@ -93,6 +93,8 @@ class NewFiles:
     limits : FileLimits
     dictionaries : Dictionaries, optional
         Of a 0.1 table: one for all of its files.
+    tag : str
+        Hexadecimal digits with which the names of the files end.
 
     Examples
     --------
@@ -113,8 +115,9 @@ class NewFiles:
         locate: Locate,
         limits: FileLimits,
         dictionaries: Dictionaries | None = None,
+        tag: str = "",
     ) -> None:
-        self._schema, self._version, self._bases = schema, version, bases
+        self._schema, self._version, self._bases, self._tag = schema, version, bases, tag
         self._locate, self._limits = locate, limits
         self._options = limits.options(schema, dictionaries)
         self._made: list[FragmentMetadata] = []
@@ -203,7 +206,7 @@ class NewFiles:
 
     def _begin(self) -> _Open:
         base = self._bases[len(self._begun) % len(self._bases)]
-        file = DataFile(data_file_name(), (), base_id=base)
+        file = DataFile(data_file_name(tag=self._tag), (), base_id=base)
         store, path = self._locate(file)
         self._begun.append((store, path))
         return _Open(file, create_file(store, path, self._schema, self._version, self._options))

@@ -30,7 +30,9 @@ def _json(*arguments: str) -> Any:
 
 def test_every_command_has_help_and_is_listed() -> None:
     listed = _run("--help").stdout
-    assert list(main.commands) == "info schema head count versions explain inspect diff verify".split()
+    assert list(main.commands) == (
+        "info schema head count versions explain inspect diff verify write delete cleanup bases".split()
+    )
     for name in main.commands:
         assert name in listed
         found = _run(name, "--help")

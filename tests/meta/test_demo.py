@@ -11,13 +11,23 @@ from tests.meta.tree import run_tool
 
 
 @pytest.mark.spark
-@pytest.mark.interop
 @pytest.mark.slow
 def test_demo_tells_the_whole_story(tmp_path: Path) -> None:
     done = run_tool("python", "bench/demo.py", "--rows", "24000", "--keep", str(tmp_path))
     assert done.returncode == 0, done.stderr
-    for chapter in ("1. Open it", "2. Ask what", "3. Scan", "4. As a Dask", "5. In Spark"):
+    for chapter in (
+        "1. Write it",
+        "2. Open it",
+        "3. Ask what",
+        "4. Scan",
+        "5. Change it",
+        "6. As a Dask",
+        "7. In Spark",
+    ):
         assert chapter in done.stdout
+    assert re.search(r"^ *4 +3\d,\d{3} +13 .*deleted", done.stdout, re.MULTILINE)
+    rows = re.findall(r"^(?:Dask|Spark) wrote ([\d,]+) rows .* version (\d)", done.stdout, re.MULTILINE)
+    assert [version for _, version in rows] == ["1", "2"]
     assert re.search(r"[1-9][\d,]* pruned", done.stdout)
     answers = re.findall(
         r"^(?:createDataFrame|lancecy\.spark\.\w+) +([\d,]+) +([\d.]+) ", done.stdout, re.MULTILINE

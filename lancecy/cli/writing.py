@@ -1,0 +1,233 @@
+"""``write delete cleanup bases``: what changes a table."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import Counter
+from dataclasses import asdict
+from datetime import timedelta
+from typing import Any
+
+import click
+
+from lancecy.cli.options import as_json, opened, place_options, storage_pairs
+from lancecy.cli.output import bar, show_facts, show_json, show_rows, show_text
+from lancecy.cli.sources import FORMATS, rows_of
+from lancecy.datasets import Dataset
+from lancecy.errors import printable
+from lancecy.write.targets import DatasetBasePath
+from lancecy.writers import write_dataset
+
+__all__ = ["bases", "cleanup", "delete", "write"]
+
+_AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+quiet_option = click.option("--quiet", is_flag=True, help="No progress bar.")
+
+
+@click.command()
+@click.argument("files", nargs=-1, required=True, metavar="FILE...")
+@place_options
+@click.option(
+    "--mode",
+    type=click.Choice(["create", "append", "overwrite"]),
+    default="create",
+    show_default=True,
+    help="A new table, more rows, or other rows in place of those there are.",
+)
+@click.option(
+    "--format", "kind", type=click.Choice(FORMATS), help="Of the files; told by their names if not given."
+)
+@click.option("--file-version", help="Of the data files: 2.0, 2.1 or 2.2. What the table has, or 2.1.")
+@click.option(
+    "--base",
+    "new_bases",
+    multiple=True,
+    metavar="NAME=PATH",
+    help="A place besides the folder of a new table.",
+)
+@click.option(
+    "--to", "targets", multiple=True, metavar="NAME", help="Base that data files go to; several in turn."
+)
+@click.option("--rows-per-file", type=click.IntRange(1), default=1 << 20, show_default=True)
+@click.option("--stable-row-ids", is_flag=True, help="Rows of a new table have ids that survive compaction.")
+@click.option("-m", "--message", help="Kept with the version.")
+@quiet_option
+@as_json
+def write(
+    files: tuple[str, ...],
+    uri: str,
+    storage_options: tuple[str, ...],
+    mode: Any,
+    kind: str | None,
+    file_version: str | None,
+    new_bases: tuple[str, ...],
+    targets: tuple[str, ...],
+    rows_per_file: int,
+    stable_row_ids: bool,
+    message: str | None,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Write the rows of FILE... (Parquet, CSV, TSV, Arrow, lines of JSON) to the table at URI."""
+    named = [_base(text) for text in new_bases]
+    with bar(quiet or as_json) as progress:
+        made = write_dataset(
+            rows_of(files, kind, progress),
+            uri,
+            mode=mode,
+            data_storage_version=file_version,
+            enable_stable_row_ids=stable_row_ids,
+            initial_bases=named,
+            # Whoever names bases wants them used.
+            target_bases=targets or [base.name or "" for base in named] or None,
+            max_rows_per_file=rows_per_file,
+            commit_message=message,
+            storage_options=storage_pairs(storage_options),
+        )
+    _show(made, {"rows": made.count_rows()}, as_json)
+
+
+def _base(text: str) -> DatasetBasePath:
+    name, equals, path = text.partition("=")
+    if not (name and equals and path):
+        raise click.UsageError(f"a base is NAME=PATH, not {text!r}")
+    return DatasetBasePath(path, name=name)
+
+
+def _show(made: Dataset, facts: dict[str, Any], as_json: bool) -> None:
+    told = {"uri": made.uri, "version": made.version, **facts}
+    if as_json:
+        show_json(told)
+    else:
+        shown = [
+            (key.replace("_", " "), f"{value:,}" if isinstance(value, int) else str(value))
+            for key, value in told.items()
+        ]
+        show_facts([(key, printable(value)) for key, value in shown])
+
+
+@click.command()
+@place_options
+@click.argument("predicate")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Only say how many rows it would be.")
+@as_json
+def delete(
+    uri: str, storage_options: tuple[str, ...], predicate: str, yes: bool, dry_run: bool, as_json: bool
+) -> None:
+    """Delete the rows of the table at URI for which PREDICATE, SQL such as "id < 10", is true."""
+    ds = opened(uri, None, storage_options)
+    if dry_run or not yes:
+        count = ds.count_rows(predicate)
+        if dry_run:
+            _show(ds, {"rows_to_delete": count, "rows": ds.count_rows()}, as_json)
+            return
+        _ask(f"Delete {count:,} of {ds.count_rows():,} rows of {printable(ds.uri)}?")
+    _show(ds, {"deleted_rows": ds.delete(predicate)["num_deleted_rows"]} | {"version": ds.version}, as_json)
+
+
+def _ask(question: str) -> None:
+    if not _is_terminal():
+        raise click.UsageError("nobody is there to be asked: say --yes, or look first with --dry-run")
+    click.confirm(question, abort=True, err=True)
+
+
+@click.command()
+@place_options
+@click.option("--older-than", metavar="AGE", help="Such as 7d, 12h or 2w. Two weeks if nothing is said.")
+@click.option("--retain", type=click.IntRange(1), help="Keep this many of the newest versions.")
+@click.option(
+    "--delete-unverified", is_flag=True, help="Also young files of no version: if nobody is writing now."
+)
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@quiet_option
+@as_json
+def cleanup(
+    uri: str,
+    storage_options: tuple[str, ...],
+    older_than: str | None,
+    retain: int | None,
+    delete_unverified: bool,
+    dry_run: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Remove old versions of the table at URI, the files only they need, and what failed writes left."""
+    ds = opened(uri, None, storage_options)
+    with bar(quiet or as_json) as progress:
+        found = ds.cleanup_old_versions(
+            None if older_than is None else _age(older_than),
+            retain,
+            delete_unverified=delete_unverified,
+            dry_run=dry_run,
+            progress=progress,
+        )
+    if as_json:
+        show_json({"dry_run": dry_run, **asdict(found)})
+    else:
+        show_text("would go:" if dry_run else "gone:")
+        show_facts([(name.replace("_", " "), f"{value:,}") for name, value in asdict(found).items()])
+
+
+def _age(text: str) -> timedelta:
+    found = _AGE.fullmatch(text.strip().lower())
+    if found is None:
+        raise click.UsageError(f"an age is a number and one of s, m, h, d, w, such as 7d, not {text!r}")
+    return timedelta(**{_UNITS[found[2]]: float(found[1])})
+
+
+@click.command()
+@place_options
+@click.argument("action", type=click.Choice(["list", "add", "relocate"]), default="list")
+@click.argument("base", required=False)
+@click.argument("path", required=False)
+@click.option(
+    "--dataset-root", is_flag=True, help="The new base is a table's folder: files are in data/ below it."
+)
+@as_json
+def bases(
+    uri: str,
+    storage_options: tuple[str, ...],
+    action: str,
+    base: str | None,
+    path: str | None,
+    dataset_root: bool,
+    as_json: bool,
+) -> None:
+    """The places that files of the table at URI are in; `add NAME PATH` one, or `relocate NAME PATH` one that moved."""
+    ds = opened(uri, None, storage_options)
+    if action != "list":
+        if base is None or path is None:
+            raise click.UsageError(f"{action} takes NAME and PATH of the base")
+        if action == "add":
+            ds.add_bases([DatasetBasePath(path, name=base, is_dataset_root=dataset_root)])
+        else:
+            ds.relocate_base(base, path)
+    rows = _base_rows(ds)
+    if as_json:
+        show_json(rows)
+    else:
+        header = ("id", "name", "path", "files", "bytes")
+        cells = [[row[key] if row[key] is not None else "" for key in header] for row in rows]
+        show_rows(header, cells, right=["id", "files", "bytes"], longest=500)
+
+
+def _base_rows(ds: Dataset) -> list[dict[str, Any]]:
+    files = [file for fragment in ds.get_fragments() for file in fragment.data_files()]
+    counts = Counter(file.base_id for file in files)
+    sizes: Counter[int | None] = Counter()
+    for file in files:
+        sizes[file.base_id] += file.size or 0
+    places: list[tuple[int | None, str | None, str, bool]] = [(None, None, ds.uri, True)]
+    places += [(b.id, b.name, b.path, b.is_dataset_root) for b in ds.base_paths.values()]
+    return [
+        {"id": i, "name": name, "path": path, "is_dataset_root": root, "files": counts[i], "bytes": sizes[i]}
+        for i, name, path, root in places
+    ]
+
+
+def _is_terminal() -> bool:
+    return sys.stdin.isatty()

@@ -1,0 +1,327 @@
+"""Spark frames become tables: executors write data files, the driver commits what came back.
+
+:func:`write` is the way with every mode; the data source (``source.LancecyWriter``) shares its parts. The types
+are settled on the driver: those of the table for rows that are added to it, those that a column had before Spark
+held it, or else Spark's. Only what successful tasks return is committed, so that retried and speculative attempts do
+not count.
+
+Imports ``writers``, ``write`` and the rest of ``spark``; pyspark inside functions only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from lancecy.datasets import Dataset
+from lancecy.errors import UnsupportedError, printable
+from lancecy.schema import Schema
+from lancecy.session import Session, default
+from lancecy.spark.tasks import spare_collector
+from lancecy.spark.types import METADATA_KEY, original_schema, spark_struct
+from lancecy.spark.workers import carried
+from lancecy.table.snapshot import Snapshot
+from lancecy.write.metadata import FragmentMetadata
+from lancecy.write.options import Durability, Mode, Place, options_of
+from lancecy.write.schemas import schema_of
+from lancecy.write.shared import SharedWrite, share
+from lancecy.write.storage import cast_batch, storage_type
+from lancecy.write.targets import DatasetBasePath
+from lancecy.writers import opened_at, place_of
+
+if TYPE_CHECKING:
+    import os
+
+    from pyspark.sql import DataFrame
+    from pyspark.sql.types import DataType, StructType
+
+__all__ = ["TaskWriter", "columns_of", "fragments_of", "planned_sink", "write"]
+
+_SAME = {"error": "create", "errorifexists": "create", "default": "create"}
+_MODES = ("create", "append", "overwrite", "ignore", *_SAME)
+# Spark stores these as structs or binary of its own, which nobody else would understand.
+_STRANGE = ("variant", "geometry", "geography")
+
+
+def write(
+    df: DataFrame,
+    uri: str | os.PathLike[str] | Dataset,
+    mode: Literal["create", "append", "overwrite", "ignore", "error", "errorifexists"] = "create",
+    *,
+    token: str | None = None,
+    embed_credentials: bool = False,
+    check_workers: bool = True,
+    data_storage_version: str | None = None,
+    enable_stable_row_ids: bool = False,
+    enable_v2_manifest_paths: bool = True,
+    initial_bases: Sequence[DatasetBasePath] | None = None,
+    target_bases: Sequence[str] | None = None,
+    target_all_bases: bool | None = None,
+    max_rows_per_file: int = 1 << 20,
+    max_bytes_per_file: int = 90 << 30,
+    max_rows_per_group: int = 1024,
+    commit_message: str | None = None,
+    transaction_properties: Mapping[str, str] | None = None,
+    durability: Durability = "fsync",
+    storage_options: Mapping[str, Any] | None = None,
+    allowed_bases: Sequence[str] | None = None,
+    session: Session | None = None,
+) -> Dataset:
+    """Write a Spark DataFrame: the executors write data files, the driver commits all of them at once.
+
+    Columns added to a table get its types: arrays become its vectors, numbers its unsigned integers, text its
+    dictionaries. In a new table they have the types they had before Spark, if :func:`lancecy.spark.read` or
+    :func:`lancecy.spark.dataframe` brought them, and Spark's otherwise.
+
+    Parameters
+    ----------
+    df : pyspark.sql.DataFrame
+    uri : str, path or lancecy.Dataset
+        Must be reachable from the executors under the same name.
+    mode : str
+        "create" (or Spark's "error", "errorifexists"), "append", "overwrite": as for
+        :func:`lancecy.write_dataset`. "ignore" does nothing if there is a table.
+    token : str, optional
+        Names the write: if one with this token was committed before, its version is returned, and nothing becomes
+        of this one.
+    embed_credentials : bool
+        Send the secrets in ``storage_options`` to the executors. By default only the other options are sent, and
+        executors take credentials from their own environment.
+    check_workers : bool
+        As for :func:`lancecy.spark.read`.
+    data_storage_version, enable_stable_row_ids, enable_v2_manifest_paths, initial_bases, target_bases, \
+    target_all_bases, max_rows_per_file, max_bytes_per_file, max_rows_per_group, commit_message, transaction_properties, durability, \
+    storage_options, allowed_bases, session
+        As for :func:`lancecy.write_dataset`.
+
+    Returns
+    -------
+    lancecy.Dataset
+        At the version that was made.
+
+    Raises
+    ------
+    UnsupportedError
+        A column type the file version, or Lance, cannot hold.
+    ImportError
+        The executors' Python has no lancecy, another release of it, or is another Python.
+    LanceError, ValueError
+        As for :func:`lancecy.write_dataset`. What goes wrong in a task is an error of Spark, which names it; it has
+        a note about what was removed.
+
+    Examples
+    --------
+    With a running session ``spark``::
+
+        lancecy.spark.write(spark.range(1000), "numbers.lance")
+        lancecy.spark.write(spark.range(1000, 2000), "numbers.lance", mode="append").count_rows()  # 2000
+    """
+    if mode not in _MODES:
+        raise ValueError(f"mode is {mode!r}; it can be {', '.join(map(repr, _MODES[:-1]))}")
+    place = place_of(uri, storage_options, allowed_bases, session)
+    snapshot = place.newest()
+    if mode == "ignore" and snapshot is not None:
+        return opened_at(place, snapshot.version)
+    asked: Any = _SAME.get(mode, "create" if mode == "ignore" else mode)
+    written, how = options_of(
+        asked,
+        data_storage_version=data_storage_version,
+        enable_stable_row_ids=enable_stable_row_ids,
+        enable_v2_manifest_paths=enable_v2_manifest_paths,
+        initial_bases=initial_bases,
+        target_bases=target_bases,
+        target_all_bases=target_all_bases,
+        max_rows_per_file=max_rows_per_file,
+        max_bytes_per_file=max_bytes_per_file,
+        max_rows_per_group=max_rows_per_group,
+        commit_message=commit_message,
+        transaction_properties=transaction_properties,
+        durability=durability,
+    )
+    columns = columns_of(df.schema, snapshot if asked == "append" else None)
+    shared = share(
+        columns, place, snapshot, written, replace(how, token=token), embed_credentials=embed_credentials
+    )
+    if check_workers:
+        from lancecy.spark.workers import check
+
+        check(df.sparkSession)
+    try:
+        rows = df.mapInArrow(TaskWriter(shared, columns), "fragments string").collect()
+    except BaseException as error:
+        shared.failed(error)
+        raise
+    committed = shared.commit(fragments_of(row["fragments"] for row in rows))
+    return opened_at(place, committed.version, shared.plan.bases)
+
+
+# -- types ----------------------------------------------------------------------------------------
+
+
+def columns_of(struct: StructType, table: Snapshot | None) -> pa.Schema:
+    """The columns that a frame becomes.
+
+    Parameters
+    ----------
+    struct : pyspark.sql.types.StructType
+        Of the frame.
+    table : Snapshot or None
+        The table that rows are added to.
+
+    Raises
+    ------
+    UnsupportedError
+        A type of Spark's that Arrow has not.
+    """
+    known: Schema = Schema(()) if table is None else table.schema
+    there = {field.name: field for field in known.arrow}
+    return pa.schema([_column(field, there.get(field.name)) for field in struct.fields], known.arrow.metadata)
+
+
+def _column(field: Any, known: pa.Field | None) -> pa.Field:
+    held = pa.field(field.name, _held(field.name, field.dataType), field.nullable)
+    if known is not None and _is_held_as(known, field.dataType):
+        return known.with_type(storage_type(known.type)).with_nullable(field.nullable)
+    if METADATA_KEY not in (field.metadata or {}):
+        return held
+    from pyspark.sql.types import StructType
+
+    original = original_schema(StructType([field])).field(0)
+    if isinstance(original.type, pa.JsonType):
+        return held
+    return original if _is_held_as(original, field.dataType) and _is_storable(original) else held
+
+
+def _is_held_as(field: pa.Field, kind: DataType) -> bool:
+    """Whether Spark holds values of a column in this type, so that they are what they were."""
+    try:
+        found = spark_struct(pa.schema([field]))[field.name].dataType
+    except UnsupportedError:
+        return False
+    same: bool = found.simpleString() == kind.simpleString()
+    return same
+
+
+def _is_storable(original: pa.Field) -> bool:
+    try:
+        schema_of(pa.schema([original]))
+    except UnsupportedError:
+        return False
+    return True
+
+
+def _held(name: str, kind: DataType) -> pa.DataType:
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_type
+
+    try:
+        if not any(word in kind.simpleString() for word in _STRANGE):
+            return _named(to_arrow_type(kind, timezone="UTC"))
+    except PySparkException as error:
+        raise _refused(name, kind) from error
+    raise _refused(name, kind)
+
+
+def _refused(name: str, kind: DataType) -> UnsupportedError:
+    text = printable(kind.simpleString())
+    return UnsupportedError(
+        f"column {printable(name)!r} is {text} in Spark, which Lance has no type for: cast it, to text for example",
+        feature=f"Spark: {text}",
+    )
+
+
+def _named(kind: pa.DataType) -> pa.DataType:
+    """The type with the elements of lists under Arrow's usual name instead of Spark's."""
+    types = pa.types
+    if types.is_list(kind):
+        return pa.list_(pa.field("item", _named(kind.value_type), kind.value_field.nullable))
+    if types.is_struct(kind):
+        return pa.struct([pa.field(f.name, _named(f.type), f.nullable) for f in kind])
+    if types.is_map(kind):
+        key, item = kind.key_field, kind.item_field
+        return pa.map_(key.with_type(_named(key.type)), item.with_type(_named(item.type)))
+    return kind
+
+
+# -- tasks ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TaskWriter:
+    """Writes a partition on an executor.
+
+    Attributes
+    ----------
+    shared : SharedWrite
+    columns : pyarrow.Schema
+        From :func:`columns_of`.
+    """
+
+    shared: SharedWrite
+    columns: pa.Schema
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return carried(__name__, "TaskWriter", self.shared, self.columns)
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """What ``mapInArrow`` calls: one row of one text, the fragments as JSON."""
+        yield pa.RecordBatch.from_pydict({"fragments": [self.write(batches)]})
+        spare_collector()
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> str:
+        """The fragments that the rows of a partition became, as JSON.
+
+        Raises
+        ------
+        SchemaError, UnsupportedError, StoreError
+            See ``SharedWrite.write``.
+        """
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        number = context.partitionId() if context is not None else 0
+        rows = (cast_batch(batch, self.columns) for batch in batches)
+        return json.dumps([fragment.to_json() for fragment in self.shared.write(rows, number)])
+
+
+def fragments_of(texts: Iterable[str]) -> list[FragmentMetadata]:
+    """What :meth:`TaskWriter.write` gave, of all partitions in their order."""
+    return [FragmentMetadata.from_json(made) for text in texts for made in json.loads(text)]
+
+
+def planned_sink(struct: StructType, asked: Any, mode: Mode) -> TaskWriter:
+    """What the executors need to write for the data source.
+
+    Parameters
+    ----------
+    struct : pyspark.sql.types.StructType
+    asked : SinkOptions
+    mode : "append" or "overwrite"
+
+    Raises
+    ------
+    LanceError, ValueError
+        As for :func:`lancecy.write_dataset`.
+    """
+    place = Place.of(asked.path, default(), asked.storage_options or None, False, asked.allowed_bases)
+    snapshot = place.newest()
+    written, how = options_of(
+        mode,
+        data_storage_version=asked.data_storage_version,
+        enable_stable_row_ids=asked.enable_stable_row_ids,
+        initial_bases=asked.initial_bases,
+        target_bases=asked.target_bases,
+        target_all_bases=asked.target_all_bases,
+        max_rows_per_file=asked.max_rows_per_file,
+        max_bytes_per_file=asked.max_bytes_per_file,
+        max_rows_per_group=asked.max_rows_per_group,
+        commit_message=asked.commit_message,
+        durability=asked.durability,
+    )
+    columns = columns_of(struct, snapshot if mode == "append" else None)
+    how = replace(how, token=asked.token)
+    return TaskWriter(share(columns, place, snapshot, written, how, embed_credentials=True), columns)

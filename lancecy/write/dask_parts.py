@@ -1,0 +1,292 @@
+"""Dask collections as parts of a shared write: their schema at planning, their rows in tasks.
+
+A task turns one partition into data files and gives back what describes them, as JSON; reading, computing and
+writing a partition are one task, so that no rows travel. Meta data of a frame do not know everything: columns of
+Python objects are taken for text, or for what the table has, and every partition is cast to what was planned.
+
+Imports ``shared``, ``schemas`` and pyarrow; dask and pandas inside functions only.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancecy.errors import LanceError, SchemaError, UnsupportedError, printable
+from lancecy.table.snapshot import Snapshot
+from lancecy.write.metadata import FragmentMetadata
+from lancecy.write.shared import SharedWrite
+from lancecy.write.storage import cast_batch, storage_schema
+
+__all__ = ["collected", "committed_later", "is_dask", "parts_of", "schema_of_collection"]
+
+_BATCH_ROWS, _BATCH_BYTES = 1 << 16, 128 << 20
+
+
+def is_dask(data: object) -> bool:
+    """Whether it is a frame or an array of Dask."""
+    return hasattr(data, "dask") and hasattr(data, "npartitions") and hasattr(data, "_meta")
+
+
+def _is_array(data: Any) -> bool:
+    return hasattr(data, "numblocks")
+
+
+# -- what the columns are -------------------------------------------------------------------------
+
+
+def schema_of_collection(
+    data: Any, table: Snapshot | None, schema: pa.Schema | None, index: bool | None, column: str | None
+) -> pa.Schema:
+    """The columns that the partitions will be cast to.
+
+    Parameters
+    ----------
+    data : Dask DataFrame, Series or Array
+    table : Snapshot or None
+        The table that rows are added to: its types stand for those that nobody knows.
+    schema : pyarrow.Schema or None
+        What the user wants.
+    index : bool or None
+        Whether the index is a column; None if it has a name.
+    column : str or None
+        Name of the only column, for an array.
+
+    Raises
+    ------
+    SchemaError
+        The names of the columns are no texts, or not those of ``schema``.
+    TypeError
+        No frame or array of Dask, or an array without a name for its column.
+    """
+    found = _array_schema(data, column) if _is_array(data) else _frame_schema(_meta(data, index), table)
+    if schema is None:
+        return found
+    if set(schema.names) != set(found.names) or len(schema) != len(found):
+        raise SchemaError(
+            f"the frame has the columns {', '.join(found.names)}, and the schema {', '.join(schema.names)}",
+            difference="names of columns",
+        )
+    return schema
+
+
+def _array_schema(data: Any, column: str | None) -> pa.Schema:
+    if column is None:
+        raise TypeError("an array has no name for its column: give column=")
+    if not data.ndim:
+        raise TypeError("an array without dimensions has no rows")
+    kind = pa.from_numpy_dtype(data.dtype)
+    for size in reversed(data.shape[1:]):
+        kind = pa.list_(kind, int(size))
+    return pa.schema([pa.field(column, kind)])
+
+
+def _meta(data: Any, index: bool | None) -> Any:
+    frame = data._meta
+    if not hasattr(frame, "columns"):
+        raise TypeError(f"a {type(data).__name__} of Dask has no columns: write a DataFrame or an Array")
+    return _with_index(frame, index)
+
+
+def _with_index(frame: Any, index: bool | None) -> Any:
+    """The frame with its index as a column, if that is wanted."""
+    name = frame.index.name
+    if index is False or (index is None and (name is None or name == "_rowid" or name in frame.columns)):
+        return frame
+    return frame.reset_index(names=[name or "index"])
+
+
+def _frame_schema(meta: Any, table: Snapshot | None) -> pa.Schema:
+    wrong = [name for name in meta.columns if not isinstance(name, str)]
+    if wrong:
+        raise SchemaError(
+            f"names of columns are texts, and {printable(repr(wrong[0]))} is none", difference="names"
+        )
+    known = {} if table is None else {field.name: field.arrow_type for field in table.schema.fields}
+    fields = [
+        pa.field(name, _kind(meta.iloc[:, place], known.get(name))) for place, name in enumerate(meta.columns)
+    ]
+    return pa.schema(fields)
+
+
+def _kind(column: Any, known: pa.DataType | None) -> pa.DataType:
+    """The type of a column of which there are no rows."""
+    types = pa.types
+    if column.dtype == np.dtype(object):
+        return known or pa.string()
+    if column.dtype.name == "category":
+        values = _kind(column.cat.categories.to_series(), None)
+        found = pa.dictionary(pa.int32(), pa.string() if types.is_null(values) else values)
+        return known if known is not None and types.is_dictionary(known) else found
+    try:
+        kind = pa.array(column).type
+    except (pa.ArrowException, TypeError) as error:
+        name, dtype = printable(str(column.name)), str(column.dtype)
+        raise UnsupportedError(
+            f"column {name!r} is {dtype}, for which Arrow has no type", feature=dtype
+        ) from error
+    if types.is_large_string(kind) or types.is_string(kind):
+        is_text = known is not None and (types.is_string(known) or types.is_large_string(known))
+        return known if is_text else pa.string()
+    return kind
+
+
+# -- the tasks ------------------------------------------------------------------------------------
+
+
+def parts_of(data: Any, shared: SharedWrite, schema: pa.Schema, index: bool | None) -> Any:
+    """A collection of one text per partition: the fragments that writing it made.
+
+    Parameters
+    ----------
+    data : Dask DataFrame or Array
+    shared : SharedWrite
+    schema : pyarrow.Schema
+        From :func:`schema_of_collection`.
+    index : bool or None
+    """
+    if _is_array(data):
+        whole = data.rechunk(dict.fromkeys(range(1, data.ndim), -1))
+        return whole.map_blocks(
+            _write_block,
+            shared,
+            schema,
+            dtype=object,
+            drop_axis=list(range(1, data.ndim)),
+            chunks=((1,) * whole.numblocks[0],),
+            meta=np.empty(0, object),
+            name=f"lancecy-write-{shared.tag}",
+        )
+    import pandas as pd
+
+    return data.map_partitions(
+        _write_frame,
+        shared,
+        schema,
+        index,
+        meta=pd.Series([], dtype=object),
+        enforce_metadata=False,
+        align_dataframes=False,
+        clear_divisions=True,
+    )
+
+
+def _write_frame(
+    frame: Any,
+    shared: SharedWrite,
+    schema: pa.Schema,
+    index: bool | None,
+    partition_info: Mapping[str, Any] | None = None,
+) -> Any:
+    import pandas as pd
+
+    number = int((partition_info or {}).get("number", 0))
+    return pd.Series(
+        [_written(shared, _frame_batches(_with_index(frame, index), schema), number)], dtype=object
+    )
+
+
+def _write_block(
+    block: Any, shared: SharedWrite, schema: pa.Schema, block_id: tuple[int, ...] | None = None
+) -> Any:
+    made = np.empty(1, object)
+    made[0] = _written(shared, _block_batches(block, schema), block_id[0] if block_id else 0)
+    return made
+
+
+def _written(shared: SharedWrite, batches: Iterator[pa.RecordBatch], number: int) -> str:
+    try:
+        return json.dumps([fragment.to_json() for fragment in shared.write(batches, number)])
+    except LanceError as error:
+        raise error.within(f"partition {number}") from error
+
+
+def _frame_batches(frame: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    if len(frame.columns) != len(schema) or set(frame.columns) != set(schema.names):
+        raise SchemaError(
+            f"a partition has the columns {', '.join(map(str, frame.columns))}, where {', '.join(schema.names)} were "
+            "planned",
+            difference="names of columns",
+        )
+    columns = [_arrow(frame[field.name], field) for field in storage_schema(schema)]
+    table = pa.Table.from_arrays(columns, names=schema.names)
+    rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES * max(1, table.num_rows) // max(1, table.nbytes)))
+    for batch in table.to_batches(max_chunksize=rows):
+        yield cast_batch(batch, schema)
+
+
+def _arrow(column: Any, field: pa.Field) -> pa.Array | pa.ChunkedArray:
+    """A column as Arrow, of the type that is wanted unless it is of one of Arrow's already."""
+    if hasattr(column.array, "__arrow_array__") and column.dtype.name != "category":
+        return pa.array(column.array)
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    try:
+        if column.dtype.name == "category":
+            return pa.array(column.array)
+        return pa.array(column, type=kind, from_pandas=True)
+    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
+        remedy = "; Python objects are taken for text unless schema= says what they are" if is_text else ""
+        raise SchemaError(
+            f"column {printable(field.name)!r} has a value that is no {field.type}: {printable(error)}{remedy}",
+            difference=field.name,
+        ) from error
+
+
+def _block_batches(block: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    values = np.ascontiguousarray(block)
+    array = pa.array(values.reshape(-1))
+    for size in reversed(values.shape[1:]):
+        array = pa.FixedSizeListArray.from_arrays(array, int(size))
+    whole = pa.RecordBatch.from_arrays([array], names=schema.names)
+    rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES * max(1, whole.num_rows) // max(1, whole.nbytes)))
+    for start in range(0, whole.num_rows, rows):
+        yield cast_batch(whole.slice(start, rows), schema)
+
+
+# -- together again -------------------------------------------------------------------------------
+
+
+def collected(parts: Any, shared: SharedWrite, options: Mapping[str, Any]) -> list[FragmentMetadata]:
+    """Compute the parts and gather their fragments; what a failure leaves is removed as far as it is known.
+
+    Parameters
+    ----------
+    parts : Dask collection
+        From :func:`parts_of`.
+    shared : SharedWrite
+    options : mapping
+        For ``compute``.
+    """
+    try:
+        return _fragments(parts.compute(**options))
+    except BaseException as error:
+        shared.failed(error)
+        raise
+
+
+def _fragments(texts: Any) -> list[FragmentMetadata]:
+    return [FragmentMetadata.from_json(made) for text in np.ravel(texts) for made in json.loads(text)]
+
+
+def committed_later(parts: Any, shared: SharedWrite) -> Any:
+    """A Delayed that computes the parts, commits them once, and is the number of the version.
+
+    Parameters
+    ----------
+    parts : Dask collection
+        From :func:`parts_of`.
+    shared : SharedWrite
+    """
+    from dask.delayed import delayed
+
+    return delayed(_commit)(parts, shared, dask_key_name=f"lancecy-commit-{shared.tag}")
+
+
+def _commit(texts: Any, shared: SharedWrite) -> int:
+    # Files stay whatever happens: the scheduler may call this again with the same ones.
+    return shared.commit(_fragments(texts), clear=False).version

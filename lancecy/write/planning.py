@@ -1,0 +1,207 @@
+"""What a write will do, settled before there are rows: schema, version, bases, and who is refused.
+
+A plan is plain values, so that it can be sent to those who write the files.
+
+Facts: table sheet, sections 3.2, 4.3 and 7. Imports ``file``, ``table``, ``store`` and siblings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lancecy.errors import ExistsError, UnsupportedError
+from lancecy.file.create import check_writable
+from lancecy.file.v0_dictionaries import Dictionaries
+from lancecy.schema import Schema
+from lancecy.store.base import Store
+from lancecy.table import flags
+from lancecy.table.adding_wire import version_of
+from lancecy.table.bases import Bases
+from lancecy.table.manifest import BasePath, DataFile, Fragment, Manifest
+from lancecy.table.operations import Append, Operation, Overwrite
+from lancecy.table.snapshot import Snapshot
+from lancecy.write.fragments import Locate, NewFiles
+from lancecy.write.legacy import check_versions, dictionaries_for, with_dictionaries
+from lancecy.write.options import Place, WriteOptions, paced
+from lancecy.write.schemas import fitted, schema_of
+from lancecy.write.targets import base_paths_of, granted, targets
+
+__all__ = ["Plan", "planned"]
+
+_DEFAULT_VERSION = "2.1"
+_ALIASES = {"stable": _DEFAULT_VERSION, "legacy": "0.1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A write of which nothing is refused any more; plain values.
+
+    Attributes
+    ----------
+    schema : Schema
+        Of the table.
+    written : Schema
+        Of the data files.
+    version : str
+        Of the data files.
+    bases : tuple of BasePath
+        New ones, which the commit registers.
+    places : mapping of id to BasePath
+        All of them.
+    targets : tuple of int or None
+        Where files go in turn.
+    dictionaries : Dictionaries or None
+        Of a 0.1 table: the same for all files.
+    """
+
+    schema: Schema
+    written: Schema
+    version: str
+    bases: tuple[BasePath, ...]
+    places: Mapping[int, BasePath]
+    targets: tuple[int | None, ...]
+    dictionaries: Dictionaries | None = None
+
+    def check_apart(self, is_new: bool) -> None:
+        """Refuse what cannot be written by many, or committed by somebody else.
+
+        Parameters
+        ----------
+        is_new : bool
+            The files are for a new schema.
+
+        Raises
+        ------
+        UnsupportedError
+            Files have a dictionary in common that is only made while they are written.
+        """
+        if self.dictionaries is not None and is_new:
+            raise UnsupportedError(
+                "fragments of a new table of version 0.1 cannot have columns with dictionaries, which are the same for "
+                "all files of a table: use lancecy.write_dataset, or write version 2.0",
+                feature="dictionaries of new fragments",
+            )
+
+    def new_files(self, place: Place, options: WriteOptions, tag: str = "") -> NewFiles:
+        """The data files of one writer.
+
+        Parameters
+        ----------
+        place : Place
+        options : WriteOptions
+        tag : str
+            Hexadecimal digits that the names of the files have in common.
+        """
+        located = self.locate(place, options)
+        return NewFiles(
+            self.written, self.version, self.targets, located, options.limits, self.dictionaries, tag
+        )
+
+    def locate(self, place: Place, options: WriteOptions) -> Locate:
+        """What says where a data file is to be.
+
+        Parameters
+        ----------
+        place : Place
+        options : WriteOptions
+        """
+        words = flags.BASES if self.places else 0
+        manifest = Manifest(0, Schema(()), base_paths=self.places, reader_flags=words)
+        policy = granted(place.policy, self.bases)
+        places = Bases(place.store(options.durable), manifest, place.session, policy)
+
+        def located(file: DataFile) -> tuple[Store, str]:
+            store, path = places.data(file)
+            return paced(store, options.durable), path
+
+        return located
+
+    def operation(self, options: WriteOptions, fragments: Sequence[Fragment], is_new: bool) -> Operation:
+        """What makes fragments part of the table.
+
+        Parameters
+        ----------
+        options : WriteOptions
+        fragments : sequence of Fragment
+        is_new : bool
+            There is no table yet.
+        """
+        if options.mode == "append" and not is_new:
+            return Append(tuple(fragments))
+        schema, values = self.schema, b""
+        if self.dictionaries is not None:
+            schema, values = with_dictionaries(schema, self.dictionaries)
+        return Overwrite(
+            tuple(fragments),
+            schema,
+            data_version=self.version,
+            initial_bases=self.bases,
+            stable_row_ids=options.stable_row_ids and is_new,
+            dictionaries=values,
+        )
+
+
+def planned(data: pa.Schema, snapshot: Snapshot | None, options: WriteOptions) -> Plan:
+    """Refuse what can be known to go wrong before there are rows.
+
+    Parameters
+    ----------
+    data : pyarrow.Schema
+        Of the rows.
+    snapshot : Snapshot or None
+        Of the table they are for; None for a new one.
+    options : WriteOptions
+
+    Raises
+    ------
+    ExistsError, SchemaError, UnsupportedError, NotFoundError, ConflictError, PathPolicyError, ValueError
+        The rows, the table, the bases and the options do not go together.
+    """
+    _check(snapshot, options)
+    version = _version(snapshot, options)
+    if snapshot is None or options.mode == "overwrite":
+        schema = written = schema_of(data)
+        check_writable(schema, version)
+    else:
+        schema = snapshot.schema
+        check_writable(Schema(tuple(f for f in schema.fields if f.name in data.names)), version)
+        written = fitted(schema, data)
+        check_versions(snapshot, version, schema, written)
+    known: Mapping[int, BasePath] = {} if snapshot is None else snapshot.manifest.base_paths
+    bases = base_paths_of(known, options.initial_bases)
+    after = {**known, **{base.id: base for base in bases}}
+    chosen = targets(after, options.target_bases, options.target_all_bases)
+    book = dictionaries_for(written, version, snapshot if options.mode == "append" else None)
+    return Plan(schema, written, version, bases, after, chosen, book)
+
+
+def _check(snapshot: Snapshot | None, options: WriteOptions) -> None:
+    if snapshot is None:
+        return
+    if options.mode == "create":
+        raise ExistsError(
+            f"there is a table at {snapshot.uri} already: mode='append' adds to it, mode='overwrite' replaces its rows",
+            kind="dataset",
+            name=snapshot.uri,
+        )
+    manifest = snapshot.manifest
+    flags.check_writable(manifest.reader_flags, manifest.writer_flags)
+    if options.initial_bases:
+        raise ValueError("initial_bases are of a new table; add_bases registers others")
+    if options.stable_row_ids and not manifest.has_stable_row_ids:
+        raise ValueError("stable row ids are chosen when a table is created, and this one has none")
+
+
+def _version(snapshot: Snapshot | None, options: WriteOptions) -> str:
+    if options.data_version is not None:
+        return _ALIASES.get(options.data_version, options.data_version)
+    if snapshot is None:
+        return _DEFAULT_VERSION
+    stated = snapshot.manifest.data_version
+    if stated:
+        return stated
+    files = [file for fragment in snapshot.fragments for file in fragment.files]
+    return max(map(version_of, files), default=_DEFAULT_VERSION)

@@ -1,0 +1,108 @@
+"""Batches cast to the types of a plan: what engines hold in other types becomes what the table has.
+
+Imports ``errors`` and pyarrow.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from lancecy.errors import SchemaError, printable
+
+__all__ = ["cast_batch", "storage_schema", "storage_type"]
+
+
+def storage_type(kind: pa.DataType) -> pa.DataType:
+    """The type of the values of an extension type; of other types that type.
+
+    Examples
+    --------
+    >>> storage_type(pa.uuid())
+    FixedSizeBinaryType(fixed_size_binary[16])
+    """
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def storage_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema that batches of a plan have: files hold the storage of extension types."""
+    return pa.schema([field.with_type(storage_type(field.type)) for field in schema])
+
+
+def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """A batch in the types of a schema, every value exactly as it was.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+        With the columns of the schema, in any order.
+    schema : pyarrow.Schema
+
+    Raises
+    ------
+    SchemaError
+        A value, or all of a column, cannot be one of the type.
+
+    Examples
+    --------
+    >>> found = cast_batch(pa.record_batch({"v": [[1, 2]]}), pa.schema({"v": pa.list_(pa.int8(), 2)}))
+    >>> found.schema.field("v").type
+    FixedSizeListType(fixed_size_list<item: int8>[2])
+    """
+    target = storage_schema(schema)
+    arrays = [_cast(batch.column(field.name), field) for field in target]
+    return pa.RecordBatch.from_arrays(arrays, names=target.names)
+
+
+def _cast(array: pa.Array, field: pa.Field) -> pa.Array:
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if array.type.equals(field.type):
+        return array
+    try:
+        return _as(array, field.type)
+    except (pa.ArrowException, TypeError) as error:
+        raise SchemaError(
+            f"column {printable(field.name)!r} is {printable(array.type)} and cannot become {printable(field.type)}: "
+            f"{printable(error)}",
+            difference=f"{field.name}: {array.type} is not {field.type}",
+        ) from error
+
+
+def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _coded(array, kind)
+    try:
+        return array.cast(kind)
+    except pa.ArrowNotImplementedError:
+        if types.is_null(kind) and array.null_count == len(array):
+            return pa.nulls(len(array))
+        if _is_list(kind) and _is_list(array.type):
+            return _lists(pa.concat_arrays([array]), kind)
+        if types.is_struct(kind) and types.is_struct(array.type) and array.type.names == kind.names:
+            parts = [_as(array.field(i), kind.field(i).type) for i in range(kind.num_fields)]
+            return pa.StructArray.from_arrays(parts, fields=list(kind), mask=_mask(array))
+        raise
+
+
+def _lists(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Made anew, and not cast: Arrow's cast of lists of nulls takes the number of lists for that of the nulls."""
+    values, is_large = _as(array.values, kind.value_type), pa.types.is_large_list(kind)
+    offsets = array.offsets.cast(pa.int64() if is_large else pa.int32())
+    made = pa.LargeListArray if is_large else pa.ListArray
+    return made.from_arrays(offsets, values, type=kind, mask=_mask(array))
+
+
+def _coded(array: pa.Array, kind: pa.DictionaryType) -> pa.Array:
+    if not pa.types.is_dictionary(array.type):
+        array = array.cast(kind.value_type).dictionary_encode()
+    indices, values = array.indices.cast(kind.index_type), array.dictionary.cast(kind.value_type)
+    return pa.DictionaryArray.from_arrays(indices, values, ordered=kind.ordered)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
+
+
+def _mask(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None

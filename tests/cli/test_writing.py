@@ -1,0 +1,160 @@
+"""The commands that change tables, run as a user runs them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner, Result
+from pyarrow import csv, feather
+from pyarrow import parquet as pq
+
+import lancecy
+from lancecy.cli import writing
+from lancecy.cli.main import main
+from lancecy.progress import Step
+
+TABLE = pa.table({"n": list(range(100)), "word": [None if i % 7 == 0 else f"w{i}" for i in range(100)]})
+
+
+def _run(*arguments: object, said: str | None = None) -> Result:
+    return CliRunner().invoke(main, [str(a) for a in arguments], input=said)
+
+
+def _json(*arguments: object) -> Any:
+    found = _run(*arguments, "--json")
+    assert found.exit_code == 0, found.output
+    return json.loads(found.stdout)
+
+
+@pytest.fixture
+def parquet(tmp_path: Path) -> Path:
+    """A file of 100 rows."""
+    pq.write_table(TABLE, tmp_path / "rows.parquet", row_group_size=30)
+    return tmp_path / "rows.parquet"
+
+
+def _stream(table: pa.Table, path: Path) -> None:
+    with pa.ipc.new_stream(path, table.schema) as sink:
+        sink.write_table(table, max_chunksize=30)
+
+
+def _lines(table: pa.Table, path: Path) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()))
+
+
+def test_write_takes_every_kind_of_file(tmp_path: Path) -> None:
+    writers = {
+        "a.parquet": pq.write_table,
+        "a.feather": feather.write_feather,
+        "a.arrows": _stream,
+        "a.csv": csv.write_csv,
+        "a.jsonl": _lines,
+    }
+    for name, make in writers.items():
+        make(TABLE, tmp_path / name)
+        facts = _json("write", tmp_path / name, tmp_path / f"{name}.lance")
+        assert (facts["rows"], facts["version"]) == (100, 1)
+        found = lancecy.dataset(tmp_path / f"{name}.lance").to_table().to_pylist()
+        empty = "" if name == "a.csv" else None  # CSV cannot tell
+        assert found == [{**row, "word": row["word"] or empty} for row in TABLE.to_pylist()], name
+    named = _json("write", tmp_path / "a.csv", tmp_path / "t.lance", "--format", "csv")
+    assert named["rows"] == 100
+
+
+def test_write_modes_files_and_bases(tmp_path: Path, parquet: Path) -> None:
+    uri, options = tmp_path / "t.lance", ["--rows-per-file", 40, "--file-version", "2.2", "-m", "first"]
+    bases = ["--base", f"x={tmp_path / 'x'}", "--base", f"y={tmp_path / 'y'}"]
+    assert "version" in _run("write", parquet, parquet, uri, *options, *bases).stdout
+    ds = lancecy.dataset(uri)
+    assert (ds.count_rows(), ds.data_storage_version, len(ds.get_fragments())) == (200, "2.2", 5)
+    rows = {row["name"]: row["files"] for row in _json("bases", uri)}
+    assert rows == {None: 0, "x": 3, "y": 2}
+    assert _json("write", parquet, uri, "--mode", "append", "--to", "y")["rows"] == 300
+    assert {row["name"]: row["files"] for row in _json("bases", uri)}["y"] == 3
+    assert _json("write", parquet, uri, "--mode", "overwrite")["rows"] == 100
+    refused = _run("write", parquet, uri)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "there is a table" in refused.stderr
+
+
+def test_delete_asks_or_is_told(tmp_path: Path, parquet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = tmp_path / "t.lance"
+    _run("write", parquet, uri)
+    assert _json("delete", uri, "n < 10", "--dry-run")["rows_to_delete"] == 10
+    silent = _run("delete", uri, "n < 10")
+    assert (silent.exit_code, "say --yes" in silent.stderr) == (2, True)
+    assert lancecy.dataset(uri).count_rows() == 100
+    assert _json("delete", uri, "n < 10", "--yes") == {"uri": str(uri), "version": 2, "deleted_rows": 10}
+    assert _json("delete", uri, "n < 10", "--yes")["deleted_rows"] == 0
+    monkeypatch.setattr(writing, "_is_terminal", lambda: True)
+    no, yes = _run("delete", uri, "n < 20", said="n\n"), _run("delete", uri, "n < 20", said="y\n")
+    assert (no.exit_code, yes.exit_code) == (1, 0)
+    assert "Delete 10 of 90 rows" in no.stderr
+    assert lancecy.dataset(uri).count_rows() == 80
+    assert "did you mean 'n'" in _run("delete", uri, "nn < 1", "--yes").stderr
+
+
+def test_cleanup_says_what_goes_and_removes_it(tmp_path: Path, parquet: Path) -> None:
+    uri = tmp_path / "t.lance"
+    for mode in ("create", "overwrite", "overwrite"):
+        _run("write", parquet, uri, "--mode", mode)
+    assert _json("cleanup", uri, "--dry-run", "--older-than", "7d")["old_versions"] == 0
+    wanted = _json("cleanup", uri, "--dry-run", "--older-than", "0s")
+    assert (wanted["old_versions"], wanted["data_files_removed"], wanted["dry_run"]) == (2, 2, True)
+    assert len(lancecy.dataset(uri).versions()) == 3
+    assert _json("cleanup", uri, "--retain", "1") == {**wanted, "dry_run": False}
+    assert [v["version"] for v in lancecy.dataset(uri).versions()] == [3]
+    assert "old versions  0" in _run("cleanup", uri, "--retain", "1").stdout
+
+
+def test_bases_are_listed_added_and_relocated(tmp_path: Path, parquet: Path) -> None:
+    uri = tmp_path / "t.lance"
+    _run("write", parquet, uri)
+    assert [row["path"] for row in _json("bases", uri)] == [str(uri)]
+    assert _json("bases", uri, "add", "b2", tmp_path / "b2")[1]["name"] == "b2"
+    _run("write", parquet, uri, "--mode", "append", "--to", "b2")
+    (tmp_path / "b2").rename(tmp_path / "b3")
+    assert _json("bases", uri, "relocate", "b2", tmp_path / "b3")[1]["path"] == str(tmp_path / "b3")
+    assert lancecy.dataset(uri).to_table().num_rows == 200
+    text = _run("bases", uri).stdout
+    assert ("b2" in text, str(tmp_path / "b3") in text) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["write", "{p}", "{t}", "--base", "x"], "a base is NAME=PATH"),
+        (["write", "{d}/none.parquet", "{t}"], "none.parquet"),
+        (["write", "{d}/rows.unknown", "{t}"], "what kind of file"),
+        (["write", "{p}", "{d}/other.csv", "{t}"], "has other columns than"),
+        (["write", "{p}", "{t}", "--to", "nowhere"], "no base 'nowhere'"),
+        (["cleanup", "{t}", "--older-than", "soon"], "an age is a number"),
+        (["bases", "{t}", "add", "b"], "add takes NAME and PATH"),
+        (["delete", "{t}", "n < 1", "--yes"], "there is no Lance dataset"),
+    ],
+)
+def test_errors_are_one_line_and_exit_code_2(
+    arguments: list[str], said: str, tmp_path: Path, parquet: Path
+) -> None:
+    (tmp_path / "rows.unknown").write_text("x")
+    csv.write_csv(TABLE.select(["n"]), tmp_path / "other.csv")
+    if arguments[0] in ("cleanup", "bases"):
+        lancecy.write_dataset(TABLE, tmp_path / "t.lance")
+    places = {"p": parquet, "d": tmp_path, "t": tmp_path / "t.lance"}
+    found = _run(*(text.format(**places) for text in arguments))
+    assert (found.exit_code, found.stdout) == (2, "")
+    assert said in found.stderr
+    assert "Traceback" not in found.stderr
+
+
+def test_writing_tells_how_far_it_is(tmp_path: Path, parquet: Path) -> None:
+    from lancecy.cli.sources import rows_of
+
+    steps: list[Step] = []
+    assert rows_of([str(parquet), str(parquet)], None, steps.append).read_all().num_rows == 200
+    assert (steps[-1].fraction, steps[0].detail) == (1.0, "rows.parquet")
+    assert [step.done for step in steps] == sorted(step.done for step in steps)

@@ -1,0 +1,339 @@
+"""Dask collections become tables: what arrives, and that it arrives once whatever happens to tasks and workers."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import re
+import signal
+from collections import Counter
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from distributed import Client, LocalCluster
+
+import lancecy
+from lancecy import DatasetBasePath
+from lancecy.errors import ExistsError, SchemaError, UnsupportedError
+from lancecy.write.options import Place, options_of
+from lancecy.write.shared import share
+from tests.helpers.compare import assert_tables_equal
+from tests.helpers.golden import golden
+from tests.write.rows import data_files
+
+TYPES = golden("14.0.2_v22_types").path
+
+
+@pytest.fixture(autouse=True)
+def _in_this_thread() -> Any:
+    """Without a cluster, tasks run here, one after the other."""
+    with dask.config.set(scheduler="sync"):
+        yield
+
+
+def frame(rows: int = 20) -> pd.DataFrame:
+    """Columns as pandas makes them, nulls and categories among them."""
+    texts = [None if i % 3 == 0 else f"t{i}" for i in range(rows)]
+    return pd.DataFrame(
+        {
+            "n": np.arange(rows),
+            "text": pd.Series(texts, dtype=object),
+            "late": pd.Series([None] * (rows - 1) + ["x"] if rows else [], dtype=object),
+            "label": pd.Categorical([f"l{i % 3}" for i in range(rows)]),
+            "time": pd.date_range("2024", periods=rows, tz="Europe/Paris"),
+            "maybe": pd.array([None if i % 4 == 0 else i for i in range(rows)], dtype="Int32"),
+            "share": [np.nan if i % 5 == 0 else i / 2 for i in range(rows)],
+        }
+    )
+
+
+def as_dask(data: pd.DataFrame, parts: int = 4) -> dd.DataFrame:
+    """With its object columns left alone."""
+    with dask.config.set({"dataframe.convert-string": False}):
+        return dd.from_pandas(data, npartitions=parts)
+
+
+def numbers(ds: lancecy.Dataset) -> list[int]:
+    """The column ``n`` in table order."""
+    found: list[int] = ds.to_table(["n"])["n"].to_pylist()
+    return found
+
+
+# -- what arrives ---------------------------------------------------------------------------------------------
+
+
+def test_frames_of_pandas_arrive(tmp_path: Path) -> None:
+    data = frame()
+    ds = lancecy.write_dask(as_dask(data), tmp_path / "t")
+    kinds = {f.name: str(f.type) for f in ds.schema}
+    assert kinds == {
+        "n": "int64",
+        "text": "string",
+        "late": "string",
+        "label": "dictionary<values=string, indices=int32, ordered=0>",
+        "time": "timestamp[us, tz=Europe/Paris]",
+        "maybe": "int32",
+        "share": "double",
+    }
+    wanted = pa.Table.from_pandas(data, schema=ds.schema, preserve_index=False)
+    assert ds.to_table().to_pylist() == wanted.to_pylist()
+    assert (ds.version, len(ds.get_fragments()), ds.verify().is_ok) == (1, 4, True)
+
+
+@pytest.mark.parametrize(
+    "cluster", ["sync", "thread_client", pytest.param("process_client", marks=pytest.mark.slow)]
+)
+def test_every_type_of_a_scan_arrives(cluster: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
+    table = lancecy.dataset(TYPES).to_table()
+    options: dict[str, Any] = {}
+    if cluster != "sync":
+        options["scheduler"] = request.getfixturevalue(cluster)
+    ddf = lancecy.scan(TYPES, blocksize=None)
+    # Without a schema, what frames do not tell apart is the simpler one: large text is text, a UUID is its bytes.
+    ds = lancecy.write_dask(
+        ddf, tmp_path / "t", table.schema, data_storage_version="2.2", compute_kwargs=options
+    )
+    assert_tables_equal(ds.to_table(), table)
+    lancecy.write_dask(ddf, ds, mode="append", compute_kwargs=options)
+    assert lancecy.dataset(tmp_path / "t").count_rows() == 2 * table.num_rows
+
+
+def test_rows_are_added_in_the_types_of_the_table(tmp_path: Path) -> None:
+    schema = pa.schema(
+        {
+            "n": pa.int64(),
+            "text": pa.large_string(),
+            "vec": pa.list_(pa.float32(), 2),
+            "label": pa.dictionary(pa.int8(), pa.string()),
+        }
+    )
+    ds = lancecy.write_dataset(pa.table({f.name: pa.nulls(0, f.type) for f in schema}), tmp_path / "t")
+    data = frame()[["n", "text", "label"]].assign(vec=[np.array([i, 1], np.float32) for i in range(20)])
+    ds = lancecy.write_dataset(as_dask(data), ds, mode="append")
+    assert ds.schema == schema
+    assert ds.to_table()["vec"].to_pylist() == [[float(i), 1.0] for i in range(20)]
+    given = lancecy.write_dask(as_dask(data), tmp_path / "u", schema)
+    assert given.to_table().to_pylist() == ds.to_table().to_pylist()
+
+
+def test_partitions_without_rows_and_frames_without_any(tmp_path: Path) -> None:
+    ddf = as_dask(frame())
+    few = lancecy.write_dask(ddf[ddf.n >= 15], tmp_path / "few")
+    assert (numbers(few), len(few.get_fragments())) == ([15, 16, 17, 18, 19], 1)
+    none = lancecy.write_dask(as_dask(frame(0), 1), tmp_path / "none")
+    assert (none.count_rows(), none.schema.names) == (0, few.schema.names)
+    ds = lancecy.write_dask(ddf[ddf.n < 0], few, mode="append")
+    assert (ds.count_rows(), ds.schema) == (5, few.schema)
+    assert numbers(lancecy.write_dask(ddf[ddf.n > 18], few, mode="overwrite")) == [19]
+
+
+@pytest.mark.parametrize(
+    ("label", "index", "names"),
+    [
+        (None, None, ["n"]),
+        ("key", None, ["key", "n"]),
+        ("key", False, ["n"]),
+        (None, True, ["index", "n"]),
+        ("_rowid", None, ["n"]),
+    ],
+)
+def test_index_is_a_column_if_it_has_a_name(
+    label: str | None, index: bool | None, names: list[str], tmp_path: Path
+) -> None:
+    data = pd.DataFrame({"n": range(6)}, index=pd.Index(range(10, 16), name=label))
+    ds = lancecy.write_dask(as_dask(data, 2), tmp_path / "t", index=index)
+    assert ds.schema.names == names
+    if len(names) > 1:
+        assert ds.to_table()[names[0]].to_pylist() == list(range(10, 16))
+
+
+def test_arrays_become_vectors(tmp_path: Path) -> None:
+    values = np.arange(240, dtype=np.float32).reshape(20, 4, 3)
+    array = da.from_array(values, chunks=(7, 2, 3))
+    ds = lancecy.write_dask(array, tmp_path / "t", column="m")
+    assert len(ds.get_fragments()) == 3
+    assert np.array_equal(lancecy.to_dask_array(ds, "m").compute(), values)
+    flat = lancecy.write_dask(array[:, 0, 0], tmp_path / "u", column="x")
+    assert flat.to_table()["x"].to_pylist() == values[:, 0, 0].tolist()
+    with pytest.raises(TypeError, match="give column="):
+        lancecy.write_dask(array, tmp_path / "v")
+
+
+def test_files_go_over_bases_evenly(tmp_path: Path) -> None:
+    bases = [DatasetBasePath(tmp_path / name, name=name) for name in "xyz"]
+    ds = lancecy.write_dask(
+        as_dask(frame(36), 6),
+        tmp_path / "t",
+        initial_bases=bases,
+        target_bases=["x", "y", "z"],
+        max_rows_per_file=3,
+    )
+    counts = Counter(part.data_files()[0].base_id for part in ds.get_fragments())
+    assert (numbers(ds), sorted(counts.values())) == (list(range(36)), [4, 4, 4])
+    assert lancecy.dataset(tmp_path / "t").count_rows() == 36
+
+
+# -- what is refused ------------------------------------------------------------------------------------------
+
+
+def _boom(part: Any, partition_info: Any = None) -> Any:
+    raise AssertionError("computed")
+
+
+def test_what_can_be_known_is_refused_before_anything_is_computed(tmp_path: Path) -> None:
+    ddf = as_dask(frame())
+    ds = lancecy.write_dask(ddf, tmp_path / "t")
+    before = data_files(tmp_path)
+    never = ddf.map_partitions(_boom, meta=ddf._meta)
+    with pytest.raises(ExistsError, match="mode='append'"):
+        lancecy.write_dask(never, ds)
+    with pytest.raises(SchemaError, match="column 'n' is double, where the table has int64"):
+        lancecy.write_dask(never.assign(n=never.share), ds, mode="append")
+    with pytest.raises(SchemaError, match="no column 'other'"):
+        lancecy.write_dask(never.assign(other=1), ds, mode="append")
+    with pytest.raises(SchemaError, match="the frame has the columns"):
+        lancecy.write_dask(never, tmp_path / "u", pa.schema({"n": pa.int64()}))
+    with pytest.raises(SchemaError, match="names of columns are texts"):
+        lancecy.write_dask(never.rename(columns={"n": 7}), tmp_path / "u")
+    with pytest.raises(UnsupportedError, match="complex128"):
+        lancecy.write_dask(never.assign(n=1j), tmp_path / "u")
+    with pytest.raises(TypeError, match="write a DataFrame or an Array"):
+        lancecy.write_dask(ddf.n, tmp_path / "u")
+    with pytest.raises(TypeError, match="write_dataset takes a DataFrame"):
+        lancecy.write_dask(frame(), tmp_path / "u")
+    assert data_files(tmp_path) == before
+
+
+def _strange(part: Any, column: str, value: Any, partition_info: Any = None) -> Any:
+    strange = [value] * len(part)
+    return part.assign(**{column: strange}) if partition_info and partition_info["number"] == 2 else part
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "said"),
+    [
+        ("text", b"\xff", "column 'text'"),
+        ("text", 7, "Python objects are taken for text unless schema= says what they are"),
+        ("n", 0.5, "column 'n' has a value that is no int64"),
+        ("extra", 1, "a partition has the columns"),
+    ],
+)
+def test_partition_that_does_not_fit_is_named_and_nothing_is_left(
+    column: str, value: Any, said: str, tmp_path: Path
+) -> None:
+    ds = lancecy.write_dask(as_dask(frame()), tmp_path / "t")
+    before = data_files(tmp_path)
+    odd = as_dask(frame()).map_partitions(_strange, column, value, meta=frame(0), enforce_metadata=False)
+    with pytest.raises(SchemaError, match=said) as raised:
+        lancecy.write_dask(odd, ds, mode="append")
+    assert "partition 2)" in str(raised.value)
+    assert re.search(r"[1-3] data files of other parts were removed", raised.value.__notes__[0])
+    assert data_files(tmp_path) == before
+    assert lancecy.dataset(tmp_path / "t").version == 1
+
+
+def test_conflict_leaves_no_file(tmp_path: Path) -> None:
+    ds = lancecy.write_dask(as_dask(frame()), tmp_path / "t")
+
+    def overtake(part: Any) -> Any:
+        lancecy.write_dataset({"other": [1]}, tmp_path / "t", mode="overwrite")
+        return part
+
+    slow = as_dask(frame(), 1).map_partitions(overtake, meta=frame(0))
+    with pytest.raises(lancecy.errors.CommitError):
+        lancecy.write_dask(slow, ds, mode="append")
+    assert len(data_files(tmp_path / "t" / "data")) == 5
+    assert lancecy.dataset(tmp_path / "t").schema.names == ["other"]
+
+
+# -- once -----------------------------------------------------------------------------------------------------
+
+
+def test_delayed_write_happens_once_however_often_it_is_computed(tmp_path: Path) -> None:
+    lancecy.write_dask(as_dask(frame()), tmp_path / "t")
+    later = lancecy.write_dask(as_dask(frame()), tmp_path / "t", mode="append", compute=False)
+    assert lancecy.dataset(tmp_path / "t").version == 1
+    with ThreadPoolExecutor(3) as pool:
+        versions = list(pool.map(lambda _: later.compute(scheduler="sync"), range(3)))
+    assert [*versions, later.compute()] == [2, 2, 2, 2]
+    assert sorted(numbers(lancecy.dataset(tmp_path / "t"))) == sorted([*range(20), *range(20)])
+
+
+def test_write_with_a_token_happens_once(tmp_path: Path) -> None:
+    for _ in range(2):
+        ds = lancecy.write_dask(as_dask(frame()), tmp_path / "t", mode="append", token="job 5")
+    assert (ds.version, ds.count_rows()) == (1, 20)
+
+
+def test_only_results_that_arrive_are_committed(tmp_path: Path) -> None:
+    """Both attempts of a task run to their end, as when a scheduler gives up a worker that is still alive."""
+    options, how = options_of("append")
+    place = Place.of(str(tmp_path / "t"), lancecy.Session())
+    shared = share(pa.schema({"n": pa.int64()}), place, None, options, how)
+    first, second = (shared.write(iter([pa.record_batch({"n": [1, 2]})]), 0) for _ in range(2))
+    assert first != second
+    there = pickle.loads(pickle.dumps(shared))
+    assert not there.may_be_committed
+    assert [there.commit(second).version, shared.commit(second).version, shared.commit(first).version] == [
+        1,
+        1,
+        1,
+    ]
+    assert there.may_be_committed
+    assert numbers(lancecy.dataset(tmp_path / "t")) == [1, 2]
+
+
+def _kill_once(marker: str) -> None:
+    """From now on the worker dies when it has finished a file, unless one has died already."""
+    from lancecy.write.fragments import NewFiles
+
+    real: Callable[[Any], None] = NewFiles._finish
+
+    def finish(self: Any) -> None:
+        real(self)
+        try:
+            Path(marker).mkdir()
+        except FileExistsError:
+            return
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    NewFiles._finish = finish  # type: ignore[method-assign]
+
+
+@pytest.mark.slow
+def test_rows_arrive_once_although_a_worker_is_killed(tmp_path: Path) -> None:
+    options: dict[str, Any] = {
+        "n_workers": 2,
+        "threads_per_worker": 1,
+        "dashboard_address": ":0",
+        "host": "127.0.0.1",
+    }
+    with LocalCluster(processes=True, silence_logs=50, **options) as cluster, Client(cluster) as client:
+        client.run(_kill_once, str(tmp_path / "killed"))
+        ds = lancecy.write_dask(
+            as_dask(frame(80), 8), tmp_path / "t", compute_kwargs={"scheduler": client, "retries": 2}
+        )
+    assert (tmp_path / "killed").exists()
+    assert (numbers(ds), ds.version, len(ds.get_fragments())) == (list(range(80)), 1, 8)
+    assert len(data_files(tmp_path / "t" / "data")) > 8
+
+
+def test_graph_holds_no_secret_and_is_small(tmp_path: Path) -> None:
+    options = {"key": "AK", "secret": "very secret"}
+    for embed in (False, True):
+        later = lancecy.write_dask(
+            lancecy.scan(TYPES), tmp_path / "t", data_storage_version="2.2", compute=False, storage_options=options,
+            embed_credentials=embed,
+        )  # fmt: skip
+        graph = pickle.dumps(dict(later.dask))
+        assert (b"very secret" in graph) is embed
+        assert len(graph) < 200_000

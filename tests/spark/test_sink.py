@@ -1,0 +1,282 @@
+"""Spark frames become tables, by ``lancecy.spark.write`` and by the data source: exact, once, and without a trace if not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import lancecy
+from lancecy import DatasetBasePath
+from lancecy.errors import ExistsError, SchemaError, UnsupportedError
+from tests.spark.conftest import ROOT
+from tests.spark.test_source import NOT_STORED, _load, _told
+from tests.spark.values import as_seen, every_type
+from tests.write.rows import data_files
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+pytestmark = pytest.mark.spark
+
+ROWS = 40
+NOT_WRITTEN = {"json"}
+
+
+def _save(frame: DataFrame, path: Path | str, mode: str = "append", **options: Any) -> None:
+    frame.write.format("lancecy").options(**options).mode(mode).save(str(path))
+
+
+def _by_spark(frame: DataFrame, path: Path | str, mode: Any = "append", **options: Any) -> None:
+    lancecy.spark.write(frame, str(path), mode, **options)
+
+
+def _bare(frame: DataFrame) -> DataFrame:
+    """The same columns without a memory of what they were."""
+    from pyspark.sql import functions as f
+
+    return frame.select([f.col(f"`{name}`").alias(name, metadata={}) for name in frame.columns])
+
+
+def _rows(path: Path, column: str = "id") -> list[Any]:
+    return sorted(lancecy.dataset(path).to_table([column])[column].to_pylist())
+
+
+@pytest.fixture(scope="module")
+def typed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A table of every type."""
+    table = every_type(ROWS)
+    kept = [name for name in table.column_names if name not in NOT_STORED | NOT_WRITTEN]
+    path = tmp_path_factory.mktemp("typed") / "t.lance"
+    lancecy.write_dataset(table.select(kept), path, data_storage_version="2.2", max_rows_per_file=15)
+    return path
+
+
+# -- types ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("door", [_save, _by_spark])
+def test_every_type_goes_through_spark_and_back(
+    spark: SparkSession, typed: Path, tmp_path: Path, door: Callable[..., None]
+) -> None:
+    wanted = lancecy.dataset(typed).to_table().sort_by("row")
+    frame = lancecy.spark.read(spark, typed, truncate_nanoseconds=True)
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        door(frame, tmp_path / "t", data_storage_version="2.2")
+        door(_bare(frame), tmp_path / "t")
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", "UTC")
+    ds = lancecy.dataset(tmp_path / "t")
+    kinds = {f.name: f.type for f in wanted.schema}
+    assert {f.name: f.type for f in ds.schema if f.type != kinds[f.name]} == {}
+    assert ds.verify().is_ok
+    for version in (2, 1):
+        found = ds.checkout_version(version).to_table().sort_by("row")
+        found = found.slice(0, ROWS) if version == 1 else found.take(list(range(1, 2 * ROWS, 2)))
+        seen = {name: [as_seen(v) for v in found[name].to_pylist()] for name in wanted.column_names}
+        wrong = [name for name in seen if seen[name] != [as_seen(v) for v in wanted[name].to_pylist()]]
+        assert wrong == []
+
+
+def test_columns_made_in_spark_have_sparks_types(spark: SparkSession, tmp_path: Path) -> None:
+    frame = spark.sql(
+        "SELECT id, named_struct('a', array(map('k', 1))) AS nested, null AS nothing, date'2024-02-29' AS day, "
+        "timestamp'2024-02-29 12:00:00' AS at, X'00ff' AS raw, 1.5BD AS price FROM range(5)"
+    )
+    ds = lancecy.spark.write(frame, tmp_path / "t", data_storage_version="2.2")
+    assert {f.name: str(f.type) for f in ds.schema} == {
+        "id": "int64",
+        "nested": "struct<a: list<item: map<string, int32> not null> not null>",
+        "nothing": "null",
+        "day": "date32[day]",
+        "at": "timestamp[us, tz=UTC]",
+        "raw": "binary",
+        "price": "decimal128(2, 1)",
+    }
+    assert _load(spark, tmp_path / "t").orderBy("id").collect() == frame.orderBy("id").collect()
+
+
+# -- modes ----------------------------------------------------------------------------------------------------
+
+
+def test_modes_are_those_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    path, few, more = tmp_path / "t", spark.range(3), spark.range(10, 12)
+    assert lancecy.spark.write(few, path).version == 1
+    for mode in ("create", "error", "errorifexists"):
+        with pytest.raises(ExistsError):
+            lancecy.spark.write(more, path, mode)  # type: ignore[arg-type]
+    assert lancecy.spark.write(more, path, "ignore").version == 1
+    assert lancecy.spark.write(more, path, "append").version == 2
+    assert _rows(path) == [0, 1, 2, 10, 11]
+    _save(more, path)
+    assert _rows(path) == [0, 1, 2, 10, 10, 11, 11]
+    _save(more.selectExpr("cast(id AS string) AS word"), path, "overwrite")
+    assert (_rows(path, "word"), lancecy.dataset(path).version) == (["10", "11"], 4)
+    assert lancecy.spark.write(few, path, "overwrite").count_rows() == 3
+    assert lancecy.spark.write(few, tmp_path / "u", "ignore").count_rows() == 3
+    assert lancecy.spark.write(few.limit(0), tmp_path / "v").schema.names == ["id"]
+    # What Spark does not hand on to sources in Python.
+    assert "ErrorIfExists" in _told(lambda: _save(few, path, "errorifexists"))
+    assert "Ignore" in _told(lambda: _save(few, path, "ignore"))
+    with pytest.raises(ValueError, match="it can be 'create', 'append'"):
+        lancecy.spark.write(few, path, "upsert")  # type: ignore[arg-type]
+
+
+def test_token_names_a_write(spark: SparkSession, tmp_path: Path) -> None:
+    for _ in range(2):
+        lancecy.spark.write(spark.range(3), tmp_path / "t", "append", token="job")
+        _save(spark.range(3), tmp_path / "u", token="job")
+    assert _rows(tmp_path / "t") == _rows(tmp_path / "u") == [0, 1, 2]
+
+
+def test_files_go_over_bases_evenly(spark: SparkSession, tmp_path: Path) -> None:
+    bases = [DatasetBasePath(tmp_path / name, name=name) for name in "xy"]
+    ds = lancecy.spark.write(
+        spark.range(0, 40, 1, 4),
+        tmp_path / "t",
+        initial_bases=bases,
+        target_bases=["x", "y"],
+        max_rows_per_file=5,
+    )
+    _save(spark.range(40, 80, 1, 4), tmp_path / "t", targetBases="y,x", maxRowsPerFile="5")
+    ds = ds.checkout_latest()
+    assert Counter(p.data_files()[0].base_id for p in ds.get_fragments()) == {1: 8, 2: 8}
+    assert _rows(tmp_path / "t") == list(range(80))
+    given = f'[{{"path": "{tmp_path / "z"}", "name": "z"}}]'
+    _save(spark.range(5), tmp_path / "u", initialBases=given, targetBases="z")
+    assert len(data_files(tmp_path / "z")) == len(lancecy.dataset(tmp_path / "u").get_fragments())
+
+
+# -- failures -------------------------------------------------------------------------------------------------
+
+
+def test_refused_before_a_task_runs(spark: SparkSession, tmp_path: Path) -> None:
+    from pyspark.sql import functions as f
+
+    ds = lancecy.spark.write(spark.range(3), tmp_path / "t")
+    before = data_files(tmp_path)
+    fails = spark.range(3).select(f.raise_error(f.lit("a task has run")).cast("int").alias("id"))
+    with pytest.raises(SchemaError, match="column 'id' is int32, where the table has int64"):
+        lancecy.spark.write(fails, ds, "append")
+    assert "SchemaError: column 'id' is int32" in _told(lambda: _save(fails, tmp_path / "t"))
+    assert "did you mean 'target_bases'" in _told(lambda: _save(fails, tmp_path / "t", targetbase="x"))
+    strange = fails.selectExpr("cast(id AS variant) AS v")
+    with pytest.raises(UnsupportedError, match="column 'v' is variant in Spark"):
+        lancecy.spark.write(strange, tmp_path / "u")
+    with pytest.raises(UnsupportedError, match="'y' is interval year"):
+        lancecy.spark.write(spark.sql("SELECT INTERVAL '1' YEAR AS y"), tmp_path / "u")
+    assert data_files(tmp_path) == before
+
+
+def test_failed_task_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    lancecy.spark.write(spark.range(3), tmp_path / "t")
+    before = data_files(tmp_path / "t" / "data")
+    # One task, so that nobody is still writing when it has failed; it has finished nine files before.
+    bad = spark.range(0, 100, 1, 1).selectExpr("if(id = 99, raise_error('ninety-nine'), id) AS id")
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
+    try:
+        for door in (_save, _by_spark):
+            assert "ninety-nine" in _told(lambda door=door: door(bad, tmp_path / "t", max_rows_per_file=10))  # type: ignore[misc]
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    assert (data_files(tmp_path / "t" / "data"), _rows(tmp_path / "t")) == (before, [0, 1, 2])
+    strict = lancecy.write_dataset(
+        pa.table({"n": [1]}, schema=pa.schema([pa.field("n", pa.int64(), False)])), tmp_path / "s"
+    )
+    nulls = spark.sql("SELECT if(id = 3, null, id) AS n FROM range(4)")
+    for door in (_save, _by_spark):
+        assert "SchemaError: " in _told(lambda door=door: door(nulls, tmp_path / "s"))  # type: ignore[misc]
+    assert (strict.latest_version, len(data_files(tmp_path / "s" / "data"))) == (1, 1)
+
+
+def test_executor_without_lancecy_is_told_what_to_set(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    launcher, package = tmp_path / "python", tmp_path / "site" / "lancecy"
+    launcher.write_text(
+        f'#!/bin/sh\ncd / && PYTHONPATH={tmp_path}/site:$PYTHONPATH exec {sys.executable} "$@"\n'
+    )
+    launcher.chmod(0o755)
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("raise ImportError('not on this machine')\n")
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(launcher))
+    other = spark.newSession()
+    with pytest.raises(ImportError, match="Start Spark with PYSPARK_PYTHON"):
+        lancecy.spark.write(other.range(3), tmp_path / "t")
+    told = _told(lambda: lancecy.spark.write(other.range(3), tmp_path / "t", check_workers=False))
+    assert f"Spark's Python worker {sys.executable} cannot import lancecy (not on this machine)" in told
+    assert data_files(tmp_path / "t" / "data") == set()
+
+
+# Every Python process of Spark runs this when it starts: the first task to finish a file dies, and is run again.
+DYING = """
+import os, signal
+from pathlib import Path
+from lancecy.write.fragments import NewFiles
+
+finish = NewFiles._finish
+
+def finish_and_die(self):
+    finish(self)
+    try:
+        Path(os.environ["DIE_ONCE"]).mkdir()
+    except FileExistsError:
+        return
+    os.kill(os.getpid(), signal.SIGKILL)
+
+NewFiles._finish = finish_and_die
+"""
+
+TWICE = """
+import os, shutil, sys
+from pyspark.sql import SparkSession
+import lancecy
+
+spark = (
+    SparkSession.builder.master("local[2,3]").config("spark.ui.enabled", "false")
+    .config("spark.speculation", "true").config("spark.log.level", "OFF").getOrCreate()
+)
+lancecy.spark.register(spark)
+for door, path in (("write", sys.argv[1] + "/t"), ("save", sys.argv[1] + "/u")):
+    frame = spark.range(0, 1000, 1, 4)
+    shutil.rmtree(os.environ["DIE_ONCE"], ignore_errors=True)
+    if door == "write":
+        lancecy.spark.write(frame, path)
+    else:
+        frame.write.format("lancecy").mode("append").save(path)
+    ds = lancecy.dataset(path)
+    rows = ds.to_table()["id"].to_pylist()
+    print(door, os.path.exists(os.environ["DIE_ONCE"]), rows == list(range(1000)), ds.version,
+          len(os.listdir(path + "/data")) > len(ds.get_fragments()))
+"""
+
+
+@pytest.mark.slow
+def test_tasks_that_die_and_are_run_again_write_once(tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text(DYING)
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(tmp_path / "site"), str(ROOT)]),
+        "PYSPARK_PYTHON": sys.executable,
+        "SPARK_LOCAL_IP": "127.0.0.1",
+        "DIE_ONCE": str(tmp_path / "died"),
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", TWICE, str(tmp_path)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.splitlines() == ["write True True 1 True", "save True True 1 True"], done.stderr[
+        -3000:
+    ]
