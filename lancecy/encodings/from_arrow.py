@@ -80,7 +80,7 @@ def _shape(kind: pa.DataType) -> object:
     if types.is_fixed_size_list(kind):
         return "fixed", kind.list_size, inner
     if types.is_dictionary(kind):
-        return "dictionary", kind.index_type, kind.value_type
+        return "dictionary", kind.index_type, _viewed(kind.value_type)
     return (kind.id, inner) if inner else _viewed(kind)
 
 
@@ -283,6 +283,7 @@ def _coded(array: pa.DictionaryArray, field: Field) -> Block:
 
 def _nothing(kind: pa.DataType) -> pa.Scalar:
     types = pa.types
+    kind = _viewed(kind)
     if types.is_boolean(kind):
         return pa.scalar(False)
     is_text = types.is_string(kind) or types.is_large_string(kind)
