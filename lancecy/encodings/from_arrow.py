@@ -270,7 +270,7 @@ def _fixed_list(array: pa.Array, field: Field, hidden: Mask | None) -> Block:
 
 def _coded(array: pa.DictionaryArray, field: Field) -> Block:
     """Codes of values that are not null; a null in the dictionary makes its rows null."""
-    values, indices = array.dictionary, array.indices
+    values, indices = array.dictionary.cast(_viewed(array.type.value_type)), array.indices
     if values.null_count:
         is_null = values.is_null().take(indices)
         indices = pc.if_else(is_null.fill_null(True), pa.scalar(None, indices.type), indices)
@@ -283,7 +283,6 @@ def _coded(array: pa.DictionaryArray, field: Field) -> Block:
 
 def _nothing(kind: pa.DataType) -> pa.Scalar:
     types = pa.types
-    kind = _viewed(kind)
     if types.is_boolean(kind):
         return pa.scalar(False)
     is_text = types.is_string(kind) or types.is_large_string(kind)
