@@ -25,14 +25,14 @@ from lancecy.table.adding_wire import version_of
 from lancecy.table.bases import Bases, PathPolicy
 from lancecy.table.drive import check_create, commit_to
 from lancecy.table.manifest import BasePath, DataFile, Fragment, Manifest
-from lancecy.table.operations import Append, Operation, Overwrite, new_transaction
+from lancecy.table.operations import Append, Operation, Overwrite, UpdateBases, new_transaction
 from lancecy.table.snapshot import Snapshot
 from lancecy.table.terms import Committed, Origin, Policy
 from lancecy.write.fragments import NewFiles
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.options import CommitOptions, Place, WriteOptions, paced
 from lancecy.write.schemas import fitted, schema_of
-from lancecy.write.targets import base_paths_of, granted, targets
+from lancecy.write.targets import base_paths_of, check_outside, granted, targets
 
 __all__ = ["commit_operation", "write_files", "write_table"]
 
@@ -67,6 +67,7 @@ def _planned(data: pa.Schema, place: Place, snapshot: Snapshot | None, options: 
         written = fitted(schema, data)
     known: Mapping[int, BasePath] = {} if snapshot is None else snapshot.manifest.base_paths
     bases = base_paths_of(known, options.initial_bases)
+    check_outside(place.uri, bases)
     after = {**known, **{base.id: base for base in bases}}
     chosen = targets(after, options.target_bases, options.target_all_bases)
     policy, store = granted(place.policy, bases), place.store(options.durable)
@@ -240,6 +241,10 @@ def commit_operation(
     LanceError, ValueError
         See ``table.commit.commit``.
     """
+    if isinstance(operation, UpdateBases):
+        check_outside(place.uri, operation.bases)
+    elif isinstance(operation, Overwrite):
+        check_outside(place.uri, operation.initial_bases)
     origin = None
     if snapshot is not None:
         is_same = read_version is None or read_version == snapshot.version

@@ -22,6 +22,7 @@ from lancecy.errors import (
     ConflictError,
     ExistsError,
     NotFoundError,
+    PathPolicyError,
     SchemaError,
     StoreError,
     UnsupportedError,
@@ -340,6 +341,20 @@ def test_bases_that_look_alike_are_refused(tmp_path: Path, twice: dict[str, str]
         lancecy.write_dataset(
             plain(), tmp_path / "t", initial_bases=[*bases(tmp_path), DatasetBasePath(path, twice["name"])]
         )
+
+
+@pytest.mark.parametrize("below", ["", "data", "data/more"])
+def test_bases_in_the_table_itself_are_refused(tmp_path: Path, below: str) -> None:
+    inside = DatasetBasePath(tmp_path / "t" / below)
+    with pytest.raises(PathPolicyError, match="own folder"):
+        lancecy.write_dataset(plain(), tmp_path / "t", initial_bases=[inside], target_all_bases=True)
+    ds = lancecy.write_dataset(plain(), tmp_path / "t", initial_bases=bases(tmp_path))
+    with pytest.raises(PathPolicyError, match="own folder"):
+        ds.add_bases([inside])
+    with pytest.raises(PathPolicyError, match="own folder"):
+        ds.relocate_base("one", inside.path)
+    assert lancecy.dataset(ds.uri).version == 1
+    assert len(data_files(tmp_path / "t" / "data")) == 1
 
 
 def test_bases_are_initial_only_once(tmp_path: Path) -> None:
