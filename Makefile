@@ -16,7 +16,7 @@ BENCH := $(CURDIR)/bench
 export VENV
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check format protos bench compare compare-spark docs asan fuzz wheel clean distclean
+.PHONY: help setup demo test check format protos bench compare compare-spark docs asan fuzz model old-releases wheel clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,8 @@ help:
 	@echo "make check    the quick part of it: style, types, layers, unit tests"
 	@echo "make compare  lancecy beside pylance and memory-mapped Arrow IPC, in one run"
 	@echo "make compare-spark  lancecy in Spark beside Parquet and beside pylance's table handed over"
+	@echo "make model    random histories of tables that lancecy and pylance change in turns, many of them"
+	@echo "make old-releases  whether pylance 0.20.0, 0.39.0 and 4.0.2 read what lancecy writes"
 	@echo "make bench    the asv benchmarks of every layer"
 	@echo "make asan     the tests of kernels, files and hostile bytes under gcc's sanitizers"
 	@echo "make fuzz     every decoder and parser under libFuzzer and the address sanitizer"
@@ -71,6 +73,16 @@ format: $(BUILT)
 
 protos: $(PROTOC)
 	$(VENV)/protoc/bin/python protos/generate.py
+
+# ---- long tests -------------------------------------------------------------------------------------
+
+model: $(BUILT)
+	LANCECY_MODEL_EXAMPLES=$${LANCECY_MODEL_EXAMPLES:-200} LANCECY_MODEL_STEPS=$${LANCECY_MODEL_STEPS:-50} \
+		$(PYTEST) -q -n 0 -o timeout=0 -o faulthandler_timeout=0 tests/write/test_model.py $(ARGS)
+
+# Installs each release with pip below build/ the first time.
+old-releases: $(BUILT)
+	$(PY) -m tests.interop.old_releases build/old-releases $(ARGS)
 
 # ---- measuring --------------------------------------------------------------------------------------
 

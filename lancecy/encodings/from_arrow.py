@@ -80,7 +80,7 @@ def _shape(kind: pa.DataType) -> object:
     if types.is_fixed_size_list(kind):
         return "fixed", kind.list_size, inner
     if types.is_dictionary(kind):
-        return "dictionary", kind.index_type, kind.value_type
+        return "dictionary", kind.index_type, _viewed(kind.value_type)
     return (kind.id, inner) if inner else _viewed(kind)
 
 
@@ -270,7 +270,7 @@ def _fixed_list(array: pa.Array, field: Field, hidden: Mask | None) -> Block:
 
 def _coded(array: pa.DictionaryArray, field: Field) -> Block:
     """Codes of values that are not null; a null in the dictionary makes its rows null."""
-    values, indices = array.dictionary, array.indices
+    values, indices = array.dictionary.cast(_viewed(array.type.value_type)), array.indices
     if values.null_count:
         is_null = values.is_null().take(indices)
         indices = pc.if_else(is_null.fill_null(True), pa.scalar(None, indices.type), indices)

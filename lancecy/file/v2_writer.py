@@ -17,7 +17,7 @@ from lancecy.encodings.columns import as_array
 from lancecy.encodings.from_arrow import block_of, narrowed, size_of
 from lancecy.encodings.shred import shred
 from lancecy.encodings.v20_write import header_page, v20_pages
-from lancecy.errors import LanceError, LimitError, SchemaError, UnsupportedError
+from lancecy.errors import LanceError, LimitError, SchemaError, UnsupportedError, printable
 from lancecy.file.base import FileSummary, WriteOptions
 from lancecy.file.v2_output import Output
 from lancecy.file.writable import check_writable
@@ -141,7 +141,8 @@ class V2Writer:
                     page = encode_page(leaf, self._version)
                     self._output.add(self._numbers[leaf.field.id], page, pending.first_row)
         except LanceError as error:
-            raise error.within(f"rows from {pending.first_row} on") from error.__cause__
+            place = f"column {printable(field.name)!r}, rows from {pending.first_row} on"
+            raise error.within(place) from error.__cause__
         pending.first_row += len(array)
 
 

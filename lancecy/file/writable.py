@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from lancecy.errors import UnsupportedError, printable
+from lancecy.errors import FormatError, UnsupportedError, printable
 from lancecy.schema import Field, Schema, parse_logical_type
 
 __all__ = ["WRITABLE", "check_writable"]
@@ -73,6 +73,10 @@ def _check(path: tuple[Field, ...], version: str) -> None:
     if field.is_map:
         _only_from("2.2", version, name, "a map")
     if field.is_fixed_list:
+        if field.logical_type.endswith(":0"):
+            raise UnsupportedError(
+                f"column {printable(name)!r} is a list of no items: leave it out", feature="list of 0"
+            )
         _only_from("2.2", version, name, "a fixed-size list of structs")
         if any(node.is_list or node.is_map or node.is_fixed_list for node in path[:-1]):
             raise _unwritten(name, "a fixed-size list of structs within lists")
@@ -87,9 +91,31 @@ def _check(path: tuple[Field, ...], version: str) -> None:
     if version == "0.1":
         _check_legacy(path, name)
     if field.is_leaf:
-        kind = parse_logical_type(field.logical_type)
+        kind = _leaf_type(field, name)
         if pa.types.is_dictionary(kind) and kind.value_type not in _DICTIONARY_VALUES:
             raise _unwritten(name, f"a dictionary of {kind.value_type}")
+        if _is_empty(kind):
+            raise UnsupportedError(
+                f"column {printable(name)!r} is {kind}, whose values have no bytes: leave it out",
+                feature=str(kind),
+            )
+
+
+def _leaf_type(field: Field, name: str) -> pa.DataType:
+    try:
+        return parse_logical_type(field.logical_type)
+    except (FormatError, UnsupportedError) as error:
+        raise UnsupportedError(
+            f"column {printable(name)!r} is of a type that the format does not have: {error}",
+            feature=field.logical_type,
+        ) from None
+
+
+def _is_empty(kind: pa.DataType) -> bool:
+    """Values without bytes, which pylance (14.0.2) does not read, or not even opens a table for."""
+    if pa.types.is_fixed_size_list(kind):
+        return kind.list_size == 0 or _is_empty(kind.value_type)
+    return bool(pa.types.is_fixed_size_binary(kind) and kind.byte_width == 0)
 
 
 def _check_legacy(path: tuple[Field, ...], name: str) -> None:

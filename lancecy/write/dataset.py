@@ -18,14 +18,14 @@ from lancecy.interop.streams import record_batches
 from lancecy.table.bases import PathPolicy
 from lancecy.table.drive import check_create, commit_to
 from lancecy.table.manifest import BasePath
-from lancecy.table.operations import Operation, new_transaction
+from lancecy.table.operations import Operation, Overwrite, UpdateBases, new_transaction
 from lancecy.table.snapshot import Snapshot
 from lancecy.table.terms import Committed, Origin, Policy
 from lancecy.write.fragments import NewFiles
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.options import CommitOptions, Place, WriteOptions
 from lancecy.write.planning import planned
-from lancecy.write.targets import granted
+from lancecy.write.targets import check_outside, granted
 
 __all__ = ["commit_from", "commit_operation", "write_files", "write_table"]
 
@@ -143,6 +143,10 @@ def commit_operation(
     LanceError, ValueError
         See ``table.commit.commit``.
     """
+    if isinstance(operation, UpdateBases):
+        check_outside(place.uri, operation.bases)
+    elif isinstance(operation, Overwrite):
+        check_outside(place.uri, operation.initial_bases)
     origin = None
     if snapshot is not None:
         is_same = read_version is None or read_version == snapshot.version

@@ -27,7 +27,7 @@ from lancecy.write.fragments import Locate, NewFiles
 from lancecy.write.legacy import check_versions, dictionaries_for, with_dictionaries
 from lancecy.write.options import Place, WriteOptions, paced
 from lancecy.write.schemas import fitted, schema_of
-from lancecy.write.targets import base_paths_of, granted, targets
+from lancecy.write.targets import base_paths_of, check_outside, granted, targets
 
 __all__ = ["Plan", "planned"]
 
@@ -172,6 +172,7 @@ def planned(data: pa.Schema, snapshot: Snapshot | None, options: WriteOptions) -
         check_versions(snapshot, version, schema, written)
     known: Mapping[int, BasePath] = {} if snapshot is None else snapshot.manifest.base_paths
     bases = base_paths_of(known, options.initial_bases)
+    check_outside(place.uri, bases)
     after = {**known, **{base.id: base for base in bases}}
     chosen = targets(after, options.target_bases, options.target_all_bases)
     book = dictionaries_for(written, version, snapshot if options.mode == "append" else None)

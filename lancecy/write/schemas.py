@@ -6,6 +6,7 @@ Facts: table sheet, sections 1.2, 4.3 and 8. Imports ``schema`` and ``errors``.
 from __future__ import annotations
 
 import ctypes
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import count
@@ -49,15 +50,15 @@ def schema_of(schema: pa.Schema) -> Schema:
     """
     if not len(schema):
         raise SchemaError("a table needs a column", difference="no columns")
-    for name in schema.names:
-        _check_name(name, schema.names)
+    for name, times in Counter(schema.names).items():
+        _check_name(name, times)
     ids = count()
     metadata = {key.decode(): value for key, value in (schema.metadata or {}).items()}
     return Schema(tuple(_field(field, -1, ids, field.name) for field in schema), metadata)
 
 
-def _check_name(name: str, names: list[str]) -> None:
-    if names.count(name) > 1:
+def _check_name(name: str, times: int) -> None:
+    if times > 1:
         raise SchemaError(f"two columns are called {printable(name)!r}", difference=name)
     if "." in name:
         raise SchemaError(
@@ -65,11 +66,19 @@ def _check_name(name: str, names: list[str]) -> None:
             "make it a struct",
             difference=name,
         )
+    if not name or "`" in name:
+        raise SchemaError(
+            f"column {printable(name)!r} has a name that no query can say: rename it", difference=name
+        )
     if name in _RESERVED:
         raise SchemaError(f"{name} is what scans call a column of their own: rename it", difference=name)
 
 
 def _field(field: pa.Field, parent: int, ids: Iterator[int], path: str) -> Field:
+    if "\0" in field.name:
+        raise SchemaError(
+            f"column {printable(path)!r} has a zero character in its name: rename it", difference=path
+        )
     kind, number = field.type, next(ids)
     is_extension = isinstance(kind, pa.BaseExtensionType)
     found = _exported_metadata(field) if is_extension else field.metadata or {}

@@ -10,13 +10,13 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from lancecy.errors import NotFoundError
+from lancecy.errors import NotFoundError, PathPolicyError
 from lancecy.store.uri import canonical_uri
 from lancecy.table.bases import PathPolicy, canonical_base
 from lancecy.table.bases_wire import registered
 from lancecy.table.manifest import BasePath
 
-__all__ = ["DatasetBasePath", "base_paths_of", "granted", "targets"]
+__all__ = ["DatasetBasePath", "base_paths_of", "check_outside", "granted", "targets"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +73,39 @@ def base_paths_of(
             raise ValueError(f"a base cannot have the id {base.id}")
     after = registered(known, given)
     return tuple(base for number, base in after.items() if number not in known)
+
+
+def check_outside(root: str, bases: Iterable[BasePath]) -> None:
+    """Refuse bases in the table's own folder: a cleanup takes what it finds there for leftovers.
+
+    pylance (14.0.2) deletes the files of a base below ``data/`` of its table.
+
+    Parameters
+    ----------
+    root : str
+        URI of the table.
+    bases : iterable of BasePath
+        New ones, or relocated ones.
+
+    Raises
+    ------
+    PathPolicyError
+
+    Examples
+    --------
+    >>> check_outside("/tables/t", [BasePath(1, "/tables/t2")])
+    >>> check_outside("/tables/t", [BasePath(1, "/tables/t/data/more")])
+    Traceback (most recent call last):
+    ...
+    lancecy.errors.PathPolicyError: base '/tables/t/data/more' is in the table's own folder: choose a place outside of it
+    """
+    own = canonical_uri(root)
+    for base in bases:
+        place = canonical_base(base)
+        if place == own or place.startswith(f"{own.rstrip('/')}/"):
+            raise PathPolicyError(
+                f"base {base.path!r} is in the table's own folder: choose a place outside of it"
+            )
 
 
 def granted(policy: PathPolicy, bases: Iterable[BasePath]) -> PathPolicy:

@@ -22,6 +22,7 @@ from lancecy.errors import (
     ConflictError,
     ExistsError,
     NotFoundError,
+    PathPolicyError,
     SchemaError,
     StoreError,
     UnsupportedError,
@@ -172,6 +173,7 @@ def test_views_maps_and_nulls_within_structs_are_written(tmp_path: Path) -> None
     columns = {
         "view": pa.array(["a", None, "a text longer than a view has room for"], pa.string_view()),
         "bytes": pa.array([b"a", None, b"c"], pa.binary_view()),
+        "coded": pa.DictionaryArray.from_arrays([1, None, 0], pa.array(["a", None], pa.string_view())),
         "map": pa.array([[("k", 1)], None, []], pa.map_(pa.string(), pa.int32())),
         "deep": pa.array(
             [{"a": {"b": None}}, {"a": None}, None], pa.struct({"a": pa.struct({"b": pa.int8()})})
@@ -180,7 +182,10 @@ def test_views_maps_and_nulls_within_structs_are_written(tmp_path: Path) -> None
     ds = lancecy.write_dataset(columns, tmp_path / "t", data_storage_version="2.2", max_rows_per_file=2)
     ds.append(pa.table(columns).select(["deep", "view"]))
     rows = pa.table(columns).to_pylist()
-    assert ds.to_table().to_pylist() == [*rows, *({**row, "bytes": None, "map": None} for row in rows)]
+    assert ds.to_table().to_pylist() == [
+        *rows,
+        *({**row, "bytes": None, "coded": None, "map": None} for row in rows),
+    ]
 
 
 def test_extension_types_come_back(tmp_path: Path) -> None:
@@ -251,6 +256,18 @@ def test_rows_that_may_be_null_by_their_type_but_are_not_are_appended(tmp_path: 
         (pa.schema({"a": pa.map_(pa.string(), pa.int8())}), UnsupportedError, "write version 2.2"),
         (pa.schema({"a": pa.json_()}), UnsupportedError, "JSON"),
         (pa.schema({"a": pa.struct([])}), UnsupportedError, "without members"),
+        (pa.schema({"a": pa.list_(pa.string(), 2)}), UnsupportedError, "column 'a'"),
+        (
+            pa.schema({"a": pa.dictionary(pa.int8(), pa.struct({"b": pa.int8()}))}),
+            UnsupportedError,
+            "column 'a'",
+        ),
+        (pa.schema({"a": pa.binary(0)}), UnsupportedError, "no bytes"),
+        (pa.schema({"a": pa.list_(pa.list_(pa.int8(), 0), 2)}), UnsupportedError, "no bytes"),
+        (pa.schema({"a": pa.list_(pa.struct({"b": pa.int8()}), 0)}), UnsupportedError, "no items"),
+        (pa.schema({"a`b": pa.int8()}), SchemaError, "no query"),
+        (pa.schema({"": pa.int8()}), SchemaError, "no query"),
+        (pa.schema({"a": pa.struct({"b\0": pa.int8()})}), SchemaError, "zero character"),
     ],
 )
 def test_schema_that_cannot_be_written_is_refused_before_anything_is(
@@ -324,6 +341,20 @@ def test_bases_that_look_alike_are_refused(tmp_path: Path, twice: dict[str, str]
         lancecy.write_dataset(
             plain(), tmp_path / "t", initial_bases=[*bases(tmp_path), DatasetBasePath(path, twice["name"])]
         )
+
+
+@pytest.mark.parametrize("below", ["", "data", "data/more"])
+def test_bases_in_the_table_itself_are_refused(tmp_path: Path, below: str) -> None:
+    inside = DatasetBasePath(tmp_path / "t" / below)
+    with pytest.raises(PathPolicyError, match="own folder"):
+        lancecy.write_dataset(plain(), tmp_path / "t", initial_bases=[inside], target_all_bases=True)
+    ds = lancecy.write_dataset(plain(), tmp_path / "t", initial_bases=bases(tmp_path))
+    with pytest.raises(PathPolicyError, match="own folder"):
+        ds.add_bases([inside])
+    with pytest.raises(PathPolicyError, match="own folder"):
+        ds.relocate_base("one", inside.path)
+    assert lancecy.dataset(ds.uri).version == 1
+    assert len(data_files(tmp_path / "t" / "data")) == 1
 
 
 def test_bases_are_initial_only_once(tmp_path: Path) -> None:
