@@ -58,7 +58,7 @@ def write_files(
         The storage failed.
     """
     reader = record_batches(data, schema)
-    plan = planned(reader.schema, snapshot, options)
+    plan = planned(reader.schema, place.uri, snapshot, options)
     plan.check_apart(snapshot is None or options.mode == "overwrite")
     return plan.new_files(place, options).write(reader)
 
@@ -94,7 +94,7 @@ def write_table(
         As for :func:`write_files`, and ``table.commit.commit``; no file is left behind.
     """
     reader = record_batches(data, schema)
-    plan = planned(reader.schema, snapshot, options)
+    plan = planned(reader.schema, place.uri, snapshot, options)
     check_create(place.store(options.durable))
     files = plan.new_files(place, options)
     fragments = files.write(reader)

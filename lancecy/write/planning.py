@@ -144,13 +144,15 @@ class Plan:
         )
 
 
-def planned(data: pa.Schema, snapshot: Snapshot | None, options: WriteOptions) -> Plan:
+def planned(data: pa.Schema, root: str, snapshot: Snapshot | None, options: WriteOptions) -> Plan:
     """Refuse what can be known to go wrong before there are rows.
 
     Parameters
     ----------
     data : pyarrow.Schema
         Of the rows.
+    root : str
+        URI of the table.
     snapshot : Snapshot or None
         Of the table they are for; None for a new one.
     options : WriteOptions
@@ -172,7 +174,7 @@ def planned(data: pa.Schema, snapshot: Snapshot | None, options: WriteOptions) -
         check_versions(snapshot, version, schema, written)
     known: Mapping[int, BasePath] = {} if snapshot is None else snapshot.manifest.base_paths
     bases = base_paths_of(known, options.initial_bases)
-    check_outside(place.uri, bases)
+    check_outside(root, bases)
     after = {**known, **{base.id: base for base in bases}}
     chosen = targets(after, options.target_bases, options.target_all_bases)
     book = dictionaries_for(written, version, snapshot if options.mode == "append" else None)

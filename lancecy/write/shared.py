@@ -201,7 +201,7 @@ def share(
     LanceError, ValueError, TypeError
         As ``planning.planned``; or a base that may not be used, or a store that cannot be committed to.
     """
-    plan = planned(schema, snapshot, options)
+    plan = planned(schema, place.uri, snapshot, options)
     plan.check_apart(snapshot is None or options.mode == "overwrite")
     locate = plan.locate(place, options)
     for base in dict.fromkeys(plan.targets):
