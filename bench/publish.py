@@ -47,8 +47,8 @@ def rows(
     texts = [[text.strip("'") for text in choices] for choices in parameters]
     *outer, heads = texts or [[""]]
     figures = [said(value, kind) for value in values]
-    for number, chosen in enumerate(itertools.product(*outer)):
-        label = " ".join([f"`{name.partition('.')[2]}`", *chosen])
+    for number, choice in enumerate(itertools.product(*outer)):
+        label = " ".join([f"`{name.partition('.')[2]}`", *choice])
         yield label, heads, figures[number * len(heads) : (number + 1) * len(heads)]
 
 

@@ -17,6 +17,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -25,16 +26,17 @@ from benchmarks.tables import MAKERS
 from compare import machine, show
 
 Write: TypeAlias = Callable[[Any, str, str, str], object]
+Work: TypeAlias = Callable[[Write, str], float]
 
 
-def _pylance(data: Any, path: str, mode: str, version: str) -> object:
+def _pylance(data: Any, path: str, mode: Any, version: Any) -> object:
     import lance
 
     return lance.write_dataset(data, path, mode=mode, data_storage_version=version)
 
 
 def _lancecy(durability: Any) -> Write:
-    def write(data: Any, path: str, mode: str, version: str) -> object:
+    def write(data: Any, path: str, mode: Any, version: str) -> object:
         import lancecy
 
         return lancecy.write_dataset(
@@ -68,9 +70,7 @@ def appends(count: int, write: Write, path: str, version: str) -> float:
     return time.perf_counter() - started
 
 
-def measure(
-    run: Callable[[Write, str], float], folder: Path, repeat: int
-) -> tuple[dict[str, float], dict[str, int]]:
+def measure(run: Work, folder: Path, repeat: int) -> tuple[dict[str, float], dict[str, int]]:
     """Median seconds and bytes written of each engine."""
     seconds: dict[str, list[float]] = {name: [] for name in ENGINES}
     sizes: dict[str, int] = {}
@@ -109,11 +109,11 @@ def main() -> None:
     sizes = {"scalars": chosen.rows, "vectors": chosen.vectors}
     try:
         for name in chosen.works.split(","):
+            run: Work
             if name == "appends":
-                run = lambda write, path: appends(chosen.appends, write, path, chosen.version)  # noqa: E731
+                run = partial(appends, chosen.appends, version=chosen.version)
             else:
-                table = MAKERS[name](sizes[name])
-                run = lambda write, path, table=table: whole(table, write, path, chosen.version)  # noqa: E731
+                run = partial(whole, MAKERS[name](sizes[name]), version=chosen.version)
             medians, written = measure(run, folder, chosen.repeat)
             cells = [f"{medians[engine] * 1e3:.0f}" for engine in ENGINES]
             ratio = f"{medians['pylance'] / medians['lancecy']:.2f}"

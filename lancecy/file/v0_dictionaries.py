@@ -63,7 +63,7 @@ class Dictionaries:
     >>> book, field = Dictionaries(), Field("d", 3, logical_type="dict:string:int8:false")
     >>> for words in (["a", "b"], ["c", "a"]):
     ...     block = block_of(pa.array(words).dictionary_encode(), field)
-    ...     print(book.codes(field, block).values.tolist())
+    ...     print(book.codes(field, block).values.view("<i4").tolist())
     [0, 1]
     [2, 0]
     """

@@ -53,7 +53,7 @@ class WriteBehind:
         StoreError
             These bytes, or earlier ones, could not be written.
         """
-        view = memoryview(data)
+        view = memoryview(data if isinstance(data, bytearray) else data.data)
         self._given += view.nbytes
         if self._thread is None and self._given < _WORTH_BYTES:
             self._stream.write(view)
