@@ -63,8 +63,8 @@ def tables(chosen: list[str]) -> Iterator[str]:
             continue
         for label, heads, figures in rows(name, found[place("result")], found[place("params")]):
             by_heads.setdefault((module, tuple(heads)), []).append(f"| {label} | {' | '.join(figures)} |")
-    for (module, heads), lines in by_heads.items():
-        yield f"| {module} | {' | '.join(heads)} |\n|---|{'---:|' * len(heads)}\n" + "\n".join(lines) + "\n"
+    for (module, columns), lines in by_heads.items():
+        yield f"| {module} | {' | '.join(columns)} |\n|---|{'---:|' * len(columns)}\n" + "\n".join(lines) + "\n"
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def test_modes_are_those_of_spark(spark: SparkSession, tmp_path: Path) -> None:
     assert lancecy.spark.write(few, path).version == 1
     for mode in ("create", "error", "errorifexists"):
         with pytest.raises(ExistsError):
-            lancecy.spark.write(more, path, mode)  # type: ignore[arg-type]
+            lancecy.spark.write(more, path, mode)
     assert lancecy.spark.write(more, path, "ignore").version == 1
     assert lancecy.spark.write(more, path, "append").version == 2
     assert _rows(path) == [0, 1, 2, 10, 11]
