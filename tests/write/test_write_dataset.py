@@ -127,7 +127,9 @@ def test_files_are_cut_at_bytes(tmp_path: Path) -> None:
     assert rows_of(ds) == list(range(4000))
 
 
-@pytest.mark.parametrize("limits", [{"max_rows_per_file": 0}, {"max_bytes_per_file": -1}])
+@pytest.mark.parametrize(
+    "limits", [{"max_rows_per_file": 0}, {"max_bytes_per_file": -1}, {"max_rows_per_group": 0}]
+)
 def test_limits_that_allow_nothing_are_refused(tmp_path: Path, limits: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         lancecy.write_dataset(plain(), tmp_path / "t", **limits)
@@ -402,6 +404,29 @@ def test_rows_that_end_in_an_error_leave_no_file(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="no more"):
         ds.append(failing(30, RuntimeError("no more")), max_rows_per_file=7, target_all_bases=True)
     assert data_files(tmp_path) == before
+
+
+def test_null_in_the_middle_of_a_0_1_table_leaves_no_file_and_says_so(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset(
+        {"n": [1]}, tmp_path / "t", data_storage_version="legacy", max_rows_per_group=2
+    )
+    before = data_files(tmp_path)
+    rows = pa.table({"n": [*range(40), None, 3]}).to_batches(max_chunksize=3)
+    for write in (ds.append, lambda data, **more: lancecy.write_fragments(data, ds, **more)):
+        with pytest.raises(UnsupportedError, match=r"'n' has nulls.*version 2\.0.*of which nothing is kept"):
+            write(rows, max_rows_per_file=7, max_rows_per_group=2)
+        assert data_files(tmp_path) == before
+    assert (ds.data_storage_version, rows_of(ds.checkout_latest())) == ("0.1", [1])
+
+
+def test_table_of_0_1_refuses_files_of_other_versions_before_any_is_written(tmp_path: Path) -> None:
+    old = lancecy.write_dataset({"n": [1]}, tmp_path / "old", data_storage_version="0.1")
+    new = lancecy.write_dataset({"n": [1]}, tmp_path / "new")
+    for ds, version in ((old, "2.0"), (new, "legacy")):
+        with pytest.raises(SchemaError, match="cannot stand beside"):
+            ds.append(failing(3, RuntimeError("rows were asked for")), data_storage_version=version)
+        ds.insert({"n": [2]}, mode="overwrite", data_storage_version=version)
+        assert rows_of(ds) == [2]
 
 
 def test_full_disk_leaves_the_table_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
