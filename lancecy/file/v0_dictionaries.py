@@ -62,8 +62,8 @@ class Dictionaries:
     --------
     >>> book, field = Dictionaries(), Field("d", 3, logical_type="dict:string:int8:false")
     >>> for words in (["a", "b"], ["c", "a"]):
-    ...     block = block_of(pa.array(words).dictionary_encode(), field)
-    ...     print(book.codes(field, block).values.view("<i4").tolist())
+    ...     coded = pa.array(words).dictionary_encode().cast(pa.dictionary(pa.int8(), pa.string()))
+    ...     print(book.codes(field, block_of(coded, field)).values.tolist())
     [0, 1]
     [2, 0]
     """
