@@ -22,6 +22,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +48,12 @@ def start(work: Callable[[Callable[[Any], None]], None]) -> tuple[int, int]:
     os.close(mine)
     write = os.write  # the one of the system, whatever is done to it later
     status = 1
+
+    def tell(told: Any) -> None:
+        write(theirs, json.dumps(told).encode() + b"\n")
+
     try:
-        work(lambda told: write(theirs, json.dumps(told).encode() + b"\n") and None)
+        work(tell)
         status = 0
     except BaseException:
         traceback.print_exc()
@@ -80,7 +85,7 @@ def each(change: str, folder: Path) -> list[Any]:
     before, results = template(folder, change), []
     for number in range(10_000):
         root = copied(folder, before, f"{change} {number}")
-        code, told = child(lambda tell, root=root, number=number: _dying(change, root, number, tell))
+        code, told = child(partial(_dying, change, root, number))
         results.append({"root": str(root), "acked": "ack" in told, "code": code})
         if code != -signal.SIGKILL:
             return results
@@ -114,7 +119,7 @@ def limits(change: str, folder: Path) -> list[Any]:
     results = []
     for size in sorted({path.stat().st_size for path in new}):
         root = copied(folder, before, f"{change} {size}")
-        code, told = child(lambda tell, root=root, size=size: _bounded(change, root, size - 1, tell))
+        code, told = child(partial(_bounded, change, root, size - 1))
         results.append({"root": str(root), "code": code, "told": told, "size": size})
     return results
 
@@ -164,7 +169,7 @@ def race(writers: int, times: int, folder: Path) -> list[Any]:
                 break
             tell(row["n"][0].as_py())
 
-    started = [start(lambda tell, number=number: work(number, tell)) for number in range(writers)]
+    started = [start(partial(work, number)) for number in range(writers)]
     ended = [reap(*one) for one in started]
     return [{"root": root, "code": code, "told": told} for code, told in ended]
 
