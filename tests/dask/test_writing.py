@@ -59,7 +59,8 @@ def frame(rows: int = 20) -> pd.DataFrame:
 def as_dask(data: pd.DataFrame, parts: int = 4) -> dd.DataFrame:
     """With its object columns left alone."""
     with dask.config.set({"dataframe.convert-string": False}):
-        return dd.from_pandas(data, npartitions=parts)
+        found: dd.DataFrame = dd.from_pandas(data, npartitions=parts)
+    return found
 
 
 def numbers(ds: lancecy.Dataset) -> list[int]:

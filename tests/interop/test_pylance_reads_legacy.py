@@ -228,7 +228,11 @@ def test_pages_are_skipped(tmp_path: Path) -> None:
     theirs = written(table, tmp_path / "t", max_rows_per_group=100)
     assert "LancePushdownScan" in theirs.scanner(filter="n = 5").explain_plan(verbose=True)
     assert theirs.to_table(filter="w >= '03999'")["n"].to_pylist() == [3999]
-    for text, pages in (("n = 5 or w = '02000" + "x" * 90 + "'", 2), ("w >= '03899x' and n < 10", 0), ("n >= 3900", 1)):
+    for text, pages in (
+        ("n = 5 or w = '02000" + "x" * 90 + "'", 2),
+        ("w >= '03899x' and n < 10", 0),
+        ("n >= 3900", 1),
+    ):
         (line,) = lancecy.dataset(tmp_path / "t").scanner(filter=text).explain().fragments
         assert (line.pages, line.kept_pages) == (40, pages), text
 
