@@ -59,7 +59,7 @@ def as_dask(data: pd.DataFrame, parts: int = 4) -> dd.DataFrame:
     """With its object columns left alone."""
     with dask.config.set({"dataframe.convert-string": False}):
         found: dd.DataFrame = dd.from_pandas(data, npartitions=parts)
-        return found
+    return found
 
 
 def numbers(ds: lancecy.Dataset) -> list[int]:
