@@ -172,7 +172,7 @@ CHANGES = (
 def test_answers_of_indices_are_those_of_scans(tmp_path: Path, vectors: str, stable: bool, seed: int) -> None:
     table = Indexed(tmp_path, vectors, stable, seed)
     table.check()
-    order = list(CHANGES) + ["append", "delete", "restore"]
+    order = [*CHANGES, "append", "delete", "restore"]
     table.chance.shuffle(order)
     for number, name in enumerate(order):
         step: Callable[[], None] = getattr(table, name)
