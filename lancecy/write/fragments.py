@@ -30,6 +30,8 @@ from lancecy.write.schemas import arranged
 __all__ = ["FileLimits", "Locate", "NewFiles"]
 
 _LEAST_PAGE = 64 << 10
+# What may wait for its page in all columns of a file together, as far as the smallest pages allow.
+_WAITING = 512 << 20
 # Rows are handed on in pieces of this size at most, after each of which the size of the file is looked at.
 _PIECE_BYTES = 64 << 20
 
@@ -71,9 +73,10 @@ class FileLimits:
         return max(1, min(self.max_rows, min(_PIECE_BYTES, self.max_bytes) // per_row))
 
     def options(self, schema: Schema, dictionaries: Dictionaries | None = None) -> WriteOptions:
-        """Pages so small that what waits for them stays far below the size of a file."""
+        """Pages so small that what waits for them stays far below the size of a file, and of memory."""
         usual = WriteOptions(self.max_rows_per_group, dictionaries=dictionaries)
-        share = self.max_bytes // (4 * len(schema.fields))
+        columns = [sum(not node.children for node in field.walk()) for field in schema.fields]
+        share = min(self.max_bytes // 4, _WAITING) // sum(max(1, -(-leaves // 8)) for leaves in columns)
         return replace(usual, page_bytes=min(usual.page_bytes, max(_LEAST_PAGE, share)))
 
 
