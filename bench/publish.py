@@ -64,7 +64,9 @@ def tables(chosen: list[str]) -> Iterator[str]:
         for label, heads, figures in rows(name, found[place("result")], found[place("params")]):
             by_heads.setdefault((module, tuple(heads)), []).append(f"| {label} | {' | '.join(figures)} |")
     for (module, columns), lines in by_heads.items():
-        yield f"| {module} | {' | '.join(columns)} |\n|---|{'---:|' * len(columns)}\n" + "\n".join(lines) + "\n"
+        yield (
+            f"| {module} | {' | '.join(columns)} |\n|---|{'---:|' * len(columns)}\n" + "\n".join(lines) + "\n"
+        )
 
 
 if __name__ == "__main__":

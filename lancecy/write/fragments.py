@@ -76,7 +76,9 @@ class FileLimits:
         """Pages so small that what waits for them stays far below the size of a file, and of memory."""
         usual = WriteOptions(self.max_rows_per_group, dictionaries=dictionaries)
         columns = [sum(not node.children for node in field.walk()) for field in schema.fields]
-        share = min(self.max_bytes // 4, _WAITING) // sum(max(1, -(-leaves // 8)) for leaves in columns)
+        share = min(self.max_bytes // 4, _WAITING) // max(
+            1, sum(max(1, -(-leaves // 8)) for leaves in columns)
+        )
         return replace(usual, page_bytes=min(usual.page_bytes, max(_LEAST_PAGE, share)))
 
 
