@@ -70,7 +70,7 @@ class FileLimits:
     def piece_rows(self, batch: pa.RecordBatch) -> int:
         """Rows of a batch that are handed on at once."""
         per_row: int = max(1, batch.nbytes // max(1, batch.num_rows))
-        return max(1, min(self.max_rows, min(_PIECE_BYTES, self.max_bytes) // per_row))
+        return max(1, min(self.max_rows, min(_PIECE_BYTES, self.max_bytes // 8) // per_row))
 
     def options(self, schema: Schema, dictionaries: Dictionaries | None = None) -> WriteOptions:
         """Pages so small that what waits for them stays far below the size of a file, and of memory."""

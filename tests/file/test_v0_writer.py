@@ -16,6 +16,7 @@ from lancecy.encodings.from_arrow import block_of
 from lancecy.encodings.legacy_stats import joined_bounds, page_bounds
 from lancecy.errors import LimitError, SchemaError, UnsupportedError
 from lancecy.file import v0_writer
+from lancecy.file.base import WriteOptions
 from lancecy.file.create import check_writable, create_file
 from lancecy.schema import Field, Schema
 from lancecy.store.local import LocalStore
@@ -71,7 +72,10 @@ def test_random_nested_columns_come_back_however_they_are_cut(seed: int, tmp_pat
     table = stored_nested(random_nested_table(rng, "2.0", 4, rows))
     step = int(rng.integers(max(1, rows // 20), rows + 1))
     group = int(rng.choice([1, 3, 8, 100, 1024]))
-    options = {"page_bytes": int(rng.choice([100, 5000, 8 << 20])), "max_rows_per_group": group}
+    options: dict[str, Any] = {
+        "page_bytes": int(rng.choice([100, 5000, 8 << 20])),
+        "max_rows_per_group": group,
+    }
     written = write(table, "0.1", tmp_path / f"{seed}", rows=step, **options)
     same(written, table)
     assert batches(written.path) == [*range(0, rows, group), rows]
@@ -161,7 +165,7 @@ def test_what_lies_under_nulls_is_not_written(tmp_path: Path) -> None:
 
 def test_bytes_grow_while_batches_come(tmp_path: Path) -> None:
     schema = pa.schema([("n", pa.float64())])
-    options = v0_writer.WriteOptions(100, page_bytes=8000)
+    options = WriteOptions(100, page_bytes=8000)
     writer = create_file(LocalStore(str(tmp_path)), "x.lance", schema_of(schema), "0.1", options)
     sizes = []
     for _ in range(4):
@@ -203,7 +207,7 @@ def coded(words: list[Any], kind: pa.DataType | None = None) -> pa.Array:
 
 
 def test_batches_with_dictionaries_of_their_own_share_one(tmp_path: Path) -> None:
-    parts = [["a", "b", None], ["c", "a", "a"], ["b", None, "d"]]
+    parts: list[list[Any]] = [["a", "b", None], ["c", "a", "a"], ["b", None, "d"]]
     lists = [pa.ListArray.from_arrays([0, 1, 1, 3], coded(words[::-1])) for words in parts]
     made = [
         pa.record_batch([coded(words), found], ["d", "l"]) for words, found in zip(parts, lists, strict=True)
@@ -381,7 +385,7 @@ def test_types_without_statistics_have_none(tmp_path: Path) -> None:
 def test_nulls_are_refused_with_the_version_that_has_them(kind: Any, rows: list[Any], better: str) -> None:
     store = MemoryStore()
     schema = schema_of(pa.schema([("id", pa.int64()), ("c", kind)]))
-    writer = create_file(store, "x.lance", schema, "0.1", v0_writer.WriteOptions(2, page_bytes=16))
+    writer = create_file(store, "x.lance", schema, "0.1", WriteOptions(2, page_bytes=16))
     clean = pa.array([rows[0]] * 6, kind)
     writer.write(pa.record_batch([pa.array(range(6)), clean], ["id", "c"]))
     with pytest.raises(

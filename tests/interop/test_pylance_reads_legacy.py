@@ -114,7 +114,7 @@ def test_files_and_manifests_say_what_those_of_pylance_do(tmp_path: Path) -> Non
 def lengths_in(data: bytes, metadata: Any) -> list[int]:
     """Lengths of all pages, as the page table has them: 12 ids of 3 batches."""
     cells = np.frombuffer(data, "<i8", 12 * 3 * 2, metadata.page_table_position)
-    return cells[1::2].tolist()
+    return [int(length) for length in cells[1::2]]
 
 
 def cells_of_statistics(data: bytes, metadata: Any) -> list[list[bytes]]:
@@ -343,7 +343,7 @@ def coded(words: list[Any], values: list[str] | None = None) -> pa.Table:
 
 
 def words_in(uri: str) -> list[str | None]:
-    mine = lancecy.dataset(uri).to_table()["d"].to_pylist()
+    mine: list[str | None] = lancecy.dataset(uri).to_table()["d"].to_pylist()
     assert mine == live.peer(uri).to_table()["d"].to_pylist()
     return mine
 
