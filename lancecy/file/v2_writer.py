@@ -19,6 +19,7 @@ from lancecy.encodings.shred import shred
 from lancecy.encodings.v20_write import header_page, v20_pages
 from lancecy.errors import LanceError, LimitError, SchemaError, UnsupportedError, printable
 from lancecy.file.base import FileSummary, WriteOptions
+from lancecy.file.distinct import Distinct
 from lancecy.file.v2_output import Output
 from lancecy.file.writable import check_writable
 from lancecy.schema import Field, Schema
@@ -27,6 +28,7 @@ from lancecy.store.upload import Upload
 
 __all__ = ["V2Writer"]
 
+_MANY = 1024
 _LEAST_PER_LEAF = 8
 """A page of a column with many leaves may be longer, so that each leaf gets an eighth of a page."""
 
@@ -59,6 +61,10 @@ class V2Writer:
         self._numbers = {node.id: number for number, node in enumerate(self._nodes)}
         self._pending = [_Pending(field, options.page_bytes) for field in schema.fields]
         self._headers = {node.id: 0 for node in self._nodes if node.is_struct and self._version == (2, 0)}
+        self._coded = {
+            top.id for top in schema.fields for node in top.walk() if node.logical_type.startswith("dict:")
+        }
+        self._distinct = Distinct()
         self._num_rows = 0
         self._is_done = False
         self._stream = store.put_stream(path)
@@ -129,6 +135,8 @@ class V2Writer:
         """Write a page of every physical column of a top-level column."""
         field = pending.field
         try:
+            if field.id in self._coded:
+                self._distinct.note(array, field)
             block = block_of(array, field)
             if self._version == (2, 0):
                 for node, page in v20_pages(field, block):
@@ -157,6 +165,7 @@ class _Pending:
         self._most = max(1, page_bytes, page_bytes // _LEAST_PER_LEAF * num_leaves)
         self._arrays: list[pa.Array] = []
         self._nbytes = 0
+        self._patience = _MANY
 
     def add(self, array: pa.Array) -> Iterator[pa.Array]:
         """Pages that are full now."""
@@ -169,17 +178,22 @@ class _Pending:
         self._nbytes += nbytes
         if self._nbytes >= self._most:
             yield from self.rest()
+        elif len(self._arrays) >= self._patience:
+            # An array of one row takes a thousand times its bytes.
+            self._arrays = self._joined()
+            self._patience = len(self._arrays) + _MANY
 
     def rest(self) -> Iterator[pa.Array]:
         """What waits, as one page; as several where dictionaries do not go together."""
-        arrays, self._arrays, self._nbytes = self._arrays, [], 0
-        if not arrays:
-            return
-        try:
-            pages = [as_array(pa.chunked_array(arrays))]
-        except (UnsupportedError, LimitError):
-            pages = arrays
+        pages = self._joined()
+        self._arrays, self._nbytes, self._patience = [], 0, _MANY
         yield from pages
+
+    def _joined(self) -> list[pa.Array]:
+        try:
+            return [as_array(pa.chunked_array(self._arrays))] if self._arrays else []
+        except (UnsupportedError, LimitError):
+            return self._arrays
 
 
 def _cut(array: pa.Array, nbytes: int, most: int) -> Iterator[pa.Array]:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import lancecy
 from lancecy.errors import SchemaError, UnsupportedError
 from lancecy.file.base import WriteOptions
 from lancecy.file.create import check_writable, create_file
@@ -146,16 +147,6 @@ def test_batches_with_dictionaries_of_their_own(version: str, tmp_path: Path) ->
     batches = [pa.record_batch([part], ["d"]) for part in parts]
     found = read_mine(write(batches, version, tmp_path))["d"].to_pylist()
     assert found == ["a", "b", None, "c", "a", "b", None, "d"]
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_dictionaries_that_do_not_go_together_get_pages_of_their_own(version: str, tmp_path: Path) -> None:
-    codes = pa.array(range(100), pa.int8())
-    parts = [pa.array([f"{part} {i}" for i in range(100)]) for part in "ab"]
-    batches = [pa.record_batch([pa.DictionaryArray.from_arrays(codes, part)], ["d"]) for part in parts]
-    written = write(batches, version, tmp_path)
-    assert pages_of(written) == [2]
-    assert read_mine(written)["d"].to_pylist() == [value for part in parts for value in part.to_pylist()]
 
 
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
@@ -359,3 +350,30 @@ def test_all_vectors_share_their_memory_with_the_page() -> None:
     (leaf,) = shred(field, block_of(array, field))
     page = encode_page(leaf, (2, 1))
     assert np.shares_memory(page.buffers[0], np.frombuffer(array.values.buffers()[1], np.uint8))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_dictionaries_of_a_file_fit_their_index_type_together(version: str, tmp_path: Path) -> None:
+    def batch(number: int, count: int) -> pa.RecordBatch:
+        words = pa.array([f"{number}-{i}" for i in range(count)] + [None])
+        codes = pa.array(np.arange(count + 1), pa.int8())
+        nested = pa.StructArray.from_arrays([pa.DictionaryArray.from_arrays(codes, words)], ["d"])
+        return pa.record_batch([nested], ["s"])
+
+    path = tmp_path / "fits"
+    ds = lancecy.write_dataset([batch(0, 64), batch(1, 64), batch(0, 64)], path, data_storage_version=version)
+    assert ds.to_table()["s"].combine_chunks().field("d").unique().null_count == 1
+    with pytest.raises(
+        UnsupportedError, match=r"'s\.d' has more than 128 different values.*wider index type"
+    ):
+        lancecy.write_dataset([batch(0, 64), batch(1, 65)], tmp_path / "more", data_storage_version=version)
+    assert not [*tmp_path.glob("more/**/*.lance")]
+
+
+def test_rows_that_come_one_by_one_are_put_together(tmp_path: Path) -> None:
+    writer = create_file(LocalStore(str(tmp_path)), "x.lance", schema_of(pa.schema([("n", pa.int64())])))
+    for number in range(5000):
+        writer.write(pa.record_batch({"n": [number]}))
+        assert len(writer._pending[0]._arrays) <= 1025
+    assert writer.finish().num_rows == 5000
+    assert lancecy.inspect(tmp_path / "x.lance").num_rows == 5000

@@ -48,6 +48,7 @@ HOMES: dict[str, tuple[str, ...]] = {
         "lancecy.encodings.nulls",
         "lancecy.expr",
         "lancecy.file.base",
+        "lancecy.file.distinct",
         "lancecy.file.v0_dictionaries",
         "lancecy.file.v0_writer",
         "lancecy.file.v2_writer",

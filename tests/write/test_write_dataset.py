@@ -413,7 +413,9 @@ def test_null_in_the_middle_of_a_0_1_table_leaves_no_file_and_says_so(tmp_path: 
     before = data_files(tmp_path)
     rows = pa.table({"n": [*range(40), None, 3]}).to_batches(max_chunksize=3)
     for write in (ds.append, lambda data, **more: lancecy.write_fragments(data, ds, **more)):
-        with pytest.raises(UnsupportedError, match=r"'n' has nulls.*version 2\.0.*that left no data files behind"):
+        with pytest.raises(
+            UnsupportedError, match=r"'n' has nulls.*version 2\.0.*that left no data files behind"
+        ):
             write(rows, max_rows_per_file=7, max_rows_per_group=2)
         assert data_files(tmp_path) == before
     assert (ds.data_storage_version, rows_of(ds.checkout_latest())) == ("0.1", [1])
