@@ -361,8 +361,9 @@ def test_dictionaries_of_a_file_fit_their_index_type_together(version: str, tmp_
         return pa.record_batch([nested], ["s"])
 
     path = tmp_path / "fits"
-    ds = lancecy.write_dataset([batch(0, 64), batch(1, 64), batch(0, 64)], path, data_storage_version=version)
-    assert ds.to_table()["s"].combine_chunks().field("d").unique().null_count == 1
+    fitting = [batch(0, 64), batch(1, 63), batch(0, 64)]
+    written = lancecy.write_dataset(fitting, path, data_storage_version=version).to_table()
+    assert written["s"].to_pylist() == [row for part in fitting for row in part["s"].to_pylist()]
     with pytest.raises(
         UnsupportedError, match=r"'s\.d' has more than 128 different values.*wider index type"
     ):
@@ -374,6 +375,6 @@ def test_rows_that_come_one_by_one_are_put_together(tmp_path: Path) -> None:
     writer = create_file(LocalStore(str(tmp_path)), "x.lance", schema_of(pa.schema([("n", pa.int64())])))
     for number in range(5000):
         writer.write(pa.record_batch({"n": [number]}))
-        assert len(writer._pending[0]._arrays) <= 1025
+        assert len(writer._pending[0]._arrays) <= 1025  # type: ignore[attr-defined]
     assert writer.finish().num_rows == 5000
     assert lancecy.inspect(tmp_path / "x.lance").num_rows == 5000
