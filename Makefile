@@ -16,7 +16,7 @@ BENCH := $(CURDIR)/bench
 export VENV
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help setup demo test check format protos bench compare compare-spark docs asan fuzz model old-releases wheel clean distclean
+.PHONY: help setup demo test check format protos bench compare compare-spark compare-write docs asan fuzz model old-releases wheel clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -25,6 +25,7 @@ help:
 	@echo "make check    the quick part of it: style, types, layers, unit tests"
 	@echo "make compare  lancecy beside pylance and memory-mapped Arrow IPC, in one run"
 	@echo "make compare-spark  lancecy in Spark beside Parquet and beside pylance's table handed over"
+	@echo "make compare-write  lancecy and pylance write the same rows, and append one row many times"
 	@echo "make model    random histories of tables that lancecy and pylance change in turns, many of them"
 	@echo "make old-releases  whether pylance 0.20.0, 0.39.0 and 4.0.2 read what lancecy writes"
 	@echo "make bench    the asv benchmarks of every layer"
@@ -91,6 +92,9 @@ compare: $(BUILT)
 
 compare-spark: $(BUILT)
 	.ci/with-java $(PY) bench/spark_compare.py $(ARGS)
+
+compare-write: $(BUILT)
+	$(PY) bench/write_compare.py $(ARGS)
 
 # asv keeps a note about the machine in the home directory; it gets one of its own.
 bench: $(BUILT)
