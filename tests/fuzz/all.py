@@ -15,8 +15,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from lancecy import kernels
 from tests.fuzz.build import ROOT, build, environment, tree
 from tests.fuzz.seeds import CRASHES, crashes_of, seeds_of
+from tests.fuzz.targets import KERNELS
 
 __all__ = ["Outcome", "fuzz", "main"]
 
@@ -35,6 +37,14 @@ class Outcome:
     coverage: int
     code: int
     tail: str
+
+
+def _special(target: str) -> dict[str, str]:
+    """Variables for one target: what it covers, and where its memory comes from."""
+    found = {"PYTHONMALLOC": "malloc"} if target in _OF_BYTES else {}
+    if target in KERNELS:
+        found["LANCECY_COVERED"] = f"/{getattr(kernels, target).__module__.rpartition('.')[2]}."
+    return found
 
 
 def fuzz(target: str, runs: int, seconds: int) -> Outcome:
@@ -58,7 +68,7 @@ def fuzz(target: str, runs: int, seconds: int) -> Outcome:
     done = subprocess.run(
         [sys.executable, "-m", "tests.fuzz.run", target, *options],
         cwd=ROOT,
-        env=environment("fuzz") | ({"PYTHONMALLOC": "malloc"} if target in _OF_BYTES else {}),
+        env=environment("fuzz") | _special(target),
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,

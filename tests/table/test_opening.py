@@ -237,6 +237,7 @@ def test_damage_reads_the_same_at_once_and_one_by_one(
 
 
 def test_schema_is_made_when_it_is_asked_for() -> None:
+    manifest_wire._kept.cache_clear()
     manifest = decoded(message_of())
     assert not is_made(manifest, "schema")
     assert manifest.schema == make_schema()
