@@ -220,19 +220,19 @@ def test_executor_without_lancecy_is_told_what_to_set(
 DYING = """
 import os, signal
 from pathlib import Path
-from lancecy.write.fragments import NewFiles
+from lancecy.write import fragments
 
-finish = NewFiles._finish
+finished = fragments._finished
 
-def finish_and_die(self):
-    finish(self)
+def finished_and_dead(full):
+    made = finished(full)
     try:
         Path(os.environ["DIE_ONCE"]).mkdir()
     except FileExistsError:
-        return
+        return made
     os.kill(os.getpid(), signal.SIGKILL)
 
-NewFiles._finish = finish_and_die
+fragments._finished = finished_and_dead
 """
 
 TWICE = """
