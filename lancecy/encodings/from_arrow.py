@@ -55,7 +55,7 @@ def narrowed(array: pa.Array, field: Field) -> pa.Array:
         return array
     if _is_view_of(array.type, wanted):
         return array.cast(wanted)
-    if _shape(array.type) == _shape(wanted):
+    if _shape(array.type) == _shape(wanted, is_stored=True):
         return array
     raise SchemaError(
         f"column {printable(field.name)!r} is {array.type}, where the schema has {wanted}",
@@ -69,12 +69,17 @@ def _is_view_of(found: pa.DataType, wanted: pa.DataType) -> bool:
     return bool(is_text or (types.is_binary_view(found) and types.is_binary(wanted)))
 
 
-def _shape(kind: pa.DataType) -> object:
-    """A type without names of children, nullability, metadata and extension types; those do not matter here."""
+def _shape(kind: pa.DataType, is_stored: bool = False) -> object:
+    """A type without names of children, nullability, metadata and extension types; those do not matter here.
+
+    What is stored of JSON is not its text.
+    """
+    if is_stored and isinstance(kind, pa.JsonType):
+        return _shape(pa.large_binary())
     if isinstance(kind, pa.BaseExtensionType):
-        return _shape(kind.storage_type)
+        return _shape(kind.storage_type, is_stored)
     types = pa.types
-    inner = tuple(_shape(kind.field(i).type) for i in range(kind.num_fields))
+    inner = tuple(_shape(kind.field(i).type, is_stored) for i in range(kind.num_fields))
     if types.is_struct(kind):
         return "struct", tuple(kind.field(i).name for i in range(kind.num_fields)), inner
     if types.is_fixed_size_list(kind):

@@ -13,6 +13,7 @@ from itertools import count
 
 import pyarrow as pa
 
+from lancecy.encodings.jsonb_write import to_stored
 from lancecy.errors import SchemaError, UnsupportedError, printable
 from lancecy.schema import DictionaryRef, Field, Schema, logical_type_of
 
@@ -84,10 +85,7 @@ def _field(field: pa.Field, parent: int, ids: Iterator[int], path: str) -> Field
     found = _exported_metadata(field) if is_extension else field.metadata or {}
     metadata = {key.decode(): value for key, value in found.items()}
     if metadata.get(_EXTENSION_NAME) in _JSON:
-        raise UnsupportedError(
-            f"column {printable(path)!r} is a column of JSON, which is not written yet: cast it to text",
-            feature="writing JSON",
-        )
+        return _json(field, number, parent, metadata)
     kind = kind.storage_type if is_extension else kind
     inner = _inner(kind)
     names = [child.name for child in inner]
@@ -107,6 +105,20 @@ def _field(field: pa.Field, parent: int, ids: Iterator[int], path: str) -> Field
         extension_name=metadata.get(_EXTENSION_NAME, b"").decode(),
         metadata=metadata,
         children=tuple(_field(child, number, ids, f"{path}.{child.name}") for child in inner),
+    )
+
+
+def _json(field: pa.Field, number: int, parent: int, metadata: dict[str, bytes]) -> Field:
+    """Text to Arrow, a binary form of its own in files."""
+    return Field(
+        name=field.name,
+        id=number,
+        parent_id=parent,
+        logical_type="json",
+        nullable=field.nullable,
+        encoding=_hint("large_binary"),
+        extension_name="lance.json",
+        metadata={**metadata, _EXTENSION_NAME: b"lance.json", "ARROW:extension:metadata": b""},
     )
 
 
@@ -252,11 +264,15 @@ def arranged(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
 def _arranged(array: pa.Array, field: Field) -> pa.Array:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
+    if field.logical_type == "json":
+        return to_stored(array)
     if not field.is_struct or not pa.types.is_struct(array.type):
         return array
     found = [array.type.field(i).name for i in range(array.type.num_fields)]
     wanted = [child.name for child in field.children]
-    if found == wanted and not any(child.is_struct for child in field.children):
+    if found == wanted and not any(
+        child.is_struct or child.logical_type == "json" for child in field.children
+    ):
         return array
     members = [_arranged(array.field(found.index(child.name)), child) for child in field.children]
     fields = [

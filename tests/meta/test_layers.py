@@ -44,6 +44,7 @@ HOMES: dict[str, tuple[str, ...]] = {
         "lancecy.encodings.fsst",
         "lancecy.encodings.general",
         "lancecy.encodings.jsonb",
+        "lancecy.encodings.jsonb_write",
         "lancecy.encodings.memory",
         "lancecy.encodings.nulls",
         "lancecy.expr",

@@ -306,3 +306,35 @@ def test_table_of_old_files_is_deleted_from_and_replaced(tmp_path: Path) -> None
     lance.write_dataset(table_of(fresh(35, 5)), uri, mode="append")
     ds.checkout_latest().delete("n = 36")
     check(uri, {n: row for n, row in fresh(30, 10).items() if n != 36})
+
+
+def test_json_is_stored_byte_for_byte_as_pylance_does(tmp_path: Path) -> None:
+    texts = [
+        '{"b":1,"a":[1,2.5,-3,null,true,false,"x\\u00e9"],"c":{}}',
+        *(
+            "123456789012345678901234567890",
+            "-9223372036854775808",
+            "18446744073709551615",
+            "-0",
+            "1e400",
+            "1.5e-7",
+        ),
+        *('{"z": 0.1, "": 200, "a": {"x": [[], [{}]]}}', '"text"', "null", "[]", "-129", "65536", None),
+    ]
+    column = pa.ExtensionArray.from_storage(pa.json_(), pa.array(texts, pa.string()))
+    table = pa.table({"j": column, "s": pa.StructArray.from_arrays([column], ["j"])})
+    for version in ("0.1", "2.0", "2.1", "2.2"):
+        mine, theirs = (str(tmp_path / f"{who}{version}") for who in ("mine", "theirs"))
+        lancecy.write_dataset(table, mine, data_storage_version=version)
+        lance.write_dataset(table, theirs, data_storage_version="legacy" if version == "0.1" else version)
+        assert lance.dataset(mine).to_table() == lance.dataset(theirs).to_table()
+        if version != "0.1":
+            raw = [
+                lance.file.LanceFileReader(str(next(Path(uri, "data").iterdir()))).read_all().to_table()
+                for uri in (mine, theirs)
+            ]
+            assert raw[0]["j"].to_pylist() == raw[1]["j"].to_pylist()
+        lancecy.write_dataset(table, theirs, mode="append")
+        lance.write_dataset(table, mine, mode="append")
+        assert lance.dataset(mine).to_table() == lancecy.dataset(theirs).to_table()
+        assert lance.dataset(mine).count_rows("json_get_int(j, 'b') = 1") == 2
