@@ -220,19 +220,19 @@ def test_executor_without_lancecy_is_told_what_to_set(
 DYING = """
 import os, signal
 from pathlib import Path
-from lancecy.write.fragments import NewFiles
+from lancecy.write import fragments
 
-finish = NewFiles._finish
+finish = fragments._finished
 
-def finish_and_die(self):
-    finish(self)
+def finish_and_die(full):
+    made = finish(full)
     try:
         Path(os.environ["DIE_ONCE"]).mkdir()
     except FileExistsError:
-        return
+        return made
     os.kill(os.getpid(), signal.SIGKILL)
 
-NewFiles._finish = finish_and_die
+fragments._finished = finish_and_die
 """
 
 TWICE = """
