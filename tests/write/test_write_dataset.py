@@ -410,6 +410,30 @@ def test_rows_that_end_in_an_error_leave_no_file(tmp_path: Path) -> None:
     assert data_files(tmp_path) == before
 
 
+@pytest.mark.parametrize("version", ["0.1", "2.1"])
+def test_rows_are_as_they_were_given_when_their_maker_uses_its_memory_again(
+    tmp_path: Path, version: str
+) -> None:
+    size = 2000 if version == "0.1" else 200_000  # held until there is a page, or written by a thread
+    schema = pa.schema({"n": pa.int64(), "v": pa.list_(pa.int64(), 2)})
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        memory = np.empty(2 * size, np.int64)
+        for number in range(4):
+            memory[:] = number
+            column = pa.array(memory)
+            pairs = pa.FixedSizeListArray.from_arrays(column, 2)
+            yield pa.record_batch([column[:size], pairs], schema=schema)
+
+    wanted = np.repeat(np.arange(4), size)
+    for name, data in (("a", rows()), ("b", pa.RecordBatchReader.from_batches(schema, rows()))):
+        ds = lancecy.write_dataset(data, tmp_path / name, data_storage_version=version)
+        found = ds.to_table()
+        assert np.array_equal(found["n"].to_numpy(), wanted)
+        pairs = found["v"].combine_chunks().flatten().to_numpy()
+        assert np.array_equal(pairs, np.repeat(wanted, 2))
+
+
 def test_file_that_a_thread_cannot_finish_leaves_none_and_hides_no_error(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
