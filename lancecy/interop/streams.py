@@ -5,13 +5,13 @@ The door inwards: writers and ``lancecy.spark.dataframe`` take what this takes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any
 
 import pyarrow as pa
 
-__all__ = ["record_batches"]
+__all__ = ["lasting", "record_batches"]
 
 
 def record_batches(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
@@ -48,6 +48,44 @@ def record_batches(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatch
     return (
         reader if schema is None or reader.schema.equals(schema, check_metadata=True) else reader.cast(schema)
     )
+
+
+def lasting(batches: Iterable[pa.RecordBatch], data: object) -> Iterator[pa.RecordBatch]:
+    """The batches, in memory that stays as it is until they are written.
+
+    Who makes rows one batch after the other may do so in the same memory, of NumPy for one, which Arrow does not copy.
+
+    Parameters
+    ----------
+    batches : iterable of pyarrow.RecordBatch
+    data : object
+        What :func:`record_batches` made them of: of a table, for one, nothing is copied.
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa
+    >>> same = np.zeros(2, np.int64)
+    >>> def rows():
+    ...     for number in (1, 2):
+    ...         same[:] = number
+    ...         yield pa.record_batch({"a": same})
+    >>> made = rows()
+    >>> [batch["a"].to_pylist() for batch in list(lasting(made, made))]
+    [[1, 1], [2, 2]]
+    """
+    is_held = isinstance(data, pa.RecordBatch | Mapping | Sequence)
+    if is_held or hasattr(data, "to_batches") or hasattr(data, "columns"):
+        return iter(batches)
+    return map(_copied, batches)
+
+
+def _copied(batch: pa.RecordBatch) -> pa.RecordBatch:
+    arrays = [pa.concat_arrays([array]) if _may_change(array) else array for array in batch.columns]
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+
+
+def _may_change(array: pa.Array) -> bool:
+    return any(buffer is not None and buffer.is_mutable for buffer in array.buffers())
 
 
 def _reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:

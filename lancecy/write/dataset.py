@@ -14,7 +14,7 @@ from typing import Any, cast
 import pyarrow as pa
 
 from lancecy.errors import CommitUnknownError, LanceError
-from lancecy.interop.streams import record_batches
+from lancecy.interop.streams import lasting, record_batches
 from lancecy.table.bases import PathPolicy
 from lancecy.table.drive import check_create, commit_to
 from lancecy.table.manifest import BasePath
@@ -60,7 +60,7 @@ def write_files(
     reader = record_batches(data, schema)
     plan = planned(reader.schema, place.uri, snapshot, options)
     plan.check_apart(snapshot is None or options.mode == "overwrite")
-    return plan.new_files(place, options).write(reader)
+    return plan.new_files(place, options).write(lasting(reader, data))
 
 
 def write_table(
@@ -97,7 +97,7 @@ def write_table(
     plan = planned(reader.schema, place.uri, snapshot, options)
     check_create(place.store(options.durable))
     files = plan.new_files(place, options)
-    fragments = files.write(reader)
+    fragments = files.write(lasting(reader, data))
     policy = granted(place.policy, plan.bases)
     with _removed_if_refused(files):
         operation = plan.operation(options, fragments, is_new=snapshot is None)

@@ -178,14 +178,15 @@ class NewFiles:
         if self._open is not None:
             with suppress(LanceError, OSError):
                 self._open.writer.abort()
-        with suppress(LanceError, OSError):
-            self._settle()
+        if self._thread is not None:
+            # However the file it finishes ends: one that appears later would stay.
+            self._thread.shutdown()
         for store, path in self._begun:
             try:
                 store.delete([path])
             except LanceError:
                 left.append(f"{store.uri}/{path}")
-        self._open, self._begun, self._made = None, [], []
+        self._open, self._ending, self._begun, self._made = None, None, [], []
         if not left:
             return "a write that left no data files behind"
         return f"a write that may have left {len(left)} data files to a cleanup, {left[0]} the first"

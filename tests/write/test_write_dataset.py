@@ -6,6 +6,9 @@ import errno
 import json
 import os
 import pickle
+import signal
+import threading
+import time
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -30,6 +33,7 @@ from lancecy.errors import (
 from lancecy.store import local_files
 from lancecy.table.paths import Naming
 from lancecy.write import dataset as writing
+from lancecy.write import fragments
 from tests.helpers.s3 import S3Server
 from tests.write.rows import data_files, numbers, rows_of, sorted_rows
 
@@ -404,6 +408,65 @@ def test_rows_that_end_in_an_error_leave_no_file(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="no more"):
         ds.append(failing(30, RuntimeError("no more")), max_rows_per_file=7, target_all_bases=True)
     assert data_files(tmp_path) == before
+
+
+@pytest.mark.parametrize("version", ["0.1", "2.1"])
+def test_rows_are_as_they_were_given_when_their_maker_uses_its_memory_again(
+    tmp_path: Path, version: str
+) -> None:
+    size = 2000 if version == "0.1" else 200_000  # held until there is a page, or written by a thread
+    schema = pa.schema({"n": pa.int64(), "v": pa.list_(pa.int64(), 2)})
+
+    def rows() -> Iterator[pa.RecordBatch]:
+        memory = np.empty(2 * size, np.int64)
+        for number in range(4):
+            memory[:] = number
+            column = pa.array(memory)
+            pairs = pa.FixedSizeListArray.from_arrays(column, 2)
+            yield pa.record_batch([column[:size], pairs], schema=schema)
+
+    wanted = np.repeat(np.arange(4), size)
+    for name, data in (("a", rows()), ("b", pa.RecordBatchReader.from_batches(schema, rows()))):
+        ds = lancecy.write_dataset(data, tmp_path / name, data_storage_version=version)
+        found = ds.to_table()
+        assert np.array_equal(found["n"].to_numpy(), wanted)
+        pairs = found["v"].combine_chunks().flatten().to_numpy()
+        assert np.array_equal(pairs, np.repeat(wanted, 2))
+
+
+def test_file_that_a_thread_cannot_finish_leaves_none_and_hides_no_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish = fragments._finished
+
+    def fails(full: Any) -> Any:
+        finish(full)
+        raise MemoryError("in a thread")
+
+    monkeypatch.setattr(fragments, "_finished", fails)
+    for given, told in ((8, RuntimeError), (30, MemoryError)):
+        with pytest.raises(told):
+            lancecy.write_dataset(failing(given, RuntimeError("rows")), tmp_path / "t", max_rows_per_file=7)
+        assert data_files(tmp_path) == set()
+
+
+def test_interrupt_while_a_thread_finishes_a_file_leaves_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    finish, main = fragments._finished, threading.get_ident()
+
+    def interrupts(full: Any) -> Any:
+        time.sleep(0.05)
+        signal.pthread_kill(main, signal.SIGINT)
+        time.sleep(0.05)
+        return finish(full)
+
+    monkeypatch.setattr(fragments, "_finished", interrupts)
+    rows = plain(14).to_batches(max_chunksize=7)
+    with pytest.raises(KeyboardInterrupt):
+        lancecy.write_dataset(rows, tmp_path / "t", max_rows_per_file=7)
+    assert data_files(tmp_path) == set()
+    assert not [thread for thread in threading.enumerate() if thread.name.startswith("lancecy-")]
 
 
 def test_null_in_the_middle_of_a_0_1_table_leaves_no_file_and_says_so(tmp_path: Path) -> None:
