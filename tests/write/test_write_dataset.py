@@ -453,15 +453,23 @@ def test_file_that_a_thread_cannot_finish_leaves_none_and_hides_no_error(
 def test_interrupt_while_a_thread_finishes_a_file_leaves_none(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    finish, main = fragments._finished, threading.get_ident()
+    finish, settle, main = fragments._finished, fragments.NewFiles._settle, threading.get_ident()
+    waits = threading.Event()
+
+    def settled(files: fragments.NewFiles) -> None:
+        if files._ending is not None:
+            waits.set()
+        settle(files)
 
     def interrupts(full: Any) -> Any:
+        waits.wait(60)
         time.sleep(0.05)
         signal.pthread_kill(main, signal.SIGINT)
         time.sleep(0.05)
         return finish(full)
 
     monkeypatch.setattr(fragments, "_finished", interrupts)
+    monkeypatch.setattr(fragments.NewFiles, "_settle", settled)
     rows = plain(14).to_batches(max_chunksize=7)
     with pytest.raises(KeyboardInterrupt):
         lancecy.write_dataset(rows, tmp_path / "t", max_rows_per_file=7)
