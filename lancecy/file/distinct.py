@@ -45,7 +45,7 @@ class Distinct:
         """
         for path, found in _dictionaries(array, field.name):
             known = self._known.get(path)
-            values = found.dictionary.drop_null()
+            values = _without_views(found.dictionary).drop_null()
             if known is not None and not known.equals(values):
                 values = pa.chunked_array([known, values]).unique()
             self._known[path] = values
@@ -58,6 +58,13 @@ class Distinct:
                     f"type {index} cannot number: cast it to a wider index type, or to {found.type.value_type}",
                     feature="dictionaries larger than their index type",
                 )
+
+
+def _without_views(values: pa.Array) -> pa.Array:
+    """Arrow neither filters views nor joins the equal ones among them."""
+    if pa.types.is_string_view(values.type):
+        return values.cast(pa.large_string())
+    return values.cast(pa.large_binary()) if pa.types.is_binary_view(values.type) else values
 
 
 def _dictionaries(array: pa.Array, path: str) -> Iterator[tuple[str, pa.DictionaryArray]]:
