@@ -9,6 +9,7 @@ Imports ``file``, ``table``, ``targets``, ``schemas``, ``store`` and ``errors``.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -130,6 +131,7 @@ class NewFiles:
         self._open: _Open | None = None
         self._ending: Future[FragmentMetadata] | None = None
         self._thread: ThreadPoolExecutor | None = None
+        self._process = os.getpid()
 
     def write(self, batches: Iterable[pa.RecordBatch]) -> tuple[FragmentMetadata, ...]:
         """Write all rows.
@@ -174,7 +176,10 @@ class NewFiles:
 
     def remove(self) -> str:
         """Remove every file that was begun: nothing names them. Says what became of them, as a place of an error."""
-        left = []
+        left: list[str] = []
+        if os.getpid() != self._process:
+            # A child that was forked while rows were made, and ends: the files are its parent's.
+            return "a write that another process is at"
         if self._open is not None:
             with suppress(LanceError, OSError):
                 self._open.writer.abort()

@@ -31,9 +31,11 @@ from lancecy.errors import (
     UnsupportedError,
 )
 from lancecy.store import local_files
+from lancecy.store.local import LocalStore
 from lancecy.table.paths import Naming
 from lancecy.write import dataset as writing
 from lancecy.write import fragments
+from lancecy.write.schemas import schema_of
 from tests.helpers.s3 import S3Server
 from tests.write.rows import data_files, numbers, rows_of, sorted_rows
 
@@ -475,6 +477,27 @@ def test_interrupt_while_a_thread_finishes_a_file_leaves_none(
         lancecy.write_dataset(rows, tmp_path / "t", max_rows_per_file=7)
     assert data_files(tmp_path) == set()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("lancecy-")]
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_child_that_ends_in_the_middle_of_a_write_leaves_it_alone(tmp_path: Path) -> None:
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield from plain(20).to_batches(max_chunksize=7)
+        child = os.fork()
+        if not child:
+            files.remove()
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+        yield from plain(20).to_batches(max_chunksize=7)
+
+    store = LocalStore(str(tmp_path))
+    schema = schema_of(plain(1).schema)
+    files = fragments.NewFiles(
+        schema, "2.1", (None,), lambda file: (store, file.path), fragments.FileLimits(5)
+    )
+    made = files.write(rows())
+    assert sum(part.physical_rows or 0 for part in made) == 40
+    assert all((tmp_path / part.files[0].path).exists() for part in made)
 
 
 def test_null_in_the_middle_of_a_0_1_table_leaves_no_file_and_says_so(tmp_path: Path) -> None:
