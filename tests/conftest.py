@@ -20,6 +20,15 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 
 
+# These start a process for each of thousands of cases, which takes the longer the more memory the tests before have used.
+_FORKING = frozenset({"hostile", "durability"})
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What forks comes first."""
+    items.sort(key=lambda item: _FORKING.isdisjoint(item.path.parts))
+
+
 @pytest.fixture(scope="session", params=["cython", "reference"])
 def kernels(request: pytest.FixtureRequest) -> SimpleNamespace:
     """Every kernel function, once compiled and once in NumPy: one suite proves both."""
