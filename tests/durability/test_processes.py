@@ -45,10 +45,15 @@ def test_table_is_whole_and_nobody_told_otherwise_if_a_file_lacks_its_last_byte(
     tmp_path: Path, change: str
 ) -> None:
     results = run(tmp_path, "limits", change)
-    assert len(results) >= 3
+    # Names and times make a file a byte smaller now and then than the one that was measured: then all went well.
+    refused = [result for result in results if result["told"] != ["ack"]]
+    assert len(refused) >= 2
     for result in results:
         root, told = Path(result["root"]), result["told"][0]
         assert result["code"] == 0
+        if told == "ack":
+            check(root, change, True)
+            continue
         assert told["error"] == "StoreError", told
         assert "File too large; files may not become that large here: raise the limit" in told["text"], told
         assert (

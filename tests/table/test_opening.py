@@ -95,6 +95,7 @@ def outcome(action: Callable[[], Manifest]) -> tuple[Any, ...]:
 
 
 def test_many_fragments_are_not_made_before_they_are_asked_for() -> None:
+    manifest_wire._kept.cache_clear()
     manifest = decoded(message_of())
     assert manifest.num_rows == sum(f.live_rows or 0 for f in fragments())
     assert not is_made(manifest, "fragments")

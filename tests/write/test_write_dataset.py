@@ -473,8 +473,13 @@ def test_interrupt_while_a_thread_finishes_a_file_leaves_none(
     monkeypatch.setattr(fragments, "_finished", interrupts)
     monkeypatch.setattr(fragments.NewFiles, "_settle", settled)
     rows = plain(14).to_batches(max_chunksize=7)
-    with pytest.raises(KeyboardInterrupt):
-        lancecy.write_dataset(rows, tmp_path / "t", max_rows_per_file=7)
+    # Workers of pytest do not listen to Ctrl-C.
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            lancecy.write_dataset(rows, tmp_path / "t", max_rows_per_file=7)
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert data_files(tmp_path) == set()
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("lancecy-")]
 
