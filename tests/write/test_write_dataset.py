@@ -481,7 +481,11 @@ def test_interrupt_while_a_thread_finishes_a_file_leaves_none(
     finally:
         signal.signal(signal.SIGINT, before)
     assert data_files(tmp_path) == set()
-    assert not [thread for thread in threading.enumerate() if thread.name.startswith("lancecy-")]
+    assert not [
+        thread
+        for thread in threading.enumerate()
+        if thread.name.startswith(("lancecy-finish", "lancecy-write"))
+    ]
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
