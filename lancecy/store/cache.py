@@ -52,7 +52,9 @@ class ByteCache:
     @property
     def nbytes(self) -> int:
         """Bytes kept at present, as declared by whoever made the values."""
-        return self._nbytes
+        # Whoever keeps something adds it before others go.
+        with self._lock:
+            return self._nbytes
 
     def __len__(self) -> int:
         return len(self._entries)
