@@ -5,7 +5,8 @@
 ``base``             the ``FileReader`` protocol, all that upper layers see
 ``create``           the only door to new files: a version to a ``FileWriter``
 ``writable``         which schemas a version can hold
-``sink``             bytes on their way to the store
+``sink``             bytes on their way to the store; ``streamed``: what writers do with it
+``distinct``         whether a file's dictionaries fit their index type
 ``footer``           the last bytes, the same in every version
 ``runs``             selected rows as runs within pages
 ``v0_wire``          the Metadata message of 0.1 files

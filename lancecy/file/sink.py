@@ -1,6 +1,6 @@
 """Bytes of a data file on their way to the store, with the position that they will have.
 
-Imports ``store.base``, ``store.behind`` and NumPy.
+Imports ``store.base``, ``store.behind``, ``store.upload`` and NumPy.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import numpy as np
 
 from lancecy.store.base import Memory
 from lancecy.store.behind import WriteBehind
+from lancecy.store.upload import Upload
 
 __all__ = ["Sink"]
 
@@ -23,10 +24,11 @@ class Sink:
     Parameters
     ----------
     stream : BinaryIO
-        Its ``close`` publishes the file; it is not closed here.
+        Its ``close`` publishes the file.
     """
 
     def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
         self._behind = WriteBehind(stream)
         self._small = bytearray()
         self.position = 0
@@ -71,9 +73,21 @@ class Sink:
         self._flush()
         self._behind.drain()
 
-    def stop(self) -> None:
-        """Write nothing more."""
+    def close(self) -> None:
+        """Publish the file, which is finished.
+
+        Raises
+        ------
+        StoreError
+            It could not be published.
+        """
+        self._stream.close()
+
+    def abort(self) -> None:
+        """Write nothing more, and publish nothing."""
         self._behind.stop()
+        if isinstance(self._stream, Upload):
+            self._stream.abort()
 
     def _flush(self) -> None:
         small, self._small = self._small, bytearray()

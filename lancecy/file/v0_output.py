@@ -13,7 +13,6 @@ from __future__ import annotations
 import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,12 +40,11 @@ class Output:
 
     Parameters
     ----------
-    stream : BinaryIO
-        Its ``close`` publishes the file.
+    sink : Sink
     """
 
-    def __init__(self, stream: BinaryIO) -> None:
-        self._sink = Sink(stream)
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
         self._cells: dict[int, list[tuple[Int64, Int64]]] = defaultdict(list)
         self._bounds: dict[int, list[PageBounds]] = defaultdict(list)
 
@@ -54,10 +52,6 @@ class Output:
     def position(self) -> int:
         """Bytes taken so far."""
         return self._sink.position
-
-    def stop(self) -> None:
-        """Write nothing more."""
-        self._sink.stop()
 
     def add(self, pages: Iterable[LegacyPages]) -> None:
         """Write pages that were made for this position.

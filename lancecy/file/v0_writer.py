@@ -4,14 +4,13 @@ Rows wait until there are some megabytes of them. Whole batches of these become,
 pages each; so a column's pages lie together, and Python handles columns and not pages. What is less than
 a batch waits for more.
 
-Source: file sheet 0.1, sections 4, 5 and 7.2. Imports ``base``, ``v0_output``, ``v0_dictionaries``, ``writable``,
+Source: file sheet 0.1, sections 4, 5 and 7.2. Imports ``base``, ``streamed``, ``v0_output``, ``v0_dictionaries``, ``writable``,
 ``encodings``, ``schema``, ``store`` and ``errors``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
@@ -22,12 +21,12 @@ from lancecy.encodings.legacy_stats import page_bounds
 from lancecy.encodings.legacy_write import check_storable, legacy_pages
 from lancecy.errors import LanceError, LimitError, SchemaError
 from lancecy.file.base import FileSummary, WriteOptions
+from lancecy.file.streamed import StreamedWriter
 from lancecy.file.v0_dictionaries import Dictionaries
 from lancecy.file.v0_output import Output
 from lancecy.file.writable import check_writable
 from lancecy.schema import Field, Schema
 from lancecy.store.base import Store
-from lancecy.store.upload import Upload
 
 __all__ = ["V0Writer"]
 
@@ -42,7 +41,7 @@ _MOST_BATCHES = 1024
 Columns = Sequence[pa.Array]
 
 
-class V0Writer:
+class V0Writer(StreamedWriter):
     """A ``FileWriter``; see there.
 
     Parameters
@@ -67,14 +66,8 @@ class V0Writer:
         self._book = Dictionaries() if options.dictionaries is None else options.dictionaries
         self._waiting = _Waiting()
         self._row_starts = [0]
-        self._is_done = False
-        self._stream = store.put_stream(path)
-        self._output = Output(self._stream)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes written so far."""
-        return self._output.position
+        super().__init__(store.put_stream(path))
+        self._output = Output(self._sink)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows; see ``FileWriter.write``. What goes wrong gives the file up."""
@@ -92,8 +85,7 @@ class V0Writer:
         with self._given_up_on_error():
             self._flush(is_last=True)
             self._output.end(self._schema, self._row_starts, self._book)
-        self._is_done = True
-        self._stream.close()
+        self._publish()
         ids = sorted(node.id for field in self._schema.fields for node in field.walk())
         return FileSummary(
             path=self._path,
@@ -104,25 +96,6 @@ class V0Writer:
             major=0,
             minor=2,
         )
-
-    def abort(self) -> None:
-        """Publish nothing; see ``FileWriter.abort``."""
-        self._is_done = True
-        self._output.stop()
-        if isinstance(self._stream, Upload):
-            self._stream.abort()
-
-    def _require_open(self) -> None:
-        if self._is_done:
-            raise ValueError("the file is finished, or was given up")
-
-    @contextmanager
-    def _given_up_on_error(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException:
-            self.abort()
-            raise
 
     # -- rows that wait
 

@@ -11,7 +11,6 @@ Source: file sheet 2.0, section 2; file sheet 2.1, sections 1.1 to 1.4. Imports 
 from __future__ import annotations
 
 import struct
-from typing import BinaryIO
 
 import numpy as np
 
@@ -32,15 +31,14 @@ class Output:
 
     Parameters
     ----------
-    stream : BinaryIO
-        Its ``close`` publishes the file.
+    sink : Sink
     version : (major, minor)
         (2, 0), (2, 1) or (2, 2).
     num_columns : int
     """
 
-    def __init__(self, stream: BinaryIO, version: tuple[int, int], num_columns: int) -> None:
-        self._sink = Sink(stream)
+    def __init__(self, sink: Sink, version: tuple[int, int], num_columns: int) -> None:
+        self._sink = sink
         self._version = version
         self._columns: list[list[PlacedPage]] = [[] for _ in range(num_columns)]
 
@@ -48,10 +46,6 @@ class Output:
     def position(self) -> int:
         """Bytes taken so far."""
         return self._sink.position
-
-    def stop(self) -> None:
-        """Write nothing more."""
-        self._sink.stop()
 
     def add(self, column: int, page: EncodedPage, first_row: int) -> None:
         """Write the buffers of a page, which is the next one of its column.

@@ -3,7 +3,7 @@
 Each top-level column waits on its own until about ``page_bytes`` of it are there, and then becomes
 a page of every physical column below it. Columns of a large batch are cut into pages where they lie.
 
-Imports ``base``, ``v2_output``, ``writable``, ``encodings``, ``schema``, ``store`` and ``errors``.
+Imports ``base``, ``streamed``, ``v2_output``, ``writable``, ``encodings``, ``schema``, ``store`` and ``errors``.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from lancecy.encodings.v20_write import header_page, v20_pages
 from lancecy.errors import LanceError, LimitError, SchemaError, UnsupportedError, printable
 from lancecy.file.base import FileSummary, WriteOptions
 from lancecy.file.distinct import Distinct
+from lancecy.file.streamed import StreamedWriter
 from lancecy.file.v2_output import Output
 from lancecy.file.writable import check_writable
 from lancecy.schema import Field, Schema
 from lancecy.store.base import Store
-from lancecy.store.upload import Upload
 
 __all__ = ["V2Writer"]
 
@@ -33,7 +33,7 @@ _LEAST_PER_LEAF = 8
 """A page of a column with many leaves may be longer, so that each leaf gets an eighth of a page."""
 
 
-class V2Writer:
+class V2Writer(StreamedWriter):
     """A ``FileWriter``; see there.
 
     Parameters
@@ -66,17 +66,11 @@ class V2Writer:
         }
         self._distinct = Distinct()
         self._num_rows = 0
-        self._is_done = False
-        self._stream = store.put_stream(path)
-        self._output = Output(self._stream, self._version, len(self._nodes))
+        super().__init__(store.put_stream(path))
+        self._output = Output(self._sink, self._version, len(self._nodes))
 
     def _has_column(self, node: Field) -> bool:
         return self._version == (2, 0) or not node.children
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes written so far."""
-        return self._output.position
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows; see ``FileWriter.write``."""
@@ -98,18 +92,14 @@ class V2Writer:
     def finish(self) -> FileSummary:
         """Write what is left and publish the file; see ``FileWriter.finish``."""
         self._require_open()
-        try:
+        with self._given_up_on_error():
             for pending in self._pending:
                 for piece in pending.rest():
                     self._flush(pending, piece)
             for field_id, num_rows in self._headers.items():
                 self._output.add(self._numbers[field_id], header_page(num_rows), 0)
             self._output.end(self._schema, self._num_rows)
-        except BaseException:
-            self.abort()
-            raise
-        self._is_done = True
-        self._stream.close()
+        self._publish()
         return FileSummary(
             path=self._path,
             size=self._output.position,
@@ -119,17 +109,6 @@ class V2Writer:
             major=self._version[0],
             minor=self._version[1],
         )
-
-    def abort(self) -> None:
-        """Publish nothing; see ``FileWriter.abort``."""
-        self._is_done = True
-        self._output.stop()
-        if isinstance(self._stream, Upload):
-            self._stream.abort()
-
-    def _require_open(self) -> None:
-        if self._is_done:
-            raise ValueError("the file is finished, or was given up")
 
     def _flush(self, pending: _Pending, array: pa.Array) -> None:
         """Write a page of every physical column of a top-level column."""
@@ -184,7 +163,7 @@ class _Pending:
             self._patience = len(self._arrays) + _MANY
 
     def rest(self) -> Iterator[pa.Array]:
-        """What waits, as one page; as several where dictionaries do not go together."""
+        """What waits, as one page; as they came where they cannot be put together."""
         pages = self._joined()
         self._arrays, self._nbytes, self._patience = [], 0, _MANY
         yield from pages
