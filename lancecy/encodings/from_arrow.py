@@ -32,7 +32,7 @@ from lancecy.encodings.keeping import compacted, kept, mask_of
 from lancecy.errors import SchemaError, printable
 from lancecy.schema import Field
 
-__all__ = ["bits_of", "block_of", "narrowed", "size_of"]
+__all__ = ["bits_of", "block_of", "narrowed", "size_of", "without_views"]
 
 Mask = NDArray[np.bool_]
 Bits = NDArray[np.uint8]
@@ -87,6 +87,12 @@ def _shape(kind: pa.DataType, is_stored: bool = False) -> object:
     if types.is_dictionary(kind):
         return "dictionary", kind.index_type, _viewed(kind.value_type)
     return (kind.id, inner) if inner else _viewed(kind)
+
+
+def without_views(array: pa.Array) -> pa.Array:
+    """The array itself, or of views what they are views of."""
+    kind = _viewed(array.type)
+    return array if kind == array.type else array.cast(kind)
 
 
 def _viewed(kind: pa.DataType) -> object:
@@ -185,9 +191,7 @@ def _covered(hidden: Mask | None, validity: Bits | None, length: int) -> Mask | 
 
 
 def _leaf(array: pa.Array) -> Block:
-    types = pa.types
-    if types.is_string_view(array.type) or types.is_binary_view(array.type):
-        array = array.cast(_viewed(array.type))
+    types, array = pa.types, without_views(array)
     kind = array.type
     if types.is_boolean(kind):
         values = (

@@ -1,7 +1,8 @@
 """Whether the values of a file's dictionaries can be numbered by their index type.
 
 Every page has a dictionary of its own, and lancecy gives every batch its own as well. pylance makes one of those that it
-reads together and fails if there are more values than the index type has numbers. Imports ``errors``, ``schema``, pyarrow.
+reads together and fails if there are more values than the index type has numbers. Imports ``encodings.from_arrow``, ``errors``,
+``schema`` and pyarrow.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from lancecy.encodings.from_arrow import without_views
 from lancecy.errors import UnsupportedError, printable
 from lancecy.schema import Field
 
@@ -45,7 +47,7 @@ class Distinct:
         """
         for path, found in _dictionaries(array, field.name):
             known = self._known.get(path)
-            values = _plain(found.dictionary).drop_null()
+            values = without_views(found.dictionary).drop_null()
             if known is not None and not known.equals(values):
                 values = pa.chunked_array([known, values]).unique()
             self._known[path] = values
@@ -58,13 +60,6 @@ class Distinct:
                     f"type {index} cannot number: cast it to a wider index type, or to {found.type.value_type}",
                     feature="dictionaries larger than their index type",
                 )
-
-
-def _plain(values: pa.Array) -> pa.Array:
-    """Values of a type that Arrow's functions know."""
-    if pa.types.is_string_view(values.type):
-        return values.cast(pa.string())
-    return values.cast(pa.binary()) if pa.types.is_binary_view(values.type) else values
 
 
 def _dictionaries(array: pa.Array, path: str) -> Iterator[tuple[str, pa.DictionaryArray]]:
