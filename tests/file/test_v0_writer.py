@@ -25,16 +25,9 @@ from tests.helpers.compare import assert_arrays_equal
 from tests.helpers.folded import folded
 from tests.helpers.nested import random_nested_table
 from tests.helpers.tables import all_types_table, stored_form
-from tests.helpers.written import Written, legacy_metadata, read_mine, schema_of, write
+from tests.helpers.written import assert_same, legacy_metadata, read_mine, schema_of, write
 
 POINT = pa.struct([("x", pa.int64()), ("word", pa.string())])
-
-
-def same(written: Written, table: pa.Table) -> None:
-    found = read_mine(written)
-    for name in table.column_names:
-        found[name].validate(full=True)
-        assert_arrays_equal(found[name], table[name], path=name)
 
 
 def storable(table: pa.Table) -> pa.Table:
@@ -46,7 +39,7 @@ def storable(table: pa.Table) -> pa.Table:
 @folded("rows", [1, 1023, 1024, 1025, 3000])
 def test_every_type_comes_back(rows: int, tmp_path: Path) -> None:
     table = storable(all_types_table(rows, nulls=0.3))
-    same(write(table, "0.1", tmp_path / f"{rows}"), table)
+    assert_same(write(table, "0.1", tmp_path / f"{rows}"), table)
     assert [*np.diff(batches(tmp_path / f"{rows}" / "x.lance"))] == [1024] * (rows // 1024) + [
         rows % 1024
     ] * (rows % 1024 > 0)
@@ -77,7 +70,7 @@ def test_random_nested_columns_come_back_however_they_are_cut(seed: int, tmp_pat
         "max_rows_per_group": group,
     }
     written = write(table, "0.1", tmp_path / f"{seed}", rows=step, **options)
-    same(written, table)
+    assert_same(written, table)
     assert batches(written.path) == [*range(0, rows, group), rows]
 
 
@@ -152,7 +145,7 @@ def test_slices_are_written_as_they_look(tmp_path: Path) -> None:
     )
     for start, length in ((0, 50), (3, 20), (9, 41), (17, 1)):
         part = table.slice(start, length)
-        same(write(part, "0.1", tmp_path / f"{start}", max_rows_per_group=7), part)
+        assert_same(write(part, "0.1", tmp_path / f"{start}", max_rows_per_group=7), part)
 
 
 def test_what_lies_under_nulls_is_not_written(tmp_path: Path) -> None:
@@ -178,7 +171,7 @@ def test_bytes_grow_while_batches_come(tmp_path: Path) -> None:
 def test_very_small_batches_are_put_together_while_they_wait(tmp_path: Path) -> None:
     table = pa.table({"n": np.arange(5000), "w": [f"{i}" for i in range(5000)]})
     written = write(table, "0.1", tmp_path, rows=1, max_rows_per_group=2000)
-    same(written, table)
+    assert_same(written, table)
     assert batches(written.path) == [0, 2000, 4000, 5000]
 
 
@@ -187,7 +180,7 @@ def test_a_batch_of_huge_rows_has_fewer_of_them(tmp_path: Path, monkeypatch: pyt
     table = pa.table({"w": ["x" * 20_000 + str(i) for i in range(50)]})
     for rows in (1, 50):
         written = write(table, "0.1", tmp_path / f"{rows}", rows=rows, page_bytes=1000)
-        same(written, table)
+        assert_same(written, table)
         assert max(np.diff(batches(written.path))) <= 5
 
 
@@ -404,7 +397,7 @@ def test_empty_values_that_would_become_nulls_are_refused(tmp_path: Path) -> Non
             with pytest.raises(UnsupportedError, match="column 'c(.item)?'.*read back as nulls"):
                 write(pa.table({"c": array}), "0.1", tmp_path)
         required = pa.table([column], schema=pa.schema([pa.field("c", kind, False)]))
-        same(write(required, "0.1", tmp_path / f"{kind}"), required)
+        assert_same(write(required, "0.1", tmp_path / f"{kind}"), required)
 
 
 def test_nulls_where_none_are_allowed_are_refused(tmp_path: Path) -> None:

@@ -22,16 +22,9 @@ from lancecy.store.memory import MemoryStore
 from tests.helpers.compare import assert_arrays_equal
 from tests.helpers.nested import random_nested_table
 from tests.helpers.tables import all_types_table
-from tests.helpers.written import VERSIONS, Written, read_mine, schema_of, write
+from tests.helpers.written import VERSIONS, Written, assert_same, read_mine, schema_of, write
 
 POINT = pa.struct([("x", pa.int64()), ("word", pa.string())])
-
-
-def same(written: Written, table: pa.Table) -> None:
-    found = read_mine(written)
-    for name in table.column_names:
-        found[name].validate(full=True)
-        assert_arrays_equal(found[name], table[name], path=name)
 
 
 def without_struct_nulls(table: pa.Table, version: str) -> pa.Table:
@@ -46,7 +39,7 @@ def without_struct_nulls(table: pa.Table, version: str) -> pa.Table:
 def test_every_type_comes_back(version: str, nulls: float, rows: int, tmp_path: Path) -> None:
     table = all_types_table(rows, nulls=nulls)
     table = table if nulls == 0 else without_struct_nulls(table, version)
-    same(write(table, version, tmp_path), table)
+    assert_same(write(table, version, tmp_path), table)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -58,7 +51,7 @@ def test_random_nested_columns_come_back(version: str, seed: int, tmp_path: Path
         table = random_nested_table(rng, version, 4, rows)
         step = int(rng.integers(max(1, rows // 5), rows + 1))
         page_bytes = int(rng.choice([100, 5000, 8 << 20]))
-        same(write(table, version, tmp_path / str(number), rows=step, page_bytes=page_bytes), table)
+        assert_same(write(table, version, tmp_path / str(number), rows=step, page_bytes=page_bytes), table)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -77,7 +70,7 @@ def test_a_column_of_more_than_a_page_becomes_pages(version: str, tmp_path: Path
     many = write(table, version, tmp_path / "many", rows=700, page_bytes=16_000)
     cut = write(table, version, tmp_path / "cut", page_bytes=16_000)
     for written in (one, many, cut):
-        same(written, table)
+        assert_same(written, table)
     assert pages_of(one) == [1, 1]
     assert pages_of(many) == pytest.approx([5, 9], abs=2)
     assert pages_of(cut) == pytest.approx([5, 9], abs=3)
@@ -110,7 +103,7 @@ def test_slices_are_written_as_they_look(version: str, tmp_path: Path) -> None:
     )
     for start, length in ((0, 50), (3, 20), (9, 41), (17, 1)):
         part = table.slice(start, length)
-        same(write(part, version, tmp_path / f"{start}"), part)
+        assert_same(write(part, version, tmp_path / f"{start}"), part)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -122,7 +115,7 @@ def test_what_lies_under_nulls_is_not_written(version: str, tmp_path: Path) -> N
     hidden = pa.Array.from_buffers(lists.type, 3, [gone, lists.buffers()[1]], children=[lists.values])
     table = pa.table({"w": masked, "l": hidden})
     written = write(table, version, tmp_path)
-    same(written, table)
+    assert_same(written, table)
     data = written.path.read_bytes()
     assert b"kept too" in data
     assert b"secret" not in data
@@ -136,7 +129,7 @@ def test_values_below_null_structs_are_nobodys(version: str, tmp_path: Path) -> 
     lists = pa.array([["aa"], ["bb"], [], ["bb"]])
     children = [words, pa.array([1, 2, 2, 2], pa.int32()), lists]
     table = pa.table({"s": pa.Array.from_buffers(kind, 4, [pa.py_buffer(b"\x0e")], children=children)})
-    same(write(table, version, tmp_path), table)
+    assert_same(write(table, version, tmp_path), table)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -156,7 +149,7 @@ def test_values_far_apart_among_empty_lists(version: str, kind: str, tmp_path: P
     first, last = values[kind]
     rows: list[Any] = [[[first]], [[]] * 70_000, [[], [last], None]]
     table = pa.table({"l": pa.array(rows, pa.list_(pa.list_(pa.type_for_alias(kind))))})
-    same(write(table, version, tmp_path), table)
+    assert_same(write(table, version, tmp_path), table)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -165,7 +158,9 @@ def test_wide_values_with_nulls_in_lists(version: str, tmp_path: Path) -> None:
     vectors = pa.FixedSizeListArray.from_arrays(pa.array(rng.random(100 * 40, np.float32)), 100)
     lists = pa.ListArray.from_arrays(pa.array([0, 3, 3, None, 10, 40], pa.int32()), vectors)
     texts = pa.array([None if i % 4 == 0 else "long " * (60 + i) for i in range(5)])
-    same(write(pa.table({"l": lists, "t": texts}), version, tmp_path), pa.table({"l": lists, "t": texts}))
+    assert_same(
+        write(pa.table({"l": lists, "t": texts}), version, tmp_path), pa.table({"l": lists, "t": texts})
+    )
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -177,7 +172,7 @@ def test_borders_of_chunks(version: str, rows: int, tmp_path: Path) -> None:
         f"i{bits}": pa.array(rng.integers(0, 5, rows), f"int{bits}", mask=gone) for bits in (8, 16, 32, 64)
     }
     table = pa.table({**columns, "f": rng.random(rows), "b": pa.array(gone, mask=gone[::-1])})
-    same(write(table, version, tmp_path), table)
+    assert_same(write(table, version, tmp_path), table)
 
 
 def test_the_summary_describes_the_file(tmp_path: Path) -> None:
@@ -298,7 +293,7 @@ def test_null_structs_are_refused_in_2_0_with_the_version_that_has_them(tmp_path
     table = pa.table({"s": pa.array([{"x": 1, "word": "a"}, None], POINT)})
     with pytest.raises(UnsupportedError, match="column 's'.*write version 2.1"):
         write(table, "2.0", tmp_path)
-    same(write(table, "2.1", tmp_path), table)
+    assert_same(write(table, "2.1", tmp_path), table)
 
 
 def test_dictionaries_whose_codes_have_no_room_for_a_null_are_refused_in_2_0(tmp_path: Path) -> None:
@@ -307,7 +302,7 @@ def test_dictionaries_whose_codes_have_no_room_for_a_null_are_refused_in_2_0(tmp
     table = pa.table({"d": coded})
     with pytest.raises(UnsupportedError, match="column 'd'.*write version 2.1"):
         write(table, "2.0", tmp_path)
-    same(write(table, "2.1", tmp_path), table)
+    assert_same(write(table, "2.1", tmp_path), table)
 
 
 def test_batches_that_do_not_fit_the_schema_are_refused(tmp_path: Path) -> None:

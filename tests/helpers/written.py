@@ -21,11 +21,13 @@ from lancecy.schema_wire import decode_fields
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore
 from lancecy.store.reads import run
+from tests.helpers.compare import assert_arrays_equal
 from tests.helpers.pages import Files
 
 __all__ = [
     "VERSIONS",
     "Written",
+    "assert_same",
     "legacy_metadata",
     "own_fields",
     "read_mine",
@@ -149,3 +151,11 @@ def read_theirs(written: Written) -> pa.Table:
     from lance.file import LanceFileReader
 
     return LanceFileReader(str(written.path)).read_all().to_table()
+
+
+def assert_same(written: Written, table: pa.Table) -> None:
+    """A file holds the columns of a table, each of them sound."""
+    found = read_mine(written)
+    for name in table.column_names:
+        found[name].validate(full=True)
+        assert_arrays_equal(found[name], table[name], path=name)
