@@ -40,7 +40,7 @@ quiet_option = click.option("--quiet", is_flag=True, help="No progress bar.")
 @click.option(
     "--format", "kind", type=click.Choice(FORMATS), help="Of the files; told by their names if not given."
 )
-@click.option("--file-version", help="Of the data files: 2.0, 2.1 or 2.2. What the table has, or 2.1.")
+@click.option("--file-version", help="Of the data files: 0.1, 2.0, 2.1 or 2.2. What the table has, or 2.1.")
 @click.option(
     "--base",
     "new_bases",

@@ -2,7 +2,7 @@
 
 A file is begun when there are rows for it and ends when it is full; files go over the bases in turn.
 Nothing names them until a commit does, so whatever goes wrong on the way removes them again. Memory:
-what ``file.create`` keeps of one file, and one batch.
+what ``file.create`` keeps of two files, one that ends while the next begins, and one batch.
 
 Imports ``file``, ``table``, ``targets``, ``schemas``, ``store`` and ``errors``.
 """
