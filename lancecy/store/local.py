@@ -26,6 +26,7 @@ from lancecy.store.maps import MapCache, identity_of, map_file
 from lancecy.store.mounts import is_network_mount
 from lancecy.store.paths import check_path, check_prefix, is_safe_path
 from lancecy.store.ranges import check_range
+from lancecy.store.reserve import Reserve
 from lancecy.store.upload import Upload
 
 __all__ = ["MAPPED", "NETWORK", "PREAD", "LocalStore", "open_local"]
@@ -273,6 +274,7 @@ class _LocalUpload(Upload):
             self._folder = self._resources.enter_context(store._folder_of(path, create=True))
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
             self._file = os.open(self._temporary, flags, 0o666, dir_fd=self._folder)
+            self._reserve = Reserve(self._file)
         except BaseException as error:
             self._resources.close()
             super(Upload, self).close()
@@ -282,6 +284,7 @@ class _LocalUpload(Upload):
 
     def _append(self, data: memoryview) -> None:
         try:
+            self._reserve.take(len(data))
             while data:
                 data = data[os.write(self._file, data) :]
         except OSError as error:
@@ -289,6 +292,7 @@ class _LocalUpload(Upload):
 
     def _publish(self) -> None:
         try:
+            self._reserve.settle()
             if self._durable:
                 os.fsync(self._file)
             status = os.fstat(self._file)

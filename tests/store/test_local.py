@@ -7,6 +7,7 @@ import os
 import resource
 import socket
 import threading
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from lancecy.errors import (
     StoreError,
     TruncatedError,
 )
-from lancecy.store import local, local_files, mounts
+from lancecy.store import local, local_files, mounts, reserve
 from lancecy.store.base import PutMode
 from lancecy.store.local import LocalStore
 from lancecy.store.maps import MapCache, identity_of, map_file
@@ -425,6 +426,36 @@ def test_full_disk_is_an_error_and_changes_nothing(
     assert caught.value.errno == errno.ENOSPC
     assert [path.name for path in (root / "data").iterdir()] == ["a"]
     assert store.get("data/a").tobytes() == b"before"
+
+
+@pytest.mark.parametrize("is_had", [True, False])
+def test_space_asked_for_ahead_is_given_back(
+    root: Path, monkeypatch: pytest.MonkeyPatch, is_had: bool
+) -> None:
+    asked = []
+
+    def call(file: int, mode: int, start: int, nbytes: int) -> int:
+        asked.append((start, start + nbytes))
+        if real is not None:
+            real(file, mode, start, nbytes)
+        return 0 if is_had else -1
+
+    real = reserve._CALL
+    monkeypatch.setattr(reserve, "_CALL", call)
+    monkeypatch.setattr(reserve, "AT_ONCE", 1 << 20)
+    monkeypatch.setattr(os, "major", lambda device: 8)
+    store = LocalStore(str(root))
+    with store.put_stream("data/large") as stream:
+        for _ in range(20):
+            stream.write(DATA)
+        # More than is asked for at a time.
+        stream.write(DATA * 10)
+    assert bytes(store.get("data/large")) == DATA * 30
+    steps = [2, 6, 10, 14, 18, 22]
+    expected = [(a << 18, b << 18) for a, b in pairwise([*steps, 30])] if is_had else [(2 << 18, 6 << 18)]
+    assert asked == expected
+    status = os.stat(root / "data" / "large")
+    assert (status.st_size, status.st_blocks * 512 <= len(DATA) * 30 + (64 << 10)) == (len(DATA) * 30, True)
 
 
 def test_file_size_limit_hits_the_last_bytes(root: Path) -> None:
