@@ -10,9 +10,9 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import contextmanager
-from operator import itemgetter
 
 from lancecy.errors import PathPolicyError, UnsupportedError
 from lancecy.limits import DEFAULT_LIMITS
@@ -116,6 +116,20 @@ def open_folder(root: str, folder: str, follow: bool, create: bool) -> Iterator[
 
     New folders are made durable before anything is put in them.
     """
+    descriptor = _reached(root, folder, follow, create)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _reached(root: str, folder: str, follow: bool, create: bool) -> int:
+    if follow or not folder:
+        try:
+            return os.open(f"{root}/{folder}", _FOLDER)
+        except FileNotFoundError:
+            if not create:
+                raise
     if create:
         _make_folders(root)
     descriptor = os.open(root, _FOLDER)
@@ -124,9 +138,10 @@ def open_folder(root: str, folder: str, follow: bool, create: bool) -> Iterator[
             below = _enter(descriptor, name, folder, follow, create)
             os.close(descriptor)
             descriptor = below
-        yield descriptor
-    finally:
+    except BaseException:
         os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _enter(parent: int, name: str, folder: str, follow: bool, create: bool) -> int:
@@ -194,9 +209,6 @@ def publish(source: tuple[int, str], target: tuple[int, str], replace: bool, dur
         sync_folder(source[0])
 
 
-_FIRST = itemgetter(0)
-
-
 def _claim(source: tuple[int, str], target: tuple[int, str]) -> None:
     try:
         os.link(source[1], target[1], src_dir_fd=source[0], dst_dir_fd=target[0], follow_symlinks=False)
@@ -236,21 +248,29 @@ def walk(folder: int, prefix: str, follow: bool, after: str, above: tuple[int, .
     DEFAULT_LIMITS.check("nesting", len(above), "depth of folders")
     with os.scandir(folder) as entries:
         found = list(entries)
+    # A folder sorts as its contents do, with the slash that follows its name.
     try:
-        # A folder sorts as its contents do, with the slash that follows its name.
-        named = [(e.name + "/" if e.is_dir(follow_symlinks=follow) else e.name, e) for e in found]
+        named = {e.name + "/" if e.is_dir(follow_symlinks=follow) else e.name: e for e in found}
     except OSError:
-        named = [(e.name + "/" if _is_folder(e, follow) else e.name, e) for e in found]
-    named.sort(key=_FIRST)
-    for name, entry in named:
-        path = prefix + name
+        named = {e.name + "/" if _is_folder(e, follow) else e.name: e for e in found}
+    names = sorted(named)
+    for name in names[_first(names, prefix, after) :]:
+        entry, path = named[name], prefix + name
         if name.endswith("/"):
-            if path > after or after.startswith(path):
-                yield from _walk_into(folder, entry, path, follow, after, above)
-        elif path > after:
-            status = _entry_status(entry, follow)
-            if status is not None and stat.S_ISREG(status.st_mode):
-                yield path, status
+            yield from _walk_into(folder, entry, path, follow, after, above)
+            continue
+        status = _entry_status(entry, follow)
+        if status is not None and stat.S_ISREG(status.st_mode):
+            yield path, status
+
+
+def _first(names: list[str], prefix: str, after: str) -> int:
+    """Index of the first of the sorted names whose path is, or holds something, greater than ``after``."""
+    if not after.startswith(prefix):
+        return 0 if prefix > after else len(names)
+    index = bisect_right(names, after[len(prefix) :])
+    is_inside = index > 0 and names[index - 1].endswith("/") and after.startswith(prefix + names[index - 1])
+    return index - is_inside
 
 
 def _is_folder(entry: os.DirEntry[str], follow: bool) -> bool:
