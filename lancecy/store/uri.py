@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+from collections.abc import Iterator
 from typing import Any, Protocol
 from urllib.parse import unquote
 
@@ -31,7 +32,10 @@ __all__ = [
 ]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*)://").match
-_CHAIN = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*(?:://[^:]*)?::").match
+# As for fsspec, "::" is what makes a chain, unless it is part of a password.
+_LOGIN = r"(?>(?:[^/:@]*:(?!:)[^/]*@)?)"
+_CHAIN = re.compile(rf"[A-Za-z][A-Za-z0-9+.\-]*(?:://{_LOGIN}.*?)?::", re.DOTALL).match
+_LINK = re.compile(rf"((?:[A-Za-z][A-Za-z0-9+.\-]*://{_LOGIN})?.*?)(::|\Z)", re.DOTALL)
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "local": "file", "file-object-store": "file"}
 _PLACES = frozenset({"abfs", "abfss", "wasb", "wasbs", "github", "git"})
 _EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure", "az": "azure"}
@@ -208,13 +212,20 @@ def _absolute(path: str) -> str:
 def _chain(text: str) -> tuple[str, dict[str, Any]]:
     links = []
     options: dict[str, Any] = {}
-    for link in text.split("::"):
+    for link in _links(text):
         match = _SCHEME(link)
         bare, found = _remote(match[1], link[match.end() :]) if match else (link, {})
         if found and match:
             options[match[1]] = found
         links.append(bare if found else link)
     return _strip_slashes("::".join(links)), options
+
+
+def _links(text: str) -> Iterator[str]:
+    for found in _LINK.finditer(text):
+        yield found[1]
+        if not found[2]:
+            return
 
 
 def _remote(scheme: str, rest: str) -> tuple[str, dict[str, Any]]:

@@ -36,6 +36,7 @@ SAME_PLACES = [
     ("abfs://container@account.dfs.core.windows.net/t", "abfs://container@account.dfs.core.windows.net/t"),
     ("simplecache::s3://bucket/t/", "simplecache::s3://bucket/t"),
     ("zip://inner::file:///data/x.zip", "zip://inner::file:///data/x.zip"),
+    ("zip://inner.csv::data@home/x.zip", "zip://inner.csv::data@home/x.zip"),
     ("hf://datasets/org/name@v1/data", "hf://datasets/org/name@v1/data"),
 ]
 LOGINS = [
@@ -47,6 +48,12 @@ LOGINS = [
         "simplecache::ftp://me:pw@host/d",
         "simplecache::ftp://host/d",
         {"ftp": {"username": "me", "password": "pw"}},
+    ),
+    ("s3://AKIA:SEC::RET@bucket/t", "s3://bucket/t", {"key": "AKIA", "secret": "SEC::RET"}),
+    (
+        "filecache://you:word@cache::ftp://me:pw@host/d",
+        "filecache://cache::ftp://host/d",
+        {"filecache": {"username": "you", "password": "word"}, "ftp": {"username": "me", "password": "pw"}},
     ),
 ]
 
