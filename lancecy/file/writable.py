@@ -86,8 +86,6 @@ def _check(path: tuple[Field, ...], version: str) -> None:
         raise _unwritten(name, "a column of blobs")
     if any(field.metadata.get(key) == b"true" for key in _PACKED):
         raise _unwritten(name, "a packed struct")
-    if field.logical_type == "json" and any(not node.is_struct for node in path[:-1]):
-        raise _unwritten(name, "JSON in lists")
     if version == "0.1":
         _check_legacy(path, name)
     if field.is_leaf:

@@ -14,6 +14,7 @@ from itertools import count
 import pyarrow as pa
 
 from lancecy.encodings.jsonb_write import to_stored
+from lancecy.encodings.rebuilding import rebuilt
 from lancecy.errors import SchemaError, UnsupportedError, printable
 from lancecy.schema import DictionaryRef, Field, Schema, logical_type_of
 
@@ -257,22 +258,29 @@ def arranged(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     schema : Schema
         From :func:`fitted`.
     """
-    columns = [_arranged(batch.column(field.name), field) for field in schema.fields]
+    columns = [
+        rebuilt(_arranged(batch.column(field.name), field), field, _is_json, _stored_json)
+        for field in schema.fields
+    ]
     return pa.RecordBatch.from_arrays(columns, names=list(schema.names))
+
+
+def _is_json(field: Field) -> bool:
+    return field.logical_type == "json"
+
+
+def _stored_json(array: pa.Array, _field: Field) -> pa.Array:
+    return to_stored(array.storage if isinstance(array, pa.ExtensionArray) else array)
 
 
 def _arranged(array: pa.Array, field: Field) -> pa.Array:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
-    if field.logical_type == "json":
-        return to_stored(array)
     if not field.is_struct or not pa.types.is_struct(array.type):
         return array
     found = [array.type.field(i).name for i in range(array.type.num_fields)]
     wanted = [child.name for child in field.children]
-    if found == wanted and not any(
-        child.is_struct or child.logical_type == "json" for child in field.children
-    ):
+    if found == wanted and not any(child.is_struct for child in field.children):
         return array
     members = [_arranged(array.field(found.index(child.name)), child) for child in field.children]
     fields = [

@@ -242,10 +242,6 @@ def test_a_type_is_refused_with_the_version_that_has_it(kind: Any, version: str,
     ("field", "what"),
     [
         (Field("c", 0, logical_type="large_binary", metadata={"lance-encoding:blob": b"true"}), "blobs"),
-        (
-            Field("c", 0, logical_type="list", children=(Field("item", 1, 0, logical_type="json"),)),
-            "JSON in lists",
-        ),
         (Field("c", 0, logical_type="dict:bool:int8:false"), "dictionary of bool"),
         (Field("c", 0, logical_type="struct", metadata={"lance-encoding:packed": b"true"}), "packed"),
     ],

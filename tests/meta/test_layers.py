@@ -47,6 +47,7 @@ HOMES: dict[str, tuple[str, ...]] = {
         "lancecy.encodings.jsonb_write",
         "lancecy.encodings.memory",
         "lancecy.encodings.nulls",
+        "lancecy.encodings.rebuilding",
         "lancecy.expr",
         "lancecy.file.base",
         "lancecy.file.distinct",
