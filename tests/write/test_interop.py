@@ -376,8 +376,8 @@ def test_json_within_others_is_stored_as_pylance_does(tmp_path: Path, version: s
         lance.write_dataset(clean, theirs, data_storage_version=version)
         assert stored(mine) == stored(theirs)
         assert lance.dataset(mine).schema == lance.dataset(theirs).schema
-        lancecy.write_dataset(table.slice(1), theirs, mode="append")
-        lance.write_dataset(clean.slice(1), mine, mode="append")
+        lancecy.write_dataset(table, theirs, mode="append")
+        lance.write_dataset(clean, mine, mode="append")
         found = lancecy.dataset(theirs)
         assert found.verify().is_ok
         assert found.to_table() == lancecy.dataset(mine).to_table() == lance.dataset(mine).to_table()
