@@ -75,9 +75,7 @@ def _fixed_list(array: pa.FixedSizeListArray, field: Field, wanted: Wanted, chan
         gone = pa.array(np.repeat(array.is_null().to_numpy(zero_copy_only=False), size))
         mask = pc.or_(gone, items.is_null())
         items = pa.StructArray.from_arrays(items.flatten(), fields=list(items.type), mask=mask)
-    return pa.FixedSizeListArray.from_arrays(
-        rebuilt(items, child, wanted, change), size, mask=_nulls(array)
-    )
+    return pa.FixedSizeListArray.from_arrays(rebuilt(items, child, wanted, change), size, mask=_nulls(array))
 
 
 def _list(array: pa.Array, field: Field, wanted: Wanted, change: Change) -> pa.Array:

@@ -59,6 +59,8 @@ def check_writable(schema: Schema, version: str) -> None:
     for field in schema.fields:
         for path in _paths(field):
             _check(path, version)
+    if version > "2.0":
+        _check_order(schema)
 
 
 def _paths(field: Field, above: tuple[Field, ...] = ()) -> Iterator[tuple[Field, ...]]:
@@ -83,9 +85,12 @@ def _check(path: tuple[Field, ...], version: str) -> None:
         if any(node.is_list or node.is_map for node in field.walk()):
             raise _unwritten(name, "a fixed-size list of structs with lists in it")
     if field.is_blob:
-        raise _unwritten(name, "a column of blobs")
-    if any(field.metadata.get(key) == b"true" for key in _PACKED):
-        raise _unwritten(name, "a packed struct")
+        _check_blob(path, version, name)
+    elif version != "0.1" and not field.is_leaf and any(key in field.metadata for key in _PACKED):
+        # Members of structs of 0.1 are stored apart, whatever the metadata says.
+        _check_packed(path, version, name)
+    if field.is_struct and not field.children:
+        _check_empty(path, version, name)
     if version == "0.1":
         _check_legacy(path, name)
     if field.is_leaf:
@@ -97,6 +102,81 @@ def _check(path: tuple[Field, ...], version: str) -> None:
                 f"column {printable(name)!r} is {kind}, whose values have no bytes: leave it out",
                 feature=str(kind),
             )
+
+
+def _check_empty(path: tuple[Field, ...], version: str, name: str) -> None:
+    """Only columns of 2.0 say where lists of structs begin that have no members."""
+    _only_from("2.0", version, name, "a struct without members")
+    if path[-1].is_packed or (version > "2.0" and not all(node.is_struct for node in path)):
+        what = "packed" if path[-1].is_packed else "in a list"
+        raise UnsupportedError(
+            f"column {printable(name)!r} is a struct without members, {what}, which files of version {version} "
+            "cannot hold: give it a member",
+            feature="struct<>",
+        )
+
+
+def _check_order(schema: Schema) -> None:
+    """pylance (14.0.2) reads no column of 2.1 and later rightly that stands behind a struct without members."""
+    leaves = [node for field in schema.fields for node in field.walk() if not node.children]
+    last = max((number for number, node in enumerate(leaves) if not node.is_struct), default=-1)
+    for node in leaves[:last]:
+        if node.is_struct:
+            raise UnsupportedError(
+                f"column {printable(node.name)!r} is a struct without members, behind which pylance (14.0.2) reads "
+                "nothing rightly: put it behind all other columns, or give it a member",
+                feature="struct<>",
+            )
+
+
+def _check_blob(path: tuple[Field, ...], version: str, name: str) -> None:
+    _only_from("2.0", version, name, "a column of blobs")
+    if version == "2.2":
+        raise _unwritten(name, "a column of blobs")
+    if path[-1].logical_type != "large_binary":
+        raise UnsupportedError(
+            f"column {printable(name)!r} is one of blobs by its metadata, but {printable(path[-1].logical_type)} by its "
+            "type: make it large_binary",
+            feature="blobs of another type",
+        )
+    if any(node.is_list for node in path):
+        _only_from("2.2", version if version > "2.0" else "2.2", name, "a list of blobs")
+
+
+def _check_packed(path: tuple[Field, ...], version: str, name: str) -> None:
+    field = path[-1]
+    values = {field.metadata[key].lower() for key in _PACKED if key in field.metadata}
+    remedy = "leave the metadata lance-encoding:packed out"
+    if not field.is_struct or values != {b"true"}:
+        raise UnsupportedError(
+            f"column {printable(name)!r}: metadata lance-encoding:packed is for structs, and 'true': {remedy}",
+            feature="packed",
+        )
+    for child in field.children:
+        what = f"a packed struct with the member {printable(child.name)!r} of type {printable(child.logical_type)}"
+        fits = _packs(child, name)
+        if fits is None:
+            raise UnsupportedError(f"column {printable(name)!r} is {what}: {remedy}", feature="packed struct")
+        if fits > version or (child.logical_type.startswith("fixed_size_list") and version == "2.1"):
+            _only_from("2.2", version, name, what)
+
+
+def _packs(child: Field, name: str) -> str | None:
+    """The first version whose packed structs may have such a member, None if none may."""
+    if not child.is_leaf or child.is_blob or child.logical_type in ("json", "null"):
+        return None
+    kind = _leaf_type(child, name)
+    if _is_variable(kind):
+        return "2.2"
+    while pa.types.is_fixed_size_list(kind):
+        kind = kind.value_type
+    return None if pa.types.is_dictionary(kind) or pa.types.is_boolean(kind) else "2.0"
+
+
+def _is_variable(kind: pa.DataType) -> bool:
+    types = pa.types
+    is_text = types.is_string(kind) or types.is_large_string(kind)
+    return bool(is_text or types.is_binary(kind) or types.is_large_binary(kind))
 
 
 def _leaf_type(field: Field, name: str) -> pa.DataType:
@@ -119,8 +199,6 @@ def _is_empty(kind: pa.DataType) -> bool:
 def _check_legacy(path: tuple[Field, ...], name: str) -> None:
     """What the reference reads of 0.1 files, or never writes."""
     field = path[-1]
-    if field.is_struct and not field.children:
-        _only_from("2.1", "0.1", name, "a struct without members")
     if len(path) > 1 and path[-2].is_list:
         # Readers make up the field of a list's elements, and refuse what they read if it has another.
         is_usual = field.name == "item" and field.nullable and not field.metadata

@@ -92,8 +92,6 @@ def _field(field: pa.Field, parent: int, ids: Iterator[int], path: str) -> Field
     names = [child.name for child in inner]
     if len(set(names)) < len(names):
         raise SchemaError(f"two members of {printable(path)!r} have the same name", difference=path)
-    if pa.types.is_struct(kind) and not inner:
-        raise UnsupportedError(f"column {printable(path)!r} is a struct without members", feature="struct<>")
     logical = _logical(kind, path)
     return Field(
         name=field.name,
