@@ -509,6 +509,31 @@ def test_child_that_ends_in_the_middle_of_a_write_leaves_it_alone(tmp_path: Path
     assert all((tmp_path / part.files[0].path).exists() for part in made)
 
 
+def test_failed_create_leaves_no_folder_behind(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    bases = [DatasetBasePath(tmp_path / "a" / "b", "far")]
+    for name in ("new", "deep/er", "there"):
+        for more in ({}, {"initial_bases": bases, "target_bases": ["far"]}):
+            with pytest.raises(RuntimeError):
+                lancecy.write_dataset(
+                    failing(30, RuntimeError()), tmp_path / name, max_rows_per_file=4, **more
+                )
+    assert list(tmp_path.rglob("*")) == [tmp_path / "there"]
+
+
+def test_failed_create_leaves_what_others_put_there(tmp_path: Path) -> None:
+    def rows() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"n": [1]})
+        (tmp_path / "t" / "data" / "other").touch()
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        lancecy.write_dataset(
+            rows(), tmp_path / "t", schema=pa.schema({"n": pa.int64()}), max_rows_per_file=1
+        )
+    assert data_files(tmp_path / "t") == {"other"}
+
+
 def test_null_in_the_middle_of_a_0_1_table_leaves_no_file_and_says_so(tmp_path: Path) -> None:
     ds = lancecy.write_dataset(
         {"n": [1]}, tmp_path / "t", data_storage_version="legacy", max_rows_per_group=2
@@ -517,7 +542,8 @@ def test_null_in_the_middle_of_a_0_1_table_leaves_no_file_and_says_so(tmp_path: 
     rows = pa.table({"n": [*range(40), None, 3]}).to_batches(max_chunksize=3)
     for write in (ds.append, lambda data, **more: lancecy.write_fragments(data, ds, **more)):
         with pytest.raises(
-            UnsupportedError, match=r"'n' has nulls.*version 2\.0.*that left no data files behind"
+            UnsupportedError,
+            match=r"'n' has nulls.*mode='overwrite' and data_.*that left no data files behind",
         ):
             write(rows, max_rows_per_file=7, max_rows_per_group=2)
         assert data_files(tmp_path) == before
