@@ -55,7 +55,7 @@ def placed_blobs(array: pa.LargeBinaryArray, field: Field, place: Place) -> pa.S
     block = block_of(array, field)
     if not isinstance(block, VariableWidth):
         raise TypeError(f"a {type(block).__name__} block has no blobs")
-    offsets = np.frombuffer(block.offsets, "<i8", block.length + 1)
+    offsets = np.frombuffer(block.offsets, "<i8", block.length + 1)  # type: ignore[call-overload]
     sizes, positions = np.diff(offsets), np.zeros(block.length, np.int64)
     filled = np.flatnonzero(sizes)
     positions[filled] = place(memory_of(block.values), offsets[:-1][filled], sizes[filled])

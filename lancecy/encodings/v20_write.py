@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from lancecy.encodings.blob_write import null_positions
 from lancecy.encodings.block import (
     AllNull,
     Block,
@@ -25,7 +26,6 @@ from lancecy.encodings.block import (
     Structured,
     VariableWidth,
 )
-from lancecy.encodings.blob_write import null_positions
 from lancecy.encodings.chunk_parts import memory_of
 from lancecy.encodings.keeping import mask_of
 from lancecy.encodings.packed_write import check_members, fixed_members, packed_rows

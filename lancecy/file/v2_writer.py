@@ -9,9 +9,13 @@ Imports ``base``, ``streamed``, ``v2_output``, ``writable``, ``encodings``, ``sc
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from lancecy.encodings.blob_described import described_blobs
 from lancecy.encodings.blob_write import placed_blobs
 from lancecy.encodings.choose import encode_page
 from lancecy.encodings.columns import as_array
@@ -22,13 +26,16 @@ from lancecy.encodings.v20_write import header_page, v20_pages
 from lancecy.errors import LanceError, LimitError, SchemaError, UnsupportedError, printable
 from lancecy.file.base import FileSummary, WriteOptions
 from lancecy.file.distinct import Distinct
+from lancecy.file.sidecars import Sidecars
 from lancecy.file.streamed import StreamedWriter
 from lancecy.file.v2_output import Output
 from lancecy.file.writable import check_writable
 from lancecy.schema import Field, Schema
-from lancecy.store.base import Store
+from lancecy.store.base import Memory, Store
 
 __all__ = ["V2Writer"]
+
+Int64 = NDArray[np.int64]
 
 _MANY = 1024
 _LEAST_PER_LEAF = 8
@@ -74,6 +81,7 @@ class V2Writer(StreamedWriter):
         }
         self._distinct = Distinct()
         self._num_rows = 0
+        self._sidecars = Sidecars(store, path)
         super().__init__(store.put_stream(path))
         blobs = {number for number, node in enumerate(self._nodes) if node.is_blob}
         self._output = Output(
@@ -114,7 +122,9 @@ class V2Writer(StreamedWriter):
                     self._flush(pending, piece)
             for field_id, num_rows in self._headers.items():
                 self._output.add(self._numbers[field_id], header_page(num_rows), 0)
-            self._output.end(self._schema, self._num_rows)
+            self._sidecars.finish()
+            fields = tuple(_as_stored(field) for field in self._schema.fields)
+            self._output.end(Schema(fields, self._schema.metadata), self._num_rows)
         self._publish()
         return FileSummary(
             path=self._path,
@@ -126,7 +136,14 @@ class V2Writer(StreamedWriter):
             minor=self._version[1],
         )
 
+    def abort(self) -> None:
+        """Publish nothing; see ``FileWriter.abort``."""
+        super().abort()
+        self._sidecars.abort()
+
     def _placed(self, array: pa.Array, field: Field) -> pa.Array:
+        if field.is_struct:
+            return described_blobs(array, field, _Places(self._output, self._sidecars))
         return placed_blobs(array, field, self._output.place)
 
     def _flush(self, pending: _Pending, array: pa.Array) -> None:
@@ -150,6 +167,33 @@ class V2Writer(StreamedWriter):
             place = f"column {printable(field.name)!r}, rows from {pending.first_row} on"
             raise error.within(place) from error.__cause__
         pending.first_row += len(array)
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where bytes of blobs go; see ``BlobPlaces``."""
+
+    output: Output
+    sidecars: Sidecars
+
+    def place(self, memory: Memory, starts: Int64, lengths: Int64) -> Int64:
+        return self.output.place(memory, starts, lengths)
+
+    def share(self, memory: Memory, starts: Int64, lengths: Int64, most: int) -> tuple[Int64, Int64]:
+        return self.sidecars.share(memory, starts, lengths, most)
+
+    def part(self, memory: Memory, starts: Int64, lengths: Int64) -> Int64:
+        return self.sidecars.part(memory, starts, lengths)
+
+
+def _as_stored(field: Field) -> Field:
+    """The field as the file itself describes it, where blobs of 2.2 are descriptors without ids."""
+    if field.is_blob and field.is_struct:
+        scanned = field.scanned
+        return replace(scanned, children=tuple(replace(c, id=-1, parent_id=-1) for c in scanned.children))
+    if not field.children:
+        return field
+    return replace(field, children=tuple(_as_stored(child) for child in field.children))
 
 
 def _is_blob(field: Field) -> bool:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from lancecy.encodings.blob_described import MEMBERS
 from lancecy.errors import FormatError, UnsupportedError, printable
 from lancecy.schema import Field, Schema, parse_logical_type
 
@@ -66,7 +67,7 @@ def check_writable(schema: Schema, version: str) -> None:
 def _paths(field: Field, above: tuple[Field, ...] = ()) -> Iterator[tuple[Field, ...]]:
     path = (*above, field)
     yield path
-    for child in field.children:
+    for child in () if field.is_blob else field.children:
         yield from _paths(child, path)
 
 
@@ -117,7 +118,7 @@ def _check_empty(path: tuple[Field, ...], version: str, name: str) -> None:
 
 
 def _check_order(schema: Schema) -> None:
-    """pylance (14.0.2) reads no column of 2.1 and later rightly that stands behind a struct without members."""
+    """Refuse columns behind a struct without members, which pylance (14.0.2) reads none of rightly from 2.1 on."""
     leaves = [node for field in schema.fields for node in field.walk() if not node.children]
     last = max((number for number, node in enumerate(leaves) if not node.is_struct), default=-1)
     for node in leaves[:last]:
@@ -131,16 +132,30 @@ def _check_order(schema: Schema) -> None:
 
 def _check_blob(path: tuple[Field, ...], version: str, name: str) -> None:
     _only_from("2.0", version, name, "a column of blobs")
-    if version == "2.2":
-        raise _unwritten(name, "a column of blobs")
-    if path[-1].logical_type != "large_binary":
+    field = path[-1]
+    if any(node.is_map or node.is_fixed_list for node in path):
         raise UnsupportedError(
-            f"column {printable(name)!r} is one of blobs by its metadata, but {printable(path[-1].logical_type)} by its "
-            "type: make it large_binary",
+            f"column {printable(name)!r} is one of blobs in a map or a fixed-size list, which no version of files holds: "
+            "make it a list of structs",
+            feature="blobs in maps",
+        )
+    if field.is_struct:
+        _only_from("2.2", version, name, "a column of lance.blob.v2")
+        if tuple(child.name for child in field.children) not in MEMBERS:
+            raise UnsupportedError(
+                f"column {printable(name)!r} says where blobs are, and has none of their bytes: write these, as "
+                "take_blobs gives them, in a column of large_binary with the metadata lance-encoding:blob",
+                feature="descriptors of blobs",
+            )
+        return
+    if field.logical_type != "large_binary" or version == "2.2":
+        raise UnsupportedError(
+            f"column {printable(name)!r} is one of blobs by its metadata, but {printable(field.logical_type)} by its "
+            f"type: make it {'one of lance.blob.v2' if version == '2.2' else 'large_binary'}",
             feature="blobs of another type",
         )
-    if any(node.is_list for node in path):
-        _only_from("2.2", version if version > "2.0" else "2.2", name, "a list of blobs")
+    if version == "2.1" and any(node.is_list for node in path):
+        _only_from("2.2", version, name, "a list of blobs")
 
 
 def _check_packed(path: tuple[Field, ...], version: str, name: str) -> None:

@@ -130,6 +130,9 @@ class NewFiles:
     ) -> None:
         self._schema, self._version, self._bases, self._tag = schema, version, bases, tag
         self._locate, self._limits = locate, limits
+        self._has_sidecars = any(
+            node.is_blob and node.is_struct for top in schema.fields for node in top.walk()
+        )
         self._options = limits.options(schema, dictionaries)
         self._made: list[FragmentMetadata] = []
         self._begun: list[tuple[Store, str]] = []
@@ -196,7 +199,7 @@ class NewFiles:
             self._thread.shutdown()
         for store, path in self._begun:
             try:
-                store.delete([path])
+                store.delete([path, *self._beside(store, path)])
             except LanceError:
                 left.append(f"{store.uri}/{path}")
         for local, folders in reversed(self._folders):
@@ -206,6 +209,12 @@ class NewFiles:
         if not left:
             return "a write that left no data files behind"
         return f"a write that may have left {len(left)} data files to a cleanup, {left[0]} the first"
+
+    def _beside(self, store: Store, path: str) -> list[str]:
+        """Objects of blobs beside a data file."""
+        if not self._has_sidecars:
+            return []
+        return [meta.path for meta in store.list(f"{path.removesuffix('.lance')}/")]
 
     def _pieces(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The rows of a batch, cut where a file has as many as it may have."""
@@ -232,7 +241,8 @@ class NewFiles:
         store, path = self._locate(file)
         self._begun.append((store, path))
         if isinstance(store, LocalStore):
-            self._folders.append((store, store.missing_folders(path)))
+            deepest = f"{path.removesuffix('.lance')}/blob" if self._has_sidecars else path
+            self._folders.append((store, store.missing_folders(deepest)))
         return _Open(file, create_file(store, path, self._schema, self._version, self._options))
 
     def _finish_meanwhile(self, full: _Open) -> None:

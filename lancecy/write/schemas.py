@@ -18,13 +18,15 @@ from lancecy.encodings.rebuilding import rebuilt
 from lancecy.errors import SchemaError, UnsupportedError, printable
 from lancecy.schema import DictionaryRef, Field, Schema, logical_type_of
 
-__all__ = ["arranged", "fitted", "schema_of"]
+__all__ = ["arranged", "fitted", "schema_of", "with_blobs"]
 
 # Names that scans give to columns which no file holds.
 _RESERVED = frozenset(
     ("_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version")
 )
 _EXTENSION_NAME = "ARROW:extension:name"
+_BLOB = b"lance-encoding:blob"
+_BLOB_TYPE = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
 # Not stored as text, as their storage in Arrow is.
 _JSON = frozenset((b"arrow.json", b"lance.json"))
 # Hints that fields carry for readers of old releases: plain, variable width, dictionary.
@@ -57,6 +59,30 @@ def schema_of(schema: pa.Schema) -> Schema:
     ids = count()
     metadata = {key.decode(): value for key, value in (schema.metadata or {}).items()}
     return Schema(tuple(_field(field, -1, ids, field.name) for field in schema), metadata)
+
+
+def with_blobs(schema: pa.Schema) -> pa.Schema:
+    """The schema with columns of blobs as 2.2 has them: structs of bytes or a URI, by whatever metadata they are told.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+    """
+    return pa.schema([_with_blobs(field) for field in schema], schema.metadata)
+
+
+def _with_blobs(field: pa.Field) -> pa.Field:
+    kind, types = field.type, pa.types
+    metadata = dict(field.metadata or {})
+    if (types.is_binary(kind) or types.is_large_binary(kind)) and metadata.pop(_BLOB, None) is not None:
+        metadata[_EXTENSION_NAME.encode()] = b"lance.blob.v2"
+        return pa.field(field.name, _BLOB_TYPE, field.nullable, metadata)
+    if types.is_struct(kind):
+        return field.with_type(pa.struct([_with_blobs(child) for child in kind]))
+    if types.is_list(kind) or types.is_large_list(kind):
+        make = pa.list_ if types.is_list(kind) else pa.large_list
+        return field.with_type(make(_with_blobs(kind.value_field)))
+    return field
 
 
 def _check_name(name: str, times: int) -> None:
@@ -257,18 +283,26 @@ def arranged(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
         From :func:`fitted`.
     """
     columns = [
-        rebuilt(_arranged(batch.column(field.name), field), field, _is_json, _stored_json)
+        rebuilt(_arranged(batch.column(field.name), field), field, _is_other, _stored)
         for field in schema.fields
     ]
     return pa.RecordBatch.from_arrays(columns, names=list(schema.names))
 
 
-def _is_json(field: Field) -> bool:
-    return field.logical_type == "json"
+def _is_other(field: Field) -> bool:
+    """Whether what is written is not what was given, perhaps."""
+    return field.logical_type == "json" or (field.is_blob and field.is_struct)
 
 
-def _stored_json(array: pa.Array, _field: Field) -> pa.Array:
-    return to_stored(array.storage if isinstance(array, pa.ExtensionArray) else array)
+def _stored(array: pa.Array, field: Field) -> pa.Array:
+    array = array.storage if isinstance(array, pa.ExtensionArray) else array
+    if field.logical_type == "json":
+        return to_stored(array)
+    if pa.types.is_struct(array.type):
+        return array
+    members = [array.cast(pa.large_binary()), pa.nulls(len(array), pa.string())]
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(members, fields=list(_BLOB_TYPE), mask=mask)
 
 
 def _arranged(array: pa.Array, field: Field) -> pa.Array:

@@ -61,7 +61,7 @@ def column(name: str, nulls: bool) -> tuple[pa.Field, pa.Array]:
     }
     if name == "wide":
         kinds["wide"] = [A, pa.field("w", pa.binary(1500)), pa.field("w2", pa.binary(3000))]
-    kind = pa.struct(kinds[name.split()[-1]])
+    kind = pa.struct(kinds[name.rsplit(maxsplit=1)[-1]])
     array = rows(kind, 300 if name == "wide" else 3000, nulls)
     if name.startswith("lists of"):
         array = lists(array)
@@ -190,7 +190,7 @@ def test_structs_without_members_go_both_ways(tmp_path: Path, version: str) -> N
     table = pa.table(columns)
     mine, theirs = str(tmp_path / "mine"), str(tmp_path / "theirs")
     lancecy.write_dataset(table.slice(3), mine, data_storage_version=version)
-    lance.write_dataset(table.slice(3), theirs, data_storage_version=version)
+    lance.write_dataset(table.slice(3), theirs, data_storage_version=version)  # type: ignore[arg-type]
     lancecy.dataset(theirs).append(table)
     lance.write_dataset(table, mine, mode="append")
     for uri in (mine, theirs):

@@ -38,6 +38,8 @@ HOMES: dict[str, tuple[str, ...]] = {
         "lancecy.schema",
         "lancecy.encodings.arrow",
         "lancecy.encodings.assemble",
+        "lancecy.encodings.blob_described",
+        "lancecy.encodings.blob_write",
         "lancecy.encodings.columns",
         "lancecy.encodings.dictionary_write",
         "lancecy.encodings.from_arrow",

@@ -358,7 +358,7 @@ def nested_json() -> dict[str, pa.Array]:
         "lists of structs": pa.ListArray.from_arrays([0, 3, 4, 8], member, mask=gone),
         "structs of lists": pa.StructArray.from_arrays([lists], ["l"]),
         "maps": pa.MapArray.from_arrays(
-            [0, 3, 3, 7], keys, pa.concat_arrays([json.slice(0, 3), json.slice(4)] + [json.slice(0, 1)])
+            [0, 3, 3, 7], keys, pa.concat_arrays([json.slice(0, 3), json.slice(4), json.slice(0, 1)])
         ),
         "fixed": pa.FixedSizeListArray.from_arrays(member.slice(2), 2),
     }
@@ -386,4 +386,5 @@ def test_json_within_others_is_stored_as_pylance_does(tmp_path: Path, version: s
 def stored(uri: str) -> list[object]:
     """What column c of the only data file of a table holds."""
     (path,) = Path(uri, "data").iterdir()
-    return lance.file.LanceFileReader(str(path)).read_all().to_table()["c"].to_pylist()
+    found: list[object] = lance.file.LanceFileReader(str(path)).read_all().to_table()["c"].to_pylist()
+    return found

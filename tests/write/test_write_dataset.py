@@ -513,7 +513,8 @@ def test_failed_create_leaves_no_folder_behind(tmp_path: Path) -> None:
     (tmp_path / "there").mkdir()
     bases = [DatasetBasePath(tmp_path / "a" / "b", "far")]
     for name in ("new", "deep/er", "there"):
-        for more in ({}, {"initial_bases": bases, "target_bases": ["far"]}):
+        choices: list[dict[str, Any]] = [{}, {"initial_bases": bases, "target_bases": ["far"]}]
+        for more in choices:
             with pytest.raises(RuntimeError):
                 lancecy.write_dataset(
                     failing(30, RuntimeError()), tmp_path / name, max_rows_per_file=4, **more
