@@ -68,7 +68,7 @@ class Sidecars:
             positions[first:last] = self._size + offsets
             run = np.empty(int(ends[last - 1]) - begin, np.uint8)
             kernels.place_spans(memory, starts[first:last], lengths[first:last], run, offsets)
-            self._shared.write(run)
+            self._shared.write(run.data)
             self._size += run.size
             first = last
         return numbers, positions
@@ -78,7 +78,7 @@ class Sidecars:
         first = len(self._paths) + 1
         for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
             with self._open() as stream:
-                stream.write(memory[start : start + length])
+                stream.write(memory[start : start + length].data)
         return np.arange(first, first + lengths.size)
 
     def _open(self) -> BinaryIO:

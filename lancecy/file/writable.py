@@ -28,10 +28,11 @@ _DICTIONARY_VALUES = (
     *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
     *(pa.float32(), pa.float64()),
 )
+_NEWER_DICTIONARY_VALUES = (pa.bool_(), pa.float16())
 
 
 def check_writable(schema: Schema, version: str) -> None:
-    """Refuse a schema that files of a version cannot hold, or that is not written yet.
+    """Refuse a schema that files of a version cannot hold.
 
     Parameters
     ----------
@@ -82,9 +83,9 @@ def _check(path: tuple[Field, ...], version: str) -> None:
             )
         _only_from("2.2", version, name, "a fixed-size list of structs")
         if any(node.is_list or node.is_map or node.is_fixed_list for node in path[:-1]):
-            raise _unwritten(name, "a fixed-size list of structs within lists")
+            raise _unread(name, "a fixed-size list of structs within lists")
         if any(node.is_list or node.is_map for node in field.walk()):
-            raise _unwritten(name, "a fixed-size list of structs with lists in it")
+            raise _unread(name, "a fixed-size list of structs with lists in it")
     if field.is_blob:
         _check_blob(path, version, name)
     elif version != "0.1" and not field.is_leaf and any(key in field.metadata for key in _PACKED):
@@ -96,8 +97,8 @@ def _check(path: tuple[Field, ...], version: str) -> None:
         _check_legacy(path, name)
     if field.is_leaf:
         kind = _leaf_type(field, name)
-        if pa.types.is_dictionary(kind) and kind.value_type not in _DICTIONARY_VALUES:
-            raise _unwritten(name, f"a dictionary of {kind.value_type}")
+        if pa.types.is_dictionary(kind):
+            _check_dictionary(kind, version, name)
         if _is_empty(kind):
             raise UnsupportedError(
                 f"column {printable(name)!r} is {kind}, whose values have no bytes: leave it out",
@@ -194,6 +195,17 @@ def _is_variable(kind: pa.DataType) -> bool:
     return bool(is_text or types.is_binary(kind) or types.is_large_binary(kind))
 
 
+def _check_dictionary(kind: pa.DictionaryType, version: str, name: str) -> None:
+    if kind.value_type in _NEWER_DICTIONARY_VALUES:
+        _only_from("2.0", version, name, f"a dictionary of {kind.value_type}")
+    elif kind.value_type not in _DICTIONARY_VALUES:
+        raise UnsupportedError(
+            f"column {printable(name)!r} is a dictionary of {kind.value_type}, which no version of files holds: write the "
+            "values themselves",
+            feature=f"dictionary of {kind.value_type}",
+        )
+
+
 def _leaf_type(field: Field, name: str) -> pa.DataType:
     try:
         return parse_logical_type(field.logical_type)
@@ -234,5 +246,8 @@ def _only_from(first: str, version: str, name: str, what: str) -> None:
         )
 
 
-def _unwritten(name: str, what: str) -> UnsupportedError:
-    return UnsupportedError(f"column {printable(name)!r} is {what}, which is not written yet", feature=what)
+def _unread(name: str, what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"column {printable(name)!r} is {what}, which pylance (14.0.2) does not read: make it a list of structs",
+        feature=what,
+    )

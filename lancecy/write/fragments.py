@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from lancecy.errors import LanceError, UnsupportedError
+from lancecy.errors import LanceError, SchemaError, UnsupportedError
 from lancecy.file.base import FileSummary, FileWriter, WriteOptions
 from lancecy.file.create import create_file
 from lancecy.file.v0_dictionaries import Dictionaries
@@ -168,6 +168,8 @@ class NewFiles:
         """
         try:
             for batch in batches:
+                if batch.num_rows and not self._schema.fields:
+                    raise SchemaError("rows without columns are in no data file", difference="no columns")
                 for piece in self._pieces(arranged(batch, self._schema)):
                     self._add(piece)
             last = [] if self._open is None else [_finished(self._open)]

@@ -43,7 +43,7 @@ def schema_of(schema: pa.Schema) -> Schema:
     Raises
     ------
     SchemaError
-        No columns, two of one name, or a name that cannot be one of a column.
+        Two columns of one name, or a name that cannot be one of a column.
     UnsupportedError
         A column of a type that the format does not have.
 
@@ -52,8 +52,6 @@ def schema_of(schema: pa.Schema) -> Schema:
     >>> [field.id for field in schema_of(pa.schema({"a": pa.list_(pa.int8()), "b": pa.int8()})).fields]
     [0, 2]
     """
-    if not len(schema):
-        raise SchemaError("a table needs a column", difference="no columns")
     for name, times in Counter(schema.names).items():
         _check_name(name, times)
     ids = count()

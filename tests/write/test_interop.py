@@ -388,3 +388,21 @@ def stored(uri: str) -> list[object]:
     (path,) = Path(uri, "data").iterdir()
     found: list[object] = lance.file.LanceFileReader(str(path)).read_all().to_table()["c"].to_pylist()
     return found
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_dictionaries_of_bits_and_halves_go_both_ways(tmp_path: Path, version: str) -> None:
+    codes = pa.array([None if i % 5 == 0 else i % 2 for i in range(3000)], pa.int8())
+    values = {"bit": pa.array([True, False]), "half": pa.array([1, 2], pa.int8()).cast(pa.float16())}
+    columns = {name: pa.DictionaryArray.from_arrays(codes, array) for name, array in values.items()}
+    table = pa.table({**columns, "list": pa.ListArray.from_arrays(list(range(3001)), columns["bit"])})
+    expected = [row for _ in range(2) for row in table.to_pylist()]
+    mine, theirs = str(tmp_path / "mine"), str(tmp_path / "theirs")
+    lancecy.write_dataset(table, mine, data_storage_version=version)
+    lance.write_dataset(table, theirs, data_storage_version=version)  # type: ignore[arg-type]
+    lance.write_dataset(table, mine, mode="append")
+    lancecy.write_dataset(table, theirs, mode="append")
+    for uri in (mine, theirs):
+        assert lancecy.dataset(uri).verify().is_ok
+        assert lance.dataset(uri).to_table().to_pylist() == expected
+        assert lancecy.dataset(uri).to_table().to_pylist() == expected
