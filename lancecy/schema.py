@@ -59,6 +59,7 @@ _NESTED_TYPES = frozenset({"struct", "list", "list.struct", "large_list", "large
 _UNITS = frozenset({"s", "ms", "us", "ns"})
 _STRUCT_LIST = "fixed_size_list:struct:"
 _BLOB_KEY = "lance-encoding:blob"
+_PACKED_KEYS = ("lance-encoding:packed", "packed")
 _BLOB_EXTENSION = "lance.blob.v2"
 _EXTENSION_KEY = "ARROW:extension:name"
 # What a scan delivers of a blob instead of its bytes: where these are. Ids of no field of any table.
@@ -286,6 +287,16 @@ class Field:
     def is_blob(self) -> bool:
         """Whether values are large and stand apart: a scan delivers where they are."""
         return _BLOB_KEY in self.metadata or self._extension == _BLOB_EXTENSION
+
+    @property
+    def is_packed(self) -> bool:
+        """Whether a struct says that it is stored row by row, in a column of its own."""
+        return self.is_struct and any(key in self.metadata for key in _PACKED_KEYS)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether files of 2.x hold everything below in one column: packed structs and descriptors of blobs."""
+        return self.is_packed or self.is_blob
 
     @property
     def _extension(self) -> str:

@@ -1,6 +1,6 @@
 """From rows to their blobs: which rows, what their descriptors say, and the objects these name.
 
-Imports ``files``, ``scanning``, ``encodings``, ``schema``, ``rows`` and ``errors``.
+Imports ``files``, ``scanning``, ``file``, ``encodings``, ``schema``, ``rows`` and ``errors``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from lancecy.blobs.files import BUFFER_SIZE, BlobFile, StoredObject
 from lancecy.encodings.arrow import to_arrow
 from lancecy.encodings.assemble import pruned
 from lancecy.errors import FormatError, LanceError, UnsupportedError, printable
+from lancecy.file.sidecars import sidecar_path
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.fragment import FragmentFiles, Part
@@ -29,7 +30,6 @@ __all__ = ["take_blobs"]
 
 Int64 = NDArray[np.int64]
 
-_SUFFIX = ".lance"
 _LARGEST = 2**63 - 1
 
 
@@ -209,7 +209,7 @@ class _Places:
         if kind == 0:
             return self._file
         if kind in (1, 2):
-            return self._object(-1, _sidecar(self._source.path, blob_id))
+            return self._object(-1, sidecar_path(self._source.path, blob_id))
         if kind == 3:
             return self._object(blob_id, uri)
         raise UnsupportedError(f"blobs of kind {kind}", feature=f"blob kind {kind}")
@@ -221,14 +221,3 @@ class _Places:
             place = (self._source.store, name) if base_id < 0 else self._bases.blob(base_id, name)
             found = self._known[base_id, name] = StoredObject(lambda: place)
         return found
-
-
-def _sidecar(path: str, blob_id: int) -> str:
-    """Path of a sidecar of a data file.
-
-    Examples
-    --------
-    >>> _sidecar("data/f.lance", 2)
-    'data/f/01000000000000000000000000000000.blob'
-    """
-    return f"{path.removesuffix(_SUFFIX)}/{f'{blob_id:032b}'[::-1]}.blob"

@@ -13,9 +13,11 @@ Source: file sheet 2.1, section 4.5. Imports ``chunk_parts``, ``miniblock_write`
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
+from lancecy.encodings.blob_write import write_blob_page
 from lancecy.encodings.block import Coded, FixedList, FixedWidth, Structured, VariableWidth
 from lancecy.encodings.chunk_parts import (
     ChunkedValues,
@@ -27,10 +29,12 @@ from lancecy.encodings.chunk_parts import (
 )
 from lancecy.encodings.constant_write import constant_of, write_all_null, write_constant
 from lancecy.encodings.dictionary_write import few_distinct, stored_dictionary
-from lancecy.encodings.fullzip_write import write_full_zip
+from lancecy.encodings.fullzip_write import write_full_zip, write_zipped_rows
 from lancecy.encodings.miniblock_write import write_mini_block
+from lancecy.encodings.packed_write import check_members, packed_fields, packed_rows
 from lancecy.encodings.pages import EncodedPage
 from lancecy.encodings.shred import ShreddedLeaf
+from lancecy.encodings.spec import PackedRows, Plain
 from lancecy.errors import UnsupportedError, printable
 
 __all__ = ["encode_page"]
@@ -72,7 +76,48 @@ def _all_null(leaf: ShreddedLeaf, _version: tuple[int, int]) -> EncodedPage | No
     if isinstance(values, Coded) and values.length and values.dictionary.length:
         # pylance (14.0.2) mixes up the dictionaries of nested columns if some pages have one and some have none.
         return None
-    return write_all_null(leaf) if leaf.num_valid == 0 or isinstance(values, Structured) else None
+    if leaf.num_valid == 0:
+        return write_all_null(leaf)
+    return _without_members(leaf) if isinstance(values, Structured) and not values.children else None
+
+
+def _without_members(leaf: ShreddedLeaf) -> EncodedPage:
+    """Structs of nothing, whose page reads the same whether they are null or not."""
+    if leaf.rep is not None or leaf.definition is not None:
+        raise UnsupportedError(
+            f"column {printable(leaf.field.name)!r} is a struct without members, some of which are null or in lists, "
+            "which no version of files can hold: give it a member",
+            feature="null structs without members",
+        )
+    return write_all_null(replace(leaf, layers=leaf.layers[:1]))
+
+
+def _blobs(leaf: ShreddedLeaf, version: tuple[int, int]) -> EncodedPage | None:
+    return write_blob_page(leaf) if leaf.field.is_blob and version == (2, 1) else None
+
+
+def _packed(leaf: ShreddedLeaf, version: tuple[int, int]) -> EncodedPage | None:
+    rows = leaf.values
+    if not isinstance(rows, Structured):
+        return None
+    check_members(leaf.field, rows, leaf.valid)
+    # pylance (14.0.2) takes no lists out of rows of one width.
+    has_lists = any(isinstance(member, FixedList) for member in rows.children.values())
+    packed = None if has_lists else packed_rows(rows)
+    values = None if packed is None else fixed_values(packed[1])
+    if packed is not None and values is not None:
+        bits, table = packed
+        return write_mini_block(
+            leaf, replace(values, spec=PackedRows(bits, (), Plain(table.bits))), version >= (2, 2)
+        )
+    if version < (2, 2):
+        raise UnsupportedError(
+            f"packed struct {printable(leaf.field.name)!r} is too wide for files of version 2.1: write version 2.2, or "
+            "leave the metadata lance-encoding:packed out",
+            feature="wide packed structs",
+        )
+    spec, zipped = packed_fields(rows, leaf.valid)
+    return write_zipped_rows(leaf, zipped, spec)
 
 
 def _constant(leaf: ShreddedLeaf, version: tuple[int, int]) -> EncodedPage | None:
@@ -133,4 +178,7 @@ def _zipped(leaf: ShreddedLeaf, _version: tuple[int, int]) -> EncodedPage | None
     return None if isinstance(leaf.values, Coded) else write_full_zip(leaf)
 
 
-_candidates: tuple[Candidate, ...] = (_all_null, _constant, _wide, _dictionary, _chunked, _zipped)
+_candidates: tuple[Candidate, ...] = (
+    *(_blobs, _all_null, _packed),
+    *(_constant, _wide, _dictionary, _chunked, _zipped),
+)

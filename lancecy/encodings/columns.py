@@ -314,8 +314,8 @@ def storage_of(column: ArrowArray) -> ArrowArray:
 
 
 def typed(column: ArrowArray, data_type: pa.DataType) -> ArrowArray:
-    """The column under its extension type, if ``data_type`` is one."""
-    if not isinstance(data_type, pa.BaseExtensionType):
+    """The column under its extension type, if ``data_type`` is one and it is not there already."""
+    if not isinstance(data_type, pa.BaseExtensionType) or column.type == data_type:
         return column
     if isinstance(column, pa.ChunkedArray):
         chunks = [pa.ExtensionArray.from_storage(data_type, chunk) for chunk in column.chunks]

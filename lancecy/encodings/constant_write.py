@@ -47,9 +47,7 @@ def constant_of(leaf: ShreddedLeaf) -> bytes | None:
 
     Looks at a few values first, as most columns are not constant.
     """
-    block, valid = leaf.values, None
-    if leaf.definition is not None:
-        valid = leaf.definition == 0 if leaf.visible is None else leaf.definition[leaf.visible] == 0
+    block, valid = leaf.values, leaf.valid
     if isinstance(block, FixedWidth):
         return _constant_number(block, valid)
     return _constant_text(block, valid) if isinstance(block, VariableWidth) else None

@@ -63,8 +63,8 @@ def stored_dictionary(items: Block) -> tuple[Spec, int, Memory]:
     UnsupportedError
         Items of a type that dictionaries of pages do not hold.
     """
-    if isinstance(items, FixedWidth) and items.bits % 8 == 0:
-        nbytes = items.length * items.bits // 8
+    if isinstance(items, FixedWidth):
+        nbytes = (items.length * items.bits + 7) // 8
         return Plain(items.bits), items.length, memory_of(items.values)[:nbytes]
     if not isinstance(items, VariableWidth):
         raise UnsupportedError("dictionaries of such values", feature="dictionary values")

@@ -24,7 +24,7 @@ from lancecy.encodings.spec import Plain, Spec, Variable
 from lancecy.errors import UnsupportedError, printable
 from lancecy.store.base import Memory
 
-__all__ = ["write_full_zip"]
+__all__ = ["write_full_zip", "write_zipped_rows"]
 
 Int64 = NDArray[np.int64]
 
@@ -38,7 +38,7 @@ def write_full_zip(leaf: ShreddedLeaf) -> EncodedPage:
         Single bits in fixed-size lists that do not fill whole bytes.
     """
     if isinstance(leaf.values, VariableWidth):
-        return _variable(leaf, leaf.values)
+        return write_zipped_rows(leaf, leaf.values, Variable(leaf.values.offset_width))
     return _fixed(leaf)
 
 
@@ -139,7 +139,8 @@ def _bits_by_row(memory: Memory, num_rows: int, bits: int) -> NDArray[np.uint8]:
 # -- values that vary -------------------------------------------------------------------
 
 
-def _variable(leaf: ShreddedLeaf, block: VariableWidth) -> EncodedPage:
+def write_zipped_rows(leaf: ShreddedLeaf, block: VariableWidth, spec: Spec) -> EncodedPage:
+    """A page of byte strings, which are what ``spec`` says; one for every slot of the leaf."""
     width = block.offset_width
     offsets = np.frombuffer(block.offsets, f"<i{width}", block.length + 1).astype(np.int64)  # type: ignore[call-overload]
     control = _control(leaf)
@@ -160,4 +161,4 @@ def _variable(leaf: ShreddedLeaf, block: VariableWidth) -> EncodedPage:
     _put(out, at, lengths.astype("<i8").view(np.uint8).reshape(-1, 8)[:, :width])
     kernels.place_spans(memory_of(block.values), starts, lengths, out, at + width)
     buffers = [out, _index(leaf, positions, out.size)]
-    return _page(leaf, Variable(width), buffers, length_bits=width * 8)
+    return _page(leaf, spec, buffers, length_bits=width * 8)

@@ -108,6 +108,8 @@ def build(page: LeafPage, chain: tuple[Field, ...]) -> Block:
     FormatError
         Levels, layers and values do not fit each other or the fields.
     """
+    if _says_nothing(page, chain):
+        page = replace(page, layers=(*page.layers, *(Layer.ALL_VALID_ITEM for _ in chain[1:])))
     if len(page.layers) != len(chain):
         raise FormatError(f"a page with {len(page.layers)} layers in a column of {len(chain)}")
     if max_definition(page.layers) > EVERYTHING:
@@ -121,6 +123,16 @@ def build(page: LeafPage, chain: tuple[Field, ...]) -> Block:
     if block.length * rows_per_value(chain) != page.num_rows:
         raise FormatError(f"levels make {block.length} rows, where {page.num_rows} were to be read")
     return block
+
+
+def _says_nothing(page: LeafPage, chain: tuple[Field, ...]) -> bool:
+    """A struct without members, whose page tells nothing of the structs around it: none of them is null."""
+    return (
+        len(page.layers) == 1
+        and page.definition is None
+        and not chain[-1].children
+        and all(node.is_struct for node in chain)
+    )
 
 
 class _State:

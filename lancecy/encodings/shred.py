@@ -67,6 +67,21 @@ class ShreddedLeaf:
         """Entries: slots, and null or empty lists."""
         return self.values.length if self.visible is None else self.visible.size
 
+    @property
+    def valid(self) -> Mask | None:
+        """(num_slots,) bool: slots that are not null, and not below a null; None: all."""
+        if self.definition is None:
+            return None
+        found: Mask = self.slot_levels == 0
+        return found
+
+    @property
+    def slot_levels(self) -> Levels:
+        """(num_slots,) uint16: definition levels of the slots."""
+        if self.definition is None:
+            return np.zeros(self.values.length, np.uint16)
+        return self.definition if self.visible is None else self.definition[self.visible]
+
 
 def shred(field: Field, block: Block) -> Iterator[ShreddedLeaf]:
     """The leaves of a top-level field, depth first.
@@ -214,7 +229,7 @@ def _walk(field: Field, block: Block, state: _State) -> Iterator[ShreddedLeaf]:
     if isinstance(block, Listed):
         (child,) = field.children
         yield from _walk(child, block.child, state.lists(field, block))
-    elif isinstance(block, Structured) and field.children:
+    elif isinstance(block, Structured) and field.children and not field.is_whole:
         below = state.item(field, block)
         for child in field.children:
             yield from _walk(child, block.children[child.id], below)

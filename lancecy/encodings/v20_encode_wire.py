@@ -14,6 +14,7 @@ from lancecy.encodings.spec import (
     FixedListOf,
     Nullable,
     NullOf,
+    PackedRows,
     PageDictionary,
     Plain,
     Spec,
@@ -21,7 +22,7 @@ from lancecy.encodings.spec import (
 )
 from lancecy.proto import encodings_pb2
 
-__all__ = ["ARRAY_TYPE", "COLUMN_TYPE", "encode_array", "encode_plain_column"]
+__all__ = ["ARRAY_TYPE", "COLUMN_TYPE", "encode_array", "encode_blob_column", "encode_plain_column"]
 
 ARRAY_TYPE = "/lance.encodings.ArrayEncoding"
 COLUMN_TYPE = "/lance.encodings.ColumnEncoding"
@@ -37,6 +38,19 @@ def encode_plain_column() -> bytes:
     """
     message = encodings_pb2.ColumnEncoding()
     message.values.SetInParent()
+    return message.SerializeToString()
+
+
+def encode_blob_column() -> bytes:
+    r"""The ColumnEncoding message of a column whose values are where blobs are, in 2.0.
+
+    Examples
+    --------
+    >>> encode_blob_column()
+    b'\x1a\x04\n\x02\n\x00'
+    """
+    message = encodings_pb2.ColumnEncoding()
+    message.blob.inner.values.SetInParent()
     return message.SerializeToString()
 
 
@@ -111,6 +125,12 @@ def _dictionary(spec: PageDictionary, message: encodings_pb2.ArrayEncoding) -> N
     message.dictionary.num_dictionary_items = spec.num_items
 
 
+def _packed(spec: PackedRows, message: encodings_pb2.ArrayEncoding) -> None:
+    for child in spec.children:
+        _node(child, message.packed_struct.inner.add())
+    message.packed_struct.buffer.SetInParent()
+
+
 _NODES: dict[type[object], Callable[[Any, encodings_pb2.ArrayEncoding], None]] = {
     Plain: _plain,
     Nullable: _nullable,
@@ -120,4 +140,5 @@ _NODES: dict[type[object], Callable[[Any, encodings_pb2.ArrayEncoding], None]] =
     StructHeader: _struct,
     EndedBinary: _binary,
     PageDictionary: _dictionary,
+    PackedRows: _packed,
 }

@@ -15,6 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
+from lancecy.encodings.blob_write import null_positions
 from lancecy.encodings.block import (
     AllNull,
     Block,
@@ -27,6 +28,7 @@ from lancecy.encodings.block import (
 )
 from lancecy.encodings.chunk_parts import memory_of
 from lancecy.encodings.keeping import mask_of
+from lancecy.encodings.packed_write import check_members, fixed_members, packed_rows
 from lancecy.encodings.pages import EncodedPage
 from lancecy.encodings.spec import (
     EndedBinary,
@@ -34,6 +36,7 @@ from lancecy.encodings.spec import (
     FixedListOf,
     Nullable,
     NullOf,
+    PackedRows,
     PageDictionary,
     Plain,
     Spec,
@@ -63,13 +66,20 @@ def v20_pages(field: Field, block: Block) -> Iterator[tuple[Field, EncodedPage |
     UnsupportedError
         A struct that is null.
     """
-    if isinstance(block, Structured):
+    if isinstance(block, Structured) and field.is_blob:
+        _check_nulls(field, block.null_count)
+        yield field, _packed(field, null_positions(block))
+    elif isinstance(block, Structured):
         if block.null_count:
             raise UnsupportedError(
                 f"column {printable(field.name)!r} has structs that are null, which files of version 2.0 cannot "
                 "hold: write version 2.1",
                 feature="null structs",
             )
+        if field.is_packed:
+            check_members(field, block, None)
+            yield field, _packed(field, block)
+            return
         yield field, block.length
         for child in field.children:
             yield from v20_pages(child, block.children[child.id])
@@ -166,6 +176,20 @@ def _lists(field: Field, block: Listed) -> EncodedPage:
     return EncodedPage(
         EndedList(Nullable(ends), num_items + 1, num_items), tuple(buffers.found), block.length
     )
+
+
+def _packed(field: Field, block: Structured) -> EncodedPage:
+    """Rows of structs; of each member is said what it would be in a page of its own."""
+    packed, members = packed_rows(block), fixed_members(block)
+    if packed is None or members is None:
+        raise TypeError(f"packed struct {printable(field.name)!r} has members that vary")
+    bits, rows = packed
+    children = tuple(_member(spec) for spec, _, _ in members)
+    return EncodedPage(PackedRows(bits, children, Plain(rows.bits)), (memory_of(rows.values),), block.length)
+
+
+def _member(spec: Spec) -> Spec:
+    return Nullable(FixedListOf(spec.size, _member(spec.child)) if isinstance(spec, FixedListOf) else spec)
 
 
 def _coded(field: Field, block: Coded, buffers: _Buffers) -> Spec:

@@ -1,6 +1,6 @@
 """Layouts of pages of 2.1 and 2.2 as the messages of ``lance.encodings21``: the way back of ``v21_wire``.
 
-Only what writers here make: mini-block, full-zip and constant pages, and the encodings within them.
+Only what writers here make: mini-block, full-zip, constant and blob pages, and the encodings within them.
 
 Source: file sheet 2.1, section 2. Imports ``layouts``, ``spec``, ``proto``.
 """
@@ -10,8 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lancecy.encodings.layouts import ConstantPage, FullZip, MiniBlock, PageSpec
-from lancecy.encodings.spec import FixedListOf, InlinePacked, PackedBlocks, Plain, Spec, Variable
+from lancecy.encodings.layouts import BlobPage, ConstantPage, FullZip, Layer, MiniBlock, PageSpec
+from lancecy.encodings.spec import (
+    FixedListOf,
+    InlinePacked,
+    PackedBlocks,
+    PackedFields,
+    PackedRows,
+    Plain,
+    Spec,
+    Variable,
+)
 from lancecy.proto import encodings21_pb2
 
 __all__ = ["PAGE_TYPE", "encode_layout"]
@@ -33,19 +42,26 @@ def encode_layout(spec: PageSpec) -> bytes:
     '1203320137'
     """
     message = encodings21_pb2.PageLayout()
+    _layout(spec, message)
+    return message.SerializeToString()
+
+
+def _layout(spec: PageSpec, message: encodings21_pb2.PageLayout) -> None:
     if isinstance(spec, MiniBlock):
         _mini_block(spec, message.mini_block_layout)
     elif isinstance(spec, FullZip):
         _full_zip(spec, message.full_zip_layout)
     elif isinstance(spec, ConstantPage):
         _constant(spec, message.constant_layout)
+    elif isinstance(spec, BlobPage):
+        _layout(spec.inner, message.blob_layout.inner_layout)
+        message.blob_layout.layers.extend(_layers(spec.layers))
     else:
         raise TypeError(f"a {type(spec).__name__} page is not written")
-    return message.SerializeToString()
 
 
-def _layers(spec: MiniBlock | FullZip | ConstantPage) -> list[encodings21_pb2.RepDefLayer.ValueType]:
-    return [encodings21_pb2.RepDefLayer.ValueType(int(layer)) for layer in spec.layers]
+def _layers(layers: tuple[Layer, ...]) -> list[encodings21_pb2.RepDefLayer.ValueType]:
+    return [encodings21_pb2.RepDefLayer.ValueType(int(layer)) for layer in layers]
 
 
 def _mini_block(spec: MiniBlock, message: encodings21_pb2.MiniBlockLayout) -> None:
@@ -57,7 +73,7 @@ def _mini_block(spec: MiniBlock, message: encodings21_pb2.MiniBlockLayout) -> No
     if spec.dictionary is not None:
         _node(spec.dictionary, message.dictionary)
     message.num_dictionary_items = spec.num_dictionary_items
-    message.layers.extend(_layers(spec))
+    message.layers.extend(_layers(spec.layers))
     message.num_buffers = spec.num_buffers
     message.repetition_index_depth = int(spec.has_index)
     message.num_items = spec.num_items
@@ -74,11 +90,11 @@ def _full_zip(spec: FullZip, message: encodings21_pb2.FullZipLayout) -> None:
     message.num_items = spec.num_entries
     message.num_visible_items = spec.num_visible
     _node(spec.values, message.value_compression)
-    message.layers.extend(_layers(spec))
+    message.layers.extend(_layers(spec.layers))
 
 
 def _constant(spec: ConstantPage, message: encodings21_pb2.ConstantLayout) -> None:
-    message.layers.extend(_layers(spec))
+    message.layers.extend(_layers(spec.layers))
     if spec.value is not None:
         message.inline_value = spec.value
 
@@ -113,10 +129,27 @@ def _fixed_list(spec: FixedListOf, message: encodings21_pb2.CompressiveEncoding)
     _node(spec.child, message.fixed_size_list.values)
 
 
+def _packed_rows(spec: PackedRows, message: encodings21_pb2.CompressiveEncoding) -> None:
+    message.packed_struct.bits_per_value.extend(spec.bits)
+    _node(spec.values, message.packed_struct.values)
+
+
+def _packed_fields(spec: PackedFields, message: encodings21_pb2.CompressiveEncoding) -> None:
+    for node, bits, varies in spec.fields:
+        field = message.variable_packed_struct.fields.add()
+        _node(node, field.value)
+        if varies:
+            field.bits_per_length = bits
+        else:
+            field.bits_per_value = bits
+
+
 _NODES: dict[type[object], Callable[[Any, encodings21_pb2.CompressiveEncoding], None]] = {
     Plain: _plain,
     Variable: _variable,
     InlinePacked: _inline,
     PackedBlocks: _out_of_line,
     FixedListOf: _fixed_list,
+    PackedRows: _packed_rows,
+    PackedFields: _packed_fields,
 }

@@ -55,11 +55,11 @@ def encode_spec(spec: PageSpec, version: tuple[int, int]) -> bytes:
     return _any(v21_encode_wire.PAGE_TYPE, v21_encode_wire.encode_layout(spec))
 
 
-def encode_column(pages: Sequence[PlacedPage]) -> bytes:
-    """The ColumnMetadata message of a column."""
+def encode_column(pages: Sequence[PlacedPage], has_blobs: bool = False) -> bytes:
+    """The ColumnMetadata message of a column, one of blobs of a 2.0 file or any other."""
     message = file2_pb2.ColumnMetadata()
-    plain = v20_encode_wire.encode_plain_column()
-    message.encoding.direct.encoding = _any(v20_encode_wire.COLUMN_TYPE, plain)
+    kind = v20_encode_wire.encode_blob_column() if has_blobs else v20_encode_wire.encode_plain_column()
+    message.encoding.direct.encoding = _any(v20_encode_wire.COLUMN_TYPE, kind)
     for placed in pages:
         page = message.pages.add(length=placed.length, priority=placed.first_row)
         page.encoding.direct.encoding = placed.encoding

@@ -5,24 +5,31 @@
     buffers of pages, each at a multiple of 64 | FileDescriptor | column metadata | tables | footer
 
 Source: file sheet 2.0, section 2; file sheet 2.1, sections 1.1 to 1.4. Imports ``footer``, ``sink``, ``v2_encode_wire``,
-``encodings.pages`` and ``schema``.
+``encodings.pages``, ``kernels``, ``schema`` and ``store.base``.
 """
 
 from __future__ import annotations
 
 import struct
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
+from lancecy import kernels
 from lancecy.encodings.pages import EncodedPage
 from lancecy.file.footer import MAGIC
 from lancecy.file.sink import Sink
 from lancecy.file.v2_encode_wire import PlacedPage, encode_column, encode_descriptor, encode_spec
 from lancecy.schema import Schema
+from lancecy.store.base import Memory
 
 __all__ = ["Output"]
 
+Int64 = NDArray[np.int64]
+
 _ALIGNMENT = 64
+_RUN = 4 << 20
 _PADDING = b"H" * _ALIGNMENT
 
 
@@ -35,11 +42,16 @@ class Output:
     version : (major, minor)
         (2, 0), (2, 1) or (2, 2).
     num_columns : int
+    blobs : frozenset of int
+        Columns that say of themselves that they are of blobs, as those of 2.0 do.
     """
 
-    def __init__(self, sink: Sink, version: tuple[int, int], num_columns: int) -> None:
+    def __init__(
+        self, sink: Sink, version: tuple[int, int], num_columns: int, blobs: frozenset[int] = frozenset()
+    ) -> None:
         self._sink = sink
         self._version = version
+        self._blobs = blobs
         self._columns: list[list[PlacedPage]] = [[] for _ in range(num_columns)]
 
     @property
@@ -69,6 +81,44 @@ class Output:
         )
         self._columns[column].append(placed)
 
+    def place(self, memory: Memory, starts: Int64, lengths: Int64) -> Int64:
+        """Write values apart from the pages, each at a multiple of 64.
+
+        Parameters
+        ----------
+        memory : (nbytes,) uint8
+        starts, lengths : (num_values,) int64
+            Of the values in the memory; none of them empty.
+
+        Returns
+        -------
+        (num_values,) int64
+            Where they are in the file.
+
+        Raises
+        ------
+        StoreError
+            Bytes could not be written.
+        """
+        self._align()
+        room = -(-lengths // _ALIGNMENT) * _ALIGNMENT
+        offsets = np.cumsum(room) - room
+        positions: Int64 = offsets + self.position
+        # Small ones are put together first; whatever passes a run's end is a run of its own.
+        edges = np.flatnonzero(np.diff(offsets // _RUN, prepend=-1))
+        for first, last in pairwise([*edges.tolist(), lengths.size]):
+            self._write_run(memory, starts[first:last], lengths[first:last], offsets[first:last])
+        return positions
+
+    def _write_run(self, memory: Memory, starts: Int64, lengths: Int64, offsets: Int64) -> None:
+        if starts.size == 1:
+            self._sink.write(memory[starts[0] : starts[0] + lengths[0]])
+        else:
+            run = np.zeros(int(offsets[-1] - offsets[0] + lengths[-1]), np.uint8)
+            kernels.place_spans(memory, starts, lengths, run, offsets - offsets[0])
+            self._sink.write(run)
+        self._align()
+
     def end(self, schema: Schema, num_rows: int) -> None:
         """Write everything that stands behind the pages.
 
@@ -79,7 +129,10 @@ class Output:
         """
         self._align()
         descriptor = self._place(encode_descriptor(schema, num_rows))
-        columns = [self._place(encode_column(pages)) for pages in self._columns]
+        columns = [
+            self._place(encode_column(pages, number in self._blobs))
+            for number, pages in enumerate(self._columns)
+        ]
         first = columns[0][0] if columns else self.position
         column_table, _ = self._place(b"".join(struct.pack("<QQ", *entry) for entry in columns))
         buffer_table, _ = self._place(struct.pack("<QQ", *descriptor))

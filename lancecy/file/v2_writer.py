@@ -9,24 +9,33 @@ Imports ``base``, ``streamed``, ``v2_output``, ``writable``, ``encodings``, ``sc
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
+from lancecy.encodings.blob_described import described_blobs
+from lancecy.encodings.blob_write import placed_blobs
 from lancecy.encodings.choose import encode_page
 from lancecy.encodings.columns import as_array
 from lancecy.encodings.from_arrow import block_of, narrowed, size_of
+from lancecy.encodings.rebuilding import rebuilt
 from lancecy.encodings.shred import shred
 from lancecy.encodings.v20_write import header_page, v20_pages
 from lancecy.errors import LanceError, LimitError, SchemaError, UnsupportedError, printable
 from lancecy.file.base import FileSummary, WriteOptions
 from lancecy.file.distinct import Distinct
+from lancecy.file.sidecars import Sidecars
 from lancecy.file.streamed import StreamedWriter
 from lancecy.file.v2_output import Output
 from lancecy.file.writable import check_writable
 from lancecy.schema import Field, Schema
-from lancecy.store.base import Store
+from lancecy.store.base import Memory, Store
 
 __all__ = ["V2Writer"]
+
+Int64 = NDArray[np.int64]
 
 _MANY = 1024
 _LEAST_PER_LEAF = 8
@@ -57,20 +66,35 @@ class V2Writer(StreamedWriter):
         major, minor = (int(part) for part in version.split("."))
         self._version = (major, minor)
         self._path, self._schema = path, schema
-        self._nodes = [node for field in schema.fields for node in field.walk() if self._has_column(node)]
+        self._nodes = [node for field in schema.fields for node in self._owners(field)]
         self._numbers = {node.id: number for number, node in enumerate(self._nodes)}
         self._pending = [_Pending(field, options.page_bytes) for field in schema.fields]
-        self._headers = {node.id: 0 for node in self._nodes if node.is_struct and self._version == (2, 0)}
+        # Of the blobs, where they are is what pages hold.
+        self._stored = {field.id: field.scanned for field in schema.fields}
+        self._headers = {
+            node.id: 0
+            for node in self._nodes
+            if self._version == (2, 0) and node.is_struct and not node.is_whole
+        }
         self._coded = {
             top.id for top in schema.fields for node in top.walk() if node.logical_type.startswith("dict:")
         }
         self._distinct = Distinct()
         self._num_rows = 0
+        self._sidecars = Sidecars(store, path)
         super().__init__(store.put_stream(path))
-        self._output = Output(self._sink, self._version, len(self._nodes))
+        blobs = {number for number, node in enumerate(self._nodes) if node.is_blob}
+        self._output = Output(
+            self._sink, self._version, len(self._nodes), frozenset(blobs if self._version == (2, 0) else ())
+        )
 
-    def _has_column(self, node: Field) -> bool:
-        return self._version == (2, 0) or not node.children
+    def _owners(self, field: Field) -> Iterator[Field]:
+        """Nodes with a column: leaves, in 2.0 what is around them too, and nothing below one that holds it all."""
+        if self._version == (2, 0) or not field.children or field.is_whole:
+            yield field
+        if not field.is_whole:
+            for child in field.children:
+                yield from self._owners(child)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows; see ``FileWriter.write``."""
@@ -85,7 +109,7 @@ class V2Writer(StreamedWriter):
         if not batch.num_rows:
             return
         for pending, array in zip(self._pending, arrays, strict=True):
-            for piece in pending.add(array):
+            for piece in pending.add(rebuilt(array, pending.field, _is_blob, self._placed)):
                 self._flush(pending, piece)
         self._num_rows += batch.num_rows
 
@@ -98,7 +122,9 @@ class V2Writer(StreamedWriter):
                     self._flush(pending, piece)
             for field_id, num_rows in self._headers.items():
                 self._output.add(self._numbers[field_id], header_page(num_rows), 0)
-            self._output.end(self._schema, self._num_rows)
+            self._sidecars.finish()
+            fields = tuple(_as_stored(field) for field in self._schema.fields)
+            self._output.end(Schema(fields, self._schema.metadata), self._num_rows)
         self._publish()
         return FileSummary(
             path=self._path,
@@ -110,9 +136,19 @@ class V2Writer(StreamedWriter):
             minor=self._version[1],
         )
 
+    def abort(self) -> None:
+        """Publish nothing; see ``FileWriter.abort``."""
+        super().abort()
+        self._sidecars.abort()
+
+    def _placed(self, array: pa.Array, field: Field) -> pa.Array:
+        if field.is_struct:
+            return described_blobs(array, field, _Places(self._output, self._sidecars))
+        return placed_blobs(array, field, self._output.place)
+
     def _flush(self, pending: _Pending, array: pa.Array) -> None:
         """Write a page of every physical column of a top-level column."""
-        field = pending.field
+        field = self._stored[pending.field.id]
         try:
             if field.id in self._coded:
                 self._distinct.note(array, field)
@@ -131,6 +167,37 @@ class V2Writer(StreamedWriter):
             place = f"column {printable(field.name)!r}, rows from {pending.first_row} on"
             raise error.within(place) from error.__cause__
         pending.first_row += len(array)
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where bytes of blobs go; see ``BlobPlaces``."""
+
+    output: Output
+    sidecars: Sidecars
+
+    def place(self, memory: Memory, starts: Int64, lengths: Int64) -> Int64:
+        return self.output.place(memory, starts, lengths)
+
+    def share(self, memory: Memory, starts: Int64, lengths: Int64, most: int) -> tuple[Int64, Int64]:
+        return self.sidecars.share(memory, starts, lengths, most)
+
+    def part(self, memory: Memory, starts: Int64, lengths: Int64) -> Int64:
+        return self.sidecars.part(memory, starts, lengths)
+
+
+def _as_stored(field: Field) -> Field:
+    """The field as the file itself describes it, where blobs of 2.2 are descriptors without ids."""
+    if field.is_blob and field.is_struct:
+        scanned = field.scanned
+        return replace(scanned, children=tuple(replace(c, id=-1, parent_id=-1) for c in scanned.children))
+    if not field.children:
+        return field
+    return replace(field, children=tuple(_as_stored(child) for child in field.children))
+
+
+def _is_blob(field: Field) -> bool:
+    return field.is_blob
 
 
 class _Pending:

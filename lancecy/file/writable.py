@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from lancecy.encodings.blob_described import MEMBERS
 from lancecy.errors import FormatError, UnsupportedError, printable
 from lancecy.schema import Field, Schema, parse_logical_type
 
@@ -27,10 +28,11 @@ _DICTIONARY_VALUES = (
     *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
     *(pa.float32(), pa.float64()),
 )
+_NEWER_DICTIONARY_VALUES = (pa.bool_(), pa.float16())
 
 
 def check_writable(schema: Schema, version: str) -> None:
-    """Refuse a schema that files of a version cannot hold, or that is not written yet.
+    """Refuse a schema that files of a version cannot hold.
 
     Parameters
     ----------
@@ -59,12 +61,14 @@ def check_writable(schema: Schema, version: str) -> None:
     for field in schema.fields:
         for path in _paths(field):
             _check(path, version)
+    if version > "2.0":
+        _check_order(schema)
 
 
 def _paths(field: Field, above: tuple[Field, ...] = ()) -> Iterator[tuple[Field, ...]]:
     path = (*above, field)
     yield path
-    for child in field.children:
+    for child in () if field.is_blob else field.children:
         yield from _paths(child, path)
 
 
@@ -79,26 +83,127 @@ def _check(path: tuple[Field, ...], version: str) -> None:
             )
         _only_from("2.2", version, name, "a fixed-size list of structs")
         if any(node.is_list or node.is_map or node.is_fixed_list for node in path[:-1]):
-            raise _unwritten(name, "a fixed-size list of structs within lists")
+            raise _unread(name, "a fixed-size list of structs within lists")
         if any(node.is_list or node.is_map for node in field.walk()):
-            raise _unwritten(name, "a fixed-size list of structs with lists in it")
+            raise _unread(name, "a fixed-size list of structs with lists in it")
     if field.is_blob:
-        raise _unwritten(name, "a column of blobs")
-    if any(field.metadata.get(key) == b"true" for key in _PACKED):
-        raise _unwritten(name, "a packed struct")
-    if field.logical_type == "json" and any(not node.is_struct for node in path[:-1]):
-        raise _unwritten(name, "JSON in lists")
+        _check_blob(path, version, name)
+    elif version != "0.1" and not field.is_leaf and any(key in field.metadata for key in _PACKED):
+        # Members of structs of 0.1 are stored apart, whatever the metadata says.
+        _check_packed(path, version, name)
+    if field.is_struct and not field.children:
+        _check_empty(path, version, name)
     if version == "0.1":
         _check_legacy(path, name)
     if field.is_leaf:
         kind = _leaf_type(field, name)
-        if pa.types.is_dictionary(kind) and kind.value_type not in _DICTIONARY_VALUES:
-            raise _unwritten(name, f"a dictionary of {kind.value_type}")
+        if pa.types.is_dictionary(kind):
+            _check_dictionary(kind, version, name)
         if _is_empty(kind):
             raise UnsupportedError(
                 f"column {printable(name)!r} is {kind}, whose values have no bytes: leave it out",
                 feature=str(kind),
             )
+
+
+def _check_empty(path: tuple[Field, ...], version: str, name: str) -> None:
+    """Only columns of 2.0 say where lists of structs begin that have no members."""
+    _only_from("2.0", version, name, "a struct without members")
+    if path[-1].is_packed or (version > "2.0" and not all(node.is_struct for node in path)):
+        what = "packed" if path[-1].is_packed else "in a list"
+        raise UnsupportedError(
+            f"column {printable(name)!r} is a struct without members, {what}, which files of version {version} "
+            "cannot hold: give it a member",
+            feature="struct<>",
+        )
+
+
+def _check_order(schema: Schema) -> None:
+    """Refuse columns behind a struct without members, which pylance (14.0.2) reads none of rightly from 2.1 on."""
+    leaves = [node for field in schema.fields for node in field.walk() if not node.children]
+    last = max((number for number, node in enumerate(leaves) if not node.is_struct), default=-1)
+    for node in leaves[:last]:
+        if node.is_struct:
+            raise UnsupportedError(
+                f"column {printable(node.name)!r} is a struct without members, behind which pylance (14.0.2) reads "
+                "nothing rightly: put it behind all other columns, or give it a member",
+                feature="struct<>",
+            )
+
+
+def _check_blob(path: tuple[Field, ...], version: str, name: str) -> None:
+    _only_from("2.0", version, name, "a column of blobs")
+    field = path[-1]
+    if any(node.is_map or node.is_fixed_list for node in path):
+        raise UnsupportedError(
+            f"column {printable(name)!r} is one of blobs in a map or a fixed-size list, which no version of files holds: "
+            "make it a list of structs",
+            feature="blobs in maps",
+        )
+    if field.is_struct:
+        _only_from("2.2", version, name, "a column of lance.blob.v2")
+        if tuple(child.name for child in field.children) not in MEMBERS:
+            raise UnsupportedError(
+                f"column {printable(name)!r} says where blobs are, and has none of their bytes: write these, as "
+                "take_blobs gives them, in a column of large_binary with the metadata lance-encoding:blob",
+                feature="descriptors of blobs",
+            )
+        return
+    if field.logical_type != "large_binary" or version == "2.2":
+        raise UnsupportedError(
+            f"column {printable(name)!r} is one of blobs by its metadata, but {printable(field.logical_type)} by its "
+            f"type: make it {'one of lance.blob.v2' if version == '2.2' else 'large_binary'}",
+            feature="blobs of another type",
+        )
+    if version == "2.1" and any(node.is_list for node in path):
+        _only_from("2.2", version, name, "a list of blobs")
+
+
+def _check_packed(path: tuple[Field, ...], version: str, name: str) -> None:
+    field = path[-1]
+    values = {field.metadata[key].lower() for key in _PACKED if key in field.metadata}
+    remedy = "leave the metadata lance-encoding:packed out"
+    if not field.is_struct or values != {b"true"}:
+        raise UnsupportedError(
+            f"column {printable(name)!r}: metadata lance-encoding:packed is for structs, and 'true': {remedy}",
+            feature="packed",
+        )
+    for child in field.children:
+        what = f"a packed struct with the member {printable(child.name)!r} of type {printable(child.logical_type)}"
+        fits = _packs(child, name)
+        if fits is None:
+            raise UnsupportedError(f"column {printable(name)!r} is {what}: {remedy}", feature="packed struct")
+        if fits > version or (child.logical_type.startswith("fixed_size_list") and version == "2.1"):
+            _only_from("2.2", version, name, what)
+
+
+def _packs(child: Field, name: str) -> str | None:
+    """The first version whose packed structs may have such a member, None if none may."""
+    if not child.is_leaf or child.is_blob or child.logical_type in ("json", "null"):
+        return None
+    kind = _leaf_type(child, name)
+    if _is_variable(kind):
+        return "2.2"
+    while pa.types.is_fixed_size_list(kind):
+        kind = kind.value_type
+    return None if pa.types.is_dictionary(kind) or pa.types.is_boolean(kind) else "2.0"
+
+
+def _is_variable(kind: pa.DataType) -> bool:
+    types = pa.types
+    is_text = types.is_string(kind) or types.is_large_string(kind)
+    return bool(is_text or types.is_binary(kind) or types.is_large_binary(kind))
+
+
+def _check_dictionary(kind: pa.DictionaryType, version: str, name: str) -> None:
+    if kind.value_type in _NEWER_DICTIONARY_VALUES:
+        _only_from("2.0", version, name, f"a dictionary of {kind.value_type}")
+    elif kind.value_type not in _DICTIONARY_VALUES:
+        raise UnsupportedError(
+            f"column {printable(name)!r} is a dictionary of {kind.value_type}, which no version of files holds: write the "
+            "values themselves",
+            feature=f"dictionary of {kind.value_type}",
+        )
 
 
 def _leaf_type(field: Field, name: str) -> pa.DataType:
@@ -121,8 +226,6 @@ def _is_empty(kind: pa.DataType) -> bool:
 def _check_legacy(path: tuple[Field, ...], name: str) -> None:
     """What the reference reads of 0.1 files, or never writes."""
     field = path[-1]
-    if field.is_struct and not field.children:
-        _only_from("2.1", "0.1", name, "a struct without members")
     if len(path) > 1 and path[-2].is_list:
         # Readers make up the field of a list's elements, and refuse what they read if it has another.
         is_usual = field.name == "item" and field.nullable and not field.metadata
@@ -143,5 +246,8 @@ def _only_from(first: str, version: str, name: str, what: str) -> None:
         )
 
 
-def _unwritten(name: str, what: str) -> UnsupportedError:
-    return UnsupportedError(f"column {printable(name)!r} is {what}, which is not written yet", feature=what)
+def _unread(name: str, what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"column {printable(name)!r} is {what}, which pylance (14.0.2) does not read: make it a list of structs",
+        feature=what,
+    )

@@ -93,7 +93,8 @@ class Projection:
 
 
 def _leaf_ids(fields: Iterable[Field]) -> frozenset[int]:
-    return frozenset(node.id for top in fields for node in top.walk() if not node.children)
+    """Of what is read as a whole or not at all: leaves, and descriptors of blobs."""
+    return frozenset(node.id for top in fields for node in top.walk() if not node.children or node.is_blob)
 
 
 def _needed(schema: Schema, paths: Iterable[Path]) -> tuple[Field, ...]:
@@ -101,7 +102,8 @@ def _needed(schema: Schema, paths: Iterable[Path]) -> tuple[Field, ...]:
     wanted: dict[int, set[int]] = {}
     for path in paths:
         chain = schema.path(path)
-        wanted.setdefault(chain[0].id, set()).update(_leaf_ids([chain[-1]]))
+        lowest = next((node for node in chain if node.is_blob), chain[-1])
+        wanted.setdefault(chain[0].id, set()).update(_leaf_ids([lowest]))
     return tuple(pruned(top, frozenset(wanted[top.id])) or top for top in schema.fields if top.id in wanted)
 
 

@@ -202,6 +202,32 @@ class LocalStore:
 
     # Parts
 
+    def missing_folders(self, path: str) -> tuple[str, ...]:
+        """Folders that writing to a path would make, the innermost first.
+
+        Parameters
+        ----------
+        path : str
+            Of an object.
+        """
+        found, folder = [], os.path.dirname(f"{self._root}/{path}")
+        while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
+            found.append(folder)
+            folder = os.path.dirname(folder)
+        return tuple(found)
+
+    def remove_folders(self, folders: Sequence[str]) -> None:
+        """Remove folders that are empty; all others stay, and nobody hears of it.
+
+        Parameters
+        ----------
+        folders : sequence of str
+            From :meth:`missing_folders`.
+        """
+        for folder in folders:
+            with suppress(OSError):
+                os.rmdir(folder)
+
     def _folder_of(self, path: str, create: bool) -> AbstractContextManager[int]:
         return files.open_folder(self._base, path.rpartition("/")[0], self._follow, create)
 

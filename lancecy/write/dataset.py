@@ -15,6 +15,8 @@ import pyarrow as pa
 
 from lancecy.errors import CommitUnknownError, LanceError
 from lancecy.interop.streams import lasting, record_batches
+from lancecy.store.base import Store
+from lancecy.store.local import LocalStore
 from lancecy.table.bases import PathPolicy
 from lancecy.table.drive import check_create, commit_to
 from lancecy.table.manifest import BasePath
@@ -95,13 +97,30 @@ def write_table(
     """
     reader = record_batches(data, schema)
     plan = planned(reader.schema, place.uri, snapshot, options)
-    check_create(place.store(options.durable))
-    files = plan.new_files(place, options)
-    fragments = files.write(lasting(reader, data))
-    policy = granted(place.policy, plan.bases)
-    with _removed_if_refused(files):
-        operation = plan.operation(options, fragments, is_new=snapshot is None)
-        return commit_operation(operation, place, snapshot, commit, policy=policy), plan.bases
+    store = place.store(options.durable)
+    with _folders_removed_on_error(store):
+        check_create(store)
+        files = plan.new_files(place, options)
+        fragments = files.write(lasting(reader, data))
+        policy = granted(place.policy, plan.bases)
+        with _removed_if_refused(files):
+            operation = plan.operation(options, fragments, is_new=snapshot is None)
+            return commit_operation(operation, place, snapshot, commit, policy=policy), plan.bases
+
+
+@contextmanager
+def _folders_removed_on_error(store: Store) -> Any:
+    """Remove the folders of a table that were not there before, if nothing is in them."""
+    if not isinstance(store, LocalStore):
+        yield
+        return
+    missing = [store.missing_folders(f"{folder}/file") for folder in ("data", "_transactions", "_versions")]
+    try:
+        yield
+    except BaseException:
+        for folders in missing:
+            store.remove_folders(folders)
+        raise
 
 
 @contextmanager

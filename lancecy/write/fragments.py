@@ -17,12 +17,13 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from lancecy.errors import LanceError
+from lancecy.errors import LanceError, SchemaError, UnsupportedError
 from lancecy.file.base import FileSummary, FileWriter, WriteOptions
 from lancecy.file.create import create_file
 from lancecy.file.v0_dictionaries import Dictionaries
 from lancecy.schema import Schema
 from lancecy.store.base import Store
+from lancecy.store.local import LocalStore
 from lancecy.table.manifest import DataFile
 from lancecy.table.paths import data_file_name
 from lancecy.write.metadata import FragmentMetadata
@@ -30,6 +31,10 @@ from lancecy.write.schemas import arranged
 
 __all__ = ["FileLimits", "Locate", "NewFiles"]
 
+_ANEW = (
+    "; as files of no other version can stand beside those that a table of 0.1 has already, that means to write all of "
+    "it anew, with mode='overwrite' and data_storage_version='2.1'"
+)
 _LEAST_PAGE = 64 << 10
 # What may wait for its page in all columns of a file together, as far as the smallest pages allow.
 _WAITING = 512 << 20
@@ -125,9 +130,13 @@ class NewFiles:
     ) -> None:
         self._schema, self._version, self._bases, self._tag = schema, version, bases, tag
         self._locate, self._limits = locate, limits
+        self._has_sidecars = any(
+            node.is_blob and node.is_struct for top in schema.fields for node in top.walk()
+        )
         self._options = limits.options(schema, dictionaries)
         self._made: list[FragmentMetadata] = []
         self._begun: list[tuple[Store, str]] = []
+        self._folders: list[tuple[LocalStore, tuple[str, ...]]] = []
         self._open: _Open | None = None
         self._ending: Future[FragmentMetadata] | None = None
         self._thread: ThreadPoolExecutor | None = None
@@ -159,6 +168,8 @@ class NewFiles:
         """
         try:
             for batch in batches:
+                if batch.num_rows and not self._schema.fields:
+                    raise SchemaError("rows without columns are in no data file", difference="no columns")
                 for piece in self._pieces(arranged(batch, self._schema)):
                     self._add(piece)
             last = [] if self._open is None else [_finished(self._open)]
@@ -166,6 +177,8 @@ class NewFiles:
             self._settle()
         except BaseException as error:
             left = self.remove()
+            if isinstance(error, UnsupportedError) and self._version == "0.1":
+                error.what += _ANEW
             if isinstance(error, LanceError):
                 error.within(left)
             raise
@@ -188,13 +201,22 @@ class NewFiles:
             self._thread.shutdown()
         for store, path in self._begun:
             try:
-                store.delete([path])
+                store.delete([path, *self._beside(store, path)])
             except LanceError:
                 left.append(f"{store.uri}/{path}")
-        self._open, self._ending, self._begun, self._made = None, None, [], []
+        for local, folders in reversed(self._folders):
+            # Made by this write, and empty again.
+            local.remove_folders(folders)
+        self._open, self._ending, self._begun, self._made, self._folders = None, None, [], [], []
         if not left:
             return "a write that left no data files behind"
         return f"a write that may have left {len(left)} data files to a cleanup, {left[0]} the first"
+
+    def _beside(self, store: Store, path: str) -> list[str]:
+        """Objects of blobs beside a data file."""
+        if not self._has_sidecars:
+            return []
+        return [meta.path for meta in store.list(f"{path.removesuffix('.lance')}/")]
 
     def _pieces(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         """The rows of a batch, cut where a file has as many as it may have."""
@@ -220,6 +242,9 @@ class NewFiles:
         file = DataFile(data_file_name(tag=self._tag), (), base_id=base)
         store, path = self._locate(file)
         self._begun.append((store, path))
+        if isinstance(store, LocalStore):
+            deepest = f"{path.removesuffix('.lance')}/blob" if self._has_sidecars else path
+            self._folders.append((store, store.missing_folders(deepest)))
         return _Open(file, create_file(store, path, self._schema, self._version, self._options))
 
     def _finish_meanwhile(self, full: _Open) -> None:

@@ -36,7 +36,8 @@ def check_versions(snapshot: Snapshot, version: str, table: Schema, written: Sch
     stated = snapshot.manifest.data_version
     if stated and stated != version and _LEGACY in (stated, version):
         raise SchemaError(
-            f"the table has data files of version {stated}, which files of version {version} cannot stand beside",
+            f"the table has data files of version {stated}, which files of version {version} cannot stand beside: leave "
+            "data_storage_version out, or write all of the table anew with mode='overwrite'",
             difference="version of data files",
         )
     if version != _LEGACY:

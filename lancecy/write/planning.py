@@ -26,7 +26,7 @@ from lancecy.table.snapshot import Snapshot
 from lancecy.write.fragments import Locate, NewFiles
 from lancecy.write.legacy import check_versions, dictionaries_for, with_dictionaries
 from lancecy.write.options import Place, WriteOptions, paced
-from lancecy.write.schemas import fitted, schema_of
+from lancecy.write.schemas import fitted, schema_of, with_blobs
 from lancecy.write.targets import base_paths_of, check_outside, granted, targets
 
 __all__ = ["Plan", "planned"]
@@ -164,6 +164,8 @@ def planned(data: pa.Schema, root: str, snapshot: Snapshot | None, options: Writ
     """
     _check(snapshot, options)
     version = _version(snapshot, options)
+    if version >= "2.2":
+        data = with_blobs(data)
     if snapshot is None or options.mode == "overwrite":
         schema = written = schema_of(data)
         check_writable(schema, version)

@@ -14,16 +14,19 @@ from itertools import count
 import pyarrow as pa
 
 from lancecy.encodings.jsonb_write import to_stored
+from lancecy.encodings.rebuilding import rebuilt
 from lancecy.errors import SchemaError, UnsupportedError, printable
 from lancecy.schema import DictionaryRef, Field, Schema, logical_type_of
 
-__all__ = ["arranged", "fitted", "schema_of"]
+__all__ = ["arranged", "fitted", "schema_of", "with_blobs"]
 
 # Names that scans give to columns which no file holds.
 _RESERVED = frozenset(
     ("_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version")
 )
 _EXTENSION_NAME = "ARROW:extension:name"
+_BLOB = b"lance-encoding:blob"
+_BLOB_TYPE = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
 # Not stored as text, as their storage in Arrow is.
 _JSON = frozenset((b"arrow.json", b"lance.json"))
 # Hints that fields carry for readers of old releases: plain, variable width, dictionary.
@@ -40,7 +43,7 @@ def schema_of(schema: pa.Schema) -> Schema:
     Raises
     ------
     SchemaError
-        No columns, two of one name, or a name that cannot be one of a column.
+        Two columns of one name, or a name that cannot be one of a column.
     UnsupportedError
         A column of a type that the format does not have.
 
@@ -49,13 +52,35 @@ def schema_of(schema: pa.Schema) -> Schema:
     >>> [field.id for field in schema_of(pa.schema({"a": pa.list_(pa.int8()), "b": pa.int8()})).fields]
     [0, 2]
     """
-    if not len(schema):
-        raise SchemaError("a table needs a column", difference="no columns")
     for name, times in Counter(schema.names).items():
         _check_name(name, times)
     ids = count()
     metadata = {key.decode(): value for key, value in (schema.metadata or {}).items()}
     return Schema(tuple(_field(field, -1, ids, field.name) for field in schema), metadata)
+
+
+def with_blobs(schema: pa.Schema) -> pa.Schema:
+    """The schema with columns of blobs as 2.2 has them: structs of bytes or a URI, by whatever metadata they are told.
+
+    Parameters
+    ----------
+    schema : pyarrow.Schema
+    """
+    return pa.schema([_with_blobs(field) for field in schema], schema.metadata)
+
+
+def _with_blobs(field: pa.Field) -> pa.Field:
+    kind, types = field.type, pa.types
+    metadata = dict(field.metadata or {})
+    if (types.is_binary(kind) or types.is_large_binary(kind)) and metadata.pop(_BLOB, None) is not None:
+        metadata[_EXTENSION_NAME.encode()] = b"lance.blob.v2"
+        return pa.field(field.name, _BLOB_TYPE, field.nullable, metadata)
+    if types.is_struct(kind):
+        return field.with_type(pa.struct([_with_blobs(child) for child in kind]))
+    if types.is_list(kind) or types.is_large_list(kind):
+        make = pa.list_ if types.is_list(kind) else pa.large_list
+        return field.with_type(make(_with_blobs(kind.value_field)))
+    return field
 
 
 def _check_name(name: str, times: int) -> None:
@@ -91,8 +116,6 @@ def _field(field: pa.Field, parent: int, ids: Iterator[int], path: str) -> Field
     names = [child.name for child in inner]
     if len(set(names)) < len(names):
         raise SchemaError(f"two members of {printable(path)!r} have the same name", difference=path)
-    if pa.types.is_struct(kind) and not inner:
-        raise UnsupportedError(f"column {printable(path)!r} is a struct without members", feature="struct<>")
     logical = _logical(kind, path)
     return Field(
         name=field.name,
@@ -257,22 +280,37 @@ def arranged(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
     schema : Schema
         From :func:`fitted`.
     """
-    columns = [_arranged(batch.column(field.name), field) for field in schema.fields]
+    columns = [
+        rebuilt(_arranged(batch.column(field.name), field), field, _is_other, _stored)
+        for field in schema.fields
+    ]
     return pa.RecordBatch.from_arrays(columns, names=list(schema.names))
+
+
+def _is_other(field: Field) -> bool:
+    """Whether what is written is not what was given, perhaps."""
+    return field.logical_type == "json" or (field.is_blob and field.is_struct)
+
+
+def _stored(array: pa.Array, field: Field) -> pa.Array:
+    array = array.storage if isinstance(array, pa.ExtensionArray) else array
+    if field.logical_type == "json":
+        return to_stored(array)
+    if pa.types.is_struct(array.type):
+        return array
+    members = [array.cast(pa.large_binary()), pa.nulls(len(array), pa.string())]
+    mask = array.is_null() if array.null_count else None
+    return pa.StructArray.from_arrays(members, fields=list(_BLOB_TYPE), mask=mask)
 
 
 def _arranged(array: pa.Array, field: Field) -> pa.Array:
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
-    if field.logical_type == "json":
-        return to_stored(array)
     if not field.is_struct or not pa.types.is_struct(array.type):
         return array
     found = [array.type.field(i).name for i in range(array.type.num_fields)]
     wanted = [child.name for child in field.children]
-    if found == wanted and not any(
-        child.is_struct or child.logical_type == "json" for child in field.children
-    ):
+    if found == wanted and not any(child.is_struct for child in field.children):
         return array
     members = [_arranged(array.field(found.index(child.name)), child) for child in field.children]
     fields = [

@@ -150,12 +150,13 @@ class SharedWrite:
     def _clear(self, base: int | None) -> int:
         store, path = self.plan.locate(self.place, self.options)(DataFile("x", (), base_id=base))
         folder = path.rpartition("/")[0]
+        found = [meta.path for meta in islice(store.list(folder), _MOST_NAMES)]
         ours = [
-            found.path
-            for found in islice(store.list(folder), _MOST_NAMES)
-            if found.path.endswith(f"{self.tag}.lance") and found.path.rpartition("/")[0] == folder
+            name for name in found if name.endswith(f"{self.tag}.lance") and name.rpartition("/")[0] == folder
         ]
-        store.delete(ours)
+        # Blobs are in a folder of their file's name.
+        blobs = [name for name in found if name.rpartition("/")[0].endswith(self.tag)]
+        store.delete([*ours, *blobs])
         return len(ours)
 
     def failed(self, error: BaseException) -> None:

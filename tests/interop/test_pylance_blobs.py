@@ -43,6 +43,20 @@ def contents(files: list[Any]) -> list[bytes | None]:
 
 
 @pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_scans_of_blobs_beside_other_members(tmp_path: Path, version: str) -> None:
+    fields = [pa.field("n", pa.int64()), pa.field("b", pa.large_binary(), metadata=BLOB)]
+    members = [pa.array(range(len(SMALL))), pa.array(SMALL, pa.large_binary())]
+    for number in ([0, 1], [1, 0]):
+        column = pa.StructArray.from_arrays([members[n] for n in number], fields=[fields[n] for n in number])
+        path = tmp_path / str(number)
+        peer = write(pa.table({"s": column}), path, version)
+        ds = lancecy.dataset(path)
+        assert ds.to_table() == peer.to_table()
+        assert ds.to_table(columns=["s.n"])["s.n"].to_pylist() == list(range(len(SMALL)))
+        assert ds.to_table(columns=["s.b.size"]) == peer.to_table(columns=["s.b.size"])
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
 def test_blobs_of_every_version(tmp_path: Path, version: str) -> None:
     peer = write(v1_table(SMALL), tmp_path / "t", version)
     ds = lancecy.dataset(tmp_path / "t")

@@ -1,0 +1,97 @@
+"""Nested Arrow arrays with some of what is in them exchanged, for writers that store other values than they are given.
+
+What lies under nulls is left out on the way, so nobody has to make sense of it. Imports ``schema``, NumPy and
+pyarrow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancecy.schema import Field
+
+__all__ = ["rebuilt"]
+
+Wanted = Callable[[Field], bool]
+Change = Callable[[pa.Array, Field], pa.Array]
+
+
+def rebuilt(array: pa.Array, field: Field, wanted: Wanted, change: Change) -> pa.Array:
+    """The array with every node that is wanted changed; the array itself if there is none.
+
+    Parameters
+    ----------
+    array : pyarrow.Array
+        Of the field's type, members of structs in its order; names do not matter.
+    field : Field
+    wanted : function
+        From a field to whether it is to be changed; what is below it is then not looked at.
+    change : function
+        From an array and its field to another one of the same length.
+
+    Examples
+    --------
+    >>> item = Field("item", 1, 0, "string")
+    >>> lists = pa.array([["a"], None, ["b", "c"]])
+    >>> field = Field("l", 0, -1, "list", children=(item,))
+    >>> rebuilt(lists, field, lambda f: f.is_leaf, lambda texts, _: pc.utf8_upper(texts)).to_pylist()
+    [['A'], None, ['B', 'C']]
+    """
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if wanted(field):
+        return change(array, field)
+    if not any(map(wanted, field.walk())) or pa.types.is_null(array.type):
+        return array
+    if field.is_struct:
+        return _struct(array, field, wanted, change)
+    if field.is_fixed_list:
+        return _fixed_list(array, field, wanted, change)
+    return _list(array, field, wanted, change)
+
+
+def _nulls(array: pa.Array) -> pa.Array | None:
+    return array.is_null() if array.null_count else None
+
+
+def _struct(array: pa.StructArray, field: Field, wanted: Wanted, change: Change) -> pa.Array:
+    # Members as they are below nulls of the struct: null.
+    members = [
+        rebuilt(member, child, wanted, change)
+        for member, child in zip(array.flatten(), field.children, strict=True)
+    ]
+    fields = [pa.field(child.name, m.type) for child, m in zip(field.children, members, strict=True)]
+    return pa.StructArray.from_arrays(members, fields=fields, mask=_nulls(array))
+
+
+def _fixed_list(array: pa.FixedSizeListArray, field: Field, wanted: Wanted, change: Change) -> pa.Array:
+    size, (child,) = field.list_size, field.children
+    items = array.values.slice(array.offset * size, len(array) * size)
+    if array.null_count:
+        gone = pa.array(np.repeat(array.is_null().to_numpy(zero_copy_only=False), size))
+        mask = pc.or_(gone, items.is_null())
+        items = pa.StructArray.from_arrays(items.flatten(), fields=list(items.type), mask=mask)
+    return pa.FixedSizeListArray.from_arrays(rebuilt(items, child, wanted, change), size, mask=_nulls(array))
+
+
+def _list(array: pa.Array, field: Field, wanted: Wanted, change: Change) -> pa.Array:
+    (child,) = field.children
+    if field.is_map:
+        array = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field])))
+    lengths = pc.fill_null(pc.list_value_length(array), 0)
+    offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths.cast(pa.int64()))])
+    items = rebuilt(array.flatten(), child, wanted, change)
+    make, width = (pa.LargeListArray, pa.int64()) if field.is_large_list else (pa.ListArray, pa.int32())
+    lists = make.from_arrays(offsets.cast(width), items, mask=_nulls(array))
+    return _as_map(lists) if field.is_map else lists
+
+
+def _as_map(lists: pa.ListArray) -> pa.MapArray:
+    key, item = lists.values.type
+    entries = pa.StructArray.from_arrays(lists.values.flatten(), fields=[key.with_nullable(False), item])
+    kind = pa.map_(key.type, item)
+    return pa.MapArray.from_buffers(kind, len(lists), lists.buffers()[:2], children=[entries])
