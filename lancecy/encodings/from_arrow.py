@@ -149,6 +149,8 @@ def size_of(array: pa.Array) -> int:
         return size_of(array.storage)
     if types.is_dictionary(kind):
         return int(array.indices.nbytes)
+    if not kind.num_fields:
+        return int(array.nbytes)
     if types.is_struct(kind):
         return len(array) // 8 + sum(size_of(array.field(i)) for i in range(kind.num_fields))
     if types.is_map(kind) or types.is_list(kind) or types.is_large_list(kind):

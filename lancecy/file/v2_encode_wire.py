@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from google.protobuf import any_pb2
 
@@ -58,8 +59,7 @@ def encode_spec(spec: PageSpec, version: tuple[int, int]) -> bytes:
 def encode_column(pages: Sequence[PlacedPage]) -> bytes:
     """The ColumnMetadata message of a column."""
     message = file2_pb2.ColumnMetadata()
-    plain = v20_encode_wire.encode_plain_column()
-    message.encoding.direct.encoding = _any(v20_encode_wire.COLUMN_TYPE, plain)
+    message.encoding.direct.encoding = _plain_column()
     for placed in pages:
         page = message.pages.add(length=placed.length, priority=placed.first_row)
         page.encoding.direct.encoding = placed.encoding
@@ -72,6 +72,11 @@ def encode_descriptor(schema: Schema, num_rows: int) -> bytes:
     """The FileDescriptor message: the schema, and the rows of the file."""
     fields = file_pb2.Schema(fields=encode_fields(schema.fields), metadata=dict(schema.metadata))
     return file_pb2.FileDescriptor(schema=fields, length=num_rows).SerializeToString()
+
+
+@cache
+def _plain_column() -> bytes:
+    return _any(v20_encode_wire.COLUMN_TYPE, v20_encode_wire.encode_plain_column())
 
 
 def _any(type_url: str, value: bytes) -> bytes:

@@ -57,8 +57,7 @@ class Output:
         """
         positions = []
         for buffer in page.buffers:
-            self._align()
-            positions.append(self.position)
+            positions.append(self._aligned())
             self._sink.write(buffer)
         placed = PlacedPage(
             encoding=encode_spec(page.spec, self._version),
@@ -77,11 +76,11 @@ class Output:
         StoreError
             Bytes could not be written.
         """
-        self._align()
+        self._aligned()
         descriptor = self._place(encode_descriptor(schema, num_rows))
         columns = [self._place(encode_column(pages)) for pages in self._columns]
         first = columns[0][0] if columns else self.position
-        column_table, _ = self._place(b"".join(struct.pack("<QQ", *entry) for entry in columns))
+        column_table, _ = self._place(np.array(columns, "<u8").tobytes())
         buffer_table, _ = self._place(struct.pack("<QQ", *descriptor))
         # What the manifest calls 2.0 is 0.3 in the file.
         major, minor = self._version if self._version > (2, 0) else (0, 3)
@@ -92,7 +91,7 @@ class Output:
     def _place(self, data: bytes) -> tuple[int, int]:
         return self._sink.place(data), len(data)
 
-    def _align(self) -> None:
-        missing = -self.position % _ALIGNMENT
-        if missing:
-            self._sink.write(np.frombuffer(_PADDING, np.uint8)[:missing])
+    def _aligned(self) -> int:
+        """The next position where a buffer may be."""
+        self._sink.place(_PADDING[: -self._sink.position % _ALIGNMENT])
+        return self._sink.position

@@ -57,20 +57,16 @@ class V2Writer(StreamedWriter):
         major, minor = (int(part) for part in version.split("."))
         self._version = (major, minor)
         self._path, self._schema = path, schema
-        self._nodes = [node for field in schema.fields for node in field.walk() if self._has_column(node)]
-        self._numbers = {node.id: number for number, node in enumerate(self._nodes)}
         self._pending = [_Pending(field, options.page_bytes) for field in schema.fields]
-        self._headers = {node.id: 0 for node in self._nodes if node.is_struct and self._version == (2, 0)}
-        self._coded = {
-            top.id for top in schema.fields for node in top.walk() if node.logical_type.startswith("dict:")
-        }
+        # The nodes that have a column: in 2.0 all, later the leaves.
+        has_all = self._version == (2, 0)
+        self._nodes = [node for item in self._pending for node in item.nodes if has_all or not node.children]
+        self._numbers = {node.id: number for number, node in enumerate(self._nodes)}
+        self._headers = {node.id: 0 for node in self._nodes if has_all and node.is_struct}
         self._distinct = Distinct()
         self._num_rows = 0
         super().__init__(store.put_stream(path))
         self._output = Output(self._sink, self._version, len(self._nodes))
-
-    def _has_column(self, node: Field) -> bool:
-        return self._version == (2, 0) or not node.children
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows; see ``FileWriter.write``."""
@@ -114,7 +110,7 @@ class V2Writer(StreamedWriter):
         """Write a page of every physical column of a top-level column."""
         field = pending.field
         try:
-            if field.id in self._coded:
+            if pending.is_coded:
                 self._distinct.note(array, field)
             block = block_of(array, field)
             if self._version == (2, 0):
@@ -137,10 +133,11 @@ class _Pending:
     """A top-level column whose next page is not full yet."""
 
     def __init__(self, field: Field, page_bytes: int) -> None:
-        self.field = field
+        self.field, self.nodes = field, tuple(field.walk())
         self.first_row = 0
         """Of the next page."""
-        num_leaves = sum(not node.children for node in field.walk())
+        self.is_coded = any(node.logical_type.startswith("dict:") for node in self.nodes)
+        num_leaves = sum(not node.children for node in self.nodes)
         self._most = max(1, page_bytes, page_bytes // _LEAST_PER_LEAF * num_leaves)
         self._arrays: list[pa.Array] = []
         self._nbytes = 0
@@ -169,8 +166,10 @@ class _Pending:
         yield from pages
 
     def _joined(self) -> list[pa.Array]:
+        if len(self._arrays) < 2:
+            return self._arrays
         try:
-            return [as_array(pa.chunked_array(self._arrays))] if self._arrays else []
+            return [as_array(pa.chunked_array(self._arrays))]
         except (UnsupportedError, LimitError):
             return self._arrays
 
