@@ -114,6 +114,8 @@ def flattened(block: Block) -> tuple[Spec, list[tuple[Memory, int]]]:
 
 def width_of(block: Block) -> int:
     """Bits of one value of one width, bitmaps of fixed-size lists included."""
+    if isinstance(block, FixedWidth):
+        return block.bits
     return sum(bits for _, bits in flattened(block)[1])
 
 

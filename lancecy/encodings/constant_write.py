@@ -63,14 +63,11 @@ def _constant_number(block: FixedWidth, valid: NDArray[np.bool_] | None) -> byte
         return bits[:1].tobytes() if bool((bits == bits[0]).all()) else None
     width = block.bits // 8
     rows = memory_of(block.values)[: block.length * width].reshape(-1, width)
-    first = rows[0 if valid is None else int(np.argmax(valid))]
     for few in _samples(block.length):
-        same = (rows[:few] == first).all(axis=1)
-        if valid is not None:
-            same |= ~valid[:few]
-        if not bool(same.all()):
+        shown = (rows[:few] if valid is None else rows[:few][valid[:few]]).reshape(-1)
+        if not bool((shown[width:] == shown[:-width]).all()):
             return None
-    value: bytes = first.tobytes()
+    value: bytes = shown[:width].tobytes()
     return value
 
 
