@@ -55,6 +55,11 @@ _PLAIN_TYPES: dict[str, pa.DataType] = {
     # bfloat16 values inside fixed-size lists are named by extension; two opaque bytes each.
     "lance.bfloat16": pa.binary(2),
 }
+# Those that Arrow's types are stored as, by the number of the kind of type.
+_PLAIN_BY_ID: dict[int, list[tuple[str, pa.DataType]]] = {}
+for _text, _kind in _PLAIN_TYPES.items():
+    if _text not in ("json", "lance.bfloat16"):
+        _PLAIN_BY_ID.setdefault(_kind.id, []).append((_text, _kind))
 _NESTED_TYPES = frozenset({"struct", "list", "list.struct", "large_list", "large_list.struct", "map"})
 _UNITS = frozenset({"s", "ms", "us", "ns"})
 _STRUCT_LIST = "fixed_size_list:struct:"
@@ -563,8 +568,8 @@ def logical_type_of(data_type: pa.DataType) -> str:
     'fixed_size_list:float:4'
     """
     types = pa.types
-    for text, known in _PLAIN_TYPES.items():
-        if known == data_type and text not in ("json", "lance.bfloat16"):
+    for text, known in _PLAIN_BY_ID.get(data_type.id, ()):
+        if known == data_type:
             return text
     if types.is_timestamp(data_type):
         return f"timestamp:{data_type.unit}:{data_type.tz or '-'}"

@@ -293,18 +293,18 @@ def encode_fields(fields: Iterable[Field]) -> list[file_pb2.Field]:
 
 
 def _message(field: Field) -> file_pb2.Field:
-    message = file_pb2.Field(
-        name=field.name,
-        id=field.id,
-        parent_id=field.parent_id,
-        logical_type=field.logical_type,
-        nullable=field.nullable,
-        encoding=file_pb2.Field.Encoding.ValueType(field.encoding),
-        extension_name=field.extension_name,
-        metadata=dict(field.metadata),
-        unenforced_primary_key=field.unenforced_primary_key,
-        unenforced_primary_key_position=field.unenforced_primary_key_position,
-    )
+    # One by one, and what most fields do not have left out: keywords, and a dict to copy, take four times as long.
+    message = file_pb2.Field()
+    message.name, message.logical_type = field.name, field.logical_type
+    message.id, message.parent_id = field.id, field.parent_id
+    message.nullable, message.encoding = field.nullable, field.encoding  # type: ignore[assignment]
+    message.extension_name = field.extension_name
+    if field.metadata:
+        message.metadata.update(field.metadata)
+    if field.unenforced_primary_key:
+        message.unenforced_primary_key = True
+    if field.unenforced_primary_key_position:
+        message.unenforced_primary_key_position = field.unenforced_primary_key_position
     if field.dictionary is not None:
         # Present even when both numbers are zero, which is how 2.x tables mark dictionary fields.
         message.dictionary.SetInParent()

@@ -140,7 +140,7 @@ def _wide(leaf: ShreddedLeaf, _version: tuple[int, int]) -> EncodedPage | None:
 
 def _longest(values: VariableWidth) -> int:
     offsets = np.frombuffer(values.offsets, f"<i{values.offset_width}", values.length + 1)  # type: ignore[call-overload]
-    return int(np.diff(offsets).max(initial=0))
+    return int((offsets[1:] - offsets[:-1]).max(initial=0))
 
 
 def _has_odd_bits(values: FixedWidth | FixedList) -> bool:

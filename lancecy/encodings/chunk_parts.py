@@ -25,6 +25,7 @@ from lancecy.store.base import Memory
 __all__ = [
     "ChunkedValues",
     "Part",
+    "chunk_bounds",
     "fixed_values",
     "level_part",
     "packed_values",
@@ -55,18 +56,12 @@ class Part:
     segments : tuple of (memory, starts, lengths)
         Of each segment (nbytes,) uint8 and two (num_chunks,) int64: a chunk's buffer is its spans, one behind
         the other.
-    unit : int, bytes
-        The buffer has zeros behind it up to a multiple of this, which count as its own.
+    lengths : (num_chunks,) int64, bytes
+        Of the buffers; where segments are shorter, zeros follow that count as the buffer's own.
     """
 
     segments: tuple[tuple[Memory, Int64, Int64], ...]
-    unit: int = 1
-
-    @property
-    def lengths(self) -> Int64:
-        """(num_chunks,) int64, bytes."""
-        total: Int64 = sum(lengths for _, _, lengths in self.segments)  # type: ignore[assignment]
-        return -(-total // self.unit) * self.unit
+    lengths: Int64
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,6 +114,8 @@ def flattened(block: Block) -> tuple[Spec, list[tuple[Memory, int]]]:
 
 def width_of(block: Block) -> int:
     """Bits of one value of one width, bitmaps of fixed-size lists included."""
+    if isinstance(block, FixedWidth):
+        return block.bits
     return sum(bits for _, bits in flattened(block)[1])
 
 
@@ -133,14 +130,17 @@ def fixed_values(block: Block) -> ChunkedValues | None:
         return None
 
     def cut(bounds: Int64) -> list[Part]:
-        return [Part(((memory, *_spans(bounds, bits)),)) for memory, bits in buffers]
+        return [_bits_part(memory, bounds, bits) for memory, bits in buffers]
 
     return ChunkedValues(spec, len(buffers), slots, cut)
 
 
-def _spans(bounds: Int64, bits: int) -> tuple[Int64, Int64]:
-    starts = bounds[:-1] * bits >> 3
-    return starts, (bounds[1:] * bits + 7 >> 3) - starts
+def _bits_part(memory: Memory, bounds: Int64, bits: int) -> Part:
+    """Slots of so many bits, the first of each chunk in a byte of its own."""
+    edges = bounds * bits
+    starts = edges[:-1] >> 3
+    lengths = (edges[1:] + 7 >> 3) - starts
+    return Part(((memory, starts, lengths),), lengths)
 
 
 def packed_values(block: FixedWidth) -> ChunkedValues | None:
@@ -158,7 +158,7 @@ def packed_values(block: FixedWidth) -> ChunkedValues | None:
         out = np.empty(int(lengths.sum()), np.uint8)
         _put_words(out, starts, widths, block.bits // 8)
         kernels.pack_blocks(_whole_blocks(words), block.bits, widths, out, starts + block.bits // 8)
-        return [Part(((out, starts, lengths),))]
+        return [Part(((out, starts, lengths),), lengths)]
 
     return ChunkedValues(InlinePacked(block.bits), 1, _BLOCK, cut)
 
@@ -188,7 +188,7 @@ def _put_words(out: Memory, positions: Int64, values: Int64, width: int) -> None
 def string_values(block: VariableWidth) -> ChunkedValues | None:
     """Strings behind their offsets; None if two of them may be too long for a chunk."""
     offsets = np.frombuffer(block.offsets, f"<i{block.offset_width}", block.length + 1)  # type: ignore[call-overload]
-    slots = _string_slots(offsets.astype(np.int64, copy=False), block.offset_width)
+    slots = _string_slots(offsets, block.offset_width)
     if slots < 2:
         return None
 
@@ -198,36 +198,52 @@ def string_values(block: VariableWidth) -> ChunkedValues | None:
     return ChunkedValues(Variable(block.offset_width), 1, slots, cut)
 
 
-def _string_slots(offsets: Int64, width: int) -> int:
+def _string_slots(offsets: NDArray[Any], width: int) -> int:
     """Strings in a chunk: about 6 KiB, and nowhere more than 16 KiB."""
     num_values = offsets.size - 1
-    average = int(offsets[-1] - offsets[0]) / max(1, num_values) + width
+    nbytes = int(offsets[-1]) - int(offsets[0])
+    average = nbytes / max(1, num_values) + width
     slots = MOST_SLOTS
     while slots > 1:
         if slots * average <= _STRING_TARGET or slots == 2:
-            ends = offsets[np.minimum(np.arange(0, num_values + slots, slots), num_values)]
-            if int(np.diff(ends).max(initial=0)) + (slots + 1) * width <= _STRING_MOST:
+            most = _STRING_MOST - (slots + 1) * width
+            if nbytes <= most or _longest_chunk(offsets, slots) <= most:
                 return slots
         slots >>= 1
     return slots
 
 
+def chunk_bounds(num_slots: int, slots: int) -> Int64:
+    """First slot of each chunk, and the number of slots.
+
+    Examples
+    --------
+    >>> chunk_bounds(5, 2).tolist()
+    [0, 2, 4, 5]
+    """
+    bounds = np.arange(0, num_slots + slots, slots)
+    bounds[-1] = num_slots
+    return bounds
+
+
+def _longest_chunk(offsets: NDArray[Any], slots: int) -> int:
+    ends = offsets[chunk_bounds(offsets.size - 1, slots)]
+    return int((ends[1:] - ends[:-1]).max(initial=0))
+
+
 def _strings(offsets: NDArray[Any], values: Memory, bounds: Int64, width: int) -> Part:
     """Offsets of each chunk, which count from its first byte, and the bytes."""
-    counts = np.diff(bounds)
-    heads = (counts + 1) * width
-    firsts, lasts = offsets[bounds[:-1]].astype(np.int64), offsets[bounds[1:]].astype(np.int64)
+    chunks = np.arange(bounds.size - 1)
     # Each chunk has one offset more than values: the last one is the first of the next chunk as well.
-    at = np.repeat(bounds[:-1] - (np.cumsum(counts + 1) - (counts + 1)), counts + 1)
-    at += np.arange(at.size)
-    stored = (offsets[at] + np.repeat(heads - firsts, counts + 1)).astype(f"<i{width}")
-    return Part(
-        (
-            (stored.view(np.uint8), np.cumsum(heads) - heads, heads),
-            (values, firsts, lasts - firsts),
-        ),
-        unit=width,  # pylance refuses strings that do not end on an offset's width
-    )
+    counts = bounds[1:] - bounds[:-1] + 1
+    heads, head_starts = counts * width, (bounds[:-1] + chunks) * width
+    edges = offsets[bounds].astype(np.int64)
+    firsts, sizes = edges[:-1], edges[1:] - edges[:-1]
+    chunk = chunks.repeat(counts)
+    stored = (offsets[np.arange(chunk.size) - chunk] + (heads - firsts)[chunk]).astype(f"<i{width}")
+    segments = ((stored.view(np.uint8), head_starts, heads), (values, firsts, sizes))
+    # pylance refuses strings that do not end on an offset's width.
+    return Part(segments, heads + sizes + width - 1 & -width)
 
 
 # -- levels -----------------------------------------------------------------------------
@@ -239,10 +255,10 @@ def level_part(levels: Levels, bounds: Int64) -> tuple[Spec, Part]:
     Source: file sheet 2.1, sections 3.2 and 3.4.
     """
     if levels.size < _FEW_LEVELS:
-        return Plain(16), Part(((levels.view(np.uint8), *_spans(bounds, 16)),))
+        return Plain(16), _bits_part(levels.view(np.uint8), bounds, 16)
     width = max(1, int(levels.max()).bit_length())
     if width >= 16:
-        return Plain(16), Part(((levels.view(np.uint8), *_spans(bounds, 16)),))
+        return Plain(16), _bits_part(levels.view(np.uint8), bounds, 16)
     counts = np.diff(bounds)
     rest = counts % _BLOCK
     # Whether the last, partial block is packed follows from its size; readers know by the number of words.
@@ -263,9 +279,8 @@ def level_part(levels: Levels, bounds: Int64) -> tuple[Spec, Part]:
     numbers = np.arange(total)
     kernels.pack_blocks(padded.view(np.uint8), 16, np.full(total, width), packed, numbers * 128 * width)
     block_bytes = 128 * width
-    return PackedBlocks(width, 16, True), Part(
-        (
-            (packed, first_block * block_bytes, blocks * block_bytes),
-            (levels.view(np.uint8), (bounds[1:] - raw) * 2, raw * 2),
-        )
+    segments = (
+        (packed, first_block * block_bytes, blocks * block_bytes),
+        (levels.view(np.uint8), (bounds[1:] - raw) * 2, raw * 2),
     )
+    return PackedBlocks(width, 16, True), Part(segments, blocks * block_bytes + raw * 2)

@@ -24,6 +24,7 @@ from lancecy.store.base import Memory
 __all__ = ["constant_of", "write_all_null", "write_constant"]
 
 _INLINE_BYTES = 32
+_FEW = 64
 
 
 def write_all_null(leaf: ShreddedLeaf) -> EncodedPage:
@@ -60,27 +61,29 @@ def _constant_number(block: FixedWidth, valid: NDArray[np.bool_] | None) -> byte
         return bits[:1].tobytes() if bool((bits == bits[0]).all()) else None
     width = block.bits // 8
     rows = memory_of(block.values)[: block.length * width].reshape(-1, width)
-    first = rows[0 if valid is None else int(np.argmax(valid))]
-    for few in (rows[:64], rows):
-        same = (few == first).all(axis=1)
-        if valid is not None:
-            same |= ~valid[: len(few)]
-        if not bool(same.all()):
+    for few in _samples(block.length):
+        shown = (rows[:few] if valid is None else rows[:few][valid[:few]]).reshape(-1)
+        if not bool((shown[width:] == shown[:-width]).all()):
             return None
-    value: bytes = first.tobytes()
+    value: bytes = shown[:width].tobytes()
     return value
+
+
+def _samples(count: int) -> tuple[int, ...]:
+    """How many values are looked at first, and then."""
+    return (_FEW, count) if count > _FEW else (count,)
 
 
 def _constant_text(block: VariableWidth, valid: NDArray[np.bool_] | None) -> bytes | None:
     offsets = np.frombuffer(block.offsets, f"<i{block.offset_width}", block.length + 1)  # type: ignore[call-overload]
-    starts, lengths = offsets[:-1], np.diff(offsets)
+    starts, lengths = offsets[:-1], offsets[1:] - offsets[:-1]
     if valid is not None:
         # Below a null struct there may be strings too, which are nobody's value.
         starts, lengths = starts[valid], lengths[valid]
     size, memory = int(lengths[0]), memory_of(block.values)
     if not bool((lengths == size).all()):
         return None
-    for few in (64, lengths.size):
+    for few in _samples(lengths.size):
         _, values = compacted(starts[:few], lengths[:few], memory)
         rows = values.reshape(-1, size) if size else values[:0].reshape(1, 0)
         if not bool((rows == rows[0]).all()):

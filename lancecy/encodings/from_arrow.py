@@ -10,6 +10,7 @@ Imports ``block``, ``keeping``, ``kernels``, ``schema``, ``errors``, NumPy and p
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,14 @@ __all__ = ["bits_of", "block_of", "narrowed", "size_of", "without_views"]
 
 Mask = NDArray[np.bool_]
 Bits = NDArray[np.uint8]
+
+_OFFSET_WIDTHS = {
+    pa.string().id: 4,
+    pa.binary().id: 4,
+    pa.large_string().id: 8,
+    pa.large_binary().id: 8,
+}
+"""Bytes of an offset, by the number of the kind of type."""
 
 
 def narrowed(array: pa.Array, field: Field) -> pa.Array:
@@ -92,7 +101,7 @@ def _shape(kind: pa.DataType, is_stored: bool = False) -> object:
 def without_views(array: pa.Array) -> pa.Array:
     """The array itself, or of views what they are views of."""
     kind = _viewed(array.type)
-    return array if kind == array.type else array.cast(kind)
+    return array if kind is array.type else array.cast(kind)
 
 
 def _viewed(kind: pa.DataType) -> object:
@@ -122,18 +131,8 @@ def block_of(array: pa.Array, field: Field, hidden: Mask | None = None) -> Block
     """
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
-    kind, types = array.type, pa.types
-    if types.is_null(kind):
-        return AllNull(len(array))
-    if types.is_struct(kind):
-        return _struct(array, field, hidden)
-    if types.is_map(kind) or types.is_list(kind) or types.is_large_list(kind):
-        return _list(array, field, hidden)
-    if types.is_fixed_size_list(kind):
-        return _fixed_list(array, field, hidden)
-    if types.is_dictionary(kind):
-        return _coded(array, field)
-    return _leaf(array)
+    nested = _NESTED.get(array.type.id)
+    return _leaf(array) if nested is None else nested(array, field, hidden)
 
 
 def size_of(array: pa.Array) -> int:
@@ -149,6 +148,8 @@ def size_of(array: pa.Array) -> int:
         return size_of(array.storage)
     if types.is_dictionary(kind):
         return int(array.indices.nbytes)
+    if not kind.num_fields:
+        return int(array.nbytes)
     if types.is_struct(kind):
         return len(array) // 8 + sum(size_of(array.field(i)) for i in range(kind.num_fields))
     if types.is_map(kind) or types.is_list(kind) or types.is_large_list(kind):
@@ -191,17 +192,15 @@ def _covered(hidden: Mask | None, validity: Bits | None, length: int) -> Mask | 
 
 
 def _leaf(array: pa.Array) -> Block:
-    types, array = pa.types, without_views(array)
+    array = without_views(array)
     kind = array.type
-    if types.is_boolean(kind):
+    if kind.id in _OFFSET_WIDTHS:
+        return _variable(array, _OFFSET_WIDTHS[kind.id])
+    if pa.types.is_boolean(kind):
         values = (
             bits_of(array.buffers()[1], array.offset, len(array)) if len(array) else np.empty(0, np.uint8)
         )
         return FixedWidth(len(array), 1, values, *_validity(array))
-    if types.is_string(kind) or types.is_binary(kind):
-        return _variable(array, 4)
-    if types.is_large_string(kind) or types.is_large_binary(kind):
-        return _variable(array, 8)
     width = kind.bit_width // 8
     values = _bytes(array.buffers()[1])[array.offset * width : (array.offset + len(array)) * width]
     return FixedWidth(len(array), kind.bit_width, values, *_validity(array))
@@ -277,7 +276,7 @@ def _fixed_list(array: pa.Array, field: Field, hidden: Mask | None) -> Block:
     return FixedList(len(array), size, items, validity, nulls)
 
 
-def _coded(array: pa.DictionaryArray, field: Field) -> Block:
+def _coded(array: pa.DictionaryArray, field: Field, _hidden: Mask | None) -> Block:
     """Codes of values that are not null; a null in the dictionary makes its rows null."""
     values, indices = array.dictionary.cast(_viewed(array.type.value_type)), array.indices
     if values.null_count:
@@ -288,6 +287,22 @@ def _coded(array: pa.DictionaryArray, field: Field) -> Block:
     if not isinstance(codes, FixedWidth):
         raise TypeError("codes are integers")
     return Coded(len(array), _within(codes, len(values)), block_of(values, field))
+
+
+def _nulls(array: pa.Array, _field: Field, _hidden: Mask | None) -> Block:
+    return AllNull(len(array))
+
+
+_NESTED: dict[int, Callable[[Any, Field, Mask | None], Block]] = {
+    pa.null().id: _nulls,
+    pa.struct([]).id: _struct,
+    pa.map_(pa.int8(), pa.int8()).id: _list,
+    pa.list_(pa.int8()).id: _list,
+    pa.large_list(pa.int8()).id: _list,
+    pa.list_(pa.int8(), 1).id: _fixed_list,
+    pa.dictionary(pa.int8(), pa.int8()).id: _coded,
+}
+"""By the number of the kind of type; all others are leaves."""
 
 
 def _nothing(kind: pa.DataType) -> pa.Scalar:

@@ -131,6 +131,8 @@ def joined_bounds(parts: list[PageBounds]) -> PageBounds:
 
 
 def _joined(parts: list[Any]) -> FixedWidth | VariableWidth:
+    if len(parts) == 1 and isinstance(parts[0], VariableWidth):
+        return parts[0]
     length = sum(part.length for part in parts)
     values = np.concatenate([part.values for part in parts])
     if isinstance(parts[0], FixedWidth):
@@ -142,7 +144,9 @@ def _joined(parts: list[Any]) -> FixedWidth | VariableWidth:
 
 
 def _offsets(lengths: Int64) -> Int64:
-    return np.concatenate((np.zeros(1, np.int64), np.cumsum(lengths)))
+    offsets = np.zeros(lengths.size + 1, np.int64)
+    lengths.cumsum(out=offsets[1:])
+    return offsets
 
 
 # -- values of one width --------------------------------------------------------------------------
@@ -172,7 +176,8 @@ def _without_nan(
         least = np.fmin.reduceat(values, first)
         low = np.where(nan, np.where(least < np.inf, least, -np.inf), low).astype(low.dtype)
         high = np.where(nan, np.inf, high).astype(high.dtype)
-    return np.where(low == 0, -np.zeros_like(low), low), np.where(high == 0, np.zeros_like(high), high)
+    low[low == 0], high[high == 0] = -0.0, 0.0
+    return low, high
 
 
 def _decimal_bounds(block: FixedWidth, raw: Memory, starts: Int64) -> tuple[FixedWidth, FixedWidth]:
@@ -211,13 +216,13 @@ def _chosen(
     (num_pages,) int64
     """
     for step in range(rounds):
+        if rows.size == counts.size:
+            break
         keys = key(rows, step)
         best = extreme.reduceat(keys, np.cumsum(counts) - counts)
         kept = keys == np.repeat(best, counts)
         counts = np.add.reduceat(kept, np.cumsum(counts) - counts, dtype=np.int64)
         rows = rows[kept]
-        if rows.size == counts.size:
-            break
     return rows[np.cumsum(counts) - counts], counts
 
 
@@ -282,12 +287,11 @@ class _Words:
 
     def _cut(self, rows: Int64, is_text: bool) -> Int64:
         """How many bytes of each string are kept: whole characters, if it is text."""
-        kept = np.minimum(self._lengths[rows], _MOST_BYTES)
-        if is_text:
-            for _ in range(3):
-                at = self._values[np.where(kept < self._lengths[rows], self._starts[rows] + kept, 0)]
-                is_inside = (kept < self._lengths[rows]) & (at & 0xC0 == 0x80)
-                kept = kept - is_inside
+        lengths = self._lengths[rows]
+        kept = np.minimum(lengths, _MOST_BYTES)
+        cut = np.flatnonzero(kept < lengths)
+        for _ in range(3 if is_text and cut.size else 0):
+            kept[cut] -= self._values[self._starts[rows[cut]] + kept[cut]] & 0xC0 == 0x80
         return kept
 
     def below(self, rows: Int64, pages: Int64, num_pages: int, is_text: bool) -> VariableWidth:
@@ -303,17 +307,18 @@ class _Words:
         self, rows: Int64, pages: Int64, num_pages: int, is_text: bool, last: Memory, nulls: Int64
     ) -> VariableWidth:
         """A bound above each page's greatest string; none where even the last character does not help."""
-        kept = self._cut(rows, is_text)
-        is_cut = kept < self._lengths[rows]
-        spans = (self._starts[rows] + kept)[:, None] + np.arange(last.size)
-        is_last = is_cut & (self._values[np.where(is_cut[:, None], spans, 0)] == last).all(axis=1)
-        kept = np.where(is_last, 0, kept)
-        more = np.where(is_cut & ~is_last, last.size, 0)
-        marked = (nulls[pages] > 0) & ~is_cut & (kept > 0)
+        kept, starts = self._cut(rows, is_text), self._starts[rows]
+        marked = (nulls[pages] > 0) & (kept > 0)
+        more = np.zeros_like(kept)
+        cut = np.flatnonzero(kept < self._lengths[rows])
+        if cut.size:
+            behind = self._values[(starts + kept)[cut, None] + np.arange(last.size)]
+            is_last = (behind == last).all(axis=1)
+            kept[cut[is_last]], more[cut[~is_last]], marked[cut] = 0, last.size, False
         lengths = np.zeros(num_pages, np.int64)
         lengths[pages] = kept + more + marked
         offsets = _offsets(lengths)
         out = np.zeros(int(offsets[-1]), np.uint8)
-        kernels.place_spans(self._values, self._starts[rows], kept, out, offsets[pages])
+        kernels.place_spans(self._values, starts, kept, out, offsets[pages])
         kernels.place_spans(last, np.zeros_like(more), more, out, offsets[pages] + kept)
         return VariableWidth(num_pages, 8, offsets, out)

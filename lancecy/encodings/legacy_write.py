@@ -154,9 +154,9 @@ def legacy_pages(
     >>> pages.positions.tolist(), pages.buffer[1:25].view(np.int64).tolist()
     ([101, 127], [100, 101, 101])
     """
-    counts = np.diff(starts)
-    zeros = np.zeros_like(counts)
+    counts = starts[1:] - starts[:-1]
     if isinstance(block, Structured):
+        zeros = np.zeros_like(counts)
         yield LegacyPages(field, _NO_BYTES, zeros, zeros)
         for child in field.children:
             for pages in legacy_pages(child, block.children[child.id], starts, position, recode):
@@ -165,8 +165,8 @@ def legacy_pages(
     elif isinstance(block, Listed):
         offsets = offsets_of(block)
         kind = np.int32 if block.offset_width == 4 else np.int64
-        first = np.repeat(offsets[starts[:-1]], counts + 1)
-        buffer = (offsets[_with_ends(starts)] - first).astype(kind).view(np.uint8)
+        rows, page = _with_ends(starts)
+        buffer = (offsets[rows] - offsets[starts[:-1]][page]).astype(kind).view(np.uint8)
         at = (starts[:-1] + np.arange(counts.size)) * block.offset_width + position
         yield LegacyPages(field, buffer, at, counts + 1)
         (child,) = field.children
@@ -175,7 +175,7 @@ def legacy_pages(
     elif isinstance(block, VariableWidth):
         yield _texts(field, block, starts, position)
     elif isinstance(block, AllNull):
-        yield LegacyPages(field, _NO_BYTES, zeros + position, counts)
+        yield LegacyPages(field, _NO_BYTES, np.full_like(counts, position), counts)
     else:
         memory, bits = _flat(recode(field, block) if isinstance(block, Coded) else block)
         buffer, at = _cut(memory, bits, starts)
@@ -189,27 +189,25 @@ def offsets_of(block: VariableWidth | Listed) -> Int64:
     return found.astype(np.int64, copy=False)  # type: ignore[no-any-return]
 
 
-def _with_ends(starts: Int64) -> Int64:
-    """For each page its rows and the one behind the last, as offsets are stored."""
-    counts = np.diff(starts) + 1
-    total = int(starts[-1] - starts[0]) + counts.size
-    index: Int64 = np.arange(starts[0], starts[0] + total) - np.repeat(np.arange(counts.size), counts)
-    return index
+def _with_ends(starts: Int64) -> tuple[Int64, Int64]:
+    """For each page its rows and the one behind the last, as offsets are stored; and of each the number of the page."""
+    page = np.arange(starts.size - 1).repeat(starts[1:] - starts[:-1] + 1)
+    return np.arange(starts[0], starts[0] + page.size) - page, page
 
 
 def _texts(field: Field, block: VariableWidth, starts: Int64, position: int) -> LegacyPages:
     """Pages of bytes and, behind them, where in the file each value is."""
-    offsets, counts = offsets_of(block), np.diff(starts)
+    offsets, counts = offsets_of(block), starts[1:] - starts[:-1]
     values = np.frombuffer(block.values, np.uint8)  # type: ignore[call-overload]
     borders = offsets[starts]
-    sizes = np.diff(borders)
-    tables = 8 * (counts + 1)
-    begin = np.concatenate((np.zeros(1, np.int64), np.cumsum(sizes + tables)))
-    at = begin[:-1] + sizes
-    ends = offsets[_with_ends(starts)] + np.repeat(position + begin[:-1] - borders[:-1], counts + 1)
-    out = np.empty(int(begin[-1]), np.uint8)
-    kernels.place_spans(values, np.ascontiguousarray(borders[:-1]), sizes, out, begin[:-1])
-    kernels.place_spans(ends.view(np.uint8), np.cumsum(tables) - tables, tables, out, at)
+    sizes, tables = borders[1:] - borders[:-1], 8 * (counts + 1)
+    at = (sizes + tables).cumsum() - tables
+    begin = at - sizes
+    rows, page = _with_ends(starts)
+    ends = offsets[rows] + (position + begin - borders[:-1])[page]
+    out = np.empty(int(at[-1] + tables[-1]), np.uint8)
+    kernels.place_spans(values, borders[:-1], sizes, out, begin)
+    kernels.place_spans(ends.view(np.uint8), tables.cumsum() - tables, tables, out, at)
     return LegacyPages(field, out, at + position, counts)
 
 
@@ -232,9 +230,9 @@ def _flat(block: Block) -> tuple[Memory, int]:
 def _cut(memory: Memory, bits: int, starts: Int64) -> tuple[Memory, Int64]:
     """Pages that begin with a byte each, and where."""
     begin = starts * bits
-    if not (begin[:-1] % 8).any():
-        return memory, begin[:-1] // 8
-    counts = np.diff(begin)
+    if bits % 8 == 0 or not (begin[:-1] & 7).any():
+        return memory, begin[:-1] >> 3
+    counts = begin[1:] - begin[:-1]
     nbytes = (counts + 7) // 8
     at = np.cumsum(nbytes) - nbytes
     found = np.zeros(8 * int(nbytes.sum()), np.bool_)

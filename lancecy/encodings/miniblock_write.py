@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.chunk_parts import ChunkedValues, Part, level_part
+from lancecy.encodings.chunk_parts import ChunkedValues, Part, chunk_bounds, level_part
 from lancecy.encodings.layouts import MiniBlock, max_repetition
 from lancecy.encodings.pages import EncodedPage
 from lancecy.encodings.shred import ShreddedLeaf
@@ -49,7 +49,7 @@ def write_mini_block(
         What the values are codes of.
     """
     num_slots = leaf.values.length
-    bounds = np.append(np.arange(0, num_slots, values.slots), num_slots)
+    bounds = chunk_bounds(num_slots, values.slots)
     levels = _level_bounds(leaf, bounds)
     rep_spec = def_spec = None
     parts: list[Part] = []
@@ -59,12 +59,12 @@ def write_mini_block(
     if leaf.definition is not None:
         def_spec, part = level_part(leaf.definition, levels)
         parts.append(part)
-    num_levels = np.diff(levels) if parts else np.zeros(bounds.size - 1, np.int64)
-    if int(num_levels.max()) > _MOST_U16 or any(int(part.lengths.max()) > _MOST_U16 for part in parts):
+    num_levels = levels[1:] - levels[:-1] if parts else np.zeros(bounds.size - 1, np.int64)
+    if parts and any(counts.max() > _MOST_U16 for counts in (num_levels, *(part.lengths for part in parts))):
         return None
     parts.extend(values.cut(bounds))
     chunks, sizes = _assembled(num_levels, parts, values.num_buffers, is_large)
-    if int(sizes.max()) > (_U32_CHUNK if is_large else _U16_CHUNK):
+    if sizes.max() > (_U32_CHUNK if is_large else _U16_CHUNK):
         return None
     buffers = [_words(sizes, values.slots, is_large), chunks]
     if dictionary is not None:
@@ -98,43 +98,37 @@ def _assembled(
     num_levels: Int64, parts: list[Part], num_buffers: int, is_large: bool
 ) -> tuple[Memory, Int64]:
     """The chunks, and the bytes of each."""
-    head = _heads(num_levels, parts, num_buffers, is_large)
-    lengths = [part.lengths for part in parts]
-    sizes = np.full(num_levels.size, head.shape[1], np.int64)
-    for length in lengths:
-        sizes += length + 7 & ~7
-    starts = np.cumsum(sizes) - sizes
-    out = np.zeros(int(sizes.sum()), np.uint8)
-    each = np.full(starts.size, head.shape[1], np.int64)
-    kernels.place_spans(head.reshape(-1), np.arange(starts.size) * head.shape[1], each, out, starts)
-    at = starts + head.shape[1]
-    for part, length in zip(parts, lengths, strict=True):
-        place = at
-        for memory, first, count in part.segments:
-            kernels.place_spans(memory, first, count, out, place)
+    head = _head(num_levels, parts, num_buffers, is_large)
+    rooms = np.array([part.lengths for part in parts]) + 7 & ~7
+    behind = rooms.cumsum(axis=0) + -(-len(head) // 4) * 8
+    sizes = behind[-1]
+    ends = sizes.cumsum()
+    starts = ends - sizes
+    out = np.zeros(int(ends[-1]), np.uint8)
+    words, first = out.view("<u2"), starts >> 1
+    for number, column in enumerate(head):
+        words[first + number] = column
+    for part, place in zip(parts, starts + behind - rooms, strict=True):
+        for memory, at, count in part.segments:
+            kernels.place_spans(memory, at, count, out, place)
             place = place + count
-        at = at + (length + 7 & ~7)
     return out, sizes
 
 
-def _heads(num_levels: Int64, parts: list[Part], num_buffers: int, is_large: bool) -> NDArray[np.uint8]:
-    """(num_chunks, header bytes) uint8: levels, sizes of their buffers and of the values'."""
+def _head(num_levels: Int64, parts: list[Part], num_buffers: int, is_large: bool) -> list[Int64]:
+    """The 16-bit words that chunks begin with: levels, sizes of their buffers and of the values'."""
     columns = [num_levels]
     for number, part in enumerate(parts):
-        lengths = part.lengths
-        columns.append(lengths & 0xFFFF)
+        columns.append(part.lengths & 0xFFFF)
         if is_large and number >= len(parts) - num_buffers:
-            columns.append(lengths >> 16)
-    width = -(-len(columns) // 4) * 4
-    head = np.zeros((num_levels.size, width), "<u2")
-    for number, column in enumerate(columns):
-        head[:, number] = column
-    return head.view(np.uint8)
+            columns.append(part.lengths >> 16)
+    return columns
 
 
 def _words(sizes: Int64, slots: int, is_large: bool) -> Memory:
     """Size and slots of each chunk; the slots of the last one are what is left."""
-    words = (sizes // 8 - 1) << 4 | (slots.bit_length() - 1)
+    # Eight bytes less than there are, in units of eight, times 16.
+    words = 2 * sizes - 16 | slots.bit_length() - 1
     words[-1] &= ~15
     return words.astype("<u4" if is_large else "<u2").view(np.uint8)
 

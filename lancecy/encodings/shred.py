@@ -93,7 +93,7 @@ def shred(field: Field, block: Block) -> Iterator[ShreddedLeaf]:
     UnsupportedError
         Lists around or in fixed-size lists of structs.
     """
-    yield from _walk(field, block, _State(block.length, block.length))
+    return _walk(field, block, _State(block.length, block.length))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,13 +136,15 @@ class _State:
         open_ = self.unmarked()
         if new is not None and open_ is not None:
             new &= open_
-        has_nulls = new is not None and bool(new.any())
-        state = replace(self, layers=(*self.layers, (False, has_nulls, False)))
-        if new is None or not has_nulls:
-            return state
-        if not field.nullable and field.logical_type != "null":
-            raise _null_in(field)
-        return replace(state, marks=self.with_marks(new, 2 * len(self.layers) + 1))
+        has_nulls, marks = new is not None and bool(new.any()), self.marks
+        if new is not None and has_nulls:
+            if not field.nullable and field.logical_type != "null":
+                raise _null_in(field)
+            marks = self.with_marks(new, 2 * len(self.layers) + 1)
+        layers = (*self.layers, (False, has_nulls, False))
+        return _State(
+            self.num_rows, self.num_entries, layers, self.continued, marks, self.live, self.repeated
+        )
 
     def lists(self, field: Field, block: Listed) -> _State:
         """Below a layer of lists, one entry per element and per list without any."""

@@ -1,13 +1,11 @@
 """Bytes of a data file on their way to the store, with the position that they will have.
 
-Imports ``store.base``, ``store.behind``, ``store.upload`` and NumPy.
+Imports ``store.base``, ``store.behind`` and ``store.upload``.
 """
 
 from __future__ import annotations
 
 from typing import BinaryIO
-
-import numpy as np
 
 from lancecy.store.base import Memory
 from lancecy.store.behind import WriteBehind
@@ -43,15 +41,14 @@ class Sink:
             Bytes could not be written.
         """
         if data.size < _FEW:
-            self._small += data.data
-        if data.size >= _FEW or len(self._small) >= _FEW:
-            self._flush()
-        if data.size >= _FEW:
-            self._behind.write(data)
+            self.place(data.data)
+            return
+        self._flush()
+        self._behind.write(data)
         self.position += data.size
 
-    def place(self, data: bytes) -> int:
-        """Take the bytes; where they are.
+    def place(self, data: bytes | memoryview) -> int:
+        """Take the bytes, which need not stay what they are; where they are in the file.
 
         Raises
         ------
@@ -59,7 +56,10 @@ class Sink:
             Bytes could not be written.
         """
         position = self.position
-        self.write(np.frombuffer(data, np.uint8))
+        self._small += data
+        self.position += len(data)
+        if len(self._small) >= _FEW:
+            self._flush()
         return position
 
     def finish(self) -> None:

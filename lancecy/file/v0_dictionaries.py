@@ -40,6 +40,8 @@ def has_dictionaries(fields: Iterable[Field]) -> bool:
 
 def placed(fields: Iterable[Field], refs: Mapping[int, DictionaryRef]) -> tuple[Field, ...]:
     """The fields, those with dictionaries saying where they are."""
+    if not refs:
+        return tuple(fields)
     return tuple(
         replace(
             field,

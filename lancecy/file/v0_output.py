@@ -93,10 +93,11 @@ class Output:
     def _table(self, cells: dict[int, list[tuple[Int64, Int64]]], ids: range, num_batches: int) -> int:
         """Write a page table with one row per id; ids without pages have zeros."""
         table = np.zeros((len(ids), num_batches, 2), np.int64)
-        for row, number in enumerate(ids):
-            if parts := cells.get(number):
-                table[row, :, 0] = np.concatenate([positions for positions, _ in parts])
-                table[row, :, 1] = np.concatenate([lengths for _, lengths in parts])
+        rows = [row for row, number in enumerate(ids) if number in cells]
+        parts = [part for row in rows for part in cells[ids[row]]]
+        for place in range(2 if rows else 0):
+            column = np.concatenate([part[place] for part in parts])
+            table[rows, :, place] = column.reshape(len(rows), num_batches)
         position = self.position
         self._sink.write(table.reshape(-1).view(np.uint8))
         return position

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from google.protobuf import any_pb2
 
@@ -58,8 +59,7 @@ def encode_spec(spec: PageSpec, version: tuple[int, int]) -> bytes:
 def encode_column(pages: Sequence[PlacedPage], has_blobs: bool = False) -> bytes:
     """The ColumnMetadata message of a column, one of blobs of a 2.0 file or any other."""
     message = file2_pb2.ColumnMetadata()
-    kind = v20_encode_wire.encode_blob_column() if has_blobs else v20_encode_wire.encode_plain_column()
-    message.encoding.direct.encoding = _any(v20_encode_wire.COLUMN_TYPE, kind)
+    message.encoding.direct.encoding = _column_encoding(has_blobs)
     for placed in pages:
         page = message.pages.add(length=placed.length, priority=placed.first_row)
         page.encoding.direct.encoding = placed.encoding
@@ -72,6 +72,12 @@ def encode_descriptor(schema: Schema, num_rows: int) -> bytes:
     """The FileDescriptor message: the schema, and the rows of the file."""
     fields = file_pb2.Schema(fields=encode_fields(schema.fields), metadata=dict(schema.metadata))
     return file_pb2.FileDescriptor(schema=fields, length=num_rows).SerializeToString()
+
+
+@cache
+def _column_encoding(has_blobs: bool) -> bytes:
+    kind = v20_encode_wire.encode_blob_column() if has_blobs else v20_encode_wire.encode_plain_column()
+    return _any(v20_encode_wire.COLUMN_TYPE, kind)
 
 
 def _any(type_url: str, value: bytes) -> bytes:

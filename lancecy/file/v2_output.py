@@ -69,8 +69,7 @@ class Output:
         """
         positions = []
         for buffer in page.buffers:
-            self._align()
-            positions.append(self.position)
+            positions.append(self._aligned())
             self._sink.write(buffer)
         placed = PlacedPage(
             encoding=encode_spec(page.spec, self._version),
@@ -100,7 +99,7 @@ class Output:
         StoreError
             Bytes could not be written.
         """
-        self._align()
+        self._aligned()
         room = -(-lengths // _ALIGNMENT) * _ALIGNMENT
         offsets = np.cumsum(room) - room
         positions: Int64 = offsets + self.position
@@ -117,7 +116,7 @@ class Output:
             run = np.zeros(int(offsets[-1] - offsets[0] + lengths[-1]), np.uint8)
             kernels.place_spans(memory, starts, lengths, run, offsets - offsets[0])
             self._sink.write(run)
-        self._align()
+        self._aligned()
 
     def end(self, schema: Schema, num_rows: int) -> None:
         """Write everything that stands behind the pages.
@@ -127,14 +126,14 @@ class Output:
         StoreError
             Bytes could not be written.
         """
-        self._align()
+        self._aligned()
         descriptor = self._place(encode_descriptor(schema, num_rows))
         columns = [
             self._place(encode_column(pages, number in self._blobs))
             for number, pages in enumerate(self._columns)
         ]
         first = columns[0][0] if columns else self.position
-        column_table, _ = self._place(b"".join(struct.pack("<QQ", *entry) for entry in columns))
+        column_table, _ = self._place(np.array(columns, "<u8").tobytes())
         buffer_table, _ = self._place(struct.pack("<QQ", *descriptor))
         # What the manifest calls 2.0 is 0.3 in the file.
         major, minor = self._version if self._version > (2, 0) else (0, 3)
@@ -145,7 +144,7 @@ class Output:
     def _place(self, data: bytes) -> tuple[int, int]:
         return self._sink.place(data), len(data)
 
-    def _align(self) -> None:
-        missing = -self.position % _ALIGNMENT
-        if missing:
-            self._sink.write(np.frombuffer(_PADDING, np.uint8)[:missing])
+    def _aligned(self) -> int:
+        """The next position where a buffer may be."""
+        self._sink.place(_PADDING[: -self._sink.position % _ALIGNMENT])
+        return self._sink.position

@@ -66,27 +66,19 @@ class V2Writer(StreamedWriter):
         major, minor = (int(part) for part in version.split("."))
         self._version = (major, minor)
         self._path, self._schema = path, schema
+        self._pending = [_Pending(field, options.page_bytes) for field in schema.fields]
         self._nodes = [node for field in schema.fields for node in self._owners(field)]
         self._numbers = {node.id: number for number, node in enumerate(self._nodes)}
-        self._pending = [_Pending(field, options.page_bytes) for field in schema.fields]
-        # Of the blobs, where they are is what pages hold.
-        self._stored = {field.id: field.scanned for field in schema.fields}
+        has_all = self._version == (2, 0)
         self._headers = {
-            node.id: 0
-            for node in self._nodes
-            if self._version == (2, 0) and node.is_struct and not node.is_whole
-        }
-        self._coded = {
-            top.id for top in schema.fields for node in top.walk() if node.logical_type.startswith("dict:")
+            node.id: 0 for node in self._nodes if has_all and node.is_struct and not node.is_whole
         }
         self._distinct = Distinct()
         self._num_rows = 0
         self._sidecars = Sidecars(store, path)
         super().__init__(store.put_stream(path))
-        blobs = {number for number, node in enumerate(self._nodes) if node.is_blob}
-        self._output = Output(
-            self._sink, self._version, len(self._nodes), frozenset(blobs if self._version == (2, 0) else ())
-        )
+        blobs = (number for number, node in enumerate(self._nodes) if has_all and node.is_blob)
+        self._output = Output(self._sink, self._version, len(self._nodes), frozenset(blobs))
 
     def _owners(self, field: Field) -> Iterator[Field]:
         """Nodes with a column: leaves, in 2.0 what is around them too, and nothing below one that holds it all."""
@@ -148,9 +140,9 @@ class V2Writer(StreamedWriter):
 
     def _flush(self, pending: _Pending, array: pa.Array) -> None:
         """Write a page of every physical column of a top-level column."""
-        field = self._stored[pending.field.id]
+        field = pending.stored
         try:
-            if field.id in self._coded:
+            if pending.is_coded:
                 self._distinct.note(array, field)
             block = block_of(array, field)
             if self._version == (2, 0):
@@ -205,9 +197,13 @@ class _Pending:
 
     def __init__(self, field: Field, page_bytes: int) -> None:
         self.field = field
+        self.stored = field.scanned
+        """Of blobs, where they are is what pages hold."""
         self.first_row = 0
         """Of the next page."""
-        num_leaves = sum(not node.children for node in field.walk())
+        nodes = tuple(field.walk())
+        self.is_coded = any(node.logical_type.startswith("dict:") for node in nodes)
+        num_leaves = sum(not node.children for node in nodes)
         self._most = max(1, page_bytes, page_bytes // _LEAST_PER_LEAF * num_leaves)
         self._arrays: list[pa.Array] = []
         self._nbytes = 0
@@ -236,8 +232,10 @@ class _Pending:
         yield from pages
 
     def _joined(self) -> list[pa.Array]:
+        if len(self._arrays) < 2:
+            return self._arrays
         try:
-            return [as_array(pa.chunked_array(self._arrays))] if self._arrays else []
+            return [as_array(pa.chunked_array(self._arrays))]
         except (UnsupportedError, LimitError):
             return self._arrays
 

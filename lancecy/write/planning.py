@@ -170,8 +170,8 @@ def planned(data: pa.Schema, root: str, snapshot: Snapshot | None, options: Writ
         schema = written = schema_of(data)
         check_writable(schema, version)
     else:
-        schema = snapshot.schema
-        check_writable(Schema(tuple(f for f in schema.fields if f.name in data.names)), version)
+        schema, given = snapshot.schema, frozenset(data.names)
+        check_writable(Schema(tuple(f for f in schema.fields if f.name in given)), version)
         written = fitted(schema, data)
         check_versions(snapshot, version, schema, written)
     known: Mapping[int, BasePath] = {} if snapshot is None else snapshot.manifest.base_paths

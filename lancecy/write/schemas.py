@@ -169,6 +169,8 @@ def _exported_metadata(field: pa.Field) -> dict[bytes, bytes]:
 
 def _inner(kind: pa.DataType) -> list[pa.Field]:
     types = pa.types
+    if not kind.num_fields:
+        return []
     if types.is_struct(kind) or types.is_list(kind) or types.is_large_list(kind):
         return [kind.field(i) for i in range(kind.num_fields)]
     if types.is_map(kind):
