@@ -134,7 +134,7 @@ def granted(policy: PathPolicy, bases: Iterable[BasePath]) -> PathPolicy:
 
 def targets(
     bases: Mapping[int, BasePath],
-    target_bases: Sequence[str] | None = None,
+    target_bases: Sequence[str | os.PathLike[str]] | None = None,
     target_all_bases: bool | None = None,
 ) -> tuple[int | None, ...]:
     """Ids of the bases that data files go to in turn; None is the table's own folder.
@@ -155,7 +155,7 @@ def targets(
     ValueError
         Both are given, or there are no bases at all.
     TypeError
-        One text instead of several.
+        One text instead of several, or something that is neither a text nor a path.
 
     Examples
     --------
@@ -177,7 +177,8 @@ def targets(
     return tuple(_find(reference, bases) for reference in target_bases or ()) or (None,)
 
 
-def _find(reference: str, bases: Mapping[int, BasePath]) -> int:
+def _find(reference: str | os.PathLike[str], bases: Mapping[int, BasePath]) -> int:
+    reference = os.fspath(reference)
     named = [number for number, base in bases.items() if base.name == reference]
     if named:
         return named[0]
