@@ -59,8 +59,8 @@ def write_dataset(
     ----------
     data : object
         A table, batch, reader or dataset of pyarrow; anything with ``__arrow_c_stream__`` (Polars, DuckDB and Spark
-        frames, lancecy datasets and scanners); a pandas frame; a mapping of names to arrays; or an iterable of
-        batches or tables, read only as it is consumed. A Dask DataFrame goes through :func:`lancecy.write_dask`.
+        frames, lancecy datasets and scanners); a pandas frame; a mapping of names to arrays; a list of rows as
+        dictionaries; or an iterable of batches or tables, read only as it is consumed. A Dask DataFrame goes through :func:`lancecy.write_dask`.
     uri : str, path or Dataset
         A Dataset brings its session and options along; it stays at its version.
     schema : pyarrow.Schema, optional
@@ -126,7 +126,8 @@ def write_dataset(
     Notes
     -----
     Nothing is visible before everything is written. Whatever goes wrong leaves the table as it was and, but for
-    ``CommitUnknownError`` and a process that dies, no files behind.
+    ``CommitUnknownError`` and a process that dies, no data files behind; what a lost race leaves in ``_transactions``,
+    and empty folders where a table was to be, are nobody's trouble.
 
     Examples
     --------

@@ -22,7 +22,8 @@ def record_batches(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatch
     data : object
         A table, batch, reader or dataset of pyarrow; anything with ``__arrow_c_stream__`` (Polars, DuckDB and
         Spark frames, lancecy datasets and scanners) or ``__arrow_c_array__``; a pandas frame; a mapping of
-        names to arrays; or an iterable of batches or tables, read only as it is consumed.
+        names to arrays; a list of rows as dictionaries; or an iterable of batches or tables, read only as it is
+        consumed.
     schema : pyarrow.Schema, optional
         What the columns are to be; they are cast to it, safely. Needed for an iterable that may be empty.
 
@@ -107,6 +108,9 @@ def _reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
         return _reader(pa.record_batch(data), schema)
     if isinstance(data, dict):
         return pa.table(data, schema=schema).to_reader()
+    if isinstance(data, list) and data and isinstance(data[0], dict):
+        rows = pa.array(data, None if schema is None else pa.struct(list(schema)))
+        return _reader(pa.RecordBatch.from_struct_array(rows), schema)
     if hasattr(data, "to_batches") and hasattr(data, "schema"):
         return pa.RecordBatchReader.from_batches(data.schema, iter(data.to_batches()))
     if isinstance(data, Iterable) and not isinstance(data, str | bytes):

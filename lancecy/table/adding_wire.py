@@ -114,12 +114,15 @@ def _check_not_there(fragments: Sequence[Fragment], base: Stored | None) -> None
     known: set[tuple[int | None, str]] = set()
     if base is not None and base.may_have({path for _, path in paths}):
         known = {(file.base_id, file.path) for part in base.manifest.fragments for file in part.files}
+    mine: set[tuple[int | None, str]] = set()
     for place in paths:
         if place in known:
             raise ConflictError(
                 f"data file {place[1]!r} is part of the table already: it was committed before"
             )
-        known.add(place)
+        if place in mine:
+            raise ConflictError(f"data file {place[1]!r} is in this change twice: give every fragment once")
+        mine.add(place)
 
 
 def version_of(file: DataFile) -> str:

@@ -201,7 +201,7 @@ def commit_from(
         operation, 0 if origin is None else origin.version, options.all_properties, options.token
     )
     terms = Policy(
-        attempts=options.attempts,
+        attempts=options.attempts + 1,
         once=options.token is not None,
         naming=options.naming,
         limits=place.limits,

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from lancecy.table.operations import MapUpdate, Operation, UpdateConfig
-from lancecy.write.options import CommitOptions
+from lancecy.write.options import CommitOptions, check_texts
 
 if TYPE_CHECKING:
     from lancecy.table.snapshot import Snapshot
@@ -133,7 +133,5 @@ class Maps(ABC):
 
 
 def _update(values: Mapping[str, str | None], replace: bool) -> MapUpdate:
-    for key, value in values.items():
-        if not isinstance(key, str) or not (value is None or isinstance(value, str)):
-            raise TypeError(f"keys and values are texts; {key!r} is to become {value!r}")
+    check_texts({key: "" if value is None else value for key, value in values.items()})
     return MapUpdate(dict(values), replace)

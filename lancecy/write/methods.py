@@ -175,12 +175,12 @@ class Changes(Maps, Cleaning, ABC):
         self._change(operation, newest, options, bases=[base.path for base in checked])
         return self
 
-    def relocate_base(self, base: str, new_path: str | os.PathLike[str]) -> Any:
+    def relocate_base(self, base: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> Any:
         """Say where the files of a base are now: what moves a table to a copy of them.
 
         Parameters
         ----------
-        base : str
+        base : str or path
             Name of the base, or its path as it was.
         new_path : str or path
             Absolute path or URI; the files must be there, under the names they had.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import index
 from typing import Any, Literal, TypeAlias, get_args
 
 from lancecy.errors import DatasetNotFoundError
@@ -27,6 +28,7 @@ __all__ = [
     "Mode",
     "Place",
     "WriteOptions",
+    "check_texts",
     "is_durable",
     "options_of",
     "paced",
@@ -110,6 +112,13 @@ class CommitOptions:
         Of a new table.
     durable : bool
         Whether what is written is on the disk before anybody hears that it happened.
+
+    Raises
+    ------
+    TypeError
+        The message, or a property, is no text.
+    ValueError
+        A negative number of races.
     """
 
     message: str | None = None
@@ -118,6 +127,11 @@ class CommitOptions:
     token: str | None = None
     naming: Naming = Naming.V2
     durable: bool = True
+
+    def __post_init__(self) -> None:
+        check_texts(self.all_properties)
+        if self.attempts < 0:
+            raise ValueError(f"max_retries is {self.attempts}; it cannot be negative")
 
     @property
     def all_properties(self) -> dict[str, str]:
@@ -188,7 +202,11 @@ def options_of(
         tuple(initial_bases or ()),
         None if target_bases is None else tuple(target_bases),
         target_all_bases,
-        FileLimits(max_rows_per_file, max_bytes_per_file, max_rows_per_group),
+        FileLimits(
+            _whole("max_rows_per_file", max_rows_per_file),
+            _whole("max_bytes_per_file", max_bytes_per_file),
+            _whole("max_rows_per_group", max_rows_per_group),
+        ),
         durable,
     )
     naming = Naming.V2 if enable_v2_manifest_paths else Naming.V1
@@ -207,3 +225,23 @@ def is_durable(durability: Durability) -> bool:
     if durability not in get_args(Durability):
         raise ValueError(f"durability is {durability!r}; it can be 'fsync' or 'none'")
     return durability == "fsync"
+
+
+def check_texts(values: Mapping[str, object]) -> None:
+    """See that keys and values are texts, as all of a table's maps want them.
+
+    Raises
+    ------
+    TypeError
+        One is not.
+    """
+    for key, value in values.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise TypeError(f"keys and values are texts; {key!r} is to become {value!r}")
+
+
+def _whole(name: str, value: int) -> int:
+    try:
+        return index(value)
+    except TypeError:
+        raise TypeError(f"{name} is a whole number, not {value!r}") from None

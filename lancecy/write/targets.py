@@ -34,6 +34,11 @@ class DatasetBasePath:
     id : int, optional
         Number of the base in the table; the smallest free one from 1 on otherwise.
 
+    Raises
+    ------
+    TypeError
+        A name that is no text, or an id that is no number.
+
     Examples
     --------
     >>> DatasetBasePath("s3://bucket-2/files", name="b2").name
@@ -44,6 +49,10 @@ class DatasetBasePath:
     name: str | None = None
     is_dataset_root: bool = False
     id: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str | None) or not isinstance(self.id, int | None):
+            raise TypeError(f"a base has a name and a number, not {self.name!r} and {self.id!r}")
 
     def to_base_path(self) -> BasePath:
         """As a manifest has it; id 0 if it is to be given one."""
@@ -66,13 +75,23 @@ def base_paths_of(
         A path is not that of a folder, or holds credentials.
     ValueError
         An id that none can have.
+    TypeError
+        One is something else.
     """
-    given = [base if isinstance(base, BasePath) else base.to_base_path() for base in bases]
+    given = [_base_path(base) for base in bases]
     for base in given:
         if not 0 <= base.id < 1 << 32:
             raise ValueError(f"a base cannot have the id {base.id}")
     after = registered(known, given)
     return tuple(base for number, base in after.items() if number not in known)
+
+
+def _base_path(base: object) -> BasePath:
+    if isinstance(base, DatasetBasePath):
+        return base.to_base_path()
+    if isinstance(base, BasePath):
+        return base
+    raise TypeError(f"a base is a DatasetBasePath, not {base!r}")
 
 
 def check_outside(root: str, bases: Iterable[BasePath]) -> None:
@@ -115,7 +134,7 @@ def granted(policy: PathPolicy, bases: Iterable[BasePath]) -> PathPolicy:
 
 def targets(
     bases: Mapping[int, BasePath],
-    target_bases: Sequence[str] | None = None,
+    target_bases: Sequence[str | os.PathLike[str]] | None = None,
     target_all_bases: bool | None = None,
 ) -> tuple[int | None, ...]:
     """Ids of the bases that data files go to in turn; None is the table's own folder.
@@ -136,7 +155,7 @@ def targets(
     ValueError
         Both are given, or there are no bases at all.
     TypeError
-        One text instead of several.
+        One text instead of several, or something that is neither a text nor a path.
 
     Examples
     --------
@@ -158,12 +177,13 @@ def targets(
     return tuple(_find(reference, bases) for reference in target_bases or ()) or (None,)
 
 
-def _find(reference: str, bases: Mapping[int, BasePath]) -> int:
+def _find(reference: str | os.PathLike[str], bases: Mapping[int, BasePath]) -> int:
+    reference = os.fspath(reference)
     named = [number for number, base in bases.items() if base.name == reference]
     if named:
         return named[0]
     place = canonical_uri(reference) if "/" in reference else None
-    at = [number for number, base in bases.items() if place is not None and canonical_base(base) == place]
+    at = [number for number, base in bases.items() if reference == base.path or place == canonical_base(base)]
     if at:
         return at[0]
     known = [base.name or base.path for base in bases.values()]

@@ -42,6 +42,7 @@ class _ArrayCapsule:
         _Capsule(),
         _ArrayCapsule(),
         {"a": TABLE["a"], "s": TABLE["s"]},
+        [{"a": 1, "s": "x"}, {"a": 2}, {"a": 3, "s": "z"}],
         TABLE.to_pandas(types_mapper=pd.ArrowDtype),
     ],
     ids=lambda data: type(data).__name__,

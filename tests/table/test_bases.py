@@ -201,6 +201,19 @@ def test_prefixes_end_at_segments(prefix: str, path: str, allowed: bool) -> None
             place_of(bases)
 
 
+def test_percent_signs_in_buckets_mean_what_they_do_to_pylance() -> None:
+    bases, session, _ = make_bases(make_base(1, "s3://b/my%20files%2520"), root="s3://b/t")
+    bases.data(make_data_file(base_id=1))
+    assert [uri for uri, *_ in session.opened] == ["s3://b/my files%20"]
+
+
+@folded("path", ["s3://b/x%3A%3Afile:///etc", "s3://b/x%3FversionId=1", "s3://b/x%23y", "s3://b/%2e%2e/x"])
+def test_what_percent_signs_hide_is_refused(path: str) -> None:
+    bases, _, _ = make_bases(make_base(1, path), root="s3://b/t", allowed_bases=["s3://b"])
+    with pytest.raises(PathPolicyError):
+        place_of(bases)
+
+
 def test_bases_without_their_flag_are_read_from_trusted_tables_only() -> None:
     base = make_base(1, "/other")
     bases, _, _ = make_bases(base, flags=0)

@@ -36,6 +36,7 @@ from lancecy.table.paths import Naming
 from lancecy.write import dataset as writing
 from lancecy.write import fragments
 from lancecy.write.schemas import schema_of
+from tests.helpers.folded import folded
 from tests.helpers.s3 import S3Server
 from tests.write.rows import data_files, numbers, rows_of, sorted_rows
 
@@ -139,6 +140,24 @@ def test_files_are_cut_at_bytes(tmp_path: Path) -> None:
 def test_limits_that_allow_nothing_are_refused(tmp_path: Path, limits: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="at least 1"):
         lancecy.write_dataset(plain(), tmp_path / "t", **limits)
+
+
+@folded(
+    ("options", "message"),
+    [
+        ({"max_rows_per_file": 2.5}, "max_rows_per_file is a whole number"),
+        ({"max_bytes_per_file": None}, "max_bytes_per_file is a whole number"),
+        ({"commit_message": 5}, "are texts"),
+        ({"transaction_properties": {"a": 1}}, "are texts"),
+        ({"initial_bases": ["/elsewhere"]}, "a base is a DatasetBasePath, not '/elsewhere'"),
+    ],
+)
+def test_arguments_of_another_type_are_refused_before_anything_is_written(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(TypeError, match=message):
+        lancecy.write_dataset(plain(), tmp_path / "t", **options)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_names_of_manifests_are_kept(tmp_path: Path) -> None:
@@ -345,6 +364,16 @@ def test_base_that_the_table_lacks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotFoundError, match="'tow', only one, two"):
         lancecy.write_dataset(plain(), tmp_path / "t", initial_bases=bases(tmp_path), target_bases=["tow"])
     assert data_files(tmp_path) == set()
+
+
+def test_nothing_does_not_name_a_base_without_a_name(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset(plain(), tmp_path / "t", initial_bases=[DatasetBasePath(tmp_path / "b")])
+    with pytest.raises(TypeError, match="not NoneType"):
+        ds.insert(plain(), target_bases=[None])
+    with pytest.raises(TypeError, match="not NoneType"):
+        ds.relocate_base(None, tmp_path / "c")  # type: ignore[arg-type]
+    ds.relocate_base(tmp_path / "b", tmp_path / "c")
+    assert ds.version == 2
 
 
 @pytest.mark.parametrize(
@@ -628,6 +657,18 @@ def test_change_with_a_token_happens_once(tmp_path: Path) -> None:
     made = [lancecy.commit(uri, change, 1, token="job 7") for _ in range(2)]
     assert [ds.version for ds in made] == [2, 2]
     assert rows_of(lancecy.dataset(uri)) == list(range(10))
+
+
+def test_fragment_given_twice_in_one_change_is_refused_as_that(tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    lancecy.write_dataset(plain(5), uri)
+    new = lancecy.write_fragments(plain(5, 5), uri)
+    with pytest.raises(ConflictError, match="in this change twice"):
+        lancecy.commit(uri, lancecy.LanceOperation.Append([*new, *new]), 1)
+    ds = lancecy.commit(uri, lancecy.LanceOperation.Append(new), 1, max_retries=0)
+    assert (ds.version, ds.count_rows()) == (2, 10)
+    with pytest.raises(ValueError, match="negative"):
+        lancecy.commit(uri, lancecy.LanceOperation.Append(new), 2, max_retries=-1)
 
 
 def test_table_made_with_a_token_is_made_once(tmp_path: Path) -> None:
