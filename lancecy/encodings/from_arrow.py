@@ -30,6 +30,7 @@ from lancecy.encodings.block import (
     VariableWidth,
 )
 from lancecy.encodings.keeping import compacted, kept, mask_of
+from lancecy.encodings.rebuilding import rebuilt
 from lancecy.errors import SchemaError, printable
 from lancecy.schema import Field
 
@@ -45,37 +46,60 @@ _OFFSET_WIDTHS = {
     pa.large_binary().id: 8,
 }
 """Bytes of an offset, by the number of the kind of type."""
+_SMALL: dict[object, object] = {
+    pa.large_string(): pa.string(),
+    pa.large_binary(): pa.binary(),
+    pa.LargeListType: pa.ListType,
+}
+_DICTIONARY = "dictionary"
 
 
 def narrowed(array: pa.Array, field: Field) -> pa.Array:
     """The array in the storage type of a field.
 
-    Extension types give way to their storage, and views to what they are views of: the format has neither.
+    Extension types give way to their storage, and views to what they are views of: the format has neither. Text,
+    bytes and lists come in the width of offsets that the field has, as one library makes all of them large and
+    another none.
 
     Raises
     ------
     SchemaError
-        The array is of another type.
+        The array is of another type, or too long for the offsets of this one.
+
+    Examples
+    --------
+    >>> narrowed(pa.array(["a"], pa.large_string()), Field("a", 0, logical_type="string")).type
+    DataType(string)
     """
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     wanted = field.storage_type
     if array.type == wanted:
         return array
-    if _is_view_of(array.type, wanted):
+    if _viewed(array.type) == wanted:
         return array.cast(wanted)
-    if _shape(array.type) == _shape(wanted, is_stored=True):
+    found, stored = _shape(array.type), _shape(wanted, is_stored=True)
+    if found == stored:
         return array
+    if _small(found) == _small(stored):
+        return _in_width(array, field)
     raise SchemaError(
         f"column {printable(field.name)!r} is {array.type}, where the schema has {wanted}",
         difference=f"{array.type} is not {wanted}",
     )
 
 
-def _is_view_of(found: pa.DataType, wanted: pa.DataType) -> bool:
-    types = pa.types
-    is_text = types.is_string_view(found) and types.is_string(wanted)
-    return bool(is_text or (types.is_binary_view(found) and types.is_binary(wanted)))
+def _in_width(array: pa.Array, field: Field) -> pa.Array:
+    if field.children:
+        return rebuilt(array, field, lambda node: not node.children, narrowed)
+    try:
+        return array.cast(field.storage_type)
+    except pa.ArrowInvalid as error:
+        raise SchemaError(
+            f"column {printable(field.name)!r} is {array.type} and has more than 2 GiB in a batch, where the schema "
+            f"has {field.storage_type}: write it in smaller batches",
+            difference=f"{array.type} is not {field.storage_type}",
+        ) from error
 
 
 def _shape(kind: pa.DataType, is_stored: bool = False) -> object:
@@ -94,8 +118,15 @@ def _shape(kind: pa.DataType, is_stored: bool = False) -> object:
     if types.is_fixed_size_list(kind):
         return "fixed", kind.list_size, inner
     if types.is_dictionary(kind):
-        return "dictionary", kind.index_type, _viewed(kind.value_type)
-    return (kind.id, inner) if inner else _viewed(kind)
+        return _DICTIONARY, kind.index_type, _viewed(kind.value_type)
+    return (type(kind), inner) if inner else _viewed(kind)
+
+
+def _small(shape: object) -> object:
+    """A shape in which all offsets have the same width, but for those of dictionaries."""
+    if isinstance(shape, tuple):
+        return shape if shape[:1] == (_DICTIONARY,) else tuple(map(_small, shape))
+    return _SMALL.get(shape, shape)
 
 
 def without_views(array: pa.Array) -> pa.Array:

@@ -206,7 +206,7 @@ def fitted(table: Schema, data: pa.Schema) -> Schema:
     """The fields of a table that rows have values for, in the table's order.
 
     Columns are known by their names. Those that are missing read as null, and so must be nullable; the same holds
-    for members of structs.
+    for members of structs. Text, bytes and lists may be large where those of the table are not, and the other way.
 
     Parameters
     ----------
@@ -247,7 +247,8 @@ def _members(wanted: tuple[Field, ...], given: tuple[Field, ...], above: str) ->
 
 
 def _fit(field: Field, given: Field, path: str) -> Field:
-    if field.logical_type != given.logical_type:
+    # How wide the offsets of text and lists are is no matter: the writer of files makes them as the table has them.
+    if field.logical_type.removeprefix("large_") != given.logical_type.removeprefix("large_"):
         raise SchemaError(
             f"column {printable(path)!r} is {given.storage_type}, where the table has {field.storage_type}: cast it",
             difference=f"{path}: {given.storage_type} is not {field.storage_type}",

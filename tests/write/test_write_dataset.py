@@ -248,6 +248,52 @@ def required() -> pa.Schema:
     return pa.schema([pa.field("n", pa.int64(), False), pa.field("x", pa.int32())])
 
 
+def _typed(text: pa.DataType, data: pa.DataType, lists: Any) -> pa.Schema:
+    return pa.schema(
+        {
+            "t": text,
+            "b": data,
+            "l": lists(text),
+            "s": pa.struct({"x": text, "y": lists(pa.int32())}),
+            "n": lists(pa.struct({"q": lists(text)})),
+        }
+    )
+
+
+WIDTHS = {
+    "small": _typed(pa.string(), pa.binary(), pa.list_),
+    "large": _typed(pa.large_string(), pa.large_binary(), pa.large_list),
+    "views": _typed(pa.string_view(), pa.binary_view(), pa.list_),
+}
+
+
+@pytest.mark.parametrize(
+    ("version", "columns"), [("0.1", ["t"]), ("2.1", list("tblsn")), ("2.2", list("tblsn"))]
+)
+def test_append_takes_text_and_lists_of_any_width(tmp_path: Path, version: str, columns: list[str]) -> None:
+    rows: list[dict[str, Any]] = [
+        {
+            "t": "a",
+            "b": b"1",
+            "l": ["x", None],
+            "s": {"x": "u", "y": [1, 2]},
+            "n": [{"q": ["w"]}, {"q": None}],
+        },
+        {"t": None, "b": None, "l": None, "s": {"x": None, "y": None}, "n": []},
+        {"t": "ö", "b": b"", "l": [], "s": {"x": "", "y": []}, "n": None},
+    ]
+    rows = [{name: row[name] for name in columns} for row in rows]
+    for name, stored in WIDTHS.items():
+        path = tmp_path / name
+        for mode, given in zip(("create", *["append"] * 3), (stored, *WIDTHS.values()), strict=True):
+            schema = pa.schema([given.field(column) for column in columns])
+            table = pa.Table.from_pylist([*rows[:1], *rows], schema).slice(1)
+            ds = lancecy.write_dataset(table, path, mode=mode, data_storage_version=version)
+        first = ds.checkout_version(1)
+        assert (ds.schema, ds.to_table().to_pylist()) == (first.schema, rows * 4)
+        assert ds.verify().is_ok
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
