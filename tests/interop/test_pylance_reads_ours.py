@@ -23,8 +23,8 @@ TABLES = int(os.environ.get("LANCECY_RANDOM_TABLES", "2400"))
 COLUMNS, FILES = 4, 20
 SEEDS = max(1, TABLES // (COLUMNS * FILES * len(VERSIONS)))
 
-NOT_YET = ("blob_", "list_fsl_struct", "fsl_struct_list")
-"""Shapes of which writing is told to be missing."""
+UNREAD = ("list_fsl_struct", "fsl_struct_list")
+"""Shapes that pylance writes and does not read."""
 
 
 def assert_same(written: Written, table: pa.Table) -> None:
@@ -67,9 +67,9 @@ def _without_views(kind: pa.DataType) -> pa.DataType:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("name", [n for n in SHAPES if not SHAPES[n].slow])
+@pytest.mark.parametrize("name", [n for n in SHAPES if not SHAPES[n].slow and not n.startswith("blob_")])
 def test_every_shape(name: str, version: str, tmp_path: Path) -> None:
-    if recorded()[name][version] is None or name.startswith(NOT_YET):
+    if recorded()[name][version] is None or name.startswith(UNREAD):
         with pytest.raises(UnsupportedError):
             write(shape_table(name), version, tmp_path)
         assert not list(tmp_path.iterdir())

@@ -399,7 +399,7 @@ def test_dictionaries_of_bits_and_halves_go_both_ways(tmp_path: Path, version: s
     expected = [row for _ in range(2) for row in table.to_pylist()]
     mine, theirs = str(tmp_path / "mine"), str(tmp_path / "theirs")
     lancecy.write_dataset(table, mine, data_storage_version=version)
-    lance.write_dataset(table, theirs, data_storage_version=version)  # type: ignore[arg-type]
+    lance.write_dataset(table, theirs, data_storage_version=version)
     lance.write_dataset(table, mine, mode="append")
     lancecy.write_dataset(table, theirs, mode="append")
     for uri in (mine, theirs):
