@@ -25,8 +25,9 @@ _FORKING = frozenset({"hostile", "durability"})
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """What forks comes first."""
-    items.sort(key=lambda item: _FORKING.isdisjoint(item.path.parts))
+    """What forks comes first, then modules with a slow test, so that none is left to one process at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    items.sort(key=lambda item: (_FORKING.isdisjoint(item.path.parts), item.path not in slow))
 
 
 @pytest.fixture(scope="session", params=["cython", "reference"])
