@@ -1,8 +1,8 @@
 """Runs the whole test suite in two parts side by side and closes with one line that counts them all.
 
 Spark gets a process of its own: its gateway, its daemon of forked workers and their sockets are not to
-meet the tests that count threads and file handles. It waits for half of its time, so it runs beside the
-others; what it prints comes behind what they do. Arguments are handed on to pytest in both parts.
+meet the tests that count threads and file handles. It waits for processes to start and for each other, so it
+runs beside the others; what it prints comes behind what they do. Arguments are handed on to pytest in both parts.
 """
 
 from __future__ import annotations
