@@ -8,13 +8,15 @@ PY := $(VENV)/bin/python
 INSTALLED := $(VENV)/.installed
 BUILT := $(VENV)/.built
 PYTEST := $(PY) -m pytest
-PARALLEL := -n logical --maxprocesses=8 --dist loadgroup
+PARALLEL := -n logical --maxprocesses=8 --dist worksteal
 QUICK := not spark and not interop and not slow and not s3
 PROTOC := $(VENV)/protoc/.installed
 BENCH := $(CURDIR)/bench
 
 export VENV
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Hundreds of processes that tests start import this package: they are not to compile it each time.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup demo test check format protos bench compare compare-spark compare-write docs asan fuzz model old-releases wheel clean distclean
 .DEFAULT_GOAL := help

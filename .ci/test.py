@@ -1,7 +1,8 @@
-"""Runs the whole test suite in stages and closes with one line that counts them all.
+"""Runs the whole test suite in two parts side by side and closes with one line that counts them all.
 
 Spark gets a process of its own: its gateway, its daemon of forked workers and their sockets are not to
-meet the tests that count threads and file handles. Arguments are handed on to pytest in every stage.
+meet the tests that count threads and file handles. It waits for processes to start and for each other, so it
+runs beside the others; what it prints comes behind what they do. Arguments are handed on to pytest in both parts.
 """
 
 from __future__ import annotations
@@ -13,17 +14,20 @@ import time
 import xml.etree.ElementTree as ET
 from collections import Counter
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parent.parent
-STAGES = {
-    "everything but Spark": ["-m", "not spark", "-n", "logical", "--maxprocesses=8", "--dist", "loadgroup"],
+PARTS = {
+    "everything but Spark": ["-m", "not spark", "-n", "logical", "--maxprocesses=8", "--dist", "worksteal"],
     "Spark": ["-m", "spark"],
 }
 NOTHING_COLLECTED = 5
 
 
-def run_stage(marker: list[str], extra: list[str], report: Path) -> int:
-    """Run pytest once; returns its exit code."""
+def start(
+    marker: list[str], extra: list[str], report: Path, output: IO[bytes] | None
+) -> subprocess.Popen[bytes]:
+    """Start pytest; what it prints goes to ``output``, or to where this process prints."""
     command = [
         sys.executable,
         "-m",
@@ -33,9 +37,13 @@ def run_stage(marker: list[str], extra: list[str], report: Path) -> int:
         "--durations-min=5",
         f"--junitxml={report}",
     ]
-    return subprocess.run(
-        [*command, *marker, *extra], cwd=ROOT, stdin=subprocess.DEVNULL, check=False
-    ).returncode
+    return subprocess.Popen(
+        [*command, *marker, *extra],
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=None if output is None else subprocess.STDOUT,
+    )
 
 
 def count(report: Path) -> Counter[str]:
@@ -52,16 +60,24 @@ def count(report: Path) -> Counter[str]:
     return found
 
 
+def run_parts(extra: list[str], folder: Path) -> tuple[list[int], Counter[str]]:
+    """Exit codes of both parts, and their outcomes; the first prints as it goes, the other one when it has ended."""
+    (first, *marker), (second, *other) = ([name, *marker] for name, marker in PARTS.items())
+    reports = [folder / "first.xml", folder / "second.xml"]
+    with (folder / "second.txt").open("w+b") as printed:
+        beside = start(other, extra, reports[1], printed)
+        print(f"\n[1/2] {first} (beside it, to be printed below: {second})", flush=True)
+        codes = [start(marker, extra, reports[0], None).wait(), beside.wait()]
+        printed.seek(0)
+        print(f"\n[2/2] {second}\n{printed.read().decode(errors='replace')}", flush=True)
+    return codes, count(reports[0]) + count(reports[1])
+
+
 def main() -> int:
-    """Run every stage, whatever became of the one before; 0 only if all are green."""
-    started, total, codes = time.monotonic(), Counter[str](), []
+    """Run both parts, whatever becomes of either; 0 only if both are green."""
+    started, extra = time.monotonic(), sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
-        for number, (name, marker) in enumerate(STAGES.items(), 1):
-            print(f"\n[{number}/{len(STAGES)}] {name}", flush=True)
-            report = Path(folder) / f"{number}.xml"
-            code = run_stage(marker, sys.argv[1:], report)
-            codes.append(0 if code == NOTHING_COLLECTED and sys.argv[1:] else code)
-            total += count(report)
+        codes, total = run_parts(extra, Path(folder))
     seconds = time.monotonic() - started
     said = ", ".join(
         f"{total[word]} {word}" for word in ("failed", "error", "passed", "skipped") if total[word]
@@ -69,7 +85,7 @@ def main() -> int:
     minutes, rest = divmod(int(seconds), 60)
     line = f" {said or 'no tests ran'} in {seconds:.2f}s ({minutes // 60}:{minutes % 60:02}:{rest:02}) "
     print("\n" + line.center(100, "="), flush=True)
-    return next((code for code in codes if code), 0)
+    return next((code for code in codes if code and not (code == NOTHING_COLLECTED and extra)), 0)
 
 
 if __name__ == "__main__":

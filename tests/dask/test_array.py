@@ -249,5 +249,5 @@ def test_graphs_are_small_and_hold_no_secret(path: str) -> None:
 @pytest.mark.slow
 def test_other_processes_read_the_same(path: str, process_client: Client) -> None:
     x = lancecy.to_dask_array(path, "vec", chunks=100)
-    found = process_client.compute(x[50:950:7].sum(axis=0)).result(timeout=60)
+    found = process_client.compute(x[50:950:7].sum(axis=0)).result(timeout=270)
     np.testing.assert_allclose(found, COLUMNS["vec"][LIVE][50:950:7].sum(axis=0), rtol=1e-5)

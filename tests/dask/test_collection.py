@@ -324,20 +324,20 @@ def test_local_schedulers_give_the_same_rows(path: str, expected: pa.Table, sche
 
 def test_clusters_give_the_same_rows(client: Client, path: str, expected: pa.Table) -> None:
     ddf = lancecy.scan(path, blocksize="200kB")
-    same(client.compute(ddf).result(timeout=60), expected)
-    means = client.compute(ddf.groupby("k").x.mean()).result(timeout=60)
+    same(client.compute(ddf).result(timeout=270), expected)
+    means = client.compute(ddf.groupby("k").x.mean()).result(timeout=270)
     assert len(means) == 50
 
 
 def test_scan_shuffles_on_a_cluster(client: Client, path: str, expected: pa.Table) -> None:
     shuffled = lancecy.scan(path, blocksize="200kB").shuffle("k", shuffle_method="p2p")
-    found = from_frame(client.compute(shuffled).result(timeout=60), expected.schema)
+    found = from_frame(client.compute(shuffled).result(timeout=270), expected.schema)
     assert_tables_equal(sorted_rows(found, "id"), sorted_rows(expected, "id"))
 
 
 def test_persisted_scan_answers_from_memory(client: Client, path: str) -> None:
     ddf = client.persist(lancecy.scan(path, columns=["id"], blocksize="80kB"))
-    assert client.compute(ddf.id.sum()).result(timeout=60) == sum(range(ROWS)) - sum(range(12_000, 13_000))
+    assert client.compute(ddf.id.sum()).result(timeout=270) == sum(range(ROWS)) - sum(range(12_000, 13_000))
 
 
 # -- errors ------------------------------------------------------------------------------------------------

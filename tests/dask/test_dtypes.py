@@ -247,7 +247,7 @@ def test_shuffle_on_a_cluster_keeps_dtypes_and_values(
     client: Client, method: str, frame: pd.DataFrame, table: pa.Table
 ) -> None:
     ddf = dd.from_map(cut_frame(frame, 4), range(4), meta=frame.iloc[:0])
-    found = client.compute(ddf.shuffle("row", shuffle_method=method)).result(timeout=60)
+    found = client.compute(ddf.shuffle("row", shuffle_method=method)).result(timeout=270)
     check(found, table)
 
 
@@ -259,4 +259,4 @@ def test_join_on_a_cluster_keeps_dtypes_and_values(
         to_frame(pa.table({"row": pa.array(range(ROWS)), "extra": pa.array(range(ROWS))})), 3
     )
     joined = ddf.merge(right, on="row", shuffle_method="p2p").drop(columns="extra")
-    check(client.compute(joined).result(timeout=60), table)
+    check(client.compute(joined).result(timeout=270), table)

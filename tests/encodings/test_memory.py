@@ -124,7 +124,7 @@ def test_a_forked_child_has_blocks_of_its_own(shelf: Shelf) -> None:
     results = context.Queue()
     child = context.Process(target=in_child, args=(shelf, results))
     child.start()
-    assert results.get(timeout=60) == (0, 2 * LARGE)
+    assert results.get(timeout=270) == (0, 2 * LARGE)
     child.join(60)
     assert shelf.nbytes == LARGE
     assert allocate(LARGE)[1].sum() == LARGE

@@ -193,7 +193,8 @@ def test_every_offset_takes_every_telling_number() -> None:
     assert "not opened" not in found
 
 
-@pytest.mark.parametrize("is_mapped", [True, pytest.param(False, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("is_mapped", [True, False])
 def test_a_thousand_flipped_bytes(is_mapped: bool) -> None:
     rng = random.Random(11 + is_mapped)
     built = small_file()

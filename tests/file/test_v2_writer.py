@@ -35,7 +35,7 @@ def without_struct_nulls(table: pa.Table, version: str) -> pa.Table:
 
 @pytest.mark.parametrize("version", VERSIONS)
 @pytest.mark.parametrize("nulls", [0.0, 0.3, 1.0])
-@pytest.mark.parametrize("rows", [1, 3000])
+@pytest.mark.parametrize("rows", [1, pytest.param(3000, marks=pytest.mark.slow)])
 def test_every_type_comes_back(version: str, nulls: float, rows: int, tmp_path: Path) -> None:
     table = all_types_table(rows, nulls=nulls)
     table = table if nulls == 0 else without_struct_nulls(table, version)
@@ -43,7 +43,7 @@ def test_every_type_comes_back(version: str, nulls: float, rows: int, tmp_path: 
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 6))])
 def test_random_nested_columns_come_back(version: str, seed: int, tmp_path: Path) -> None:
     for number in range(5):
         rng = np.random.default_rng([seed, number])

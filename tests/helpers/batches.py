@@ -115,6 +115,8 @@ def jailed_batch(
     waiting: int = WAITING,
 ) -> Batch:
     """Run ``case(0)`` to ``case(count - 1)``, each within ``seconds`` of work, all within ``memory_bytes`` more than now."""
+    import pandas  # noqa: F401  # pyarrow does when it first meets certain values, which would be in each child anew
+
     batch, start = Batch(), 0
     with mmap.mmap(-1, STATE.size) as state:
         while start < count:

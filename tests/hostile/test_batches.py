@@ -33,7 +33,7 @@ def misbehave(case: int) -> None:
 
 
 def test_whatever_ends_a_case_is_reported_and_the_next_one_runs() -> None:
-    found = jailed_batch(misbehave, 8, memory_bytes=256 << 20, seconds=1, waiting=2)
+    found = jailed_batch(misbehave, 8, memory_bytes=256 << 20, seconds=1, waiting=5)
     kinds = {trouble.case: trouble.kind for trouble in found.troubles}
     assert kinds == {2: "escaped", 3: "hang", 4: "signal", 5: "escaped", 6: "hang"}
     assert (found.values, found.errors) == (2, 1)

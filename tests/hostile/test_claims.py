@@ -21,7 +21,7 @@ from tests.helpers.batches import jailed_batches, narrow_threads
 from tests.helpers.claims import HUGE, Claim, kinds_of
 from tests.helpers.golden import golden
 from tests.helpers.mutate import place
-from tests.hostile.test_mutations import target_files, validate
+from tests.hostile.test_mutations import read_everything, target_files, validate
 from tests.hostile.test_mutations2 import owners_of
 
 TABLES = (
@@ -80,8 +80,7 @@ def run_case(root: Path, files: Sequence[Path], originals: Sequence[bytes], name
 def test_huge_claims_end_in_a_value_or_an_error(name: str, tmp_path: Path) -> None:
     root = golden(name).copy_to(tmp_path)
     # Loads every module before the first fork, on this thread alone.
-    with contextlib.closing(lancecy.Session(threads=1)) as session:
-        lancecy.dataset(root, session=session).to_table()
+    read_everything(root, untrusted=False, threads=1)
     files = latest_files(root)
     originals = [file.read_bytes() for file in files]
     work = functools.partial(run_case, root, files, originals, name)

@@ -19,7 +19,7 @@ from tests.helpers.batches import jailed_batches, narrow_threads
 from tests.helpers.compare import assert_tables_equal
 from tests.helpers.golden import Golden, golden
 from tests.helpers.mutate import Mutation, mutations_of, place
-from tests.hostile.test_mutations import target_files
+from tests.hostile.test_mutations import read_everything, target_files
 from tests.hostile.test_mutations2 import MEMORY, TABLES, read
 
 CASES_PER_TABLE = max(10, -(-int(os.environ.get("LANCECY_MUTATIONS", "3000")) // max(1, len(TABLES))))
@@ -55,7 +55,7 @@ def test_damaged_manifests_end_in_a_value_or_an_error(table: Golden, tmp_path: P
     files = [path for path in target_files(root) if path.parent.name != "data"]
     originals = [file.read_bytes() for file in files]
     # Loads every module before the first fork, on this thread alone.
-    read(root, None, random.Random(1))
+    read_everything(root, untrusted=False, threads=1)
     work = functools.partial(run_case, root, files, originals, table.name)
     found = jailed_batches(work, CASES_PER_TABLE, MEMORY)
     report = []

@@ -23,7 +23,7 @@ from tests.helpers.batches import jailed_batches, narrow_threads
 from tests.helpers.golden import Golden, all_goldens, blob_goldens
 from tests.helpers.mutate import place
 from tests.helpers.mutate2 import Damage, damaged_versions
-from tests.hostile.test_mutations import validate
+from tests.hostile.test_mutations import read_everything, validate
 
 TABLES = [
     table for table in (*all_goldens(), *blob_goldens()) if not table.is_legacy and table.expected().num_rows
@@ -120,7 +120,7 @@ def test_damaged_files_end_in_a_value_or_an_error(table: Golden, tmp_path: Path)
     root = table.copy_to(tmp_path)
     files = targets(root)
     # Loads every module before the first fork, on this thread alone.
-    read(root, None, random.Random(1))
+    read_everything(root, untrusted=False, threads=1)
     found = jailed_batches(functools.partial(run_case, files, table.name), CASES_PER_TABLE, MEMORY)
     report = [
         f"case {t.case}: {damage_of(files, table.name, t.case)[1].what}: {t.kind}: {t.detail}"

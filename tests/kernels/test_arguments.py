@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import threading
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import pytest
 import lancecy.kernels
 from lancecy.errors import FormatError, TruncatedError
 from lancecy.kernels import _codes
+from tests.helpers.folded import folded
 from tests.kernels.both import CYTHON, REFERENCE, Kernels, i64, memory_of
 
 ROOT = Path(lancecy.kernels.__file__).parents[2]
@@ -300,7 +302,7 @@ def test_every_kernel_takes_read_only_inputs(kernels: Kernels, name: str) -> Non
     getattr(kernels, name)(**call)
 
 
-@pytest.mark.parametrize(("name", "key"), [pair for pair in ARRAYS if is_output(*pair)])
+@folded("name, key", [pair for pair in ARRAYS if is_output(*pair)], by=itemgetter(0))
 def test_every_kernel_refuses_read_only_outputs(kernels: Kernels, name: str, key: str) -> None:
     call = valid_call(name)
     call[key].flags.writeable = False
@@ -308,7 +310,7 @@ def test_every_kernel_refuses_read_only_outputs(kernels: Kernels, name: str, key
         getattr(kernels, name)(**call)
 
 
-@pytest.mark.parametrize(("name", "key"), ARRAYS)
+@folded("name, key", ARRAYS, by=itemgetter(0))
 def test_every_kernel_refuses_arrays_with_gaps_or_two_dimensions(
     kernels: Kernels, name: str, key: str
 ) -> None:
@@ -321,14 +323,14 @@ def test_every_kernel_refuses_arrays_with_gaps_or_two_dimensions(
         getattr(kernels, name)(**{**call, key: call[key][:, None]})
 
 
-@pytest.mark.parametrize(("name", "key"), ARRAYS)
+@folded("name, key", ARRAYS, by=itemgetter(0))
 def test_every_kernel_refuses_arrays_of_another_dtype(kernels: Kernels, name: str, key: str) -> None:
     call = valid_call(name)
     with pytest.raises((ValueError, TypeError)):
         getattr(kernels, name)(**{**call, key: call[key].astype(np.float32)})
 
 
-@pytest.mark.parametrize(("name", "key"), [pair for pair in ARRAYS if pair not in OPTIONAL])
+@folded("name, key", [pair for pair in ARRAYS if pair not in OPTIONAL], by=itemgetter(0))
 def test_every_kernel_refuses_none(kernels: Kernels, name: str, key: str) -> None:
     with pytest.raises(TypeError):
         getattr(kernels, name)(**{**valid_call(name), key: None})
@@ -375,7 +377,7 @@ def python(code: str, **environment: str) -> subprocess.CompletedProcess[str]:
         text=True,
         cwd=ROOT,
         env=settings,
-        timeout=60,
+        timeout=200,
         check=False,
     )
 

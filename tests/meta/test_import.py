@@ -40,7 +40,7 @@ print(json.dumps({{
 
 def _probe(statements: str, *arguments: str) -> dict[str, object]:
     command = [sys.executable, "-c", PROBE.format(statements=statements), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=200)
     return cast("dict[str, object]", json.loads(done.stdout.splitlines()[-1]))
 
 
@@ -68,7 +68,7 @@ def test_import_alone_needs_neither_numpy_nor_pyarrow() -> None:
         "-c",
         "import sys, lancecy; print('numpy' in sys.modules, 'pyarrow' in sys.modules)",
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=200)
     assert done.stdout.split() == ["False", "False"]
 
 

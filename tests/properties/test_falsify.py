@@ -291,7 +291,7 @@ def test_rows_are_the_same_with_and_without_pruning(seed: int) -> None:
         assert_no_matching_row_is_dropped(pages, stats, condition(rng), oracle=True)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(1, 4))])
 def test_many_conditions_over_many_pages_lose_nothing_and_prune_much(seed: int) -> None:
     rng = random.Random(1000 + seed)
     pages = [page(rng) for _ in range(120)]

@@ -52,12 +52,12 @@ def test_rows_that_only_the_manifest_claims_are_not_planned(
 ) -> None:
     ds = boasting(str(tmp_path / "t"), fragments=300, claimed=(1 << 32) - 1)
     tracemalloc.start()
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(FormatError, match="the manifest says 4294967295 rows, the data files hold 10"):
         plan(ds)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert peak < 16 << 20 and time.perf_counter() - start < 10
+    assert peak < 16 << 20 and time.process_time() - start < 10
 
 
 def test_small_blocks_split_a_real_table_without_opening_it(tmp_path: Path) -> None:

@@ -212,6 +212,7 @@ MIXED = (
 )
 
 
+@pytest.mark.slow
 def test_filters(case: tuple[lancecy.Dataset, pa.Table]) -> None:
     """With the pruning and without; the second evaluates the condition on every row."""
     dataset, table = case
@@ -383,7 +384,7 @@ import sys, lancecy
 assert lancecy.dataset({str(tmp_path / "t")!r}).take_rows([101, 140])["id"].to_pylist() == [1, 101]
 assert "numba" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=100)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=200)
 
 
 # -- damaged tables -----------------------------------------------------------

@@ -56,7 +56,9 @@ def finish(
         made.append(request)
 
 
-@pytest.mark.parametrize("store", POLICIES)
+@pytest.mark.parametrize(
+    "store", [name if name == "put" else pytest.param(name, marks=pytest.mark.slow) for name in POLICIES]
+)
 @pytest.mark.parametrize("rival", [False, True], ids=["alone", "raced"])
 @pytest.mark.parametrize("kind", ["create", *KINDS])
 def test_history_is_right_whatever_goes_wrong_once(kind: str, rival: bool, store: str) -> None:

@@ -12,6 +12,6 @@ import pytest
 def test_names_are_there_before_pyspark_is(name: str) -> None:
     code = f"import sys, lancecy; {name}; print('pyspark' in sys.modules)"
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=200
     )
     assert done.stdout.strip() == "False"

@@ -173,12 +173,12 @@ def test_map_keeps_the_order() -> None:
 def test_map_runs_side_by_side() -> None:
     session = Session(threads=3)
     barrier = threading.Barrier(3)
-    assert session.map(lambda _: barrier.wait(20) >= 0, range(3)) == [True] * 3
+    assert session.map(lambda _: barrier.wait(60) >= 0, range(3)) == [True] * 3
     session.close()
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.timeout(30)
+@pytest.mark.timeout(120)
 def test_nested_maps_do_not_wait_for_each_other(threads: int) -> None:
     session = Session(threads=threads)
 
@@ -191,7 +191,7 @@ def test_nested_maps_do_not_wait_for_each_other(threads: int) -> None:
     session.close()
 
 
-@pytest.mark.timeout(60)
+@pytest.mark.timeout(120)
 def test_every_mixture_of_pools_ends() -> None:
     session = Session(threads=2)
     store = LatencyStore(memory_store(), 0.0005)
@@ -216,7 +216,7 @@ def test_every_mixture_of_pools_ends() -> None:
 def test_blocking_maps_are_wider_than_the_processors() -> None:
     session = Session(threads=1)
     barrier = threading.Barrier(8)
-    assert session.map(lambda _: barrier.wait(20) >= 0, range(8), blocking=True) == [True] * 8
+    assert session.map(lambda _: barrier.wait(60) >= 0, range(8), blocking=True) == [True] * 8
     session.close()
 
 

@@ -15,6 +15,7 @@ from lancecy.verification.statistics import contradictions
 from tests.helpers.golden import all_goldens, blob_goldens, golden, refused_goldens
 
 
+@pytest.mark.slow
 def test_golden_tables_of_every_release_are_whole() -> None:
     checked = 0
     for made in (*all_goldens(), *blob_goldens()):
