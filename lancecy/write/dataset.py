@@ -8,6 +8,7 @@ Facts: table sheet, sections 3.2, 4.3 and 7. Imports ``interop.streams``, ``file
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -98,7 +99,7 @@ def write_table(
     reader = record_batches(data, schema)
     plan = planned(reader.schema, place.uri, snapshot, options)
     store = place.store(options.durable)
-    with _folders_removed_on_error(store):
+    with _folders_removed_on_error(store, ("data", "_transactions", "_versions") if snapshot is None else ()):
         check_create(store)
         files = plan.new_files(place, options)
         fragments = files.write(lasting(reader, data))
@@ -109,17 +110,17 @@ def write_table(
 
 
 @contextmanager
-def _folders_removed_on_error(store: Store) -> Any:
+def _folders_removed_on_error(store: Store, folders: Sequence[str]) -> Any:
     """Remove the folders of a table that were not there before, if nothing is in them."""
     if not isinstance(store, LocalStore):
         yield
         return
-    missing = [store.missing_folders(f"{folder}/file") for folder in ("data", "_transactions", "_versions")]
+    missing = [store.missing_folders(f"{folder}/file") for folder in folders]
     try:
         yield
     except BaseException:
-        for folders in missing:
-            store.remove_folders(folders)
+        for found in missing:
+            store.remove_folders(found)
         raise
 
 
