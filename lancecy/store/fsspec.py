@@ -24,6 +24,7 @@ from lancecy.store import fsspec_parts as parts
 from lancecy.store.base import Memory, ObjectMeta, PutMode, StoreTraits
 from lancecy.store.credentials import Options, has_secrets, redact, secret_texts
 from lancecy.store.failure import missing, raise_translated, too_short
+from lancecy.store.option_names import for_fsspec
 from lancecy.store.paths import check_path, check_prefix, is_safe_path
 from lancecy.store.ranges import check_range
 from lancecy.store.uri import install_hint, scheme_of, split_credentials
@@ -55,7 +56,7 @@ class FsspecStore:
     url : str
         Any URL fsspec opens, chained ones included; with ``fs``, the folder in it.
     storage_options : mapping, optional
-        For the file system. Secrets among them stay in this process: a pickle leaves them out, and the store made
+        For the file system, by its names or by those of pylance. Secrets among them stay in this process: a pickle leaves them out, and the store made
         from it relies on what the environment provides.
     fs : fsspec.AbstractFileSystem, optional
         A file system of the caller's own.
@@ -87,9 +88,9 @@ class FsspecStore:
         self._options: dict[str, Any] = dict(storage_options or {})
         if fs is None:
             self.uri, found = split_credentials(url)
-            self._options = {**found, **self._options}
             self._url = self.uri
             self._protocol = scheme_of(self.uri)
+            self._options = for_fsspec(self._protocol, {**found, **self._options})
         else:
             self._options = parts.storage_options_of(fs)
             self._url = str(fs._strip_protocol(url)).rstrip("/")

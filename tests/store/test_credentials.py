@@ -18,6 +18,7 @@ from lancecy.errors import LanceError
 from lancecy.session import Session
 from lancecy.store.credentials import CredentialMemory, freeze, has_secrets, redact, secret_texts
 from lancecy.store.fsspec import FsspecStore
+from lancecy.store.option_names import for_fsspec
 
 SECRET = "sEcReT-VaLuE-123"
 KEPT: dict[str, Any] = {
@@ -258,3 +259,26 @@ def test_store_of_a_root_does_not_pick_up_remembered_options() -> None:
     store = session.store("telltale://bucket/t")
     assert isinstance(store, FsspecStore)
     assert store._options == {}
+
+
+def test_options_of_pylance_are_known_by_their_names() -> None:
+    assert for_fsspec(
+        "s3", {"endpoint": "http://h", "endpoint_url": "http://i", "skip_signature": "TRUE"}
+    ) == {
+        "endpoint_url": "http://i",
+        "anon": True,
+    }
+    given = {"region": "a", "client_kwargs": {"region_name": "b", "verify": False}, "requester_pays": True}
+    assert for_fsspec("s3", given) == {
+        "client_kwargs": {"region_name": "b", "verify": False},
+        "requester_pays": True,
+    }
+    assert for_fsspec("gs", {"google_application_credentials": "/f", "project": "p"}) == {
+        "token": "/f",
+        "project": "p",
+    }
+    assert for_fsspec("abfs", {"azure_storage_account_name": "n", "account_key": "k"}) == {
+        "account_name": "n",
+        "account_key": "k",
+    }
+    assert for_fsspec("ftp", {"region": 1}) == {"region": 1}

@@ -52,6 +52,20 @@ def test_whole_object_is_one_request(store: FsspecStore, caplog: pytest.LogCaptu
     assert [("get_object" in call) for call in calls] == [True]
 
 
+def test_options_may_have_the_names_that_pylance_knows(s3_server: S3Server) -> None:
+    options = {
+        "aws_access_key_id": "test",
+        "AWS_SECRET_ACCESS_KEY": SECRET,
+        "aws_endpoint": s3_server.endpoint,
+        "region": "us-east-1",
+        "allow_http": "true",
+    }
+    store = open_store(f"{s3_server.make_bucket('particular')}/names", options)
+    store.put("a", b"x")
+    assert bytes(store.get("a")) == b"x"
+    assert SECRET not in f"{store!r}{pickle.dumps(store)!r}"
+
+
 def test_missing_bucket_is_not_an_empty_folder(s3_server: S3Server) -> None:
     store = FsspecStore("s3://no-such-bucket/t", s3_server.storage_options)
     with pytest.raises(DatasetNotFoundError):
