@@ -286,7 +286,7 @@ def test_same_files_are_not_added_twice() -> None:
     table.change(Append(fragments))
     with pytest.raises(ConflictError, match="part of the table already"):
         table.change(Append(fragments))
-    with pytest.raises(ConflictError, match="part of the table already"):
+    with pytest.raises(ConflictError, match="in this change twice"):
         table.change(Append(table.files(1) * 2))
     assert latest(table.store).version == 2
 
