@@ -182,7 +182,9 @@ class _Commit:
         # Not before the transaction file is there: a cleanup that finds it spares what it names, and what an earlier
         # one removed is missed here.
         yield from self._check_needed(operation, built.places)
-        return manifest_wire.encode(built.message, built.indices, data, built.dictionaries)
+        manifest = manifest_wire.encode(built.message, built.indices, data, built.dictionaries)
+        manifest_wire.remember(manifest, built.message, self.policy.limits)
+        return manifest
 
     def _resolved(self) -> Steps[Operation]:
         """The operation with what only the newest version tells."""

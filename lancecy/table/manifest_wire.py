@@ -20,6 +20,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache, partial
 from itertools import pairwise
 from operator import attrgetter
+from typing import Self, TypeAlias
 
 import numpy as np
 
@@ -32,7 +33,9 @@ from lancecy.table.fragment_wire import decode_base_paths, decode_fragment
 from lancecy.table.manifest import Fragment, Manifest, WriterVersion
 from lancecy.table.survey_wire import MIN_FRAGMENTS, survey
 
-__all__ = ["decode", "decode_message", "decode_timestamp", "encode", "section"]
+__all__ = ["decode", "decode_message", "decode_timestamp", "encode", "remember", "section"]
+
+_Found: TypeAlias = "tuple[Callable[[], tuple[Fragment, ...]], int | None]"
 
 _FOOTER_BYTES = 16
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -82,16 +85,48 @@ def decode_message(
         raise error.within(path)
 
 
+def remember(data: bytes, message: table_pb2.Manifest, limits: Limits) -> None:
+    """Keep a manifest for those who read its bytes next, who spare themselves a look at each of its fragments.
+
+    Parameters
+    ----------
+    data : bytes
+        What :func:`encode` made of the message, which must not be changed any more.
+    message : lance.table.Manifest
+        Of sound fragments.
+    limits : Limits
+    """
+    if len(data) <= _KEPT_BYTES:
+        _kept(_Written(data, message), limits)
+
+
+class _Written(bytes):
+    """The bytes of a manifest file, and the message in them."""
+
+    message: table_pb2.Manifest
+
+    def __new__(cls, data: bytes, message: table_pb2.Manifest) -> Self:
+        written = super().__new__(cls, data)
+        written.message = message
+        return written
+
+
 def _decoded(memory: Memory, limits: Limits) -> tuple[Manifest, table_pb2.Manifest]:
     raw = _message_bytes(memory, limits)
     message = parse_message(table_pb2.Manifest, raw, "manifest", limits)
-    return _manifest(message, raw, memory, limits), message
+    return _manifest(message, memory, limits, lambda: _surveyed(message, raw, limits)), message
 
 
 @lru_cache(maxsize=8)
 def _kept(data: bytes, limits: Limits) -> tuple[Manifest, table_pb2.Manifest]:
     # A writer reads what it wrote: as the newest version, as what its change is made from, as its result.
-    return _decoded(np.frombuffer(data, np.uint8), limits)
+    memory = np.frombuffer(data, np.uint8)
+    if isinstance(data, _Written):
+        message = data.message
+        return _manifest(
+            message, memory, limits, lambda: (partial(_fragments, message, limits), None)
+        ), message
+    return _decoded(memory, limits)
 
 
 def encode(
@@ -175,7 +210,9 @@ def _message_bytes(memory: Memory, limits: Limits) -> bytes:
     return memory[position : position + length].tobytes()
 
 
-def _manifest(message: table_pb2.Manifest, raw: bytes, memory: Memory, limits: Limits) -> Manifest:
+def _manifest(
+    message: table_pb2.Manifest, memory: Memory, limits: Limits, looked_at: Callable[[], _Found]
+) -> Manifest:
     if message.version == 0:
         raise FormatError("a manifest without a version")
     if message.HasField("fragment_tree"):
@@ -187,8 +224,7 @@ def _manifest(message: table_pb2.Manifest, raw: bytes, memory: Memory, limits: L
     makers: dict[str, Callable[[], object]] = {
         "schema": lambda: build_schema(message.fields, message.schema_metadata)
     }
-    found, num_rows = _surveyed(message, raw, limits)
-    makers["fragments"] = found
+    makers["fragments"], num_rows = looked_at()
     return Manifest.later(
         makers,
         num_rows,
@@ -240,9 +276,7 @@ def _writer(message: table_pb2.Manifest) -> WriterVersion | None:
     return WriterVersion(message.writer_version.library, message.writer_version.version)
 
 
-def _surveyed(
-    message: table_pb2.Manifest, raw: bytes, limits: Limits
-) -> tuple[Callable[[], tuple[Fragment, ...]], int | None]:
+def _surveyed(message: table_pb2.Manifest, raw: bytes, limits: Limits) -> _Found:
     """What makes the fragments, known to be sound, and how many live rows they have if that is known."""
     count = limits.check("fragments", len(message.fragments), "number of fragments")
     if count >= MIN_FRAGMENTS:

@@ -6,14 +6,18 @@ import random
 import struct
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import fields
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import lancecy
 from lancecy.errors import FormatError, LanceError, LimitError, TruncatedError, UnsupportedError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2
+from lancecy.table import manifest_wire
 from lancecy.table.manifest import DeletionFileType, ExternalFile, Manifest
 from lancecy.table.manifest_wire import decode, decode_timestamp
 from tests.helpers.builders import (
@@ -333,3 +337,24 @@ def test_random_damage_gives_a_manifest_or_an_error() -> None:
 
 def test_schema_of_the_manifest_is_decoded_with_its_metadata() -> None:
     assert decoded(encode_manifest(make_manifest())).schema == make_schema()
+
+
+def test_manifest_that_was_written_is_the_one_in_its_bytes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(manifest_wire, "survey", None)
+    bases = [lancecy.DatasetBasePath(tmp_path / "b", name="b")]
+    ds = lancecy.write_dataset({"a": range(120)}, tmp_path / "t", initial_bases=bases, max_rows_per_file=2)
+    ds.append({"a": [1]}, target_bases=["b"])
+    ds.delete("a % 5 = 0")
+    ds.update_config({"k": "v"})
+    files = [memory_of(file.read_bytes()) for file in (tmp_path / "t" / "_versions").iterdir()]
+    # Nobody has looked at their fragments: there is nothing to do that with.
+    remembered = [decode(memory, PATH) for memory in files]
+    monkeypatch.undo()
+    manifest_wire._kept.cache_clear()
+    for written in remembered:
+        (read,) = (m for m in (decode(memory, PATH) for memory in files) if m.version == written.version)
+        assert written is not read
+        for attribute in (*(field.name for field in fields(read)), "num_rows"):
+            assert getattr(written, attribute) == getattr(read, attribute), (read.version, attribute)
