@@ -45,6 +45,8 @@ def _run(suite: type) -> int:
             if hasattr(instance, "setup"):
                 instance.setup(*arguments)
             getattr(instance, name)(*arguments)
+            if hasattr(instance, "teardown"):
+                instance.teardown(*arguments)
             ran += 1
     return ran
 
@@ -57,9 +59,8 @@ def test_every_benchmark_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setenv("LANCECY_BENCH_ROWS", "20000")
     ran = {name: _run(suite) for name, suite in _suites()}
     assert sorted({name.split(".")[0] for name in ran}) == _layers()
-    assert {"kernels", "encodings", "store", "file", "table", "rowindex", "expr", "scan", "dask_"} == {
-        *_layers()
-    }
+    layers = {"kernels", "encodings", "store", "file", "table", "rowindex", "expr", "scan", "write", "dask_"}
+    assert layers == {*_layers()}
     assert [name for name, count in ran.items() if not count] == []
 
 
