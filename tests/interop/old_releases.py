@@ -119,8 +119,12 @@ def _write_pylance(table: pa.Table, uri: str, version: Any) -> None:
 def _without_views(table: pa.Table) -> pa.Table:
     """The same table as files hold it."""
     plain = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
-    fields = [field.with_type(plain.get(field.type, field.type)) for field in table.schema]
-    return table.cast(pa.schema(fields))
+    # Not all of the table at once: Arrow casts slices of lists to what they are already, and makes other ones of them.
+    columns = [
+        column.cast(plain[column.type]) if column.type in plain else column for column in table.columns
+    ]
+    fields = [field.with_type(column.type) for field, column in zip(table.schema, columns, strict=True)]
+    return pa.table(columns, pa.schema(fields, table.schema.metadata))
 
 
 def _difference(name: str, found: Path, times: int) -> str | None:
