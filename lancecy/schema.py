@@ -63,9 +63,9 @@ for _text, _kind in _PLAIN_TYPES.items():
 _NESTED_TYPES = frozenset({"struct", "list", "list.struct", "large_list", "large_list.struct", "map"})
 _UNITS = frozenset({"s", "ms", "us", "ns"})
 _STRUCT_LIST = "fixed_size_list:struct:"
-_BLOB_KEY = "lance-encoding:blob"
-_PACKED_KEYS = ("lance-encoding:packed", "packed")
-_BLOB_EXTENSION = "lance.blob.v2"
+BLOB_KEY = "lance-encoding:blob"
+PACKED_KEYS = ("lance-encoding:packed", "packed")
+BLOB_EXTENSION = "lance.blob.v2"
 _EXTENSION_KEY = "ARROW:extension:name"
 # What a scan delivers of a blob instead of its bytes: where these are. Ids of no field of any table.
 _BLOB_V1 = (("position", -2, "uint64"), ("size", -3, "uint64"))
@@ -291,12 +291,12 @@ class Field:
     @property
     def is_blob(self) -> bool:
         """Whether values are large and stand apart: a scan delivers where they are."""
-        return _BLOB_KEY in self.metadata or self._extension == _BLOB_EXTENSION
+        return BLOB_KEY in self.metadata or self._extension == BLOB_EXTENSION
 
     @property
     def is_packed(self) -> bool:
         """Whether a struct says that it is stored row by row, in a column of its own."""
-        return self.is_struct and any(key in self.metadata for key in _PACKED_KEYS)
+        return self.is_struct and any(key in self.metadata for key in PACKED_KEYS)
 
     @property
     def is_whole(self) -> bool:
@@ -401,7 +401,7 @@ class Field:
         )
         packed = {"lance-encoding:packed": b"true"} if is_v2 else {}
         metadata = {k: v for k, v in self.metadata.items() if not k.startswith("ARROW:extension:")}
-        metadata = {**metadata, **packed, _BLOB_KEY: self.metadata.get(_BLOB_KEY, b"true")}
+        metadata = {**metadata, **packed, BLOB_KEY: self.metadata.get(BLOB_KEY, b"true")}
         return replace(self, logical_type="struct", children=children, metadata=metadata, extension_name="")
 
 

@@ -3,7 +3,8 @@
 Small values stand in the data file, larger ones share an object beside it, and the largest have one to
 themselves. Columns may set the sizes by their metadata.
 
-Source: file sheet 2.1, section 3.11. Imports ``block``, ``chunk_parts``, ``from_arrow``, ``schema``, ``errors``, NumPy and pyarrow.
+Source: file sheet 2.1, section 3.11. Imports ``block``, ``chunk_parts``, ``from_arrow``, ``keeping``, ``nulls``,
+``schema``, ``errors``, NumPy and pyarrow.
 """
 
 from __future__ import annotations
@@ -19,11 +20,13 @@ from numpy.typing import NDArray
 from lancecy.encodings.block import VariableWidth
 from lancecy.encodings.chunk_parts import memory_of
 from lancecy.encodings.from_arrow import block_of
+from lancecy.encodings.keeping import offsets_of
+from lancecy.encodings.nulls import null_mask
 from lancecy.errors import SchemaError, UnsupportedError, printable
 from lancecy.schema import Field
 from lancecy.store.base import Memory
 
-__all__ = ["MEMBERS", "BlobPlaces", "described_blobs"]
+__all__ = ["MEMBERS", "BlobPlaces", "described_blobs", "spans_of"]
 
 Int64 = NDArray[np.int64]
 
@@ -102,16 +105,13 @@ def described_blobs(array: pa.StructArray, field: Field, places: BlobPlaces) -> 
         )
     data, uris = array.flatten()[:2]
     _check(array, uris, data, field)
-    block = block_of(data.cast(pa.large_binary()), field)
-    if not isinstance(block, VariableWidth):
-        raise TypeError(f"a {type(block).__name__} block has no blobs")
-    offsets = np.frombuffer(block.offsets, "<i8", block.length + 1)  # type: ignore[call-overload]
-    sizes, limits, memory = np.diff(offsets), _Sizes.of(field), memory_of(block.values)
+    memory, starts, sizes = spans_of(data.cast(pa.large_binary()), field)
+    limits = _Sizes.of(field)
     kinds = np.where(sizes > limits.packed, _ALONE, np.where(sizes > limits.inline, _PACKED, 0))
-    positions, numbers = np.zeros(block.length, np.int64), np.zeros(block.length, np.int64)
+    positions, numbers = np.zeros_like(sizes), np.zeros_like(sizes)
     for kind in (0, _PACKED, _ALONE):
         rows = np.flatnonzero((kinds == kind) & (sizes > 0))
-        spans = memory, offsets[:-1][rows], sizes[rows]
+        spans = memory, starts[rows], sizes[rows]
         if not rows.size:
             continue
         if kind == 0:
@@ -123,12 +123,30 @@ def described_blobs(array: pa.StructArray, field: Field, places: BlobPlaces) -> 
     columns = [
         *(pa.array(kinds.astype(np.uint8)), pa.array(positions.astype(np.uint64))),
         *(pa.array(sizes.astype(np.uint64)), pa.array(numbers.astype(np.uint32))),
-        pa.array([""], pa.string()).take(pa.array(np.zeros(block.length, np.int64))),
+        pa.array([""], pa.string()).take(pa.array(np.zeros_like(sizes))),
     ]
     names = ["kind", "position", "size", "blob_id", "blob_uri"]
-    return pa.StructArray.from_arrays(
-        columns, names=names, mask=array.is_null() if array.null_count else None
-    )
+    return pa.StructArray.from_arrays(columns, names=names, mask=null_mask(array))
+
+
+def spans_of(array: pa.LargeBinaryArray, field: Field) -> tuple[Memory, Int64, Int64]:
+    """Bytes of values, and where in them each begins and how long it is; what is null has none.
+
+    Parameters
+    ----------
+    array : pyarrow.LargeBinaryArray
+    field : Field
+
+    Returns
+    -------
+    (memory, starts, sizes)
+        (nbytes,) uint8 and two (len(array),) int64.
+    """
+    block = block_of(array, field)
+    if not isinstance(block, VariableWidth):
+        raise TypeError(f"a {type(block).__name__} block has no blobs")
+    offsets = offsets_of(block)
+    return memory_of(block.values), offsets[:-1], np.diff(offsets)
 
 
 def _check(array: pa.StructArray, uris: pa.Array, data: pa.Array, field: Field) -> None:

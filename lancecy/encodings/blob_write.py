@@ -3,8 +3,8 @@
 Each value stands at a multiple of 64 of its own. A page of 2.0 says of a null that it has no bytes at position 1; in 2.1
 its position is the level that says which node is null, shifted by 16 bits.
 
-Source: file sheet 2.0, section 5.4; file sheet 2.1, section 3.11. Imports ``block``, ``chunk_parts``, ``from_arrow``,
-``layouts``, ``miniblock_write``, ``packed_write``, ``pages``, ``shred``, ``spec``, ``errors`` and pyarrow.
+Source: file sheet 2.0, section 5.4; file sheet 2.1, section 3.11. Imports ``blob_described``, ``block``, ``chunk_parts``,
+``keeping``, ``layouts``, ``miniblock_write``, ``nulls``, ``pages``, ``shred``, ``spec``, ``errors`` and pyarrow.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lancecy.encodings.block import FixedWidth, Structured, VariableWidth
-from lancecy.encodings.chunk_parts import fixed_values, memory_of
-from lancecy.encodings.from_arrow import block_of
+from lancecy.encodings.blob_described import spans_of
+from lancecy.encodings.block import FixedWidth, Structured
+from lancecy.encodings.chunk_parts import fixed_values
 from lancecy.encodings.keeping import mask_of
 from lancecy.encodings.layouts import BlobPage, Layer, MiniBlock
 from lancecy.encodings.miniblock_write import write_mini_block
+from lancecy.encodings.nulls import null_mask
 from lancecy.encodings.pages import EncodedPage
 from lancecy.encodings.shred import ShreddedLeaf
 from lancecy.encodings.spec import PackedRows, Plain
@@ -52,16 +53,12 @@ def placed_blobs(array: pa.LargeBinaryArray, field: Field, place: Place) -> pa.S
     pyarrow.StructArray
         Of position and size, null where the value is.
     """
-    block = block_of(array, field)
-    if not isinstance(block, VariableWidth):
-        raise TypeError(f"a {type(block).__name__} block has no blobs")
-    offsets = np.frombuffer(block.offsets, "<i8", block.length + 1)  # type: ignore[call-overload]
-    sizes, positions = np.diff(offsets), np.zeros(block.length, np.int64)
+    memory, starts, sizes = spans_of(array, field)
+    positions = np.zeros_like(sizes)
     filled = np.flatnonzero(sizes)
-    positions[filled] = place(memory_of(block.values), offsets[:-1][filled], sizes[filled])
+    positions[filled] = place(memory, starts[filled], sizes[filled])
     members = [pa.array(numbers.astype(np.uint64)) for numbers in (positions, sizes)]
-    mask = array.is_null() if array.null_count else None
-    return pa.StructArray.from_arrays(members, names=["position", "size"], mask=mask)
+    return pa.StructArray.from_arrays(members, names=["position", "size"], mask=null_mask(array))
 
 
 def null_positions(rows: Structured) -> Structured:

@@ -5,7 +5,7 @@ bit, offsets with 0, children with the first element that is used. What lies und
 nobody's value: null lists, lists below null structs and null strings own nothing in a block.
 Fixed-width values and the bytes of strings share the memory of the array.
 
-Imports ``block``, ``keeping``, ``kernels``, ``schema``, ``errors``, NumPy and pyarrow.
+Imports ``block``, ``keeping``, ``nulls``, ``rebuilding``, ``kernels``, ``schema``, ``errors``, NumPy and pyarrow.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from lancecy.encodings.block import (
     VariableWidth,
 )
 from lancecy.encodings.keeping import compacted, kept, mask_of
+from lancecy.encodings.nulls import VARIABLE_TYPES
 from lancecy.encodings.rebuilding import rebuilt
 from lancecy.errors import SchemaError, printable
 from lancecy.schema import Field
@@ -39,12 +40,7 @@ __all__ = ["bits_of", "block_of", "narrowed", "size_of", "without_views"]
 Mask = NDArray[np.bool_]
 Bits = NDArray[np.uint8]
 
-_OFFSET_WIDTHS = {
-    pa.string().id: 4,
-    pa.binary().id: 4,
-    pa.large_string().id: 8,
-    pa.large_binary().id: 8,
-}
+_OFFSET_WIDTHS = {kind.id: width for kind, (_, width) in VARIABLE_TYPES.items()}
 """Bytes of an offset, by the number of the kind of type."""
 _SMALL: dict[object, object] = {
     pa.large_string(): pa.string(),

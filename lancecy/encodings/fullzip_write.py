@@ -4,7 +4,7 @@ The way back of ``fullzip``. Vectors without nulls are the memory they came in. 
 have their length before them; what is null or empty is its control word alone, but a null of one
 width keeps the room of a value.
 
-Source: file sheet 2.1, section 3.8. Imports ``chunk_parts``, ``shred``, ``block``, ``layouts``, ``pages``, ``spec``,
+Source: file sheet 2.1, section 3.8. Imports ``chunk_parts``, ``keeping``, ``shred``, ``block``, ``layouts``, ``pages``, ``spec``,
 ``kernels`` and ``errors``.
 """
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from lancecy import kernels
 from lancecy.encodings.block import Block, FixedWidth, VariableWidth
 from lancecy.encodings.chunk_parts import flattened, memory_of
-from lancecy.encodings.keeping import mask_of
+from lancecy.encodings.keeping import mask_of, offsets_of
 from lancecy.encodings.layouts import FullZip, max_definition, max_repetition
 from lancecy.encodings.pages import EncodedPage
 from lancecy.encodings.shred import ShreddedLeaf
@@ -142,7 +142,7 @@ def _bits_by_row(memory: Memory, num_rows: int, bits: int) -> NDArray[np.uint8]:
 def write_zipped_rows(leaf: ShreddedLeaf, block: VariableWidth, spec: Spec) -> EncodedPage:
     """A page of byte strings, which are what ``spec`` says; one for every slot of the leaf."""
     width = block.offset_width
-    offsets = np.frombuffer(block.offsets, f"<i{width}", block.length + 1).astype(np.int64)  # type: ignore[call-overload]
+    offsets = offsets_of(block)
     control = _control(leaf)
     starts, lengths = offsets[:-1], np.diff(offsets)
     sizes = np.full(leaf.num_entries, control.shape[1], np.int64)

@@ -25,7 +25,7 @@ from lancecy.encodings.block import (
     VariableWidth,
 )
 
-__all__ = ["compacted", "kept", "mask_of"]
+__all__ = ["compacted", "kept", "mask_of", "offsets_of"]
 
 Mask = NDArray[np.bool_]
 Bits = NDArray[np.uint8]
@@ -42,6 +42,12 @@ def mask_of(bits: object, length: int) -> Mask:
     memory = np.frombuffer(bits, np.uint8)  # type: ignore[call-overload]
     mask: Mask = np.unpackbits(memory, count=length, bitorder="little").view(np.bool_)
     return mask
+
+
+def offsets_of(block: VariableWidth | Listed) -> NDArray[np.int64]:
+    """(block.length + 1,) int64: where each value or list begins, and the last one ends."""
+    found = np.frombuffer(block.offsets, f"<i{block.offset_width}", block.length + 1)  # type: ignore[call-overload]
+    return found.astype(np.int64, copy=False)  # type: ignore[no-any-return]
 
 
 def compacted(offsets: NDArray[Any], lengths: NDArray[Any], values: Bits) -> tuple[NDArray[Any], Bits]:

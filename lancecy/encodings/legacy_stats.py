@@ -10,7 +10,7 @@ bounds are equal for a constant, also where there are nulls or NaN, and a bound 
 
 Text is compared eight bytes at a time, as numbers, and only what is still equal is looked at further on.
 
-Source: file sheet 0.1, sections 6.2, 6.5 and 6.7. Imports ``block``, ``keeping``, ``legacy_write``, ``kernels``,
+Source: file sheet 0.1, sections 6.2, 6.5 and 6.7. Imports ``block``, ``keeping``, ``kernels``,
 ``schema`` and ``store.base``.
 """
 
@@ -25,8 +25,7 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.block import Block, FixedWidth, Structured, VariableWidth
-from lancecy.encodings.keeping import mask_of
-from lancecy.encodings.legacy_write import offsets_of
+from lancecy.encodings.keeping import mask_of, offsets_of
 from lancecy.schema import Field
 from lancecy.store.base import Memory
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +27,12 @@ from lancecy.encodings.block import (
     Structured,
     VariableWidth,
 )
-from lancecy.encodings.keeping import mask_of
+from lancecy.encodings.keeping import mask_of, offsets_of
 from lancecy.errors import SchemaError, UnsupportedError, printable
 from lancecy.schema import Field
 from lancecy.store.base import Memory
 
-__all__ = ["LegacyPages", "check_storable", "legacy_pages", "offsets_of", "refused"]
+__all__ = ["LegacyPages", "check_storable", "legacy_pages", "refused"]
 
 Int64 = NDArray[np.int64]
 Recode = Callable[[Field, Coded], FixedWidth]
@@ -180,13 +179,6 @@ def legacy_pages(
         memory, bits = _flat(recode(field, block) if isinstance(block, Coded) else block)
         buffer, at = _cut(memory, bits, starts)
         yield LegacyPages(field, buffer, at + position, counts)
-
-
-def offsets_of(block: VariableWidth | Listed) -> Int64:
-    """(length + 1,) int64: where each value begins, and the last one ends."""
-    kind: Any = f"<i{block.offset_width}"
-    found = np.frombuffer(block.offsets, kind, block.length + 1)  # type: ignore[call-overload]
-    return found.astype(np.int64, copy=False)  # type: ignore[no-any-return]
 
 
 def _with_ends(starts: Int64) -> tuple[Int64, Int64]:

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lancecy.errors import LimitError
 
-__all__ = ["VARIABLE_TYPES", "element_type", "has_offsets", "null_array"]
+__all__ = ["VARIABLE_TYPES", "element_type", "has_offsets", "null_array", "null_mask"]
 
 VARIABLE_TYPES: dict[pa.DataType, tuple[bool, int]] = {
     pa.string(): (True, 4),
@@ -19,6 +19,17 @@ VARIABLE_TYPES: dict[pa.DataType, tuple[bool, int]] = {
     pa.large_binary(): (False, 8),
 }
 """Types of byte strings: whether they are text, and bytes per offset."""
+
+
+def null_mask(array: pa.Array) -> pa.Array | None:
+    """Which values are null, None if none is: what makers of nested arrays take.
+
+    Examples
+    --------
+    >>> null_mask(pa.array([1, None])).to_pylist(), null_mask(pa.array([1]))
+    ([False, True], None)
+    """
+    return array.is_null() if array.null_count else None
 
 
 def element_type(data_type: pa.DataType) -> pa.DataType:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from lancecy import kernels
 from lancecy.encodings.block import Block, FixedList, FixedWidth, Structured, VariableWidth
 from lancecy.encodings.chunk_parts import flattened, memory_of
-from lancecy.encodings.keeping import mask_of
+from lancecy.encodings.keeping import mask_of, offsets_of
 from lancecy.encodings.spec import PackedFields, Spec, Variable
 from lancecy.errors import UnsupportedError, printable
 from lancecy.schema import Field
@@ -149,7 +149,6 @@ class _Member:
     def of(cls, block: Block) -> _Member:
         if isinstance(block, VariableWidth):
             width = block.offset_width
-            ends = np.frombuffer(block.offsets, f"<i{width}", block.length + 1).astype(np.int64)  # type: ignore[call-overload]
-            return cls(Variable(width), width * 8, width, memory_of(block.values), ends)
+            return cls(Variable(width), width * 8, width, memory_of(block.values), offsets_of(block))
         spec, bits, memory = _fixed_member(block)
         return cls(spec, bits, 0, memory, np.arange(block.length + 1) * (bits // 8))

@@ -1,6 +1,6 @@
 """Nested Arrow arrays with some of what is in them exchanged, for writers that store other values than they are given.
 
-What lies under nulls is left out on the way, so nobody has to make sense of it. Imports ``schema``, NumPy and
+What lies under nulls is left out on the way, so nobody has to make sense of it. Imports ``nulls``, ``schema``, NumPy and
 pyarrow.
 """
 
@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancecy.encodings.nulls import null_mask
 from lancecy.schema import Field
 
 __all__ = ["rebuilt"]
@@ -54,10 +55,6 @@ def rebuilt(array: pa.Array, field: Field, wanted: Wanted, change: Change) -> pa
     return _list(array, field, wanted, change)
 
 
-def _nulls(array: pa.Array) -> pa.Array | None:
-    return array.is_null() if array.null_count else None
-
-
 def _struct(array: pa.StructArray, field: Field, wanted: Wanted, change: Change) -> pa.Array:
     # Members as they are below nulls of the struct: null.
     members = [
@@ -65,7 +62,7 @@ def _struct(array: pa.StructArray, field: Field, wanted: Wanted, change: Change)
         for member, child in zip(array.flatten(), field.children, strict=True)
     ]
     fields = [pa.field(child.name, m.type) for child, m in zip(field.children, members, strict=True)]
-    return pa.StructArray.from_arrays(members, fields=fields, mask=_nulls(array))
+    return pa.StructArray.from_arrays(members, fields=fields, mask=null_mask(array))
 
 
 def _fixed_list(array: pa.FixedSizeListArray, field: Field, wanted: Wanted, change: Change) -> pa.Array:
@@ -75,7 +72,9 @@ def _fixed_list(array: pa.FixedSizeListArray, field: Field, wanted: Wanted, chan
         gone = pa.array(np.repeat(array.is_null().to_numpy(zero_copy_only=False), size))
         mask = pc.or_(gone, items.is_null())
         items = pa.StructArray.from_arrays(items.flatten(), fields=list(items.type), mask=mask)
-    return pa.FixedSizeListArray.from_arrays(rebuilt(items, child, wanted, change), size, mask=_nulls(array))
+    return pa.FixedSizeListArray.from_arrays(
+        rebuilt(items, child, wanted, change), size, mask=null_mask(array)
+    )
 
 
 def _list(array: pa.Array, field: Field, wanted: Wanted, change: Change) -> pa.Array:
@@ -86,7 +85,7 @@ def _list(array: pa.Array, field: Field, wanted: Wanted, change: Change) -> pa.A
     offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths.cast(pa.int64()))])
     items = rebuilt(array.flatten(), child, wanted, change)
     make, width = (pa.LargeListArray, pa.int64()) if field.is_large_list else (pa.ListArray, pa.int32())
-    lists = make.from_arrays(offsets.cast(width), items, mask=_nulls(array))
+    lists = make.from_arrays(offsets.cast(width), items, mask=null_mask(array))
     return _as_map(lists) if field.is_map else lists
 
 

@@ -27,7 +27,7 @@ from lancecy.encodings.block import (
     VariableWidth,
 )
 from lancecy.encodings.chunk_parts import memory_of
-from lancecy.encodings.keeping import mask_of
+from lancecy.encodings.keeping import mask_of, offsets_of
 from lancecy.encodings.packed_write import check_members, fixed_members, packed_rows
 from lancecy.encodings.pages import EncodedPage
 from lancecy.encodings.spec import (
@@ -153,13 +153,8 @@ def _ends(offsets: NDArray[np.int64], validity: object, length: int, adjustment:
     return ends.view(np.uint8)
 
 
-def _offsets(block: VariableWidth | Listed) -> NDArray[np.int64]:
-    kind = f"<i{block.offset_width}"
-    return np.frombuffer(block.offsets, kind, block.length + 1).astype(np.int64)  # type: ignore[call-overload,no-any-return]
-
-
 def _strings(block: VariableWidth, buffers: _Buffers) -> Spec:
-    offsets = _offsets(block)
+    offsets = offsets_of(block)
     adjustment = int(offsets[-1]) + 1
     ends = buffers.add(_ends(offsets, block.validity, block.length, adjustment), 64)
     values = buffers.add(memory_of(block.values)[: adjustment - 1], 8)
@@ -169,7 +164,7 @@ def _strings(block: VariableWidth, buffers: _Buffers) -> Spec:
 
 def _lists(field: Field, block: Listed) -> EncodedPage:
     _check_nulls(field, block.null_count)
-    offsets = _offsets(block)
+    offsets = offsets_of(block)
     num_items = int(offsets[-1])
     buffers = _Buffers()
     ends = buffers.add(_ends(offsets, block.validity, block.length, num_items + 1), 64)
@@ -229,7 +224,7 @@ def _with_null(items: Block) -> Block:
     length = items.length + 1
     bits = np.packbits(np.arange(length) < items.length, bitorder="little")
     if isinstance(items, VariableWidth):
-        offsets = _offsets(items)
+        offsets = offsets_of(items)
         return VariableWidth(length, 8, np.append(offsets, offsets[-1]), items.values, bits, 1)
     if isinstance(items, FixedWidth) and items.bits % 8 == 0:
         values = np.concatenate(

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-import numpy as np
 import pyarrow as pa
 
+from lancecy.encodings.chunk_parts import chunk_bounds
 from lancecy.encodings.columns import as_array
 from lancecy.encodings.from_arrow import block_of, narrowed, size_of
 from lancecy.encodings.legacy_stats import page_bounds
@@ -161,7 +161,7 @@ class V0Writer(StreamedWriter):
             self._write_batches(_sliced(columns, start, length), length, group)
 
     def _write_batches(self, columns: Columns, num_rows: int, group: int) -> None:
-        starts = np.append(np.arange(0, num_rows, group), num_rows)
+        starts = chunk_bounds(num_rows, group)
         first = self._row_starts[-1]
         for field, array in zip(self._schema.fields, columns, strict=True):
             try:

@@ -18,11 +18,9 @@ from functools import cached_property
 
 from lancecy.encodings.assemble import pruned
 from lancecy.errors import FormatError, printable
-from lancecy.schema import Field
+from lancecy.schema import PACKED_KEYS, Field
 
 __all__ = ["FieldColumns", "Leaf", "column_numbers"]
-
-_PACKED = ("lance-encoding:packed", "packed")
 
 
 def column_numbers(field_ids: Sequence[int], column_indices: Sequence[int]) -> dict[int, int]:
@@ -112,7 +110,7 @@ class FieldColumns:
         if node.id not in self.numbers or not node.ids.isdisjoint(others):
             return False
         # A struct may have lost all its children to other files; listed without a column, they are in its own.
-        is_packed = any(key in node.metadata for key in _PACKED) or node.is_blob or node.is_fixed_list
+        is_packed = any(key in node.metadata for key in PACKED_KEYS) or node.is_blob or node.is_fixed_list
         return is_packed or not self.listed.isdisjoint(node.ids - {node.id})
 
     @cached_property

@@ -15,14 +15,13 @@ import pyarrow as pa
 
 from lancecy.encodings.blob_described import MEMBERS
 from lancecy.errors import FormatError, UnsupportedError, printable
-from lancecy.schema import Field, Schema, parse_logical_type
+from lancecy.schema import PACKED_KEYS, Field, Schema, parse_logical_type
 
 __all__ = ["WRITABLE", "check_writable"]
 
 WRITABLE = ("0.1", "2.0", "2.1", "2.2")
 """Versions of data files that are written."""
 
-_PACKED = ("lance-encoding:packed", "packed")
 _DICTIONARY_VALUES = (
     *(pa.string(), pa.large_string(), pa.binary(), pa.large_binary()),
     *(pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64()),
@@ -88,7 +87,7 @@ def _check(path: tuple[Field, ...], version: str) -> None:
             raise _unread(name, "a fixed-size list of structs with lists in it")
     if field.is_blob:
         _check_blob(path, version, name)
-    elif version != "0.1" and not field.is_leaf and any(key in field.metadata for key in _PACKED):
+    elif version != "0.1" and not field.is_leaf and any(key in field.metadata for key in PACKED_KEYS):
         # Members of structs of 0.1 are stored apart, whatever the metadata says.
         _check_packed(path, version, name)
     if field.is_struct and not field.children:
@@ -161,7 +160,7 @@ def _check_blob(path: tuple[Field, ...], version: str, name: str) -> None:
 
 def _check_packed(path: tuple[Field, ...], version: str, name: str) -> None:
     field = path[-1]
-    values = {field.metadata[key].lower() for key in _PACKED if key in field.metadata}
+    values = {field.metadata[key].lower() for key in PACKED_KEYS if key in field.metadata}
     remedy = "leave the metadata lance-encoding:packed out"
     if not field.is_struct or values != {b"true"}:
         raise UnsupportedError(

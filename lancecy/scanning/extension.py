@@ -12,6 +12,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from lancecy.encodings.columns import ArrowArray, storage_of
+from lancecy.encodings.nulls import null_mask
 
 __all__ = ["bare", "bare_type"]
 
@@ -35,5 +36,4 @@ def bare(column: ArrowArray) -> ArrowArray:
         return pa.chunked_array([bare(chunk) for chunk in column.chunks], wanted)
     array = storage_of(column)
     children = [bare(array.field(i)) for i in range(array.type.num_fields)]
-    mask = array.is_null() if array.null_count else None
-    return pa.StructArray.from_arrays(children, fields=list(wanted), mask=mask)
+    return pa.StructArray.from_arrays(children, fields=list(wanted), mask=null_mask(array))

@@ -18,6 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancecy.encodings.nulls import null_mask
 from lancecy.errors import FormatError, UnsupportedError, printable
 from lancecy.spark.types import spark_arrow_schema
 
@@ -104,7 +105,7 @@ class Converter:
             return self._list(array, wanted)
         if types.is_struct(kind):
             children = [self._convert(array.field(i), wanted.field(i).type) for i in range(kind.num_fields)]
-            return pa.StructArray.from_arrays(children, fields=list(wanted), mask=_mask(array))
+            return pa.StructArray.from_arrays(children, fields=list(wanted), mask=null_mask(array))
         return self._leaf(array, wanted)
 
     def _list(self, array: pa.Array, wanted: pa.ListType) -> pa.Array:
@@ -116,13 +117,13 @@ class Converter:
         else:
             offsets, values = _spans(array)
         converted = self._convert(values, wanted.value_type)
-        return pa.ListArray.from_arrays(offsets, converted, type=wanted, mask=_mask(array))
+        return pa.ListArray.from_arrays(offsets, converted, type=wanted, mask=null_mask(array))
 
     def _map(self, array: pa.MapArray, wanted: pa.MapType) -> pa.Array:
         offsets, entries = _spans(array)
         keys = self._convert(entries.field(0), wanted.key_type)
         items = self._convert(entries.field(1), wanted.item_type)
-        return pa.MapArray.from_arrays(offsets, keys, items, type=wanted, mask=_mask(array))
+        return pa.MapArray.from_arrays(offsets, keys, items, type=wanted, mask=null_mask(array))
 
     def _leaf(self, array: pa.Array, wanted: pa.DataType) -> pa.Array:
         if getattr(array.type, "unit", None) == "ns" and not pa.types.is_date(array.type):
@@ -146,10 +147,6 @@ def _one(column: pa.ChunkedArray) -> pa.Array:
         return column.chunk(0)
     combined = column.combine_chunks()
     return pa.concat_arrays(combined.chunks) if isinstance(combined, pa.ChunkedArray) else combined
-
-
-def _mask(array: pa.Array) -> pa.Array | None:
-    return array.is_null() if array.null_count else None
 
 
 def _spans(array: pa.Array) -> tuple[pa.Array, pa.Array]:
@@ -199,7 +196,7 @@ def _check_nulls(array: pa.Array, field: pa.Field, path: str) -> None:
     kind = field.type
     if pa.types.is_map(kind):
         # Flattening leaves out what null parents hide: those values are never looked at.
-        entries = pa.ListArray.from_arrays(array.offsets, array.values, mask=_mask(array)).flatten()
+        entries = pa.ListArray.from_arrays(array.offsets, array.values, mask=null_mask(array)).flatten()
         _check_nulls(entries.field(0), kind.key_field, f"{path}.key")
         _check_nulls(entries.field(1), kind.item_field, f"{path}.value")
     elif pa.types.is_struct(kind) and any(_is_strict(child) for child in kind):

@@ -56,8 +56,8 @@ class FsspecStore:
     url : str
         Any URL fsspec opens, chained ones included; with ``fs``, the folder in it.
     storage_options : mapping, optional
-        For the file system, by its names or by those of pylance. Secrets among them stay in this process: a pickle leaves them out, and the store made
-        from it relies on what the environment provides.
+        For the file system, by its names or by those of pylance. Secrets among them stay in this process: a pickle
+        leaves them out, and the store made from it relies on what the environment provides.
     fs : fsspec.AbstractFileSystem, optional
         A file system of the caller's own.
     traits : StoreTraits, optional

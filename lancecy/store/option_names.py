@@ -12,7 +12,7 @@ from lancecy.store.credentials import Options
 
 __all__ = ["for_fsspec"]
 
-# Without the prefixes aws_, google_, azure_ and azure_storage_, which may be there or not.
+# Without the prefixes aws_, google_ and azure_, which may be there or not.
 _S3 = {
     "access_key_id": "key",
     "secret_access_key": "secret",
@@ -46,7 +46,7 @@ def for_fsspec(scheme: str, options: Options) -> dict[str, Any]:
     Parameters
     ----------
     scheme : str
-        Of the store; options of others than S3, Google's and Azure's stay as they are.
+        Of a canonical URI; options of others than S3, Google's and Azure's stay as they are.
     options : mapping
 
     Examples
@@ -54,9 +54,9 @@ def for_fsspec(scheme: str, options: Options) -> dict[str, Any]:
     >>> for_fsspec("s3", {"aws_access_key_id": "AK", "AWS_REGION": "eu-1", "allow_http": "true"})
     {'key': 'AK', 'client_kwargs': {'region_name': 'eu-1'}}
     """
-    if scheme in ("s3", "s3a"):
+    if scheme == "s3":
         return _for_s3(options)
-    if scheme in ("gs", "gcs"):
+    if scheme == "gs":
         return _renamed(options, _GS, "google_")
     return _renamed(options, _AZURE, "azure_") if scheme in ("az", "abfs", "abfss") else dict(options)
 

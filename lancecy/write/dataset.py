@@ -99,7 +99,7 @@ def write_table(
     reader = record_batches(data, schema)
     plan = planned(reader.schema, place.uri, snapshot, options)
     store = place.store(options.durable)
-    with _folders_removed_on_error(store, ("data", "_transactions", "_versions") if snapshot is None else ()):
+    with _folders_removed_on_error(store, ("_transactions", "_versions") if snapshot is None else ()):
         check_create(store)
         files = plan.new_files(place, options)
         fragments = files.write(lasting(reader, data))

@@ -244,7 +244,9 @@ class NewFiles:
         self._begun.append((store, path))
         if isinstance(store, LocalStore):
             deepest = f"{path.removesuffix('.lance')}/blob" if self._has_sidecars else path
-            self._folders.append((store, store.missing_folders(deepest)))
+            missing = store.missing_folders(deepest)
+            if missing:
+                self._folders.append((store, missing))
         return _Open(file, create_file(store, path, self._schema, self._version, self._options))
 
     def _finish_meanwhile(self, full: _Open) -> None:

@@ -14,9 +14,10 @@ from itertools import count
 import pyarrow as pa
 
 from lancecy.encodings.jsonb_write import to_stored
+from lancecy.encodings.nulls import null_mask
 from lancecy.encodings.rebuilding import rebuilt
 from lancecy.errors import SchemaError, UnsupportedError, printable
-from lancecy.schema import DictionaryRef, Field, Schema, logical_type_of
+from lancecy.schema import BLOB_EXTENSION, BLOB_KEY, DictionaryRef, Field, Schema, logical_type_of
 
 __all__ = ["arranged", "fitted", "schema_of", "with_blobs"]
 
@@ -25,7 +26,6 @@ _RESERVED = frozenset(
     ("_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version")
 )
 _EXTENSION_NAME = "ARROW:extension:name"
-_BLOB = b"lance-encoding:blob"
 _BLOB_TYPE = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
 # Not stored as text, as their storage in Arrow is.
 _JSON = frozenset((b"arrow.json", b"lance.json"))
@@ -72,8 +72,10 @@ def with_blobs(schema: pa.Schema) -> pa.Schema:
 def _with_blobs(field: pa.Field) -> pa.Field:
     kind, types = field.type, pa.types
     metadata = dict(field.metadata or {})
-    if (types.is_binary(kind) or types.is_large_binary(kind)) and metadata.pop(_BLOB, None) is not None:
-        metadata[_EXTENSION_NAME.encode()] = b"lance.blob.v2"
+    if (types.is_binary(kind) or types.is_large_binary(kind)) and metadata.pop(
+        BLOB_KEY.encode(), None
+    ) is not None:
+        metadata[_EXTENSION_NAME.encode()] = BLOB_EXTENSION.encode()
         return pa.field(field.name, _BLOB_TYPE, field.nullable, metadata)
     if types.is_struct(kind):
         return field.with_type(pa.struct([_with_blobs(child) for child in kind]))
@@ -302,8 +304,7 @@ def _stored(array: pa.Array, field: Field) -> pa.Array:
     if pa.types.is_struct(array.type):
         return array
     members = [array.cast(pa.large_binary()), pa.nulls(len(array), pa.string())]
-    mask = array.is_null() if array.null_count else None
-    return pa.StructArray.from_arrays(members, fields=list(_BLOB_TYPE), mask=mask)
+    return pa.StructArray.from_arrays(members, fields=list(_BLOB_TYPE), mask=null_mask(array))
 
 
 def _arranged(array: pa.Array, field: Field) -> pa.Array:
@@ -320,6 +321,4 @@ def _arranged(array: pa.Array, field: Field) -> pa.Array:
         pa.field(child.name, member.type, child.nullable)
         for child, member in zip(field.children, members, strict=True)
     ]
-    return pa.StructArray.from_arrays(
-        members, fields=fields, mask=array.is_null() if array.null_count else None
-    )
+    return pa.StructArray.from_arrays(members, fields=fields, mask=null_mask(array))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
+from lancecy.encodings.nulls import null_mask
 from lancecy.errors import SchemaError, printable
 
 __all__ = ["cast_batch", "storage_schema", "storage_type"]
@@ -81,7 +82,7 @@ def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
             return _lists(pa.concat_arrays([array]), kind)
         if types.is_struct(kind) and types.is_struct(array.type) and array.type.names == kind.names:
             parts = [_as(array.field(i), kind.field(i).type) for i in range(kind.num_fields)]
-            return pa.StructArray.from_arrays(parts, fields=list(kind), mask=_mask(array))
+            return pa.StructArray.from_arrays(parts, fields=list(kind), mask=null_mask(array))
         raise
 
 
@@ -90,7 +91,7 @@ def _lists(array: pa.Array, kind: pa.DataType) -> pa.Array:
     values, is_large = _as(array.values, kind.value_type), pa.types.is_large_list(kind)
     offsets = array.offsets.cast(pa.int64() if is_large else pa.int32())
     made = pa.LargeListArray if is_large else pa.ListArray
-    return made.from_arrays(offsets, values, type=kind, mask=_mask(array))
+    return made.from_arrays(offsets, values, type=kind, mask=null_mask(array))
 
 
 def _coded(array: pa.Array, kind: pa.DictionaryType) -> pa.Array:
@@ -102,7 +103,3 @@ def _coded(array: pa.Array, kind: pa.DictionaryType) -> pa.Array:
 
 def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
-
-
-def _mask(array: pa.Array) -> pa.Array | None:
-    return array.is_null() if array.null_count else None
