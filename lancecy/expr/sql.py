@@ -33,6 +33,10 @@ __all__ = ["from_sql"]
 _INTEGER = re.compile(r"\d+\Z")
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\Z")
 _MAX_DIGITS = 400
+# What is tested by BETWEEN, IN, CASE or NULLIF stands in several comparisons, each of which is walked: nested ones would
+# grow as powers of their depth, from a text of a few hundred characters.
+_NODES = 1_000
+_NODES_PER_CHARACTER = 20
 
 
 def from_sql(text: str) -> Expr:
@@ -64,17 +68,20 @@ def from_sql(text: str) -> Expr:
         )
         raise ExpressionError(f"cannot read the filter {text!r}: {problem}", text=text)
     try:
-        return _Reader().read(trees[0])
+        return _Reader(_NODES + _NODES_PER_CHARACTER * len(text)).read(trees[0])
     except ExpressionError as error:
         error.text = error.text or printable(text)
         raise
 
 
 class _Reader:
-    """Walks sqlglot's tree; the depth of the walk is bounded, whatever the depth of the tree."""
+    """Walks sqlglot's tree; the depth of the walk is bounded, and the size of what comes of it, whatever the tree."""
 
-    def __init__(self) -> None:
+    def __init__(self, nodes: int) -> None:
         self.depth = 0
+        self.nodes = nodes
+        # The expressions are kept beside their sizes, so that no other can have their identity.
+        self.sizes: dict[int, tuple[int, Expr]] = {}
 
     def read(self, node: Any) -> Expr:
         while type(node).__name__ == "Paren":
@@ -91,9 +98,24 @@ class _Reader:
         if self.depth > DEFAULT_LIMITS.nesting:
             raise ExpressionError(f"the expression is nested more than {DEFAULT_LIMITS.nesting} deep")
         try:
-            return handler(self, node)
+            found = handler(self, node)
         finally:
             self.depth -= 1
+        if self.size(found) > self.nodes:
+            raise ExpressionError(
+                "the expression would repeat what its nested BETWEEN, IN, CASE or NULLIF test too often; nest fewer"
+            )
+        return found
+
+    def size(self, expr: Expr) -> int:
+        """How many nodes a walk over the expression meets, at the latest once it is bound."""
+        if not isinstance(expr, Call):
+            return 1
+        if id(expr) not in self.sizes:
+            # Bound, NULLIF(a, b) is CASE WHEN a = b THEN NULL ELSE a END.
+            parts = (*expr.args, *expr.args[:1]) if expr.op == "nullif" else expr.args
+            self.sizes[id(expr)] = 1 + sum(self.size(part) for part in parts), expr
+        return self.sizes[id(expr)][0]
 
     def both(self, node: Any) -> tuple[Expr, Expr]:
         return self.read(node.this), self.read(node.args["expression"])

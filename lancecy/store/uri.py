@@ -33,7 +33,7 @@ __all__ = [
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*)://").match
 # As for fsspec, "::" is what makes a chain, unless it is part of a password.
-_LOGIN = r"(?>(?:[^/:@]*:(?!:)[^/]*@)?)"
+_LOGIN = r"(?>(?:[^/:]*:(?!:)[^/]*@)?)"
 _CHAIN = re.compile(rf"[A-Za-z][A-Za-z0-9+.\-]*(?:://{_LOGIN}.*?)?::", re.DOTALL).match
 _LINK = re.compile(rf"((?:[A-Za-z][A-Za-z0-9+.\-]*://{_LOGIN})?.*?)(::|\Z)", re.DOTALL)
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "local": "file", "file-object-store": "file"}
@@ -214,10 +214,12 @@ def _chain(text: str) -> tuple[str, dict[str, Any]]:
     options: dict[str, Any] = {}
     for link in _links(text):
         match = _SCHEME(link)
-        bare, found = _remote(match[1], link[match.end() :]) if match else (link, {})
+        rest, found = _without_login(match[1], link[match.end() :]) if match else (link, {})
         if found and match:
             options[match[1]] = found
-        links.append(bare if found else link)
+            # Its last slash stays: without it a later "@" could be read as the end of this link's login.
+            link = f"{match[1]}://{rest}"
+        links.append(link)
     return _strip_slashes("::".join(links)), options
 
 
@@ -229,14 +231,22 @@ def _links(text: str) -> Iterator[str]:
 
 
 def _remote(scheme: str, rest: str) -> tuple[str, dict[str, Any]]:
+    rest, options = _without_login(scheme, rest)
+    if scheme == "memory":
+        return f"memory://{rest.strip('/')}", options
+    host, slash, path = rest.partition("/")
+    host = host.lower() if scheme in _HAS_HOST else host
+    return f"{scheme}://{_strip_slashes(host + slash + path)}", options
+
+
+def _without_login(scheme: str, rest: str) -> tuple[str, dict[str, Any]]:
     if scheme == "memory":  # fsspec sees no host in it
-        return f"memory://{rest.strip('/')}", {}
+        return rest, {}
     if scheme in ("http", "https") and ("?" in rest or "#" in rest):
         raise ValueError(f"a {scheme} URL with a query or fragment cannot be a folder")
     host, slash, path = rest.partition("/")
     host, options = _split_user(scheme, host)
-    host = host.lower() if scheme in _HAS_HOST else host
-    return f"{scheme}://{_strip_slashes(host + slash + path)}", options
+    return host + slash + path, options
 
 
 def _split_user(scheme: str, host: str) -> tuple[str, dict[str, Any]]:

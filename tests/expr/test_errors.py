@@ -237,6 +237,32 @@ def _alternating(levels: int) -> Term:
     return term
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "i8" + " BETWEEN 1 AND 2" * 40,
+        "i8" + " IN (i8, 1, i8, i8, i8)" * 20,
+        "CASE " * 40 + "i8" + " WHEN 1 THEN 2 WHEN 3 THEN 4 WHEN 5 THEN 6 END" * 40 + " = 7",
+        "nullif(" * 40 + "i8" + ", 1)" * 40 + " = 7",
+    ],
+)
+def test_short_text_that_would_become_a_huge_tree_is_refused(text: str) -> None:
+    """Found by fuzzing: what such operators test is compared again and again, and nested ones multiply."""
+    with pytest.raises(ExpressionError, match="nest fewer"):
+        parse(text)
+
+
+def test_repeated_operands_of_usual_sizes_are_read() -> None:
+    members = ", ".join(f"i8 + {n}" for n in range(200))
+    for text in (
+        f"(i8 + i8 * 2) IN ({members})",
+        "(i8 BETWEEN 1 AND 2) BETWEEN FALSE AND TRUE",
+        "nullif(nullif(nullif(i8, 1), 2), 3) = 4",
+        "CASE nullif(i8, 0) WHEN 1 THEN 2 WHEN 3 THEN 4 END BETWEEN 1 AND 2",
+    ):
+        bind(parse(text), SCHEMA)
+
+
 def test_constants_that_have_no_place_in_an_expression() -> None:
     for value in ({"a": 1}, object(), [1, 2], 1j):
         with pytest.raises(ExpressionError, match="cannot be part of an expression"):
