@@ -26,6 +26,7 @@ from lancecy.limits import DEFAULT_LIMITS
 
 __all__ = [
     "COMPARISONS",
+    "FORMS",
     "OPERATORS",
     "Call",
     "Column",
@@ -77,7 +78,10 @@ OPERATORS: dict[str, Operator] = {
     "%": Operator("%", 11),
     "neg": Operator("-", 12),
 }
-"""Operators; every other ``Call.op`` is the name of a function."""
+"""Operators; every other ``Call.op`` is the name of a function, or one of :data:`FORMS`."""
+
+FORMS = frozenset(("arrow", "case", "cast", "decode", "storage", "unsafe_cast"))
+"""Calls that only this package makes: none is a function that a text may name."""
 
 COMPARISONS: dict[str, str] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 """Comparison operators, and what each becomes when its sides are exchanged."""

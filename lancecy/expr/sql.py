@@ -21,9 +21,10 @@ import pyarrow as pa
 
 from lancecy.errors import ExpressionError, printable
 from lancecy.expr.build import between, in_list, list_literal
+from lancecy.expr.functions import unknown_function
 from lancecy.expr.keywords import free_names
 from lancecy.expr.literals import cast_literal
-from lancecy.expr.nodes import Call, Column, Expr, Literal, chain, negate
+from lancecy.expr.nodes import FORMS, OPERATORS, Call, Column, Expr, Literal, chain, negate
 from lancecy.expr.sql_dialect import data_type, dialect, syntax_error
 from lancecy.expr.times import parse_interval
 from lancecy.limits import DEFAULT_LIMITS
@@ -290,6 +291,8 @@ def _interval(reader: _Reader, node: Any) -> Expr:
 def _function(reader: _Reader, node: Any) -> Expr:
     args = tuple(reader.all(node.args.get("expressions")))
     name = str(node.this).lower()
+    if name in OPERATORS or name in FORMS:
+        raise unknown_function(name)
     return _array(args) if name == "make_array" else Call(name, args)
 
 

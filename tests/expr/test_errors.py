@@ -11,6 +11,9 @@ import pytest
 
 from lancecy.errors import ColumnNotFoundError, ExpressionError, LanceError
 from lancecy.expr import Term, bind, col, evaluate, lit, parse
+from lancecy.expr.describe import describe
+from lancecy.expr.functions import ALIASES, FUNCTIONS, LOWERED
+from lancecy.expr.nodes import FORMS, OPERATORS
 from lancecy.limits import DEFAULT_LIMITS
 from tests.expr.corpus import filters
 from tests.expr.tables import every_kind
@@ -235,6 +238,32 @@ def _alternating(levels: int) -> Term:
     for _ in range(levels):
         term = (term & col("b")) | col("b")
     return term
+
+
+# Operators that SQL has by these names too: what follows may well stand in parentheses.
+_KEYWORDS = frozenset(("and", "or", "not", "in", "like", "ilike", "case", "cast"))
+
+
+def test_what_the_tree_calls_its_own_nodes_is_no_function() -> None:
+    """Found by fuzzing: ``neg()`` was taken for a minus sign without an operand."""
+    for name in (op for op in (*OPERATORS, *FORMS) if op.isidentifier()):
+        if name in _KEYWORDS:
+            continue
+        for arguments in ("", "i8", "i8, 1", "i8, 1, 2"):
+            with pytest.raises(ExpressionError, match="no function"):
+                parse(f"{name}({arguments}) = 1")
+
+
+def test_every_function_with_any_number_of_arguments_is_bound_or_refused() -> None:
+    names = [*FUNCTIONS, *ALIASES, *LOWERED, "make_array", "unknown"]
+    for call in (f"{name}({', '.join(['i8'] * count)})" for name in names for count in range(5)):
+        for text in (call, f"{call} = 1"):
+            try:
+                read = parse(text)
+                describe(read)
+                bind(read, SCHEMA)
+            except ExpressionError:
+                continue
 
 
 @pytest.mark.parametrize(
