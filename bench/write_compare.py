@@ -1,9 +1,10 @@
-"""lancecy and pylance write the same rows, taking turns: seconds, bytes, and the memory that it took.
+"""lancecy, pylance and Arrow IPC write the same rows, taking turns: seconds and bytes.
 
 usage: python bench/write_compare.py [--rows 5000000] [--vectors 200000] [--version 2.1] [--repeat 5] [--appends 200] [--markdown]
 
-Both get the same Arrow table and write to the same folder, which is emptied before each turn. Neither waits for
-the disk: pylance never does, so lancecy runs with ``durability="none"``; ``lancecy+fsync`` is what waiting costs. The first
+All get the same Arrow table and write to the same folder, which is emptied before each turn. None waits for
+the disk: pylance never does, so lancecy runs with ``durability="none"``; ``lancecy+fsync`` is what waiting costs.
+Arrow IPC, one uncompressed file without a table around it, is the limit; rows cannot be appended to it. The first
 turn warms up and is not counted; medians of the others are printed.
 """
 
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import pyarrow as pa
-from benchmarks.tables import MAKERS
+from benchmarks.tables import MAKERS, write_ipc
 from compare import machine, show
 
 Write: TypeAlias = Callable[[Any, str, str, str], object]
@@ -46,11 +47,16 @@ def _lancecy(durability: Any) -> Write:
     return write
 
 
-ENGINES: dict[str, Write] = {
+def _ipc(data: Any, path: str, _mode: str, _version: str) -> None:
+    write_ipc(data, Path(path))
+
+
+TABLES: dict[str, Write] = {
     "lancecy": _lancecy("none"),
     "pylance": _pylance,
     "lancecy+fsync": _lancecy("fsync"),
 }
+ENGINES: dict[str, Write] = {**TABLES, "arrow ipc": _ipc}
 
 
 def whole(table: pa.Table, write: Write, path: str, version: str) -> float:
@@ -70,12 +76,14 @@ def appends(count: int, write: Write, path: str, version: str) -> float:
     return time.perf_counter() - started
 
 
-def measure(run: Work, folder: Path, repeat: int) -> tuple[dict[str, float], dict[str, int]]:
+def measure(
+    run: Work, engines: dict[str, Write], folder: Path, repeat: int
+) -> tuple[dict[str, float], dict[str, int]]:
     """Median seconds and bytes written of each engine."""
-    seconds: dict[str, list[float]] = {name: [] for name in ENGINES}
+    seconds: dict[str, list[float]] = {name: [] for name in engines}
     sizes: dict[str, int] = {}
     for turn in range(repeat + 1):
-        for name, write in ENGINES.items():
+        for name, write in engines.items():
             with tempfile.TemporaryDirectory(dir=folder) as place:
                 taken = run(write, f"{place}/t.lance")
                 sizes[name] = sum(p.stat().st_size for p in Path(place).rglob("*") if p.is_file())
@@ -111,11 +119,11 @@ def main() -> None:
         for name in chosen.works.split(","):
             run: Work
             if name == "appends":
-                run = partial(appends, chosen.appends, version=chosen.version)
+                run, engines = partial(appends, chosen.appends, version=chosen.version), TABLES
             else:
-                run = partial(whole, MAKERS[name](sizes[name]), version=chosen.version)
-            medians, written = measure(run, folder, chosen.repeat)
-            cells = [f"{medians[engine] * 1e3:.0f}" for engine in ENGINES]
+                run, engines = partial(whole, MAKERS[name](sizes[name]), version=chosen.version), ENGINES
+            medians, written = measure(run, engines, folder, chosen.repeat)
+            cells = [f"{medians[e] * 1e3:.0f}" if e in medians else "" for e in ENGINES]
             ratio = f"{medians['pylance'] / medians['lancecy']:.2f}"
             show(
                 [name, *cells, ratio, *(f"{written[e] / 1e6:.1f}" for e in ("lancecy", "pylance"))],
