@@ -242,7 +242,8 @@ import lancecy
 
 spark = (
     SparkSession.builder.master("local[2,3]").config("spark.ui.enabled", "false")
-    .config("spark.speculation", "true").config("spark.log.level", "OFF").getOrCreate()
+    .config("spark.speculation", "true").config("spark.log.level", "OFF")
+    .config("spark.python.unix.domain.socket.enabled", "true").getOrCreate()
 )
 lancecy.spark.register(spark)
 for door, path in (("write", sys.argv[1] + "/t"), ("save", sys.argv[1] + "/u")):
@@ -255,7 +256,7 @@ for door, path in (("write", sys.argv[1] + "/t"), ("save", sys.argv[1] + "/u")):
     ds = lancecy.dataset(path)
     rows = ds.to_table()["id"].to_pylist()
     print(door, os.path.exists(os.environ["DIE_ONCE"]), rows == list(range(1000)), ds.version,
-          len(os.listdir(path + "/data")) > len(ds.get_fragments()))
+          len(os.listdir(path + "/data")) > len(ds.get_fragments()), lancecy.spark.read(spark, path).count())
 """
 
 
@@ -277,6 +278,6 @@ def test_tasks_that_die_and_are_run_again_write_once(tmp_path: Path) -> None:
         text=True,
         check=False,
     )
-    assert done.stdout.splitlines() == ["write True True 1 True", "save True True 1 True"], done.stderr[
-        -3000:
-    ]
+    assert done.stdout.splitlines() == ["write True True 1 True 1000", "save True True 1 True 1000"], (
+        done.stderr[-3000:]
+    )
