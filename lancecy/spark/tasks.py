@@ -108,14 +108,16 @@ def _unpacked(numbers: Sequence[int]) -> tuple[ScanUnit, ...]:
     return tuple(ScanUnit(*numbers[i : i + 5]) for i in range(0, len(numbers), 5))
 
 
+@cache
 def spare_collector() -> None:
     """Keep what is loaded by now out of later garbage collections, in Python workers that Spark uses again.
 
     Spark collects all garbage after every task, and going through the modules loaded (pandas is among them) takes
-    as long as reading some ten megabytes. Only in workers, and once: what turns to garbage later is collected.
+    as long as reading some ten megabytes. Only in workers, and once: what turns to garbage later is collected, and
+    counting what is frozen by now would go through all of it again.
     """
     main = sys.modules["__main__"].__spec__
-    if main is not None and main.name == "pyspark.daemon" and not gc.get_freeze_count():
+    if main is not None and main.name == "pyspark.daemon":
         gc.freeze()
 
 
