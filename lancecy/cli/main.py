@@ -34,6 +34,7 @@ class _Commands(click.Group):
             TypeError,
             KeyError,
             IndexError,
+            OverflowError,
             OSError,
         ) as error:
             fail(error)

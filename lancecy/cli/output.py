@@ -36,8 +36,9 @@ def _console() -> Console:
 
 
 def show_json(value: object) -> None:
-    """One JSON document; what JSON lacks becomes text."""
-    click.echo(json.dumps(_plain(value), ensure_ascii=False, indent=2))
+    """One JSON document; what JSON lacks becomes text, and what a terminal would obey an escape."""
+    text = json.dumps(_plain(value), ensure_ascii=False, indent=2)
+    click.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
 
 
 def _plain(value: object) -> Any:

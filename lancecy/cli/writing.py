@@ -176,7 +176,10 @@ def _age(text: str) -> timedelta:
     found = _AGE.fullmatch(text.strip().lower())
     if found is None:
         raise click.UsageError(f"an age is a number and one of s, m, h, d, w, such as 7d, not {text!r}")
-    return timedelta(**{_UNITS[found[2]]: float(found[1])})
+    try:
+        return timedelta(**{_UNITS[found[2]]: float(found[1])})
+    except OverflowError:
+        raise click.UsageError(f"no table is {text} old") from None
 
 
 @click.command()

@@ -4,7 +4,7 @@ A filter is pushed into the read only where the same rows come back: pandas on A
 columns and :mod:`lancecy.expr` agree on nulls (unknown, hence left out, also by ``!=``), on
 NaN and on the order of text, but not on every pair of types. Each function here gives the
 expression that selects what pandas selects, or None if that is not certain; a comparison
-that pandas refuses is never certain, so that it is pandas that refuses it.
+that pandas refuses is never certain and stays with pandas, which refuses it unless no row is left to compare.
 
 ================  ==========================================================================
 column            compared with

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 
-from lancecy.errors import ExpressionError
+from lancecy.errors import ExpressionError, printable
 from lancecy.limits import DEFAULT_LIMITS
 
 __all__ = [
@@ -35,6 +35,7 @@ __all__ = [
     "Literal",
     "Operator",
     "chain",
+    "check_text",
     "conjuncts",
     "is_nan",
     "literal_from_scalar",
@@ -249,6 +250,8 @@ def literal_of(value: object) -> Literal:
     >>> literal_of(5)
     <literal 5>
     """
+    if isinstance(value, str):
+        check_text(value)
     if value is None or isinstance(value, (bool, int, float, str, bytes, Decimal)):
         return Literal(_plain(value))
     if isinstance(value, (bytearray, memoryview)):
@@ -274,6 +277,21 @@ def _of_pandas(value: Any) -> Literal:
     if found.type is None or getattr(value, "tz", None) is None:
         return found
     return Literal(found.value, pa.timestamp(found.type.unit, tz="UTC"))
+
+
+def check_text(text: str) -> None:
+    """Refuse halves of surrogate pairs: no column can hold them, and no library after this one takes them.
+
+    Raises
+    ------
+    ExpressionError
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise ExpressionError(
+            f"{printable(text)!r} has half a character, U+{ord(text[error.start]):04X}, at position {error.start}"
+        ) from None
 
 
 def _plain(value: Any) -> Constant:

@@ -24,7 +24,17 @@ from lancecy.expr.build import between, in_list, list_literal
 from lancecy.expr.functions import unknown_function
 from lancecy.expr.keywords import free_names
 from lancecy.expr.literals import cast_literal
-from lancecy.expr.nodes import FORMS, OPERATORS, Call, Column, Expr, Literal, chain, negate
+from lancecy.expr.nodes import (
+    FORMS,
+    OPERATORS,
+    Call,
+    Column,
+    Expr,
+    Literal,
+    chain,
+    check_text,
+    negate,
+)
 from lancecy.expr.sql_dialect import data_type, dialect, syntax_error
 from lancecy.expr.times import parse_interval
 from lancecy.limits import DEFAULT_LIMITS
@@ -52,6 +62,7 @@ def from_sql(text: str) -> Expr:
     from sqlglot import exp
     from sqlglot.errors import ParseError, SqlglotError
 
+    check_text(text)
     try:
         reading = dialect()()
         tokens = reading.tokenize(text)

@@ -11,20 +11,23 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-__all__ = ["CredentialMemory", "Options", "freeze", "has_secrets", "redact", "secret_texts"]
+__all__ = ["CredentialMemory", "Options", "freeze", "has_secrets", "in_query", "redact", "secret_texts"]
 
 Options: TypeAlias = Mapping[str, Any]
 
 # Matched against the name without punctuation, in lower case.
 _SECRET = re.compile(
-    r"secret|token|passw|passphrase|credential|accountkey|accesskey|privatekey|apikey|sharedkey|"
-    r"connectionstring|connstr|authorization|cookie|signature|^sas|sas$|saskey|^(key|auth|pass|pwd|pw)$"
+    r"secret|token|passw|passphrase|credential|accountkey|accesskey|privatekey|apikey|sharedkey|customerkey|"
+    r"connectionstring|connstr|authorization|cookie|signature|bearer|jwt|^sas|sas$|saskey|"
+    r"key(base64|content|data|json|pem)?$|auth$|^(pass|pat|pwd|pw)$"
 )
+# Any header may carry a token, under any name, but for these.
+_PLAIN_HEADERS = frozenset({"accept", "acceptencoding", "acceptlanguage", "contenttype", "useragent"})
 # Words that say how to authenticate; gcsfs takes them where a token could stand.
 _METHODS = frozenset({"anon", "cloud", "google_default", "browser", "cache"})
 _IN_URL = re.compile(r"(?<=://)[^/@\s:]*:[^/@\s]*@|(?<=http://)[^/@\s]*@|(?<=https://)[^/@\s]*@")
 _IN_TEXT = re.compile(
-    r"\b(?:sig|AccountKey|SharedAccessSignature|X-Amz-Signature|X-Amz-Security-Token)=([^&;\s]+)",
+    r"\b(?:sig|AccountKey|SharedAccessSignature|[\w-]{0,40}(?:signature|token|secret|password|api[-_]?key))=([^&;\s]+)",
     re.IGNORECASE,
 )
 _DROPPED: Any = object()
@@ -83,25 +86,62 @@ def freeze(value: object) -> object:
     return value
 
 
-def _is_secret(name: str, value: object) -> bool:
+def in_query(text: str) -> bool:
+    """Whether the query of a URI says a signature or a token.
+
+    Examples
+    --------
+    >>> in_query("az://c/x?sig=abc"), in_query("s3://b/what?")
+    (True, False)
+    """
+    return any(text[found.start() - 1 : found.start()] in ("?", "&") for found in _IN_TEXT.finditer(text))
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def _is_headers(name: str) -> bool:
+    return _bare(name).endswith(("header", "headers"))
+
+
+def _is_secret(name: str, value: object, header: bool) -> bool:
+    """Whether an entry is secret; ``header`` tells that it is one of HTTP's."""
     if value is None or isinstance(value, bool) or value in ("", b""):
         return False
+    if header:
+        return _bare(name) not in _PLAIN_HEADERS
+    if _is_headers(name):
+        return isinstance(value, str | bytes)
     if isinstance(value, str) and value in _METHODS:
         return False
-    return _SECRET.search(re.sub(r"[^a-z0-9]", "", name.lower())) is not None
+    return _SECRET.search(_bare(name)) is not None
 
 
-def _clean(value: object, removed: list[object]) -> Any:
+def _is_pair(value: list[Any] | tuple[Any, ...]) -> bool:
+    """Whether a sequence may be a name and its value: HTTP libraries take headers so too."""
+    return len(value) == 2 and isinstance(value[0], str)
+
+
+def _clean(value: object, removed: list[object], header: bool = False) -> Any:
     """The value without what is secret or not plain data; whatever goes is noted in ``removed``."""
+
+    def entry(name: str, item: object) -> Any:
+        if _is_secret(name, item, header):
+            removed.append(name)
+            return _DROPPED
+        return _clean(item, removed, _is_headers(name))
+
     if isinstance(value, Mapping):
-        secret = [key for key, item in value.items() if _is_secret(str(key), item)]
-        removed.extend(secret)
-        kept = {str(k): _clean(item, removed) for k, item in value.items() if k not in secret}
-        return {key: item for key, item in kept.items() if item is not _DROPPED}
+        kept = {str(name): entry(str(name), item) for name, item in value.items()}
+        return {name: item for name, item in kept.items() if item is not _DROPPED}
     if isinstance(value, list | tuple):
-        items = [item for item in (_clean(v, removed) for v in value) if item is not _DROPPED]
+        if _is_pair(value):
+            second = entry(value[0], value[1])
+            return _DROPPED if second is _DROPPED else type(value)((value[0], second))
+        items = [item for item in (_clean(v, removed, header) for v in value) if item is not _DROPPED]
         return items if isinstance(value, list) else tuple(items)
-    if isinstance(value, str) and not _IN_TEXT.search(value):
+    if isinstance(value, str) and not header and not _IN_TEXT.search(value):
         bare = _IN_URL.sub("", value)
         removed.extend([] if bare == value else [bare])
         return bare
@@ -111,18 +151,23 @@ def _clean(value: object, removed: list[object]) -> Any:
     return _DROPPED
 
 
-def _secrets(value: object, is_secret: bool) -> Iterator[str]:
+def _secrets(value: object, is_secret: bool, header: bool = False) -> Iterator[str]:
+    if isinstance(value, list | tuple) and _is_pair(value):
+        value = {value[0]: value[1]}
     if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _secrets(item, is_secret or _is_secret(str(key), item))
+        for name, item in value.items():
+            secret = is_secret or _is_secret(str(name), item, header)
+            yield from _secrets(item, secret, _is_headers(str(name)))
     elif isinstance(value, list | tuple):
         for item in value:
-            yield from _secrets(item, is_secret)
+            yield from _secrets(item, is_secret, header)
     elif isinstance(value, bytes):
-        yield from _secrets(value.decode("latin-1"), is_secret)
+        yield from _secrets(value.decode("latin-1"), is_secret, header)
     elif isinstance(value, str):
-        if is_secret:
+        if is_secret or header:
             yield value
+            # "Bearer abc": what follows is as secret alone.
+            yield from value.split()[1:2]
         yield from _IN_TEXT.findall(value)
         for found in _IN_URL.findall(value):
             yield found[:-1].rpartition(":")[2]

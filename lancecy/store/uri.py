@@ -7,6 +7,7 @@ by dotted text and imported on first use, and a missing one names its install.
 
 from __future__ import annotations
 
+import base64
 import importlib
 import os
 import re
@@ -16,7 +17,7 @@ from urllib.parse import unquote
 
 from lancecy.errors import UnsupportedError, nearest, printable
 from lancecy.store.base import Store
-from lancecy.store.credentials import Options, has_secrets, redact
+from lancecy.store.credentials import Options, has_secrets, in_query, redact
 
 __all__ = [
     "Options",
@@ -39,6 +40,7 @@ _LINK = re.compile(rf"((?:[A-Za-z][A-Za-z0-9+.\-]*://{_LOGIN})?.*?)(::|\Z)", re.
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "local": "file", "file-object-store": "file"}
 _PLACES = frozenset({"abfs", "abfss", "wasb", "wasbs", "github", "git"})
 _EXTRAS = {"s3": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure", "az": "azure"}
+_HOST = re.compile(r"(?:\[[^\]]*\]|[^:]*)(?::\d*)?").fullmatch
 _HAS_HOST = frozenset({"http", "https", "ftp", "sftp", "ssh", "smb", "webdav", "hdfs", "webhdfs"})
 
 
@@ -244,8 +246,14 @@ def _without_login(scheme: str, rest: str) -> tuple[str, dict[str, Any]]:
         return rest, {}
     if scheme in ("http", "https") and ("?" in rest or "#" in rest):
         raise ValueError(f"a {scheme} URL with a query or fragment cannot be a folder")
+    if in_query(rest):
+        raise ValueError(
+            f"a {scheme} URI with a signature or a token in it cannot be a folder; give it in storage_options"
+        )
     host, slash, path = rest.partition("/")
     host, options = _split_user(scheme, host)
+    if scheme in _HAS_HOST and "@" in path and not _HOST(host):
+        raise ValueError(f"the host of a {scheme} URL cannot be told from its login; in a password / is %2F")
     return host + slash + path, options
 
 
@@ -256,8 +264,15 @@ def _split_user(scheme: str, host: str) -> tuple[str, dict[str, Any]]:
     if not is_login:
         return host, {}
     names = ("key", "secret") if scheme == "s3" else ("username", "password")
-    pairs = zip(names, user.partition(":")[::2], strict=True)
-    return bare, {name: unquote(value) for name, value in pairs if value}
+    pairs = zip(names, map(unquote, user.partition(":")[::2]), strict=True)
+    login = {name: value for name, value in pairs if value}
+    return bare, _basic(**login) if login and scheme in ("http", "https") else login
+
+
+def _basic(username: str = "", password: str = "") -> dict[str, Any]:
+    """A login as fsspec's HTTP file system takes it."""
+    said = base64.b64encode(f"{username}:{password}".encode(errors="surrogateescape")).decode()
+    return {"client_kwargs": {"headers": {"Authorization": f"Basic {said}"}}}
 
 
 def _strip_slashes(text: str) -> str:

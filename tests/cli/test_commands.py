@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
@@ -56,6 +57,52 @@ def test_schema() -> None:
     assert [row["name"] for row in rows if not row["depth"]] == ds.schema.names
     assert {row["name"] for row in rows} >= {"point.a", "tags.item"}
     assert "fixed_size_list" in _run("schema", TABLE).stdout
+
+
+def test_module_is_the_script(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "lancecy", "count", TABLE], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "48\n")
+
+
+def test_head_shows_what_python_has_no_value_for(tmp_path: Path) -> None:
+    path = str(tmp_path / "far.lance")
+    far = pa.table(
+        {
+            "d": pa.array([2**31 - 1, 0], pa.int32()).cast(pa.date32()),
+            "t": pa.array([2**63 - 1, 0], pa.timestamp("s")),
+            "z": pa.array([2**63 - 1, 0], pa.timestamp("us", "UTC")),
+            "u": pa.array([2**63 - 1, 1], pa.duration("s")),
+            "l": pa.array([[2**31 - 1], [0]], pa.list_(pa.int32())).cast(pa.list_(pa.date32())),
+        }
+    )
+    lancecy.write_dataset(far, path)
+    first, second = _json("head", path)
+    assert all("out of range" in first[name] for name in "dtzl"), first
+    assert "9223372036854775807" in first["u"]
+    assert (second["d"], second["l"]) == ("1970-01-01", ["1970-01-01"])
+    shown = _run("head", path)
+    assert shown.exit_code == 0
+    assert "1970-01-01" in shown.stdout
+
+
+def test_json_cannot_drive_a_terminal(tmp_path: Path) -> None:
+    path = str(tmp_path / "c1.lance")
+    name, value = "c\u009b31m", "v\u009b31m\u202e \U000e0041 ä"
+    lancecy.write_dataset(pa.table({name: [value]}), path)
+    for command in ("head", "schema"):
+        shown = _run(command, path, "--json").stdout
+        assert all(c.isprintable() or c == "\n" for c in shown)
+        assert repr(name)[1:-1] in str(json.loads(shown))
+    assert _json("head", path) == [{name: value}]
+    assert "ä" in _run("head", path, "--json").stdout
+
+
+def test_ages_beyond_all_calendars_are_refused() -> None:
+    result = _run("cleanup", TABLE, "--older-than", "99999999999999d", "--dry-run")
+    assert result.exit_code == 2
+    assert "no table is" in result.output
 
 
 def test_head() -> None:

@@ -240,6 +240,16 @@ def _alternating(levels: int) -> Term:
     return term
 
 
+def test_half_a_character_is_refused_with_its_position() -> None:
+    for make in (
+        lambda: parse("s = '\ud800'"),
+        lambda: col("s") == "\udfff",
+        lambda: col("s").isin(["a", "\ud800"]),
+    ):
+        with pytest.raises(ExpressionError, match=r"half a character, U\+D"):
+            make()
+
+
 # Operators that SQL has by these names too: what follows may well stand in parentheses.
 _KEYWORDS = frozenset(("and", "or", "not", "in", "like", "ilike", "case", "cast"))
 
@@ -298,8 +308,6 @@ def test_constants_that_have_no_place_in_an_expression() -> None:
             lit(value)
     with pytest.raises(ExpressionError, match="no value of type int8"):
         lit(1000, pa.int8())
-    with pytest.raises(ExpressionError, match="cannot read|no value|cannot be"):
-        evaluate(bind((col("s") == "\ud800").expr, SCHEMA), every_kind())
     with pytest.raises(ExpressionError, match="more than one column 'x'"):
         bind(col("x").expr, pa.schema([("x", pa.int8()), ("x", pa.int8())]))
 

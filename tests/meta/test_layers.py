@@ -11,6 +11,7 @@ import pytest
 from tests.meta.tree import ROOT, imports_of, is_within, module_name, package_modules, run_tool
 
 ROWS = [
+    "__main__",
     "spark | dask | cli",
     "writers",
     "datasets",

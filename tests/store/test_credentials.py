@@ -36,6 +36,9 @@ KEPT: dict[str, Any] = {
     "requester_pays": None,
     "lists": [1, "two", ["three"]],
     "secret": None,
+    "sse_kms_key_id": "arn:aws:kms:1:2:key/3",
+    "pairs": [["one", 1], ("two", "2")],
+    "headers": {"User-Agent": "me", "accept": "*/*"},
 }
 SECRETS: list[dict[str, Any]] = [
     {name: SECRET}
@@ -44,7 +47,8 @@ SECRETS: list[dict[str, Any]] = [
         "aws_access_key_id", "access_key", "account_key", "accountKey", "connection_string", "sas_token", "sas",
         "credential", "credentials", "private_key", "api_key", "api-key", "passphrase", "oauth_token", "auth",
         "Authorization", "google_service_account_key_json_credentials", "client_secret", "base_1.secret",
-        "azure_storage_sas_key", "bearer_token", "pw", "session_cookie",
+        "azure_storage_sas_key", "bearer_token", "pw", "session_cookie", "bearer", "pat", "jwt", "ssl_key",
+        "SSECustomerKey", "aws_sse_customer_key_base64", "key_content", "http_auth", "header",
     )
 ] + [
     {"client_kwargs": {"aws_session_token": SECRET}},
@@ -56,6 +60,13 @@ SECRETS: list[dict[str, Any]] = [
     {"url": f"https://account.blob/?sv=1&sig={SECRET}"},
     {"text": f"AccountName=a;AccountKey={SECRET};x"},
     {"secret": SECRET.encode()},
+    {"s3_additional_kwargs": {"SSECustomerAlgorithm": "AES256", "SSECustomerKey": SECRET}},
+    {"client_kwargs": {"headers": [("Authorization", f"Bearer {SECRET}")]}},
+    {"client_kwargs": {"headers": [["Accept", "*/*"], ["X-Anything", SECRET]]}},
+    {"client_kwargs": {"headers": {"User-Agent": "me", "X-Anything": SECRET}}},
+    {"client_kwargs": {"headers": [f"X-Anything: {SECRET}", "a", "b"]}},
+    {"http_auth": ("me", SECRET)},
+    {"endpoint_url": f"https://h/?access_token={SECRET}"},
 ]  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from lancecy.errors import (
     DatasetNotFoundError,
     ExistsError,
+    NotFoundError,
     PathPolicyError,
     StoreError,
     TruncatedError,
@@ -329,6 +330,10 @@ class RangeHandler(http.server.BaseHTTPRequestHandler):
         self._answer(True)
 
     def _answer(self, with_body: bool) -> None:
+        if self.path == "/private/data/a":
+            known = self.headers.get("Authorization") == "Basic bWU6cCB3"
+            self.send_error(404 if known else 401)
+            return
         if self.path != "/t/data/a%20b":
             self.send_error(404)
             return
@@ -360,6 +365,18 @@ def web() -> Iterator[str]:
         yield f"http://127.0.0.1:{server.server_port}/t"
         server.shutdown()
         thread.join()
+
+
+def test_login_in_a_web_address_is_basic_authentication(web: str) -> None:
+    place = web.removesuffix("/t") + "/private"
+    known = open_store(place.replace("://", "://me:p%20w@"))
+    assert "p%20w" not in repr(known)
+    with pytest.raises(NotFoundError):
+        known.get("data/a")
+    for stranger in (place, place.replace("://", "://me:wrong@")):
+        with pytest.raises(StoreError, match="401") as caught:
+            open_store(stranger).get("data/a")
+        assert not isinstance(caught.value, NotFoundError)
 
 
 def test_web_server(web: str) -> None:

@@ -43,7 +43,11 @@ LOGINS = [
     ("ftp://me:pa%40ss@host/dir", "ftp://host/dir", {"username": "me", "password": "pa@ss"}),
     ("sftp://me@Host/dir", "sftp://host/dir", {"username": "me"}),
     ("s3://AKIA:SECRET@bucket/t", "s3://bucket/t", {"key": "AKIA", "secret": "SECRET"}),
-    ("https://me:pw@h.example/d", "https://h.example/d", {"username": "me", "password": "pw"}),
+    (
+        "https://me:p%20w@h.example/d",
+        "https://h.example/d",
+        {"client_kwargs": {"headers": {"Authorization": "Basic bWU6cCB3"}}},
+    ),
     (
         "simplecache::ftp://me:pw@host/d",
         "simplecache::ftp://host/d",
@@ -80,7 +84,18 @@ def test_relative_paths_are_made_absolute(tmp_path: Path, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(
     "text",
-    ["", "a\0b", "file://server/share", "file:///a%00b", "https://h/d?X-Amz-Signature=1", "http://h/d#x"],
+    [
+        "",
+        "a\0b",
+        "file://server/share",
+        "file:///a%00b",
+        "https://h/d?X-Amz-Signature=1",
+        "http://h/d#x",
+        "az://c/x?sig=hunter2",
+        "s3://b/k?a=1&X-Amz-Signature=hunter2",
+        "zip://a::az://c/x.zip?sig=hunter2",
+        "ftp://me:hun/ter2@h/d",
+    ],
 )
 def test_what_cannot_be_a_folder_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"path|host|folder|URI") as caught:
