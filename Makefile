@@ -98,11 +98,11 @@ compare-spark: $(BUILT)
 compare-write: $(BUILT)
 	$(PY) bench/write_compare.py $(ARGS)
 
-# asv keeps a note about the machine in the home directory; it gets one of its own.
+# asv keeps a note about the machine in the home directory; it gets one of its own. Without the commit it keeps no results.
 bench: $(BUILT)
 	mkdir -p $(BENCH)/.asv
 	cd bench && HOME=$(BENCH)/.asv $(PY) -m asv machine --yes >/dev/null
-	cd bench && HOME=$(BENCH)/.asv $(PY) -m asv run --python=same -a rounds=1 -a warmup_time=0.1 -a sample_time=0.02 --show-stderr $(ARGS)
+	cd bench && HOME=$(BENCH)/.asv $(PY) -m asv run --python=same --set-commit-hash $$(git rev-parse HEAD) -a rounds=1 -a warmup_time=0.1 -a sample_time=0.02 --show-stderr $(ARGS)
 
 # ---- hostile bytes ----------------------------------------------------------------------------------
 
