@@ -269,7 +269,7 @@ def test_every_function_with_any_number_of_arguments_is_bound_or_refused() -> No
     for call in (f"{name}({', '.join(['i8'] * count)})" for name in names for count in range(5)):
         for text in (call, f"{call} = 1"):
             try:
-                read = parse(text)
+                read = parsed(text)
                 describe(read)
                 bind(read, SCHEMA)
             except ExpressionError:
@@ -299,7 +299,7 @@ def test_repeated_operands_of_usual_sizes_are_read() -> None:
         "nullif(nullif(nullif(i8, 1), 2), 3) = 4",
         "CASE nullif(i8, 0) WHEN 1 THEN 2 WHEN 3 THEN 4 END BETWEEN 1 AND 2",
     ):
-        bind(parse(text), SCHEMA)
+        bind(parsed(text), SCHEMA)
 
 
 def test_constants_that_have_no_place_in_an_expression() -> None:
