@@ -66,7 +66,7 @@ _STRUCT_LIST = "fixed_size_list:struct:"
 BLOB_KEY = "lance-encoding:blob"
 PACKED_KEYS = ("lance-encoding:packed", "packed")
 BLOB_EXTENSION = "lance.blob.v2"
-_EXTENSION_KEY = "ARROW:extension:name"
+EXTENSION_KEY = "ARROW:extension:name"
 # What a scan delivers of a blob instead of its bytes: where these are. Ids of no field of any table.
 _BLOB_V1 = (("position", -2, "uint64"), ("size", -3, "uint64"))
 _BLOB_V2 = (
@@ -294,9 +294,14 @@ class Field:
         return BLOB_KEY in self.metadata or self._extension == BLOB_EXTENSION
 
     @property
+    def is_said_packed(self) -> bool:
+        """Whether the metadata says that values are stored row by row, which means something of structs only."""
+        return any(key in self.metadata for key in PACKED_KEYS)
+
+    @property
     def is_packed(self) -> bool:
         """Whether a struct says that it is stored row by row, in a column of its own."""
-        return self.is_struct and any(key in self.metadata for key in PACKED_KEYS)
+        return self.is_struct and self.is_said_packed
 
     @property
     def is_whole(self) -> bool:
@@ -305,7 +310,7 @@ class Field:
 
     @property
     def _extension(self) -> str:
-        return self.extension_name or self.metadata.get(_EXTENSION_KEY, b"").decode("utf-8", "replace")
+        return self.extension_name or self.metadata.get(EXTENSION_KEY, b"").decode("utf-8", "replace")
 
     @property
     def is_leaf(self) -> bool:
@@ -353,11 +358,11 @@ class Field:
             return pa.field(self.name, pa.json_(), self.nullable, metadata or None)
         metadata = dict(self.metadata)
         if self.extension_name:
-            metadata.setdefault("ARROW:extension:name", self.extension_name.encode())
+            metadata.setdefault(EXTENSION_KEY, self.extension_name.encode())
         # Arrow has no field of nulls that are not nullable; a manifest may.
         nullable = self.nullable or pa.types.is_null(self.storage_type)
         plain = pa.field(self.name, self.storage_type, nullable, metadata or None)
-        return _restored(plain) if "ARROW:extension:name" in metadata else plain
+        return _restored(plain) if EXTENSION_KEY in metadata else plain
 
     @property
     def arrow_type(self) -> pa.DataType:

@@ -1,4 +1,4 @@
-"""Tables written and changed through the public interface, nobody waiting for the disk."""
+"""Tables written and changed through the public interface; only deletes wait for the disk."""
 
 from __future__ import annotations
 

@@ -77,23 +77,16 @@ def _field_rows(node: Field, above: str = "", depth: int = 0) -> list[dict[str, 
 def head(rows: int, columns: str | None, filter_: str | None, as_json: bool, **table: Any) -> None:
     """The first rows of the table at URI."""
     found = opened(**table).head(rows, columns=names(columns), filter=filter_)
-    lines = list(zip(*map(_values, found.columns), strict=True))
+    values = [[_value(scalar) for scalar in column] for column in found.columns]
+    lines = list(zip(*values, strict=True))
     if as_json:
         show_json([dict(zip(found.column_names, line, strict=True)) for line in lines])
     else:
         show_rows(found.column_names, lines)
 
 
-def _values(column: pa.ChunkedArray) -> list[Any]:
-    """Python's values; of those that Python has no value for, days in the year 5,881,580 among them, Arrow's text."""
-    try:
-        found: list[Any] = column.to_pylist()
-    except (OverflowError, ValueError):
-        found = [_value(scalar) for scalar in column]
-    return found
-
-
 def _value(scalar: pa.Scalar) -> Any:
+    """Python's value; where Python has none, for days in the year 5,881,580 among others, Arrow's text."""
     try:
         return scalar.as_py()
     except (OverflowError, ValueError):

@@ -6,7 +6,7 @@ dictionary; everything else goes into chunks, integers packed where that saves b
 chunks cannot hold, because very many null or empty lists lie between two values, is zipped.
 More encodings join by one more candidate in ``_candidates``: the first that answers wins.
 
-Source: file sheet 2.1, section 4.5. Imports ``chunk_parts``, ``miniblock_write``, ``fullzip_write``, ``constant_write``,
+Source: file sheet 2.1, section 4.5. Imports ``chunk_parts``, ``keeping``, ``miniblock_write``, ``fullzip_write``, ``constant_write``,
 ``dictionary_write``, ``shred``, ``block``, ``pages`` and ``errors``.
 """
 
@@ -14,8 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-
-import numpy as np
 
 from lancecy.encodings.blob_write import write_blob_page
 from lancecy.encodings.block import Coded, FixedList, FixedWidth, Structured, VariableWidth
@@ -30,6 +28,7 @@ from lancecy.encodings.chunk_parts import (
 from lancecy.encodings.constant_write import constant_of, write_all_null, write_constant
 from lancecy.encodings.dictionary_write import few_distinct, stored_dictionary
 from lancecy.encodings.fullzip_write import write_full_zip, write_zipped_rows
+from lancecy.encodings.keeping import stored_offsets
 from lancecy.encodings.miniblock_write import write_mini_block
 from lancecy.encodings.packed_write import check_members, packed_fields, packed_rows
 from lancecy.encodings.pages import EncodedPage
@@ -139,7 +138,7 @@ def _wide(leaf: ShreddedLeaf, _version: tuple[int, int]) -> EncodedPage | None:
 
 
 def _longest(values: VariableWidth) -> int:
-    offsets = np.frombuffer(values.offsets, f"<i{values.offset_width}", values.length + 1)  # type: ignore[call-overload]
+    offsets = stored_offsets(values)
     return int((offsets[1:] - offsets[:-1]).max(initial=0))
 
 

@@ -4,7 +4,7 @@ A part is one buffer of every chunk, as spans of some memory; nothing is copied 
 chunks are put together. ``ChunkedValues`` knows how its values are cut, into how many slots
 a chunk is best, and what of the page's spec they are.
 
-Source: file sheet 2.1, sections 3.1 to 3.7 and 5.1. Imports ``block``, ``from_arrow``, ``spec``, ``kernels``,
+Source: file sheet 2.1, sections 3.1 to 3.7 and 5.1. Imports ``block``, ``from_arrow``, ``keeping``, ``spec``, ``kernels``,
 ``store.base``.
 """
 
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.block import Block, FixedList, FixedWidth, VariableWidth
+from lancecy.encodings.keeping import stored_offsets
 from lancecy.encodings.spec import FixedListOf, InlinePacked, PackedBlocks, Plain, Spec, Variable
 from lancecy.store.base import Memory
 
@@ -187,7 +188,7 @@ def _put_words(out: Memory, positions: Int64, values: Int64, width: int) -> None
 
 def string_values(block: VariableWidth) -> ChunkedValues | None:
     """Strings behind their offsets; None if two of them may be too long for a chunk."""
-    offsets = np.frombuffer(block.offsets, f"<i{block.offset_width}", block.length + 1)  # type: ignore[call-overload]
+    offsets = stored_offsets(block)
     slots = _string_slots(offsets, block.offset_width)
     if slots < 2:
         return None

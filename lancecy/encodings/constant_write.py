@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.block import Block, FixedWidth, VariableWidth
 from lancecy.encodings.chunk_parts import memory_of
-from lancecy.encodings.keeping import compacted
+from lancecy.encodings.keeping import compacted, stored_offsets
 from lancecy.encodings.layouts import ConstantPage, Layer
 from lancecy.encodings.pages import EncodedPage
 from lancecy.encodings.shred import ShreddedLeaf
@@ -75,7 +75,7 @@ def _samples(count: int) -> tuple[int, ...]:
 
 
 def _constant_text(block: VariableWidth, valid: NDArray[np.bool_] | None) -> bytes | None:
-    offsets = np.frombuffer(block.offsets, f"<i{block.offset_width}", block.length + 1)  # type: ignore[call-overload]
+    offsets = stored_offsets(block)
     starts, lengths = offsets[:-1], offsets[1:] - offsets[:-1]
     if valid is not None:
         # Below a null struct there may be strings too, which are nobody's value.

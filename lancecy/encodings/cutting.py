@@ -1,6 +1,6 @@
 """Blocks cut into shorter ones: what several columns had decoded together.
 
-Imports ``block``, ``kernels`` and ``errors``.
+Imports ``block``, ``keeping``, ``kernels`` and ``errors``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.block import AllNull, Block, FixedList, FixedWidth, VariableWidth
+from lancecy.encodings.keeping import stored_offsets
 from lancecy.errors import FormatError
 
 __all__ = ["split"]
@@ -81,7 +82,7 @@ def _bits(bitmap: object, edges: Sequence[int]) -> list[tuple[NDArray[np.uint8],
 
 
 def _strings(block: VariableWidth, edges: Sequence[int]) -> list[Block]:
-    offsets = np.frombuffer(block.offsets, f"<i{block.offset_width}", block.length + 1)  # type: ignore[call-overload]
+    offsets = stored_offsets(block)
     bounds = offsets[edges].tolist()
     values = memoryview(block.values).cast("B")  # type: ignore[arg-type]
     return [

@@ -3,7 +3,7 @@
 Codes of null slots mean nothing and may be anything; the definition levels say which
 those are. Source: file sheet 2.1, section 3.7.
 
-Imports ``placing``, ``sequences``, ``repdef``, ``layouts``, ``block``, ``arrow.allocate``, ``kernels``, ``schema``, ``limits``
+Imports ``placing``, ``keeping``, ``sequences``, ``repdef``, ``layouts``, ``block``, ``arrow.allocate``, ``kernels``, ``schema``, ``limits``
 and ``errors``.
 """
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from lancecy import kernels
 from lancecy.encodings.arrow import allocate
 from lancecy.encodings.block import AllNull, Block, Coded, FixedList, FixedWidth, VariableWidth
+from lancecy.encodings.keeping import stored_offsets
 from lancecy.encodings.layouts import Layer
 from lancecy.encodings.placing import placed
 from lancecy.encodings.repdef import all_visible_max, slot_validity
@@ -143,14 +144,13 @@ def _fixed(numbers: NDArray[Any], items: FixedWidth, mask: Bitmap | None, limits
 def _strings(
     numbers: NDArray[Any], items: VariableWidth, mask: Bitmap | None, limits: Limits
 ) -> VariableWidth:
-    kind = f"<i{items.offset_width}"
-    source: NDArray[Any] = np.frombuffer(items.offsets, kind, items.length + 1)  # type: ignore[call-overload]
+    source = stored_offsets(items)
     values: Bitmap = np.frombuffer(items.values, np.uint8)  # type: ignore[call-overload]
     offsets_buffer, offsets = allocate((numbers.size + 1) * items.offset_width)
-    total = kernels.take_offsets(numbers, source, offsets.view(kind), mask)
+    total = kernels.take_offsets(numbers, source, offsets.view(source.dtype), mask)
     limits.check("page_bytes", total, "bytes of the strings of a page")
     buffer, out = allocate(total)
-    kernels.take_values(numbers, source, values, offsets.view(kind), out, mask)
+    kernels.take_values(numbers, source, values, offsets.view(source.dtype), out, mask)
     return VariableWidth(numbers.size, items.offset_width, offsets_buffer, buffer)
 
 

@@ -9,7 +9,7 @@ The table that a page carries always has 2,312 bytes::
 Every byte of a coded string is the number of a symbol, except 255: the byte after it stands
 for itself. Values are coded one by one, so any of them can be decoded alone.
 
-Imports ``memory``, ``block``, ``kernels``, ``store.base``, ``limits``, ``errors`` and pyarrow.
+Imports ``memory``, ``block``, ``keeping``, ``kernels``, ``store.base``, ``limits``, ``errors`` and pyarrow.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.block import VariableWidth
+from lancecy.encodings.keeping import stored_offsets
 from lancecy.encodings.memory import allocate
 from lancecy.errors import FormatError
 from lancecy.limits import INT32_MAX, check_offsets
@@ -119,8 +120,7 @@ def decode(symbols: Symbols | None, block: VariableWidth) -> VariableWidth:
     """
     if symbols is None:
         return block
-    dtype = np.int32 if block.offset_width == 4 else np.int64
-    offsets = np.frombuffer(block.offsets, dtype, block.length + 1)  # type: ignore[call-overload]
+    offsets = stored_offsets(block)
     values: Memory = np.frombuffer(block.values, np.uint8)  # type: ignore[call-overload]
     whole = np.zeros(1, np.int64), np.array([values.size], np.int64)
     decoded = decode_spans(symbols, offsets, values, *whole)

@@ -25,7 +25,7 @@ from lancecy.encodings.block import (
     VariableWidth,
 )
 
-__all__ = ["compacted", "kept", "mask_of", "offsets_of"]
+__all__ = ["compacted", "kept", "mask_of", "offsets_of", "stored_offsets"]
 
 Mask = NDArray[np.bool_]
 Bits = NDArray[np.uint8]
@@ -44,10 +44,16 @@ def mask_of(bits: object, length: int) -> Mask:
     return mask
 
 
+def stored_offsets(block: VariableWidth | Listed) -> NDArray[Any]:
+    """(block.length + 1,) int32 or int64, as they are stored: where values or lists begin, and the last one ends."""
+    kind: Any = f"<i{block.offset_width}"
+    found: NDArray[Any] = np.frombuffer(block.offsets, kind, block.length + 1)  # type: ignore[call-overload]
+    return found
+
+
 def offsets_of(block: VariableWidth | Listed) -> NDArray[np.int64]:
-    """(block.length + 1,) int64: where each value or list begins, and the last one ends."""
-    found = np.frombuffer(block.offsets, f"<i{block.offset_width}", block.length + 1)  # type: ignore[call-overload]
-    return found.astype(np.int64, copy=False)  # type: ignore[no-any-return]
+    """:func:`stored_offsets` as int64, whatever their width."""
+    return stored_offsets(block).astype(np.int64, copy=False)
 
 
 def compacted(offsets: NDArray[Any], lengths: NDArray[Any], values: Bits) -> tuple[NDArray[Any], Bits]:
@@ -109,7 +115,7 @@ def kept(block: Block, mask: Mask) -> Block:
         return Structured(length, children, *nulls)
     if isinstance(block, FixedList):
         return FixedList(length, block.size, kept(block.child, np.repeat(mask, block.size)), *nulls)
-    offsets = np.frombuffer(block.offsets, f"<i{block.offset_width}", block.length + 1)  # type: ignore[call-overload]
+    offsets = stored_offsets(block)
     lengths = np.diff(offsets)
     if isinstance(block, VariableWidth):
         values = np.frombuffer(block.values, np.uint8)  # type: ignore[call-overload]

@@ -3,7 +3,7 @@
 Slots that are not valid get nothing: zeros, and strings without bytes. What is within a
 fixed-size list moves with it, as rows of so many items; validity of items does too.
 
-Imports ``block``, ``arrow.allocate``, ``kernels``, ``limits`` and ``errors``.
+Imports ``block``, ``keeping``, ``arrow.allocate``, ``kernels``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from lancecy import kernels
 from lancecy.encodings.arrow import allocate
 from lancecy.encodings.block import AllNull, Block, FixedList, FixedWidth, Structured, VariableWidth
+from lancecy.encodings.keeping import offsets_of
 from lancecy.errors import UnsupportedError
 from lancecy.limits import Limits
 
@@ -130,8 +131,7 @@ def _chosen(table: NDArray[Any], which: Int64 | None, mask: Mask) -> NDArray[Any
 
 
 def _strings(block: VariableWidth, which: Int64 | None, mask: Mask, limits: Limits) -> VariableWidth:
-    kind = f"<i{block.offset_width}"
-    offsets = np.frombuffer(block.offsets, kind, block.length + 1).astype(np.int64)  # type: ignore[call-overload]
+    offsets = offsets_of(block)
     starts, sizes = offsets[:-1], np.diff(offsets)
     values = block.values
     if which is not None:
@@ -143,5 +143,5 @@ def _strings(block: VariableWidth, which: Int64 | None, mask: Mask, limits: Limi
     lengths[mask] = sizes
     limits.check("page_bytes", (mask.size + 1) * block.offset_width, "bytes of the strings of a page")
     buffer, ends = allocate((mask.size + 1) * block.offset_width)
-    kernels.zipped_offsets(lengths, ends.view(kind))
+    kernels.zipped_offsets(lengths, ends.view(f"<i{block.offset_width}"))
     return VariableWidth(mask.size, block.offset_width, buffer, values)

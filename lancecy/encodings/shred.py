@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.encodings.block import AllNull, Block, Coded, FixedList, Listed, Structured
-from lancecy.encodings.keeping import mask_of
+from lancecy.encodings.keeping import mask_of, stored_offsets
 from lancecy.encodings.layouts import Layer
 from lancecy.errors import SchemaError, UnsupportedError, printable
 from lancecy.schema import Field
@@ -153,7 +153,7 @@ class _State:
                 f"column {printable(field.name)!r}: lists within fixed-size lists of structs",
                 feature="list in fixed-size list of structs",
             )
-        lengths = np.diff(np.frombuffer(block.offsets, f"<i{block.offset_width}"))  # type: ignore[call-overload]
+        lengths = np.diff(stored_offsets(block))
         number = 2 * len(self.layers)
         nulls, open_ = _nulls_of(block), self.unmarked()
         empty = lengths == 0

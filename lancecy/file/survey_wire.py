@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 from lancecy.file.v2_wire import decode_schema_fields
 from lancecy.limits import Limits
 from lancecy.proto import file_pb2, table_pb2
-from lancecy.schema import PACKED_KEYS, Field
+from lancecy.schema import Field
 from lancecy.schema_wire import decode_fields, parse_message
 from lancecy.store.base import Memory
 
@@ -68,7 +68,7 @@ def _named_columns(
         )
         above, is_inside = known.get(message.parent_id, ("", False))
         name = f"{above}.{field.name}" if above else field.name
-        is_whole = field.is_blob or any(key in field.metadata for key in PACKED_KEYS)
+        is_whole = field.is_blob or field.is_said_packed
         is_whole = is_whole or (field.is_fixed_list and not is_flat)
         if field.id >= 0:
             known[field.id] = (name, is_inside or is_whole)

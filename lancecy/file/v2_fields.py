@@ -18,7 +18,7 @@ from functools import cached_property
 
 from lancecy.encodings.assemble import pruned
 from lancecy.errors import FormatError, printable
-from lancecy.schema import PACKED_KEYS, Field
+from lancecy.schema import Field
 
 __all__ = ["FieldColumns", "Leaf", "column_numbers"]
 
@@ -110,7 +110,7 @@ class FieldColumns:
         if node.id not in self.numbers or not node.ids.isdisjoint(others):
             return False
         # A struct may have lost all its children to other files; listed without a column, they are in its own.
-        is_packed = any(key in node.metadata for key in PACKED_KEYS) or node.is_blob or node.is_fixed_list
+        is_packed = node.is_said_packed or node.is_blob or node.is_fixed_list
         return is_packed or not self.listed.isdisjoint(node.ids - {node.id})
 
     @cached_property

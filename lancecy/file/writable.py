@@ -87,7 +87,7 @@ def _check(path: tuple[Field, ...], version: str) -> None:
             raise _unread(name, "a fixed-size list of structs with lists in it")
     if field.is_blob:
         _check_blob(path, version, name)
-    elif version != "0.1" and not field.is_leaf and any(key in field.metadata for key in PACKED_KEYS):
+    elif version != "0.1" and not field.is_leaf and field.is_said_packed:
         # Members of structs of 0.1 are stored apart, whatever the metadata says.
         _check_packed(path, version, name)
     if field.is_struct and not field.children:

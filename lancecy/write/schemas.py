@@ -17,7 +17,15 @@ from lancecy.encodings.jsonb_write import to_stored
 from lancecy.encodings.nulls import null_mask
 from lancecy.encodings.rebuilding import rebuilt
 from lancecy.errors import SchemaError, UnsupportedError, printable
-from lancecy.schema import BLOB_EXTENSION, BLOB_KEY, DictionaryRef, Field, Schema, logical_type_of
+from lancecy.schema import (
+    BLOB_EXTENSION,
+    BLOB_KEY,
+    EXTENSION_KEY,
+    DictionaryRef,
+    Field,
+    Schema,
+    logical_type_of,
+)
 
 __all__ = ["arranged", "fitted", "schema_of", "with_blobs"]
 
@@ -25,7 +33,6 @@ __all__ = ["arranged", "fitted", "schema_of", "with_blobs"]
 _RESERVED = frozenset(
     ("_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version")
 )
-_EXTENSION_NAME = "ARROW:extension:name"
 _BLOB_TYPE = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
 # Not stored as text, as their storage in Arrow is.
 _JSON = frozenset((b"arrow.json", b"lance.json"))
@@ -72,10 +79,9 @@ def with_blobs(schema: pa.Schema) -> pa.Schema:
 def _with_blobs(field: pa.Field) -> pa.Field:
     kind, types = field.type, pa.types
     metadata = dict(field.metadata or {})
-    if (types.is_binary(kind) or types.is_large_binary(kind)) and metadata.pop(
-        BLOB_KEY.encode(), None
-    ) is not None:
-        metadata[_EXTENSION_NAME.encode()] = BLOB_EXTENSION.encode()
+    is_binary = types.is_binary(kind) or types.is_large_binary(kind)
+    if is_binary and metadata.pop(BLOB_KEY.encode(), None) is not None:
+        metadata[EXTENSION_KEY.encode()] = BLOB_EXTENSION.encode()
         return pa.field(field.name, _BLOB_TYPE, field.nullable, metadata)
     if types.is_struct(kind):
         return field.with_type(pa.struct([_with_blobs(child) for child in kind]))
@@ -111,7 +117,7 @@ def _field(field: pa.Field, parent: int, ids: Iterator[int], path: str) -> Field
     is_extension = isinstance(kind, pa.BaseExtensionType)
     found = _exported_metadata(field) if is_extension else field.metadata or {}
     metadata = {key.decode(): value for key, value in found.items()}
-    if metadata.get(_EXTENSION_NAME) in _JSON:
+    if metadata.get(EXTENSION_KEY) in _JSON:
         return _json(field, number, parent, metadata)
     kind = kind.storage_type if is_extension else kind
     inner = _inner(kind)
@@ -127,7 +133,7 @@ def _field(field: pa.Field, parent: int, ids: Iterator[int], path: str) -> Field
         nullable=field.nullable,
         encoding=_hint(logical),
         dictionary=DictionaryRef(0, 0) if logical.startswith("dict:") else None,
-        extension_name=metadata.get(_EXTENSION_NAME, b"").decode(),
+        extension_name=metadata.get(EXTENSION_KEY, b"").decode(),
         metadata=metadata,
         children=tuple(_field(child, number, ids, f"{path}.{child.name}") for child in inner),
     )
@@ -143,7 +149,7 @@ def _json(field: pa.Field, number: int, parent: int, metadata: dict[str, bytes])
         nullable=field.nullable,
         encoding=_hint("large_binary"),
         extension_name="lance.json",
-        metadata={**metadata, _EXTENSION_NAME: b"lance.json", "ARROW:extension:metadata": b""},
+        metadata={**metadata, EXTENSION_KEY: b"lance.json", "ARROW:extension:metadata": b""},
     )
 
 

@@ -59,7 +59,7 @@ def test_schema() -> None:
     assert "fixed_size_list" in _run("schema", TABLE).stdout
 
 
-def test_module_is_the_script(tmp_path: Path) -> None:
+def test_module_is_the_script() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "lancecy", "count", TABLE], capture_output=True, text=True, check=False
     )
