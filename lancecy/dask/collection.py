@@ -157,7 +157,14 @@ def _collection(source: Dataset, plan: ScanPlan, labels: Labels, parts: Parts) -
         optimizer = _optimizer()
         if optimizer is not None:
             weights = _weights(source.context, plan)
-            frame = optimizer.collection(reader, parts, meta, weights, _pushable(source, reader.spec.request))
+            frame = optimizer.collection(
+                reader,
+                parts,
+                meta,
+                weights,
+                _pushable(source, reader.spec.request),
+                is_near=source.context.snapshot.is_mapped,
+            )
         else:
             frame = dd.from_map(
                 reader, parts, meta=meta, divisions=parts.divisions, label="lancecy", enforce_metadata=False

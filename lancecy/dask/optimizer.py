@@ -10,7 +10,8 @@ labels, more reading. Beyond the selection of columns, which ``from_map`` knows 
 - filters that pandas and :mod:`lancecy.expr` certainly agree on (``predicates``) move into the
   read, where statistics prune pages; what is left of a condition stays above;
 - labels alone are worked out without reading columns, and ``head`` reads the rows it shows;
-- partitions that became small by selecting columns are read together, if no one can tell.
+- partitions that became small by selecting columns are read together, if no one can tell; of a
+  column so small that a task would cost more than reading it, one task takes the sum.
 
 Imports Dask's expressions, ``dask.reader``, ``dask.predicates``; imported by functions of
 ``dask.collection`` only.
@@ -25,14 +26,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from dask._collections import new_collection
 from dask._task_spec import Task
 from dask.dataframe.dask_expr import _accessor, _expr, _reductions, _repartition
 from dask.dataframe.dask_expr._expr import PartitionsFiltered
 from dask.dataframe.dask_expr.io.io import IO, BlockwiseIO
+from dask.dataframe.dispatch import make_meta, meta_nonempty
 
 from lancecy.dask import predicates
-from lancecy.dask.reader import NarrowReader, Parts, Reader
+from lancecy.dask.reader import ROWS, NarrowReader, Parts, Reader, Reducer
 from lancecy.dask.source import Source, columns_of
 from lancecy.errors import ExpressionError
 from lancecy.expr import Expr
@@ -45,6 +48,20 @@ __all__ = ["LanceScan", "collection"]
 
 # Plans of so few partitions are left alone: their tasks keep the machine busy and cost next to nothing.
 _FEWEST_PARTS = 16
+
+# So many bytes of a local column are read and reduced before a few tasks would have been planned and sent off.
+_ONE_TASK_BYTES = 64 << 20
+_ONE_TASK_UNITS = 256
+# Reductions of a column that take no longer than reading it.
+_LIGHT = (
+    _reductions.Sum,
+    _reductions.Prod,
+    _reductions.Min,
+    _reductions.Max,
+    _reductions.Any,
+    _reductions.All,
+    _reductions.Count,
+)
 
 _COMPARISONS: Mapping[type, str] = {
     _expr.EQ: "=",
@@ -159,10 +176,36 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
             return self._with_columns(parent, dependents)
         if isinstance(parent, _expr.Filter) and parent.frame._name == self._name:
             return self._with_filter(parent) if self._may_filter(parent, dependents) else None
+        if type(parent) in _LIGHT:
+            return self._reduced(parent) if self._is_reduced_at_once(parent, dependents) else None
         return None
 
     def _tune_down(self) -> Any:
         return self._merged() if self.together else None
+
+    # -- reductions ------------------------------------------------------------------------------------
+
+    def _is_reduced_at_once(self, parent: Any, dependents: Any) -> bool:
+        """Whether one task may read a column of all partitions and reduce it; nobody else may need the column."""
+        source: Source = self.source
+        if self.kind != "series" or source.is_limited or not source.is_near or not _is_flat(self._meta.dtype):
+            return False
+        units = self._chosen_parts.units
+        per_row = sum(source.weights.get(name, 0) for name in self._needed)
+        if len(units) > _ONE_TASK_UNITS or per_row * int(units[:, ROWS].sum()) > _ONE_TASK_BYTES:
+            return False
+        return {user._name for user in _users(self, dependents)} == {parent._name}
+
+    def _reduced(self, parent: Any) -> Any:
+        reduction: Any = LanceReduction
+        chosen = replace(self.source, parts=self._chosen_parts) if self._filtered else self.source
+        kwargs = (parent.chunk_kwargs, parent.aggregate_kwargs)
+        return reduction(chosen, self._read_columns[0], type(parent), *kwargs)
+
+    @property
+    def _chosen_parts(self) -> Parts:
+        parts: Parts = self.source.parts
+        return parts.chosen(self._partitions) if self._filtered else parts
 
     # -- lengths ---------------------------------------------------------------------------------------
 
@@ -263,10 +306,14 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
     @property
     def _share(self) -> float:
         """Bytes of the columns read, as a share of those of all columns."""
-        source: Source = self.source
-        names = {*self._read_columns, *columns_of(source.reader.spec.request.filter)}
-        total = sum(source.weights.values())
-        return sum(source.weights.get(name, 0) for name in names) / total if total else 1.0
+        weights = self.source.weights
+        total = sum(weights.values())
+        return sum(weights.get(name, 0) for name in self._needed) / total if total else 1.0
+
+    @property
+    def _needed(self) -> set[str]:
+        """Columns that are read or tested."""
+        return {*self._read_columns, *columns_of(self.source.reader.spec.request.filter)}
 
     @property
     def _bucket(self) -> int:
@@ -282,12 +329,55 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
 
     def _merged(self) -> Any:
         source: Source = self.source
-        parts = source.parts
+        parts = self._chosen_parts
         if self._filtered:
-            parts = parts.chosen(self._partitions)
             parts.divisions = None if self.divisions[0] is None else self.divisions
         merged = parts.merged(range(0, len(parts), self._bucket))
         return self._changed(source=replace(source, parts=merged), _partitions=None, together=False)
+
+
+class LanceReduction(_expr.Expr):
+    """The reduction of a column of a scan, in one task.
+
+    Parameters
+    ----------
+    source : Source
+    column : str
+    kind : type
+        Dask's expression of the reduction.
+    chunk_kwargs, aggregate_kwargs : dict
+        Arguments of its two steps.
+    """
+
+    _parameters = ["source", "column", "kind", "chunk_kwargs", "aggregate_kwargs"]  # noqa: RUF012
+
+    @functools.cached_property
+    def _name(self) -> str:
+        return f"lancecy-{self.kind.__name__.lower()}-{self.deterministic_token}"
+
+    @functools.cached_property
+    def _reduce(self) -> Reducer:
+        kind = self.kind
+        kwargs = (self.chunk_kwargs, self.aggregate_kwargs)
+        return Reducer(self.source.reader, self.column, kind.chunk, kind.aggregate, *kwargs)
+
+    @functools.cached_property
+    def _meta(self) -> Any:
+        rows = meta_nonempty(self.source.meta_of("series", (self.column,)))
+        return make_meta(self._reduce.reduced(rows))
+
+    def __dask_tokenize__(self) -> str:
+        if not self._determ_token:
+            state = (self.source.token, *self.operands[1:])
+            self._determ_token = hashlib.sha256(repr(state).encode(errors="surrogatepass")).hexdigest()[:32]
+        return self._determ_token
+
+    def _divisions(self) -> tuple[None, None]:
+        return (None, None)
+
+    def _layer(self) -> dict[Any, Task]:
+        key = (self._name, 0)
+        return {key: Task(key, self._reduce, tuple(self.source.parts.units.ravel().tolist()))}
 
 
 def _users(expr: Any, dependents: Any) -> list[Any]:
@@ -409,6 +499,13 @@ def _nobody_can_tell(scan: LanceScan, parent: Any, dependents: Any) -> bool:
     return True
 
 
+def _is_flat(dtype: Any) -> bool:
+    """Whether values are numbers, truths or times, all of one width."""
+    import pandas as pd
+
+    return isinstance(dtype, pd.ArrowDtype) and pa.types.is_primitive(dtype.pyarrow_dtype)
+
+
 # Reductions that are shown partitions, or report on them.
 _PARTITION_BY_PARTITION = (_reductions.CustomReduction, _reductions.MemoryUsage)
 
@@ -427,7 +524,13 @@ def _reads_only(node: Any, scan: LanceScan) -> bool:
 
 
 def collection(
-    reader: Reader, parts: Parts, meta: pd.DataFrame, weights: Mapping[str, float], pushable: Sequence[str]
+    reader: Reader,
+    parts: Parts,
+    meta: pd.DataFrame,
+    weights: Mapping[str, float],
+    pushable: Sequence[str],
+    *,
+    is_near: bool = False,
 ) -> Any:
     """The scan as a Dask DataFrame.
 
@@ -442,9 +545,12 @@ def collection(
         Bytes of one row of each column.
     pushable : sequence of str
         Columns that conditions in the reader may name.
+    is_near : bool
+        Whether reading costs no requests.
     """
     scan: Any = LanceScan  # its constructor is the operands', which Dask does not annotate
-    return new_collection(scan(Source(reader, parts, meta, dict(weights), frozenset(pushable))))
+    source = Source(reader, parts, meta, dict(weights), frozenset(pushable), is_near)
+    return new_collection(scan(source))
 
 
 def _check() -> None:
@@ -456,7 +562,6 @@ def _check() -> None:
         It does not.
     """
     import numpy as np
-    import pyarrow as pa
 
     from lancecy.dask.dtypes import empty_frame
     from lancecy.scanning.request import ScanRequest
@@ -466,7 +571,7 @@ def _check() -> None:
     units = [(0, i, i + 1, 1, i) for i in range(64)]
     parts = Parts(np.array(units, np.int64), np.arange(65), (*range(64), 63))
     meta = empty_frame(pa.schema({"a": pa.int64(), "b": pa.int64(), "c": pa.float64(), "d": pa.binary()}))
-    frame = collection(reader, parts, meta, {"a": 8, "b": 8, "c": 8, "d": 800}, "abc")
+    frame = collection(reader, parts, meta, {"a": 8, "b": 8, "c": 8, "d": 800}, "abc", is_near=True)
     try:
         _check_answers(frame)
     except (AttributeError, KeyError, TypeError, ValueError, RuntimeError, AssertionError) as error:
@@ -477,12 +582,14 @@ def _check_answers(frame: Any) -> None:
     if len(frame) != 64 or len(frame.partitions[2:5].index) != 3 or frame.divisions[-1] != 63:
         raise ValueError("lengths are not answered")
     scans = list(
-        frame[(frame.a > 1) & (frame.b != 2)].c.sum().optimize(fuse=False).expr.find_operations(LanceScan)
+        frame[(frame.a > 1) & (frame.b != 2)].c.mean().optimize(fuse=False).expr.find_operations(LanceScan)
     )
     if [s._read_columns for s in scans] != [["c"]] or len(scans[0]._partitions) >= 64:
         raise ValueError("columns are not selected")
     if columns_of(scans[0].source.reader.spec.request.filter) != {"a", "b"}:
         raise ValueError("filters are not pushed")
+    if not isinstance(frame.c.sum().optimize(fuse=False).expr, LanceReduction) or frame.c.max().dtype != float:
+        raise ValueError("reductions are not taken")
     if len(frame.map_partitions(len).optimize().__dask_graph__()) != 64:
         raise ValueError("partitions are lost")
 

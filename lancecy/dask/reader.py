@@ -7,7 +7,7 @@ that graphs of ten thousand partitions do too, and no file handle or secret trav
 Rows are labelled as they are read: by their number in the table or partition whether or
 not a filter leaves some out, so that pushing a filter into the read changes no label.
 
-Imports ``scanning`` and ``errors``; dask, pandas and ``dask.dtypes`` inside functions only.
+Imports ``scanning``, ``parallel`` and ``errors``; dask, pandas and ``dask.dtypes`` inside functions only.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from lancecy.errors import FormatError
 from lancecy.expr import Expr
 from lancecy.expr.nodes import chain
+from lancecy.parallel.threads import collect_units
 from lancecy.rows import RowSelection
 from lancecy.scanning import execute
 from lancecy.scanning.context import context_for
@@ -36,7 +37,18 @@ from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Kind", "Labels", "NarrowReader", "Part", "Parts", "Reader", "read_rows", "units_of"]
+__all__ = [
+    "ROWS",
+    "Kind",
+    "Labels",
+    "NarrowReader",
+    "Part",
+    "Parts",
+    "Reader",
+    "Reducer",
+    "read_rows",
+    "units_of",
+]
 
 Labels: TypeAlias = Literal["number", "rank", "rowid"]
 """What rows are labelled with: their number (``ScanUnit.position`` counts it), their rank among the
@@ -50,7 +62,8 @@ Part: TypeAlias = tuple[int, ...]
 
 _NUMBERS = 5
 _POSITION = 4
-_ROWS = 3
+ROWS = 3
+"""Which of the five numbers of a unit is its live rows."""
 
 
 class Parts(Sequence[Part]):
@@ -91,7 +104,7 @@ class Parts(Sequence[Part]):
         counts = np.array([len(task.units) for task in tasks], np.int64)
         edges = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
         if local and len(tasks):
-            before = np.cumsum(units[:, _ROWS]) - units[:, _ROWS]
+            before = np.cumsum(units[:, ROWS]) - units[:, ROWS]
             units[:, _POSITION] = before - np.repeat(before[edges[:-1]], counts)
         return cls(units, edges, divisions)
 
@@ -116,7 +129,7 @@ class Parts(Sequence[Part]):
     @cached_property
     def rows(self) -> tuple[int, ...]:
         """Live rows of each partition, before filtering."""
-        ends = np.concatenate([[0], np.cumsum(self.units[:, _ROWS])])[self.edges]
+        ends = np.concatenate([[0], np.cumsum(self.units[:, ROWS])])[self.edges]
         return tuple(np.diff(ends).tolist())
 
     def chosen(self, indices: Iterable[int]) -> Parts:
@@ -211,11 +224,8 @@ class Reader:
             return None, _joined([(u.position, u.position + u.rows) for u in units])[: self.limit]
         wanted = [*columns, "_rowid"] if self.labels == "rowid" else list(columns)
         table, picked = read_rows(self.spec, units, wanted, self.limit)
-        if unfiltered and self.limit is None and table.num_rows != sum(unit.rows for unit in units):
-            raise FormatError(
-                f"the manifest promises {sum(u.rows for u in units)} live rows in fragment "
-                f"{units[0].fragment}, not {table.num_rows}"
-            )
+        if unfiltered and self.limit is None:
+            _check_promised(units, table.num_rows)
         if self.labels == "rowid":
             return table.drop_columns(["_rowid"]), _row_ids(table["_rowid"])
         label = _ranks if self.labels == "rank" else _numbers
@@ -267,6 +277,62 @@ class NarrowReader:
         if self.kind == "index" or table is None:
             return index
         return pd.Series(pandas_array(table.column(0)), index=index, name=self.columns[0], copy=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Reducer:
+    """Reads a column of all partitions at once, on the threads of this process, and reduces it.
+
+    Attributes
+    ----------
+    reader : Reader
+        Without a limit; its labels are not looked at.
+    column : str
+    chunk, aggregate : callable
+        Of a series to its reduction, of a list of reductions to the last one.
+    chunk_kwargs, aggregate_kwargs : dict
+    """
+
+    reader: Reader
+    column: str
+    chunk: Callable[..., Any]
+    aggregate: Callable[..., Any]
+    chunk_kwargs: dict[str, Any]
+    aggregate_kwargs: dict[str, Any]
+
+    def __call__(self, part: Part) -> Any:
+        """The reduction over these units.
+
+        Raises
+        ------
+        LanceError
+            The table cannot be read here.
+        """
+        import pandas as pd
+
+        from lancecy.dask.dtypes import pandas_array
+
+        spec, units = self.reader.spec, units_of(part)
+        context = context_for(spec)
+        request = spec.request.narrowed([self.column])
+        table = collect_units(context, context.projection(request), units, request)
+        if request.filter is None:
+            _check_promised(units, table.num_rows)
+        series = pd.Series(pandas_array(table.column(0)), name=self.column, copy=False)
+        return self.reduced(series)
+
+    def reduced(self, series: pd.Series) -> Any:
+        """Dask's own steps for a series, the second of which gives the result its type."""
+        return self.aggregate([self.chunk(series, **self.chunk_kwargs)], **self.aggregate_kwargs)
+
+
+def _check_promised(units: Sequence[ScanUnit], num_rows: int) -> None:
+    """Raise FormatError unless so many rows are what the manifest promises of the units."""
+    promised = sum(unit.rows for unit in units)
+    if num_rows != promised:
+        raise FormatError(
+            f"the manifest promises {promised} live rows in fragment {units[0].fragment}, not {num_rows}"
+        )
 
 
 def read_rows(

@@ -34,6 +34,8 @@ class Source:
         Bytes of one row of each column.
     pushable : frozenset of str
         Columns that conditions in the reader may name: stored ones, under their own names.
+    is_near : bool
+        Whether reading costs no requests.
     """
 
     reader: Reader
@@ -41,6 +43,7 @@ class Source:
     meta: pd.DataFrame
     weights: Mapping[str, float]
     pushable: frozenset[str]
+    is_near: bool = False
 
     @cached_property
     def token(self) -> str:

@@ -40,11 +40,12 @@ from lancecy.scanning.outputs import (
     outputs_together,
 )
 from lancecy.scanning.plan import ScanPlan, interleaved
+from lancecy.scanning.project import Projection
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanUnit
 from lancecy.schema import Field
 
-__all__ = ["DEFAULT_BUDGET", "Progress", "collect", "count", "stream"]
+__all__ = ["DEFAULT_BUDGET", "Progress", "collect", "collect_units", "count", "stream"]
 
 DEFAULT_BUDGET = 256 << 20
 _FIRST_WINDOW_BYTES = 2 << 20
@@ -77,13 +78,12 @@ def _over_units(context: ScanContext, units: Sequence[ScanUnit], step: Callable[
 
 def _pieces(
     context: ScanContext,
-    plan: ScanPlan,
+    projection: Projection,
     units: Sequence[ScanUnit],
     request: ScanRequest,
     most: int | None = None,
 ) -> list[tuple[int, list[ArrowArray]]]:
     """(rows, output columns) of each unit, in order; of mapped files no more than ``most`` rows in all."""
-    projection = plan.projection
     if not context.snapshot.is_mapped or not _mapped(context, units):
         return _over_units(context, units, lambda u: run_unit(context, u, projection, request.use_stats))
     # Pruning is a little NumPy over metadata: threads would only wait for each other.
@@ -156,9 +156,22 @@ def collect(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> pa.Ta
     """
     if request.filter is not None and request.limit is not None:
         return _collect_limited(context, plan, request)
-    pieces = _pieces(context, plan, plan.units, request)
-    table = table_of(plan.schema, [p for _, p in pieces], sum(rows for rows, _ in pieces))
+    table = collect_units(context, plan.projection, plan.units, request)
     return slice_rows(table, request.offset) if request.filter is not None and request.offset else table
+
+
+def collect_units(
+    context: ScanContext, projection: Projection, units: Sequence[ScanUnit], request: ScanRequest
+) -> pa.Table:
+    """The rows of some units that pass the filter, as one table.
+
+    Returns
+    -------
+    pyarrow.Table
+        Columns in one chunk per unit; the exact schema of the projection.
+    """
+    pieces = _pieces(context, projection, units, request)
+    return table_of(projection.schema, [p for _, p in pieces], sum(rows for rows, _ in pieces))
 
 
 def _collect_limited(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> pa.Table:
@@ -168,7 +181,7 @@ def _collect_limited(context: ScanContext, plan: ScanPlan, request: ScanRequest)
     found = at = 0
     size = 1
     while at < len(plan.units) and found < wanted:
-        window = _pieces(context, plan, plan.units[at : at + size], request, wanted - found)
+        window = _pieces(context, plan.projection, plan.units[at : at + size], request, wanted - found)
         pieces.extend(window)
         found += sum(rows for rows, _ in window)
         at += size
@@ -207,8 +220,7 @@ def _windows(context: ScanContext, plan: ScanPlan, budget: int) -> Iterator[tupl
 def _window_table(
     context: ScanContext, plan: ScanPlan, window: tuple[ScanUnit, ...], request: ScanRequest
 ) -> pa.Table:
-    pieces = _pieces(context, plan, window, request)
-    table = table_of(plan.schema, [p for _, p in pieces], sum(rows for rows, _ in pieces))
+    table = collect_units(context, plan.projection, window, request)
     context.release(window)
     return table
 

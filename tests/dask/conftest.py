@@ -10,6 +10,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 from lancecy.dask import reader
+from lancecy.parallel import threads
 
 
 def _client(processes: bool) -> Iterator[Client]:
@@ -55,5 +56,11 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[str, ...]]]:
         seen.append((table.num_rows, tuple(columns)))
         return table, picked
 
+    def collect_units(context: Any, projection: Any, units: Any, request: Any) -> Any:
+        table = threads.collect_units(context, projection, units, request)
+        seen.append((table.num_rows, tuple(table.column_names)))
+        return table
+
     monkeypatch.setattr(reader, "read_rows", read_rows)
+    monkeypatch.setattr(reader, "collect_units", collect_units)
     return seen
