@@ -191,7 +191,8 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
         if self.kind != "series" or source.is_limited or not source.is_near or not _is_flat(self._meta.dtype):
             return False
         units = self._chosen_parts.units
-        per_row = sum(source.weights.get(name, 0) for name in self._needed)
+        # Of computed columns nobody knows.
+        per_row = sum(source.weights.get(name, math.inf) for name in self._needed)
         if len(units) > _ONE_TASK_UNITS or per_row * int(units[:, ROWS].sum()) > _ONE_TASK_BYTES:
             return False
         return {user._name for user in _users(self, dependents)} == {parent._name}
@@ -588,7 +589,10 @@ def _check_answers(frame: Any) -> None:
         raise ValueError("columns are not selected")
     if columns_of(scans[0].source.reader.spec.request.filter) != {"a", "b"}:
         raise ValueError("filters are not pushed")
-    if not isinstance(frame.c.sum().optimize(fuse=False).expr, LanceReduction) or frame.c.max().dtype != float:
+    if (
+        not isinstance(frame.c.sum().optimize(fuse=False).expr, LanceReduction)
+        or frame.c.max().dtype != float
+    ):
         raise ValueError("reductions are not taken")
     if len(frame.map_partitions(len).optimize().__dask_graph__()) != 64:
         raise ValueError("partitions are lost")

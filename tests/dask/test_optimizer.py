@@ -552,6 +552,14 @@ def test_large_columns_are_reduced_in_parts(
     assert found == lancecy.scan(path).compute().i8.sum()
 
 
+def test_columns_of_unknown_size_are_reduced_in_parts(path: str, reads: list[Any]) -> None:
+    computed = lancecy.scan(path, blocksize=None, columns={"twice": "row * 2"}, with_row_id=True)
+    assert computed.twice.max().compute() == 2 * lancecy.dataset(path).to_table()["row"].to_pandas().max()
+    assert len(reads) == 3
+    assert computed._rowid.count().compute() == len(computed)
+    assert len(reads) == 6
+
+
 def test_far_columns_are_reduced_in_parts(path: str, reads: list[Any]) -> None:
     import fsspec
 
