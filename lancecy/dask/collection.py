@@ -192,10 +192,10 @@ def _optimizer() -> ModuleType | None:
 
 
 def _weights(context: ScanContext, plan: ScanPlan) -> dict[str, float]:
-    """Bytes of one row of each column that is read, from the first fragment."""
+    """Bytes of one row of each column that is read: of the first fragment, or of the last, to which it may be new."""
     fields = {f.name: f for f in (*plan.projection.fields, *plan.projection.filter_fields)}
-    fragment = context.metadata(plan.units[0].fragment)
-    return {name: context.bytes_per_row(fragment, [wanted]) for name, wanted in fields.items()}
+    ends = [context.metadata(plan.units[end].fragment) for end in (0, -1)]
+    return {n: max(context.bytes_per_row(f, [wanted]) for f in ends) for n, wanted in fields.items()}
 
 
 def _pushable(source: Dataset, request: ScanRequest) -> list[str]:

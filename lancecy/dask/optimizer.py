@@ -191,9 +191,10 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
         if self.kind != "series" or source.is_limited or not source.is_near or not _is_flat(self._meta.dtype):
             return False
         units = self._chosen_parts.units
-        # Of computed columns nobody knows.
-        per_row = sum(source.weights.get(name, math.inf) for name in self._needed)
-        if len(units) > _ONE_TASK_UNITS or per_row * int(units[:, ROWS].sum()) > _ONE_TASK_BYTES:
+        if len(units) > _ONE_TASK_UNITS or self._row_bytes * int(units[:, ROWS].sum()) > _ONE_TASK_BYTES:
+            return False
+        # Dask refuses other numbers where it uses them.
+        if parent.split_every not in (None, False) and not _is_branching(parent.split_every):
             return False
         return {user._name for user in _users(self, dependents)} == {parent._name}
 
@@ -307,14 +308,17 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
     @property
     def _share(self) -> float:
         """Bytes of the columns read, as a share of those of all columns."""
-        weights = self.source.weights
-        total = sum(weights.values())
-        return sum(weights.get(name, 0) for name in self._needed) / total if total else 1.0
+        total = sum(self.source.weights.values())
+        return self._row_bytes / total if total else 1.0
 
     @property
-    def _needed(self) -> set[str]:
-        """Columns that are read or tested."""
-        return {*self._read_columns, *columns_of(self.source.reader.spec.request.filter)}
+    def _row_bytes(self) -> float:
+        """Bytes of one row of the columns that are read or tested.
+
+        Infinite if one is computed, or in none of the files that were looked at: it may be of any size.
+        """
+        names = {*self._read_columns, *columns_of(self.source.reader.spec.request.filter)}
+        return sum(self.source.weights.get(name) or math.inf for name in names)
 
     @property
     def _bucket(self) -> int:
@@ -366,6 +370,10 @@ class LanceReduction(_expr.Expr):
     def _meta(self) -> Any:
         rows = meta_nonempty(self.source.meta_of("series", (self.column,)))
         return make_meta(self._reduce.reduced(rows))
+
+    def _tree_repr_argument_construction(self, i: int, op: Any, header: str) -> str:
+        shown = {"source": op, "column": op, "kind": getattr(op, "__name__", "")}.get(self._parameters[i])
+        return header if shown is None else f"{header} {self._parameters[i]}={shown}"
 
     def __dask_tokenize__(self) -> str:
         if not self._determ_token:
@@ -500,6 +508,11 @@ def _nobody_can_tell(scan: LanceScan, parent: Any, dependents: Any) -> bool:
     return True
 
 
+def _is_branching(split_every: Any) -> bool:
+    """Whether Dask's trees of reductions may have so many branches."""
+    return isinstance(split_every, int) and split_every >= 2
+
+
 def _is_flat(dtype: Any) -> bool:
     """Whether values are numbers, truths or times, all of one width."""
     import pandas as pd
@@ -521,7 +534,7 @@ def _is_reduction(node: Any) -> bool:
 
 def _reads_only(node: Any, scan: LanceScan) -> bool:
     """Whether all partitions below are those of this very scan."""
-    return all(leaf._name == scan._name for leaf in node.find_operations(IO))
+    return all(leaf._name == scan._name for leaf in node.find_operations((IO, LanceReduction)))
 
 
 def collection(

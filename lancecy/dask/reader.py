@@ -279,7 +279,7 @@ class NarrowReader:
         return pd.Series(pandas_array(table.column(0)), index=index, name=self.columns[0], copy=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Reducer:
     """Reads a column of all partitions at once, on the threads of this process, and reduces it.
 
@@ -330,9 +330,9 @@ def _check_promised(units: Sequence[ScanUnit], num_rows: int) -> None:
     """Raise FormatError unless so many rows are what the manifest promises of the units."""
     promised = sum(unit.rows for unit in units)
     if num_rows != promised:
-        raise FormatError(
-            f"the manifest promises {promised} live rows in fragment {units[0].fragment}, not {num_rows}"
-        )
+        fragments = sorted({unit.fragment for unit in units})
+        where = f"fragment {fragments[0]}" if len(fragments) == 1 else f"fragments {fragments}"
+        raise FormatError(f"the manifest promises {promised} live rows in {where}, not {num_rows}")
 
 
 def read_rows(

@@ -8,6 +8,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import dask
@@ -558,6 +559,40 @@ def test_columns_of_unknown_size_are_reduced_in_parts(path: str, reads: list[Any
     assert len(reads) == 3
     assert computed._rowid.count().compute() == len(computed)
     assert len(reads) == 6
+
+
+def test_columns_that_came_later_count(
+    tmp_path: Path, reads: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lancecy.dask import optimizer
+
+    place = str(tmp_path / "grown.lance")
+    write(pa.table({"a": [1, 2]}), place, max_rows_per_file=1, data_storage_version="2.1")
+    peer(place).add_columns(pa.schema([("z", pa.int64()), ("never", pa.int64())]))
+    later = pa.table({"a": range(400), "z": range(400), "never": [None] * 400}, schema=peer(place).schema)
+    write(later, place, mode="append", max_rows_per_file=10, data_storage_version="2.1")
+    monkeypatch.setattr(optimizer, "_ONE_TASK_BYTES", 400)
+    scan = lancecy.scan(
+        place, blocksize=None, columns={"z": "z", "a": "a", "twice": "z * 2", "never": "never"}
+    )
+    assert scan.z.max().compute() == 399
+    assert scan[scan.z > 5].a.min().compute() == 6
+    reads.clear()
+    assert scan.twice.max().compute() == 798
+    # Nobody knows how large it is: as many reads as partitions.
+    assert len(reads) == scan.npartitions == 42
+
+
+def test_trees_that_dask_refuses_are_refused(path: str) -> None:
+    for split_every in (1, "x"):
+        with pytest.raises(ValueError, match="split_every"):
+            lancecy.scan(path).i8.sum(split_every=split_every).compute()
+
+
+def test_reductions_show_what_they_are(path: str) -> None:
+    shown = "\n".join(lancecy.scan(path).i8.sum().optimize().expr._tree_repr_lines())
+    assert "column=i8 kind=Sum" in shown
+    assert "kwargs" not in shown
 
 
 def test_far_columns_are_reduced_in_parts(path: str, reads: list[Any]) -> None:
