@@ -1,7 +1,7 @@
 """lancecy in Spark beside Parquet and beside pylance's table handed over: the same aggregate on the same rows.
 
 usage: make compare-spark, or
-python bench/spark_compare.py [--rows 5000000] [--repeat 7] [--routes parquet,read] [--version legacy] [--markdown]
+python bench/spark_compare.py [--rows 5000000] [--repeat 7] [--routes parquet,read] [--version legacy] [--conf KEY=VALUE] [--markdown]
 
 Every route ends in the same aggregate over the same four columns (sum of an int64, sum of a float64, max of an
 int32, count of a string) in one Spark session on two cores. Two of them are yardsticks: ``spark.read.parquet``, and
@@ -19,7 +19,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
@@ -164,7 +164,7 @@ def show(line: list[str], markdown: bool) -> None:
         print(f"{line[0]:<12}" + "".join(f"{cell:>20}" for cell in line[1:]), flush=True)
 
 
-def session(cores: int) -> Any:
+def session(cores: int, settings: Mapping[str, str] | None = None) -> Any:
     """A local session whose workers are this Python, and find this checkout."""
     from pyspark.sql import SparkSession
 
@@ -181,6 +181,7 @@ def session(cores: int) -> Any:
         "spark.ui.showConsoleProgress": "false",
         # As the documentation advises: Python workers are reached without TCP. Parquet needs none.
         "spark.python.unix.domain.socket.enabled": "true",
+        **(settings or {}),
     }.items():
         builder = builder.config(key, value)
     made = builder.getOrCreate()
@@ -198,6 +199,7 @@ def main() -> None:
     parser.add_argument(
         "--data", type=Path, default=Path(__file__).parent / ".data", help="where the tables are kept"
     )
+    parser.add_argument("--conf", action="append", default=[], help="KEY=VALUE: a setting of the session")
     parser.add_argument("--markdown", action="store_true")
     chosen = parser.parse_args()
 
@@ -205,14 +207,18 @@ def main() -> None:
 
     make = partial(made, chosen.data, chosen.rows)
     lance_path, parquet_path = make(chosen.version), make("parquet")
-    spark = session(chosen.cores)
+    spark = session(chosen.cores, dict(setting.split("=", 1) for setting in chosen.conf))
     try:
         todo = routes(spark, lance_path, parquet_path)
         if chosen.routes:
             todo = {name: todo[name] for name in chosen.routes.split(",")}
         versions = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "pylance", "pyarrow"))
         print(f"lancecy {lancecy.__version__}, {versions}; local[{chosen.cores}]; {chosen.version} files")
-        print(f"{chosen.rows:,} rows x 4 columns, {FILES} files; median of {chosen.repeat} turns\n")
+        print(
+            f"{chosen.rows:,} rows x 4 columns, {FILES} files; median of {chosen.repeat} turns",
+            *chosen.conf,
+            "\n",
+        )
         medians, differ = measure(todo, chosen.repeat)
         header = ["route", "seconds", "M rows/s", "of its yardstick", "target", ""]
         show(header, chosen.markdown)
