@@ -15,6 +15,7 @@ from cursor cimport (
     has,
     load16,
     load32,
+    prefetch,
 )
 
 from lancecy.kernels._codes import fail
@@ -23,6 +24,8 @@ __all__ = ["chunk_headers"]
 
 cdef enum:
     MAX_BUFFERS = 0xFFFF
+    # Chunks ahead: of rows picked here and there every header is on a page of memory of its own.
+    AHEAD = 16
 
 cdef struct Header:
     # What the headers of all chunks of a page have in common.
@@ -74,6 +77,8 @@ cdef int64_t _headers(
     cdef int64_t position, length
     cdef Place place
     for i in range(positions.shape[0]):
+        if i + AHEAD < positions.shape[0] and 0 <= positions[i + AHEAD] < memory.shape[0]:
+            prefetch(&memory[positions[i + AHEAD]])
         position, length = positions[i], lengths[i]
         fault.index = i
         if position < 0 or length < 0:
