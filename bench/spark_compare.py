@@ -164,7 +164,7 @@ def show(line: list[str], markdown: bool) -> None:
         print(f"{line[0]:<12}" + "".join(f"{cell:>20}" for cell in line[1:]), flush=True)
 
 
-def session(cores: int, settings: Mapping[str, str] | None = None) -> Any:
+def session(cores: int, settings: Mapping[str, str]) -> Any:
     """A local session whose workers are this Python, and find this checkout."""
     from pyspark.sql import SparkSession
 
@@ -181,7 +181,7 @@ def session(cores: int, settings: Mapping[str, str] | None = None) -> Any:
         "spark.ui.showConsoleProgress": "false",
         # As the documentation advises: Python workers are reached without TCP. Parquet needs none.
         "spark.python.unix.domain.socket.enabled": "true",
-        **(settings or {}),
+        **settings,
     }.items():
         builder = builder.config(key, value)
     made = builder.getOrCreate()
@@ -214,11 +214,8 @@ def main() -> None:
             todo = {name: todo[name] for name in chosen.routes.split(",")}
         versions = ", ".join(f"{name} {version(name)}" for name in ("pyspark", "pylance", "pyarrow"))
         print(f"lancecy {lancecy.__version__}, {versions}; local[{chosen.cores}]; {chosen.version} files")
-        print(
-            f"{chosen.rows:,} rows x 4 columns, {FILES} files; median of {chosen.repeat} turns",
-            *chosen.conf,
-            "\n",
-        )
+        turns = " ".join([f"median of {chosen.repeat} turns", *chosen.conf])
+        print(f"{chosen.rows:,} rows x 4 columns, {FILES} files; {turns}\n")
         medians, differ = measure(todo, chosen.repeat)
         header = ["route", "seconds", "M rows/s", "of its yardstick", "target", ""]
         show(header, chosen.markdown)

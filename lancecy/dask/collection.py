@@ -5,7 +5,7 @@ Dask's public interface (``dask.dataframe.from_map``); where ``dask.optimizer`` 
 Dask, the collection is made there instead, and less is read. ``dask.config.set({"lancecy.dask-expr":
 False})`` does without it.
 
-Imports ``datasets``, ``scanning``, ``errors``, ``dask.reader``; dask, pandas and the other modules
+Imports ``datasets``, ``scanning``, ``errors``, ``dask.reader``, ``dask.source``; dask, pandas and the other modules
 of this package inside functions only.
 """
 
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from lancecy.dask.reader import Labels, Parts, Reader
+from lancecy.dask.source import Source
 from lancecy.datasets import Dataset, opened
 from lancecy.interop.delayed import block_bytes
 from lancecy.limits import Limits
@@ -157,14 +158,8 @@ def _collection(source: Dataset, plan: ScanPlan, labels: Labels, parts: Parts) -
         optimizer = _optimizer()
         if optimizer is not None:
             weights = _weights(source.context, plan)
-            frame = optimizer.collection(
-                reader,
-                parts,
-                meta,
-                weights,
-                _pushable(source, reader.spec.request),
-                is_near=source.context.snapshot.is_mapped,
-            )
+            pushable, is_near = _pushable(source, reader.spec.request), source.context.snapshot.is_mapped
+            frame = optimizer.collection(Source(reader, parts, meta, weights, pushable, is_near))
         else:
             frame = dd.from_map(
                 reader, parts, meta=meta, divisions=parts.divisions, label="lancecy", enforce_metadata=False
@@ -194,19 +189,19 @@ def _optimizer() -> ModuleType | None:
 def _weights(context: ScanContext, plan: ScanPlan) -> dict[str, float]:
     """Bytes of one row of each column that is read: of the first fragment, or of the last, to which it may be new."""
     fields = {f.name: f for f in (*plan.projection.fields, *plan.projection.filter_fields)}
-    ends = [context.metadata(plan.units[end].fragment) for end in (0, -1)]
+    ends = [context.metadata(number) for number in {plan.units[0].fragment, plan.units[-1].fragment}]
     return {n: max(context.bytes_per_row(f, [wanted]) for f in ends) for n, wanted in fields.items()}
 
 
-def _pushable(source: Dataset, request: ScanRequest) -> list[str]:
+def _pushable(source: Dataset, request: ScanRequest) -> frozenset[str]:
     """Columns of the scan that a filter may name: stored ones under their own names, read as what they are."""
     from lancecy.dask.dtypes import keeps_type
 
     stored = [f.name for f in source.schema if keeps_type(f.type) and "." not in f.name and "`" not in f.name]
     if request.columns is None:
-        return stored
+        return frozenset(stored)
     listed = dict(request.columns)
-    return [name for name in stored if name in listed and listed[name] is None]
+    return frozenset(name for name in stored if name in listed and listed[name] is None)
 
 
 def _divisions(context: ScanContext, plan: ScanPlan, labels: Labels) -> tuple[int, ...] | None:

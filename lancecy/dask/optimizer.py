@@ -22,9 +22,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from dask._collections import new_collection
@@ -40,9 +40,6 @@ from lancecy.dask.source import Source, columns_of
 from lancecy.errors import ExpressionError
 from lancecy.expr import Expr
 from lancecy.expr.nodes import chain, negate
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 __all__ = ["LanceScan", "collection"]
 
@@ -139,7 +136,7 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
             # The source's token says all but these, and is worked out once.
             partitions = None if self.operands[2] is None else list(self.operands[2])
             state = (self.source.token, self.operands[1], partitions, self.kind, self.together)
-            self._determ_token = hashlib.sha256(repr(state).encode(errors="surrogatepass")).hexdigest()[:32]
+            self._determ_token = _digest(state)
         return self._determ_token
 
     def _divisions(self) -> tuple[Any, ...]:
@@ -194,7 +191,7 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
         if len(units) > _ONE_TASK_UNITS or self._row_bytes * int(units[:, ROWS].sum()) > _ONE_TASK_BYTES:
             return False
         # Dask refuses other numbers where it uses them.
-        if parent.split_every not in (None, False) and not _is_branching(parent.split_every):
+        if not _is_known_split(parent.split_every):
             return False
         return {user._name for user in _users(self, dependents)} == {parent._name}
 
@@ -204,7 +201,7 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
         kwargs = (parent.chunk_kwargs, parent.aggregate_kwargs)
         return reduction(chosen, self._read_columns[0], type(parent), *kwargs)
 
-    @property
+    @functools.cached_property
     def _chosen_parts(self) -> Parts:
         parts: Parts = self.source.parts
         return parts.chosen(self._partitions) if self._filtered else parts
@@ -335,8 +332,8 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
     def _merged(self) -> Any:
         source: Source = self.source
         parts = self._chosen_parts
-        if self._filtered:
-            parts.divisions = None if self.divisions[0] is None else self.divisions
+        if self._filtered and self.divisions[0] is not None:
+            parts = Parts(parts.units, parts.edges, self.divisions)
         merged = parts.merged(range(0, len(parts), self._bucket))
         return self._changed(source=replace(source, parts=merged), _partitions=None, together=False)
 
@@ -377,8 +374,7 @@ class LanceReduction(_expr.Expr):
 
     def __dask_tokenize__(self) -> str:
         if not self._determ_token:
-            state = (self.source.token, *self.operands[1:])
-            self._determ_token = hashlib.sha256(repr(state).encode(errors="surrogatepass")).hexdigest()[:32]
+            self._determ_token = _digest((self.source.token, *self.operands[1:]))
         return self._determ_token
 
     def _divisions(self) -> tuple[None, None]:
@@ -387,6 +383,11 @@ class LanceReduction(_expr.Expr):
     def _layer(self) -> dict[Any, Task]:
         key = (self._name, 0)
         return {key: Task(key, self._reduce, tuple(self.source.parts.units.ravel().tolist()))}
+
+
+def _digest(state: tuple[Any, ...]) -> str:
+    """Equal for equal values whose representation says all of them."""
+    return hashlib.sha256(repr(state).encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 def _users(expr: Any, dependents: Any) -> list[Any]:
@@ -508,9 +509,9 @@ def _nobody_can_tell(scan: LanceScan, parent: Any, dependents: Any) -> bool:
     return True
 
 
-def _is_branching(split_every: Any) -> bool:
+def _is_known_split(split_every: Any) -> bool:
     """Whether Dask's trees of reductions may have so many branches."""
-    return isinstance(split_every, int) and split_every >= 2
+    return split_every is None or split_every is False or (isinstance(split_every, int) and split_every >= 2)
 
 
 def _is_flat(dtype: Any) -> bool:
@@ -537,33 +538,15 @@ def _reads_only(node: Any, scan: LanceScan) -> bool:
     return all(leaf._name == scan._name for leaf in node.find_operations((IO, LanceReduction)))
 
 
-def collection(
-    reader: Reader,
-    parts: Parts,
-    meta: pd.DataFrame,
-    weights: Mapping[str, float],
-    pushable: Sequence[str],
-    *,
-    is_near: bool = False,
-) -> Any:
+def collection(source: Source) -> Any:
     """The scan as a Dask DataFrame.
 
     Parameters
     ----------
-    reader : Reader
-    parts : Parts
-        At least one.
-    meta : pandas.DataFrame
-        No rows, all columns.
-    weights : mapping of str to float
-        Bytes of one row of each column.
-    pushable : sequence of str
-        Columns that conditions in the reader may name.
-    is_near : bool
-        Whether reading costs no requests.
+    source : Source
+        Of at least one partition.
     """
     scan: Any = LanceScan  # its constructor is the operands', which Dask does not annotate
-    source = Source(reader, parts, meta, dict(weights), frozenset(pushable), is_near)
     return new_collection(scan(source))
 
 
@@ -585,7 +568,9 @@ def _check() -> None:
     units = [(0, i, i + 1, 1, i) for i in range(64)]
     parts = Parts(np.array(units, np.int64), np.arange(65), (*range(64), 63))
     meta = empty_frame(pa.schema({"a": pa.int64(), "b": pa.int64(), "c": pa.float64(), "d": pa.binary()}))
-    frame = collection(reader, parts, meta, {"a": 8, "b": 8, "c": 8, "d": 800}, "abc", is_near=True)
+    frame = collection(
+        Source(reader, parts, meta, {"a": 8, "b": 8, "c": 8, "d": 800}, frozenset("abc"), True)
+    )
     try:
         _check_answers(frame)
     except (AttributeError, KeyError, TypeError, ValueError, RuntimeError, AssertionError) as error:

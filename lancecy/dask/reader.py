@@ -267,16 +267,21 @@ class NarrowReader:
 
     def __call__(self, part: Part) -> pd.DataFrame | pd.Series | pd.Index:
         """The partition."""
-        import pandas as pd
-
-        from lancecy.dask.dtypes import pandas_array
-
         if self.kind == "frame":
             return self.reader(part, columns=self.columns)
         table, index = self.reader.table(part, self.columns)
         if self.kind == "index" or table is None:
             return index
-        return pd.Series(pandas_array(table.column(0)), index=index, name=self.columns[0], copy=False)
+        return _series(table, index)
+
+
+def _series(table: pa.Table, index: pd.Index | None = None) -> pd.Series:
+    """The only column of a table."""
+    import pandas as pd
+
+    from lancecy.dask.dtypes import pandas_array
+
+    return pd.Series(pandas_array(table.column(0)), index=index, name=table.column_names[0], copy=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -308,18 +313,13 @@ class Reducer:
         LanceError
             The table cannot be read here.
         """
-        import pandas as pd
-
-        from lancecy.dask.dtypes import pandas_array
-
         spec, units = self.reader.spec, units_of(part)
         context = context_for(spec)
         request = spec.request.narrowed([self.column])
         table = collect_units(context, context.projection(request), units, request)
         if request.filter is None:
             _check_promised(units, table.num_rows)
-        series = pd.Series(pandas_array(table.column(0)), name=self.column, copy=False)
-        return self.reduced(series)
+        return self.reduced(_series(table))
 
     def reduced(self, series: pd.Series) -> Any:
         """Dask's own steps for a series, the second of which gives the result its type."""
