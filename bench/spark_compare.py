@@ -6,7 +6,8 @@ python bench/spark_compare.py [--rows 5000000] [--repeat 7] [--routes parquet,re
 Every route ends in the same aggregate over the same four columns (sum of an int64, sum of a float64, max of an
 int32, count of a string) in one Spark session on two cores. Two of them are yardsticks: ``spark.read.parquet``, and
 pylance's table handed to ``createDataFrame`` as it comes; ``handover`` is that same table through
-``lancecy.spark.dataframe``, ``dataframe`` the table that lancecy reads. Routes take turns (A B C A B C …), the first turns warm up Python
+``lancecy.spark.dataframe``, ``dataframe`` the table that lancecy reads. ``read`` has the executors begin the aggregate,
+as anybody's ``agg`` does; ``rows`` is the same frame where Spark takes all the rows, as it does for other operations. Routes take turns (A B C A B C …), the first turns warm up Python
 workers and the compiler of the JVM and are not counted; medians of the others are printed, and by how many times the
 time of its yardstick a route takes. A route whose answer differs from the first one's is marked.
 """
@@ -106,6 +107,7 @@ def routes(spark: Any, lance_path: str, parquet_path: str) -> dict[str, Route]:
     return {
         "parquet": Route(lambda: spark.read.parquet(parquet_path)),
         "read": Route(lambda: lancecy.spark.read(spark, lance_path), "parquet", 0.6),
+        "rows": Route(lambda: lancecy.spark.read(spark, lance_path).alias("t")),
         "format": Route(lambda: spark.read.format("lancecy").load(lance_path)),
         "pylance": Route(handed_over),
         "handover": Route(arranged, "pylance", 0.5),

@@ -12,8 +12,8 @@
 =======================  ===================================================================
 
 ``convert`` turns values into Spark's types, ``tasks`` divides a table and reads the parts, ``nulls`` spares Spark
-questions, ``options`` reads what users of the format say, ``workers`` checks the executors' Python, ``autoload`` is
-what Spark looks for. Importing this package imports no pyspark.
+questions, ``pushdown`` and ``aggregates`` spare it the rows of a sum, ``options`` reads what users of the format say,
+``workers`` checks the executors' Python, ``autoload`` is what Spark looks for. Importing this package imports no pyspark.
 """
 
 from __future__ import annotations

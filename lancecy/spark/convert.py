@@ -72,7 +72,8 @@ class Converter:
         FormatError
             A null in a column that is declared to hold none.
         """
-        return self._converted(given.columns)
+        # Made of no column, a batch would forget how many rows it has.
+        return self._converted(given.columns) if given.num_columns else given
 
     def _converted(self, arrays: list[pa.Array]) -> pa.RecordBatch:
         columns = [self._column(array, field) for array, field in zip(arrays, self.target, strict=True)]

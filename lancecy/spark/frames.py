@@ -169,6 +169,11 @@ def read(
     the same rows. Columns and filter are applied while reading; Spark's own ``select`` and ``where``
     come after it, so say them here. Types are mapped as by :func:`dataframe`.
 
+    ``count``, and ``agg`` or ``select`` of ``sum``, ``avg``, ``min``, ``max`` and ``count`` of the frame's columns,
+    read what they ask for only and are worked out by the executors, which give Spark a row per partition. Names,
+    types and errors are Spark's. This is so for frames that ``read`` returns and for selections of their columns;
+    with Spark Connect, after other operations, with groups and from the cache, Spark takes all the rows.
+
     Parameters
     ----------
     spark : pyspark.sql.SparkSession
@@ -234,7 +239,13 @@ def read(
     reader = TaskReader(plan.tasks[0].spec, tuple(parts), converter, source.context.session.limits)
     # One row, hence one part of the scan, per partition: no shuffle, and nothing but a number is sent.
     numbers = spark.range(0, len(parts), 1, len(parts))
-    return nulls.declared(numbers.mapInArrow(reader, _strict(struct, sure)), struct, sure)
+    frame = nulls.declared(numbers.mapInArrow(reader, _strict(struct, sure)), struct, sure)
+    if getattr(spark, "_sc", None) is None:
+        return frame  # Of Spark Connect, whose plans are elsewhere.
+    from lancecy.spark.pushdown import LanceDataFrame, Scan
+
+    num_rows = plan.num_rows if reader.spec.request.filter is None else None
+    return LanceDataFrame(frame._jdf, spark, Scan(reader, plan.schema, sure, num_rows))
 
 
 def _converter(schema: pa.Schema, truncate_nanoseconds: bool, sure: Collection[str]) -> Converter:

@@ -96,6 +96,8 @@ BUILT_ON = {
     ("lancecy.dask.dtypes", "pandas"),
     ("lancecy.dask.optimizer", "dask"),
     ("lancecy.interop.pyarrow_dataset", "pyarrow.dataset"),
+    ("lancecy.spark.pushdown", "py4j"),
+    ("lancecy.spark.pushdown", "pyspark"),
     ("lancecy.spark.source", "pyspark"),
     ("lancecy.cli.output", "rich"),
 }
