@@ -170,9 +170,9 @@ def read(
     come after it, so say them here. Types are mapped as by :func:`dataframe`.
 
     ``count``, and ``agg`` or ``select`` of ``sum``, ``avg``, ``min``, ``max`` and ``count`` of the frame's columns,
-    read what they ask for only and are worked out by the executors, which give Spark a row per partition. Names,
-    types and errors are Spark's. This is so for frames that ``read`` returns and for selections of their columns;
-    with Spark Connect, after other operations, with groups and from the cache, Spark takes all the rows.
+    read what they ask for only and are worked out by the executors, which give Spark a row per partition. This is so
+    for frames that ``read`` returns and for selections of their columns; with Spark Connect, before or after other
+    operations, with groups and from the cache, Spark takes all the rows.
 
     Parameters
     ----------
@@ -186,7 +186,8 @@ def read(
     blocksize : int, optional, bytes
         Size of a partition to aim for; by default one partition per core, of 8 to 128 MiB.
     batch_size : int, optional
-        Most rows of an Arrow batch handed to Spark; 262,144 by default, in at most 16 MiB.
+        Most rows of an Arrow batch handed to Spark; 262,144 by default, in at most 16 MiB. No rows are handed
+        over for aggregates, which go by batches of their own.
     with_row_id, with_row_address : bool
         Append ``_rowid``, ``_rowaddr`` (``decimal(20, 0)``).
     truncate_nanoseconds : bool

@@ -3,8 +3,8 @@
 ``mapInArrow`` tells Spark nothing of what it reads, so ``df.count()`` would read every column and ``df.agg(sum)``
 take every row into the JVM. The class here lets Spark analyse the aggregate first, so that names, types and errors
 are Spark's, looks at the analysed expressions, and plans the same aggregate over partial results of the executors
-(``aggregates``) if it knows every one of them and the schema comes out the same; otherwise what Spark planned is
-returned. Nothing else changes: other methods are Spark's own and return its plain frames.
+(``aggregates``) if it knows every one of them and the schema comes out the same. That plan is run when the aggregate's
+row is asked for; whatever is planned on top of it, and all other methods, are Spark's own.
 
 The one module on Spark's expressions in the JVM, which have no promise of staying as they are: whatever cannot be
 asked or is not understood is left to Spark.
@@ -15,26 +15,28 @@ Imports pyspark, ``spark.aggregates`` and ``spark.tasks``; imported by functions
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, SparkSession
+from pyspark.sql import Column, Row, SparkSession
 from pyspark.sql import DataFrame as ParentDataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.classic.dataframe import DataFrame
 from pyspark.sql.types import LongType, StructField
 
+from lancecy.scanning.execute import DEFAULT_BATCH_BYTES
 from lancecy.spark.aggregates import Aggregate, AggregateReader, Function
 from lancecy.spark.convert import Converter
 from lancecy.spark.nulls import strict
 from lancecy.spark.tasks import TaskReader
 from lancecy.spark.types import spark_arrow_schema, spark_struct
 
-__all__ = ["LanceDataFrame", "Scan"]
+__all__ = ["LanceAggregate", "LanceDataFrame", "Scan"]
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 _AGGREGATES = _EXPRESSIONS + "aggregate."
@@ -45,8 +47,9 @@ _FUNCTIONS: Mapping[str, Function] = {
     _AGGREGATES + "Max": "max",
     _AGGREGATES + "Count": "count",
 }
-# try_sum and try_avg are the same classes by other names.
-_PLAIN = {"sum": ("sum",), "avg": ("avg", "mean")}
+# Each costs some calls into the JVM, whether or not the table is large.
+_MOST_AGGREGATES = 128
+_NOT_UNDERSTOOD = (Py4JError, PySparkException, AttributeError, LookupError, TypeError, ValueError)
 
 # Partial results are small, whatever the table is; batches that stay in the processor's caches are read fastest.
 _BATCH_ROWS = 1 << 16
@@ -67,7 +70,7 @@ class Scan:
         None if a filter decides.
     """
 
-    reader: TaskReader
+    reader: TaskReader = field(repr=False)
     schema: pa.Schema
     sure: frozenset[str]
     num_rows: int | None
@@ -76,8 +79,8 @@ class Scan:
         """The aggregate as it is best asked for; None if it is not to be begun by executors."""
         if aggregate.column is None:
             return aggregate
-        field = self.schema.field(aggregate.column)
-        if aggregate.function == "count" and (field.name in self.sure or not field.nullable):
+        column = self.schema.field(aggregate.column)
+        if aggregate.function == "count" and (column.name in self.sure or not column.nullable):
             return Aggregate("count")
         return aggregate if aggregate.is_supported(self._held(aggregate)) else None
 
@@ -107,8 +110,8 @@ class Scan:
             count = len(self.reader.parts)
             frame = spark.range(0, count, 1, count).mapInArrow(reader, spark_struct(reader.target))
             values = [a.merged(f"p{i}") for i, a in enumerate(aggregates)]
-        columns = zip(values, fields, strict=True)
-        return frame.select(*(f.expr(v).alias(field.name, metadata=field.metadata) for v, field in columns))
+        named = zip(values, fields, strict=True)
+        return frame.select(*(f.expr(v).alias(to.name, metadata=to.metadata) for v, to in named))
 
     def _reader(self, aggregates: Sequence[Aggregate]) -> AggregateReader:
         names = list(dict.fromkeys(a.column for a in aggregates if a.column is not None))
@@ -117,10 +120,12 @@ class Scan:
             schema, self.reader.converter.truncate_nanoseconds, strict(spark_arrow_schema(schema), self.sure)
         )
         spec = self.reader.spec.narrowed(names)
-        spec = replace(spec, request=replace(spec.request, batch_size=_BATCH_ROWS))
-        fields = [field for i, a in enumerate(aggregates) for field in a.fields(f"p{i}", self._held(a))]
-        reader = replace(self.reader, spec=spec, converter=converter)
-        return AggregateReader(reader, tuple(aggregates), pa.schema(fields))
+        request = replace(spec.request, batch_size=_BATCH_ROWS, batch_bytes=DEFAULT_BATCH_BYTES)
+        spec = replace(spec, request=request)
+        target = pa.schema([to for i, a in enumerate(aggregates) for to in a.fields(f"p{i}", self._held(a))])
+        return AggregateReader(
+            replace(self.reader, spec=spec, converter=converter), tuple(aggregates), target
+        )
 
 
 class LanceDataFrame(DataFrame):
@@ -128,13 +133,8 @@ class LanceDataFrame(DataFrame):
 
     ``agg``, and ``select`` and ``selectExpr`` of nothing but aggregates, send one row per partition to Spark where
     all they ask for is ``sum``, ``avg``, ``min``, ``max`` or ``count`` of single columns, without DISTINCT or
-    FILTER; ``count`` reads no column but the filter's, and nothing without a filter. Once the frame is cached, Spark
-    does all of it from the cache.
-
-    Attributes
-    ----------
-    lance_scan : Scan
-        What is read.
+    FILTER; ``count`` reads no column but the filter's, and nothing without a filter. While Spark has the frame in
+    its cache, it does all of it from there.
 
     Examples
     --------
@@ -145,85 +145,155 @@ class LanceDataFrame(DataFrame):
         df.count()
     """
 
-    def __init__(
-        self, jdf: Any, session: SparkSession, lance_scan: Scan, lineage: tuple[Any, ...] = ()
-    ) -> None:
+    # Of two underscores, as a frame's attributes hide columns of the same name.
+    def __init__(self, jdf: Any, session: SparkSession, scan: Scan, lineage: tuple[Any, ...] = ()) -> None:
         super().__init__(jdf, session)
-        self.lance_scan = lance_scan
+        self.__scan = scan
         # The frame of the scan first, then those that select from it.
-        self._lineage = (*lineage, jdf)
+        self.__lineage = (*lineage, jdf)
 
     def agg(self, *exprs: Column | dict[str, str]) -> ParentDataFrame:
-        return self._improved(super().agg(*exprs))
+        return self.__improved(super().agg(*exprs))
 
     def select(self, *cols: Any) -> ParentDataFrame:
-        return self._improved(super().select(*cols))
+        return self.__improved(super().select(*cols))
 
     def selectExpr(self, *expr: Any) -> ParentDataFrame:  # noqa: N802
-        return self._improved(super().selectExpr(*expr))
+        return self.__improved(super().selectExpr(*expr))
 
     def count(self) -> int:
-        if self._is_held():
+        if _is_held(self.__lineage):
             return super().count()
-        scan = self.lance_scan
+        scan = self.__scan
         if scan.num_rows is not None:
             return scan.num_rows
         counted = scan.aggregated(self.sparkSession, [Aggregate("count")], [StructField("count", LongType())])
         return int(counted.collect()[0][0])
 
-    def _improved(self, planned: ParentDataFrame) -> ParentDataFrame:
+    def __improved(self, planned: ParentDataFrame) -> ParentDataFrame:
         """What Spark planned on top of this frame, or the same with less to do."""
         try:
             plan = planned._jdf.queryExecution().analyzed()
             kind = plan.nodeName()
-            if kind not in ("Aggregate", "Project") or not plan.child().equals(self._analyzed()):
+            if kind not in ("Aggregate", "Project") or not plan.child().equals(_analyzed(self._jdf)):
                 return planned
             if kind == "Project":
-                return LanceDataFrame(planned._jdf, self.sparkSession, self.lance_scan, self._lineage)
-            return self._reduced(plan, planned) or planned
-        except (Py4JError, PySparkException, AttributeError, LookupError, TypeError, ValueError):
+                return LanceDataFrame(planned._jdf, self.sparkSession, self.__scan, self.__lineage)
+            begun = self.__begun(plan, planned)
+            return planned if begun is None else LanceAggregate(planned, begun, self.__lineage)
+        except _NOT_UNDERSTOOD:
             return planned
 
-    def _reduced(self, plan: Any, planned: ParentDataFrame) -> ParentDataFrame | None:
-        """An aggregate over partial results with the schema that Spark planned, if there is one."""
-        if not plan.groupingExpressions().isEmpty() or self._is_held():
-            return None
-        output = self._lineage[0].queryExecution().analyzed().output()
+    def __begun(self, plan: Any, planned: ParentDataFrame) -> ParentDataFrame | None:
+        """The aggregate over partial results, with the schema that Spark planned, if there is one."""
         expressions = plan.aggregateExpressions()
+        count = expressions.size()
+        if not plan.groupingExpressions().isEmpty() or not 0 < count <= _MOST_AGGREGATES:
+            return None
+        names = _numbered(self.__scan.schema.names, _analyzed(self.__lineage[0]).output())
         wanted: list[Aggregate] = []
-        for number in range(expressions.size()):
+        for number in range(count):
             expression = expressions.apply(number)
-            found = _aggregate(json.loads(expression.toJSON()), self.lance_scan.schema.names, output)
-            if found is None or not _is_plain(found, expression):
+            found = _aggregate(json.loads(expression.toJSON()), names)
+            if found is None or (
+                found.function in ("sum", "avg") and expression.toString().startswith("try_")
+            ):
                 return None
-            known = self.lance_scan.known(found)
+            known = self.__scan.known(found)
             if known is None:
                 return None
             wanted.append(known)
-        if not wanted:
-            return None
-        made = self.lance_scan.aggregated(self.sparkSession, wanted, planned.schema.fields)
+        made = self.__scan.aggregated(self.sparkSession, wanted, planned.schema.fields)
         return made if made._jdf.schema().equals(planned._jdf.schema()) else None
 
-    def _analyzed(self) -> Any:
-        return self._jdf.queryExecution().analyzed()
 
-    def _is_held(self) -> bool:
-        """Whether Spark has, or is to have, the rows in a cache."""
-        return any(jdf.storageLevel().isValid() for jdf in self._lineage)
+class LanceAggregate(DataFrame):
+    """An aggregate as Spark plans it, whose row is worked out by executors when it is asked for.
+
+    What is planned on top of it is Spark's own, over all the rows: a condition on an aggregate may speak of any
+    column of the scan, of which partial results know nothing.
+
+    Parameters
+    ----------
+    planned : pyspark.sql.DataFrame
+    begun : pyspark.sql.DataFrame
+        The same row from partial results.
+    lineage : tuple of Java DataFrame
+        What it was made from: if one of them is in Spark's cache, that is used.
+    """
+
+    def __init__(self, planned: ParentDataFrame, begun: ParentDataFrame, lineage: tuple[Any, ...]) -> None:
+        super().__init__(planned._jdf, planned.sparkSession)
+        self.__planned, self.__begun = planned, begun
+        self.__lineage = (*lineage, planned._jdf)
+
+    def __run(self) -> Any:
+        return self.__planned if _is_held(self.__lineage) else self.__begun
+
+    def collect(self) -> list[Row]:
+        return list(self.__run().collect())
+
+    def take(self, num: int) -> list[Row]:
+        return list(self.__run().take(num))
+
+    def tail(self, num: int) -> list[Row]:
+        return list(self.__run().tail(num))
+
+    def toLocalIterator(self, prefetchPartitions: bool = False) -> Iterator[Row]:  # noqa: N802, N803
+        return iter(self.__run().toLocalIterator(prefetchPartitions))
+
+    def toArrow(self) -> pa.Table:  # noqa: N802
+        return self.__run().toArrow()
+
+    def toPandas(self) -> Any:  # noqa: N802
+        return self.__run().toPandas()
+
+    def show(self, n: int = 20, truncate: bool | int = True, vertical: bool = False) -> None:
+        self.__run().show(n, truncate, vertical)
+
+    def explain(self, extended: bool | str | None = None, mode: str | None = None) -> None:
+        self.__run().explain(extended, mode)
 
 
-def _aggregate(tree: Sequence[Mapping[str, Any]], names: Sequence[str], output: Any) -> Aggregate | None:
+def _is_held(lineage: Sequence[Any]) -> bool:
+    """Whether Spark has, or is to have, the rows of one of these in its cache."""
+    return any(jdf.storageLevel().isValid() for jdf in lineage)
+
+
+def _analyzed(jdf: Any) -> Any:
+    return jdf.queryExecution().analyzed()
+
+
+def _numbered(names: Sequence[str], output: Any) -> dict[int, str]:
+    """The columns of a scan by the numbers that Spark gave them.
+
+    Parameters
+    ----------
+    names : sequence of str
+    output : Java sequence
+        The attributes that they are to Spark, which reads ``List(id#11L, x#12)``.
+
+    Raises
+    ------
+    ValueError
+        They are not what the names say.
+    """
+    pattern = r"\w+\(" + ", ".join(re.escape(name) + r"#(\d+)L?" for name in names) + r"\)"
+    found = re.fullmatch(pattern, output.toString())
+    if found is None:
+        raise ValueError("Spark's attributes are not the columns of the scan")
+    return {int(number): name for number, name in zip(found.groups(), names, strict=True)}
+
+
+def _aggregate(tree: Sequence[Mapping[str, Any]], names: Mapping[int, str]) -> Aggregate | None:
     """The aggregate that an analysed expression is: a name, a function, and a column or a constant.
 
     Parameters
     ----------
     tree : sequence of dict
         Its nodes, parents first.
-    names : sequence of str
-        Columns of the scan.
-    output : Java sequence
-        The attributes that they are to Spark.
+    names : mapping of int to str
+        Columns of the scan by Spark's number.
     """
     if len(tree) != 4:
         return None
@@ -239,16 +309,5 @@ def _aggregate(tree: Sequence[Mapping[str, Any]], names: Sequence[str], output: 
         return Aggregate("count") if kind == "count" and of.get("value") is not None else None
     if of["class"] != _EXPRESSIONS + "AttributeReference":
         return None
-    spelled, number = of["name"].lower(), (of["exprId"]["id"], of["exprId"]["jvmId"])
-    for place, name in enumerate(names):
-        if name.lower() == spelled:
-            known = output.apply(place).exprId()
-            if (known.id(), known.jvmId().toString()) == number:
-                return Aggregate(kind, name)
-    return None
-
-
-def _is_plain(aggregate: Aggregate, expression: Any) -> bool:
-    """Whether an analysed expression fails on overflow as its session says and not as its name says."""
-    allowed = _PLAIN.get(aggregate.function)
-    return allowed is None or expression.child().aggregateFunction().prettyName() in allowed
+    column = names.get(of["exprId"]["id"])
+    return None if column is None else Aggregate(kind, column)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +13,7 @@ import lancecy
 from lancecy.errors import UnsupportedError
 from lancecy.spark.frames import dataframe
 from lancecy.spark.types import original_schema
+from tests.spark.settings import setting
 from tests.spark.values import SPARK_TYPES, as_seen, every_type
 
 if TYPE_CHECKING:
@@ -55,15 +54,6 @@ CHANGED_DIRECTLY = {"timestamp_s", "timestamp_ms", "timestamp_us", "timestamp_ns
 @pytest.fixture(scope="module")
 def table() -> pa.Table:
     return every_type(40)
-
-
-@contextmanager
-def _setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
-    spark.conf.set(key, value)
-    try:
-        yield
-    finally:
-        spark.conf.unset(key)
 
 
 def _seen(column: Any) -> list[Any]:
@@ -112,7 +102,7 @@ def test_session_zone_changes_neither_instants_nor_wall_clocks(spark: SparkSessi
             "instant": pa.array([1_700_000_000_000], pa.timestamp("ms", "+05:30")),
         }
     )
-    with _setting(spark, "spark.sql.session.timeZone", zone):
+    with setting(spark, "spark.sql.session.timeZone", zone):
         shown = dataframe(spark, given).selectExpr("string(wall)", "unix_millis(instant)").collect()[0]
     assert tuple(shown) == ("2023-11-14 22:13:20", 1_700_000_000_000)
 
@@ -209,7 +199,7 @@ def test_configuration_is_as_before(spark: SparkSession, before: str | None) -> 
 
 def test_large_var_types_setting_changes_nothing(spark: SparkSession) -> None:
     given = pa.table({"s": ["a", None], "l": [["b"], None]})
-    with _setting(spark, "spark.sql.execution.arrow.useLargeVarTypes", "true"):
+    with setting(spark, "spark.sql.execution.arrow.useLargeVarTypes", "true"):
         assert dataframe(spark, given).toArrow().to_pylist() == given.to_pylist()
 
 
