@@ -471,7 +471,7 @@ def test_columns_promised_to_hold_no_null_are_aggregated(spark: SparkSession, la
 
 
 def test_what_metadata_promises_is_held_against_the_rows(spark: SparkSession, large: str) -> None:
-    scan = read(spark, large)._LanceDataFrame__scan
+    scan = vars(read(spark, large))["_LanceDataFrame__scan"]
     target = scan._reader([Aggregate("sum", "x"), Aggregate("max", "gaps")]).reader.converter.target
     assert [(to.name, to.nullable) for to in target] == [("x", False), ("gaps", True)]
 
