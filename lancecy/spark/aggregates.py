@@ -25,6 +25,7 @@ __all__ = ["Aggregate", "AggregateReader", "Function"]
 
 Function: TypeAlias = Literal["sum", "avg", "min", "max", "count"]
 
+_OWN = "system.builtin."
 _MAX, _MIN = (1 << 63) - 1, -(1 << 63)
 
 
@@ -64,12 +65,12 @@ class Aggregate:
         return [pa.field(name, kind)]
 
     def merged(self, name: str) -> str:
-        """What Spark makes of such columns, in SQL."""
+        """What Spark makes of such columns, in SQL; by full names, as a session may have functions of its own."""
         if self.function == "count":
-            return f"coalesce(sum({name}), 0L)"
+            return f"{_OWN}coalesce({_OWN}sum({name}), 0L)"
         if self.function == "avg":
-            return f"try_divide(sum({name}), sum({name}_n))"
-        return f"{self.function}({name})"
+            return f"{_OWN}try_divide({_OWN}sum({name}), {_OWN}sum({name}_n))"
+        return f"{_OWN}{self.function}({name})"
 
     def state(self) -> State:
         """Nothing aggregated yet."""

@@ -27,7 +27,7 @@ from pyspark.sql import Column, Row, SparkSession
 from pyspark.sql import DataFrame as ParentDataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.classic.dataframe import DataFrame
-from pyspark.sql.types import LongType, StructField
+from pyspark.sql.types import StructField
 
 from lancecy.scanning.execute import DEFAULT_BATCH_BYTES
 from lancecy.spark.aggregates import Aggregate, AggregateReader, Function
@@ -106,12 +106,18 @@ class Scan:
         if self.num_rows is not None and all(a == Aggregate("count") for a in aggregates):
             frame, values = spark.range(1), [f"{self.num_rows}L"] * len(aggregates)
         else:
-            reader = self._reader(aggregates)
-            count = len(self.reader.parts)
-            frame = spark.range(0, count, 1, count).mapInArrow(reader, spark_struct(reader.target))
-            values = [a.merged(f"p{i}") for i, a in enumerate(aggregates)]
+            frame, values = (
+                self.partials(spark, aggregates),
+                [a.merged(f"p{i}") for i, a in enumerate(aggregates)],
+            )
         named = zip(values, fields, strict=True)
         return frame.select(*(f.expr(v).alias(to.name, metadata=to.metadata) for v, to in named))
+
+    def partials(self, spark: SparkSession, aggregates: Sequence[Aggregate]) -> ParentDataFrame:
+        """A frame of partial results, one row of each partition and the fields of the n-th aggregate called ``pn``."""
+        reader = self._reader(aggregates)
+        count = len(self.reader.parts)
+        return spark.range(0, count, 1, count).mapInArrow(reader, spark_struct(reader.target))
 
     def _reader(self, aggregates: Sequence[Aggregate]) -> AggregateReader:
         names = list(dict.fromkeys(a.column for a in aggregates if a.column is not None))
@@ -162,13 +168,12 @@ class LanceDataFrame(DataFrame):
         return self.__improved(super().selectExpr(*expr))
 
     def count(self) -> int:
-        if _is_held(self.__lineage):
+        if self._sc._jsc is None or _is_held(self.__lineage):
             return super().count()
         scan = self.__scan
         if scan.num_rows is not None:
             return scan.num_rows
-        counted = scan.aggregated(self.sparkSession, [Aggregate("count")], [StructField("count", LongType())])
-        return int(counted.collect()[0][0])
+        return sum(row[0] for row in scan.partials(self.sparkSession, [Aggregate("count")]).collect())
 
     def __improved(self, planned: ParentDataFrame) -> ParentDataFrame:
         """What Spark planned on top of this frame, or the same with less to do."""
@@ -248,8 +253,12 @@ class LanceAggregate(DataFrame):
     def toPandas(self) -> Any:  # noqa: N802
         return self.__run().toPandas()
 
-    def show(self, n: int = 20, truncate: bool | int = True, vertical: bool = False) -> None:
-        self.__run().show(n, truncate, vertical)
+    def _show_string(self, n: int = 20, truncate: bool | int = True, vertical: bool = False) -> str:
+        return str(self.__run()._show_string(n, truncate, vertical))
+
+    def _repr_html_(self) -> str | None:
+        self._support_repr_html = True  # as in Spark's own
+        return self.__run()._repr_html_()  # type: ignore[no-any-return]
 
     def explain(self, extended: bool | str | None = None, mode: str | None = None) -> None:
         self.__run().explain(extended, mode)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 import random
@@ -295,6 +296,9 @@ def test_rows_of_an_aggregate_are_the_same_by_every_way(
         lambda t: (t.show(), t.show(1, False, True), capsys.readouterr().out),
     ):
         assert ask(found) == ask(plain)
+    with setting(found.sparkSession, "spark.sql.repl.eagerEval.enabled", "true"):
+        assert repr(found) == repr(plain)
+        assert found._repr_html_() == plain._repr_html_() is not None
     arrow = found.toArrow()
     assert arrow.equals(plain.toArrow(), check_metadata=True)
     found.explain()
@@ -324,6 +328,38 @@ def test_nothing_of_the_storage_options_is_shown(spark: SparkSession, path: str)
         _run(found)._jdf.queryExecution().toString(),
     ):
         assert "TOPSECRET" not in shown
+
+
+def test_functions_of_the_session_are_not_taken_for_sparks(
+    spark: SparkSession, frame: DataFrame, path: str
+) -> None:
+    """A session may have a function called sum, and may look there first."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import DoubleType, LongType
+
+    names = {
+        "sum": LongType(),
+        "coalesce": LongType(),
+        "try_divide": DoubleType(),
+        "min": LongType(),
+        "max": LongType(),
+    }
+    for name, kind in names.items():
+        spark.udf.register(name, lambda *_: -5, kind)
+    few = read(spark, path, filter="id > 50")
+    try:
+        with setting(spark, "spark.sql.functionResolution.sessionOrder", "first"):
+            wanted = [f.count("k"), f.avg("x")]
+            found = frame.agg(*wanted)
+            assert _is_begun_by_executors(found)
+            _assert_same(found, _plain(frame).agg(*wanted))
+            assert few.count() == _plain(few).count() > 0
+            assert not _is_begun_by_executors(frame.select(f.sum("id"))), "this sum is the session's"
+    finally:
+        for name in names:
+            with contextlib.suppress(PySparkException):
+                spark.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {name}")
 
 
 def test_very_many_aggregates_are_left_to_spark(frame: DataFrame) -> None:
