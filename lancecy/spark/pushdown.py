@@ -18,9 +18,10 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
+import pyspark
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, Row, SparkSession
@@ -49,6 +50,8 @@ _FUNCTIONS: Mapping[str, Function] = {
 }
 # Each costs some calls into the JVM, whether or not the table is large.
 _MOST_AGGREGATES = 128
+# The first release in whose SQL Spark's own functions can be named beside those of a session.
+_FULL_NAMES = (4, 2)
 _NOT_UNDERSTOOD = (Py4JError, PySparkException, AttributeError, LookupError, TypeError, ValueError)
 
 # Partial results are small, whatever the table is; batches that stay in the processor's caches are read fastest.
@@ -151,6 +154,10 @@ class LanceDataFrame(DataFrame):
         df.count()
     """
 
+    def __new__(cls, *_: Any) -> Self:
+        # Spark 4.0's takes the arguments of its own class only.
+        return object.__new__(cls)
+
     # Of two underscores, as a frame's attributes hide columns of the same name.
     def __init__(self, jdf: Any, session: SparkSession, scan: Scan, lineage: tuple[Any, ...] = ()) -> None:
         super().__init__(jdf, session)
@@ -184,7 +191,7 @@ class LanceDataFrame(DataFrame):
                 return planned
             if kind == "Project":
                 return LanceDataFrame(planned._jdf, self.sparkSession, self.__scan, self.__lineage)
-            begun = self.__begun(plan, planned)
+            begun = self.__begun(plan, planned) if _release() >= _FULL_NAMES else None
             return planned if begun is None else LanceAggregate(planned, begun, self.__lineage)
         except _NOT_UNDERSTOOD:
             return planned
@@ -227,6 +234,9 @@ class LanceAggregate(DataFrame):
         What it was made from: if one of them is in Spark's cache, that is used.
     """
 
+    def __new__(cls, *_: Any) -> Self:
+        return object.__new__(cls)
+
     def __init__(self, planned: ParentDataFrame, begun: ParentDataFrame, lineage: tuple[Any, ...]) -> None:
         super().__init__(planned._jdf, planned.sparkSession)
         self.__planned, self.__begun = planned, begun
@@ -262,6 +272,18 @@ class LanceAggregate(DataFrame):
 
     def explain(self, extended: bool | str | None = None, mode: str | None = None) -> None:
         self.__run().explain(extended, mode)
+
+
+def _release() -> tuple[int, int]:
+    """Of PySpark, which is the session's.
+
+    Raises
+    ------
+    ValueError
+        It does not say so in numbers.
+    """
+    major, minor, *_ = pyspark.__version__.split(".")
+    return int(major), int(minor)
 
 
 def _is_held(lineage: Sequence[Any]) -> bool:

@@ -372,6 +372,17 @@ def test_very_many_aggregates_are_left_to_spark(frame: DataFrame) -> None:
     assert set(found.collect()[0]) == set(frame.agg(*wanted[:-1]).collect()[0])
 
 
+@pytest.mark.parametrize("release", ["4.1.9", "4.0.0.dev1", "latest"])
+def test_older_releases_of_spark_work_aggregates_out_themselves(
+    frame: DataFrame, monkeypatch: pytest.MonkeyPatch, release: str
+) -> None:
+    """They have no way to name their own sum where the session has another."""
+    monkeypatch.setattr("pyspark.__version__", release)
+    assert not _is_begun_by_executors(frame.agg({"id": "sum"}))
+    assert type(frame.select("id")) is type(frame)
+    assert frame.count() == ROWS - 300
+
+
 @pytest.mark.parametrize("said", ["string(sum({}))", "no_such_function({})", "sum({}) +"])
 def test_plans_that_come_out_otherwise_are_left_to_spark(
     frame: DataFrame, monkeypatch: pytest.MonkeyPatch, said: str
