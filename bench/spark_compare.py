@@ -7,9 +7,9 @@ Every route ends in the same aggregate over the same four columns (sum of an int
 int32, count of a string) in one Spark session on two cores. Two of them are yardsticks: ``spark.read.parquet``, and
 pylance's table handed to ``createDataFrame`` as it comes; ``handover`` is that same table through
 ``lancecy.spark.dataframe``, ``dataframe`` the table that lancecy reads. ``read`` has the executors begin the aggregate,
-as anybody's ``agg`` does; ``rows`` is the same frame where Spark takes all the rows, as it does for other operations. Routes take turns (A B C A B C …), the first turns warm up Python
-workers and the compiler of the JVM and are not counted; medians of the others are printed, and by how many times the
-time of its yardstick a route takes. A route whose answer differs from the first one's is marked.
+as anybody's ``agg`` does; ``rows`` is the same frame where Spark takes all the rows, as it does for other operations.
+Routes take turns (A B C A B C …), the first turns warm up Python workers and the compiler of the JVM and are not
+counted; medians of the others are printed, and by how many times the time of its yardstick a route takes. A route whose answer differs from the first one's is marked.
 """
 
 from __future__ import annotations

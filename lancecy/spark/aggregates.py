@@ -194,16 +194,25 @@ class AggregateReader:
     reader : TaskReader
         Of the columns that are needed.
     aggregates : tuple of Aggregate
-    target : pyarrow.Schema
-        Of the result: the fields of the aggregates, one after the other.
     """
 
     reader: TaskReader
     aggregates: tuple[Aggregate, ...]
-    target: pa.Schema
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return carried(__name__, "AggregateReader", self.reader, self.aggregates, self.target)
+        return carried(__name__, "AggregateReader", self.reader, self.aggregates)
+
+    @property
+    def target(self) -> pa.Schema:
+        """Schema of the result: the fields of the n-th aggregate, whose names begin with ``pn``."""
+        held = self.reader.converter.target
+        return pa.schema(
+            [
+                field
+                for number, a in enumerate(self.aggregates)
+                for field in a.fields(f"p{number}", None if a.column is None else held.field(a.column).type)
+            ]
+        )
 
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """One batch for all the parts whose numbers are in the first column."""

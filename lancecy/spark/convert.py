@@ -10,7 +10,7 @@ Imports ``errors``, ``spark.types`` and pyarrow.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -50,6 +50,11 @@ class Converter:
     def target(self) -> pa.Schema:
         """Schema of the output."""
         return spark_arrow_schema(self.schema) if self.wanted is None else self.wanted
+
+    def narrowed(self, names: Sequence[str]) -> Converter:
+        """The same for batches of these of the columns only."""
+        schemas = [pa.schema([schema.field(name) for name in names]) for schema in (self.schema, self.target)]
+        return Converter(schemas[0], self.truncate_nanoseconds, schemas[1])
 
     def batches(self, table: pa.Table, max_rows: int) -> Iterator[pa.RecordBatch]:
         """Converted batches of at most ``max_rows`` rows.

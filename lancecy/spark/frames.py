@@ -22,7 +22,7 @@ from lancecy.limits import Limits
 from lancecy.scanning.request import Columns
 from lancecy.spark import nulls
 from lancecy.spark.convert import Converter
-from lancecy.spark.tasks import TaskReader, batch_limits, divide
+from lancecy.spark.tasks import TaskReader, batch_limits, divide, numbers
 from lancecy.spark.types import spark_arrow_schema, spark_struct
 
 if TYPE_CHECKING:
@@ -238,15 +238,14 @@ def read(
     sure = nulls.proved(source.context, plan)
     converter = _converter(plan.schema, truncate_nanoseconds, sure)
     reader = TaskReader(plan.tasks[0].spec, tuple(parts), converter, source.context.session.limits)
-    # One row, hence one part of the scan, per partition: no shuffle, and nothing but a number is sent.
-    numbers = spark.range(0, len(parts), 1, len(parts))
-    frame = nulls.declared(numbers.mapInArrow(reader, _strict(struct, sure)), struct, sure)
+    read_rows = numbers(spark, len(parts)).mapInArrow(reader, _strict(struct, sure))
+    frame = nulls.declared(read_rows, struct, sure)
     if getattr(spark, "_sc", None) is None:
         return frame  # Of Spark Connect, whose plans are elsewhere.
     from lancecy.spark.pushdown import LanceDataFrame, Scan
 
     num_rows = plan.num_rows if reader.spec.request.filter is None else None
-    return LanceDataFrame(frame._jdf, spark, Scan(reader, plan.schema, sure, num_rows))
+    return LanceDataFrame(frame._jdf, spark, Scan(reader, num_rows))
 
 
 def _converter(schema: pa.Schema, truncate_nanoseconds: bool, sure: Collection[str]) -> Converter:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import pyarrow as pa
@@ -32,10 +32,8 @@ from pyspark.sql.types import StructField
 
 from lancecy.scanning.execute import DEFAULT_BATCH_BYTES
 from lancecy.spark.aggregates import Aggregate, AggregateReader, Function
-from lancecy.spark.convert import Converter
-from lancecy.spark.nulls import strict
-from lancecy.spark.tasks import TaskReader
-from lancecy.spark.types import spark_arrow_schema, spark_struct
+from lancecy.spark.tasks import TaskReader, numbers
+from lancecy.spark.types import spark_struct
 
 __all__ = ["LanceAggregate", "LanceDataFrame", "Scan"]
 
@@ -65,34 +63,28 @@ class Scan:
     Attributes
     ----------
     reader : TaskReader
-    schema : pyarrow.Schema
-        Of the scan, before it is in Spark's types; the frame's columns in their order.
-    sure : frozenset of str
-        Columns that hold no null.
+        Of the frame's columns, in their order.
     num_rows : int or None
         None if a filter decides.
     """
 
     reader: TaskReader = field(repr=False)
-    schema: pa.Schema
-    sure: frozenset[str]
     num_rows: int | None
+
+    @property
+    def names(self) -> list[str]:
+        """The frame's columns."""
+        names: list[str] = self.reader.converter.schema.names
+        return names
 
     def known(self, aggregate: Aggregate) -> Aggregate | None:
         """The aggregate as it is best asked for; None if it is not to be begun by executors."""
         if aggregate.column is None:
             return aggregate
-        column = self.schema.field(aggregate.column)
-        if aggregate.function == "count" and (column.name in self.sure or not column.nullable):
+        held = self.reader.converter.target.field(aggregate.column)
+        if aggregate.function == "count" and not held.nullable:
             return Aggregate("count")
-        return aggregate if aggregate.is_supported(self._held(aggregate)) else None
-
-    def _held(self, aggregate: Aggregate) -> pa.DataType | None:
-        """In which type Spark holds the column."""
-        if aggregate.column is None:
-            return None
-        kind: pa.DataType = spark_arrow_schema(pa.schema([self.schema.field(aggregate.column)])).field(0).type
-        return kind
+        return aggregate if aggregate.is_supported(held.type) else None
 
     def aggregated(
         self, spark: SparkSession, aggregates: Sequence[Aggregate], fields: Sequence[StructField]
@@ -107,34 +99,23 @@ class Scan:
             What its columns are to be called, and their metadata.
         """
         if self.num_rows is not None and all(a == Aggregate("count") for a in aggregates):
-            frame, values = spark.range(1), [f"{self.num_rows}L"] * len(aggregates)
+            frame = spark.range(1)
+            values = [f"{self.num_rows}L"] * len(aggregates)
         else:
-            frame, values = (
-                self.partials(spark, aggregates),
-                [a.merged(f"p{i}") for i, a in enumerate(aggregates)],
-            )
+            frame = self.partials(spark, aggregates)
+            values = [a.merged(f"p{i}") for i, a in enumerate(aggregates)]
         named = zip(values, fields, strict=True)
         return frame.select(*(f.expr(v).alias(to.name, metadata=to.metadata) for v, to in named))
 
     def partials(self, spark: SparkSession, aggregates: Sequence[Aggregate]) -> ParentDataFrame:
         """A frame of partial results, one row of each partition and the fields of the n-th aggregate called ``pn``."""
         reader = self._reader(aggregates)
-        count = len(self.reader.parts)
-        return spark.range(0, count, 1, count).mapInArrow(reader, spark_struct(reader.target))
+        return numbers(spark, len(self.reader.parts)).mapInArrow(reader, spark_struct(reader.target))
 
     def _reader(self, aggregates: Sequence[Aggregate]) -> AggregateReader:
         names = list(dict.fromkeys(a.column for a in aggregates if a.column is not None))
-        schema = pa.schema([self.schema.field(name) for name in names])
-        converter = Converter(
-            schema, self.reader.converter.truncate_nanoseconds, strict(spark_arrow_schema(schema), self.sure)
-        )
-        spec = self.reader.spec.narrowed(names)
-        request = replace(spec.request, batch_size=_BATCH_ROWS, batch_bytes=DEFAULT_BATCH_BYTES)
-        spec = replace(spec, request=request)
-        target = pa.schema([to for i, a in enumerate(aggregates) for to in a.fields(f"p{i}", self._held(a))])
-        return AggregateReader(
-            replace(self.reader, spec=spec, converter=converter), tuple(aggregates), target
-        )
+        reader = self.reader.narrowed(names, batch_size=_BATCH_ROWS, batch_bytes=DEFAULT_BATCH_BYTES)
+        return AggregateReader(reader, tuple(aggregates))
 
 
 class LanceDataFrame(DataFrame):
@@ -185,7 +166,7 @@ class LanceDataFrame(DataFrame):
     def __improved(self, planned: ParentDataFrame) -> ParentDataFrame:
         """What Spark planned on top of this frame, or the same with less to do."""
         try:
-            plan = planned._jdf.queryExecution().analyzed()
+            plan = _analyzed(planned._jdf)
             kind = plan.nodeName()
             if kind not in ("Aggregate", "Project") or not plan.child().equals(_analyzed(self._jdf)):
                 return planned
@@ -202,7 +183,7 @@ class LanceDataFrame(DataFrame):
         count = expressions.size()
         if not plan.groupingExpressions().isEmpty() or not 0 < count <= _MOST_AGGREGATES:
             return None
-        names = _numbered(self.__scan.schema.names, _analyzed(self.__lineage[0]).output())
+        names = _numbered(self.__scan.names, _analyzed(self.__lineage[0]).output())
         wanted: list[Aggregate] = []
         for number in range(count):
             expression = expressions.apply(number)

@@ -13,9 +13,9 @@ import gc
 import math
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -29,7 +29,10 @@ from lancecy.session import Session
 from lancecy.spark.convert import Converter
 from lancecy.spark.workers import carried
 
-__all__ = ["TaskReader", "batch_limits", "divide", "pack"]
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+__all__ = ["TaskReader", "batch_limits", "divide", "numbers", "pack"]
 
 _MIN_TASK_BYTES = 8 << 20
 _MAX_TASK_BYTES = 128 << 20
@@ -104,6 +107,11 @@ def pack(units: Sequence[ScanUnit]) -> tuple[int, ...]:
     return tuple(n for u in units for n in (u.fragment, u.start, u.stop, u.rows, u.position))
 
 
+def numbers(spark: SparkSession, count: int) -> DataFrame:
+    """The numbers below ``count``, one row in each partition: no shuffle, and nothing but a number is sent."""
+    return spark.range(0, count, 1, count)
+
+
 def _unpacked(numbers: Sequence[int]) -> tuple[ScanUnit, ...]:
     return tuple(ScanUnit(*numbers[i : i + 5]) for i in range(0, len(numbers), 5))
 
@@ -142,6 +150,22 @@ class TaskReader:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return carried(__name__, "TaskReader", self.spec, self.parts, self.converter, self.limits)
+
+    def narrowed(self, names: Sequence[str], batch_size: int, batch_bytes: int) -> TaskReader:
+        """The same for these of the columns only.
+
+        Parameters
+        ----------
+        names : sequence of str
+        batch_size : int, rows
+        batch_bytes : int, bytes
+            Most that a batch may have of each.
+        """
+        request = self.spec.request.narrowed(names)
+        request = replace(request, batch_size=batch_size, batch_bytes=batch_bytes)
+        return replace(
+            self, spec=replace(self.spec, request=request), converter=self.converter.narrowed(names)
+        )
 
     def __call__(self, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Batches of the parts whose numbers are in the first column."""

@@ -11,9 +11,8 @@ import pytest
 
 import lancecy
 from lancecy.errors import UnsupportedError
-from lancecy.spark.frames import dataframe
+from lancecy.spark.frames import _setting, dataframe
 from lancecy.spark.types import original_schema
-from tests.spark.settings import setting
 from tests.spark.values import SPARK_TYPES, as_seen, every_type
 
 if TYPE_CHECKING:
@@ -102,7 +101,7 @@ def test_session_zone_changes_neither_instants_nor_wall_clocks(spark: SparkSessi
             "instant": pa.array([1_700_000_000_000], pa.timestamp("ms", "+05:30")),
         }
     )
-    with setting(spark, "spark.sql.session.timeZone", zone):
+    with _setting(spark, "spark.sql.session.timeZone", zone):
         shown = dataframe(spark, given).selectExpr("string(wall)", "unix_millis(instant)").collect()[0]
     assert tuple(shown) == ("2023-11-14 22:13:20", 1_700_000_000_000)
 
@@ -199,7 +198,7 @@ def test_configuration_is_as_before(spark: SparkSession, before: str | None) -> 
 
 def test_large_var_types_setting_changes_nothing(spark: SparkSession) -> None:
     given = pa.table({"s": ["a", None], "l": [["b"], None]})
-    with setting(spark, "spark.sql.execution.arrow.useLargeVarTypes", "true"):
+    with _setting(spark, "spark.sql.execution.arrow.useLargeVarTypes", "true"):
         assert dataframe(spark, given).toArrow().to_pylist() == given.to_pylist()
 
 

@@ -17,9 +17,8 @@ import pytest
 import lancecy
 from lancecy.errors import FormatError
 from lancecy.spark.aggregates import Aggregate
-from lancecy.spark.frames import read
+from lancecy.spark.frames import _setting, read
 from tests.helpers.tables import all_types, all_types_table, random_array
-from tests.spark.settings import setting
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -121,8 +120,8 @@ def test_each_type_has_its_extremes_and_its_count(spark: SparkSession, tmp_path:
     lancecy.write_dataset(held, place, max_rows_per_file=200)
     frame = read(spark, place, truncate_nanoseconds=True)
     flat = [name for name in names if not pa.types.is_nested(types[name])]
-    zone = setting(spark, "spark.sql.session.timeZone", "America/New_York")
-    with zone, setting(spark, "spark.sql.timeType.enabled", "true"):
+    zone = _setting(spark, "spark.sql.session.timeZone", "America/New_York")
+    with zone, _setting(spark, "spark.sql.timeType.enabled", "true"):
         for some in (flat[::2], flat[1::2]):
             wanted = [g(name) for name in some for g in (f.min, f.max, f.count)]
             found = frame.agg(*wanted)
@@ -296,7 +295,7 @@ def test_rows_of_an_aggregate_are_the_same_by_every_way(
         lambda t: (t.show(), t.show(1, False, True), capsys.readouterr().out),
     ):
         assert ask(found) == ask(plain)
-    with setting(found.sparkSession, "spark.sql.repl.eagerEval.enabled", "true"):
+    with _setting(found.sparkSession, "spark.sql.repl.eagerEval.enabled", "true"):
         assert repr(found) == repr(plain)
         assert found._repr_html_() == plain._repr_html_() is not None
     arrow = found.toArrow()
@@ -349,7 +348,7 @@ def test_functions_of_the_session_are_not_taken_for_sparks(
         spark.udf.register(name, lambda *_: -5, kind)
     few = read(spark, path, filter="id > 50")
     try:
-        with setting(spark, "spark.sql.functionResolution.sessionOrder", "first"):
+        with _setting(spark, "spark.sql.functionResolution.sessionOrder", "first"):
             wanted = [f.count("k"), f.avg("x")]
             found = frame.agg(*wanted)
             assert _is_begun_by_executors(found)
@@ -419,7 +418,7 @@ def test_sums_overflow_as_the_session_says(spark: SparkSession, tmp_path: Path, 
         "fits": [most, -most, 3],
         "passes": [most, 1, -5],
     }
-    with setting(spark, "spark.sql.ansi.enabled", ansi):
+    with _setting(spark, "spark.sql.ansi.enabled", ansi):
         for name, values in places.items():
             place = str(tmp_path / name)
             lancecy.write_dataset(pa.table({"n": pa.array(values)}), place)
@@ -677,7 +676,7 @@ def test_random_aggregates(spark: SparkSession, tmp_path: Path) -> None:
             held, place, data_storage_version=dice.choice(["2.0", "2.1", "2.2"]), max_rows_per_file=1000
         )
         frame = read(spark, place, blocksize=dice.choice([None, 4000]))
-        with setting(spark, "spark.sql.ansi.enabled", "false"):
+        with _setting(spark, "spark.sql.ansi.enabled", "false"):
             for _ in range(4):
                 chosen = []
                 for _ in range(dice.randint(1, 5)):
