@@ -4,8 +4,6 @@
 and lengths have been checked by the kernels before a block exists; what is left to check here
 is text: Arrow's kernels take UTF-8 on trust, so strings of a file are looked at once (a maximum
 over the bytes, 40 GB/s; only text that is not ASCII is validated value by value).
-
-Imports ``block``, ``assemble``, ``columns``, ``jsonb``, ``memory``, ``nulls``, ``schema``, ``errors``, NumPy and pyarrow.
 """
 
 from __future__ import annotations

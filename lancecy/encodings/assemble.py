@@ -4,8 +4,6 @@ Parts come from several data files, or from the leaves of one file of 2.1 and la
 is around their leaves, lists and structs, is in every part, and lists must begin and end
 at the same places in all of them. Where parts come in chunks, as pages do, nothing is
 joined: they are cut at each other's edges, which copies nothing.
-
-Imports ``columns``, ``nulls``, ``schema``, ``errors`` and pyarrow.
 """
 
 from __future__ import annotations

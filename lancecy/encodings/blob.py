@@ -5,9 +5,6 @@ layout. A row of size 0 is an empty blob if its position is 0; otherwise it is n
 position tells the levels: repetition in the lower 16 bits, definition above. (Blobs of
 2.2 are packed structs, which need nothing of their own; those of 2.0 likewise.)
 Source: file sheet 2.1, section 3.11.
-
-Imports ``miniblock``, ``fullzip``, ``constant``, ``repdef``, ``layouts``, ``pages``, ``block``, ``store.reads``,
-``rows``, ``schema``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 Small values stand in the data file, larger ones share an object beside it, and the largest have one to
 themselves. Columns may set the sizes by their metadata.
 
-Source: file sheet 2.1, section 3.11. Imports ``block``, ``chunk_parts``, ``from_arrow``, ``keeping``, ``nulls``,
-``schema``, ``errors``, NumPy and pyarrow.
+Source: file sheet 2.1, section 3.11.
 """
 
 from __future__ import annotations

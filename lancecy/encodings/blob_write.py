@@ -3,8 +3,7 @@
 Each value stands at a multiple of 64 of its own. A page of 2.0 says of a null that it has no bytes at position 1; in 2.1
 its position is the level that says which node is null, shifted by 16 bits.
 
-Source: file sheet 2.0, section 5.4; file sheet 2.1, section 3.11. Imports ``blob_described``, ``block``, ``chunk_parts``,
-``keeping``, ``layouts``, ``miniblock_write``, ``nulls``, ``pages``, ``shred``, ``spec``, ``errors`` and pyarrow.
+Source: file sheet 2.0, section 5.4; file sheet 2.1, section 3.11.
 """
 
 from __future__ import annotations

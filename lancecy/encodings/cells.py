@@ -5,8 +5,7 @@ value is found by its own position. A cell is a value of one width; a value of a
 fixed-size list with nulls inside is ``bitmap of each list layer with nulls | items``.
 Strings are spans of bytes, compressed one by one if at all.
 
-Source: file sheet 2.1, sections 3.5 to 3.8. Imports ``spec``, ``block``, ``arrow.allocate``, ``fsst``,
-``general``, ``kernels``, ``store.base``, ``schema``, ``limits`` and ``errors``.
+Source: file sheet 2.1, sections 3.5 to 3.8.
 """
 
 from __future__ import annotations

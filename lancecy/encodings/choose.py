@@ -6,8 +6,7 @@ dictionary; everything else goes into chunks, integers packed where that saves b
 chunks cannot hold, because very many null or empty lists lie between two values, is zipped.
 More encodings join by one more candidate in ``_candidates``: the first that answers wins.
 
-Source: file sheet 2.1, section 4.5. Imports ``chunk_parts``, ``keeping``, ``miniblock_write``, ``fullzip_write``, ``constant_write``,
-``dictionary_write``, ``shred``, ``block``, ``pages`` and ``errors``.
+Source: file sheet 2.1, section 4.5.
 """
 
 from __future__ import annotations

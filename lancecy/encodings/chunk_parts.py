@@ -4,8 +4,7 @@ A part is one buffer of every chunk, as spans of some memory; nothing is copied 
 chunks are put together. ``ChunkedValues`` knows how its values are cut, into how many slots
 a chunk is best, and what of the page's spec they are.
 
-Source: file sheet 2.1, sections 3.1 to 3.7 and 5.1. Imports ``block``, ``from_arrow``, ``keeping``, ``spec``, ``kernels``,
-``store.base``.
+Source: file sheet 2.1, sections 3.1 to 3.7 and 5.1.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 The words of a page tell bytes and values of every chunk (``chunk_table``). Rows of a page
 without lists are values; rows of lists are looked for in the repetition index, which says how many
 rows end in each chunk and whether its last one goes on. Source: file sheet 2.1, sections 3.1, 3.3 and 5.3.
-
-Imports ``chunks``, ``layouts``, ``pages``, ``kernels``, ``rows``, ``store.base`` and ``errors``.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 A chunk is the unit in which values are compressed; a run is some consecutive values of
 one chunk. Both are arrays, so a page of 2,000 chunks costs as many Python steps as one
 of two. ``runs_of``, ``runs_within`` and ``touched`` turn rows and ranges into them.
-
-Imports ``kernels``, ``store.base``, ``rows`` and ``errors``.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@ other part has to tell how many runs there are::
     plain values or lengths     as many as their bytes hold
     lengths told by the node    as many as it takes to reach the values of the chunk
 
-Source: file sheet 2.1, sections 3.4 and 3.12. Imports ``sequences``, ``general``, ``chunks``, ``spec``,
-``block``, ``arrow.allocate``, ``kernels``, ``store.base``, ``rows``, ``limits`` and ``errors``.
+Source: file sheet 2.1, sections 3.4 and 3.12.
 """
 
 from __future__ import annotations

@@ -3,14 +3,11 @@
 A chunk of text or of lists counts its values with 32 bits, so neither joining all chunks
 nor taking rows out of the joined ones always works; here rows move chunk by chunk where
 they must. Dictionaries are made one by code of ours: Arrow's refuses those that hold nulls.
-
-Imports ``kernels``, ``errors``, NumPy and pyarrow.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from functools import lru_cache
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -25,6 +22,7 @@ from lancecy.errors import LimitError, UnsupportedError
 __all__ = [
     "ArrowArray",
     "as_array",
+    "byte_order",
     "chunks_of",
     "cut_out",
     "joined",
@@ -193,7 +191,6 @@ def cut_out(array: pa.Array, start: int, length: int) -> pa.Array:
     return pa.concat_arrays([piece, piece.slice(0, 0)])
 
 
-@lru_cache(maxsize=1024)
 def _has_matrices(data_type: pa.DataType) -> bool:
     if isinstance(data_type, pa.BaseExtensionType):
         return _has_matrices(data_type.storage_type)
@@ -321,3 +318,22 @@ def typed(column: ArrowArray, data_type: pa.DataType) -> ArrowArray:
         chunks = [pa.ExtensionArray.from_storage(data_type, chunk) for chunk in column.chunks]
         return pa.chunked_array(chunks, data_type)
     return pa.ExtensionArray.from_storage(data_type, column)
+
+
+def byte_order(offsets: Int64, values: NDArray[np.uint8]) -> Int64:
+    """The order of byte strings: (num_strings,) int64, their numbers from the least to the greatest.
+
+    Parameters
+    ----------
+    offsets : (num_strings + 1,) int64
+    values : (num_bytes,) uint8
+
+    Examples
+    --------
+    >>> byte_order(np.array([0, 2, 3, 4]), np.frombuffer(b"baab", np.uint8)).tolist()
+    [1, 2, 0]
+    """
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(values)]
+    strings = pa.Array.from_buffers(pa.large_binary(), offsets.size - 1, buffers)
+    found: Int64 = pc.array_sort_indices(strings).to_numpy().astype(np.int64)
+    return found

@@ -7,9 +7,6 @@ the value if it is not in the message::
 
 Levels are raw 16-bit numbers unless the page names codecs for them. A page holds little,
 so every read asks for all of it. Source: file sheet 2.1, section 3.9.
-
-Imports ``chunks``, ``dictionaries``, ``flat``, ``legacy.spec_of``, ``values``, ``repdef``, ``presence``, ``layouts``,
-``pages``, ``kernels``, ``store.reads``, ``rows``, ``schema``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 The way back of ``constant``. Levels are raw 16-bit numbers, which every version reads; a page
 without lists in which only the leaf is null needs none.
 
-Source: file sheet 2.1, section 3.9. Imports ``shred``, ``block``, ``chunk_parts``, ``keeping``, ``layouts`` and ``pages``.
+Source: file sheet 2.1, section 3.9.
 """
 
 from __future__ import annotations

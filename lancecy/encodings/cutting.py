@@ -1,7 +1,4 @@
-"""Blocks cut into shorter ones: what several columns had decoded together.
-
-Imports ``block``, ``keeping``, ``kernels`` and ``errors``.
-"""
+"""Blocks cut into shorter ones: what several columns had decoded together."""
 
 from __future__ import annotations
 

@@ -2,9 +2,6 @@
 
 Codes of null slots mean nothing and may be anything; the definition levels say which
 those are. Source: file sheet 2.1, section 3.7.
-
-Imports ``placing``, ``keeping``, ``sequences``, ``repdef``, ``layouts``, ``block``, ``arrow.allocate``, ``kernels``, ``schema``, ``limits``
-and ``errors``.
 """
 
 from __future__ import annotations

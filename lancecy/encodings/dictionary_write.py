@@ -1,7 +1,6 @@
 """Dictionaries of pages: strings of few distinct values as codes, and the bytes of a dictionary.
 
-Source: file sheet 2.1, sections 3.5, 3.7 and 4.5. Imports ``block``, ``chunk_parts``, ``from_arrow``, ``shred``, ``spec``,
-``schema``, ``errors``, NumPy and pyarrow.
+Source: file sheet 2.1, sections 3.5, 3.7 and 4.5.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Values of one width in chunks: as they are, bit-packed, or byte by byte.
 
 One kernel call per buffer, over all chunks of a page at once; ``values`` has the registry.
-Source: file sheet 2.1, section 3.4. Imports ``chunks``, ``spec``, ``block``, ``arrow.allocate``, ``kernels``,
-``store.base``, ``rows``, ``limits`` and ``errors``.
+Source: file sheet 2.1, section 3.4.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ Fixed-size lists are flattened in the bytes; :func:`nested` lays the lists over 
 values afterwards. Where a selection is made of few large runs of a memory map that
 are aligned, their bytes are not copied: a single run becomes a view, several become
 a block in pieces. Used by the 0.1 dialect and by flat pages of 2.x.
-
-Imports ``spec``, ``block``, ``arrow.allocate``, ``kernels``, ``store.reads``, ``rows``.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ Whatever slices and offsets an array has are gone afterwards: bitmaps begin with
 bit, offsets with 0, children with the first element that is used. What lies under nulls is
 nobody's value: null lists, lists below null structs and null strings own nothing in a block.
 Fixed-width values and the bytes of strings share the memory of the array.
-
-Imports ``block``, ``keeping``, ``nulls``, ``rebuilding``, ``kernels``, ``schema``, ``errors``, NumPy and pyarrow.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from lancecy.encodings.block import (
 )
 from lancecy.encodings.keeping import compacted, kept, mask_of
 from lancecy.encodings.nulls import VARIABLE_TYPES
-from lancecy.encodings.rebuilding import rebuilt
+from lancecy.encodings.rebuilding import elements_of, rebuilt
 from lancecy.errors import SchemaError, printable
 from lancecy.schema import Field
 
@@ -182,7 +180,7 @@ def size_of(array: pa.Array) -> int:
     if types.is_map(kind) or types.is_list(kind) or types.is_large_list(kind):
         width = 8 if types.is_large_list(kind) else 4
         offsets = _offsets(array.buffers()[1], array.offset, len(array), width)
-        return offsets.nbytes + size_of(_elements(array).slice(offsets[0], offsets[-1] - offsets[0]))
+        return offsets.nbytes + size_of(elements_of(array).slice(offsets[0], offsets[-1] - offsets[0]))
     return int(array.nbytes)
 
 
@@ -272,7 +270,7 @@ def _list(array: pa.Array, field: Field, hidden: Mask | None) -> Block:
     validity, nulls = _validity(array)
     offsets = _offsets(array.buffers()[1], array.offset, len(array), width)
     first, last = int(offsets[0]), int(offsets[-1])
-    child = _elements(array)
+    child = elements_of(array)
     gone = _covered(hidden, validity, len(array))
     (inner,) = field.children
     items = block_of(child.slice(first, last - first), inner)
@@ -283,14 +281,6 @@ def _list(array: pa.Array, field: Field, hidden: Mask | None) -> Block:
     elif first:
         offsets = offsets - first
     return Listed(len(array), width, offsets, items, validity, nulls)
-
-
-def _elements(array: pa.Array) -> pa.Array:
-    """All elements, those of other rows included."""
-    if not pa.types.is_map(array.type):
-        return array.values
-    entries = pa.struct([array.type.key_field, array.type.item_field])
-    return pa.StructArray.from_arrays([array.keys, array.items], fields=list(entries))
 
 
 def _fixed_list(array: pa.Array, field: Field, hidden: Mask | None) -> Block:

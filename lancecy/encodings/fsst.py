@@ -8,8 +8,6 @@ The table that a page carries always has 2,312 bytes::
 
 Every byte of a coded string is the number of a symbol, except 255: the byte after it stands
 for itself. Values are coded one by one, so any of them can be decoded alone.
-
-Imports ``memory``, ``block``, ``keeping``, ``kernels``, ``store.base``, ``limits``, ``errors`` and pyarrow.
 """
 
 from __future__ import annotations

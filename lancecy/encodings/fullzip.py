@@ -11,9 +11,6 @@ level. Without a word, rows of one width are a plain array, which on a map is no
 Rows of one width without lists are found by arithmetic, in one round; other parts of a page
 by two entries of the index per range, then the bytes. A whole page is read without its
 index. Source: file sheet 2.1, sections 3.8 and 5.3.
-
-Imports ``cells``, ``packed``, ``flat``, ``arrow.allocate``, ``chunks``, ``repdef``, ``presence``, ``layouts``, ``pages``,
-``spec``, ``kernels``, ``store.reads``, ``rows``, ``schema``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@ The way back of ``fullzip``. Vectors without nulls are the memory they came in. 
 have their length before them; what is null or empty is its control word alone, but a null of one
 width keeps the room of a value.
 
-Source: file sheet 2.1, section 3.8. Imports ``chunk_parts``, ``keeping``, ``shred``, ``block``, ``layouts``, ``pages``, ``spec``,
-``kernels`` and ``errors``.
+Source: file sheet 2.1, section 3.8.
 """
 
 from __future__ import annotations

@@ -13,8 +13,6 @@ any memory is asked for.
 Many small ZSTD frames are decompressed as one stream: the library sets up its tables anew
 for every call, which costs several times the work on a chunk of 4 KiB. That is done only
 if the header of each frame repeats the claimed length, so no frame can take another's place.
-
-Imports ``arrow.allocate``, ``kernels``, ``limits``, ``errors`` and pyarrow.
 """
 
 from __future__ import annotations

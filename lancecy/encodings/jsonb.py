@@ -9,8 +9,6 @@ All numbers are big-endian. A value is a container::
 Text comes out as pylance writes it: no spaces, keys as they are stored (sorted), floats in
 their shortest form, ``null`` for what is no number, for infinities and for a value of no
 bytes. Source: file sheet 2.0, section 8, and what pylance 14 writes.
-
-Imports ``columns``, ``kernels``, ``limits``, NumPy and pyarrow.
 """
 
 from __future__ import annotations

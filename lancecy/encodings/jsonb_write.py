@@ -2,7 +2,7 @@
 
 As pylance writes it: members sorted by their names, whole numbers in as few bytes as they need, those beyond 64 bits and
 all with a dot or an exponent as float64. A member that is there twice, text that is no JSON and values nested deeper than
-readers follow are refused. Imports ``errors``, ``jsonb``, pyarrow.
+readers follow are refused.
 """
 
 from __future__ import annotations

@@ -2,8 +2,6 @@
 
 For writers, which leave out what lies under nulls. Arrow (26.0) filters and takes the wrong rows of some nested
 arrays that are slices, so this is done on the buffers.
-
-Imports ``block``, ``kernels`` and NumPy.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 A page of 2.x columns is described by a ``PageSpec``: in 2.0 a ``spec`` node, later one
 of these, whose compressive parts are ``spec`` nodes. Layers stand inner to outer, as
 in the file.
-
-Imports ``spec``.
 """
 
 from __future__ import annotations

@@ -11,9 +11,6 @@ A page is a bare run of values; everything else follows from the field's type::
 All pages of a column, or the parts of them that a selection wants, are addressed as
 arrays (one entry per run) and decoded by one kernel call per buffer. Source: file
 sheet 0.1, sections 3 and 4.
-
-Imports ``spec``, ``block``, ``arrow.allocate``, ``flat``, ``legacy_bounds``, ``kernels``, ``store.reads``,
-``schema``, ``limits`` and ``rows``.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ the same bytes: columns that share pages, lists that share elements, strings tha
 does that, hence each byte of a file is worth what it decodes to once, times how often the caller asks
 for the same row: ``ByteLedger`` holds that for the columns of a file, ``check_elements`` for the lists
 of a page.
-
-Imports ``rows`` and ``errors``.
 """
 
 from __future__ import annotations

@@ -1,5 +1,9 @@
 """The least and the greatest value of every page of a column, for the statistics of 0.1 files.
 
+The reference writes them for numbers, booleans, dates, text and bytes. Here times, timestamps, durations and
+half floats have them as well, and columns with a dictionary have those of the values that their rows
+name: pylance (0.8.21 to 14.0.2) reads these files, and prunes by the bounds of times as by those of dates.
+
 Bounds need not be the reference's, but have to be such that the reference drops no row. It takes a page whose
 bounds are equal for a constant, also where there are nulls or NaN, and a bound of no bytes for none. So:
 
@@ -10,8 +14,7 @@ bounds are equal for a constant, also where there are nulls or NaN, and a bound 
 
 Text is compared eight bytes at a time, as numbers, and only what is still equal is looked at further on.
 
-Source: file sheet 0.1, sections 6.2, 6.5 and 6.7. Imports ``block``, ``keeping``, ``kernels``,
-``schema`` and ``store.base``.
+Source: file sheet 0.1, sections 6.2, 6.5 and 6.7.
 """
 
 from __future__ import annotations
@@ -24,12 +27,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.block import Block, FixedWidth, Structured, VariableWidth
+from lancecy.encodings.block import Block, Coded, FixedWidth, Structured, VariableWidth
+from lancecy.encodings.columns import byte_order
 from lancecy.encodings.keeping import mask_of, offsets_of
 from lancecy.schema import Field
 from lancecy.store.base import Memory
 
-__all__ = ["PageBounds", "bounded_leaves", "joined_bounds", "page_bounds"]
+__all__ = [
+    "BYTE_KINDS",
+    "TEXT_KINDS",
+    "PageBounds",
+    "bounded_leaves",
+    "bounds_kind",
+    "joined_bounds",
+    "number_dtype",
+    "page_bounds",
+]
 
 Int64 = NDArray[np.int64]
 UInt64 = NDArray[np.uint64]
@@ -38,13 +51,19 @@ Mask = NDArray[np.bool_]
 _DTYPES = {
     **{f"int{8 * size}": f"<i{size}" for size in (1, 2, 4, 8)},
     **{f"uint{8 * size}": f"<u{size}" for size in (1, 2, 4, 8)},
+    "halffloat": "<f2",
     "float": "<f4",
     "double": "<f8",
-    "date32:day": "<i4",
-    "date64:ms": "<i8",
+    "date32": "<i4",
+    "date64": "<i8",
+    "time32": "<i4",
+    "time64": "<i8",
+    "timestamp": "<i8",
+    "duration": "<i8",
 }
-_TEXT = ("string", "large_string")
-_BYTES = (*_TEXT, "binary", "large_binary")
+_FLOATS = ("halffloat", "float", "double")
+TEXT_KINDS = ("string", "large_string")
+BYTE_KINDS = (*TEXT_KINDS, "binary", "large_binary")
 _MOST_BYTES = 64
 _ROUNDS = 9
 """Of eight bytes: what decides and what stands behind a cut is within them."""
@@ -77,14 +96,38 @@ def bounded_leaves(field: Field) -> Iterator[Field]:
     Examples
     --------
     >>> [leaf.name for leaf in bounded_leaves(Field("t", 0, logical_type="timestamp:us:-"))]
+    ['t']
+    >>> list(bounded_leaves(Field("l", 0, logical_type="list")))
     []
     """
-    kind = field.logical_type
     if field.is_struct:
         for child in field.children:
             yield from bounded_leaves(child)
-    elif kind in _DTYPES or kind in _BYTES or kind == "bool" or kind.startswith("decimal:128:"):
+    elif bounds_kind(field.logical_type) is not None:
         yield field
+
+
+def bounds_kind(logical_type: str) -> str | None:
+    """The logical type that bounds of a column have: its own, of a dictionary that of the values.
+
+    Returns
+    -------
+    str or None
+        None for types whose pages have no statistics.
+
+    Examples
+    --------
+    >>> bounds_kind("dict:string:int8:false"), bounds_kind("time32:s"), bounds_kind("fixed_size_binary:3")
+    ('string', 'time32:s', None)
+    """
+    kind = logical_type.split(":")[1] if logical_type.startswith("dict:") else logical_type
+    is_bounded = kind in BYTE_KINDS or kind == "bool" or kind.startswith("decimal:128:")
+    return kind if is_bounded or kind.partition(":")[0] in _DTYPES else None
+
+
+def number_dtype(kind: str) -> np.dtype[Any]:
+    """How numbers and times of a type from :func:`bounds_kind` are stored."""
+    return np.dtype(_DTYPES[kind.partition(":")[0]])
 
 
 def page_bounds(field: Field, block: Block, starts: Int64) -> Iterator[tuple[int, PageBounds]]:
@@ -113,12 +156,16 @@ def page_bounds(field: Field, block: Block, starts: Int64) -> Iterator[tuple[int
     if isinstance(block, Structured):
         for child in field.children:
             yield from page_bounds(child, block.children[child.id], starts)
-    elif not any(bounded_leaves(field)):
         return
+    kind = bounds_kind(field.logical_type)
+    if kind is None:
+        return
+    if isinstance(block, Coded):
+        yield field.id, _coded_bounds(block, starts, kind)
     elif isinstance(block, VariableWidth):
-        yield field.id, _text_bounds(block, starts, field.logical_type in _TEXT)
+        yield field.id, _text_bounds(block, starts, kind in TEXT_KINDS)
     elif isinstance(block, FixedWidth):
-        low, high = _fixed_bounds(block, starts, field.logical_type)
+        low, high = _fixed_bounds(block, starts, kind)
         none = np.zeros(starts.size - 1, np.int64)
         yield field.id, PageBounds(none, low, high)
 
@@ -158,10 +205,10 @@ def _fixed_bounds(block: FixedWidth, starts: Int64, kind: str) -> tuple[FixedWid
     elif kind.startswith("decimal"):
         return _decimal_bounds(block, raw, starts)
     else:
-        values = raw[: block.length * block.bits // 8].view(_DTYPES[kind])
+        values = raw[: block.length * block.bits // 8].view(number_dtype(kind))
     first = starts[:-1]
     low, high = np.minimum.reduceat(values, first), np.maximum.reduceat(values, first)
-    if kind in ("float", "double"):
+    if kind in _FLOATS:
         low, high = _without_nan(values, first, low, high)
     return tuple(FixedWidth(first.size, block.bits, bound.view(np.uint8)) for bound in (low, high))  # type: ignore[return-value]
 
@@ -239,12 +286,7 @@ def _text_bounds(block: VariableWidth, starts: Int64, is_text: bool) -> PageBoun
     some = np.flatnonzero(nulls < counts)
     words = _Words(offsets, values)
     low, high = (words.extreme(rows, (counts - nulls)[some], extreme) for extreme in (np.minimum, np.maximum))
-    last = _LAST_TEXT if is_text else _LAST_BYTES
-    return PageBounds(
-        nulls,
-        words.below(low, some, counts.size, is_text),
-        words.above(high, some, counts.size, is_text, last, nulls),
-    )
+    return words.bounds(low, high, some, nulls, is_text)
 
 
 class _Words:
@@ -284,6 +326,23 @@ class _Words:
 
         return _chosen(key, rounds + 1, rows, counts, which)[0]
 
+    def bounds(self, low: Int64, high: Int64, pages: Int64, nulls: Int64, is_text: bool) -> PageBounds:
+        """Bounds of all pages, from the least and the greatest string of those that have any.
+
+        Parameters
+        ----------
+        low, high : (num_some,) int64
+            Numbers of these strings.
+        pages : (num_some,) int64
+            The pages they are of.
+        nulls : (num_pages,) int64
+            Nulls of every page.
+        is_text : bool
+        """
+        last = _LAST_TEXT if is_text else _LAST_BYTES
+        below = self.below(low, pages, nulls.size, is_text)
+        return PageBounds(nulls, below, self.above(high, pages, nulls.size, is_text, last, nulls))
+
     def _cut(self, rows: Int64, is_text: bool) -> Int64:
         """How many bytes of each string are kept: whole characters, if it is text."""
         lengths = self._lengths[rows]
@@ -321,3 +380,71 @@ class _Words:
         kernels.place_spans(self._values, starts, kept, out, offsets[pages])
         kernels.place_spans(last, np.zeros_like(more), more, out, offsets[pages] + kept)
         return VariableWidth(num_pages, 8, offsets, out)
+
+
+# -- dictionaries ---------------------------------------------------------------------------------
+
+
+def _coded_bounds(block: Coded, starts: Int64, kind: str) -> PageBounds:
+    """Bounds of the values that the codes of each page name."""
+    raw: Memory = np.frombuffer(block.codes.values, np.uint8)  # type: ignore[call-overload]
+    codes = raw.view(f"<u{block.codes.bits // 8}")[: block.length]
+    ranks, order = _ranks(block.dictionary, kind)
+    if block.codes.null_count:
+        # Rows that are null may have codes of no value.
+        is_valid = mask_of(block.codes.validity, block.length)
+        places = np.full(block.length, -1)
+        places[is_valid] = ranks[codes[is_valid]]
+    else:
+        places = ranks[codes]
+    first, counts, nulls = starts[:-1], np.diff(starts), np.zeros(starts.size - 1, np.int64)
+    most = np.maximum.reduceat(places, first)
+    if block.codes.null_count or (ranks < 0).any():
+        nulls = np.add.reduceat(places < 0, first, dtype=np.int64)
+        places[places < 0] = order.size
+    some = np.flatnonzero(nulls < counts)
+    least, most = np.minimum.reduceat(places, first)[some], most[some]
+    return _named_bounds(block.dictionary, kind, order[least], order[most], some, nulls)
+
+
+def _ranks(dictionary: Block, kind: str) -> tuple[Int64, Int64]:
+    """The place of each value among the values in order, -1 of those that are read as nulls; and that order."""
+    if isinstance(dictionary, VariableWidth):
+        offsets = offsets_of(dictionary)
+        order = byte_order(offsets, np.frombuffer(dictionary.values, np.uint8))  # type: ignore[call-overload]
+        is_null = np.diff(offsets) == 0
+    elif isinstance(dictionary, FixedWidth):
+        order = np.argsort(_numbers_of(dictionary, kind), kind="stable")
+        is_null = np.zeros(dictionary.length, np.bool_)
+    else:
+        raise TypeError(f"a dictionary is not a {type(dictionary).__name__} block")
+    if dictionary.null_count:
+        is_null |= ~mask_of(dictionary.validity, dictionary.length)
+    ranks = np.empty(order.size, np.int64)
+    ranks[order] = np.arange(order.size)
+    ranks[is_null] = -1
+    return ranks, order
+
+
+def _numbers_of(block: FixedWidth, kind: str) -> NDArray[Any]:
+    raw: Memory = np.frombuffer(block.values, np.uint8)  # type: ignore[call-overload]
+    return raw[: block.length * block.bits // 8].view(number_dtype(kind))
+
+
+def _named_bounds(
+    dictionary: Block, kind: str, low: Int64, high: Int64, some: Int64, nulls: Int64
+) -> PageBounds:
+    """Bounds of all pages, from the values of a dictionary that are the extremes of those with any."""
+    if isinstance(dictionary, VariableWidth):
+        values: Memory = np.frombuffer(dictionary.values, np.uint8)  # type: ignore[call-overload]
+        return _Words(offsets_of(dictionary), values).bounds(low, high, some, nulls, kind in TEXT_KINDS)
+    if not isinstance(dictionary, FixedWidth):
+        raise TypeError(f"a dictionary is not a {type(dictionary).__name__} block")
+    numbers = _numbers_of(dictionary, kind)
+    ends = np.iinfo(numbers.dtype)
+    bounds = []
+    for rows, widest in ((low, ends.min), (high, ends.max)):
+        bound = np.full(nulls.size, widest, numbers.dtype)
+        bound[some] = numbers[rows]
+        bounds.append(FixedWidth(nulls.size, dictionary.bits, bound.view(np.uint8)))
+    return PageBounds(nulls, bounds[0], bounds[1])

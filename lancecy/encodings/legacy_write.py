@@ -4,8 +4,7 @@ The pages of a node lie one behind the other in one buffer, so a run of batches 
 node and not one per page. A file has no bitmaps of nulls: a text that is null takes no bytes, and so does one
 that is empty; everything else has no nulls. ``check_storable`` refuses what would come back as something else.
 
-Source: file sheet 0.1, sections 3 and 4. Imports ``block``, ``from_arrow``, ``keeping``, ``kernels``, ``schema``,
-``store.base`` and ``errors``.
+Source: file sheet 0.1, sections 3 and 4.
 """
 
 from __future__ import annotations

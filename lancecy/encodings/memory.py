@@ -4,8 +4,6 @@ A large block that comes fresh from the system is cleared page by page at its fi
 which takes as long as decoding into it. So blocks that are given back stay on a shelf,
 up to a bound, for the next read. What is handed out is a lease: the Arrow buffer and every
 array over it hold the lease, and when the last of them is gone the block goes back.
-
-Imports ``threading``, NumPy and pyarrow.
 """
 
 from __future__ import annotations

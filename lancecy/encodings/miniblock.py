@@ -13,9 +13,6 @@ where their parts are (one kernel call), levels, then values. A read of
 all rows asks for the page in one round; another one for words, index and dictionary
 first and for the chunks it needs second. What the first round brought is kept for the
 next read. Source: file sheet 2.1, sections 3.1 to 3.3, 3.7 and 5.3.
-
-Imports ``values``, ``chunks``, ``chunk_tables``, ``dictionaries``, ``repdef``, ``presence``, ``layouts``, ``pages``,
-``block``, ``kernels``, ``store.reads``, ``rows``, ``schema``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations
@@ -283,6 +280,9 @@ def _list_levels(
     definition = None
     if spec.definition is not None:
         definition = decode_levels(spec.definition, heads.definition, stored, everything, limits)
+        if not definition.any():
+            # Nothing is null or empty: structs around lists are nullable in pages of lancecy even so.
+            definition = None
     visible_max = all_visible_max(spec.layers)
     slots = rep.size if definition is None else int(np.count_nonzero(definition <= visible_max))
     if slots != int(counts.sum()):

@@ -4,7 +4,7 @@ The way back of ``miniblock``. A chunk holds a power of two of value slots (the 
 left), and every level from that of its first slot to the next chunk's; null and empty lists,
 which have no slot, belong to the chunk before them. Zeros pad every part to 8 bytes.
 
-Source: file sheet 2.1, sections 3.1 to 3.3. Imports ``chunk_parts``, ``shred``, ``layouts``, ``pages``, ``spec``, ``kernels``.
+Source: file sheet 2.1, sections 3.1 to 3.3.
 """
 
 from __future__ import annotations

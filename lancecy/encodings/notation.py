@@ -9,8 +9,6 @@ The notation is that of the file sheets (2.1, section 4.2)::
     M[NI/NEL] ..               items below lists that may be null or empty
 
 Pages of 2.0 and 0.1 have no layout: ``Nullable(Flat64)``, ``Binary(Flat64, Flat8)``.
-
-Imports ``layouts`` and ``spec``.
 """
 
 from __future__ import annotations

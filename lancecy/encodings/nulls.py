@@ -1,7 +1,4 @@
-"""Arrays of nothing but nulls, and what Arrow types say of the buffers of their arrays.
-
-Imports ``errors``, NumPy and pyarrow.
-"""
+"""Arrays of nothing but nulls, and what Arrow types say of the buffers of their arrays."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 A field of one width is there as it is; one that varies has its length before it, in 4 or
 8 bytes. All rows are gone through at once, field by field: a cursor per row, which moves
 on by what the field took. Source: file sheet 2.1, section 3.7.
-
-Imports ``cells``, ``spec``, ``block``, ``kernels``, ``schema``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 Rows of one width are values like any others. From 2.2 on members may vary, each with its length
 before it. A member cannot be null, but below a struct that is, where nothing or zeros are stored.
 
-Source: file sheet 2.0, section 4.9; file sheet 2.1, section 3.7. Imports ``block``, ``chunk_parts``, ``keeping``, ``spec``,
-``schema``, ``kernels`` and ``errors``.
+Source: file sheet 2.0, section 4.9; file sheet 2.1, section 3.7.
 """
 
 from __future__ import annotations

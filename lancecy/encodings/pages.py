@@ -3,8 +3,6 @@
 What ``file.v2_wire`` makes of a column's metadata and what the decoders of 2.x start
 from. Pages with the same encoding share one ``PageSpec`` object, so that ``is`` tells
 groups of equal pages apart.
-
-Imports ``layouts``, ``store.base``, ``store.cache`` and NumPy.
 """
 
 from __future__ import annotations

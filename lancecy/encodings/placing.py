@@ -2,8 +2,6 @@
 
 Slots that are not valid get nothing: zeros, and strings without bytes. What is within a
 fixed-size list moves with it, as rows of so many items; validity of items does too.
-
-Imports ``block``, ``keeping``, ``arrow.allocate``, ``kernels``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations

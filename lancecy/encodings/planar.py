@@ -11,10 +11,6 @@ Chunks and indices are of every leaf slot, zipped values only of those that are 
 nothing that is null. Of a part of a page all buffers but the one with the values are fetched first,
 and what the readers of values ask for is answered out of these: two rounds, as for other layouts.
 Source: file sheet 2.1, section 3.12, but for the indices and for what is within nulls, which bytes tell.
-
-Imports ``planar_sparse``, ``planar_slots``, ``placing``, ``miniblock``, ``fullzip``, ``constant``, ``dictionaries``,
-``values``, ``sequences``, ``layouts``, ``legacy.spec_of``, ``pages``, ``presence``, ``repdef``, ``spec``, ``block``, ``chunks``,
-``kernels``, ``store``, ``rows``, ``schema``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations

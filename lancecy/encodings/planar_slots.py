@@ -2,8 +2,6 @@
 
 Both are kept as few numbers, ranges and positions, so that nothing here costs by the
 slot but the mask of wanted ones. Source: file sheet 2.1, section 3.12.
-
-Imports ``values``, ``sequences``, ``chunks``, ``spec``, ``store.base``, ``rows`` and ``limits``.
 """
 
 from __future__ import annotations

@@ -11,9 +11,6 @@ So what a selection costs goes by what is stored, not by slots: a range of lists
 range of their items by two binary searches. ``decode_structure`` reads and checks the
 positions, ``Structure.select`` follows ranges of rows inwards, ``build`` puts the layers around the
 leaf again. Source: file sheet 2.1, section 3.12.
-
-Imports ``planar_slots``, ``placing``, ``repdef``, ``sequences``, ``chunks``, ``spec``, ``layouts``, ``block``,
-``arrow.allocate``, ``kernels``, ``store.base``, ``schema``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations

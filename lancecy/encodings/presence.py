@@ -8,8 +8,6 @@ and whose nulls are those of the values::
 
 Decoders of 2.1 and later are told so by a leaf without fields (``without_values``), of which
 there is nothing to decode but levels; those of 2.0 have a module of their own (``v20_presence``).
-
-Imports ``block``, ``layouts``, ``pages``, ``spec``, ``schema`` and NumPy.
 """
 
 from __future__ import annotations

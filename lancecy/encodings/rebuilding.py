@@ -1,7 +1,6 @@
 """Nested Arrow arrays with some of what is in them exchanged, for writers that store other values than they are given.
 
-What lies under nulls is left out on the way, so nobody has to make sense of it. Imports ``nulls``, ``schema``, NumPy and
-pyarrow.
+What lies under nulls is left out, so it need not be valid.
 """
 
 from __future__ import annotations
@@ -11,11 +10,12 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from lancecy.encodings.nulls import null_mask
 from lancecy.schema import Field
 
-__all__ = ["rebuilt"]
+__all__ = ["elements_of", "rebuilt"]
 
 Wanted = Callable[[Field], bool]
 Change = Callable[[pa.Array, Field], pa.Array]
@@ -79,14 +79,59 @@ def _fixed_list(array: pa.FixedSizeListArray, field: Field, wanted: Wanted, chan
 
 def _list(array: pa.Array, field: Field, wanted: Wanted, change: Change) -> pa.Array:
     (child,) = field.children
-    if field.is_map:
-        array = array.cast(pa.list_(pa.struct([array.type.key_field, array.type.item_field])))
-    lengths = pc.fill_null(pc.list_value_length(array), 0)
-    offsets = pa.concat_arrays([pa.array([0], pa.int64()), pc.cumulative_sum(lengths.cast(pa.int64()))])
-    items = rebuilt(array.flatten(), child, wanted, change)
+    lengths, items = _items(array)
+    items = rebuilt(items, child, wanted, change)
+    offsets = pa.array(np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))))
     make, width = (pa.LargeListArray, pa.int64()) if field.is_large_list else (pa.ListArray, pa.int32())
     lists = make.from_arrays(offsets.cast(width), items, mask=null_mask(array))
     return _as_map(lists) if field.is_map else lists
+
+
+def _items(array: pa.Array) -> tuple[NDArray[np.integer], pa.Array]:
+    """The number of items of each list, and the items of them all.
+
+    Arrow (26.0) flattens no lists of extension types if all lists are null and have items, and casts no map that has
+    nulls in a field that allows none, also where they lie under a null.
+    """
+    items = elements_of(array)
+    if not len(array):
+        return np.zeros(0, np.int64), items.slice(0, 0)
+    offsets = array.offsets.to_numpy()
+    lengths = np.diff(offsets)
+    if array.null_count:
+        gone = array.is_null().to_numpy(zero_copy_only=False)
+        if bool(lengths[gone].any()):
+            lengths = np.where(gone, 0, lengths)
+            return lengths, _runs(items, offsets[:-1][lengths > 0], lengths[lengths > 0])
+    return lengths, items.slice(int(offsets[0]), int(offsets[-1] - offsets[0]))
+
+
+def _runs(items: pa.Array, starts: NDArray[np.integer], lengths: NDArray[np.integer]) -> pa.Array:
+    """Runs of items, those that follow each other at once."""
+    stops = starts + lengths
+    firsts = (
+        np.flatnonzero(np.append(True, starts[1:] != stops[:-1])) if starts.size else np.zeros(0, np.int64)
+    )
+    lasts = np.append(firsts[1:] - 1, starts.size - 1) if starts.size else firsts
+    pieces = [
+        items.slice(start, stop - start)
+        for start, stop in zip(starts[firsts].tolist(), stops[lasts].tolist(), strict=True)
+    ]
+    return pa.concat_arrays(pieces) if pieces else items.slice(0, 0)
+
+
+def elements_of(array: pa.Array) -> pa.Array:
+    """All elements of lists or maps, those of other rows and under nulls included.
+
+    Examples
+    --------
+    >>> elements_of(pa.array([[1], [2, 3]]).slice(1)).to_pylist()
+    [1, 2, 3]
+    """
+    if not pa.types.is_map(array.type):
+        return array.values
+    entries = pa.struct([array.type.key_field, array.type.item_field])
+    return pa.StructArray.from_arrays([array.keys, array.items], fields=list(entries))
 
 
 def _as_map(lists: pa.ListArray) -> pa.MapArray:

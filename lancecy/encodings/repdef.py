@@ -12,8 +12,6 @@ An item layer becomes a validity bitmap, a list layer offsets and a bitmap; afte
 only the entries at which it begins remain. Every entry outside a fixed-size list of ``d``
 structs stands ``d`` times in a row, and one of them remains. Source: file sheet 2.1,
 sections 3.2 and 3.10.
-
-Imports ``layouts``, ``block``, ``arrow.allocate``, ``kernels``, ``schema`` and ``errors``.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 These decode whole chunks with NumPy; they stand for offsets, positions and counts,
 of which there are few. Arithmetic wraps at the width of the values.
 
-Source: file sheet 2.1, section 3.12. Imports ``block``, ``chunks``, ``spec``, ``kernels`` and ``errors``.
+Source: file sheet 2.1, section 3.12.
 """
 
 from __future__ import annotations

@@ -4,18 +4,19 @@ A column of 2.1 and later is stored leaf by leaf. ``shred`` goes from the top-le
 each leaf and keeps, for every entry, how far out a new list begins and what is null or empty.
 On the way down both are counted from outside, as what is further in is not known yet; at the
 leaf they become the levels of the format, counted from inside, with a layer for every node
-that says only as much as the page needs::
+that says only as much as the page and the readers of the reference need::
 
     [[1, 2], [], null, [3]]     entries 1 2 - - 3     continue 0 1 0 0 0     marks 0 0 empty null 0
     levels                      rep 1 0 1 1 1         def 0 0 2 1 0          layers VI, NEL
 
-Source: file sheet 2.1, sections 3.2 and 3.10. Imports ``block``, ``layouts``, ``keeping``, ``schema`` and ``errors``.
+Source: file sheet 2.1, sections 3.2 and 3.10.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -96,14 +97,24 @@ def shred(field: Field, block: Block) -> Iterator[ShreddedLeaf]:
     return _walk(field, block, _State(block.length, block.length))
 
 
+class _Layer(NamedTuple):
+    """What a layer is, and what there is in it."""
+
+    is_list: bool
+    has_nulls: bool
+    has_empty: bool = False
+    may_be_null: bool = False
+    """Of items: other pages may have nulls."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _State:
     """What is known of the entries above a node; ``live`` are those that have a slot of the node's."""
 
     num_rows: int
     num_entries: int
-    layers: tuple[tuple[bool, bool, bool], ...] = ()
-    """Of each layer, outer to inner: is it one of lists, are there nulls, are there empty ones."""
+    layers: tuple[_Layer, ...] = ()
+    """Outer to inner."""
     continued: Marks | None = None
     marks: Marks | None = None
     live: Mask | None = None
@@ -111,7 +122,7 @@ class _State:
 
     @property
     def num_lists(self) -> int:
-        return sum(is_list for is_list, _, _ in self.layers)
+        return sum(layer.is_list for layer in self.layers)
 
     def with_marks(self, new: Mask, mark: int) -> Marks:
         """Marks with one more, of slots."""
@@ -141,10 +152,9 @@ class _State:
             if not field.nullable and field.logical_type != "null":
                 raise _null_in(field)
             marks = self.with_marks(new, 2 * len(self.layers) + 1)
-        layers = (*self.layers, (False, has_nulls, False))
-        return _State(
-            self.num_rows, self.num_entries, layers, self.continued, marks, self.live, self.repeated
-        )
+        may_be_null = field.nullable or (bool(self.layers) and self.layers[-1].may_be_null)
+        layer = _Layer(False, has_nulls or _is_below_null(open_), may_be_null=may_be_null)
+        return replace(self, layers=(*self.layers, layer), marks=marks)
 
     def lists(self, field: Field, block: Listed) -> _State:
         """Below a layer of lists, one entry per element and per list without any."""
@@ -170,11 +180,19 @@ class _State:
             state = replace(state, marks=state.with_marks(nulls, number + 1))
         if has_empty:
             state = replace(state, marks=state.with_marks(empty, number + 2))
-        # A list below a null struct is told by the struct's level. pylance (14.0.2) miscounts such lists unless
-        # their layer can be null as well.
-        is_below_null = open_ is not None and not bool(open_.all())
-        state = replace(state, layers=(*self.layers, (True, has_nulls or is_below_null, has_empty)))
-        return state.expanded(lengths)
+        around = self.around()
+        # pylance (14.0.2) also loses count of lists around a nullable struct if a list in it has no definition level.
+        is_below = any(layer.may_be_null for layer in around)
+        layer = _Layer(True, has_nulls or is_below, has_empty)
+        return replace(state, layers=(*around, layer)).expanded(lengths)
+
+    def around(self) -> tuple[_Layer, ...]:
+        """The layers around lists, of which items are nullable by their type, whatever is in this page.
+
+        pylance (14.0.2) takes the number of values of a page for that of structs around lists, if another page that
+        it reads with this one has null structs and this one has a layer that cannot be null.
+        """
+        return tuple(layer._replace(has_nulls=layer.has_nulls or layer.may_be_null) for layer in self.layers)
 
     def expanded(self, lengths: NDArray[np.integer]) -> _State:
         """Entries taken apart into elements; those without keep one."""
@@ -207,9 +225,19 @@ class _State:
             self,
             num_rows=self.num_rows * size,
             num_entries=self.num_entries * size,
+            layers=self.around(),
             marks=marks,
             repeated=True,
         )
+
+
+def _is_below_null(open_: Mask | None) -> bool:
+    """Whether a layer has entries that are null because a struct around them is.
+
+    The level of the outermost null tells them. Readers of the reference (pylance 14.0.2) need a layer that can
+    be null even so: they miscount its lists otherwise, and take members that allow no null for null.
+    """
+    return open_ is not None and not bool(open_.all())
 
 
 def _null_in(field: Field) -> SchemaError:
@@ -256,12 +284,13 @@ def _leaf(field: Field, block: Block, state: _State) -> ShreddedLeaf:
     rep = definition = None
     if state.continued is not None:
         rep = (state.num_lists - state.continued.astype(np.uint16)).astype(np.uint16)
-    if state.marks is not None and any(null or empty for _, null, empty in state.layers):
-        definition = _codes(state)[state.marks]
+    if any(layer.has_nulls or layer.has_empty for layer in state.layers):
+        marks = np.zeros(state.num_entries, np.uint8) if state.marks is None else state.marks
+        definition = _codes(state)[marks]
     open_ = state.unmarked()
     return ShreddedLeaf(
         field=field,
-        layers=tuple(_LAYERS[layer] for layer in reversed(state.layers)),
+        layers=tuple(_LAYERS[layer[:3]] for layer in reversed(state.layers)),
         rep=rep,
         definition=definition,
         visible=state.live,
@@ -276,8 +305,8 @@ def _codes(state: _State) -> Levels:
     codes = np.zeros(2 * len(state.layers) + 1, np.uint16)
     level = 0
     for number in range(len(state.layers) - 1, -1, -1):
-        _, has_nulls, has_empty = state.layers[number]
-        for offset, present in ((1, has_nulls), (2, has_empty)):
+        layer = state.layers[number]
+        for offset, present in ((1, layer.has_nulls), (2, layer.has_empty)):
             level += present
             codes[2 * number + offset] = level if present else 0
     return codes

@@ -5,8 +5,6 @@ nodes, and the decoders interpret nodes without knowing where they came from. A 
 names no bytes: which pages it applies to is given beside it; in 2.x a node with a
 buffer says which one of the page's (2.0) or of the chunk's (2.1 and later) it is.
 How pages of 2.1 and later are built is in ``layouts``; the values in them are these nodes.
-
-Imports nothing of lancecy.
 """
 
 from __future__ import annotations

@@ -6,8 +6,7 @@
     chunk   (2.3) offsets from the first byte, coded in a buffer of their own or none | bytes
     alone   width in bits | position of the bytes | n + 1 offsets from 0 | bytes      all of the same width
 
-Source: file sheet 2.1, sections 3.5 and 3.12. Imports ``block``, ``chunks``, ``spec``, ``arrow.allocate``, ``kernels``,
-``store.base``, ``limits`` and ``errors``.
+Source: file sheet 2.1, sections 3.5 and 3.12.
 """
 
 from __future__ import annotations

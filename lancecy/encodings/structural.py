@@ -4,9 +4,6 @@ Each physical column is one leaf with all that is around it. ``read_leaf`` gives
 page its part of the rows, runs the Reads of all pages in lockstep, so that their requests
 go out together, and builds the nested blocks. ``_READERS`` says which module reads
 which layout. Source: file sheet 2.1, sections 1.5 and 5.3.
-
-Imports ``miniblock``, ``fullzip``, ``constant``, ``blob``, ``flat``, ``planar``, ``planar_sparse``, ``presence``, ``repdef``,
-``legacy.spec_of``, ``spec``, ``layouts``, ``pages``, ``block``, ``chunks``, ``store.reads``, ``rows``, ``schema``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations

@@ -8,9 +8,6 @@ comes out is cut apart (``cutting``). Bytes of several files are brought into on
 
 Whoever asks must be able to read each page alone: pages that turn out not to be what they seem
 raise a ``FormatError`` that names no page. Source: file sheet 2.1, section 3.1.
-
-Imports ``miniblock``, ``chunk_tables``, ``chunks``, ``cutting``, ``dictionaries``, ``structural``, ``v20``, ``repdef``,
-``values``, ``layouts``, ``pages``, ``block``, ``kernels``, ``store``, ``rows``, ``schema``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations

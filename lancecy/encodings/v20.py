@@ -13,9 +13,6 @@ A field has a column of its own, and so has each of its children::
 Pages of one form are decoded together (``v20_pages``); a column whose pages differ, or
 whose large pages need no copy, comes back in pieces. Source: file sheet 2.0, sections 3
 to 5.
-
-Imports the other ``v20_`` modules but ``v20_wire``, ``legacy.spec_of``, ``chunks``, ``layouts``, ``pages``, ``block``,
-``spec``, ``schema``, ``limits``, ``rows``, ``store.reads`` and ``errors``.
 """
 
 from __future__ import annotations

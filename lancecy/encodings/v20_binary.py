@@ -3,9 +3,6 @@
 Strings with running ends, whose bytes may be stored in any way that gives bytes; the
 same coded with symbols; and strings that all have one length. The bytes of a large run
 of a memory map stay where they are. Source: file sheet 2.0, sections 4.6, 4.8 and 4.11.
-
-Imports ``fsst``, ``v20_ends``, ``v20_fixed``, ``v20_pages``, ``arrow.allocate``, ``block``, ``spec``,
-``kernels``, ``rows``, ``store.reads``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations

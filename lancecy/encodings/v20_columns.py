@@ -1,8 +1,4 @@
-"""Columns of a 2.0 file while they are decoded: where they are, and what of them is wanted.
-
-Imports ``v20_pages``, ``chunks``, ``pages``, ``block``, ``spec``, ``schema``, ``limits``, ``rows``,
-``store.reads`` and ``errors``.
-"""
+"""Columns of a 2.0 file while they are decoded: where they are, and what of them is wanted."""
 
 from __future__ import annotations
 

@@ -5,9 +5,6 @@ k - 1, and the strings themselves come out. In a page of an Arrow dictionary fie
 count from 0 and stay codes; a row is null whose item is null. Small pages are decoded
 together, with their dictionaries one after the other. Source: file sheet 2.0,
 section 4.7.
-
-Imports ``v20_ends``, ``v20_fixed``, ``v20_pages``, ``chunks``, ``arrow.allocate``, ``block``, ``spec``,
-``kernels``, ``rows``, ``store.reads``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations

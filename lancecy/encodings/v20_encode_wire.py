@@ -1,6 +1,6 @@
 """Nodes of pages of 2.0 as the messages of ``lance.encodings``: the way back of ``v20_wire``.
 
-Only what writers here make. Source: file sheet 2.0, sections 2.1 and 4. Imports ``spec`` and ``proto``.
+Only what writers here make. Source: file sheet 2.0, sections 2.1 and 4.
 """
 
 from __future__ import annotations

@@ -7,9 +7,6 @@ the page's first value, plus an adjustment if the row is null::
 
 A row starts where the one before it in the page ends. A null row may own values that
 nobody sees. Source: file sheet 2.0, sections 4.4 and 4.6.
-
-Imports ``v20_pages``, ``v20_fixed``, ``arrow.allocate``, ``block``, ``spec``, ``kernels``, ``rows``,
-``store``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations

@@ -2,9 +2,6 @@
 
 Plain values, fixed-size lists of any that have one width, and the validity that a page
 may have around it. Source: file sheet 2.0, sections 4.1 to 4.3.
-
-Imports ``flat``, ``arrow.allocate``, ``v20_pages``, ``block``, ``spec``, ``kernels``, ``rows``,
-``store`` and ``errors``.
 """
 
 from __future__ import annotations

@@ -3,9 +3,6 @@
 The pages of a list column say how many elements each of its lists owns; the elements are
 rows of the next column, whose pages are cut independently of these. Source: file sheet
 2.0, sections 4.4 and 4.14.
-
-Imports ``v20_binary``, ``v20_columns``, ``v20_ends``, ``v20_pages``, ``arrow.allocate``, ``chunks``,
-``pages``, ``block``, ``spec``, ``legacy.spec_of``, ``schema``, ``rows``, ``store.reads`` and ``errors``.
 """
 
 from __future__ import annotations

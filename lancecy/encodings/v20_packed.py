@@ -2,9 +2,6 @@
 
 Buffers compressed as a whole, integers of fewer bits than they have in memory, and
 structs stored row by row. Source: file sheet 2.0, sections 4.9, 4.10, 4.12 and 6.
-
-Imports ``flat``, ``general``, ``arrow.allocate``, ``v20_fixed``, ``v20_pages``, ``chunks``, ``block``,
-``spec``, ``kernels``, ``rows``, ``store.reads`` and ``errors``.
 """
 
 from __future__ import annotations

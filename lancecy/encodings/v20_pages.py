@@ -6,8 +6,6 @@ the same arrays for a page as for ten thousand, so every buffer is one request a
 kernel call. Decoders are functions from pages, a shape and runs to a Read; the shape is
 what the field's type asks for, in the nodes of 0.1 (``legacy.spec_of``), and a decoder
 refuses any page that does not give exactly that.
-
-Imports ``block``, ``chunks``, ``spec``, ``limits``, ``rows``, ``store`` and ``errors``.
 """
 
 from __future__ import annotations

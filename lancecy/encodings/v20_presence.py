@@ -3,10 +3,6 @@
 Which rows are null is in the bitmaps of pages, in the running ends of strings and lists,
 or in the codes of a dictionary; structs have no nulls. What has none of these has no nulls
 either, and nothing of it is read.
-
-Imports ``v20``, ``v20_binary``, ``v20_columns``, ``v20_dictionary``, ``v20_ends``, ``v20_fixed``, ``v20_lists``, ``v20_pages``,
-``presence``, ``legacy.spec_of``, ``chunks``, ``pages``, ``block``, ``spec``, ``rows``, ``schema``, ``limits``,
-``store.reads`` and ``errors``.
 """
 
 from __future__ import annotations

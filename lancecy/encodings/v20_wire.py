@@ -4,8 +4,6 @@ Total: any bytes give a node, or a ``FormatError``, ``LimitError`` or ``Unsuppor
 A node that comes out of here names only buffers that its page has, integers of widths
 that exist, and is nested no deeper than ``Limits.nesting``. Whether it fits the type of
 its field is seen when it is decoded. Source: file sheet 2.0, sections 2.1, 4 and 6.
-
-Imports ``proto``, ``schema_wire``, ``spec``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations

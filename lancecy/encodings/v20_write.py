@@ -4,8 +4,7 @@ The way back of ``v20``. Every node has a column: structs a header that is writt
 file, lists their ends, leaves their values. Strings and lists say by their ends which of them are
 null; everything else has a bitmap. A page has its bitmap before its values.
 
-Source: file sheet 2.0, sections 3, 4 and 7. Imports ``block``, ``chunk_parts``, ``keeping``, ``pages``, ``spec``,
-``schema`` and ``errors``.
+Source: file sheet 2.0, sections 3, 4 and 7.
 """
 
 from __future__ import annotations

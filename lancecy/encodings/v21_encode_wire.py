@@ -2,7 +2,7 @@
 
 Only what writers here make: mini-block, full-zip, constant and blob pages, and the encodings within them.
 
-Source: file sheet 2.1, section 2. Imports ``layouts``, ``spec``, ``proto``.
+Source: file sheet 2.1, section 2.
 """
 
 from __future__ import annotations

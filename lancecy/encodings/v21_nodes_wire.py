@@ -4,7 +4,7 @@ A chunk holds its value buffers in the order in which a walk over the encoding, 
 to inner, comes to them; :class:`NodeParser` counts them and gives each node its
 number. Total, as all of the ``_wire`` modules are.
 
-Source: file sheet 2.1, sections 2.3 and 3.4 to 3.7. Imports ``spec``, ``limits`` and ``errors``.
+Source: file sheet 2.1, sections 2.3 and 3.4 to 3.7.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What the page messages of 2.1 to 2.3 have in common: layers, levels, dictionaries and counts, each checked.
-
-Imports ``v21_nodes_wire``, ``layouts``, ``spec``, ``limits`` and ``errors``.
-"""
+"""What the page messages of 2.1 to 2.3 have in common: layers, levels, dictionaries and counts, each checked."""
 
 from __future__ import annotations
 

@@ -6,8 +6,7 @@ widths are widths that exist and are bounded, layers are layers, levels are 16-b
 numbers, and a layout names as many buffers as its page has. The compressive parts are
 in ``v21_nodes_wire``, the layout of 2.3 in ``v23_wire``.
 
-Source: file sheet 2.1, section 2. Imports ``v21_nodes_wire``, ``v21_parts_wire``, ``v23_wire``, ``layouts``, ``proto``, ``schema_wire``,
-``limits`` and ``errors``.
+Source: file sheet 2.1, section 2.
 """
 
 from __future__ import annotations

@@ -3,8 +3,7 @@
 The version is not settled in the reference implementation. A dense structure leaves the
 levels with the values, as in 2.1; a sparse one gives positions. Total, as ``v21_wire``.
 
-Source: file sheet 2.1, section 3.12. Imports ``v21_nodes_wire``, ``v21_parts_wire``, ``layouts``, ``spec``,
-``proto``, ``schema_wire``, ``limits`` and ``errors``.
+Source: file sheet 2.1, section 3.12.
 """
 
 from __future__ import annotations

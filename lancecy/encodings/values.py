@@ -6,9 +6,7 @@ those values, by one or two kernel calls per buffer; ``_DECODERS`` is the regist
 runs are laid out differently. What a node may expand to is bounded here before memory is
 asked for: by the bytes present where the encoding ties them, else by ``Limits.page_bytes``.
 
-Source: file sheet 2.1, sections 3.4 to 3.7 and 3.12. Imports ``spec``, ``block``, ``chunks``, ``cells``,
-``strings``, ``coded_runs``, ``fixed``, ``sequences``, ``fsst``, ``general``, ``kernels``, ``store.base``,
-``rows``, ``schema``, ``limits`` and ``errors``.
+Source: file sheet 2.1, sections 3.4 to 3.7 and 3.12.
 """
 
 from __future__ import annotations

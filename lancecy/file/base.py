@@ -4,8 +4,6 @@ A :class:`FileReader` knows the rows, columns and pages of one file and hands ou
 Reads; it does no IO and keeps no handle. Readers are immutable apart from caches of
 what they have parsed, cheap to keep, and safe to share between threads. A
 :class:`FileWriter` takes batches and becomes one file, or none.
-
-Imports ``block``, ``rows``, ``schema``, ``stats``, ``store.reads`` and, for types only, pyarrow.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The only door to new data files: a version becomes a ``FileWriter``. The twin of ``open``.
-
-Imports ``base``, ``v0_writer``, ``v2_writer``, ``writable``, ``schema`` and ``store``.
-"""
+"""The only door to new data files: a version becomes a ``FileWriter``. The twin of ``open``."""
 
 from __future__ import annotations
 

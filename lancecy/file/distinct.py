@@ -1,8 +1,7 @@
 """Whether the values of a file's dictionaries can be numbered by their index type.
 
 Every page has a dictionary of its own, and lancecy gives every batch its own as well. pylance makes one of those that it
-reads together and fails if there are more values than the index type has numbers. Imports ``encodings.from_arrow``, ``errors``,
-``schema`` and pyarrow.
+reads together and fails if there are more values than the index type has numbers.
 """
 
 from __future__ import annotations

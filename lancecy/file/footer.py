@@ -6,8 +6,6 @@ Both containers end the same way, so one look decides::
     2.x     ... | three u64 positions | u32 buffers | u32 columns  | u16 major | u16 minor | LANC
 
 Source: file sheet 0.1, section 1.1; file sheet 2.0, section 2.
-
-Imports ``errors`` and ``store.base``.
 """
 
 from __future__ import annotations

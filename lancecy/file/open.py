@@ -3,8 +3,6 @@
 What a file is stands in the manifest's version numbers, not in the file's footer: every
 footer occurs in 0.1 files (file sheet 0.1, sections 1.1 and 7.1). Of 2.x files both have to
 say the same.
-
-Imports ``base``, ``v0_reader``, ``v2_reader``, ``store``, ``schema`` and ``limits``.
 """
 
 from __future__ import annotations

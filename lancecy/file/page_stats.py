@@ -14,9 +14,10 @@ nulls, so every rule here asks: does it hold for the values a reader returns?
 - Bounds may be loose; a missing one is no bound. NaN is outside all bounds.
 - Minimum above maximum, impossible counts, pages of the wrong length: not believed.
 
+- Bounds of a column with a dictionary are of the dictionary's type of values, and hold as those of text do: an
+  empty text in a dictionary reads back as null, whatever the field says.
+
 Source: file sheet 0.1, section 6, in particular 6.7.
-Imports ``encodings``, ``v0_wire``, ``v0_meta``, ``stats``, ``schema``, ``limits``, ``errors`` and
-``store.reads``.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.block import Block, FixedWidth, VariableWidth
 from lancecy.encodings.legacy import ColumnSource, read_column, spec_of, whole_pages
+from lancecy.encodings.legacy_stats import BYTE_KINDS, TEXT_KINDS, bounds_kind, number_dtype
 from lancecy.encodings.spec import NullOf, Plain, Spec, VarBinary
 from lancecy.errors import FormatError
 from lancecy.file.v0_meta import CELL_BYTES, PageTable, check_pages
@@ -44,17 +46,8 @@ __all__ = ["StoredStats", "column_stats", "open_stats", "without_bounds"]
 Int64 = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
-_DTYPES = {
-    **{name: f"<i{size}" for size, name in ((1, "int8"), (2, "int16"), (4, "int32"), (8, "int64"))},
-    **{name: f"<u{size}" for size, name in ((1, "uint8"), (2, "uint16"), (4, "uint32"), (8, "uint64"))},
-    "float": "<f4",
-    "double": "<f8",
-    "date32:day": "<i4",
-    "date64:ms": "<i8",
-}
-_TEXT = frozenset({"string", "large_string"})
+_FLOATS = ("halffloat", "float", "double")
 _SHORTEST_CUT = 61
-_BYTES = _TEXT | {"binary", "large_binary"}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -115,9 +108,7 @@ def without_bounds(leaf: Field, num_units: int) -> ColumnStats | None:
     )
     if not (all_null.any() or no_nulls.any()):
         return None
-    return ColumnStats(
-        None, no_nulls, all_null, may_have_nan=leaf.logical_type in ("halffloat", "float", "double")
-    )
+    return ColumnStats(None, no_nulls, all_null, may_have_nan=leaf.logical_type in _FLOATS)
 
 
 def column_stats(
@@ -145,10 +136,10 @@ def column_stats(
     FormatError
         A statistics page lies outside the file.
     """
-    parts = stored.fields.get(leaf.id)
-    if parts is None or not _is_covered(leaf.logical_type) or parts[1].logical_type != leaf.logical_type:
+    parts, kind = stored.fields.get(leaf.id), bounds_kind(leaf.logical_type)
+    if parts is None or kind is None or {part.logical_type for part in parts[1:]} != {kind}:
         return without_bounds(leaf, rows.size)
-    value_spec = VarBinary(8, True) if leaf.logical_type in _BYTES else spec_of(leaf)
+    value_spec = VarBinary(8, True) if kind in BYTE_KINDS else spec_of(parts[1])
     specs = (Plain(64), value_spec, value_spec)
     blocks = yield from gather(
         [_read_page(stored, part, spec, limits) for part, spec in zip(parts, specs, strict=True)]
@@ -160,12 +151,8 @@ def column_stats(
     if isinstance(low, VariableWidth) and isinstance(high, VariableWidth):
         return _byte_stats(leaf, null_counts, low, high, rows, gaps)
     if isinstance(low, FixedWidth) and isinstance(high, FixedWidth):
-        return _number_stats(leaf, null_counts, low, high, rows)
+        return _number_stats(kind, null_counts, low, high, rows)
     return without_bounds(leaf, rows.size)
-
-
-def _is_covered(kind: str) -> bool:
-    return kind in _DTYPES or kind in _BYTES or kind == "bool" or kind.startswith("decimal:128:")
 
 
 def _read_page(stored: StoredStats, part: Field, spec: Spec, limits: Limits) -> Read[Block | None]:
@@ -185,17 +172,12 @@ def _no_dictionary(column_id: int) -> Read[Block]:
 # -- numbers ---------------------------------------------------------------------------
 
 
-def _number_stats(leaf: Field, nulls: Int64, low: FixedWidth, high: FixedWidth, rows: Int64) -> ColumnStats:
-    lows, highs = _numbers(low, leaf.logical_type), _numbers(high, leaf.logical_type)
+def _number_stats(kind: str, nulls: Int64, low: FixedWidth, high: FixedWidth, rows: Int64) -> ColumnStats:
+    lows, highs = _numbers(low, kind), _numbers(high, kind)
     # The comparison is also false for NaN, which some writers state as a bound.
     known = np.less_equal(lows, highs).astype(np.bool_) & (nulls == 0)
     always, never = np.ones(rows.size, np.bool_), np.zeros(rows.size, np.bool_)
-    return ColumnStats(
-        NumericBounds(lows, highs, known),
-        always,
-        never,
-        may_have_nan=leaf.logical_type in ("float", "double"),
-    )
+    return ColumnStats(NumericBounds(lows, highs, known), always, never, may_have_nan=kind in _FLOATS)
 
 
 def _numbers(block: FixedWidth, kind: str) -> NDArray[Any]:
@@ -209,10 +191,10 @@ def _numbers(block: FixedWidth, kind: str) -> NDArray[Any]:
         high, low = halves[:, 1].view("<i8").astype(object), halves[:, 0].astype(object)
         unscaled: NDArray[Any] = (high << 64) | low
         return unscaled
-    values: NDArray[Any] = raw.view(_DTYPES[kind])
+    values: NDArray[Any] = raw.view(number_dtype(kind))
     if kind == "uint64":
         return values.astype(np.uint64)
-    return values.astype(np.float64 if kind in ("float", "double") else np.int64)
+    return values.astype(np.float64 if kind in _FLOATS else np.int64)
 
 
 # -- strings ---------------------------------------------------------------------------
@@ -229,12 +211,12 @@ def _byte_stats(
     both = np.flatnonzero(has_low & has_high & clean)
     crossed = both[_greater(low_offsets, low_bytes, high_offsets, high_bytes, both)]
     clean[crossed] = False
-    if leaf.logical_type in _TEXT:
+    if bounds_kind(leaf.logical_type) in TEXT_KINDS:
         high_offsets, high_bytes = _loosened(high_offsets, high_bytes)
     has_low &= clean
     has_high &= clean
     bounds = ByteBounds(low_offsets, low_bytes, has_low, high_offsets, high_bytes, has_high)
-    if not leaf.nullable:
+    if not leaf.nullable and not leaf.logical_type.startswith("dict:"):
         return ColumnStats(bounds, np.ones(rows.size, np.bool_), np.zeros(rows.size, np.bool_))
     # Nulls of the source may carry bytes and come back as values; a page without room for bytes has none.
     all_null = (nulls == rows) & (gaps == 0) & (rows > 0)

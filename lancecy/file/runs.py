@@ -1,7 +1,4 @@
-"""From rows of a file to runs within its pages.
-
-Imports ``encodings.chunks``, ``kernels`` and ``rows``.
-"""
+"""From rows of a file to runs within its pages."""
 
 from __future__ import annotations
 

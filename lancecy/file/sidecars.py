@@ -1,6 +1,6 @@
 """Objects beside a data file that hold its larger blobs, written as they come.
 
-Source: file sheet 2.1, section 3.11. Imports ``kernels``, ``store`` and NumPy.
+Source: file sheet 2.1, section 3.11.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Bytes of a data file on their way to the store, with the position that they will have.
-
-Imports ``store.base``, ``store.behind`` and ``store.upload``.
-"""
+"""Bytes of a data file on their way to the store, with the position that they will have."""
 
 from __future__ import annotations
 

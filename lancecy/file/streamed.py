@@ -1,7 +1,4 @@
-"""What writers of all versions do with the stream of their file.
-
-Imports ``sink``.
-"""
+"""What writers of all versions do with the stream of their file."""
 
 from __future__ import annotations
 

@@ -2,8 +2,6 @@
 
 Unlike a reader, which is given the table's schema, a survey takes the file as it is: it
 opens files that belong to no table, and says of a column that cannot be read why.
-
-Imports ``encodings``, the other modules of this package, ``store.reads``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations

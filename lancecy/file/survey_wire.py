@@ -3,8 +3,6 @@
 A table knows which field is in which column of a file; a file on its own lists the fields
 it was written with, in an order from which the columns follow (file sheet 2.0, section 3;
 file sheet 2.1, section 1.5; file sheet 0.1, section 7).
-
-Imports ``proto``, ``schema_wire``, ``v2_wire``, ``schema``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations

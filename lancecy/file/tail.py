@@ -2,8 +2,6 @@
 
 Metadata of data files stands at their end. Opening asks for the last bytes once; parts
 that lie before them are asked for together in a further round.
-
-Imports ``store.reads``, ``store.base`` and ``errors``.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ Files of one write are written before anybody knows all values, so a dictionary 
 that are known keep their codes. A table that is there keeps the dictionaries it has; what is
 appended to it has to do with these.
 
-Source: file sheet 0.1, section 4.3. Imports ``encodings``, ``kernels``, ``schema`` and ``errors``.
+Source: file sheet 0.1, section 4.3.
 """
 
 from __future__ import annotations

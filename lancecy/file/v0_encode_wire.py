@@ -1,6 +1,6 @@
 """The messages of a 0.1 file that is written: what ``v0_wire`` reads.
 
-Source: file sheet 0.1, sections 1.3, 1.4 and 6.3. Imports ``proto``, ``schema_wire`` and ``schema``.
+Source: file sheet 0.1, sections 1.3, 1.4 and 6.3.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 Plain pages follow from their lengths. The bytes of strings are not counted anywhere,
 but writers put them right before the page's offsets, so the gap between a page and the
 end of whatever lies before it in the file is what they can take at most.
-
-Imports ``v0_meta`` and ``encodings.spec``.
 """
 
 from __future__ import annotations

@@ -4,9 +4,6 @@ The table has one row per field id from ``origin`` on, holes included, and one c
 batch in each row: two int64, position and length in elements. ``origin`` is the file's
 smallest id, except in files of releases before 0.8.0, where it is 0 and nothing says so.
 Source: file sheet 0.1, section 3.
-
-Imports ``encodings.spec``, ``encodings.legacy``, ``encodings.legacy_bounds``, ``schema``, ``limits``, ``errors``
-and ``store.base``.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@
 
     pages | page table | statistics and their table | dictionary values | manifest | Metadata | footer
 
-Source: file sheet 0.1, sections 1, 3 and 6. Imports ``footer``, ``sink``, ``v0_dictionaries``, ``v0_encode_wire``,
-``encodings`` and ``schema``.
+Source: file sheet 0.1, sections 1, 3 and 6.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.encodings.block import Block, FixedWidth
-from lancecy.encodings.legacy_stats import PageBounds, bounded_leaves, joined_bounds
+from lancecy.encodings.legacy_stats import BYTE_KINDS, PageBounds, bounded_leaves, bounds_kind, joined_bounds
 from lancecy.encodings.legacy_write import LegacyPages, legacy_pages
 from lancecy.file.footer import MAGIC
 from lancecy.file.sink import Sink
@@ -128,9 +127,8 @@ def _columns(bounds: PageBounds) -> Iterator[FixedWidth | Block]:
 
 def _described(leaf: Field, first: int) -> Field:
     """The field of a column's statistics: a struct that is called like the id of the column."""
-    kind = leaf.logical_type
-    is_bytes = kind in ("string", "large_string", "binary", "large_binary")
-    encoding = _VARIABLE if is_bytes else _PLAIN
+    kind = bounds_kind(leaf.logical_type) or leaf.logical_type
+    encoding = _VARIABLE if kind in BYTE_KINDS else _PLAIN
     return Field(
         str(leaf.id),
         first,

@@ -6,9 +6,6 @@ Rust-era files, from the front; positions alone say where things are, never thei
 
 Opening takes the last 64 KiB, and in a second round whatever of Metadata and page table
 lies before them. Source: file sheet 0.1, sections 1, 3 and 7.1.
-
-Imports ``encodings``, the other ``v0_`` modules, ``page_stats``, ``runs``, ``store.reads``, ``rows``,
-``schema``, ``stats``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 Total: any bytes give a value or a ``FormatError`` or ``LimitError``. The statistics'
 schema stays serialized until statistics are asked for; most scans never do.
 Source: file sheet 0.1, sections 1.3 and 6.3.
-
-Imports ``proto``, ``schema_wire``, ``schema``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations

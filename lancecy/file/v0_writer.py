@@ -4,8 +4,7 @@ Rows wait until there are some megabytes of them. Whole batches of these become,
 pages each; so a column's pages lie together, and Python handles columns and not pages. What is less than
 a batch waits for more.
 
-Source: file sheet 0.1, sections 4, 5 and 7.2. Imports ``base``, ``streamed``, ``v0_output``, ``v0_dictionaries``, ``writable``,
-``encodings``, ``schema``, ``store`` and ``errors``.
+Source: file sheet 0.1, sections 4, 5 and 7.2.
 """
 
 from __future__ import annotations

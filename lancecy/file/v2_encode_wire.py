@@ -1,7 +1,6 @@
 """The messages of a 2.x container that is written: what ``v2_wire`` reads.
 
-Source: file sheet 2.0, section 2.1; file sheet 2.1, sections 1.3 and 1.4. Imports ``proto``, ``schema_wire``, ``schema``,
-``encodings.v20_encode_wire``, ``encodings.v21_encode_wire`` and ``encodings.layouts``.
+Source: file sheet 2.0, section 2.1; file sheet 2.1, sections 1.3 and 1.4.
 """
 
 from __future__ import annotations

@@ -7,7 +7,6 @@ own: packed structs, fixed-size lists of structs (2.0), descriptors of blobs. Wh
 below such a node is not listed.
 
 Source: file sheet 2.0, section 3; file sheet 2.1, section 1.5; and what pylance 14 writes.
-Imports ``encodings.assemble``, ``schema`` and ``errors``.
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ Positions alone say where things are, never their order. Nothing is allocated fr
 number before the bytes that back it are known to be in the file.
 
 Source: file sheet 2.0, section 2; file sheet 2.1, section 1.
-Imports ``v2_specs``, ``v2_wire``, ``tail``, ``footer``, ``encodings``, ``store``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations

@@ -4,8 +4,7 @@
 
     buffers of pages, each at a multiple of 64 | FileDescriptor | column metadata | tables | footer
 
-Source: file sheet 2.0, section 2; file sheet 2.1, sections 1.1 to 1.4. Imports ``footer``, ``sink``, ``v2_encode_wire``,
-``encodings.pages``, ``kernels``, ``schema`` and ``store.base``.
+Source: file sheet 2.0, section 2; file sheet 2.1, sections 1.1 to 1.4.
 """
 
 from __future__ import annotations

@@ -5,9 +5,6 @@ is parsed when it is first asked for and kept; ``v2_values`` decodes what is kno
 
 Decoders see ascending selections without duplicates; any other order is laid over their
 blocks. Source: file sheet 2.0, sections 1 to 3; file sheet 2.1, section 1.
-
-Imports ``encodings``, the other ``v2_`` modules, ``tail``, ``store.reads``, ``rows``, ``schema``, ``stats``,
-``limits`` and ``errors``.
 """
 
 from __future__ import annotations

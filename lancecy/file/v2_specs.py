@@ -1,7 +1,4 @@
-"""What pages are encoded with, parsed once for all that are encoded alike.
-
-Imports ``v2_wire``, ``encodings.layouts``, ``store.cache`` and ``limits``.
-"""
+"""What pages are encoded with, parsed once for all that are encoded alike."""
 
 from __future__ import annotations
 

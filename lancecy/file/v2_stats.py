@@ -2,8 +2,6 @@
 
 No bounds of values are stored in these files, but whether a page has levels for nulls, or
 nothing else than nulls, stands in its description.
-
-Imports ``encodings`` and ``stats``.
 """
 
 from __future__ import annotations

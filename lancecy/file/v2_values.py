@@ -4,8 +4,6 @@ In 2.0 a field is decoded as one tree of columns; from 2.1 on each leaf alone, w
 everything that is around it. Fields whose only column is one small page are read with
 all others that are encoded like it, of this file or of several (``encodings.together``),
 and alone where that fails: then the error names the column and the page.
-
-Imports ``encodings``, ``v2_fields``, ``v2_specs``, ``store.reads``, ``rows``, ``schema``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations

@@ -5,8 +5,6 @@ What a page is encoded with comes out as serialized bytes: thousands of pages of
 share a few of them, and ``parse_spec`` is called once for each.
 
 Source: file sheet 2.0, section 2.1; file sheet 2.1, sections 1.3 and 1.4.
-Imports ``proto``, ``schema_wire``, ``encodings.v20_wire``, ``encodings.v21_wire``, ``encodings.layouts``,
-``schema``, ``limits`` and ``errors``.
 """
 
 from __future__ import annotations

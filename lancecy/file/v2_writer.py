@@ -2,8 +2,6 @@
 
 Each top-level column waits on its own until about ``page_bytes`` of it are there, and then becomes
 a page of every physical column below it. Columns of a large batch are cut into pages where they lie.
-
-Imports ``base``, ``streamed``, ``v2_output``, ``writable``, ``encodings``, ``schema``, ``store`` and ``errors``.
 """
 
 from __future__ import annotations

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancecy.encodings.columns import as_array, chunks_of, joined, storage_of, taken, typed, unified
+from lancecy.encodings.columns import as_array, chunks_of, cut_out, joined, storage_of, taken, typed, unified
 from lancecy.errors import LimitError, UnsupportedError
 from tests.helpers.folded import folded
+from tests.helpers.nested_types import Code
 
 WORDS = [None if n % 9 == 0 else "w" * (n % 13) for n in range(200)]
 ROWS = [
@@ -176,3 +177,12 @@ def test_extension_types_come_and_go() -> None:
     assert storage_of(column).equals(chunked(storage, 1))
     assert typed(storage, pa.string()) is storage
     assert storage_of(storage) is storage
+
+
+def test_lists_of_an_extension_type_that_has_no_hash_are_cut() -> None:
+    """Users' subclasses of ``pa.ExtensionType`` have none."""
+    codes = pa.ExtensionArray.from_storage(Code(), pa.array([1, 2, 3]))
+    with pytest.raises(TypeError):
+        hash(codes.type)
+    lists = pa.ListArray.from_arrays([0, 1, 3], codes)
+    assert cut_out(lists, 1, 1).to_pylist() == [[2, 3]]

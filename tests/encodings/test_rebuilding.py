@@ -53,3 +53,32 @@ def test_what_lies_under_nulls_is_not_looked_at(array: pa.Array) -> None:
     assert "bad" not in seen
     assert found.slice(1).to_pylist() == rest.to_pylist()
     assert rebuilt(array, field, lambda node: False, note) is array
+
+
+@pytest.mark.parametrize("kind", ["list", "large_list", "map"])
+def test_nulls_and_items_under_nulls_do_no_harm_to_extension_types(kind: str) -> None:
+    """Arrow (26.0) neither flattens such lists if all are null nor casts such maps."""
+    texts = pa.ExtensionArray.from_storage(pa.json_(), pa.array([None, "1", "2", "3"]))
+    required = pa.list_(pa.field("item", pa.json_(), nullable=False))
+    hidden, offsets = pa.py_buffer(b"\x06"), pa.py_buffer(np.array([0, 1, 3, 4], np.int32))
+    inner = pa.Array.from_buffers(required, 3, [hidden, offsets], children=[texts])
+    assert inner.to_pylist() == [None, ["1", "2"], ["3"]]
+    array: pa.Array
+    if kind == "map":
+        outer = pa.map_(pa.int8(), pa.field("value", required, nullable=False))
+        entries = pa.StructArray.from_arrays(
+            [pa.array([7, 8, 9], pa.int8()), inner], fields=[outer.key_field, outer.item_field]
+        )
+        places = pa.py_buffer(np.array([0, 1, 2, 3], np.int32))
+        array = pa.Array.from_buffers(outer, 3, [hidden, places], children=[entries])
+        expected: list[object] = [None, [(8, ["1", "2"])], [(9, ["3"])]]
+    else:
+        make = pa.ListArray if kind == "list" else pa.LargeListArray
+        array = make.from_arrays(pa.array([0, 1, 2, 3]), inner, mask=pa.array([True, True, True]))
+        expected = [None, None, None]
+    (field,) = schema_of(pa.schema([("c", array.type)])).fields
+    for start in range(3):
+        found = rebuilt(array.slice(start), field, lambda node: node.is_leaf, same)
+        found.validate(full=True)
+        assert found.to_pylist() == expected[start:]
+    assert rebuilt(array.slice(1, 0), field, lambda node: node.is_leaf, same).to_pylist() == []

@@ -37,10 +37,16 @@ DTYPES = {
     "uint16": "<u2",
     "uint32": "<u4",
     "uint64": "<u8",
+    "halffloat": "<f2",
     "float": "<f4",
     "double": "<f8",
     "date32:day": "<i4",
     "date64:ms": "<i8",
+    "time32:s": "<i4",
+    "time64:ns": "<i8",
+    "timestamp:us:-": "<i8",
+    "timestamp:ns:America/New_York": "<i8",
+    "duration:ms": "<i8",
 }
 
 
@@ -130,11 +136,12 @@ def test_bounds_of_numbers(kind: str, field_number: int) -> None:
     assert isinstance(found.bounds, NumericBounds)
     assert found.bounds.lows.tolist() == [1, 2, 100]
     assert found.bounds.highs.tolist() == [10, 20, 120]
-    assert found.bounds.lows.dtype == {"float": "f8", "double": "f8", "uint64": "u8"}.get(kind, "i8")
+    floats = dict.fromkeys(("halffloat", "float", "double"), "f8")
+    assert found.bounds.lows.dtype == {**floats, "uint64": "u8"}.get(kind, "i8")
     assert known(found) == [True] * 3
     assert found.no_nulls.all()
     assert not found.all_null.any()
-    assert found.may_have_nan == (kind in ("float", "double"))
+    assert found.may_have_nan == (kind in floats)
 
 
 def test_extreme_numbers_keep_their_value() -> None:
@@ -263,6 +270,34 @@ def test_strings_are_compared_byte_by_byte(low: bytes, high: bytes, believed: bo
     middle = (low, high) if believed else (None, None)
     assert byte_bounds(found) == [(b"a", b"b"), middle, (b"a", b"b")]
     assert found.no_nulls.tolist() == [True, believed, True]
+
+
+# -- dictionaries -------------------------------------------------------------------------
+
+
+def test_bounds_of_dictionaries_are_those_of_their_values() -> None:
+    # An empty text in a dictionary reads back as null, so a minimum without bytes leaves nulls possible.
+    lows, highs = [b"b", b"", b"a"], [b"d", b"c", b"c"]
+    statistics = {2: ColumnStatistics("string", counts([0, 0, 1]), strings(lows), strings(highs))}
+    built = build_file({2: [plain([0] * 4, "<i1")] * 3}, ROWS, statistics=statistics)
+    for nullable in (True, False):
+        found = stats_of(built, leaf("dict:string:int8:false", nullable=nullable))
+        assert found is not None
+        assert byte_bounds(found) == [(b"b", b"d"), (None, b"c"), (None, None)]
+        assert found.no_nulls.tolist() == [True, False, False]
+        assert not found.all_null.any()
+
+
+def test_bounds_of_dictionaries_of_numbers() -> None:
+    statistics = {
+        2: ColumnStatistics("int64", counts([0] * 3), plain([1, 2, 9], "<i8"), plain([1, 5, 8], "<i8"))
+    }
+    built = build_file({2: [plain([0] * 4, "<i1")] * 3}, ROWS, statistics=statistics)
+    found = stats_of(built, leaf("dict:int64:int8:false"))
+    assert found is not None
+    assert known(found) == [True, True, False]
+    # Bounds of another type than the values are not those of this column.
+    assert stats_of(built, leaf("dict:int32:int8:false")) is None
 
 
 # -- columns without statistics -------------------------------------------------------------

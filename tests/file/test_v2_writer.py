@@ -132,6 +132,24 @@ def test_values_below_null_structs_are_nobodys(version: str, tmp_path: Path) -> 
     assert_same(write(table, version, tmp_path), table)
 
 
+def test_every_layer_below_null_structs_can_be_null() -> None:
+    from lancecy.encodings.from_arrow import block_of
+    from lancecy.encodings.layouts import Layer
+    from lancecy.encodings.shred import shred
+
+    item, listed = Layer.NULLABLE_ITEM, Layer.NULLABLE_LIST
+    number = pa.field("x", pa.int64(), nullable=False)
+    inner = pa.struct([number, pa.field("l", pa.list_(number), nullable=False)])
+    array = pa.array([None, {"in": {"x": 1, "l": [2]}}], pa.struct([pa.field("in", inner)]))
+    (field,) = schema_of(pa.schema([("s", array.type)])).fields
+    one, other = shred(field, block_of(array, field))
+    assert one.layers == (item, item, item)
+    # Items are in lists that are there.
+    assert other.layers == (Layer.ALL_VALID_ITEM, listed, item, item)
+    assert one.definition is not None and one.definition.tolist() == [3, 0]
+    assert other.definition is not None and other.definition.tolist() == [3, 0]
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_batches_with_dictionaries_of_their_own(version: str, tmp_path: Path) -> None:
     parts = [

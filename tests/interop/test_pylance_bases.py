@@ -6,9 +6,11 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import lancecy
+from lancecy.errors import PathPolicyError
 from tests.helpers.compare import assert_tables_equal
 from tests.interop import live
 
@@ -85,6 +87,32 @@ def test_base_path_however_it_is_spelled(spelling: str, tmp_path: Path) -> None:
     live.write(live.mixed_table(30), tmp_path / "t", initial_bases=[base], target_bases=["side"])
 
     assert places(live.assert_same(tmp_path / "t", filters=FILTERS)) == {1}
+
+
+@pytest.mark.filterwarnings("ignore:path of base 1:RuntimeWarning")
+@pytest.mark.parametrize("path", ["side", "../cwd/a b%20/"])
+def test_relative_base_is_below_the_working_directory(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from lance import DatasetBasePath
+
+    (tmp_path / "cwd").mkdir()
+    monkeypatch.chdir(tmp_path / "cwd")
+    rows = pa.table({"id": range(30), "k": range(30), "word": [f"w{i}" for i in range(30)]})
+    base = DatasetBasePath(path, name="side", is_dataset_root=False)
+    live.write(rows, tmp_path / "t", initial_bases=[base], target_bases=["side"])
+    assert places(live.assert_same(tmp_path / "t", filters=FILTERS)) == {1}
+    with pytest.raises(PathPolicyError, match="trusted local tables only"):
+        lancecy.dataset(tmp_path / "t", untrusted=True, allowed_bases=[str(tmp_path)]).to_table()
+
+    # Changed like any other table, and read from anywhere once the path is absolute.
+    ds = lancecy.dataset(tmp_path / "t")
+    ds.add_bases([lancecy.DatasetBasePath(tmp_path / "more", name="more")])
+    ds.append(rows, target_bases=["more"])
+    ds.append(rows, target_bases=["side"])
+    ds.relocate_base("side", Path(path).absolute())
+    monkeypatch.chdir(tmp_path)
+    assert places(live.assert_same(tmp_path / "t", filters=FILTERS)) == {1, 2}
 
 
 def test_own_root_takes_its_turn_among_all_bases(tmp_path: Path) -> None:

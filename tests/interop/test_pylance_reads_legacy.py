@@ -95,12 +95,11 @@ def test_files_and_manifests_say_what_those_of_pylance_do(tmp_path: Path) -> Non
     mine, theirs = one_file(tmp_path / "mine"), one_file(tmp_path / "theirs")
     ours, other = legacy_metadata(mine), legacy_metadata(theirs)
     assert ours.batch_offsets == other.batch_offsets == [0, 20, 40, 50]
-    assert (ours.statistics.schema, ours.statistics.fields) == (
-        other.statistics.schema,
-        other.statistics.fields,
-    )
-    for read in (lengths_in, cells_of_statistics):
-        assert read(mine, ours) == read(theirs, other)
+    assert lengths_in(mine, ours) == lengths_in(theirs, other)
+    found, wanted = statistics_in(mine, ours), statistics_in(theirs, other)
+    assert {name: found[name] for name in wanted} == wanted
+    # The reference has none for timestamps and dictionaries.
+    assert found.keys() - wanted.keys() == {"9", "11"}
     made, expected = manifest_of(tmp_path / "mine"), manifest_of(tmp_path / "theirs")
     assert list(made.fields) == list(expected.fields)
     assert made.data_format == expected.data_format
@@ -117,8 +116,20 @@ def lengths_in(data: bytes, metadata: Any) -> list[int]:
     return [int(length) for length in cells[1::2]]
 
 
+def statistics_in(data: bytes, metadata: Any) -> dict[str, list[Any]]:
+    """Of each column's statistics, by its name: how every part is described, and the bytes of its page."""
+    fields = list(metadata.statistics.schema)
+    assert list(metadata.statistics.fields) == [field.id for field in fields] == list(range(len(fields)))
+    found: dict[str, list[Any]] = {}
+    for field, cells in zip(fields, cells_of_statistics(data, metadata), strict=True):
+        if field.parent_id == -1:
+            parts = found[field.name] = []
+        parts.append((field.name, field.logical_type, field.nullable, field.encoding, cells))
+    return found
+
+
 def cells_of_statistics(data: bytes, metadata: Any) -> list[list[bytes]]:
-    """The bytes of every page of the statistics; of text those of the values."""
+    """The bytes of every page of the statistics, none of a struct; of text those of the values."""
     described = {field.id: field for field in metadata.statistics.schema}
     table = np.frombuffer(data, "<i8", 2 * len(described), metadata.statistics.page_table_position)
     widths = {"int64": 8, "int32": 4, "float": 4, "decimal:128:9:2": 16}
@@ -128,7 +139,9 @@ def cells_of_statistics(data: bytes, metadata: Any) -> list[list[bytes]]:
         if kind == "string":
             offsets = np.frombuffer(data, "<i8", length + 1, position).tolist()
             found.append([data[a:b] for a, b in pairwise(offsets)])
-        elif kind != "struct":
+        elif kind == "struct":
+            found.append([])
+        else:
             found.append([data[position : position + widths.get(kind, 0) * length or position + 1]])
     return found
 
@@ -141,6 +154,13 @@ WORDS = (
 )
 FLOATS = (0.0, -0.0, float("nan"), float("inf"), -float("inf"), 1.0, -1.0, 1e30, 5e-324, 100.0)
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
+INSTANTS = (0, -1, 1, 86_400, -(2**62), 2**62)
+MOMENTS = {
+    "m": pa.timestamp("s"),
+    "ms": pa.timestamp("ms", "UTC"),
+    "mu": pa.timestamp("us", "America/New_York"),
+    "mn": pa.timestamp("ns"),
+}
 
 
 def hostile(rng: np.random.Generator, group: int, groups: int) -> pa.Table:
@@ -172,6 +192,12 @@ def hostile(rng: np.random.Generator, group: int, groups: int) -> pa.Table:
         ("d", pa.decimal128(23, 2), decimals),
         ("t", pa.date32(), drawn((date(1970, 1, 1), date(1, 1, 1), date(2024, 2, 29)))),
         ("p", POINT, [{"x": n, "w": w} for n, w in zip(ints, text, strict=True)]),
+        ("c", pa.dictionary(pa.int8(), pa.string()), text),
+        ("k", pa.dictionary(pa.int16(), pa.int64()), ints),
+        ("hh", pa.float16(), [min(max(v, -9.0), 9.0) if v == v else v for v in drawn(FLOATS)]),
+        *((name, kind, drawn(INSTANTS)) for name, kind in MOMENTS.items()),
+        ("o", pa.time64("us"), drawn((0, 1, 86_399_999_999))),
+        ("q", pa.duration("ms"), drawn((0, -1, 2**62))),
     ]
     schema = pa.schema([pa.field(name, kind, name != "r") for name, kind, _ in fields])
     return pa.table([pa.array(rows, kind) for _, kind, rows in fields], schema=schema)
@@ -182,9 +208,11 @@ def conditions(rng: np.random.Generator) -> list[str]:
         return [pool[i] for i in rng.integers(0, len(pool), count)]
 
     found = [
-        f"{c} is {n}" for c in ("s", "r", "y", "f", "i", "b", "p.w", "p.x") for n in ("null", "not null")
+        f"{c} is {n}"
+        for c in ("s", "r", "y", "f", "i", "b", "p.w", "p.x", "c", "k", "hh", "o", "q", *MOMENTS)
+        for n in ("null", "not null")
     ]
-    for column in ("s", "r", "p.w"):
+    for column in ("s", "r", "p.w", "c"):
         found += [f"{column} {op} '{word}'" for word in some(("", *WORDS), 3) for op in OPERATORS]
         low, high = some(WORDS, 2)
         found += [
@@ -197,8 +225,15 @@ def conditions(rng: np.random.Generator) -> list[str]:
         found += [
             f"{column} {op} {v}" for v in some(("0.0", "-0.0", "1.0", "100.0", "1e30"), 3) for op in OPERATORS
         ]
-    for column in ("i", "p.x"):
+    for column in ("i", "p.x", "k"):
         found += [f"{column} {op} {v}" for v in some((0, 5, -128, 127, 6), 2) for op in OPERATORS]
+    found += [f"hh {op} {v}" for v in some(("0.0", "1.0", "9.0"), 2) for op in OPERATORS]
+    for column in MOMENTS:
+        found += [f"{column} {op} timestamp '1970-01-02 00:00:00'" for op in OPERATORS]
+        found += [
+            f"{column} in (timestamp '1970-01-01 00:00:00', timestamp '1971-01-01 00:00:00')",
+            f"not ({column} = timestamp '1970-01-01 00:00:00')",
+        ]
     found += [f"u {op} cast({2**64 - 1} as bigint unsigned)" for op in OPERATORS]
     found += [f"d {op} cast('1.50' as decimal(23, 2))" for op in OPERATORS]
     return [*found, *(f"t {op} date '1970-01-01'" for op in OPERATORS), "b", "not b", "b != true"]
@@ -219,12 +254,31 @@ def test_no_row_is_lost_to_statistics(seed: int, tmp_path: Path) -> None:
             for options in ({}, {"use_stats": False})
         )
         assert with_stats == without, text
+        ours, unpruned = (
+            mine.scanner(**chosen, use_stats=used).to_table()["_rowid"].to_pylist() for used in (True, False)
+        )
+        assert ours == unpruned, text
         if text[0] not in "fh":  # NaN is above every number there, and beside them here
-            assert mine.scanner(**chosen).to_table()["_rowid"].to_pylist() == without, text
+            assert ours == without, text
 
 
 def test_pages_are_skipped(tmp_path: Path) -> None:
-    table = pa.table({"n": np.arange(4000), "w": [f"{i:05}" + "x" * 90 for i in range(4000)]})
+    hours = np.arange(4000) * 3600
+    table = pa.table(
+        {
+            "n": np.arange(4000),
+            "w": [f"{i:05}" + "x" * 90 for i in range(4000)],
+            "t": pa.array(hours).cast(pa.timestamp("s", "UTC")),
+            "u": pa.array(hours % 86_400, pa.int32()).cast(pa.time32("s")),
+            "o": pa.array(hours).cast(pa.duration("ms")),
+            "h": (np.arange(4000) // 100).astype(np.float16),
+            "c": pa.array([f"{i // 250:02}" for i in range(4000)]).dictionary_encode(),
+            "k": pa.array(np.arange(4000) // 250).dictionary_encode(),
+            "p": pa.array([{"c": i // 1000} for i in range(4000)]),
+        }
+    )
+    point = pa.array([f"{i // 1000}" for i in range(4000)]).dictionary_encode()
+    table = table.set_column(8, "p", pa.StructArray.from_arrays([point], ["c"]))
     theirs = written(table, tmp_path / "t", max_rows_per_group=100)
     assert "LancePushdownScan" in theirs.scanner(filter="n = 5").explain_plan(verbose=True)
     assert theirs.to_table(filter="w >= '03999'")["n"].to_pylist() == [3999]
@@ -232,6 +286,17 @@ def test_pages_are_skipped(tmp_path: Path) -> None:
         ("n = 5 or w = '02000" + "x" * 90 + "'", 2),
         ("w >= '03899x' and n < 10", 0),
         ("n >= 3900", 1),
+        ("t < timestamp '1970-01-02 00:00:00'", 1),
+        ("date '1970-03-01' <= t and t < date '1970-03-11'", 3),
+        ("u < time '00:30:00' and n < 200", 2),
+        ("o >= interval '14000 seconds'", 2),
+        ("h = 7", 1),
+        ("c = '03'", 3),
+        ("c in ('00', '15')", 6),
+        ("c like '1%' and c not in ('10', '11')", 11),
+        ("c is null or k is null", 0),
+        ("k > 14", 3),
+        ("p.c = '2'", 10),
     ):
         (line,) = lancecy.dataset(tmp_path / "t").scanner(filter=text).explain().fragments
         assert (line.pages, line.kept_pages) == (40, pages), text
