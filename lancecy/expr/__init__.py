@@ -10,9 +10,12 @@
 ``names``        column names to paths in a schema
 ``kinds``        families of types, common types
 ``times``        dates and intervals as text and as integers
+``exact``        comparisons of two types that no type holds the values of
 ``literals``     constants fitted to the types they are compared with
 ``arithmetic``   types of ``+ - * / %``
-``functions``    the functions there are; ``lists``, ``patterns`` and ``values`` are kernels
+``functions``    the functions there are; ``lists``, ``patterns``, ``instants``, ``values`` are kernels
+``casts``        CAST between types; ``decimals`` are rounded there
+``growth``       functions that make text, and the bound on it
 ``bind``         a tree tied to a schema: ``binder`` walks it by the rules in ``bind_*``
 ``evaluate``     a bound tree over Arrow tables
 ``falsify``      a bound tree over statistics: which pages cannot match
@@ -23,13 +26,17 @@ the same in every form a filter can have:
 
 - Floating point follows Arrow: a NaN satisfies only ``!=`` and negations, and the two zeros
   are equal. pylance's SQL ranks NaN above all numbers; on such rows we differ, on purpose.
-- Numbers are compared exactly, whatever their types: ``int8_column < 1000`` is true, and
-  ``int_column = 1.5`` is false. The one exception is pylance's: a number written without a
-  type becomes a value of the float column it meets, so that ``float32_column = 0.1`` finds
-  what was stored as 0.1. ``lit(0.1, pa.float64())``, like a double in a pyarrow expression,
-  stays exact.
+- Numbers are compared exactly, whatever their types: ``int8_column < 1000`` is true,
+  ``int_column = 1.5`` is false, and no integer or decimal is rounded to meet a float. So are
+  dates, timestamps, times and intervals of different units. The one exception is pylance's:
+  a number written without a type becomes a value of the float column it meets, so that
+  ``float32_column = 0.1`` finds what was stored as 0.1. ``lit(0.1, pa.float64())``, like a
+  double in a pyarrow expression, stays exact.
+- Arithmetic, CASE, coalesce, greatest and least give one type: an integer or a decimal that
+  meets a float there becomes a double first.
 - Integers divide to integers, truncating. Overflow and division by zero are errors, where
   pylance wraps around; ``x != 0 AND 10 / x > 2`` is safe in either order.
+- CAST gives the exact value, the nearest one (floats, decimals), or an error.
 """
 
 from __future__ import annotations

@@ -15,11 +15,12 @@ from functools import lru_cache
 import pyarrow as pa
 
 from lancecy.errors import ExpressionError
-from lancecy.expr import bind_compare, bind_logic, bind_values
+from lancecy.expr import bind_compare, bind_logic, bind_values, growth
 from lancecy.expr.binder import Binder, Rule, as_condition
 from lancecy.expr.describe import describe
 from lancecy.expr.evaluate import mask
 from lancecy.expr.nodes import COMPARISONS, Column, Expr, walk
+from lancecy.limits import CONSTANT_BYTES
 
 __all__ = ["Bound", "bind"]
 
@@ -115,7 +116,8 @@ class _Identity:
 def _bind_cached(expr: Expr, key: _Identity, boolean: bool) -> Bound:
     binder = Binder(key.schema, _RULES, bind_values.function)
     try:
-        typed = binder.root(expr)
+        with growth.allowance(CONSTANT_BYTES):
+            typed = binder.root(expr)
         if boolean:
             typed = as_condition(typed, "a filter")
     except ExpressionError as error:

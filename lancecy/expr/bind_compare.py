@@ -9,6 +9,7 @@ from lancecy.expr.arithmetic import cast_to
 from lancecy.expr.bind_logic import both_zeros
 from lancecy.expr.binder import Binder
 from lancecy.expr.describe import describe, describe_type
+from lancecy.expr.exact import share_type
 from lancecy.expr.kinds import common_type, family
 from lancecy.expr.literals import Gap, fit, settle, smallest
 from lancecy.expr.nodes import COMPARISONS, Call, Constant, Expr, Literal, is_nan, negate
@@ -17,6 +18,7 @@ from lancecy.expr.patterns import like_plan
 __all__ = ["COMPARABLE", "comparison", "like", "members", "not_distinct", "within"]
 
 _BOOL = pa.bool_()
+_READS = ("cast", "decode")
 COMPARABLE = frozenset(
     ("boolean", "integer", "float", "decimal", "text", "binary", "date", "timestamp", "time", "interval")
 )
@@ -29,10 +31,11 @@ def comparison(binder: Binder, call: Call, wide: bool) -> Expr:
 
 
 def _compare(binder: Binder, op: str, left: Expr, right: Expr) -> Expr:
-    if isinstance(left, Literal) and not isinstance(right, Literal):
+    if isinstance(left, Literal) and isinstance(right, Literal) and left.type is right.type is None:
+        left, right = settle(left), settle(right)
+    if isinstance(left, Literal) and (not isinstance(right, Literal) or left.type is None):
+        # What has a type says how a constant without one is read.
         left, right, op = right, left, COMPARISONS[op]
-    if isinstance(left, Literal):
-        left = settle(left)
     if isinstance(right, Literal):
         return _with_constant(binder, op, left, right)
     target = common_type(left.type or pa.null(), right.type or pa.null())
@@ -43,6 +46,8 @@ def _compare(binder: Binder, op: str, left: Expr, right: Expr) -> Expr:
             f"{describe(left)} is {describe_type(left.type)} and {describe(right)} is "
             f"{describe_type(right.type)}: these cannot be compared; CAST one side"
         )
+    if not share_type(left.type or pa.null(), right.type or pa.null()):
+        return Call(op, (left, right), _BOOL)
     return Call(op, (cast_to(left, target), cast_to(right, target)), _BOOL)
 
 
@@ -67,7 +72,8 @@ def _with_constant(binder: Binder, op: str, left: Expr, right: Literal) -> Expr:
 
 def _in_gap(binder: Binder, op: str, left: Expr, gap: Gap) -> Expr:
     """A comparison with a constant between two values of the operand's type, or beyond all of them."""
-    never = (left, smallest(left.type or pa.null()))
+    least = smallest(left.type or pa.null())
+    never = (cast_to(left, least.type or pa.null()), least)
     if op == "!=":
         return negate(binder.finish("<", never, _BOOL))
     neighbour = None if op == "=" else gap.below if op in ("<", "<=") else gap.above
@@ -79,7 +85,7 @@ def _in_gap(binder: Binder, op: str, left: Expr, gap: Gap) -> Expr:
 def _fit_operand(operand: Expr, literal: Literal) -> Literal | Gap:
     """Fit a literal to an operand; one read from half floats is fitted to those first."""
     target = operand.type or pa.null()
-    inner = operand.args[0].type if isinstance(operand, Call) and operand.op == "cast" else None
+    inner = operand.args[0].type if isinstance(operand, Call) and operand.op in _READS else None
     if inner is None or not pa.types.is_float16(inner) or target != pa.float32():
         return fit(literal, target)
     placed = fit(literal, inner)

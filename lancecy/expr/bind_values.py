@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from decimal import Decimal
 from typing import TypeAlias
 
 import pyarrow as pa
@@ -11,6 +12,7 @@ from lancecy.errors import ColumnNotFoundError, ExpressionError
 from lancecy.expr.arithmetic import cast_to, operands
 from lancecy.expr.bind_compare import COMPARABLE, members
 from lancecy.expr.binder import Binder
+from lancecy.expr.decimals import round_decimal
 from lancecy.expr.describe import describe, describe_type
 from lancecy.expr.functions import ALIASES, FUNCTIONS, Function, unknown_function
 from lancecy.expr.kinds import common_type, family, is_number, plain_type
@@ -60,8 +62,17 @@ def cast(binder: Binder, call: Call, wide: bool) -> Expr:
         raise ExpressionError("CAST without a type")
     inner = binder.operand(call.args[0])
     if isinstance(inner, Literal):
-        return cast_literal(inner, target) or binder.convert(settle(inner), target, call.op)
+        found = cast_literal(inner, target) or _exact_decimal(inner, target)
+        return found or binder.convert(settle(inner), target, call.op)
     return binder.convert(inner, target, call.op)
+
+
+def _exact_decimal(literal: Literal, target: pa.DataType) -> Literal | None:
+    """A number as it is written, as a decimal: it is not made a double first."""
+    value = literal.value
+    if literal.type is not None or family(target) != "decimal" or not isinstance(value, (int, Decimal)):
+        return None
+    return None if isinstance(value, bool) else Literal(round_decimal(Decimal(value), target), target)
 
 
 def case(binder: Binder, call: Call, wide: bool) -> Expr:

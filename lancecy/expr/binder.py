@@ -197,13 +197,15 @@ def as_condition(found: Expr, what: str) -> Expr:
 
 
 def _readable(expr: Expr) -> Expr:
-    if expr.type is None or isinstance(expr, Literal):
+    if expr.type is None:
         return expr
+    if isinstance(expr, Literal):
+        plain = plain_type(expr.type)
+        return expr if plain == expr.type else Literal(expr.value, plain)
     if isinstance(expr.type, pa.BaseExtensionType):
         return _readable(Call("storage", (expr,), expr.type.storage_type))
     plain = plain_type(expr.type)
     if plain == expr.type:
         return expr
-    if pa.types.is_dictionary(expr.type):
-        return Call("decode", (expr,), plain)
-    return cast_to(expr, plain)
+    # Dictionaries, views and half floats: reading them as their plain type cannot fail, as a cast may.
+    return Call("decode", (expr,), plain)

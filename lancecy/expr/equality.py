@@ -2,8 +2,6 @@
 
 Arrow compares every value with a call of its own; of columns that are large enough to
 matter a kernel looks at the first bytes of all values instead. Nulls stay unknown.
-
-Imports ``kernels``, ``encodings.columns``, NumPy and pyarrow.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
 """Bound expressions evaluated over Arrow tables with pyarrow's kernels.
 
 Logic is three-valued (Kleene): null AND false is false, null OR true is true, NOT null
-is null. A comparison is one kernel call on the column as it is. Arithmetic is checked:
-what overflows or divides by zero is an error, not a wrong row. AND, OR and CASE look at
-such operands only where the ones before leave the answer open, so that
-``x != 0 AND 10 / x > 2`` is safe.
+is null. A comparison with a constant is one kernel call on the column as it is; operands of
+two types are compared by ``exact``. Arithmetic is checked: what overflows or divides by zero
+is an error, not a wrong row. AND, OR and CASE look at such operands only where the ones
+before leave the answer open, so that ``x != 0 AND 10 / x > 2`` is safe.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -18,13 +18,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancecy.errors import ExpressionError
+from lancecy.expr import growth
+from lancecy.expr.casts import cast_values
 from lancecy.expr.describe import describe
 from lancecy.expr.equality import equal, not_equal
+from lancecy.expr.exact import compare, share_type
 from lancecy.expr.functions import FUNCTIONS
+from lancecy.expr.kinds import family, plain_type
 from lancecy.expr.literals import array_of, scalar_of
 from lancecy.expr.nodes import Call, Column, Expr, Literal, walk
 from lancecy.expr.patterns import match_like
-from lancecy.expr.values import cast_values, divide, minus, remainder, storage, to_numpy
+from lancecy.expr.values import divide, minus, remainder, storage, to_numpy
+from lancecy.limits import COMPUTED_BYTES
 
 if TYPE_CHECKING:
     from lancecy.expr.bind import Bound
@@ -52,7 +57,8 @@ def evaluate(bound: Bound, table: pa.Table | pa.RecordBatch) -> pa.ChunkedArray 
     Raises
     ------
     ExpressionError
-        A value overflows, divides by zero or does not convert; the message has the expression.
+        A value overflows, divides by zero or does not convert, or text grows beyond
+        :data:`lancecy.limits.COMPUTED_BYTES`; the message has the expression.
 
     Examples
     --------
@@ -63,10 +69,14 @@ def evaluate(bound: Bound, table: pa.Table | pa.RecordBatch) -> pa.ChunkedArray 
     [False, True, True]
     """
     try:
-        found = compute(bound.expr, table)
-    except (pa.ArrowException, OverflowError) as error:
+        with growth.allowance(COMPUTED_BYTES, lambda: 8 * sum(table.column(n).nbytes for n in bound.columns)):
+            found = compute(bound.expr, table)
+            if isinstance(found, pa.Scalar):
+                growth.mixed("a constant", (found,), table.num_rows)
+    except (pa.ArrowException, OverflowError, ExpressionError) as error:
         text = describe(bound.expr, max_values=10)
-        raise ExpressionError(f"{error} (in {text})", text=text) from error
+        why = error.what if isinstance(error, ExpressionError) else error
+        raise ExpressionError(f"{why} (in {text})", text=text) from error
     if isinstance(found, pa.Scalar):
         return pa.repeat(found, table.num_rows)
     return found
@@ -114,11 +124,11 @@ def _column(column: Column, table: pa.Table | pa.RecordBatch | None) -> Data:
 
 @lru_cache(maxsize=4096)
 def can_fail(expr: Expr) -> bool:
-    """Whether evaluation may raise on some values: checked arithmetic and casts."""
+    """Whether evaluation may raise on some values: checked arithmetic, casts, calendars and growing text."""
     return any(isinstance(node, Call) and node.op in _FAILING for node in walk(expr))
 
 
-_FAILING = frozenset(("+", "-", "*", "/", "%", "neg", "cast", "abs", "arrow", "unsafe_cast"))
+_FAILING = frozenset("+ - * / % neg cast abs arrow unsafe_cast date_part date_trunc repeat replace".split())
 
 
 # Logic
@@ -149,17 +159,29 @@ def _where(expr: Expr, table: Any, rows: Data) -> Data:
     if wanted.all():
         return compute(expr, table)
     names = {node.path[0] for node in walk(expr) if isinstance(node, Column)}
-    part = compute(expr, table.select(sorted(names)).filter(pa.array(wanted)))
+    part = compute(expr, _without_views(table.select(sorted(names))).filter(pa.array(wanted)))
     if isinstance(part, pa.Scalar):
         return part
     places = pa.array(np.cumsum(wanted) - 1, mask=~wanted)
     return part.take(places)
 
 
+def _without_views(table: Any) -> Any:
+    """The table with string and binary views as ordinary ones, as Arrow selects no rows of views."""
+    for index, held in enumerate(table.schema):
+        if pa.types.is_string_view(held.type) or pa.types.is_binary_view(held.type):
+            values = pc.cast(table.column(index), plain_type(held.type))
+            table = table.set_column(index, held.name, values)
+    return table
+
+
 def _case(call: Call, table: Any) -> Data:
     """The value of the first branch whose condition is true; later conditions are not asked there."""
     *branches, default = call.args
     conditions, values = branches[::2], branches[1::2]
+    if table is not None:
+        texts = tuple(scalar_of(v) for v in (*values, default) if isinstance(v, Literal))
+        growth.mixed("CASE", texts, table.num_rows)
     if not any(can_fail(arg) for arg in call.args):
         tests = [compute(c, table) for c in conditions]
         if not all(isinstance(test, pa.Scalar) for test in tests):
@@ -192,13 +214,15 @@ def _full(values: Data, table: Any) -> Data:
 # Comparisons
 
 
-def _compare(kernel: Callable[..., Any]) -> Callable[[Call, Any], Data]:
+def _compare(op: str, kernel: Callable[..., Any]) -> Callable[[Call, Any], Data]:
     def run(call: Call, table: Any) -> Data:
         left, right = call.args
+        # The binder leaves types that share none as they are.
+        judge = kernel if share_type(left.type, right.type) else partial(compare, op)
         if isinstance(right, Literal):
             scalar = scalar_of(right)
-            return _per_value(left, table, lambda values: kernel(values, scalar))
-        return kernel(compute(left, table), compute(right, table))
+            return _per_value(left, table, lambda values: judge(values, scalar))
+        return judge(compute(left, table), compute(right, table))
 
     return run
 
@@ -208,6 +232,8 @@ def _per_value(tested: Expr, table: Any, run: Callable[[Data], Data]) -> Data:
     if not (isinstance(tested, Call) and tested.op == "decode"):
         return run(compute(tested, table))
     coded = compute(tested.args[0], table)
+    if not pa.types.is_dictionary(coded.type):
+        return run(pc.cast(coded, tested.type))
     if not isinstance(coded, pa.ChunkedArray):
         return _per_code(coded, tested.type, run)
     if coded.num_chunks == 0:
@@ -217,14 +243,15 @@ def _per_value(tested: Expr, table: Any, run: Callable[[Data], Data]) -> Data:
 
 def _per_code(coded: pa.DictionaryArray, kind: Any, run: Callable[[Data], Data]) -> Data:
     if len(coded.dictionary) > len(coded):
-        return run(_decode(coded))
+        return run(_decode(coded, kind))
     values = coded.dictionary
     return run(values if values.type == kind else pc.cast(values, kind)).take(coded.indices)
 
 
-def _decode(values: Data) -> Data:
-    kind = values.type.value_type
-    return pc.cast(values, kind)
+def _decode(coded: pa.DictionaryArray, kind: Any) -> pa.Array:
+    # Converted before they are looked up: Arrow takes nothing of views, and nothing else of half floats.
+    values = coded.dictionary
+    return (values if values.type == kind else pc.cast(values, kind)).take(coded.indices)
 
 
 def _in(call: Call, table: Any) -> Data:
@@ -269,11 +296,20 @@ def _cast(call: Call, table: Any) -> Data:
 
 
 def _unsafe_cast(call: Call, table: Any) -> Data:
-    return pc.cast(compute(call.args[0], table), call.args[1].type, safe=False)
+    values, target = compute(call.args[0], table), call.args[1].type
+    if (family(values.type), family(target)) == ("text", "decimal"):
+        # Arrow ends the process for some exponents.
+        return cast_values(values, target)
+    return pc.cast(values, target, safe=False)
 
 
 def _decode_call(call: Call, table: Any) -> Data:
-    return pc.cast(compute(call.args[0], table), call.type)
+    values = compute(call.args[0], table)
+    if not pa.types.is_dictionary(values.type):
+        return pc.cast(values, call.type)
+    if isinstance(values, pa.ChunkedArray):
+        return pa.chunked_array([_decode(chunk, call.type) for chunk in values.chunks], call.type)
+    return _decode(values, call.type)
 
 
 def _arrow(call: Call, table: Any) -> Data:
@@ -310,19 +346,19 @@ _KERNELS: dict[str, Callable[..., Any]] = {
     "/": divide,
     "%": remainder,
     "neg": minus,
-    "||": lambda *values: pc.binary_join_element_wise(*values, "", null_handling="emit_null"),
+    "||": lambda *values: growth.join("||", *values),
     "storage": storage,
 }
 
 _LAZY: dict[str, Callable[[Call, Any], Any]] = {
     "and": _and,
     "or": _or,
-    "=": _compare(equal),
-    "!=": _compare(not_equal),
-    "<": _compare(pc.less),
-    "<=": _compare(pc.less_equal),
-    ">": _compare(pc.greater),
-    ">=": _compare(pc.greater_equal),
+    "=": _compare("=", equal),
+    "!=": _compare("!=", not_equal),
+    "<": _compare("<", pc.less),
+    "<=": _compare("<=", pc.less_equal),
+    ">": _compare(">", pc.greater),
+    ">=": _compare(">=", pc.greater_equal),
     "in": _in,
     "like": _like(False),
     "ilike": _like(True),

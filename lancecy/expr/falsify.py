@@ -99,8 +99,23 @@ def _prove(expr: Expr, stats: StatsTable) -> _Proof:
     elif isinstance(expr, Literal):
         return _constant(expr, stats)
     elif isinstance(expr, Column) and expr.type == pa.bool_():
-        return _compare_column("=", expr, Literal(True, pa.bool_()), stats)
+        return _compare_column("=", _known(expr, stats), Literal(True, pa.bool_()), stats)
     return _unknown(stats)
+
+
+def _known(tested: Expr, stats: StatsTable) -> ColumnStats | None:
+    """What is known of the values of an operand: a column, also one whose values are decoded or widened."""
+    if isinstance(tested, Column):
+        return stats.columns.get(tested.path)
+    if not isinstance(tested, Call) or tested.op not in ("decode", "storage", "cast"):
+        return None
+    column = tested.args[0]
+    found = stats.columns.get(column.path) if isinstance(column, Column) else None
+    if found is not None and tested.op == "decode" and found.bounds is None:
+        return None  # a code that is no null may name a value that is; where there are bounds, they are the values'
+    if tested.op == "cast" and (column.type != pa.float16() or family(tested.type) != "float"):
+        return None
+    return found
 
 
 def _all(stats: StatsTable, value: bool) -> Units:
@@ -149,10 +164,8 @@ def _is_true(call: Call, stats: StatsTable) -> _Proof:
 
 def _is_null(call: Call, stats: StatsTable) -> _Proof:
     tested = call.args[0]
-    if isinstance(tested, Column):
-        known = stats.columns.get(tested.path)
-        if known is None:
-            return _Proof(_all(stats, False), _all(stats, False), _all(stats, True))
+    known = _known(tested, stats)
+    if known is not None:
         return _Proof(known.no_nulls, known.all_null, _all(stats, True))
     inner = _prove(tested, stats) if tested.type == pa.bool_() else _unknown(stats)
     return _Proof(inner.never_null, inner.never_true & inner.never_false, _all(stats, True))
@@ -160,19 +173,18 @@ def _is_null(call: Call, stats: StatsTable) -> _Proof:
 
 def _compare(call: Call, stats: StatsTable) -> _Proof:
     left, right = call.args
-    if isinstance(left, Column) and isinstance(right, Literal):
-        return _compare_column(call.op, left, right, stats)
+    if isinstance(right, Literal):
+        return _compare_column(call.op, _known(left, stats), right, stats)
     return _unknown(stats)
 
 
 def _of_column(
-    column: Column, stats: StatsTable, never: Callable[[ColumnStats], tuple[Units, Units]]
+    known: ColumnStats | None, stats: StatsTable, never: Callable[[ColumnStats], tuple[Units, Units]]
 ) -> _Proof:
     """Proof for a test that is null exactly where its column is.
 
     ``never`` says where non-null values cannot make it true, and where they cannot make it false.
     """
-    known = stats.columns.get(column.path)
     if known is None:
         return _unknown(stats)
     never_true, never_false = (
@@ -181,7 +193,7 @@ def _of_column(
     return _Proof(never_true | known.all_null, never_false | known.all_null, known.no_nulls)
 
 
-def _compare_column(op: str, column: Column, literal: Literal, stats: StatsTable) -> _Proof:
+def _compare_column(op: str, column: ColumnStats | None, literal: Literal, stats: StatsTable) -> _Proof:
     value = _stored(literal)
 
     def never(known: ColumnStats) -> tuple[Units, Units]:
@@ -280,7 +292,7 @@ def _stored_value(value: Constant, data_type: pa.DataType | None) -> Any:
 
 def _in(call: Call, stats: StatsTable) -> _Proof:
     tested, listed = call.args
-    if not (isinstance(tested, Column) and isinstance(listed, Literal) and isinstance(listed.value, tuple)):
+    if not isinstance(listed, Literal) or not isinstance(listed.value, tuple):
         return _unknown(stats)
     has_null = None in listed.value
     values = [_stored_value(v, listed.type) for v in listed.value if v is not None]
@@ -294,7 +306,7 @@ def _in(call: Call, stats: StatsTable) -> _Proof:
                 false |= _none_within(known, "!=", value)
         return true, false
 
-    proof = _of_column(tested, stats, never)
+    proof = _of_column(_known(tested, stats), stats, never)
     if not has_null:
         return proof
     # A miss is null, never false.
@@ -339,22 +351,22 @@ def _outside_sorted(known: ColumnStats, values: Iterable[Any]) -> Units | None:
 
 def _starts_with(call: Call, stats: StatsTable) -> _Proof:
     tested, prefix = call.args
-    if isinstance(tested, Column) and isinstance(prefix, Literal) and isinstance(prefix.value, str):
-        return _prefix(tested, prefix.value, True, stats)
+    if isinstance(prefix, Literal) and isinstance(prefix.value, str):
+        return _prefix(_known(tested, stats), prefix.value, True, stats)
     return _unknown(stats)
 
 
 def _like(call: Call, stats: StatsTable) -> _Proof:
     tested, pattern, escape = call.args
-    if not isinstance(tested, Column) or not isinstance(pattern, Literal) or not isinstance(escape, Literal):
+    if not isinstance(pattern, Literal) or not isinstance(escape, Literal):
         return _unknown(stats)
-    plan = like_plan(str(pattern.value), str(escape.value))
+    plan, known = like_plan(str(pattern.value), str(escape.value)), _known(tested, stats)
     if plan.how == "equals":
-        return _compare_column("=", tested, Literal(plan.text, tested.type), stats)
-    return _prefix(tested, plan.prefix, plan.how == "prefix", stats)
+        return _compare_column("=", known, Literal(plan.text, tested.type), stats)
+    return _prefix(known, plan.prefix, plan.how == "prefix", stats)
 
 
-def _prefix(column: Column, text: str, decides: bool, stats: StatsTable) -> _Proof:
+def _prefix(column: ColumnStats | None, text: str, decides: bool, stats: StatsTable) -> _Proof:
     """Proof for a test that needs a prefix; ``decides`` when the prefix is all it needs."""
     start = text.encode()
     stop = _successor(start)
@@ -381,7 +393,7 @@ def _successor(start: bytes) -> bytes | None:
 
 def _is_nan(call: Call, stats: StatsTable) -> _Proof:
     tested = call.args[0]
-    known = stats.columns.get(tested.path) if isinstance(tested, Column) else None
+    known = _known(tested, stats)
     if known is None:
         return _unknown(stats)
     return _Proof(known.all_null | (not known.may_have_nan), known.all_null, known.no_nulls)

@@ -17,8 +17,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancecy.errors import ExpressionError, nearest
-from lancecy.expr import lists
+from lancecy.expr import growth, lists
+from lancecy.expr.instants import date_part, date_trunc
 from lancecy.expr.patterns import regex_match
+from lancecy.expr.values import LONG_PATTERN, by_text, rounded
 
 __all__ = ["ALIASES", "CLOCK", "FUNCTIONS", "Function", "unknown_function"]
 
@@ -53,6 +55,8 @@ def _position(values: Any, part: str) -> Any:
     # Arrow finds bytes, SQL counts characters: those before the match are what a split leaves in front.
     if part == "":
         return _as_int32(pc.if_else(pc.is_valid(values), 1, pa.scalar(None, pa.int32())))
+    if len(part) > LONG_PATTERN:
+        return by_text(lambda text: text.find(part) + 1, values, pa.int32())
     before = pc.list_element(pc.split_pattern(values, pattern=part, max_splits=1), 0)
     place = pc.add(_as_int32(pc.utf8_length(before)), pa.scalar(1, pa.int32()))
     return pc.if_else(pc.match_substring(values, pattern=part), place, pa.scalar(0, pa.int32()))
@@ -91,8 +95,33 @@ def _regexp(values: Any, pattern: str, flags: str = "") -> Any:
 
 
 def _concat(*values: Any) -> Any:
-    # concat() passes over nulls, unlike ||.
-    return pc.binary_join_element_wise(*values, "", null_handling="skip")
+    # concat() passes over nulls, unlike ||. Arrow, asked to skip them, leaves out the rows that have nothing else.
+    return growth.join("concat()", *(pc.coalesce(v, pa.scalar("", v.type)) for v in values))
+
+
+def _extreme(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*values: Any) -> Any:
+        kind = values[0].type
+        through = None
+        if pa.types.is_timestamp(kind) and kind.tz is not None:
+            # Arrow has no such kernel for instants with a zone, whose values are those of UTC.
+            through = pa.int64()
+        elif pa.types.is_fixed_size_binary(kind):
+            # Arrow's kernel takes other rows of a slice.
+            through = pa.binary()
+        if through is None:
+            return kernel(*values)
+        return pc.cast(kernel(*(pc.cast(v, through) for v in values)), kind)
+
+    return run
+
+
+def _choice(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*values: Any) -> Any:
+        growth.mixed(name, values)
+        return kernel(*values)
+
+    return run
 
 
 def _octets(values: Any) -> Any:
@@ -103,10 +132,6 @@ def _abs(values: Any) -> Any:
     return pc.abs_checked(values)
 
 
-def _round(values: Any, digits: int = 0) -> Any:
-    return pc.round(values, ndigits=digits, round_mode="half_towards_infinity")
-
-
 def _log(first: Any, second: Any = None) -> Any:
     return pc.log10(first) if second is None else pc.logb(second, first)
 
@@ -115,51 +140,6 @@ def _is_nan(values: Any) -> Any:
     if pa.types.is_floating(values.type):
         return pc.is_nan(values)
     return pc.if_else(pc.is_valid(values), False, pa.scalar(None, pa.bool_()))
-
-
-_PARTS: dict[str, Callable[[Any], Any]] = {
-    "year": pc.year,
-    "quarter": pc.quarter,
-    "month": pc.month,
-    "week": pc.iso_week,
-    "day": pc.day,
-    "doy": pc.day_of_year,
-    "dow": lambda values: pc.day_of_week(values, count_from_zero=True, week_start=7),
-    "isodow": lambda values: pc.day_of_week(values, count_from_zero=False, week_start=1),
-    "hour": pc.hour,
-    "minute": pc.minute,
-    "second": pc.second,
-}
-_TRUNC = frozenset(
-    ("year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond", "microsecond")
-)
-
-
-def _date_part(part: str, values: Any) -> Any:
-    name = part.lower()
-    if name in ("hour", "minute", "second") and pa.types.is_date(values.type):
-        values = pc.cast(values, pa.timestamp("s"))
-    if name == "epoch":
-        zone = values.type.tz if pa.types.is_timestamp(values.type) else None
-        micros = pc.cast(pc.cast(values, pa.timestamp("us", tz=zone), safe=False), pa.int64())
-        return pc.divide(pc.cast(micros, pa.float64(), safe=False), 1e6)
-    if name not in _PARTS:
-        raise _unknown_part(part, [*_PARTS, "epoch"])
-    return _as_int32(_PARTS[name](values))
-
-
-def _date_trunc(part: str, values: Any) -> Any:
-    name = part.lower()
-    if name not in _TRUNC:
-        raise _unknown_part(part, sorted(_TRUNC))
-    if pa.types.is_date(values.type) and name in ("hour", "minute", "second", "millisecond", "microsecond"):
-        return values
-    return pc.floor_temporal(values, unit=name)
-
-
-def _unknown_part(part: str, known: list[str]) -> ExpressionError:
-    close = nearest(part.lower(), known) or known
-    return ExpressionError(f"a date has no part {part!r}; did you mean {', '.join(close)}?")
 
 
 def _has(values: Any, wanted: Any) -> Any:
@@ -193,11 +173,9 @@ FUNCTIONS: dict[str, Function] = {
     "contains": _function("s CT", lambda values, text: pc.match_substring(values, pattern=text)),
     "regexp_match": _function("s CT CT?", _regexp),
     "regexp_like": _function("s CT CT?", _regexp),
-    "regexp_count": _function("s CT", lambda values, text: pc.count_substring_regex(values, pattern=text)),
+    "regexp_count": _function("s CT", growth.count_matches),
     "strpos": _function("s CT", _position),
-    "replace": _function(
-        "s CT CT", lambda values, old, new: pc.replace_substring(values, pattern=old, replacement=new)
-    ),
+    "replace": _function("s CT CT", growth.replace),
     "reverse": _function("s", pc.utf8_reverse),
     "btrim": _function("s CT?", _trim(pc.utf8_trim)),
     "ltrim": _function("s CT?", _trim(pc.utf8_ltrim)),
@@ -205,12 +183,12 @@ FUNCTIONS: dict[str, Function] = {
     "substr": _function("s CI CI?", _substring),
     "left": _function("s CI", _left),
     "right": _function("s CI", _right),
-    "repeat": _function("s CI", lambda values, count: pc.binary_repeat(values, max(0, count))),
+    "repeat": _function("s CI", growth.repeat),
     "concat": _function("s s*", _concat),
     "abs": _function("n", _abs),
     "ceil": _function("f", pc.ceil),
     "floor": _function("f", pc.floor),
-    "round": _function("f CI?", _round),
+    "round": _function("f CI?", rounded),
     "trunc": _function("f", pc.trunc),
     "sqrt": _function("f", pc.sqrt),
     "exp": _function("f", pc.exp),
@@ -224,11 +202,11 @@ FUNCTIONS: dict[str, Function] = {
     "tan": _function("f", pc.tan),
     "signum": _function("f", _signum),
     "isnan": _function("n", _is_nan),
-    "coalesce": _function("x x*", pc.coalesce),
-    "greatest": _function("x x*", pc.max_element_wise),
-    "least": _function("x x*", pc.min_element_wise),
-    "date_part": _function("CT t", _date_part),
-    "date_trunc": _function("CT t", _date_trunc),
+    "coalesce": _function("x x*", _choice("coalesce()", pc.coalesce)),
+    "greatest": _function("x x*", _choice("greatest()", _extreme(pc.max_element_wise))),
+    "least": _function("x x*", _choice("least()", _extreme(pc.min_element_wise))),
+    "date_part": _function("CT t", date_part),
+    "date_trunc": _function("CT t", date_trunc),
     "array_has": _function("l x", _has),
     "array_has_any": _function("l CL", _has_any),
     "array_length": _function("l", lists.length),

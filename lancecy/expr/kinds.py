@@ -76,10 +76,11 @@ def int_limits(data_type: pa.DataType) -> tuple[int, int]:
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type in which values of both can be compared or mixed, or None.
+    """The type in which values of both can be mixed, or None where they cannot even be compared.
 
-    Integers widen without loss; an integer meets a float as a double; an unsigned 64-bit integer
-    meets a signed one as a decimal; timestamps, times and intervals meet in the finer unit.
+    Integers widen without loss; an integer or a decimal meets a float as a double; an unsigned 64-bit
+    integer meets a signed one as a decimal; timestamps, times and intervals meet in the finer unit. Where
+    it does not hold every value of both, ``exact`` compares them as they are.
 
     Examples
     --------

@@ -10,15 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from lancecy.expr.values import by_chunk
+
 __all__ = ["any_element", "element", "length"]
-
-
-def each_chunk(run: Callable[[pa.Array], pa.Array], values: Any) -> Any:
-    """``run`` applied to an array, or to every chunk of a chunked one."""
-    if not isinstance(values, pa.ChunkedArray):
-        return run(values)
-    empty = pa.array([], values.type)
-    return pa.chunked_array([run(chunk) for chunk in values.chunks] or [run(empty)])
 
 
 def any_element(lists: Any, test: Callable[[pa.Array], Any]) -> Any:
@@ -30,7 +24,7 @@ def any_element(lists: Any, test: Callable[[pa.Array], Any]) -> Any:
         found[np.repeat(np.arange(len(chunk)), _sizes(chunk))[hits]] = True
         return with_nulls_of(chunk, found)
 
-    return each_chunk(run, lists)
+    return by_chunk(run, lists)
 
 
 def _sizes(chunk: pa.Array) -> NDArray[np.int64]:

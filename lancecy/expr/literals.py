@@ -60,9 +60,10 @@ def fit(literal: Literal, target: pa.DataType) -> Literal | Gap:
     ExpressionError
         Constants of this kind cannot be compared with the type; both are named, with the remedy.
     """
-    if literal.value is None or literal.type == target:
-        return Literal(literal.value, target)
     kind = family(target)
+    # An interval in text may have more units than its type holds.
+    if literal.value is None or (literal.type == target and kind != "interval"):
+        return Literal(literal.value, target)
     if kind == "float":
         return _fit_float(literal, target)
     if kind in ("integer", "decimal"):
@@ -267,7 +268,9 @@ def cast_literal(literal: Literal, target: pa.DataType) -> Literal | None:
         target = pa.timestamp(target.unit, tz="UTC")
     found = fit(Literal(literal.value), target)
     if isinstance(found, Gap):
-        if found.below is None or found.above is None:
+        # A time of day that could be read lies below midnight, where the type's last value may be earlier.
+        is_last = found.above is None and family(target) == "time"
+        if found.below is None or (found.above is None and not is_last):
             raise ExpressionError(f"{describe(literal)} is beyond the range of {describe_type(target)}")
         return found.below
     return found
@@ -308,7 +311,12 @@ def array_of(literal: Literal) -> pa.Array:
 
 
 def smallest(data_type: pa.DataType) -> Literal:
-    """The smallest value of a type of numbers or times: nothing is less, so ``x < smallest`` is never true."""
+    """The smallest value of a type of numbers, times or bytes: nothing is less, so ``x < smallest`` is never true.
+
+    Bytes of a fixed width are compared as bytes of any width.
+    """
+    if family(data_type) == "binary":
+        return Literal(b"", data_type if not pa.types.is_fixed_size_binary(data_type) else pa.binary())
     if family(data_type) == "float":
         return Literal(-math.inf, data_type)
     return _stored(_stored_limits(data_type)[0], data_type)

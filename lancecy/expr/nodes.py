@@ -6,8 +6,6 @@ The same three classes serve before and after binding: a bound node knows its
 Arrow type, an unbound one has ``type`` None (a literal with a type is one whose
 type was stated). No tree is deeper than ``Limits.nesting``, so that walking one
 by recursion is safe.
-
-Imports ``errors``, ``limits`` and pyarrow.
 """
 
 from __future__ import annotations
@@ -119,6 +117,10 @@ class Expr:
     def __hash__(self) -> int:
         return self._hash
 
+    def __dask_tokenize__(self) -> tuple[object, ...]:
+        """Everything but the hash, which is another one in every process."""
+        return (self.__class__.__name__, self._key())
+
     def __repr__(self) -> str:
         # Here because describe needs the nodes; a repr may also be asked of a half-imported package.
         from lancecy.expr.describe import describe
@@ -215,6 +217,9 @@ class Call(Expr):
 
     def _key(self) -> tuple[object, ...]:
         return (self.op, self.args, self.type)
+
+    def __dask_tokenize__(self) -> tuple[object, ...]:
+        return ("Call", self.op, tuple(arg.__dask_tokenize__() for arg in self.args), self.type)
 
     def __reduce__(self) -> tuple[object, ...]:
         return (Call, (self.op, self.args, self.type))

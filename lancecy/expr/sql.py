@@ -294,9 +294,13 @@ def _try_cast(reader: _Reader, node: Any) -> Expr:
 def _interval(reader: _Reader, node: Any) -> Expr:
     unit = node.args.get("unit")
     nanos = parse_interval(str(node.this.this), "" if unit is None else str(unit.name))
-    return (
-        Literal(nanos // 1000, pa.duration("us")) if nanos % 1000 == 0 else Literal(nanos, pa.duration("ns"))
-    )
+    if nanos % 1000:
+        return Literal(nanos, pa.duration("ns"))
+    # Microseconds, unless there are too many of them.
+    for name, per in (("us", 10**3), ("ms", 10**6), ("s", 10**9)):
+        if nanos % per == 0 and -(2**63) <= nanos // per < 2**63:
+            return Literal(nanos // per, pa.duration(name))
+    raise ExpressionError(f"interval {printable(node.this.this)!r} is longer than any column could hold")
 
 
 def _function(reader: _Reader, node: Any) -> Expr:

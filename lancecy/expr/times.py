@@ -32,7 +32,7 @@ _EPOCH_DAY = dt.date(1970, 1, 1).toordinal()
 _DATE = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})")
 _TIME = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,9}))?)?")
 _ZONE = re.compile(r"(Z|[+-]\d{2}(?::?\d{2})?)\Z", re.IGNORECASE)
-_AMOUNT = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([A-Za-z]+)\s*")
+_AMOUNT = re.compile(r"\s*([+-]?[0-9]{1,40}(?:\.[0-9]{1,40})?)\s*([A-Za-z]+)\s*")
 
 _INTERVAL_NS = {
     "nanosecond": 1,
@@ -141,8 +141,9 @@ def parse_interval(text: str, unit: str = "") -> int:
     total = Fraction(0)
     if not rest:
         raise _bad(text, "an interval such as '2 days'")
-    while rest:
-        match = _AMOUNT.match(rest)
+    position = 0
+    while position < len(rest):
+        match = _AMOUNT.match(rest, position)
         if match is None:
             raise _bad(text, "an interval such as '2 days'")
         name = match.group(2).lower()
@@ -152,7 +153,7 @@ def parse_interval(text: str, unit: str = "") -> int:
                 f"an interval in {printable(name)!r} has no fixed length; use {', '.join(_INTERVAL_NS)}"
             )
         total += Fraction(match.group(1)) * size
-        rest = rest[match.end() :]
+        position = match.end()
     return round(total)
 
 

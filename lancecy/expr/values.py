@@ -1,19 +1,69 @@
-"""Kernels of arithmetic and conversion: pyarrow's, with the meaning SQL gives them."""
+"""Kernels of arithmetic: pyarrow's, with the meaning SQL gives them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
-from lancecy.expr.kinds import family
-
-__all__ = ["cast_values", "divide", "minus", "remainder", "storage", "to_numpy"]
+__all__ = [
+    "LONG_PATTERN",
+    "Data",
+    "by_chunk",
+    "by_text",
+    "divide",
+    "minus",
+    "remainder",
+    "rounded",
+    "storage",
+    "to_numpy",
+]
 
 Data: TypeAlias = Any
 """pa.Array, pa.ChunkedArray or, of constants, pa.Scalar."""
+
+LONG_PATTERN = 256
+"""Characters. A longer pattern is looked for by :func:`by_text`."""
+
+# No double has digits further from the point.
+_DIGITS = 330
+
+
+def by_chunk(run: Callable[[pa.Array], pa.Array], values: Data) -> Data:
+    """``run`` applied to an array, to every chunk of a chunked one, or to a scalar as an array of one.
+
+    Examples
+    --------
+    >>> by_chunk(lambda chunk: chunk.cast(pa.string()), pa.scalar(5)).as_py()
+    '5'
+    """
+    if isinstance(values, pa.Scalar):
+        return run(pa.repeat(values, 1))[0]
+    if not isinstance(values, pa.ChunkedArray):
+        return run(values)
+    return pa.chunked_array([run(chunk) for chunk in values.chunks] or [run(pa.array([], values.type))])
+
+
+def by_text(run: Callable[[str], Any], values: Data, target: pa.DataType) -> Data:
+    """``run`` applied to every text, null where the text is null.
+
+    Arrow's ``replace_substring`` and ``split_pattern`` take the length of the text times that of the pattern, where
+    Python takes their sum.
+
+    Examples
+    --------
+    >>> by_text(str.title, pa.array(["ab", None]), pa.string()).to_pylist()
+    ['Ab', None]
+    """
+
+    def of_chunk(chunk: pa.Array) -> pa.Array:
+        return pa.array([None if text is None else run(text) for text in chunk.to_pylist()], target)
+
+    return by_chunk(of_chunk, values)
 
 
 def to_numpy(values: Data) -> Any:
@@ -31,7 +81,10 @@ def divide(left: Data, right: Data) -> Data:
 def remainder(left: Data, right: Data) -> Data:
     """``left % right`` with the sign of the dividend, as in C."""
     if not pa.types.is_floating(left.type):
-        # Unchecked: the quotient of the smallest integer and -1 overflows, their remainder does not.
+        if pa.types.is_signed_integer(right.type):
+            # The quotient of the smallest integer and -1 overflows; by 1 and -1 alike nothing remains.
+            one, none = (pa.scalar(value, right.type) for value in (1, -1))
+            right = pc.if_else(pc.equal(right, none), one, right)
         return pc.subtract(left, pc.multiply(pc.divide(left, right), right))
     sides = [np.asarray(_float_values(side)) for side in (left, right)]
     with np.errstate(invalid="ignore"):
@@ -49,39 +102,6 @@ def _float_values(values: Data) -> Any:
     return to_numpy(values)
 
 
-def cast_values(values: Data, target: Any) -> Data:
-    """Values converted to another type.
-
-    Floats become integers by dropping the fraction, timestamps lose the digits the target lacks, decimals
-    are rounded to it, integers become the nearest float. What is out of range or unreadable is an error.
-    """
-    source, wanted = family(values.type), family(target)
-    if source == "float" and wanted == "integer":
-        return pc.cast(pc.trunc(values), target)
-    if source == "integer" and wanted == "float":
-        return pc.cast(values, target, safe=False)
-    if source == "integer" and wanted == "decimal":
-        # Arrow refuses unless the target has room for every value of the type; the values are what counts.
-        return pc.cast(pc.cast(values, pa.decimal128(38, 0)), target)
-    if source == wanted == "decimal":
-        # Two steps, as the rounded value may need a digit more, and only the second checks the precision.
-        wide = pc.cast(values, pa.decimal256(76, values.type.scale))
-        rounded = pc.round(wide, ndigits=target.scale, round_mode="half_towards_infinity")
-        return pc.cast(_cut(rounded, pa.decimal256(76, target.scale)), target)
-    if source == "text" and wanted == "decimal":
-        return pc.cast(values, target)
-    if source == "text" and wanted == "time":
-        # There is no such cast; a timestamp of that day has the same clock.
-        stamp = pc.cast(pc.binary_join_element_wise("1970-01-01 ", values, ""), pa.timestamp("ns"))
-        return _cut(pc.cast(stamp, pa.time64("ns")), target)
-    return _cut(values, target)
-
-
-def _cut(values: Data, target: Any) -> Data:
-    options = pc.CastOptions(target, allow_time_truncate=True, allow_decimal_truncate=True)
-    return pc.cast(values, options=options)
-
-
 def storage(values: Data) -> Data:
     """Values under an extension type."""
     if isinstance(values, pa.ChunkedArray):
@@ -90,5 +110,45 @@ def storage(values: Data) -> Data:
 
 
 def minus(values: Data) -> Data:
-    """The values with the sign changed; an integer without a counterpart is an error."""
+    """The values with the sign changed; an integer or interval without a counterpart is an error."""
+    if pa.types.is_duration(values.type):
+        # Arrow's checked kernel does not look at intervals.
+        return pc.cast(pc.negate_checked(pc.cast(values, pa.int64())), values.type)
     return pc.negate(values) if pa.types.is_floating(values.type) else pc.negate_checked(values)
+
+
+def rounded(values: Data, digits: int = 0) -> Data:
+    """Floating-point numbers rounded to ``digits`` after the point, or before it if negative; ties away from zero.
+
+    A number that has no more digits than that stays as it is, NaN and infinities too.
+
+    Examples
+    --------
+    >>> rounded(pa.array([2.5, -1234.5]), -2).to_pylist()
+    [0.0, -1200.0]
+    """
+
+    def run(chunk: pa.Array) -> pa.Array:
+        exact = pc.fill_null(pc.cast(chunk, pa.float64()), 0.0).to_numpy(zero_copy_only=False)
+        nulls = chunk.is_null().to_numpy(zero_copy_only=False)
+        return pc.cast(pa.array(_round(exact, digits), mask=nulls), chunk.type)
+
+    return by_chunk(run, values)
+
+
+def _round(exact: NDArray[np.float64], digits: int) -> NDArray[np.float64]:
+    if digits > _DIGITS:
+        return exact
+    if digits < -_DIGITS:
+        return np.where(np.isfinite(exact), np.copysign(0.0, exact), exact)
+    # In two steps, as neither 10^323 nor its inverse is a double.
+    steps = [10.0 ** (abs(digits) // 2), 10.0 ** (abs(digits) - abs(digits) // 2)]
+    if abs(digits) <= 22:
+        steps = [1.0, 10.0 ** abs(digits)]
+    with np.errstate(over="ignore", invalid="ignore"):
+        moved = exact * steps[0] * steps[1] if digits >= 0 else exact / steps[0] / steps[1]
+        whole = np.trunc(moved)
+        whole += np.where(np.abs(moved - whole) >= 0.5, np.sign(moved), 0.0)
+        back = whole / steps[0] / steps[1] if digits >= 0 else whole * steps[0] * steps[1]
+        # From 2^52 on a double has no digits after the point; NaN and infinities are not less either.
+        return np.where(np.abs(moved) < 2.0**52, np.copysign(back, exact), exact)

@@ -236,3 +236,45 @@ def test_offsets_that_do_not_fit_are_a_format_error() -> None:
     )  # fmt: skip
     with pytest.raises(FormatError):
         dropped("s = 'a'", "s", column(bounds, 1))
+
+
+def empty_pages(text: str, schema: pa.Schema, table: StatsTable) -> Any:
+    expr = parse(text)
+    assert expr is not None
+    return falsify(bind(expr, schema), table)
+
+
+@folded(
+    ("text", "pages"),
+    [
+        ("c = 'm'", [0, 2]),
+        ("c != 'b'", []),
+        ("c in ('a', 'd')", [1, 2]),
+        ("c like 'x%'", [0, 1]),
+        ("c is null", [0, 1, 2]),
+        ("not (c < 'm')", [0]),
+        ("c > 'd' or c is null", [0]),
+    ],
+)
+def test_dictionaries_are_known_by_the_bounds_of_their_values(text: str, pages: list[int]) -> None:
+    stats = texts([(b"a", b"d"), (b"g", b"p"), (b"x", b"z")])
+    table = StatsTable(np.full(3, 10, np.int64), {("c",): stats})
+    schema = pa.schema([("c", pa.dictionary(pa.int8(), pa.string()))])
+    assert np.flatnonzero(empty_pages(text, schema, table)).tolist() == pages
+
+
+def test_codes_without_nulls_prove_nothing_of_values_that_may_be_null() -> None:
+    # Pages of 2.x have no bounds, and a code that is no null may name a null.
+    table = StatsTable(np.full(1, 10, np.int64), {("c",): column(None, 1)})
+    schema = pa.schema([("c", pa.dictionary(pa.int8(), pa.string()))])
+    for text in ("c = 'm'", "(c = 'm') is null", "length(c) is null"):
+        assert not empty_pages(text, schema, table).any()
+
+
+def test_half_floats_are_compared_as_what_they_are_widened_to() -> None:
+    stats = numbers([(0.5, 1.5), (2, 3)], np.float64, nan=True)
+    table = StatsTable(np.full(2, 10, np.int64), {("h",): stats})
+    schema = pa.schema([("h", pa.float16())])
+    for text, expected in (("h > 1.5", [True, False]), ("h = 2.5", [True, False]), ("h < 2", [False, True])):
+        assert empty_pages(text, schema, table).tolist() == expected
+    assert not empty_pages("h != 1", schema, table).any()

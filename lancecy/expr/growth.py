@@ -1,0 +1,224 @@
+"""Functions whose result may be larger than their arguments, bounded before memory is asked for.
+
+An expression has an allowance (:func:`allowance`): the bytes that all such calls in it may make together, of
+one batch. What a call will make is counted from its arguments, charged to the allowance, and only then made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancecy.errors import ExpressionError
+from lancecy.expr.values import LONG_PATTERN, Data, by_text
+from lancecy.limits import COMPUTED_BYTES, INT32_MAX
+
+__all__ = ["allowance", "charge", "count_matches", "join", "mixed", "repeat", "replace"]
+
+_WIDE = (pa.large_string(), pa.large_binary())
+# Of patterns without these a match does not depend on what stands around it.
+_ASSERTION = re.compile(r"[\^$]|\\[bBAzZ]|\(\?")
+
+
+@dataclass(slots=True)
+class _Allowance:
+    """Bytes that may be made at most, and those of them that are left."""
+
+    most: int
+    left: int
+    wider: Callable[[], int] | None = None
+
+    def extend(self) -> None:
+        """Ask once whether the batch allows more."""
+        if self.wider is not None:
+            more = max(0, self.wider() - self.most)
+            self.most, self.left, self.wider = self.most + more, self.left + more, None
+
+
+_CURRENT: ContextVar[_Allowance | None] = ContextVar("lancecy_growth", default=None)
+
+
+@contextmanager
+def allowance(most: int, wider: Callable[[], int] | None = None) -> Iterator[None]:
+    """Let the calls within make at most ``most`` bytes together.
+
+    Parameters
+    ----------
+    most : int, bytes
+    wider : callable, optional
+        Gives another bound, asked for only where ``most`` does not suffice; the larger one holds.
+
+    Raises
+    ------
+    ExpressionError
+        By the call that would make more.
+    """
+    token = _CURRENT.set(_Allowance(most, most, wider))
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def charge(name: str, size: int) -> None:
+    """Take ``size`` bytes from the allowance for a call of ``name``.
+
+    Raises
+    ------
+    ExpressionError
+        So much is not left.
+    """
+    current = _CURRENT.get() or _Allowance(COMPUTED_BYTES, COMPUTED_BYTES)
+    if size > current.left:
+        current.extend()
+    if size > current.left:
+        raise ExpressionError(
+            f"{name} would make {size:,} bytes of text, where an expression may make {current.most:,} of one batch "
+            f"and {current.left:,} are left; ask for less text, or read fewer rows at a time"
+        )
+    current.left -= size
+
+
+def _size(values: Data) -> int:
+    """Bytes of text or binary values; of a scalar those of one value."""
+    return pc.sum(pc.cast(_lengths(values), pa.int64())).as_py() or 0
+
+
+def _lengths(values: Data) -> Data:
+    lengths = pc.binary_length(values)
+    return pa.repeat(lengths, 1) if isinstance(lengths, pa.Scalar) else lengths
+
+
+def _rows(values: tuple[Data, ...]) -> int:
+    """Rows of a call: those of its columns, one where all arguments are constants."""
+    return max((len(v) for v in values if not isinstance(v, pa.Scalar)), default=1)
+
+
+def _fits(name: str, values: Data, sizes: list[int]) -> None:
+    """Refuse what 32-bit offsets of a chunk cannot count."""
+    if values.type not in _WIDE and max(sizes, default=0) > INT32_MAX:
+        raise ExpressionError(
+            f"{name} would make {max(sizes):,} bytes of text in one array, where 32-bit offsets end at {INT32_MAX:,}; "
+            "CAST the text to large_string, or read fewer rows at a time"
+        )
+
+
+def _chunks(values: Data) -> list[Data]:
+    return list(values.chunks) if isinstance(values, pa.ChunkedArray) else [values]
+
+
+def repeat(values: Data, count: int) -> Data:
+    """Text ``count`` times over; not at all if the count is negative.
+
+    Raises
+    ------
+    ExpressionError
+        It would be more than the allowance.
+
+    Examples
+    --------
+    >>> repeat(pa.array(["ab", ""]), 2).to_pylist()
+    ['abab', '']
+    """
+    count = max(0, count)
+    sizes = [_size(chunk) * count for chunk in _chunks(values)]
+    charge("repeat()", sum(sizes))
+    _fits("repeat()", values, sizes)
+    # Arrow copies an empty text as often as one that is not.
+    counts = pc.if_else(pc.equal(pc.binary_length(values), 0), 0, count)
+    return pc.binary_repeat(values, pc.cast(counts, pa.int64()))
+
+
+def replace(values: Data, old: str, new: str) -> Data:
+    """Every occurrence of ``old`` replaced; an empty one occurs before, between and after all characters.
+
+    Raises
+    ------
+    ExpressionError
+        It would be more than the allowance.
+
+    Examples
+    --------
+    >>> replace(pa.array(["ab", ""]), "", "-").to_pylist()
+    ['-a-b-', '-']
+    """
+    more = len(new.encode()) - len(old.encode())
+    if more > 0:
+        sizes = [_replaced_size(chunk, old, more) for chunk in _chunks(values)]
+        charge("replace()", sum(sizes))
+        _fits("replace()", values, sizes)
+    if len(old) > LONG_PATTERN:
+        return by_text(lambda text: text.replace(old, new), values, values.type)
+    if old == "":
+        return pc.replace_substring_regex(values, pattern="", replacement=new.replace("\\", "\\\\"))
+    return pc.replace_substring(values, pattern=old, replacement=new)
+
+
+def _replaced_size(values: Data, old: str, more: int) -> int:
+    found = pc.count_substring(values, pattern=old) if old else pc.add(pc.utf8_length(values), 1)
+    found = pa.repeat(found, 1) if isinstance(found, pa.Scalar) else found
+    return _size(values) + (pc.sum(pc.cast(found, pa.int64())).as_py() or 0) * more
+
+
+def count_matches(values: Data, pattern: str) -> Data:
+    """Matches of a regular expression in each text, which do not overlap: int64.
+
+    Examples
+    --------
+    >>> count_matches(pa.array(["aaa", "ab"]), "^a").to_pylist()
+    [1, 1]
+    """
+    if (
+        not _ASSERTION.search(pattern)
+        and not pc.match_substring_regex(pa.scalar(""), pattern=pattern).as_py()
+    ):
+        return pc.cast(pc.count_substring_regex(values, pattern=pattern), pa.int64())
+    # Arrow's own count begins again behind each match, where ^ holds once more, and counts empty matches
+    # by bytes. A character in place of each match is what the text without them lacks.
+    sizes = [3 * (_size(chunk) + len(_lengths(chunk))) for chunk in _chunks(values)]
+    charge("regexp_count()", sum(sizes))
+    marked, without = (
+        pc.binary_length(pc.replace_substring_regex(values, pattern=pattern, replacement=mark))
+        for mark in ("x", "")
+    )
+    return pc.cast(pc.subtract(marked, without), pa.int64())
+
+
+def join(name: str, *values: Data) -> Data:
+    """Texts one after the other; null where any of them is.
+
+    Raises
+    ------
+    ExpressionError
+        It would be more than the allowance.
+    """
+    rows = _rows(values)
+    if any(v.type == pa.large_string() for v in values):
+        values = tuple(pc.cast(v, pa.large_string()) for v in values)
+    charge(name, sum(_size(v) * (rows if isinstance(v, pa.Scalar) else 1) for v in values))
+    return pc.binary_join_element_wise(*values, pa.scalar("", values[0].type), null_handling="emit_null")
+
+
+def mixed(name: str, values: tuple[Any, ...], rows: int | None = None) -> None:
+    """Charge for a choice among texts, where a constant may be chosen in every row.
+
+    Parameters
+    ----------
+    name : str
+        Of the call.
+    values : tuple of pa.Array, pa.ChunkedArray and pa.Scalar
+    rows : int, optional
+        Of the batch; those of the columns among the values if not given.
+    """
+    texts = [
+        v for v in values if isinstance(v, pa.Scalar) and (pa.types.is_string(v.type) or v.type in _WIDE)
+    ]
+    count = _rows(values) if rows is None else rows
+    charge(name, max((_size(v) for v in texts), default=0) * count)

@@ -1,0 +1,112 @@
+"""Every function of filters with the constants and columns that are worst for it."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from lancecy.errors import LanceError
+from lancecy.expr import bind, evaluate
+from lancecy.expr.functions import FUNCTIONS, Function
+from lancecy.expr.nodes import Call, Column, Expr, Literal
+
+__all__ = ["run_all"]
+
+_INTS: list[Any] = [0, 1, -1, 2, 400, -400, 2**31, -(2**31), 2**31 - 1, 2**63 - 1, -(2**63)]
+_TEXTS = [
+    "",
+    "a",
+    "^",
+    "$",
+    "x*",
+    "(a*)*",
+    "((a?){100}a{100})",
+    "(x+x+)+y",
+    "\\",
+    "\\1",
+    "%",
+    "é",
+    "year",
+    "epoch",
+    "a" * 100_000,
+]
+_FLOATS = [0.0, -0.0, 1.5, -2.5, 1e308, -1e308, 5e-324, np.nan, np.inf, -np.inf]
+_STORED = [0, -1, 1, 2**62, 2**63 - 1, -(2**63)]
+
+
+def _columns() -> dict[str, list[pa.Array]]:
+    """Columns by the letters of parameters that take them."""
+    text = pa.array(["", "a", None, "a" * 500, "é\n" * 100, "x" * 1000])
+    halves = np.array([0, -2.5, 65_504, np.nan, np.inf, 6e-8], np.float16)
+    floats = [
+        pa.array(_FLOATS[:6]),
+        pa.array(_FLOATS[4:]),
+        pa.array(np.array([*_FLOATS[2:4], 3e38, 1e-45, *_FLOATS[7:9]], np.float32)),
+        pa.array(halves),
+    ]
+    ints = [
+        pa.array(_STORED),
+        pa.array([0, 1, 2**64 - 1, None, 5, 6], pa.uint64()),
+        pa.array([-128, 127] * 3, pa.int8()),
+    ]
+    stamps = [
+        pa.array(_STORED).view(pa.timestamp(unit, zone))
+        for unit in ("s", "us", "ns")
+        for zone in (None, "America/New_York")
+    ]
+    days = [pa.array([0, 1, -1, 2**31 - 1, -(2**31), 5], pa.int32()).view(pa.date32())]
+    lists = [
+        pa.array([[1, 2], [], None, [None], [3], [4]]),
+        pa.array([["a"], [], None, [None], ["b"], ["c"]], pa.large_list(pa.string())),
+    ]
+    structs = [pa.array([{"x": 1}, None, {"x": None}, {"x": 2}, {"x": 3}, {"x": 4}])]
+    return {
+        "s": [text, text.cast(pa.large_string())],
+        "y": [text, pa.array([b"", b"\xff", None, b"a", b"b", b"c"])],
+        "f": [*floats, *ints],
+        "n": [*floats, *ints],
+        "t": [*stamps, *days],
+        "i": ints,
+        "l": lists,
+        "r": structs,
+        "x": [text, floats[0], ints[0], stamps[0]],
+    }
+
+
+def _arguments(letters: str, columns: dict[str, list[pa.Array]]) -> list[tuple[Expr, pa.Array | None]]:
+    if letters == "CL":
+        return [(Literal((1, None)), None), (Literal(("a",)), None), (Literal(()), None)]
+    if letters[0] == "C":
+        return [(Literal(value), None) for value in (_TEXTS if letters == "CT" else _INTS)]
+    return [(Column(("",)), values) for values in columns[letters]]
+
+
+def run_all() -> None:
+    """Call every function with every combination; prints its name.
+
+    Only an error of the library may come out of it, or as many sound values as rows.
+    """
+    columns = _columns()
+    for name, spec in FUNCTIONS.items():
+        for count in range(spec.least, len(spec.parameters) + 1):
+            _run(name, spec, count, columns)
+        print(name)
+
+
+def _run(name: str, spec: Function, count: int, columns: dict[str, list[pa.Array]]) -> None:
+    choices = [_arguments(spec.parameters[k].rstrip("?*"), columns) for k in range(count)]
+    for chosen in product(*choices):
+        held = {f"c{k}": values for k, (_, values) in enumerate(chosen) if values is not None}
+        args = tuple(
+            Column((f"c{k}",)) if values is not None else arg for k, (arg, values) in enumerate(chosen)
+        )
+        table = pa.table(held) if held else pa.table({"c": range(6)})
+        try:
+            found = evaluate(bind(Call(name, args), table.schema), table)
+        except LanceError:
+            continue
+        assert len(found) == table.num_rows, (name, args)
+        found.validate(full=True)

@@ -1,0 +1,557 @@
+"""CAST from every family of types to every other: extreme values against exact arithmetic."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+
+import lancecy
+from lancecy.errors import ExpressionError, LanceError
+from lancecy.expr import bind, col, evaluate, lit, parse
+from tests.expr.cast_model import FAILS, UNKNOWN, expected, family_of, stored
+from tests.expr.test_answers import parsed
+from tests.helpers.folded import folded
+
+_INTEGERS = [
+    0,
+    1,
+    -1,
+    127,
+    128,
+    -128,
+    -129,
+    255,
+    256,
+    2049,
+    65_504,
+    65_519,
+    65_520,
+    86_399,
+    86_400,
+    2**24 + 1,
+    2**25 + 3,
+]
+_INTEGERS += [
+    2**31 - 1,
+    2**31,
+    -(2**31),
+    -(2**31) - 1,
+    2**32,
+    86_400_000,
+    86_400 * 10**6,
+    86_400 * 10**9,
+    2**53 + 1,
+]
+_INTEGERS += [
+    -(2**53) - 1,
+    2**54 + 2,
+    2**63 - 1,
+    -(2**63),
+    2**63,
+    2**64 - 1,
+    2**64 - 1024,
+    10**18,
+    10**18 + 64,
+]
+_FLOATS = [
+    0.0,
+    -0.0,
+    0.5,
+    1.5,
+    2.5,
+    -0.5,
+    -1.5,
+    -2.5,
+    0.1,
+    0.005,
+    0.125,
+    2.675,
+    1.005,
+    1.115,
+    1e15 + 0.3,
+    9.5,
+    99.5,
+]
+_FLOATS += [
+    99.4999999,
+    0.49999999999999994,
+    4503599627370495.5,
+    4503599627370497.5,
+    1e22,
+    1e23,
+    9.99e37,
+    1e38,
+    1.7e38,
+]
+_FLOATS += [
+    1e65,
+    1e76,
+    1e300,
+    -1e300,
+    5e-324,
+    2.0**63,
+    -(2.0**63),
+    2.0**63 - 1024,
+    2.0**64,
+    65_519.999,
+    65_520.0,
+    3.5e38,
+]
+_FLOATS += [
+    3.4028235677973366e38,
+    1e-45,
+    7e-46,
+    -0.4,
+    127.9,
+    -128.9,
+    255.9,
+    -0.99,
+    math.nan,
+    math.inf,
+    -math.inf,
+]
+_DECIMALS = [
+    "0",
+    "0.5",
+    "1.5",
+    "2.5",
+    "-2.5",
+    "0.005",
+    "99.995",
+    "-9007199254740993",
+    "1.2345",
+    "123.45678",
+    "-0.9",
+    "255.9",
+]
+_DECIMALS += [
+    "2147483647.9",
+    "1234567890123456789.1234",
+    "0.1",
+    "0.3",
+    "65519.9999999999",
+    "65520",
+    "16777217.0000000001",
+]
+_BIG_DECIMALS = [
+    "99999999999999999999999999.99",
+    "1e60",
+    "-1e60",
+    "340282356779733661637539395458142568448",
+    "1e-10",
+]
+_TEXTS = [
+    "",
+    "0",
+    "1",
+    "-1",
+    "+5",
+    " 5",
+    "5 ",
+    "0x10",
+    "-0x1",
+    "1.5",
+    "-2.5",
+    "2.5",
+    "0.005",
+    ".5",
+    "5.",
+    "1e2",
+    "1E2",
+    "1e-3",
+]
+_TEXTS += [
+    "1e400",
+    "1e-400",
+    "1e999999999",
+    "-1e-999999999",
+    "nan",
+    "NaN",
+    "inf",
+    "-Infinity",
+    "9223372036854775807",
+]
+_TEXTS += [
+    "9223372036854775808",
+    "1" * 40,
+    "1" * 80,
+    "-" + "9" * 38,
+    "0." + "1" * 80,
+    "0.5" + "0" * 80 + "1",
+    "9" * 38 + ".5",
+]
+_TEXTS += [
+    "1_000",
+    "\u0661",
+    "true",
+    "TRUE",
+    "yes",
+    "7" * 5000,
+    "2020-01-01",
+    "2020-1-1",
+    "9999-12-31",
+    "0000-01-01",
+]
+_TEXTS += [
+    "10000-01-01",
+    "2020-13-01",
+    "2020-02-30",
+    "2020-01-01 10:00:00",
+    "2020-01-01T10:00:00Z",
+    "-0001-01-01",
+]
+_TEXTS += ["2020-01-01 10:00:00+02:00", "2020-01-01 10:00:00.123456789", "2020-01-01 10:00:00.1234567891"]
+_TEXTS += [
+    "2020-01-01 24:00:00",
+    "2020-01-01 10:00:60",
+    "1969-12-31 23:59:59.5",
+    "1677-09-21 00:12:43",
+    "1677-09-22 00:00:00",
+]
+_TEXTS += [
+    "2262-04-11 23:47:16",
+    "2262-04-11 23:47:17",
+    "10:00:00",
+    "10:00",
+    "23:59:59.999999999",
+    "24:00:00",
+    "1:00:00",
+]
+_DAYS = [
+    0,
+    -1,
+    1,
+    -719_529,
+    -719_528,
+    -719_163,
+    -719_162,
+    2_932_896,
+    2_932_897,
+    106_751,
+    106_752,
+    -106_752,
+    12_000_000,
+]
+
+
+def _ticks(kind: pa.DataType, per_day: int) -> pa.Array:
+    second = per_day // 86_400
+    ticks = [
+        0,
+        1,
+        -1,
+        second,
+        -second,
+        per_day - 1,
+        -per_day - 1,
+        2**62 + 1,
+        2**63 - 1,
+        -(2**63),
+        -(2**63) + per_day // 2,
+    ]
+    ticks += [day * per_day + 7 for day in _DAYS if abs(day) * per_day < 2**62]
+    return pa.array(ticks).view(kind)
+
+
+def _decimals(kind: pa.DataType, texts: list[str]) -> pa.Array:
+    with localcontext(prec=100):
+        return pa.array([Decimal(t).quantize(Decimal((0, (1,), -kind.scale))) for t in texts], kind)
+
+
+def _sources() -> dict[str, pa.Array]:
+    found: dict[str, pa.Array] = {}
+    for bits in (8, 16, 32, 64):
+        for kind, low, high in (
+            (f"int{bits}", -(2 ** (bits - 1)), 2 ** (bits - 1) - 1),
+            (f"uint{bits}", 0, 2**bits - 1),
+        ):
+            found[kind] = pa.array([v for v in _INTEGERS if low <= v <= high], kind)
+    with np.errstate(over="ignore"):
+        found["half"] = pa.array(np.array(_FLOATS).astype(np.float16))
+        found["float"] = pa.array(np.array(_FLOATS).astype(np.float32))
+    found["double"] = pa.array(_FLOATS)
+    for kind in (pa.decimal128(38, 4), pa.decimal128(38, 15), pa.decimal256(76, 10), pa.decimal256(76, 40)):
+        found[str(kind)] = _decimals(kind, _DECIMALS)
+    found["decimal256(76, 10) far"] = _decimals(pa.decimal256(76, 10), _BIG_DECIMALS)
+    found["decimal256 whole"] = pa.array(
+        [Decimal(10**75), Decimal(5), Decimal(-(10**37))], pa.decimal256(76, 0)
+    )
+    found["decimal of hundreds"] = pa.array([Decimal("1.2E+3"), Decimal("-5E+4")], pa.decimal128(5, -2))
+    found["text"], found["long text"] = pa.array(_TEXTS), pa.array(_TEXTS, pa.large_string())
+    found["bytes"] = pa.array([b"", b"abc", b"\xff", b"1", b"1.5", b"2.5", b"0x10", b"true"])
+    found["two bytes"] = pa.array([b"ab", b"\xff\xfe", b"12"], pa.binary(2))
+    found["boolean"] = pa.array([True, False])
+    found["date32"] = pa.array([*_DAYS, 2**31 - 1, -(2**31)], pa.int32()).view(pa.date32())
+    found["date64"] = pa.array([d * 86_400_000 for d in (*_DAYS, 2**33, -(2**33))]).view(pa.date64())
+    for unit, second in (("s", 1), ("ms", 10**3), ("us", 10**6), ("ns", 10**9)):
+        for zone in (None, "UTC", "America/New_York"):
+            found[f"timestamp {unit} {zone}"] = _ticks(pa.timestamp(unit, zone), 86_400 * second)
+        found[f"interval {unit}"] = _ticks(pa.duration(unit), 86_400 * second)
+        kind = pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
+        clock = [0, 1, 86_400 * second - 1, 3600 * second]
+        found[f"time {unit}"] = pa.array(clock, pa.int32() if kind.bit_width == 32 else pa.int64()).view(kind)
+    return found
+
+
+SOURCES = _sources()
+TARGETS = [
+    pa.bool_(), pa.int8(), pa.int16(), pa.int32(), pa.int64(), pa.uint8(), pa.uint16(), pa.uint32(), pa.uint64(),
+    pa.float16(), pa.float32(), pa.float64(), pa.decimal128(38, 0), pa.decimal128(20, 2), pa.decimal128(5, 3),
+    pa.decimal128(38, 38), pa.decimal128(6, -2), pa.decimal256(76, 10), pa.decimal256(76, 60), pa.string(),
+    pa.large_string(), pa.binary(), pa.binary(2), pa.date32(), pa.date64(), pa.timestamp("s"), pa.timestamp("ms"),
+    pa.timestamp("us"), pa.timestamp("ns"), pa.timestamp("us", "UTC"), pa.timestamp("s", "UTC"), pa.time32("s"),
+    pa.time32("ms"), pa.time64("us"), pa.time64("ns"), pa.duration("s"), pa.duration("ns"),
+]  # fmt: skip
+
+
+def _pairs() -> Iterator[tuple[str, pa.DataType]]:
+    for name, values in SOURCES.items():
+        yield from ((name, target) for target in TARGETS if target != values.type)
+
+
+@folded("source, target", list(_pairs()), by=lambda pair: family_of(SOURCES[pair[0]].type), ids=str)
+def test_values_are_exact_or_rounded_or_an_error_when_cast(source: str, target: pa.DataType) -> None:
+    values = SOURCES[source]
+    table = pa.table({"x": values})
+    try:
+        bound = bind(col("x").cast(target).expr, table.schema)
+    except ExpressionError:
+        # No conversion between the types; that there are enough of them is tested below.
+        return
+    wanted = [expected(v, values.type, target) for v in stored(values)]
+    good = [row for row, want in enumerate(wanted) if want not in (FAILS, UNKNOWN)]
+    for row, want in enumerate(wanted):
+        if want != FAILS:
+            continue
+        try:
+            found = evaluate(bound, table.slice(row, 1))
+        except LanceError:
+            continue
+        raise AssertionError((values[row : row + 1], found))
+    kept = table.take(pa.array(good, pa.int64()))
+    check(evaluate(bound, kept), [wanted[row] for row in good], values.type)
+
+
+def check(found: pa.ChunkedArray, wanted: list[Any], source: pa.DataType) -> None:
+    if pa.types.is_string(found.type) or pa.types.is_large_string(found.type):
+        got: list[Any] = [
+            _reread(text, want, source) for text, want in zip(found.to_pylist(), wanted, strict=True)
+        ]
+    else:
+        got = stored(found.combine_chunks())
+    for one, other in zip(got, wanted, strict=True):
+        assert one == other or (one != one and other != other), (one, other)
+        # The sign of zero too.
+        assert not isinstance(one, float) or one != one or math.copysign(1, one) == math.copysign(1, other)
+
+
+def _reread(text: str, want: Any, source: pa.DataType) -> Any:
+    """Text of a number as the number that it is read as: half floats have the text of floats."""
+    if isinstance(want, float):
+        return float(text) if source == pa.float64() else float(np.float32(text))
+    return Fraction(text) if isinstance(want, Fraction) else text
+
+
+CASTS = {
+    "integer": "boolean date decimal float integer interval text time timestamp",
+    "float": "boolean decimal float integer text",
+    "decimal": "decimal float integer text",
+    "text": "binary boolean date decimal float integer text time timestamp",
+    "binary": "binary boolean decimal float integer text",
+    "boolean": "float integer text",
+    "date": "date integer text timestamp",
+    "timestamp": "date integer text time timestamp",
+    "interval": "integer interval text",
+    "time": "integer text time",
+}
+
+
+def test_families_have_the_casts_that_are_compared_above() -> None:
+    supported: dict[str, set[str]] = {}
+    for source, target in _pairs():
+        try:
+            bind(col("x").cast(target).expr, pa.schema({"x": SOURCES[source].type}))
+        except ExpressionError:
+            continue
+        supported.setdefault(family_of(SOURCES[source].type), set()).add(family_of(target))
+    assert supported == {one: set(others.split()) for one, others in CASTS.items()}
+
+
+@pytest.mark.parametrize("scale", [0, 1, 4, 15, 22, 23, 38])
+def test_decimals_become_the_nearest_float(scale: int) -> None:
+    # Seed 11: 1,500 decimals of 1 to 38 digits.
+    random = np.random.default_rng(11)
+    digits = ["".join(random.choice(list("0123456789"), size)) for size in random.integers(1, 39, 1500)]
+    kind = pa.decimal128(38, scale)
+    with localcontext(prec=100):
+        numbers = [Decimal(text) * random.choice([-1, 1]).item() for text in digits]
+        values = pa.array([number.scaleb(-scale) for number in numbers], kind)
+    table = pa.table({"d": pa.chunked_array([values[:700], values[700:]])})
+    for target in (pa.float64(), pa.float32()):
+        found = evaluate(bind(col("d").cast(target).expr, table.schema), table).to_pylist()
+        wanted = [expected(value, kind, target) for value in stored(values)]
+        assert found == wanted
+    found = evaluate(bind(col("d").cast(pa.float64()).expr, table.schema), table).to_pylist()
+    assert found == [float(Fraction(value)) for value in values.to_pylist()]
+
+
+def test_rows_are_found_by_the_double_nearest_to_their_decimal() -> None:
+    table = pa.table({"d": pa.array([Decimal("1.2345"), Decimal("0.3000"), None], pa.decimal128(38, 4))})
+    for text, rows in (
+        ("CAST(d AS double) = 1.2345", [True, False, None]),
+        ("d::double = 0.3", [False, True, None]),
+    ):
+        assert evaluate(bind(parsed(text), table.schema), table).to_pylist() == rows
+    floats = table.append_column("f", pa.array([1.2345, 0.3, 1.0]))
+    assert evaluate(bind(parsed("d + f = f + d"), floats.schema), floats).to_pylist() == [True, True, None]
+    assert evaluate(bind(parsed("d + 0.0 * f = f"), floats.schema), floats).to_pylist() == [True, True, None]
+
+
+@pytest.mark.parametrize("scale", [0, 2, 9, 22, 30])
+def test_floats_become_the_nearest_decimal(scale: int) -> None:
+    # Seed 12: 2,000 doubles over 30 magnitudes, and 500 that lie next to the middle of two decimals.
+    random = np.random.default_rng(12)
+    numbers = random.standard_normal(2000) * 10.0 ** random.integers(-20, 10, 2000)
+    middles = (random.integers(-(10**9), 10**9, 500) + 0.5) / 10.0**scale
+    numbers = np.concatenate([numbers, middles, np.nextafter(middles, 0), np.nextafter(middles, np.inf)])
+    kind = pa.decimal256(76, scale)
+    for values in (pa.array(numbers), pa.array(numbers.astype(np.float32))):
+        table = pa.table({"f": values})
+        found = stored(evaluate(bind(col("f").cast(kind).expr, table.schema), table).combine_chunks())
+        assert found == [expected(value, values.type, kind) for value in stored(values)]
+
+
+@folded(
+    "text",
+    ["CAST(f AS decimal(20, 2)) = 0", "CAST(f AS decimal(20, 2)) < 1", "f::decimal(38, 0) IS NOT NULL"],
+)
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e300, -1e20, 1.01e38], ids=str)
+def test_floats_without_a_decimal_are_an_error_that_names_them(text: str, value: float) -> None:
+    table = pa.table({"f": [1.0, value]})
+    bound = bind(parsed(text), table.schema)
+    if value == -1e20 and "38" in text:
+        assert evaluate(bound, table).to_pylist() == [True, True]
+        return
+    with pytest.raises(ExpressionError, match=r"does not fit in decimal128.*\(in .*CAST"):
+        evaluate(bound, table)
+
+
+CONSTANTS = {
+    "CAST(2.5 AS decimal(38, 0)) = 3": True,
+    "CAST('2.5' AS decimal(38, 0)) = 3": True,
+    "CAST('1.5' AS decimal(38, 0)) = 2": True,
+    "CAST('-0.005' AS decimal(20, 2)) = -0.01": True,
+    "CAST(CAST('2.5' AS decimal(3, 1)) AS decimal(38, 0)) = 3": True,
+    "CAST(CAST(2.5 AS double) AS decimal(38, 0)) = 3": True,
+    "CAST(2.675 AS decimal(10, 2)) = 2.68": True,
+    "CAST(s AS decimal(38, 0)) = 2": True,
+    "CAST(s AS decimal(10, 4)) = 1.5": True,
+}
+
+
+@folded("text", list(CONSTANTS))
+def test_constants_and_columns_are_rounded_alike(text: str) -> None:
+    table = pa.table({"s": ["1.5"]})
+    assert evaluate(bind(parsed(text), table.schema), table).to_pylist() == [CONSTANTS[text]]
+
+
+def test_an_instant_before_1970_is_cut_as_its_text_is() -> None:
+    stamps = pa.array([-1, -(10**9), -(10**9) - 1, 10**9 + 1]).view(pa.timestamp("ns"))
+    table = pa.table({"t": stamps})
+    cut = evaluate(bind(parsed("CAST(t AS timestamp(0))"), table.schema), table)
+    assert stored(cut.combine_chunks()) == [-1, -1, -2, 1]
+    texts = evaluate(
+        bind(parsed("left(CAST(t AS string), 19) = CAST(CAST(t AS timestamp(0)) AS string)"), table.schema),
+        table,
+    )
+    assert texts.to_pylist() == [True] * 4
+
+
+@folded(
+    "text",
+    [
+        "CAST(d AS string) = ''",
+        "CAST(t AS string) = ''",
+        "CAST(z AS string) = ''",
+        "CAST(i AS time) = '00:00:00'",
+        "d || '' = ''",
+    ],
+)
+def test_values_without_a_text_or_clock_are_an_error(text: str) -> None:
+    table = pa.table(
+        {
+            "d": pa.array([2**31 - 1], pa.int32()).view(pa.date32()),
+            "t": pa.array([2**63 - 1]).view(pa.timestamp("us")),
+            "z": pa.array([-(2**63)]).view(pa.timestamp("ns", "America/New_York")),
+            "i": pa.array([86_400 * 10**6]),
+        }
+    )
+    with pytest.raises(ExpressionError, match=r"years|too close|is no time64"):
+        evaluate(bind(parsed(text), table.schema), table)
+
+
+def test_the_smallest_interval_has_no_negative() -> None:
+    table = pa.table({"d": pa.array([-(2**63)]).view(pa.duration("us"))})
+    with pytest.raises(ExpressionError, match="overflow"):
+        evaluate(bind(parsed("-d < d"), table.schema), table)
+
+
+@folded("exponent", [-999_999_999, -2_147_483_648, 2_147_483_647, 999_999_999, -400, 400])
+def test_any_exponent_in_text_is_read_or_refused(exponent: int) -> None:
+    # Arrow's own conversion ends the process for some of them.
+    table = pa.table({"s": pa.array([f"1e{exponent}", f"-1e{exponent}"])})
+    for expression in (
+        pc.field("s").cast(pa.decimal128(38, 4), safe=False),
+        col("s").cast(pa.decimal128(38, 4)),
+    ):
+        expr = parse(expression)
+        assert expr is not None
+        bound = bind(expr, table.schema)
+        if exponent > 0:
+            with pytest.raises(ExpressionError, match="does not fit in|is no number"):
+                evaluate(bound, table)
+        else:
+            assert evaluate(bound, table).to_pylist() == [0, 0]
+
+
+def test_a_delete_by_a_cast_that_fails_removes_no_row(tmp_path: Path) -> None:
+    numbers = [0.0, 1.5, math.nan, math.inf, 1e300]
+    dataset = lancecy.write_dataset(pa.table({"f": numbers}), tmp_path / "numbers.lance")
+    with pytest.raises(ExpressionError, match="does not fit in decimal128"):
+        dataset.delete("CAST(f AS decimal(20, 2)) = 0")
+    assert lancecy.dataset(tmp_path / "numbers.lance").count_rows() == len(numbers)
+    dataset.delete("f < 1e18 AND CAST(f AS decimal(20, 2)) = 0")
+    assert lancecy.dataset(tmp_path / "numbers.lance").to_table()["f"].to_pylist()[0] == 1.5
+
+
+@pytest.mark.parametrize(
+    "text", ["CAST(s AS decimal(10, 2)) > 1", "CAST(repeat('1', 400000) || 'x' AS decimal(10, 2)) > 1"]
+)
+def test_long_text_that_is_no_number_is_refused_in_one_pass(text: str) -> None:
+    table = pa.table({"s": ["1", "1" * 400_000 + "x"]})
+    # Tried at every digit again, this would take hours.
+    with pytest.raises(ExpressionError, match="is no number"):
+        evaluate(bind(parsed(text), table.schema), table)
+
+
+@folded("unit", ["s", "ms", "us", "ns"])
+def test_the_last_moment_of_a_day_is_cut_in_constants_as_in_columns(unit: str) -> None:
+    target = pa.time32(unit) if unit in ("s", "ms") else pa.time64(unit)
+    table = pa.table({"s": ["23:59:59.999999999"]})
+    found = [
+        evaluate(bind(term.cast(target).expr, table.schema), table)
+        for term in (lit("23:59:59.999999999"), col("s"))
+    ]
+    assert found[0].to_pylist() == found[1].to_pylist()
+    assert evaluate(
+        bind(parsed("time '23:59:59.999999999' > time '23:59:59'"), table.schema), table
+    ).to_pylist() == [True]
