@@ -1,7 +1,11 @@
-"""The row-id index: made of ranges and of arrays, asked for ids, and rows taken by it beside pylance."""
+"""The row-id index: made of every form of sequence, asked for ids, first used by a process; rows taken beside pylance."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +13,7 @@ import numpy as np
 
 import lancecy
 from lancecy.kernels import rowindex_jit
-from lancecy.table.rowids import ArraySegment, RangeSegment, RowIdSequence, Segment
+from lancecy.table.rowids import ArraySegment, HolesSegment, RangeSegment, RowIdSequence, Segment
 from lancecy.table.rowindex import RowIndex
 from lancecy.table.rowindex_build import build_index
 
@@ -17,27 +21,54 @@ from .scale import VERSIONS, rows
 from .tables import ROWS_PER_FILE, scalars
 
 FRAGMENTS = 20
-# Ids per row of the seven-column table: 20 million in arrays, 1,000 million in ranges.
-ARRAY_IDS, RANGE_IDS = 20, 1000
+# Ids per row of the seven-column table: 20 million in arrays, 100 million in gappy ranges, 1,000 million in ranges.
+ARRAY_IDS, GAPPY_IDS, RANGE_IDS = 20, 100, 1000
 
 Part = tuple[int, RowIdSequence, "np.ndarray | None"]
 
 
-def _sequence(segment: Segment) -> RowIdSequence:
-    return RowIdSequence((segment,), np.array([0, segment.count], np.int64))
+def _sequence(*segments: Segment) -> RowIdSequence:
+    counts = [segment.count for segment in segments]
+    return RowIdSequence(segments, np.cumsum([0, *counts], dtype=np.int64))
+
+
+def _range(fragment: int, size: int) -> RangeSegment:
+    return RangeSegment(fragment * size, (fragment + 1) * size)
+
+
+def _gone(size: int, share: float) -> list[np.ndarray]:
+    random = np.random.default_rng(11)
+    return [np.flatnonzero(random.random(size) < share) for _ in range(FRAGMENTS)]
 
 
 def _ranges() -> list[Part]:
     size = RANGE_IDS * rows() // FRAGMENTS
-    return [(i, _sequence(RangeSegment(i * size, (i + 1) * size)), None) for i in range(FRAGMENTS)]
+    return [(i, _sequence(_range(i, size)), None) for i in range(FRAGMENTS)]
 
 
 def _deleted() -> list[Part]:
     """Ranges of which every hundredth row, on average, is deleted."""
-    size = 5 * rows()
-    random = np.random.default_rng(11)
-    gone = [np.flatnonzero(random.random(size) < 0.01) for _ in range(FRAGMENTS)]
-    return [(i, _sequence(RangeSegment(i * size, (i + 1) * size)), gone[i]) for i in range(FRAGMENTS)]
+    size = GAPPY_IDS * rows() // FRAGMENTS
+    return [(i, _sequence(_range(i, size)), gone) for i, gone in enumerate(_gone(size, 0.01))]
+
+
+def _holes() -> list[Part]:
+    """Ranges without every hundredth id; what a range with a bitmap is read as."""
+    size = GAPPY_IDS * rows() // FRAGMENTS
+    return [
+        (i, _sequence(_with_holes(_range(i, size), gone)), None) for i, gone in enumerate(_gone(size, 0.01))
+    ]
+
+
+def _with_holes(whole: RangeSegment, holes: np.ndarray) -> HolesSegment:
+    return HolesSegment(whole.start, whole.stop, holes - np.arange(holes.size))
+
+
+def _sorted() -> list[Part]:
+    """Ids in order, every twentieth on average: sorted arrays."""
+    size = ARRAY_IDS * rows()
+    kept = [np.flatnonzero(np.random.default_rng(i).random(size) < 0.05) for i in range(FRAGMENTS)]
+    return [(i, _sequence(ArraySegment(i * size, ids.astype(np.uint32))), None) for i, ids in enumerate(kept)]
 
 
 def _arrays() -> list[Part]:
@@ -55,50 +86,106 @@ def _scattered() -> list[Part]:
     ]
 
 
-FORMS = {"ranges": _ranges, "deleted": _deleted, "arrays": _arrays, "scattered": _scattered}
+def _moved() -> list[Part]:
+    """Ranges of which every tenth row was deleted and stands in a fragment of its own: ids that overlap."""
+    size = ARRAY_IDS * rows() // FRAGMENTS
+    gone = _gone(size, 0.1)
+    parts: list[Part] = [(i, _sequence(_range(i, size)), part) for i, part in enumerate(gone)]
+    moved = np.concatenate([part + i * size for i, part in enumerate(gone)])
+    moved = np.random.default_rng(15).permutation(moved).astype(np.uint32)
+    return [
+        *parts,
+        (FRAGMENTS, _sequence(RangeSegment(1 << 40, (1 << 40) + 9), ArraySegment(0, moved)), None),
+    ]
 
 
-def _warm() -> None:
-    """Have Numba loaded and all loops compiled: that is paid once and not what is measured."""
-    numbers = np.array([3, 1, 2], np.uint64)
-    rowindex_jit.implementation(1 << 30).count_runs(numbers)
-    index = build_index([(0, _sequence(ArraySegment(0, np.array([9, 2, 5], np.uint64))), None)])
-    index.find(numbers)
+FORMS = {
+    "ranges": _ranges,
+    "deleted": _deleted,
+    "holes": _holes,
+    "sorted": _sorted,
+    "arrays": _arrays,
+    "scattered": _scattered,
+    "moved": _moved,
+}
+
+
+def _some_ids(parts: list[Part], count: int) -> np.ndarray:
+    random = np.random.default_rng(16)
+    share = count // len(parts) + 1
+    ids = [part[1].take(random.integers(0, len(part[1]), share)) for part in parts]
+    return random.permutation(np.concatenate(ids))[:count]
 
 
 class Index:
-    """Making it and asking it: both in ids per second."""
+    """Making it and asking it, by Numba's kernels, loaded before, and by their twins."""
 
-    params = tuple(FORMS)
-    param_names = ("form",)
+    params = (tuple(FORMS), ("numba", "numpy"))
+    param_names = ("form", "kernels")
     timeout = 600
 
-    def setup(self, form: str) -> None:
-        _warm()
+    def setup(self, form: str, kernels: str) -> None:
+        if kernels == "numpy":
+            os.environ["LANCECY_KERNELS"] = "reference"
+        rowindex_jit._State.is_chosen = kernels == "numba"
         self.parts = FORMS[form]()
         self.index: RowIndex = build_index(self.parts)
-        held = int(self.parts[-1][1].segments[0].take(np.array([0], np.int64))[0])
-        if form == "scattered":
-            ids = np.concatenate([part[1].segments[0].offsets[:50_000] for part in self.parts])  # type: ignore[union-attr]
-        else:
-            total = sum(len(part[1]) for part in self.parts)
-            ids = np.random.default_rng(15).integers(0, max(held, total), rows())
-        self.ids = np.random.default_rng(16).permutation(ids).astype(np.uint64)
+        self.ids = _some_ids(self.parts, rows())
         self.index.find(self.ids)
 
-    def time_build(self, form: str) -> None:
+    def teardown(self, form: str, kernels: str) -> None:
+        os.environ.pop("LANCECY_KERNELS", None)
+
+    def time_build(self, form: str, kernels: str) -> None:
         build_index(self.parts)
 
-    def time_find(self, form: str) -> None:
+    def time_find(self, form: str, kernels: str) -> None:
         self.index.find(self.ids)
 
-    def peakmem_build(self, form: str) -> None:
+    def peakmem_build(self, form: str, kernels: str) -> None:
         build_index(self.parts)
 
-    def track_bytes_per_id(self, form: str) -> float:
+    def track_bytes_per_id(self, form: str, kernels: str) -> float:
         return self.index.nbytes / len(self.index)
 
     track_bytes_per_id.unit = "bytes"  # type: ignore[attr-defined]
+
+
+# Building and searching an index of ids in no order, seconds, in a process that has done nothing but import the table layer.
+FIRST_USE = """
+import sys, time
+import numpy as np
+from lancecy.table.rowids import ArraySegment, RowIdSequence
+from lancecy.table.rowindex_build import build_index
+ids = np.random.default_rng(1).permutation(int(sys.argv[1])).astype(np.uint32)
+part = 0, RowIdSequence((ArraySegment(0, ids),), np.array([0, ids.size])), None
+wanted = ids[::10].astype(np.uint64)
+start = time.perf_counter()
+build_index([part]).find(wanted)
+print(time.perf_counter() - start)
+"""
+
+
+class FirstUse:
+    """First use in a fresh process: machine code that is not kept yet, that is kept, and the twins."""
+
+    params = (("cold", "warm", "numpy"), (1000, 100_000, 1_000_000, 10_000_000))
+    param_names = ("kernels", "ids")
+    timeout = 600
+
+    def track_first_use(self, kernels: str, ids: int) -> float:
+        with tempfile.TemporaryDirectory() as folder:
+            environment = {**os.environ, "NUMBA_CACHE_DIR": folder}
+            if kernels == "numpy":
+                environment["LANCECY_KERNELS"] = "reference"
+            command = [sys.executable, "-c", FIRST_USE, str(ids)]
+            times = []
+            for _ in range(1 if kernels == "cold" else 4):
+                done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+                times.append(float(done.stdout))
+        return times[0] if kernels == "cold" else min(times[1:])
+
+    track_first_use.unit = "seconds"  # type: ignore[attr-defined]
 
 
 def _table(version: Any, updated: bool) -> str:

@@ -4,8 +4,6 @@ Kernels find faults without the GIL and hand them out as a code and an index;
 :func:`fail` turns the pair into the exception, so both implementations raise the
 same class with the same text and position. The fault numbers stand a second time
 in ``_ext/cursor.pxd``; a test compares them.
-
-Imports only ``errors``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Powers of ten as the kernels multiply with them: 128 bits and no exponent.
-
-Imports NumPy only.
-"""
+"""Powers of ten as the kernels multiply with them: 128 bits and no exponent."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ nothing is expanded but what is asked for. Rows are addressed by their physical 
 rows keep their place. :func:`row_ids` answers for a snapshot: the ids if the table has stable ones,
 else the row addresses.
 
-Facts: table sheet, section 3. Imports ``errors``, ``manifest`` and NumPy.
+Facts: table sheet, section 3.
 """
 
 from __future__ import annotations

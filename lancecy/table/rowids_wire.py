@@ -29,7 +29,7 @@ from lancecy.table.rowids import (
     VersionSequence,
 )
 
-__all__ = ["decode_row_ids", "decode_versions", "encode_row_ids", "encode_versions"]
+__all__ = ["decode_row_ids", "decode_versions", "encode_row_ids", "encode_versions", "largest_row_id"]
 
 _END = 1 << 64
 
@@ -56,6 +56,27 @@ def decode_row_ids(data: bytes, num_rows: int | None, limits: Limits = DEFAULT_L
     segments = _joined(_segment(part) for part in message.segments)
     starts = _starts((segment.count for segment in segments), num_rows, "row ids", limits)
     return RowIdSequence(segments, starts)
+
+
+def largest_row_id(data: bytes, num_rows: int | None, limits: Limits = DEFAULT_LIMITS) -> int:
+    """A number that no row id in a serialized sequence is above, -1 of none; as tight as its segments tell.
+
+    Parameters and errors as :func:`decode_row_ids`.
+
+    Examples
+    --------
+    >>> ids = RowIdSequence((RangeSegment(7, 9),), np.array([0, 2]))
+    >>> largest_row_id(encode_row_ids(ids), 2)
+    8
+    """
+    message = parse_message(rowids_pb2.RowIdSequence, data, "row-id sequence", limits)
+    if len(message.segments) == 1 and message.segments[0].HasField("range"):
+        # What nearly every fragment has, of which a table may have very many.
+        start, stop = message.segments[0].range.start, message.segments[0].range.end
+        if stop - start == num_rows and num_rows <= limits.rows_per_file:
+            return stop - 1
+    sequence = decode_row_ids(data, num_rows, limits)
+    return max((segment.span[1] for segment in sequence.segments if segment.count), default=-1)
 
 
 def decode_versions(data: bytes, num_rows: int | None, limits: Limits = DEFAULT_LIMITS) -> VersionSequence:

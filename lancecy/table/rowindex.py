@@ -5,11 +5,12 @@ Runs of consecutive ids stay runs, 28 bytes each whatever they hold. Ids without
 What is sorted is searched through a directory of its highest bits, which leads to a few of them.
 ``rowindex_build`` makes the index; some rows in it may be deleted, as it says there.
 
-Facts: table sheet, section 3. Imports ``kernels`` and NumPy.
+Facts: table sheet, section 3.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -18,8 +19,9 @@ from numpy.typing import NDArray
 
 from lancecy.kernels import rowindex_jit
 
-__all__ = ["NO_PLACE", "Directory", "Keys", "RowIndex", "Runs", "Slots"]
+__all__ = ["NO_PLACE", "Directory", "Keys", "Places", "RowIndex", "Runs", "Slots"]
 
+UInt8: TypeAlias = NDArray[np.uint8]
 UInt32: TypeAlias = NDArray[np.uint32]
 UInt64: TypeAlias = NDArray[np.uint64]
 Bool: TypeAlias = NDArray[np.bool_]
@@ -47,69 +49,88 @@ class Directory:
     starts: UInt32
 
     @classmethod
-    def of(cls, keys: UInt64, buckets_per_key: float) -> Directory:
-        """For sorted keys, of no more buckets than that, or one."""
+    def of(cls, keys: UInt64, stride: int, buckets_per_key: float) -> Directory:
+        """For every ``stride``-th of some numbers, which ascend; of no more buckets than that, or one."""
         if not keys.size:
             return cls(0, 0, np.zeros(1, np.uint32))
-        low = int(keys[0])
-        span, most = int(keys[-1]) - low, max(1, int(keys.size * buckets_per_key))
+        count, low = keys.size // stride, int(keys[0])
+        span, most = int(keys[-stride]) - low, max(1, int(count * buckets_per_key))
         # The smallest shift that leaves no more buckets than that: (span >> shift) + 1 <= most.
         shift = max(0, span.bit_length() - most.bit_length())
         shift = min(63, shift + ((span >> shift) >= most))
         starts = np.empty((span >> shift) + 2, np.uint32)
-        rowindex_jit.implementation(keys.size).fill_directory(keys, low, shift, starts)
+        rowindex_jit.implementation(count).fill_directory(keys, stride, low, shift, starts)
         return cls(low, shift, starts)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Runs:
-    """Consecutive numbers of consecutive places.
+    """Consecutive ids of consecutive rows.
 
     Attributes
     ----------
-    starts : (num_runs,) uint64, ascending
-        First number of each run.
-    counts : (num_runs,) uint64
-    addresses : (num_runs,) uint64
-        Place of each run's first number.
+    numbers : (3 * num_runs,) uint64
+        Of each run its first id, how many ids, and the address of the first; ascending, disjoint.
     directory : Directory
-        Of ``starts``.
+        Of the first ids.
     """
 
-    starts: UInt64
-    counts: UInt64
-    addresses: UInt64
+    numbers: UInt64
     directory: Directory
 
     @classmethod
-    def of(cls, starts: UInt64, counts: UInt64, addresses: UInt64) -> Runs:
-        """From runs in any order."""
-        if bool((starts[1:] < starts[:-1]).any()):
-            order = np.argsort(starts, kind="stable")
-            starts, counts, addresses = starts[order], counts[order], addresses[order]
-        return cls(starts, counts, addresses, Directory.of(starts, 1))
+    def of(cls, numbers: UInt64) -> Runs:
+        """From runs that ascend and are disjoint."""
+        return cls(numbers, Directory.of(numbers, 3, 1))
 
     @property
     def nbytes(self) -> int:
         """Bytes it takes in memory."""
-        return 3 * self.starts.nbytes + self.directory.starts.nbytes
+        return self.numbers.nbytes + self.directory.starts.nbytes
 
-    def find(self, ids: UInt64) -> tuple[UInt64, Bool]:
-        """(places, found) of each id; the place is 0 where it is not found."""
-        places, found = np.empty(ids.size, np.uint64), np.empty(ids.size, np.uint8)
+    def __len__(self) -> int:
+        return int(self.numbers[1::3].sum(dtype=np.uint64))
+
+    def find(self, ids: UInt64, addresses: UInt64, found: UInt8) -> None:
+        """Write the address of each id and whether it is found: 0 where it is not."""
         where = self.directory
-        rowindex_jit.implementation(ids.size).find_runs(
-            ids,
-            self.starts,
-            self.counts,
-            self.addresses,
-            where.starts,
-            where.low,
-            where.shift,
-            places,
-            found,
-        )
-        return places, found.view(np.bool_)
+        kernels = rowindex_jit.implementation(ids.size)
+        kernels.find_runs(ids, self.numbers, where.starts, where.low, where.shift, addresses, found)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Places:
+    """Numbers of 32 bits for the rows of several pieces of fragments, and how they lead to addresses.
+
+    The rows of a piece have consecutive places, and its first one is a multiple of ``2**shift``, so that
+    the address of a place is found without a search.
+
+    Attributes
+    ----------
+    shift : int
+    bases : (num_bases,) uint64
+        The address of place ``p`` is ``bases[p >> shift] + p``, modulo 2^64.
+    firsts : tuple of int
+        Place of the first row of each piece.
+    """
+
+    shift: int
+    bases: UInt64
+    firsts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, counts: Sequence[int], addresses: Sequence[int]) -> Places:
+        """For pieces of so many rows, the first of each at an address; fewer rows than 2^32 in all."""
+        total = sum(counts)
+        # Some 8 to 16 bases for a piece of middle size, and an eighth of the places lost at most.
+        shift = max(0, (total // max(1, len(counts))).bit_length() - 4)
+        while shift and sum(-(-count >> shift) for count in counts) << shift >= NO_PLACE:
+            shift -= 1
+        sizes = [-(-count >> shift) for count in counts]
+        ends = np.cumsum(sizes, dtype=np.int64)
+        firsts = ((ends - sizes) << shift).astype(np.uint64)
+        bases = np.repeat(np.array(addresses, np.uint64) - firsts, sizes)
+        return cls(shift, bases, tuple(firsts.tolist()))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -119,32 +140,39 @@ class Keys:
     Attributes
     ----------
     keys : (num_keys,) uint64, ascending
-    places : (num_keys,) uint32
-        Number of the row of each, counted over all rows of all pieces.
-    pieces : Runs
-        Rows of one fragment that follow each other: from their numbers to their addresses.
+    numbers : (num_keys,) uint32
+        Place of the row of each.
+    places : Places
     directory : Directory
         Of ``keys``.
     """
 
     keys: UInt64
-    places: UInt32
-    pieces: Runs
+    numbers: UInt32
+    places: Places
     directory: Directory
 
     @property
     def nbytes(self) -> int:
         """Bytes it takes in memory."""
-        return self.keys.nbytes + self.places.nbytes + self.pieces.nbytes + self.directory.starts.nbytes
+        arrays = (self.keys, self.numbers, self.places.bases, self.directory.starts)
+        return sum(array.nbytes for array in arrays)
 
-    def find(self, ids: UInt64) -> tuple[UInt64, Bool]:
-        """(addresses, found) of each id; the address is 0 where it is not found."""
-        numbers, found = np.empty(ids.size, np.uint64), np.empty(ids.size, np.uint8)
-        where = self.directory
+    def find(self, ids: UInt64, addresses: UInt64, found: UInt8) -> None:
+        """Write the address of each id that is found here and was not before."""
+        where, places = self.directory, self.places
         rowindex_jit.implementation(ids.size).find_keys(
-            ids, self.keys, self.places, where.starts, where.low, where.shift, numbers, found
+            ids,
+            self.keys,
+            self.numbers,
+            where.starts,
+            where.low,
+            where.shift,
+            places.shift,
+            places.bases,
+            addresses,
+            found,
         )
-        return _addresses(self.pieces, numbers, found.view(np.bool_))
 
     def __len__(self) -> int:
         return self.keys.size
@@ -158,43 +186,30 @@ class Slots:
     ----------
     low : int
         The smallest id.
-    places : (num_slots,) uint32
-        As in :class:`Keys`; ``NO_PLACE`` where there is no such id.
-    pieces : Runs
-        As in :class:`Keys`.
+    numbers : (num_slots,) uint32
+        Place of the row of each id; ``NO_PLACE`` where there is no such id.
+    places : Places
     num_ids : int
     """
 
     low: int
-    places: UInt32
-    pieces: Runs
+    numbers: UInt32
+    places: Places
     num_ids: int
 
     @property
     def nbytes(self) -> int:
         """Bytes it takes in memory."""
-        return self.places.nbytes + self.pieces.nbytes
+        return self.numbers.nbytes + self.places.bases.nbytes
 
-    def find(self, ids: UInt64) -> tuple[UInt64, Bool]:
-        """(addresses, found) of each id; the address is 0 where it is not found."""
-        slots = ids - np.uint64(self.low)
-        inside = (ids >= self.low) & (slots < self.places.size)
-        if not inside.all():
-            slots[~inside] = 0
-        numbers = self.places[slots]
-        return _addresses(self.pieces, numbers.astype(np.uint64), inside & (numbers != NO_PLACE))
+    def find(self, ids: UInt64, addresses: UInt64, found: UInt8) -> None:
+        """Write the address of each id that is found here and was not before."""
+        rowindex_jit.implementation(ids.size).find_slots(
+            ids, self.low, self.numbers, self.places.shift, self.places.bases, addresses, found
+        )
 
     def __len__(self) -> int:
         return self.num_ids
-
-
-def _addresses(pieces: Runs, numbers: UInt64, found: Bool) -> tuple[UInt64, Bool]:
-    """Addresses of rows by their numbers, 0 where they are not found; and what is found."""
-    if found.all():
-        return pieces.find(numbers)[0], found
-    addresses = np.zeros(numbers.size, np.uint64)
-    addresses[found] = pieces.find(numbers[found])[0]
-    return addresses, found
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -204,20 +219,20 @@ class RowIndex:
     Attributes
     ----------
     runs : Runs
-    keys : Keys or Slots
+    singles : Slots, Keys or None
         Ids that are in no run.
     """
 
     runs: Runs
-    keys: Keys | Slots
+    singles: Slots | Keys | None
 
     @property
     def nbytes(self) -> int:
         """Bytes it takes in memory."""
-        return self.runs.nbytes + self.keys.nbytes
+        return self.runs.nbytes + (self.singles.nbytes if self.singles is not None else 0)
 
     def __len__(self) -> int:
-        return int(self.runs.counts.sum(dtype=np.uint64)) + len(self.keys)
+        return len(self.runs) + (len(self.singles) if self.singles is not None else 0)
 
     def find(self, ids: UInt64) -> tuple[UInt64, Bool]:
         """Row addresses of some row ids.
@@ -244,11 +259,9 @@ class RowIndex:
         >>> [hex(address) for address in addresses.tolist()], found.tolist()
         (['0x300000004', '0x0'], [True, False])
         """
-        addresses, found = self.runs.find(ids)
-        if not len(self.keys) or found.all():
-            return addresses, found
-        if not found.any():
-            return self.keys.find(ids)
-        rest = np.flatnonzero(~found)
-        addresses[rest], found[rest] = self.keys.find(ids[rest])
-        return addresses, found
+        addresses, found = np.zeros(ids.size, np.uint64), np.zeros(ids.size, np.uint8)
+        if self.runs.numbers.size:
+            self.runs.find(ids, addresses, found)
+        if self.singles is not None:
+            self.singles.find(ids, addresses, found)
+        return addresses, found.view(np.bool_)

@@ -4,12 +4,13 @@ An id may be stored twice, rows that move leaving a deleted one behind: where th
 overlap, deleted rows are left out, so that the living row is found. Elsewhere they stay in, no deletion
 file being read for them; whoever reads the rows checks (``scanning.locate``).
 
-Facts: table sheet, section 3. Imports ``errors``, ``kernels``, ``table.rowids``, ``table.rowindex`` and NumPy.
+Facts: table sheet, section 3.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -20,15 +21,15 @@ from lancecy.kernels import rowindex_jit
 from lancecy.table.deletion import DeletionVector
 from lancecy.table.manifest import Fragment
 from lancecy.table.rowids import ArraySegment, HolesSegment, RangeSegment, RowIdSequence, Segment
-from lancecy.table.rowindex import NO_PLACE, Directory, Keys, RowIndex, Runs, Slots
+from lancecy.table.rowindex import NO_PLACE, Directory, Keys, Places, RowIndex, Runs, Slots
 
-__all__ = ["build_index", "index_rows"]
+__all__ = ["SameIdError", "build_index", "index_rows"]
 
 Int64: TypeAlias = NDArray[np.int64]
-UInt32: TypeAlias = NDArray[np.uint32]
 UInt64: TypeAlias = NDArray[np.uint64]
-Bool: TypeAlias = NDArray[np.bool_]
+Offsets: TypeAlias = NDArray[np.uint32] | NDArray[np.uint64]
 
+_NONE = np.empty(0, np.int64)
 # What a run and a single key take in the index, their share of the directory included.
 _RUN_BYTES = 28
 _KEY_BYTES = 14
@@ -80,12 +81,12 @@ def index_rows(snapshot: HasRowIds) -> RowIndex:
 
     try:
         return build_index(list(parts(everywhere=False)))
-    except _SameIdError:
+    except SameIdError:
         # Once more without any deleted row: a fragment may have an id twice by itself.
         return build_index(list(parts(everywhere=True)))
 
 
-class _SameIdError(FormatError):
+class SameIdError(FormatError):
     """Two rows have the same id."""
 
 
@@ -133,86 +134,104 @@ def build_index(parts: Sequence[tuple[int, RowIdSequence, Int64 | None]]) -> Row
     """
     builder = _Builder()
     for fragment, sequence, deleted in parts:
-        is_whole = deleted is None or not deleted.size
-        if is_whole:
-            builder.add_ranges(fragment << 32, sequence)
-        for start, segment in zip(sequence.starts.tolist(), sequence.segments, strict=False):
-            if segment.count and not (is_whole and isinstance(segment, RangeSegment)):
-                builder.add((fragment << 32) + start, segment, _within(deleted, start, segment.count))
+        gone = _NONE if deleted is None else deleted
+        starts = sequence.starts.tolist()
+        for segment, start, stop in zip(sequence.segments, starts, starts[1:], strict=False):
+            if stop > start:
+                builder.add((fragment << 32) + start, segment, start, _between(gone, start, stop))
     return builder.finish()
 
 
-def _within(deleted: Int64 | None, start: int, count: int) -> Int64:
-    """Deleted rows of a segment, counted from its start."""
-    if deleted is None:
-        return np.empty(0, np.int64)
-    first, last = np.searchsorted(deleted, [start, start + count])
-    rows: Int64 = deleted[first:last] - start
-    return rows
+def _between(rows: Int64, start: int, stop: int) -> Int64:
+    """Those of some ascending rows that are in a range."""
+    if not rows.size:
+        return rows
+    first, last = np.searchsorted(rows, (start, stop))
+    return rows[first:last]
+
+
+def _offsets(segment: ArraySegment) -> Offsets:
+    """Those of an array in one of the two types that kernels know."""
+    if segment.offsets.dtype.itemsize == 8:
+        return np.ascontiguousarray(segment.offsets, np.uint64)
+    return np.ascontiguousarray(segment.offsets, np.uint32)
+
+
+@dataclass(frozen=True, slots=True)
+class _Array:
+    """Ids that are no runs, of ``offsets.size`` rows that follow each other.
+
+    ``deleted`` counts from the row that is ``first_row`` rows before the first. ``low`` and ``high`` are the least and the
+    largest id that is not deleted.
+    """
+
+    base: int
+    offsets: Offsets
+    deleted: Int64
+    first_row: int
+    address: int
+    low: int
+    high: int
+
+    @property
+    def num_ids(self) -> int:
+        return self.offsets.size - self.deleted.size
 
 
 class _Builder:
     """Takes segments one by one and makes the index of them."""
 
     def __init__(self) -> None:
-        self._runs: list[tuple[UInt64, UInt64, UInt64]] = []
-        self._keys: list[tuple[UInt64, UInt32]] = []
-        self._pieces: list[tuple[int, int, int]] = []
+        self._ranges: list[int] = []
+        self._runs: list[UInt64] = []
+        self._arrays: list[_Array] = []
         self._rows = 0
 
-    def add_ranges(self, address: int, sequence: RowIdSequence) -> None:
-        """Add all ranges of a sequence without deleted rows; ``address`` is that of its first row."""
-        which = [
-            i for i, part in enumerate(sequence.segments) if isinstance(part, RangeSegment) and part.count
-        ]
-        rows = sequence.starts[:-1][which]
-        self._add_runs(sequence.spans[0][which], sequence.starts[1:][which] - rows, rows, address)
+    def add(self, address: int, segment: Segment, first_row: int, deleted: Int64) -> None:
+        """Add the ids of a segment, which is not empty, but those of its deleted rows.
 
-    def add(self, address: int, segment: Segment, deleted: Int64) -> None:
-        """Add the ids of a segment but those of its deleted rows; ``address`` is that of its first row."""
+        ``address`` is that of its first row, and ``first_row`` what is subtracted from the deleted ones to count
+        from there.
+        """
         if isinstance(segment, ArraySegment):
-            self._add_array(address, segment, deleted)
-            return
-        starts, stops = _live_runs(segment, deleted)
-        if _RUN_BYTES * starts.size <= _KEY_BYTES * int((stops - starts).sum()):
-            self._add_runs(segment.take(starts), stops - starts, starts, address)
-            return
-        alive = np.delete(np.arange(segment.count, dtype=np.int64), deleted)
-        self._add_keys(segment.take(alive), alive, segment.count, address)
-
-    def _add_array(self, address: int, segment: ArraySegment, deleted: Int64) -> None:
-        alive = None
-        values = segment.offsets.astype(np.uint64)
-        values += np.uint64(segment.base)
-        if deleted.size:
-            alive = np.delete(np.arange(segment.count, dtype=np.int64), deleted)
-            values = values[alive]
-        kernels = rowindex_jit.implementation(values.size)
-        # Rows that are not neighbours are no run, even if their ids are: such a table keeps its keys.
-        count = kernels.count_runs(values) if alive is None else values.size
-        if _RUN_BYTES * count > _KEY_BYTES * values.size or not values.size:
-            self._add_keys(values, alive, segment.count, address)
-            return
-        starts = np.empty(count, np.int64)
-        kernels.run_starts(values, starts)
-        self._add_runs(values[starts], np.diff(starts, append=values.size), starts, address)
-
-    def _add_runs(self, ids: UInt64, counts: Int64, rows: Int64, address: int) -> None:
-        self._runs.append((ids, counts.astype(np.uint64), rows.astype(np.uint64) + np.uint64(address)))
-
-    def _add_keys(self, ids: UInt64, rows: Int64 | None, count: int, address: int) -> None:
-        """Ids of the given rows (all if None) of a piece of ``count`` rows."""
-        if self._rows + count > _MOST:
-            raise LimitError(
-                f"more than {_MOST} row ids in no order", limit="rows_per_file", claimed=self._rows + count
-            )
-        if rows is None:
-            places = np.arange(self._rows, self._rows + count, dtype=np.uint32)
+            self._add_array(segment.base, _offsets(segment), deleted, first_row, address)
+        elif isinstance(segment, HolesSegment) or deleted.size:
+            self._add_gappy(segment, deleted, first_row, address)
         else:
-            places = (rows + self._rows).astype(np.uint32)
-        self._keys.append((ids, places))
-        self._pieces.append((self._rows, count, address))
-        self._rows += count
+            self._ranges += (segment.start, segment.count, address)
+
+    def _add_gappy(
+        self, segment: RangeSegment | HolesSegment, deleted: Int64, first_row: int, address: int
+    ) -> None:
+        """A range with holes or deleted rows: as runs, or, where these are short, as single ids."""
+        ranks = segment.ranks if isinstance(segment, HolesSegment) else _NONE
+        kernels = rowindex_jit.implementation(ranks.size + deleted.size)
+        range_ = (segment.start, segment.count, ranks, deleted, first_row, address)
+        runs = np.empty(3 * (ranks.size + deleted.size + 1), np.uint64)
+        count = kernels.live_runs(*range_, runs)
+        if _RUN_BYTES * count <= _KEY_BYTES * (segment.count - deleted.size):
+            self._runs.append(runs[: 3 * count])
+            return
+        ids = np.empty(segment.count, np.uint64)
+        rowindex_jit.implementation(ids.size).expand_holes(segment.start, ranks, ids)
+        self._add_array(0, ids, deleted, first_row, address)
+
+    def _add_array(self, base: int, offsets: Offsets, deleted: Int64, first_row: int, address: int) -> None:
+        """Ids in an array: as runs where they are long, else as single ids."""
+        kernels = rowindex_jit.implementation(offsets.size)
+        array, span = (base, offsets, deleted, first_row, address), np.empty(2, np.uint64)
+        count = kernels.array_runs(*array, np.empty(0, np.uint64), span)
+        if _RUN_BYTES * count <= _KEY_BYTES * (offsets.size - deleted.size):
+            runs = np.empty(3 * count, np.uint64)
+            kernels.array_runs(*array, runs, span)
+            self._runs.append(runs)
+        elif count:
+            self._rows += offsets.size
+            if self._rows > _MOST:
+                raise LimitError(
+                    f"more than {_MOST} row ids in no order", limit="rows_per_file", claimed=self._rows
+                )
+            self._arrays.append(_Array(*array, *span.tolist()))
 
     def finish(self) -> RowIndex:
         """The index of all that was added.
@@ -222,69 +241,66 @@ class _Builder:
         FormatError
             Two rows have the same id.
         """
-        runs = Runs.of(*_columns(self._runs))
-        ends = runs.starts[:-1] + runs.counts[:-1]
-        _refuse(runs.starts[1:], runs.starts[1:] < ends)
-        table = np.array(self._pieces, np.uint64).reshape(-1, 3)
-        pieces = Runs.of(*(np.ascontiguousarray(table[:, i]) for i in range(3)))
-        if runs.starts.size:
-            for ids, _ in self._keys:
-                _refuse(ids, runs.find(ids)[1])
-        slots = self._slots(pieces)
-        return RowIndex(runs, self._sorted_keys(pieces) if slots is None else slots)
+        runs = Runs.of(_ordered(np.concatenate([np.array(self._ranges, np.uint64), *self._runs])))
+        if not self._arrays:
+            return RowIndex(runs, None)
+        places = Places.of([a.offsets.size for a in self._arrays], [a.address for a in self._arrays])
+        low, high = min(array.low for array in self._arrays), max(array.high for array in self._arrays)
+        num_ids = sum(array.num_ids for array in self._arrays)
+        if high - low < _SLOTS * num_ids:
+            return RowIndex(runs, self._slots(runs, places, low, high - low + 1, num_ids))
+        return RowIndex(runs, self._keys(runs, places, num_ids))
 
-    def _slots(self, pieces: Runs) -> Slots | None:
-        """The single ids as slots; None if they lie too far apart, or one is there twice."""
-        some = [ids for ids, _ in self._keys if ids.size]
-        if not some:
-            return None
-        num_ids = sum(ids.size for ids in some)
-        low, high = min(int(ids.min()) for ids in some), max(int(ids.max()) for ids in some)
-        if high - low >= _SLOTS * num_ids:
-            return None
-        slots = np.full(high - low + 1, NO_PLACE, np.uint32)
-        for ids, places in self._keys:
-            slots[ids - np.uint64(low)] = places
-        num_taken = np.count_nonzero(slots != NO_PLACE)
-        return Slots(low, slots, pieces, num_ids) if num_taken == num_ids else None
+    def _slots(self, runs: Runs, places: Places, low: int, size: int, num_ids: int) -> Slots:
+        kernels = rowindex_jit.implementation(num_ids)
+        slots = np.full(size, NO_PLACE, np.uint32)
+        for array, place in zip(self._arrays, places.firsts, strict=True):
+            row = kernels.fill_slots(
+                array.base, array.offsets, array.deleted, array.first_row, place, low, slots
+            )
+            if row >= 0:
+                raise _same_id(array.base + int(array.offsets[row]))
+        slot = kernels.slots_in_runs(slots, low, runs.numbers)
+        if slot >= 0:
+            raise _same_id(low + slot)
+        return Slots(low, slots, places, num_ids)
 
-    def _sorted_keys(self, pieces: Runs) -> Keys:
-        ids, places = np.empty(0, np.uint64), np.empty(0, np.uint32)
-        if self._keys:
-            ids = np.concatenate([part[0] for part in self._keys])
-            places = np.concatenate([part[1] for part in self._keys])
-            spare = np.empty_like(ids), np.empty_like(places)
-            rowindex_jit.implementation(ids.size).sort_pairs(ids, places, *spare)
-            _refuse(ids[1:], ids[1:] == ids[:-1])
-        return Keys(ids, places, pieces, Directory.of(ids, 0.5))
-
-
-def _columns(parts: list[tuple[UInt64, UInt64, UInt64]]) -> tuple[UInt64, UInt64, UInt64]:
-    nothing = [np.empty(0, np.uint64)]
-    first, second, third = (np.concatenate([part[i] for part in parts] or nothing) for i in range(3))
-    return first, second, third
+    def _keys(self, runs: Runs, places: Places, num_ids: int) -> Keys:
+        kernels = rowindex_jit.implementation(num_ids)
+        keys, numbers = np.empty(num_ids, np.uint64), np.empty(num_ids, np.uint32)
+        done = 0
+        for array, place in zip(self._arrays, places.firsts, strict=True):
+            some = slice(done, done + array.num_ids)
+            kernels.copy_keys(
+                array.base, array.offsets, array.deleted, array.first_row, place, keys[some], numbers[some]
+            )
+            done += array.num_ids
+        kernels.sort_pairs(keys, numbers, np.empty_like(keys), np.empty_like(numbers))
+        for at in (kernels.first_repeat(keys), kernels.keys_in_runs(keys, runs.numbers)):
+            if at >= 0:
+                raise _same_id(int(keys[at]))
+        return Keys(keys, numbers, places, Directory.of(keys, 1, 0.5))
 
 
-def _live_runs(segment: Segment, deleted: Int64) -> tuple[Int64, Int64]:
-    """(starts, stops) of rows of a range that follow each other and have ids that do: (num_runs,) int64 each."""
-    # A run begins at the first row, after a deleted row and after a hole, and ends before the next such row.
-    # As numbers that also say how the run before it ends: with a row that is deleted (1) or not (0).
-    heads = np.concatenate((np.zeros(1, np.int64), deleted * 2 + 3))
-    if isinstance(segment, HolesSegment):
-        heads = np.sort(np.concatenate((heads, segment.ranks * 2)))
-    rows = heads >> 1
-    last = np.append(rows[1:] > rows[:-1], True)
-    starts, after = rows[last], heads[last] & 1
-    inside = np.searchsorted(starts, segment.count)
-    starts = starts[:inside]
-    stops = np.append(starts[1:], segment.count)
-    # Whatever follows the last row of the segment is not among the heads.
-    ends = np.append(after[1:inside], bool(deleted.size) and int(deleted[-1]) == segment.count - 1)
-    stops -= ends
-    some = stops > starts
-    return starts[some], stops[some]
+def _ordered(runs: UInt64) -> UInt64:
+    """Runs by their first id.
+
+    Raises
+    ------
+    FormatError
+        Two of them have the same id.
+    """
+    kernels = rowindex_jit.implementation(runs.size // 3)
+    if kernels.check_runs(runs) < 0:
+        return runs
+    starts, order = runs[0::3].copy(), np.arange(runs.size // 3, dtype=np.uint32)
+    kernels.sort_pairs(starts, order, np.empty_like(starts), np.empty_like(order))
+    runs = runs.reshape(-1, 3)[order].reshape(-1)
+    at = kernels.check_runs(runs)
+    if at >= 0:
+        raise _same_id(int(runs[3 * at]))
+    return runs
 
 
-def _refuse(ids: UInt64, again: Bool) -> None:
-    if again.any():
-        raise _SameIdError(f"two rows have the row id {int(ids[int(np.argmax(again))])}")
+def _same_id(number: int) -> FormatError:
+    return SameIdError(f"two rows have the row id {number}")

@@ -2,8 +2,6 @@
 
 Nothing is expanded but arrays: of a range, a comparison is one subtraction, whatever it claims to hold.
 Answers are ranges of row offsets, ascending and disjoint, so that a fragment of 2^32 rows costs nothing.
-
-Imports ``table.rowids`` and NumPy.
 """
 
 from __future__ import annotations

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 
 from lancecy.errors import FormatError, LanceError, LimitError
 from lancecy.kernels import rowindex_jit
-from lancecy.kernels.reference import rowindex as twin
 from lancecy.table import rowindex, rowindex_build
 from lancecy.table.deletion import DeletionVector
 from lancecy.table.manifest import Fragment
@@ -34,7 +33,7 @@ TOP = 2**64 - 1
 @pytest.fixture(params=["numba", "numpy"])
 def kernels(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each implementation in turn, however little there is to do."""
-    chosen = rowindex_jit if request.param == "numba" else twin
+    chosen = rowindex_jit.COMPILED if request.param == "numba" else rowindex_jit.TWINS
     stand_in = SimpleNamespace(implementation=lambda _num_ids: chosen)
     for module in (rowindex, rowindex_build):
         monkeypatch.setattr(module, "rowindex_jit", stand_in)
@@ -275,7 +274,7 @@ def test_ids_that_lie_close_together_have_slots(step: int, form: type) -> None:
     low = 77
     ids = low + np.random.default_rng(1).permutation(1000).astype(np.uint64) * np.uint64(step)
     index = build_index([(4, sequence_of(ArraySegment(0, ids)), rows(0, 999))])
-    assert type(index.keys) is form
+    assert type(index.singles) is form
     assert len(index) == 998
     assert index.nbytes <= 16 * 998 + 200
     addresses, found = index.find(ids)
@@ -388,3 +387,92 @@ def test_hostile_ranges_fit_little_memory() -> None:
         [sys.executable, "-c", MEMORY], capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr[-2000:]
+
+
+# -- which kernels do it ------------------------------------------------------
+
+BUILD = {"check_runs"}
+GAPPY = {*BUILD, "live_runs", "fill_directory", "find_runs"}
+SLOTTED = {*BUILD, "array_runs", "fill_slots", "slots_in_runs", "find_slots"}
+SORTED = {
+    *BUILD,
+    "array_runs",
+    "copy_keys",
+    "sort_pairs",
+    "first_repeat",
+    "keys_in_runs",
+    "fill_directory",
+    "find_keys",
+}
+WIDE = [n * 2**40 for n in range(60, 0, -1)]
+GAPS = [n for n in range(5000) if n % 100]
+
+FORMS: dict[str, tuple[list[tuple[RowIdSequence, list[int]]], set[str]]] = {}
+
+
+def form(name: str, kernels: set[str], *parts: tuple[list[Any], list[int]]) -> None:
+    """A name, what is to do it, and segments and deleted rows of each fragment."""
+    made = [(decode_row_ids(row_id_sequence(*pieces), None), gone) for pieces, gone in parts]
+    FORMS[name] = made, kernels
+
+
+RANGE = {*BUILD, "fill_directory", "find_runs"}
+form("range", RANGE, ([segment("range", [], span=(0, 5000))], []))
+form("range, deleted rows", GAPPY, ([segment("range", [], span=(0, 5000))], [7, 9]))
+form("range with holes", GAPPY, ([segment("range_with_holes", GAPS)], []))
+form("range with holes, deleted rows", GAPPY, ([segment("range_with_holes", GAPS)], [7, 9]))
+form("range with bitmap", GAPPY, ([segment("range_with_bitmap", GAPS)], []))
+form("range with bitmap, deleted rows", GAPPY, ([segment("range_with_bitmap", GAPS)], [0]))
+form("sorted array", SLOTTED, ([segment("sorted_array", list(range(0, 900, 2)))], []))
+form("array", SLOTTED, ([segment("array", list(range(900, 0, -1)))], []))
+form("array, deleted rows", SLOTTED, ([segment("array", list(range(900, 0, -1)))], [3]))
+form("wide array", SORTED, ([segment("array", WIDE, 64)], []))
+form("wide array, deleted rows", SORTED, ([segment("array", WIDE, 64)], [5]))
+form(
+    "short runs",
+    {*SLOTTED, "live_runs", "expand_holes"},
+    ([segment("range", [], span=(0, 900))], list(range(0, 900, 2))),
+)
+form(
+    "segments of several forms",
+    GAPPY | SLOTTED,
+    ([segment("range", [], span=(0, 5000)), segment("array", list(range(9000, 8000, -1)))], [3]),
+)
+form(
+    "ids that moved to another fragment",
+    GAPPY | SLOTTED,
+    ([segment("range", [], span=(0, 5000))], list(range(21, 41))),
+    ([segment("array", list(range(40, 20, -1)))], []),
+)
+form(
+    "ranges in no order",
+    {*RANGE, "sort_pairs"},
+    ([segment("range", [], span=(50, 90))], []),
+    ([segment("range", [], span=(0, 50))], []),
+)
+
+
+@folded("name", FORMS)
+def test_numba_does_the_work_for_every_form(name: str) -> None:
+    """Counted: what is called with machine code; no twin is."""
+    parts, expected = FORMS[name]
+    called: dict[str, int] = {}
+
+    def native(kernel: str, arguments: tuple[Any, ...]) -> Any:
+        called[kernel] = called.get(kernel, 0) + 1
+        found = original(kernel, arguments)
+        assert found is not None
+        return found
+
+    original = rowindex_jit._native
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rowindex_jit._State, "is_chosen", True)
+        patch.setattr(rowindex_jit, "_native", native)
+        index = build_index([(i, sequence, rows(*gone)) for i, (sequence, gone) in enumerate(parts)])
+        for i, (sequence, gone) in enumerate(parts):
+            addresses, found = index.find(sequence.ids(0, len(sequence)))
+            alive = np.delete(np.arange(len(sequence)), gone)
+            assert np.array_equal(addresses[alive], (i << 32) + alive.astype(np.uint64)), name
+            assert found[alive].all()
+    assert set(called) == expected, name
+    assert all(count >= 1 for count in called.values())

@@ -1,246 +1,544 @@
-"""Twins of ``rowindex_jit``: sorted arrays and ``np.searchsorted``.
+"""Twins of ``rowindex_jit`` in NumPy, and the checks of arguments for both.
 
-Also what is used for little work, where loading Numba would take longer than the work itself.
+Also what is used for little work, where loading the compiled kernels would take longer than the work itself.
+
+Two kinds of arrays are in all of them. *Runs* are (3 * num_runs,) uint64, three numbers for each: its first id, how many
+ids, and the address of the first; a kernel writes as many runs as there is room for and returns how many
+there are. *Deleted* are (num_deleted,) int64, ascending: rows to leave out, counted from the row that is
+``first_row`` rows before the first of the segment.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.kernels.reference.checks import require, same_length
+from lancecy.kernels.rowindex_loops import INNER_BITS, LOOPS, OUTER_BITS
 
 __all__ = [
-    "check_directory",
-    "check_find_keys",
-    "check_find_runs",
-    "check_sort",
-    "check_starts",
-    "count_runs",
+    "array_runs",
+    "check",
+    "check_runs",
+    "copy_keys",
+    "expand_holes",
     "fill_directory",
+    "fill_slots",
     "find_keys",
     "find_runs",
-    "run_starts",
+    "find_slots",
+    "first_repeat",
+    "keys_in_runs",
+    "live_runs",
+    "slots_in_runs",
     "sort_pairs",
 ]
 
+Bool = NDArray[np.bool_]
 Bytes = NDArray[np.uint8]
 Int64 = NDArray[np.int64]
 UInt32 = NDArray[np.uint32]
 UInt64 = NDArray[np.uint64]
+Offsets = NDArray[np.uint32] | NDArray[np.uint64]
+
+NO_PLACE = (1 << 32) - 1
+"""What a slot holds that no id belongs to."""
+
+_DTYPES: dict[str, tuple[type[np.generic], ...]] = {
+    "Q": (np.uint64,),
+    "I": (np.uint32,),
+    "q": (np.int64,),
+    "B": (np.uint8,),
+    "A": (np.uint32, np.uint64),
+}
 
 
 # -- checks of arguments, for both implementations ------------------------------------
 
 
-def check_sort(keys: UInt64, values: UInt32, spare_keys: UInt64, spare_values: UInt32) -> None:
-    """Refuse arguments of :func:`sort_pairs` that it cannot work on; raises TypeError or ValueError."""
-    for array in (keys, spare_keys):
-        require(array, np.uint64, writable=True)
-    for places in (values, spare_values):
-        require(places, np.uint32, writable=True)
-    same_length(
-        "keys, values and their spare arrays differ in length", keys, values, spare_keys, spare_values
-    )
+def check(name: str, *arguments: Any) -> None:
+    """Refuse arguments that the kernel of this name cannot work on.
+
+    Raises
+    ------
+    TypeError
+        Not an array, or of a dtype that is none of several possible ones.
+    ValueError
+        An array of another dtype, shape or length, or a number out of range.
+    """
+    for code, argument in zip(LOOPS[name][1].split(), arguments, strict=False):
+        if code == "n":
+            if not 0 <= argument < 1 << 63:
+                raise ValueError(f"{argument} is not a count")
+        elif code == "u":
+            if not 0 <= argument < 1 << 64:
+                raise ValueError(f"{argument} is not a number of 64 bits")
+        else:
+            require(argument, *_DTYPES[code[0]], writable=code.endswith("!"))
+    if name in _RELATIONS:
+        _RELATIONS[name](*arguments)
 
 
-def check_starts(values: UInt64, out: Int64) -> None:
-    """Refuse arguments of :func:`run_starts`; raises TypeError or ValueError."""
-    require(values, np.uint64)
-    require(out, np.int64, writable=True)
+def _check_runs(runs: UInt64) -> None:
+    if runs.size % 3:
+        raise ValueError("runs are of three numbers each")
 
 
-def check_directory(keys: UInt64, low: int, shift: int, directory: UInt32) -> None:
-    """Refuse a directory that has no room for the buckets of its keys; raises TypeError or ValueError."""
-    require(keys, np.uint64)
-    require(directory, np.uint32)
-    if keys.size >= 1 << 32 or not 0 <= shift < 64 or not 0 <= low < 1 << 64:
+def _check_any(what: str, array: NDArray[Any]) -> None:
+    if not array.size:
+        raise ValueError(f"there are no {what}")
+
+
+def _check_array_runs(*arguments: Any) -> None:
+    if arguments[-1].size != 2:
+        raise ValueError("the span of an array is of two numbers")
+
+
+def _check_places(first: int, count: int) -> None:
+    if first + count > NO_PLACE:
+        raise ValueError("places are numbers of 32 bits")
+
+
+def _check_fill(
+    base: int, offsets: Offsets, deleted: Int64, first_row: int, place: int, low: int, slots: UInt32
+) -> None:
+    _check_places(place, offsets.size)
+
+
+def _check_copy(
+    base: int,
+    offsets: Offsets,
+    deleted: Int64,
+    first_row: int,
+    place: int,
+    keys: UInt64,
+    places: UInt32,
+) -> None:
+    _check_places(place, offsets.size)
+    same_length("keys and places differ in length", keys, places)
+
+
+def _check_sort(keys: UInt64, *others: NDArray[Any]) -> None:
+    same_length("keys, values and their spare arrays differ in length", keys, *others[:3])
+    if len(others) > 3 and others[3].size < (1 << OUTER_BITS) + (1 << INNER_BITS):
+        raise ValueError("there is no room for the ends of the buckets")
+
+
+def _check_slots_in_runs(slots: UInt32, low: int, runs: UInt64) -> None:
+    _check_runs(runs)
+    _check_any("slots", slots)
+    if low + slots.size > 1 << 64:
+        raise ValueError("slots are of numbers of 64 bits")
+
+
+def _check_directory(keys: UInt64, stride: int, low: int, shift: int, directory: UInt32) -> None:
+    if stride not in {1, 3} or keys.size % stride:
+        raise ValueError(f"{keys.size} numbers are not keys of {stride} numbers each")
+    count = keys.size // stride
+    if count >= 1 << 32 or shift >= 64:
         raise ValueError(
             "a directory is of fewer than 2^32 keys, and shifts 64-bit numbers by less than 64 bits"
         )
-    if keys.size and not low <= int(keys[0]) <= int(keys[-1]):
+    last = int(keys[keys.size - stride]) if count else 0
+    if count and not low <= int(keys[0]) <= last:
         raise ValueError("keys must ascend from low")
-    buckets = ((int(keys[-1]) - low) >> shift) + 1 if keys.size else 0
+    buckets = ((last - low) >> shift) + 1 if count else 0
     if directory.size != buckets + 1:
         raise ValueError(f"a directory of {directory.size} entries for {buckets} buckets")
 
 
-def check_find_runs(
+def _check_find_runs(
     ids: UInt64,
-    starts: UInt64,
-    counts: UInt64,
-    addresses: UInt64,
+    runs: UInt64,
     directory: UInt32,
     low: int,
     shift: int,
-    out_addresses: UInt64,
-    out_found: Bytes,
+    addresses: UInt64,
+    found: Bytes,
 ) -> None:
-    """Refuse arguments of :func:`find_runs`; raises TypeError or ValueError."""
-    for array in (ids, counts, addresses):
-        require(array, np.uint64)
-    check_directory(starts, low, shift, directory)
-    same_length("the arrays of the runs differ in length", starts, counts, addresses)
-    _check_out(ids, out_addresses, out_found)
+    _check_any("runs", runs)
+    _check_directory(runs, 3, low, shift, directory)
+    same_length("ids and outputs differ in length", ids, addresses, found)
 
 
-def check_find_keys(
+def _check_bases(place_shift: int, bases: UInt64) -> None:
+    if place_shift > 32 or not bases.size:
+        raise ValueError("places of 32 bits lead to one base at least")
+
+
+def _check_find_slots(
+    ids: UInt64,
+    low: int,
+    slots: UInt32,
+    place_shift: int,
+    bases: UInt64,
+    addresses: UInt64,
+    found: Bytes,
+) -> None:
+    _check_any("slots", slots)
+    _check_bases(place_shift, bases)
+    same_length("ids and outputs differ in length", ids, addresses, found)
+
+
+def _check_find_keys(
     ids: UInt64,
     keys: UInt64,
     places: UInt32,
     directory: UInt32,
     low: int,
     shift: int,
-    out_places: UInt64,
-    out_found: Bytes,
+    place_shift: int,
+    bases: UInt64,
+    addresses: UInt64,
+    found: Bytes,
 ) -> None:
-    """Refuse arguments of :func:`find_keys`; raises TypeError or ValueError."""
-    require(ids, np.uint64)
-    require(places, np.uint32)
-    check_directory(keys, low, shift, directory)
-    if keys.size != places.size:
-        raise ValueError("keys and places differ in length")
-    _check_out(ids, out_places, out_found)
+    _check_any("keys", keys)
+    _check_directory(keys, 1, low, shift, directory)
+    _check_bases(place_shift, bases)
+    same_length("keys and places differ in length", keys, places)
+    same_length("ids and outputs differ in length", ids, addresses, found)
 
 
-def _check_out(ids: UInt64, out_addresses: UInt64, out_found: Bytes) -> None:
-    require(out_addresses, np.uint64, writable=True)
-    require(out_found, np.uint8, writable=True)
-    same_length("ids and outputs differ in length", ids, out_addresses, out_found)
+_RELATIONS: dict[str, Callable[..., None]] = {
+    "array_runs": _check_array_runs,
+    "fill_slots": _check_fill,
+    "copy_keys": _check_copy,
+    "sort_pairs": _check_sort,
+    "check_runs": _check_runs,
+    "slots_in_runs": _check_slots_in_runs,
+    "keys_in_runs": lambda keys, runs: _check_runs(runs),
+    "fill_directory": _check_directory,
+    "find_runs": _check_find_runs,
+    "find_slots": _check_find_slots,
+    "find_keys": _check_find_keys,
+}
 
 
-# -- the kernels ----------------------------------------------------------------------
+# -- build ----------------------------------------------------------------------------
 
 
-def sort_pairs(keys: UInt64, values: UInt32, spare_keys: UInt64, spare_values: UInt32) -> None:
+def live_runs(
+    start: int, count: int, ranks: Int64, deleted: Int64, first_row: int, address: int, runs: UInt64
+) -> int:
+    """Runs of a range with holes, without its deleted rows.
+
+    Parameters
+    ----------
+    start : int
+        First id of the range.
+    count : int
+        Rows, the deleted ones included.
+    ranks : (num_holes,) int64, ascending
+        How many ids of the range precede each hole.
+    deleted, first_row
+        See above.
+    address : int
+        Of the first row.
+    runs : (3 * num_runs,) uint64
+        Filled; see above.
+
+    Returns
+    -------
+    int
+        How many runs there are.
+    """
+    check("live_runs", start, count, ranks, deleted, first_row, address, runs)
+    # A run begins at the first row, after a deleted row and after a hole, and ends before the next such row.
+    # As numbers that also say how the run before it ends: with a row that is deleted (1) or not (0).
+    gone = deleted - first_row
+    gone = gone[(gone >= 0) & (gone < count)]
+    heads = np.sort(np.concatenate((np.zeros(1, np.int64), gone * 2 + 3, ranks * 2)))
+    rows = heads >> 1
+    last = np.append(rows[1:] > rows[:-1], True)
+    starts, after = rows[last], heads[last] & 1
+    inside = int(np.searchsorted(starts, count))
+    starts = starts[:inside]
+    stops = np.append(starts[1:], count)
+    # Whatever follows the last row of the segment is not among the heads.
+    stops -= np.append(after[1:inside], bool(gone.size) and int(gone[-1]) == count - 1)
+    some = stops > starts
+    starts, stops = starts[some], stops[some]
+    first = _after_holes(start, ranks, starts)
+    return _write_runs(first, stops - starts, starts, address, runs)
+
+
+def expand_holes(start: int, ranks: Int64, out: UInt64) -> int:
+    """Ids of the first rows of a range with holes.
+
+    Parameters
+    ----------
+    start, ranks
+        As :func:`live_runs`.
+    out : (n,) uint64
+        Filled with the ids of rows 0 .. n - 1.
+    """
+    check("expand_holes", start, ranks, out)
+    out[:] = _after_holes(start, ranks, np.arange(out.size))
+    return 0
+
+
+def array_runs(
+    base: int,
+    offsets: Offsets,
+    deleted: Int64,
+    first_row: int,
+    address: int,
+    runs: UInt64,
+    span: UInt64,
+) -> int:
+    """Runs of an array without its deleted rows: rows that are neighbours and have ids that are.
+
+    Parameters
+    ----------
+    base : int
+    offsets : (count,) uint32 or uint64
+        The ids are ``base`` plus these.
+    deleted, first_row, address, runs
+        As :func:`live_runs`.
+    span : (2,) uint64
+        Filled with the smallest and the largest id; if there is none, the first is the larger one.
+
+    Returns
+    -------
+    int
+        How many runs there are.
+    """
+    check("array_runs", base, offsets, deleted, first_row, address, runs, span)
+    alive = _living(offsets.size, deleted, first_row)
+    ids = _ids(base, offsets, alive)
+    if not ids.size:
+        span[:] = (1 << 64) - 1, 0
+        return 0
+    span[:] = ids.min(), ids.max()
+    joined = (ids[1:] - ids[:-1] == 1) & (ids[1:] != 0)
+    if deleted.size:
+        joined &= np.diff(alive) == 1
+    if not runs.size:
+        return int(ids.size - np.count_nonzero(joined))
+    starts = np.append(0, np.flatnonzero(~joined) + 1)
+    return _write_runs(ids[starts], np.diff(starts, append=ids.size), alive[starts], address, runs)
+
+
+def fill_slots(
+    base: int, offsets: Offsets, deleted: Int64, first_row: int, place: int, low: int, slots: UInt32
+) -> int:
+    """Put the places of an array's rows into the slots of their ids, but for deleted rows.
+
+    Parameters
+    ----------
+    base, offsets, deleted, first_row
+        As :func:`array_runs`.
+    place : int
+        Of the first row; its neighbours follow.
+    low : int
+        Id of the first slot.
+    slots : (num_slots,) uint32
+        ``NO_PLACE`` where free.
+
+    Returns
+    -------
+    int
+        -1, or a row whose id has no slot or one that is taken; what is in the slots then has no meaning.
+    """
+    check("fill_slots", base, offsets, deleted, first_row, place, low, slots)
+    alive = _living(offsets.size, deleted, first_row)
+    at = _ids(base, offsets, alive) - np.uint64(low)
+    wrong = at >= slots.size
+    if not wrong.any():
+        # Signed numbers are what NumPy indexes with.
+        at = at.view(np.int64)
+        wrong = slots[at] != NO_PLACE
+    if not wrong.any():
+        # Of two rows with one id, the later one's place stays.
+        places = (alive + place).astype(np.uint32)
+        slots[at] = places
+        wrong = slots[at] != places
+    if wrong.any():
+        return int(alive[int(np.argmax(wrong))])
+    return -1
+
+
+def copy_keys(
+    base: int,
+    offsets: Offsets,
+    deleted: Int64,
+    first_row: int,
+    place: int,
+    keys: UInt64,
+    places: UInt32,
+) -> int:
+    """Write the ids of an array and their places, but for deleted rows.
+
+    Parameters
+    ----------
+    base, offsets, deleted, first_row, place
+        As :func:`fill_slots`.
+    keys, places : (num_keys,) uint64 and uint32
+        As many as fit are written.
+
+    Returns
+    -------
+    int
+        How many ids there are.
+    """
+    check("copy_keys", base, offsets, deleted, first_row, place, keys, places)
+    alive = _living(offsets.size, deleted, first_row)
+    fit = alive[: keys.size]
+    keys[: fit.size] = _ids(base, offsets, fit)
+    places[: fit.size] = fit + place
+    return int(alive.size)
+
+
+def sort_pairs(
+    keys: UInt64, values: UInt32, spare_keys: UInt64, spare_values: UInt32, ends: Int64 | None = None
+) -> int:
     """Sort keys ascending, in place, and bring the values into the same order.
 
     Parameters
     ----------
     keys : (n,) uint64
     values : (n,) uint32
-        Those of equal keys keep their order.
+        Those of equal keys are in any order.
     spare_keys, spare_values : (n,) uint64 and uint32
         Room to work in; their contents are lost.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Arrays of other types, or of different lengths.
+    ends : optional
+        Not used here.
     """
-    check_sort(keys, values, spare_keys, spare_values)
+    check("sort_pairs", keys, values, spare_keys, spare_values)
     order = np.argsort(keys, kind="stable")
     np.take(keys, order, out=spare_keys)
     np.take(values, order, out=spare_values)
     keys[:], values[:] = spare_keys, spare_values
+    return 0
 
 
-def _breaks(values: UInt64) -> NDArray[np.bool_]:
-    """Where a value is not its predecessor plus one."""
-    steps: NDArray[np.bool_] = (values[1:] <= values[:-1]) | (values[1:] - values[:-1] != 1)
-    return steps
+def check_runs(runs: UInt64) -> int:
+    """The first run that starts before the end of the one before it; -1 if none does."""
+    check("check_runs", runs)
+    starts, counts = runs[0::3], runs[1::3]
+    return _first((starts[1:] < starts[:-1]) | (starts[1:] - starts[:-1] < counts[:-1]))
 
 
-def count_runs(values: UInt64) -> int:
-    """How many runs of consecutive numbers an array is made of.
-
-    Parameters
-    ----------
-    values : (n,) uint64
-
-    Raises
-    ------
-    ValueError
-        Not such an array.
-    """
-    require(values, np.uint64)
-    return int(np.count_nonzero(_breaks(values))) + 1 if values.size else 0
+def first_repeat(keys: UInt64) -> int:
+    """The first of some sorted keys that is equal to the one before it; -1 if none is."""
+    check("first_repeat", keys)
+    return _first(keys[1:] == keys[:-1])
 
 
-def run_starts(values: UInt64, out: Int64) -> None:
-    """Where the runs of consecutive numbers start.
+def slots_in_runs(slots: UInt32, low: int, runs: UInt64) -> int:
+    """A slot that is taken and whose id is in a run as well; -1 if there is none.
 
     Parameters
     ----------
-    values : (n,) uint64
-    out : (count_runs(values),) int64
-        Position of the first number of each run.
-
-    Raises
-    ------
-    ValueError
-        ``out`` is not of that length.
+    slots, low
+        As :func:`fill_slots`.
+    runs : (3 * num_runs,) uint64
+        Disjoint and ascending.
     """
-    check_starts(values, out)
-    starts = np.flatnonzero(_breaks(values)) + 1
-    if out.size != (starts.size + 1 if values.size else 0):
-        raise ValueError("out does not have one entry per run")
-    out[:1] = 0
-    out[1:] = starts
+    check("slots_in_runs", slots, low, runs)
+    if not runs.size:
+        return -1
+    taken = np.flatnonzero(slots != NO_PLACE)
+    at = keys_in_runs(taken.astype(np.uint64) + np.uint64(low), runs)
+    return -1 if at < 0 else int(taken[at])
 
 
-def fill_directory(keys: UInt64, low: int, shift: int, directory: UInt32) -> None:
+def keys_in_runs(keys: UInt64, runs: UInt64) -> int:
+    """The first of some sorted keys that is in one of some disjoint, ascending runs; -1 if none is."""
+    check("keys_in_runs", keys, runs)
+    if not runs.size or not keys.size:
+        return -1
+    run, into = _run_of(keys, runs)
+    found = (keys >= runs[0::3][run]) & (into < runs[1::3][run])
+    return int(np.argmax(found)) if found.any() else -1
+
+
+def fill_directory(keys: UInt64, stride: int, low: int, shift: int, directory: UInt32) -> int:
     """Where each bucket of sorted keys starts; key ``k`` is in bucket ``(k - low) >> shift``.
 
     Parameters
     ----------
-    keys : (n,) uint64, ascending, none below ``low``
-        Fewer than 2^32.
+    keys : (stride * n,) uint64
+        Every ``stride``-th number is a key; they ascend, and none is below ``low``. Fewer than 2^32.
+    stride : int
+        1, or 3 for runs.
     low : int
     shift : int, 0 .. 63
     directory : (num_buckets + 1,) uint32
-        Filled with the position of the first key of each bucket, then ``n``.
-
-    Raises
-    ------
-    ValueError
-        ``directory`` has another length than the buckets of the first to the last key need.
+        Filled with the position of the first key of each bucket, then ``n``. As long as the buckets of the
+        first to the last key need.
     """
-    check_directory(keys, low, shift, directory)
-    require(directory, np.uint32, writable=True)
-    buckets = (keys - np.uint64(low)) >> np.uint64(shift)
+    check("fill_directory", keys, stride, low, shift, directory)
+    buckets = (keys[::stride] - np.uint64(low)) >> np.uint64(shift)
     directory[:] = np.searchsorted(buckets, np.arange(directory.size, dtype=np.uint64))
+    return 0
+
+
+# -- probe ----------------------------------------------------------------------------
 
 
 def find_runs(
     ids: UInt64,
-    starts: UInt64,
-    counts: UInt64,
-    addresses: UInt64,
+    runs: UInt64,
     directory: UInt32,
     low: int,
     shift: int,
-    out_addresses: UInt64,
-    out_found: Bytes,
-) -> None:
+    addresses: UInt64,
+    found: Bytes,
+) -> int:
     """Addresses of ids that are in runs.
 
     Parameters
     ----------
     ids : (n,) uint64
-    starts, counts, addresses : (num_runs,) uint64
-        First id of each run (ascending), how many ids, and the address of the first.
+    runs : (3 * num_runs,) uint64
+        Disjoint and ascending; one at least.
     directory, low, shift
-        As made by :func:`fill_directory` from ``starts``.
-    out_addresses : (n,) uint64
-        0 where an id is in no run.
-    out_found : (n,) uint8
-        1 where an id is in a run, else 0.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Arrays of other types, or of lengths that do not fit together.
+        As made by :func:`fill_directory` from the runs.
+    addresses : (n,) uint64
+        Filled; 0 where an id is in no run.
+    found : (n,) uint8
+        Filled; 1 where an id is in a run, else 0.
     """
-    check_find_runs(ids, starts, counts, addresses, directory, low, shift, out_addresses, out_found)
-    out_addresses[:], out_found[:] = 0, 0
-    if not starts.size:
-        return
-    run = np.maximum(np.searchsorted(starts, ids, side="right") - 1, 0)
-    into = ids - np.minimum(starts[run], ids)
-    found = (ids >= starts[run]) & (into < counts[run])
-    out_addresses[found] = (addresses[run] + into)[found]
-    out_found[found] = 1
+    check("find_runs", ids, runs, directory, low, shift, addresses, found)
+    run, into = _run_of(ids, runs)
+    hit = (ids >= runs[0::3][run]) & (into < runs[1::3][run])
+    addresses[:] = np.where(hit, runs[2::3][run] + into, np.uint64(0))
+    found[:] = hit
+    return 0
+
+
+def find_slots(
+    ids: UInt64,
+    low: int,
+    slots: UInt32,
+    place_shift: int,
+    bases: UInt64,
+    addresses: UInt64,
+    found: Bytes,
+) -> int:
+    """Addresses of ids that have slots, where they are not found yet.
+
+    Parameters
+    ----------
+    ids : (n,) uint64
+    low, slots
+        As filled by :func:`fill_slots`; one slot at least.
+    place_shift : int, 0 .. 32
+    bases : (num_bases,) uint64
+        The address of place ``p`` is ``bases[p >> place_shift] + p``, modulo 2^64.
+    addresses, found : (n,) uint64 and uint8
+        Written where an id is found that was not before.
+    """
+    check("find_slots", ids, low, slots, place_shift, bases, addresses, found)
+    slot = ids - np.uint64(low)
+    rest = (ids >= low) & (slot < slots.size) & (found == 0)
+    slot[~rest] = 0
+    _resolve(slots[slot], rest & (slots[slot] != NO_PLACE), place_shift, bases, addresses, found)
+    return 0
 
 
 def find_keys(
@@ -250,33 +548,75 @@ def find_keys(
     directory: UInt32,
     low: int,
     shift: int,
-    out_places: UInt64,
-    out_found: Bytes,
-) -> None:
-    """Places of ids that are among sorted keys.
+    place_shift: int,
+    bases: UInt64,
+    addresses: UInt64,
+    found: Bytes,
+) -> int:
+    """Addresses of ids that are among sorted keys, where they are not found yet.
 
     Parameters
     ----------
     ids : (n,) uint64
     keys : (num_keys,) uint64, ascending
+        One at least.
     places : (num_keys,) uint32
         What belongs to each key.
     directory, low, shift
-        As made by :func:`fill_directory` from ``keys``.
-    out_places : (n,) uint64
-        Any number where an id is no key.
-    out_found : (n,) uint8
-        1 where an id is a key, else 0.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Arrays of other types, or of lengths that do not fit together.
+        As made by :func:`fill_directory` from the keys.
+    place_shift, bases, addresses, found
+        As :func:`find_slots`.
     """
-    check_find_keys(ids, keys, places, directory, low, shift, out_places, out_found)
-    out_places[:], out_found[:] = 0, 0
-    if not keys.size:
-        return
+    check("find_keys", ids, keys, places, directory, low, shift, place_shift, bases, addresses, found)
     at = np.minimum(np.searchsorted(keys, ids), keys.size - 1)
-    out_places[:] = places[at]
-    out_found[:] = keys[at] == ids
+    _resolve(places[at], (keys[at] == ids) & (found == 0), place_shift, bases, addresses, found)
+    return 0
+
+
+def _resolve(
+    places: UInt32, hit: Bool, place_shift: int, bases: UInt64, addresses: UInt64, found: Bytes
+) -> None:
+    number = places[hit].astype(np.uint64)
+    base = np.minimum(number >> np.uint64(place_shift), np.uint64(bases.size - 1))
+    addresses[hit] = bases[base] + number
+    found[hit] = 1
+
+
+# -- what they share ------------------------------------------------------------------
+
+
+def _first(mask: Bool) -> int:
+    """One more than the first position that is set; -1 if none is."""
+    return int(np.argmax(mask)) + 1 if mask.any() else -1
+
+
+def _after_holes(start: int, ranks: Int64, rows: Int64) -> UInt64:
+    """Ids of some rows of a range with holes."""
+    return (rows + np.searchsorted(ranks, rows, side="right")).astype(np.uint64) + np.uint64(start)
+
+
+def _living(count: int, deleted: Int64, first_row: int) -> Int64:
+    """Rows that are not deleted, ascending."""
+    alive = np.arange(count)
+    gone = deleted - first_row
+    return np.delete(alive, gone[(gone >= 0) & (gone < count)]) if gone.size else alive
+
+
+def _ids(base: int, offsets: Offsets, rows: Int64) -> UInt64:
+    some = offsets if rows.size == offsets.size else offsets[rows]
+    return some.astype(np.uint64) + np.uint64(base)
+
+
+def _write_runs(ids: UInt64, counts: Int64, rows: Int64, address: int, runs: UInt64) -> int:
+    fit = runs.size // 3
+    runs[0 : 3 * fit : 3][: ids.size] = ids[:fit]
+    runs[1 : 3 * fit : 3][: ids.size] = counts[:fit]
+    runs[2 : 3 * fit : 3][: ids.size] = rows[:fit].astype(np.uint64) + np.uint64(address)
+    return int(ids.size)
+
+
+def _run_of(ids: UInt64, runs: UInt64) -> tuple[Int64, UInt64]:
+    """The run each id would be in, and how far into it."""
+    starts = runs[0::3]
+    run = np.maximum(np.searchsorted(starts, ids, side="right") - 1, 0)
+    return run, ids - np.minimum(starts[run], ids)
