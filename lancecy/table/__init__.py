@@ -6,11 +6,13 @@ Reading:
 ``manifest_wire``  bytes of a manifest file to a Manifest and back (``fragment_wire``: a fragment's message)
 ``flags``          feature flags: may this be read, or written
 ``paths``          names of files, and which names a manifest may contain
+``versions``       version stores: find, list, publish and remove the versions of a table
 ``locate``         latest manifest, manifest of a version or a time, all versions
 ``choose``         the one of these that an open asks for, damaged ones stepped over on request
 ``bases``          the one way from a file named in a manifest to a store and a path
 ``deletion``       deleted rows, from both forms of file (``roaring`` decodes one of them)
 ``rowids``         stable row ids and row versions (``rowids_wire`` decodes them)
+``rowid_checks``   whether new rows can get row ids that no other has
 ``rowsearch``      rows by their ids or versions: comparisons and membership as ranges of rows
 ``rowindex``       row id to row address, over all fragments (``rowindex_build`` makes it)
 ``indices_wire``   the index section, carried and not used
@@ -21,11 +23,11 @@ answer them with every fault there is.
 
 ``operations``     one frozen dataclass per change, and the transaction that holds it (``operations_wire``: its bytes)
 ``conflicts``      which changes exclude each other: the grid, a footprint of each change
-``stored_wire``    a manifest file taken apart: message, sections, what nobody here knows
-``apply_wire``     (version, change) -> next manifest (``adding_wire``, ``config_wire``, ``bases_wire`` do parts of it)
+``stored_wire``    a manifest file taken apart: message, sections, fields unknown to this release
+``apply_wire``     (version, change) -> next manifest (``adding_wire``, ``config_wire``, ``bases_wire``, ``repair_wire`` do parts of it)
+``base_history``   where the bases of a version to be restored are by now
 ``deleting``       rows to delete -> deletion files, merged with what others deleted
-``requests``       what a commit may ask of the world
-``publishing``     the one atomic step, and what its failures leave open
+``requests``       what a commit may ask of the world (``answers``: a store's answers)
 ``history``        what others committed since
 ``terms``          what a commit is told beside its transaction, and what it tells
 ``commit``         the loop over all of that

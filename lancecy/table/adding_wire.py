@@ -3,7 +3,7 @@
 Ids of fragments continue above the largest that was ever given out, row ids at ``next_row_id``; so a
 commit that lost the race for a version numbers its fragments anew, and nothing is given out twice.
 
-Facts: table sheet, sections 2.2, 3.2 and 4.3. Imports the other wire modules and ``rowids``.
+Facts: table sheet, sections 2.2, 3.2 and 4.3.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from lancecy.table.rowids import RangeSegment, RowIdSequence, VersionSequence
 from lancecy.table.rowids_wire import encode_row_ids, encode_versions
 from lancecy.table.stored_wire import Stored
 
-__all__ = ["add_fragments", "fragment_id_of", "max_fragment_id", "version_of"]
+__all__ = ["add_fragments", "fragment_id_of", "give_row_ids", "max_fragment_id", "version_of"]
 
 
 def add_fragments(
@@ -68,18 +68,25 @@ def add_fragments(
         added = new_fragment(fragment)
         added.id = message.max_fragment_id = fragment_id_of(fragment_id)
         if stable:
-            _give_row_ids(message, added, version)
+            give_row_ids(message, added)
+            versions = encode_versions(VersionSequence.constant(version, added.physical_rows))
+            added.inline_created_at_versions = added.inline_last_updated_at_versions = versions
         message.fragments.append(added)
 
 
-def _give_row_ids(message: table_pb2.Manifest, fragment: table_pb2.DataFragment, version: int) -> None:
+def give_row_ids(message: table_pb2.Manifest, fragment: table_pb2.DataFragment) -> None:
+    """Give the rows of a fragment the next free ids.
+
+    Raises
+    ------
+    LimitError
+        Row ids are used up.
+    """
     start, count = message.next_row_id, fragment.physical_rows
     if start + count >> 64:
         raise LimitError("row ids are used up", limit="", claimed=start + count)
     ids = RowIdSequence((RangeSegment(start, start + count),), np.array([0, count], np.int64))
-    versions = encode_versions(VersionSequence.constant(version, count))
     fragment.inline_row_ids = encode_row_ids(ids)
-    fragment.inline_created_at_versions = fragment.inline_last_updated_at_versions = versions
     message.next_row_id = start + count
 
 

@@ -4,12 +4,12 @@ It works on messages: what is not changed is copied, known or not. Fragments, co
 are inherited; ids of fragments and rows only ever grow; sections are carried or dropped as the table
 sheet says, because an index that survives on reused ids answers wrongly.
 
-Facts: table sheet, sections 1.4, 3.2, 4.3 and 10.4. Imports the other wire modules and ``operations``.
+Facts: table sheet, sections 1.4, 3.2, 4.3 and 10.4.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lancecy.errors import FormatError, LimitError, SchemaError, UnsupportedError, printable
@@ -18,22 +18,25 @@ from lancecy.schema import Schema
 from lancecy.schema_wire import encode_fields
 from lancecy.table import flags
 from lancecy.table.adding_wire import add_fragments, fragment_id_of, max_fragment_id
-from lancecy.table.bases_wire import add_bases, check_bases_known
+from lancecy.table.bases_wire import add_bases, check_bases_known, move_bases
 from lancecy.table.config_wire import apply_config, mirror_keys
 from lancecy.table.fragment_wire import decode_base_paths
 from lancecy.table.indices_wire import decode_index_section
-from lancecy.table.manifest import Manifest
+from lancecy.table.manifest import BasePath, Manifest
 from lancecy.table.operations import (
     Append,
     Delete,
     Foreign,
     Operation,
     Overwrite,
+    RepairRowIds,
     ReserveFragments,
     Restore,
     UpdateBases,
     UpdateConfig,
 )
+from lancecy.table.repair_wire import message_faults, repair_row_ids
+from lancecy.table.rowid_checks import check_row_ids
 from lancecy.table.stored_wire import Stored
 
 __all__ = ["WRITER", "Built", "Facts", "apply"]
@@ -78,7 +81,13 @@ class Built:
         return Manifest(self.message.version, Schema(()), base_paths=bases, reader_flags=flags)
 
 
-def apply(base: Stored | None, operation: Operation, facts: Facts, restored: Stored | None = None) -> Built:
+def apply(
+    base: Stored | None,
+    operation: Operation,
+    facts: Facts,
+    restored: Stored | None = None,
+    places: Mapping[int, BasePath] | None = None,
+) -> Built:
     """The version that an operation makes of another.
 
     Parameters
@@ -90,6 +99,9 @@ def apply(base: Stored | None, operation: Operation, facts: Facts, restored: Sto
     facts : Facts
     restored : Stored, optional
         Of a ``Restore``: the version it names.
+    places : mapping of id to BasePath, optional
+        Of a ``Restore``: where the bases of that version are by now; where bases of the newest version are that have
+        the same id, if not given.
 
     Raises
     ------
@@ -99,6 +111,8 @@ def apply(base: Stored | None, operation: Operation, facts: Facts, restored: Sto
         Files it adds are in the table already, or a base is.
     UnsupportedError
         The table has features that would be lost.
+    FormatError
+        Its row ids are not in order, so that rows could get ids that others have.
     LimitError
         Versions, fragment ids or row ids are used up.
     ValueError
@@ -111,6 +125,9 @@ def apply(base: Stored | None, operation: Operation, facts: Facts, restored: Sto
     if base is not None:
         flags.check_writable(base.manifest.reader_flags, base.manifest.writer_flags)
     built = _applied(base, operation, facts, restored)
+    if base is not None and isinstance(operation, Restore):
+        move_bases(built.message, base.manifest.base_paths if places is None else places)
+    _check_row_ids(base, operation, restored)
     _finish(built.message, facts)
     return built
 
@@ -135,6 +152,8 @@ def _applied(base: Stored | None, operation: Operation, facts: Facts, restored: 
             apply_config(message, operation)
         case UpdateBases():
             add_bases(message, operation.bases, relocate=operation.relocate)
+        case RepairRowIds():
+            return Built(message, repair_row_ids(message, base.indices), base.dictionaries)
         case Foreign():
             raise ValueError(f"an operation of kind {operation.kind!r} is none that lancecy makes")
     return Built(message, base.indices, base.dictionaries)
@@ -225,11 +244,19 @@ def _restore(base: Stored, restored: Stored | None) -> Built:
     largest = max(max_fragment_id(base.message), max_fragment_id(restored.message))
     if largest >= 0:
         message.max_fragment_id = largest
-    message.next_row_id = max(base.message.next_row_id, restored.message.next_row_id)
+    used = message_faults(base.message).largest + 1  # a restore is a way out of a next id that is too low
+    message.next_row_id = max(base.message.next_row_id, restored.message.next_row_id, used)
     return Built(message, restored.indices, restored.dictionaries)
 
 
 # -- the rest -------------------------------------------------------------------------------------
+
+
+def _check_row_ids(base: Stored | None, operation: Operation, restored: Stored | None) -> None:
+    """Refuse to go on from a version whose row ids are not in order, unless that is what is being mended."""
+    source = restored if isinstance(operation, Restore) else base
+    if source is not None and not isinstance(operation, RepairRowIds):
+        check_row_ids(message_faults(source.message), source.version)
 
 
 def _check_no_mem_wal(base: Stored) -> None:

@@ -6,23 +6,25 @@ dataset root has ``data/`` and ``_deletions/`` below it, any other holds the fil
 What is allowed is decided here, before anything is opened:
 
 - File names are one segment each (``paths.check_name``). Bases are absolute: a path from ``/`` or a
-  URI, without ``..``, credentials, queries or chained schemes; never relative to the working directory.
+  URI, without ``..``, credentials, queries or chained schemes. A relative path is read from the working
+  directory, as pylance reads it, for trusted local tables only and with a warning.
+- The manifest has the feature flag for bases, which every writer of bases sets.
 - The root itself and everything below it is always allowed.
-- Trusted tables (the default): local tables may use any local base; tables in a bucket may use other
-  places in that bucket. Another bucket, host or scheme needs a grant, because the credentials given
-  for the root would go there: ``allowed_bases=[prefix, …]``, or storage options ``base_<id>.<key>``.
-- ``untrusted=True``: outside the root only ``allowed_bases`` count, and the flag for base paths must
-  be set. (Trusted tables may lack the flag, as the reference reads them too.)
-- Options: those of the root, if the scheme is the same, under those named ``base_<id>.<key>``; if there are
-  credentials among the latter, none of the root's.
+- Trusted tables (the default): what is served by the root's own service (``store.services``) is allowed,
+  such as other buckets of S3 at the same endpoint. Another scheme, host, endpoint or Azure account needs
+  a grant: ``allowed_bases=[prefix, …]``, or storage options ``base_<id>.<key>``. So does every remote
+  base of a local table: the environment's credentials are used for nothing that only a manifest names.
+- ``untrusted=True``: outside the root only ``allowed_bases`` count.
+- Options: those of the root, if the service or the scheme is the same, under those named ``base_<id>.<key>``;
+  if the latter say how to log in, nothing that the root's say of it.
 
 Facts: storage layout specification, "Base Path System"; table sheet, sections 2 and 7.
-Imports ``errors``, ``session``, ``store``, ``flags``, ``manifest`` and ``paths``.
 """
 
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -31,18 +33,15 @@ from urllib.parse import unquote
 from lancecy.errors import FormatError, PathPolicyError
 from lancecy.session import Session
 from lancecy.store.base import Store
-from lancecy.store.credentials import has_secrets, redact
+from lancecy.store.credentials import has_login, redact, without_login
+from lancecy.store.services import same_service
 from lancecy.store.uri import canonical_uri, scheme_of, split_credentials
 from lancecy.table import flags
 from lancecy.table.manifest import BasePath, DataFile, DeletionFile, ExternalFile, Manifest
 from lancecy.table.paths import DATA, DELETIONS, check_name, check_relative, check_text, deletion_file_name
 
-__all__ = ["Bases", "PathPolicy"]
+__all__ = ["Bases", "PathPolicy", "canonical_base", "spelling"]
 
-# Schemes whose host part is a bucket, container or server with credentials of its own.
-_PLACES = frozenset(
-    "s3 gs az abfs abfss adl oss cos obs tos http https ftp sftp ssh smb hdfs webhdfs webdav".split()
-)
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://")
 _OWN_OPTION = re.compile(r"base_(\d+)\.(.+)")
 
@@ -127,6 +126,7 @@ class Bases:
         self._session = session
         self._policy = policy
         self._places: dict[int, tuple[Store, str]] = {}
+        self._uris: dict[int, str] = {}
 
     def __repr__(self) -> str:
         return f"<Bases of {self._root.uri}: {sorted(self._manifest.base_paths)}>"
@@ -177,13 +177,12 @@ class Bases:
             return store, prefix + path
         check_text(uri, "place of a blob")
         folder, name = _split(uri)
-        place = _canonical(folder, "place of a blob")
-        below = _below(place, self._root.uri)
-        if below is not None:
-            return self._root, f"{below}/{name}" if below else name
-        self._check_granted("a blob", place, "", False)
-        shared = self._policy.root_options if scheme_of(place) == scheme_of(self._root.uri) else {}
-        return self._policy.open(self._session, place, shared), name
+        store, prefix = self._named("a blob", _canonical(folder, "place of a blob"))
+        return store, prefix + name
+
+    def table(self, uri: str) -> tuple[Store, str]:
+        """Store of another table that this one names and what to put before paths in it (raises as :meth:`data`)."""
+        return self._named("a user", _canonical(uri, "place of a user"))
 
     @property
     def is_mapped(self) -> bool:
@@ -193,11 +192,19 @@ class Bases:
         for base_id, base in self._manifest.base_paths.items():
             try:
                 # Whatever is not local is not mapped, and need not be opened to know it.
-                if scheme_of(canonical_base(base)) != "file" or not self._place(base_id)[0].traits.is_mapped:
+                if scheme_of(self._uri(base)) != "file" or not self._place(base_id)[0].traits.is_mapped:
                     return False
             except FormatError:
                 return False
         return True
+
+    def _named(self, what: str, place: str) -> tuple[Store, str]:
+        """Store of a canonical place that is no base, so that no base's options are for it."""
+        below = _below(place, self._root.uri)
+        if below is not None:
+            return self._root, f"{below}/" if below else ""
+        self._check_granted(what, place)
+        return self._policy.open(self._session, place, self._shared_options(place)), ""
 
     def _locate(self, base_id: int | None, folder: str, name: str) -> tuple[Store, str]:
         if base_id is None:
@@ -219,36 +226,73 @@ class Bases:
         if base is None:
             known = ", ".join(map(str, sorted(self._manifest.base_paths))) or "none"
             raise FormatError(f"a file is in base {base_id}, but the bases of the manifest are {known}")
-        if self._policy.untrusted and not self._manifest.reader_flags & flags.BASES:
+        if not self._manifest.reader_flags & flags.BASES:
             raise PathPolicyError(
-                f"base {base_id} is used, but the manifest lacks the feature flag for bases"
+                f"base {base_id} is used, but the manifest lacks the feature flag for bases ({flags.BASES}), which "
+                "every writer of bases sets; if the table is yours, any change of it sets the flag, such as update_config"
             )
-        uri = canonical_base(base)
+        uri = self._uri(base)
         below = _below(uri, self._root.uri)
         if below is not None:
             return self._root, f"{below}/" if below else ""
         own = self._policy.base_options(base_id)
-        keys = f", or storage_options with 'base_{base_id}.<option>' keys"
-        self._check_granted(f"base {base_id}", uri, keys, bool(own))
-        shared = self._policy.root_options if scheme_of(uri) == scheme_of(self._root.uri) else {}
-        # A key of one place and a token of another are of no use together, and the token is none of its business.
-        if has_secrets(own):
-            shared = redact(shared)
+        self._check_granted(f"base {base_id}", uri, base_id, bool(own))
+        shared = self._shared_options(uri)
+        # A key of one login and a token of another are of no use together, and the base is not to see the token.
+        if has_login(own):
+            shared = without_login(shared)
         return self._policy.open(self._session, uri, {**shared, **own}), ""
 
-    def _check_granted(self, what: str, uri: str, keys: str, has_options: bool) -> None:
+    def _uri(self, base: BasePath) -> str:
+        """Canonical place of a base, kept so that a relative one is warned of once."""
+        uri = self._uris.get(base.id)
+        if uri is None:
+            uri = self._uris[base.id] = self._resolved(base)
+        return uri
+
+    def _resolved(self, base: BasePath) -> str:
+        """Canonical place of a base; a relative one is resolved where that is allowed."""
+        path = base.path
+        if not path or path[0] == "/" or ":" in path:
+            return canonical_base(base)
+        what = f"path of base {base.id}"
+        check_text(path, what)
+        if self._policy.untrusted or scheme_of(self._root.uri) != "file":
+            raise PathPolicyError(
+                f"{what} is {path!r}: neither an absolute path nor a URI. Relative ones are read for trusted local "
+                "tables only; relocate_base gives the base an absolute path"
+            )
+        uri = canonical_uri(path)
+        warnings.warn(
+            f"{what} of {self._root.uri} is {path!r}: read as {uri!r}, from the working directory, which changes; "
+            "relocate_base gives the base an absolute path",
+            RuntimeWarning,
+            stacklevel=2,
+        )
+        return uri
+
+    def _shared_options(self, uri: str) -> dict[str, Any]:
+        """What of the root's options is used for a place that may be opened."""
+        options, root = self._policy.root_options, self._root.uri
+        return options if scheme_of(uri) == scheme_of(root) or same_service(uri, root, options) else {}
+
+    def _check_granted(
+        self, what: str, uri: str, base_id: int | None = None, has_options: bool = False
+    ) -> None:
         if any(_below(uri, prefix) is not None for prefix in self._policy.allowed_bases):
             return
+        root = self._root.uri
         if self._policy.untrusted:
             raise PathPolicyError(
-                f"{what} of this table is {uri}, outside of {self._root.uri}, and the table is opened as "
+                f"{what} of this table is {uri}, outside of {root}, and the table is opened as "
                 f"untrusted; if it may be read, pass allowed_bases=[{uri!r}]"
             )
-        if has_options or _same_place(uri, self._root.uri):
+        if has_options or same_service(uri, root, self._policy.root_options):
             return
+        keys = "" if base_id is None else f", or storage_options with 'base_{base_id}.<option>' keys"
         raise PathPolicyError(
-            f"{what} of this table is {uri}, in another place than {self._root.uri}, and credentials are not "
-            f"sent there unasked; pass allowed_bases=[{uri!r}]{keys}"
+            f"{what} of this table is {uri}, held by another service than that of {root}, which is not asked "
+            f"because a table names it; if it may be read, pass allowed_bases=[{uri!r}]{keys}"
         )
 
 
@@ -265,6 +309,14 @@ def canonical_base(base: BasePath) -> str:
     if any(mark in folder for mark in ("::", "?", "#")):
         raise PathPolicyError(f"{what} is {base.path!r}: chained or with a query, so not a folder")
     return f"{scheme}://{bucket}{slash}{folder}"
+
+
+def spelling(base: BasePath) -> str:
+    """The place of a base to compare with others; a path that names none is compared as it is written."""
+    try:
+        return canonical_base(base)
+    except PathPolicyError:
+        return base.path
 
 
 def _canonical(path: str, what: str) -> str:
@@ -306,17 +358,3 @@ def _below(uri: str, root: str) -> str | None:
         return ""
     folder = root if root.endswith("/") else root + "/"
     return uri[len(folder) :] if uri.startswith(folder) else None
-
-
-def _same_place(uri: str, root: str) -> bool:
-    """Whether two canonical URIs are under the same credentials: both local, or in one bucket or server."""
-    scheme = scheme_of(uri)
-    if scheme != scheme_of(root):
-        return False
-    if scheme in ("file", "memory"):
-        return True
-    return scheme in _PLACES and _host(uri) == _host(root) != ""
-
-
-def _host(uri: str) -> str:
-    return uri.partition("://")[2].partition("/")[0]

@@ -2,8 +2,6 @@
 
 Two bases that look alike make readers open the wrong files, so ids, names and places are compared
 before anything is written; the reference forgets some of these (table sheet, section 7).
-
-Imports ``bases``, ``fragment_wire``, ``manifest`` and ``errors``.
 """
 
 from __future__ import annotations
@@ -13,11 +11,11 @@ from dataclasses import replace
 
 from lancecy.errors import ConflictError, SchemaError
 from lancecy.proto import table_pb2
-from lancecy.table.bases import canonical_base
+from lancecy.table.bases import canonical_base, spelling
 from lancecy.table.fragment_wire import decode_base_paths, encode_base_path
 from lancecy.table.manifest import BasePath
 
-__all__ = ["add_bases", "check_bases_known", "registered"]
+__all__ = ["add_bases", "check_bases_known", "move_bases", "registered"]
 
 
 def add_bases(message: table_pb2.Manifest, bases: Iterable[BasePath], *, relocate: bool = False) -> None:
@@ -50,6 +48,21 @@ def add_bases(message: table_pb2.Manifest, bases: Iterable[BasePath], *, relocat
         message.base_paths.extend(map(encode_base_path, known.values()))
 
 
+def move_bases(message: table_pb2.Manifest, places: Mapping[int, BasePath]) -> None:
+    """Say of the bases of a manifest where they are by now.
+
+    Parameters
+    ----------
+    message : lance.table.Manifest
+        Changed.
+    places : mapping of id to BasePath
+        Other ids than those of the manifest do not matter.
+    """
+    for base in message.base_paths:
+        if base.id in places:
+            base.CopyFrom(encode_base_path(places[base.id]))
+
+
 def registered(
     known: Mapping[int, BasePath], bases: Sequence[BasePath], *, relocate: bool = False
 ) -> dict[int, BasePath]:
@@ -78,7 +91,7 @@ def _check_new(base: BasePath, known: dict[int, BasePath]) -> None:
     for other in known.values():
         if base.name is not None and base.name == other.name:
             raise ConflictError(f"the table has a base called {base.name!r} already: {other.path}")
-        if canonical_base(other) == place:
+        if spelling(other) == place:
             raise ConflictError(f"base {other.id} of the table is {other.path} already")
 
 

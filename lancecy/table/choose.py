@@ -3,7 +3,6 @@
 An older version is only ever opened instead of a newer one on request (``recover=True``) and with a
 warning; a damaged manifest never reads as an empty table, and limits and features are no damage.
 
-Imports ``errors``, ``limits``, ``store``, ``locate`` and ``manifest``.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from lancecy.errors import FormatError, LimitError, PathPolicyError
 from lancecy.limits import Limits
 from lancecy.store.base import Memory, Store
 from lancecy.table import locate
-from lancecy.table.locate import ManifestLocation
 from lancecy.table.manifest import Manifest
+from lancecy.table.versions import ManifestLocation, VersionStore
 
 __all__ = ["choose_manifest"]
 
@@ -28,7 +27,12 @@ Found: TypeAlias = tuple[ManifestLocation, Manifest, Memory]
 
 
 def choose_manifest(
-    store: Store, version: int | None, asof: datetime | str | None, recover: bool, limits: Limits
+    store: Store,
+    versions: VersionStore,
+    version: int | None,
+    asof: datetime | str | None,
+    recover: bool,
+    limits: Limits,
 ) -> Found:
     """The manifest wanted, where it is, and the bytes of its file.
 
@@ -36,6 +40,7 @@ def choose_manifest(
     ----------
     store : Store
         Rooted at the dataset.
+    versions : VersionStore
     version : int or None
     asof : datetime, str or None
         Only looked at without a version.
@@ -51,7 +56,7 @@ def choose_manifest(
     TypeError
         The version is no number.
     """
-    location = _find(store, version, asof, limits)
+    location = _find(store, versions, version, asof, limits)
     try:
         return location, *locate.read(store, location, limits)
     except FormatError as error:
@@ -59,15 +64,21 @@ def choose_manifest(
             raise
         if not recover:
             raise _with_advice(error)
-        return _recovered(store, location, error, limits)
+        return _recovered(store, versions, location, error, limits)
 
 
-def _find(store: Store, version: int | None, asof: datetime | str | None, limits: Limits) -> ManifestLocation:
+def _find(
+    store: Store,
+    versions: VersionStore,
+    version: int | None,
+    asof: datetime | str | None,
+    limits: Limits,
+) -> ManifestLocation:
     if version is not None:
-        return locate.at_version(store, _number(version))
+        return locate.at_version(store, _number(version), versions)
     if asof is not None:
-        return locate.as_of(store, asof, limits)
-    return locate.latest(store)
+        return locate.as_of(store, asof, limits, versions)
+    return locate.latest(store, versions)
 
 
 def _number(version: SupportsIndex) -> int:
@@ -93,9 +104,11 @@ def _with_advice(error: FormatError) -> FormatError:
     return told
 
 
-def _recovered(store: Store, damaged: ManifestLocation, problem: FormatError, limits: Limits) -> Found:
+def _recovered(
+    store: Store, versions: VersionStore, damaged: ManifestLocation, problem: FormatError, limits: Limits
+) -> Found:
     """The newest version below a damaged one whose manifest can be read."""
-    for location in locate.locations(store):
+    for location in locate.locations(store, versions):
         if location.version >= damaged.version:
             continue
         try:

@@ -1,4 +1,4 @@
-"""Removing old versions, and files that nobody needs any more.
+"""Removes old versions, and files that no version needs.
 
 ::
 
@@ -13,7 +13,7 @@ be read or understood ends it before anything is removed.
 A commit writes its transaction file before it looks whether the files it names, or the version it restores,
 are there; so either it misses them and fails, or the second look here finds the file and spares them.
 
-Facts: table sheet, sections 6.3 and 9.1. Imports ``removal``, ``needs`` and ``requests``.
+Facts: table sheet, sections 6.3 and 9.1.
 """
 
 from __future__ import annotations
@@ -31,7 +31,6 @@ from lancecy.progress import Progress, Step, silent
 from lancecy.store.base import ObjectMeta
 from lancecy.table.needs import ListedManifest, Needs, Scope
 from lancecy.table.paths import TRANSACTIONS, VERSIONS
-from lancecy.table.publishing import again
 from lancecy.table.references_wire import References
 from lancecy.table.refs import Pin
 from lancecy.table.removal import (
@@ -47,7 +46,7 @@ from lancecy.table.removal import (
     file_of,
     leftovers,
 )
-from lancecy.table.requests import Clock, Now, Own, Remove, Steps
+from lancecy.table.requests import Clock, Now, Own, Remove, Steps, again
 
 __all__ = ["CleanupStats", "Scope", "Terms", "cleanup"]
 
@@ -74,7 +73,7 @@ def cleanup(
     NotFoundError
         The open version, or a table that uses this one, is gone.
     FormatError, LimitError, UnsupportedError
-        A manifest, tag or branch cannot be read, so nobody knows what it needs.
+        A manifest, tag or branch cannot be read, so what it needs is unknown.
     StoreError
         The storage failed; the message says what was removed before.
     """
@@ -190,7 +189,7 @@ class _Cleanup:
         return not manifest.place and folder == self.scope.home + VERSIONS
 
     def _may_be_pending(self, meta: ObjectMeta, known: Collection[str], times: Times) -> bool:
-        """Whether a file is of a transaction that no version names and that somebody may be about to commit."""
+        """Whether a file is of a transaction that no version names and that may be committed yet."""
         path = meta.path[len(self.scope.home) :]
         if self.terms.unverified or path in known or file_of(path) is not Kind.TRANSACTION:
             return False
@@ -208,12 +207,14 @@ class _Cleanup:
         done, versions, what = 0, len(removal.manifests), "nothing was removed"
         try:
             for batch in _batches([meta.path for meta in removal.manifests]):
-                yield from self._remove(batch, done, len(removal))
+                self.progress(Step("remove", done, len(removal), "files", batch[0]))
+                yield from self.scope.versions.remove(batch)
                 done += len(batch)
                 what = f"{done} of {versions} versions were removed, and no file of theirs yet"
             removal = yield from self._spared(removal)
             for batch in _batches([meta.path for _, meta in removal.files]):
-                yield from self._remove(batch, done, len(removal))
+                self.progress(Step("remove", done, len(removal), "files", batch[0]))
+                yield from again(Remove(batch), self.scope.tries)
                 done += len(batch)
                 what = f"{versions} versions and {done - versions} of {len(removal.files)} files were removed"
         except LanceError as error:
@@ -225,10 +226,6 @@ class _Cleanup:
             raise failure from error
         self.progress(Step("remove", len(removal), len(removal), "files"))
         return removal
-
-    def _remove(self, batch: tuple[str, ...], done: int, total: int) -> Steps[None]:
-        self.progress(Step("remove", done, total, "files", batch[0]))
-        yield from again(Remove(batch), self.scope.tries)
 
     def _spared(self, removal: Removal) -> Steps[Removal]:
         """Without the files of versions and of commits that came since the others were read."""

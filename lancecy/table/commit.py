@@ -4,14 +4,14 @@
 
     newest version  ->  what happened since mine?  ->  mine on top of it  ->  transaction file, manifest if absent
         ^                  conflict: stop                                          |
-        '------------------ somebody else was faster ------------------------------'
+        '------------------ another writer was faster -----------------------------'
 
 Generators over ``requests``: no IO, no clock, no randomness of their own, so the simulator drives this
-very code. What holds whatever happens: a transaction is in the history at most once, because every
+very code. What always holds: a transaction is in the history at most once, because every
 version made since it was read is asked for its transaction's id before anything is tried; nothing
 is given up as failed that may have happened (``CommitUnknownError``); nothing is ever deleted here.
 
-Facts: table sheet, sections 4 and 5. Imports the rest of the table layer's writing half.
+Facts: table sheet, sections 4 and 5.
 """
 
 from __future__ import annotations
@@ -26,32 +26,36 @@ from lancecy.errors import (
     ContentionError,
     DatasetNotFoundError,
     ExistsError,
+    FormatError,
     LanceError,
     NotFoundError,
     RetryableConflictError,
+    UnsupportedError,
 )
 from lancecy.store.base import ObjectMeta
 from lancecy.table import manifest_wire
 from lancecy.table.apply_wire import Facts, apply
+from lancecy.table.base_history import BasesAt, followed
 from lancecy.table.conflicts import Verdict, check
 from lancecy.table.deleting import resolve_delete
 from lancecy.table.history import History
-from lancecy.table.locate import ManifestLocation
 from lancecy.table.manifest import BasePath, Fragment, Manifest
 from lancecy.table.operations import Append, Delete, Foreign, Operation, Overwrite, Restore, Transaction
 from lancecy.table.operations_wire import encode_transaction
 from lancecy.table.paths import TRANSACTIONS
-from lancecy.table.publishing import Outcome, publish
 from lancecy.table.requests import Look, Now, Pause, Put, Steps
 from lancecy.table.stored_wire import Stored
 from lancecy.table.terms import Committed, Origin, Policy
+from lancecy.table.versions import ManifestLocation, Outcome, VersionStore
 
 __all__ = ["Committed", "Origin", "Policy", "commit"]
 
 _SCHEMA_CHANGES = frozenset({"merge", "merge_strict", "project", "project_strict"})
 
 
-def commit(transaction: Transaction, origin: Origin | None, policy: Policy) -> Steps[Committed]:
+def commit(
+    transaction: Transaction, origin: Origin | None, policy: Policy, versions: VersionStore
+) -> Steps[Committed]:
     """Requests that make a transaction the next version.
 
     Parameters
@@ -60,13 +64,14 @@ def commit(transaction: Transaction, origin: Origin | None, policy: Policy) -> S
     origin : Origin or None
         None creates a table.
     policy : Policy
+    versions : VersionStore
 
     Raises
     ------
     RetryableConflictError
         The change has to be made anew from the newest version.
     ConflictError
-        It cannot happen any more, or nobody can tell.
+        It is excluded by what was committed since, or cannot be checked against it.
     ContentionError
         Every race was lost.
     CommitUnknownError
@@ -82,18 +87,21 @@ def commit(transaction: Transaction, origin: Origin | None, policy: Policy) -> S
     StoreError
         The storage failed before anything was published.
     """
-    return (yield from _Commit(transaction, origin, policy).run())
+    return (yield from _Commit(transaction, origin, policy, versions).run())
 
 
 class _Commit:
     """One commit on its way."""
 
-    def __init__(self, transaction: Transaction, origin: Origin | None, policy: Policy) -> None:
+    def __init__(
+        self, transaction: Transaction, origin: Origin | None, policy: Policy, versions: VersionStore
+    ) -> None:
         self.transaction = transaction
         self.policy = policy
         self.origin = origin
-        naming = policy.naming if origin is None else origin.naming
-        self.history = History(naming, policy.limits, policy.tries)
+        self.versions = versions
+        self.naming = policy.naming if origin is None else origin.naming
+        self.history = History(versions, self.naming, policy.limits, policy.tries)
         self.seen = 0 if origin is None else origin.version
         self.base: Stored | None = None
         self.restored: Stored | None = None
@@ -136,9 +144,9 @@ class _Commit:
             version = self.seen + 1
             data = yield from self._prepared(version)
             self.doubt = version
-            self.outcome = yield from self._published(self.history.path(version), data)
+            self.outcome = yield from self._published(version, data)
             if self.outcome is Outcome.WON:
-                return Committed(self.history.location(version, len(data)), attempt)
+                return Committed(ManifestLocation.canonical(version, self.naming, len(data)), attempt)
             yield Pause(attempt)
         mine = yield from self._catch_up()
         if mine is not None:
@@ -150,15 +158,14 @@ class _Commit:
 
     def _found(self, mine: ManifestLocation, attempts: int) -> Committed:
         """This transaction is in the history: that is success, unless a disk failed to promise that it stays there."""
-        if self.outcome is Outcome.FAILED and self.policy.prompt:
+        if self.outcome is Outcome.UNKNOWN and self.versions.fails_at_once:
             self.doubt = mine.version
             raise CommitUnknownError("it is there now, but the storage failed to make it durable")
         return Committed(mine, attempts)
 
-    def _published(self, path: str, data: bytes) -> Steps[Outcome]:
-        policy = self.policy
+    def _published(self, version: int, data: bytes) -> Steps[Outcome]:
         try:
-            return (yield from publish(policy.committer, path, data, policy.tries, prompt=policy.prompt))
+            return (yield from self.versions.publish(version, self.naming, data, self.policy.tries))
         except CommitUnknownError:
             raise
         except LanceError:
@@ -168,14 +175,14 @@ class _Commit:
     # -- mine on top of it ------------------------------------------------------------------------
 
     def _prepared(self, version: int) -> Steps[bytes]:
-        """The manifest file that makes this transaction ``version``, whatever it needs written before it."""
+        """The manifest file that makes this transaction ``version``; the files it needs are written first."""
         operation = yield from self._resolved()
         time_ns: int = yield Now()
         facts = Facts(version, time_ns, self.transaction.file_name)
-        built = apply(self.base, operation, facts, self.restored)
+        built = apply(self.base, operation, facts, self.restored, (yield from self._places()))
         files = operation.files.items() if isinstance(operation, Delete) else ()
         updated = [self.base.with_deletion(*changed) for changed in files] if self.base is not None else []
-        data = encode_transaction(replace(self.transaction, operation=operation), updated)
+        data = encode_transaction(replace(self.transaction, operation=operation), updated, built.message)
         if self.written != (facts.transaction_file, data):
             yield Put(f"{TRANSACTIONS}/{facts.transaction_file}", data)
             self.written = (facts.transaction_file, data)
@@ -192,7 +199,7 @@ class _Commit:
         if self.base is None:
             return operation
         if isinstance(operation, Restore) and self.restored is None:
-            self.restored = yield from self.history.stored(self.history.location(operation.version))
+            self.restored = yield from self.history.at(operation.version)
             if self.restored is None:
                 raise _no_version(operation.version)
         if not isinstance(operation, Delete):
@@ -201,12 +208,44 @@ class _Commit:
         self.resolved = (resolved, self.base)
         return resolved
 
+    def _places(self) -> Steps[dict[int, BasePath] | None]:
+        """Where the bases of the version to restore are by now, None if nothing but the newest version is needed for it."""
+        if self.base is None or self.restored is None:
+            return None
+        old, newest = self.restored.manifest, self.base.manifest
+        if all(newest.base_paths.get(number) == base for number, base in old.base_paths.items()):
+            return None
+        versions: dict[int, BasesAt] = {}
+        first, stop = old.version, newest.version + 1
+        while first < stop:
+            for version in range(first, stop):
+                stored = self.restored if version == old.version else (yield from self._read(version))
+                if stored is not None:
+                    restored = yield from self._restored_by(stored)
+                    versions[version] = BasesAt(version, stored.manifest.base_paths, restored)
+            # What a restore brought back is told apart by the versions since the one it restored.
+            stop, first = first, min(at.restored or first for at in versions.values())
+        return followed(old.version, [versions[version] for version in sorted(versions)])
+
+    def _read(self, version: int) -> Steps[Stored | None]:
+        """A version in between, None if it is gone or cannot be read: others tell where bases are."""
+        try:
+            return (yield from self.history.at(version))
+        except (FormatError, UnsupportedError):
+            return None
+
+    def _restored_by(self, stored: Stored) -> Steps[int | None]:
+        """The version that a version restored, None if no restore made it."""
+        made_by = yield from self.history.transaction(stored)
+        operation = None if made_by is None else made_by.operation
+        return operation.version if isinstance(operation, Restore) else None
+
     def _check_needed(self, operation: Operation, places: Manifest) -> Steps[None]:
         """See that what the change needs of the past, or of those who wrote files for it, is there."""
         if isinstance(operation, Append | Overwrite) and self.policy.check_files:
             yield from self._check_files(operation.fragments, places)
         if isinstance(operation, Restore) and not self.found:
-            again_there = yield from self.history.stored(self.history.location(operation.version))
+            again_there = yield from self.history.at(operation.version)
             if again_there is None:
                 raise _no_version(operation.version)
             self.found = True
@@ -233,10 +272,10 @@ class _Commit:
     def _catch_up(self) -> Steps[ManifestLocation | None]:
         """Bring ``base`` to the newest version; a location if one of the new versions is this very transaction."""
         if self.origin is None:
-            found = yield from self.history.all()
-            if self.doubt is not None and not found:
-                found = [self.history.location(self.doubt)]
-            return (yield from self._created(found[0])) if found else None
+            first = next(iter((yield from self.versions.versions())), None)
+            if first is None and self.doubt is not None:
+                first = yield from self.versions.at(self.doubt, self.naming)
+            return None if first is None else (yield from self._created(first))
         newer = yield from self.history.newer(self.seen, self.doubt)
         if self.base is None:
             yield from self._read_origin(self.origin, bool(newer))
@@ -256,7 +295,7 @@ class _Commit:
         return None
 
     def _created(self, first: ManifestLocation) -> Steps[ManifestLocation]:
-        """A table was to be created and there is one: its first version is this transaction, or it is a pity."""
+        """The first version of a table that exists already; raises ExistsError unless it is this very transaction."""
         stored = yield from self.history.stored(first, insist=first.version == self.doubt)
         if stored is not None:
             theirs = yield from self.history.transaction(stored)
@@ -270,7 +309,7 @@ class _Commit:
 
     def _read_origin(self, origin: Origin, is_old: bool) -> Steps[None]:
         """Read the version this began with, and refuse if it is not the one that was opened."""
-        stored = yield from self.history.stored(self.history.location(origin.version))
+        stored = yield from self.history.at(origin.version)
         if stored is None:
             if is_old:
                 return  # removed by a cleanup; the transactions since are all there

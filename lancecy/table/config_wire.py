@@ -3,7 +3,7 @@
 Configuration, table metadata, schema metadata (Arrow's) and the metadata of fields. The flags of a
 field that say whether it is part of a key mirror entries of its metadata.
 
-Facts: table sheet, sections 1.2 and 4.2. Imports ``operations`` and ``errors``.
+Facts: table sheet, sections 1.2 and 4.2.
 """
 
 from __future__ import annotations

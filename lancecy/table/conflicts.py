@@ -11,10 +11,8 @@ column one that was committed since. Letters::
     g  I if a field of mine is gone
 
 A base that is ``relocate``d was copied before: files that others put into it since are not in the copy.
-What nobody knows (``unknown``) excludes everything. An ``UpdateConfig`` is as many rows or columns as
+An ``unknown`` operation excludes everything. An ``UpdateConfig`` is as many rows or columns as
 it changes maps; the severest letter counts.
-
-Imports ``operations``.
 """
 
 from __future__ import annotations
@@ -31,6 +29,7 @@ from lancecy.table.operations import (
     MapUpdate,
     Operation,
     Overwrite,
+    RepairRowIds,
     ReserveFragments,
     Restore,
     UpdateBases,
@@ -130,6 +129,9 @@ def footprints(operation: Operation) -> tuple[Footprint, ...]:
             return (Footprint("restore"),)
         case ReserveFragments():
             return (Footprint("reserve"),)
+        case RepairRowIds():
+            # Worked out from the newest version alone, like a change of bases that names none.
+            return (Footprint("bases"),)
         case UpdateBases():
             return (Footprint("relocate" if operation.relocate else "bases", bases=operation.bases),)
         case Delete():

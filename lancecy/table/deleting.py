@@ -1,11 +1,11 @@
-"""Deleted rows become deletion files, on top of whatever is deleted by now.
+"""Turns deleted rows into deletion files, together with the rows deleted before.
 
 A deletion file lists every deleted row of its fragment and replaces the one before. So on each
 attempt the vector of the newest version is read, the rows of this change are added, and a new file
-is written; a fragment left without rows goes as a whole. Rows that somebody else deleted meanwhile
+is written; a fragment left without rows goes as a whole. Rows that another writer deleted meanwhile
 are a conflict: what was decided about them was decided without knowing that.
 
-Facts: table sheet, sections 2.3 and 4.4. Imports ``deletion``, ``operations`` and ``requests``.
+Facts: table sheet, sections 2.3 and 4.4.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import numpy as np
 
 from lancecy.errors import RetryableConflictError
 from lancecy.limits import Limits
-from lancecy.table import deletion
+from lancecy.table import deletion, roaring
 from lancecy.table.deletion import DeletionVector
 from lancecy.table.manifest import DeletionFile, Fragment
 from lancecy.table.operations import Delete, Int64
@@ -102,7 +102,7 @@ def _merged(base: Stored, fragment: Fragment, rows: Int64, limits: Limits) -> St
         return DeletionVector(rows.astype(np.int64))
     memory = yield ReadDeletion(base.manifest, fragment.id, file)
     before = deletion.decode(memory, file, fragment.physical_rows, limits).offsets
-    both = np.union1d(before, rows)
+    both = roaring.union(before, rows)
     if both.size != before.size + rows.size:
         raise RetryableConflictError(
             f"rows of fragment {fragment.id} are deleted in version {base.version} already: find the rows to "

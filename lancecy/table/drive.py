@@ -4,57 +4,48 @@
 object "if absent" although it is there would lose commits without anybody noticing, so each store is
 asked once per process, on a name of its own, before it is trusted with the first commit.
 
-Facts: table sheet, section 5. Imports ``commit``, ``bases``, ``session`` and ``store``.
+Facts: table sheet, section 5.
 """
 
 from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from itertools import takewhile
 from typing import Any, TypeVar
 
-from lancecy.errors import ExistsError, LanceError, StoreError, UnsupportedError
+from lancecy.errors import ExistsError, StoreError, UnsupportedError
 from lancecy.schema import Schema
 from lancecy.session import Session
 from lancecy.store.base import PutMode, Store
 from lancecy.store.local import NETWORK, LocalStore
-from lancecy.table import flags
+from lancecy.table.answers import answer, run
 from lancecy.table.bases import Bases, PathPolicy
 from lancecy.table.commit import commit
-from lancecy.table.manifest import BasePath, Manifest
+from lancecy.table.manifest import Manifest
 from lancecy.table.operations import Transaction
 from lancecy.table.paths import TEMPORARY, VERSIONS
 from lancecy.table.references_wire import nanoseconds
 from lancecy.table.requests import (
     Clock,
-    Create,
-    Draw,
     Elsewhere,
     List,
     Look,
-    Now,
     Own,
-    Pause,
-    Put,
     Read,
     ReadDeletion,
     Remove,
-    Rename,
     Request,
     Steps,
 )
 from lancecy.table.terms import Committed, Origin, Policy
+from lancecy.table.versions import VersionStore, version_store
 
 __all__ = ["check_create", "commit_to", "drive"]
 
 T = TypeVar("T")
 
-# Seconds a loser of a race waits at most after the first and after any later loss.
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0
 # Stores that were seen to refuse a second create.
 _TRUSTED: set[str] = set()
 
@@ -66,6 +57,7 @@ def commit_to(
     session: Session,
     places: PathPolicy,
     policy: Policy | None = None,
+    versions: VersionStore | None = None,
 ) -> Committed:
     """Make a transaction the next version of the table at the root of a store.
 
@@ -80,6 +72,8 @@ def commit_to(
     places : PathPolicy
         What resolves bases.
     policy : Policy, optional
+    versions : VersionStore, optional
+        Publishes the version; by default the one for the kind of store.
 
     Raises
     ------
@@ -88,11 +82,10 @@ def commit_to(
     CommitError, ExistsError, NotFoundError, SchemaError, FormatError, StoreError
         See ``commit.commit``.
     """
-    check_create(store)
-    chosen = policy or Policy()
-    if store.traits.is_mapped:
-        chosen = replace(chosen, prompt=True)
-    return drive(commit(transaction, origin, chosen), store, session, places)
+    versions = versions or version_store(store)
+    if versions.needs_conditional_put:
+        check_create(store)
+    return drive(commit(transaction, origin, policy or Policy(), versions), store, session, places)
 
 
 def check_create(store: Store) -> None:
@@ -151,19 +144,7 @@ def drive(steps: Steps[T], store: Store, session: Session, places: PathPolicy, o
     LanceError
         Whatever the generator raises.
     """
-    answer: Callable[[Request], Any] = _Answers(store, session, places, own or store).answer
-    try:
-        request = next(steps)
-        while True:
-            try:
-                result = answer(request)
-            except LanceError as error:
-                request = steps.throw(error)
-            else:
-                request = steps.send(result)
-    except StopIteration as end:
-        value: T = end.value
-        return value
+    return run(steps, _Answers(store, session, places, own or store).answer)
 
 
 def _store_time(store: Store) -> int | None:
@@ -191,34 +172,16 @@ class _Answers:
 
     def answer(self, request: Request) -> Any:
         match request:
-            case List(folder, before):
-                metas = self.store.list(folder)
-                return list(metas if before is None else takewhile(lambda meta: meta.path < before, metas))
-            case Read(path):
-                return self.store.get(path)
             case ReadDeletion(manifest, fragment_id, file):
                 store, path = self._bases(manifest).deletion(fragment_id, file)
                 return store.get(path)
             case Look(manifest, file):
                 store, path = self._bases(manifest).data(file)
                 return store.head(path)
-            case Put(path, data):
-                return self.store.put(path, data)
-            case Create(path, data):
-                return self.store.put(path, data, PutMode.CREATE)
-            case Rename(source, target):
-                return self.store.rename(source, target, PutMode.CREATE)
-            case Now():
-                return time.time_ns()
-            case Draw():
-                return secrets.randbits(64)
-            case Pause(attempt):
-                most = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(attempt, 10))
-                return time.sleep(most * secrets.randbelow(1000) / 1000)
             case Own(folder):
                 return list(self.own.list(folder))
-            case Remove(paths):
-                return self.own.delete(paths)
+            case Remove():
+                return answer(request, self.own)
             case Clock():
                 return _store_time(self.own)
             case Elsewhere(place, List(folder)):
@@ -227,11 +190,11 @@ class _Answers:
             case Elsewhere(place, Read(path)):
                 store, prefix = self._table(place)
                 return store.get(prefix + path)
+        return answer(request, self.store)
 
     def _table(self, place: str) -> tuple[Store, str]:
         """Store of another table and where in it that is; refused as a base of this one would be."""
-        bases = {1: BasePath(1, place, None, True)}
-        return self._bases(Manifest(0, Schema(()), base_paths=bases, reader_flags=flags.BASES)).folder(1)
+        return self._bases(Manifest(0, Schema(()))).table(place)
 
     def _bases(self, manifest: Manifest) -> Bases:
         return Bases(self.store, manifest, self.session, self.places)

@@ -4,8 +4,6 @@ Two 64-bit words stand in a manifest, one for readers and one for writers. A set
 not understood in the word concerned refuses the table; nothing is guessed (facts and advice:
 table sheet, section 1.4). Bits that only concern how indices are used are accepted, because
 indices are never consulted.
-
-Imports only ``errors``.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Manifests and transactions share these messages. Decoding is total: features that would change what
 rows a fragment has are refused even if the writer forgot their flag.
 
-Facts: table sheet, section 2. Imports ``manifest``, ``errors`` and ``limits``.
+Facts: table sheet, section 2.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 Generators over ``requests``, used by ``commit``. A version whose manifest is gone, or that says nowhere
 what made it, cannot be checked for conflicts; that is said and never guessed.
 
-Facts: table sheet, sections 1.3 and 4.1. Imports ``requests``, ``stored_wire`` and ``operations_wire``.
+Facts: table sheet, sections 1.3 and 4.1.
 """
 
 from __future__ import annotations
@@ -14,13 +14,12 @@ from dataclasses import dataclass
 from lancecy.errors import ConflictError, DatasetNotFoundError, LanceError, StoreError
 from lancecy.limits import Limits
 from lancecy.store.base import Memory, ObjectMeta
-from lancecy.table.locate import ManifestLocation
 from lancecy.table.operations import Transaction
 from lancecy.table.operations_wire import decode_transaction
-from lancecy.table.paths import TRANSACTIONS, VERSIONS, Naming, manifest_name, parse_manifest_name
-from lancecy.table.publishing import again
-from lancecy.table.requests import List, Pause, Read, Steps
+from lancecy.table.paths import TRANSACTIONS, Naming
+from lancecy.table.requests import List, Pause, Read, Steps, again
 from lancecy.table.stored_wire import Stored, decode_stored
+from lancecy.table.versions import ManifestLocation, VersionStore
 
 __all__ = ["History"]
 
@@ -31,28 +30,17 @@ class History:
 
     Attributes
     ----------
+    versions : VersionStore
     naming : Naming
     limits : Limits
     tries : int
         Times a request that fails is made.
     """
 
+    versions: VersionStore
     naming: Naming
     limits: Limits
     tries: int
-
-    def path(self, version: int) -> str:
-        """Path of a version's manifest."""
-        return f"{VERSIONS}/{manifest_name(version, self.naming)}"
-
-    def location(self, version: int, size: int = 0) -> ManifestLocation:
-        """Location of a version's manifest."""
-        return ManifestLocation(version, self.path(version), size, self.naming)
-
-    def all(self) -> Steps[list[ManifestLocation]]:
-        """Every version there is, in either naming, oldest first."""
-        metas: Sequence[ObjectMeta] = yield from again(List(VERSIONS), self.tries)
-        return sorted(_manifests(metas), key=lambda location: location.version)
 
     def newer(self, seen: int, certain: int | None) -> Steps[list[ManifestLocation]]:
         """Versions above ``seen``, oldest first.
@@ -68,14 +56,11 @@ class History:
         ConflictError
             There is a gap, or manifests have other names by now.
         """
-        # V2 names of newer versions come first in a listing, V1 names in no useful order.
-        before = None if self.naming is Naming.V1 else self.path(seen)
-        metas: Sequence[ObjectMeta] = yield from again(List(VERSIONS, before), self.tries)
-        found = {location.version: location for location in _manifests(metas) if location.version > seen}
-        if any(location.naming is not self.naming for location in found.values()):
-            raise ConflictError("manifests were renamed since the table was opened: open it again")
-        if certain is not None and certain > seen:
-            found.setdefault(certain, self.location(certain))
+        listed = yield from self.versions.versions(seen, self.naming)
+        found = {location.version: location for location in listed}
+        if certain is not None and certain > seen and certain not in found:
+            known = yield from self.versions.at(certain, self.naming)
+            found |= {} if known is None else {certain: known}
         for version in range(seen + 1, max(found, default=seen)):
             if version not in found:
                 raise ConflictError(
@@ -83,6 +68,11 @@ class History:
                     "the newest version and make the change anew"
                 )
         return [found[version] for version in sorted(found)]
+
+    def at(self, version: int) -> Steps[Stored | None]:
+        """A version by its number, None if it is gone (raises as :meth:`stored`)."""
+        location = yield from self.versions.at(version, self.naming)
+        return None if location is None else (yield from self.stored(location))
 
     def stored(self, location: ManifestLocation, *, insist: bool = False) -> Steps[Stored | None]:
         """A version, None if its manifest is gone.
@@ -133,18 +123,9 @@ class History:
         names = [meta.path.rpartition("/")[2] for meta in metas if meta.path.endswith(ending)]
         starts = [int(text) for text in (name[: -len(ending)] for name in names) if text.isdigit()]
         for version in range(min(starts, default=seen) + 1, seen + 1):
-            stored = yield from self.stored(self.location(version))
+            location = yield from self.versions.at(version, self.naming)
+            stored = None if location is None else (yield from self.stored(location))
             theirs = None if stored is None else (yield from self.transaction(stored))
             if theirs is not None and theirs.uuid == uuid:
-                return self.location(version)
+                return location
         return None
-
-
-def _manifests(metas: Sequence[ObjectMeta]) -> list[ManifestLocation]:
-    """The manifests in a listing that are part of the history."""
-    found = []
-    for meta in metas:
-        name = parse_manifest_name(meta.path.rpartition("/")[2])
-        if name is not None and not name.detached and not name.staged:
-            found.append(ManifestLocation(name.version, meta.path, meta.size, name.naming))
-    return found

@@ -1,6 +1,6 @@
 """The index section of a manifest file: entries to carry along, not to use.
 
-Imports ``schema_wire``, ``manifest``, ``errors`` and ``limits``. Facts: table sheet, section 10.1.
+Facts: table sheet, section 10.1.
 """
 
 from __future__ import annotations

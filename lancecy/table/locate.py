@@ -1,64 +1,41 @@
-"""Which manifests a dataset has: the latest, one by number, one as of a time, all of them.
+"""The manifests of a table: the latest, one by number, one as of a time, all of them.
 
-The folder ``_versions`` is the only source; hint files are not needed, because with V2 names the
-first name of a listing is the latest version, and folders with V1 names have to be listed anyway.
-A dataset uses one naming scheme; both in one folder is an error, as it is for the reference.
+Every function asks the version store of the table, by default the one for the kind of store.
 
-Facts: table sheet, section 1.3. Imports ``manifest_wire``, ``paths``, ``store``, ``session``.
+Facts: table sheet, section 1.3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
+from typing import TypeVar
 
 from lancecy.errors import DatasetNotFoundError, FormatError, LimitError, NotFoundError
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.session import Session
-from lancecy.store.base import Memory, ObjectMeta, Store
+from lancecy.store.base import Memory, Store
 from lancecy.table import manifest_wire
+from lancecy.table.answers import run_on
 from lancecy.table.manifest import Manifest
-from lancecy.table.paths import VERSIONS, Naming, manifest_name, parse_manifest_name
+from lancecy.table.paths import VERSIONS
+from lancecy.table.requests import Steps
+from lancecy.table.versions import ManifestLocation, VersionStore, version_store
 
-__all__ = [
-    "ManifestLocation",
-    "Version",
-    "as_of",
-    "at_version",
-    "latest",
-    "list_versions",
-    "locations",
-    "parse_time",
-    "read",
-]
+__all__ = ["Version", "as_of", "at_version", "latest", "list_versions", "locations", "parse_time", "read"]
 
-# Above every V2 name and below the V1 names that a listing yields after them.
-_AFTER_V2 = f"{VERSIONS}/{(1 << 64) - 1}."
+T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestLocation:
-    """A manifest file, as its name and the store describe it.
-
-    Attributes
-    ----------
-    version : int
-    path : str
-        Below the dataset root.
-    size : int, bytes
-    naming : Naming
-    """
-
-    version: int
-    path: str
-    size: int
-    naming: Naming
-
-
-def latest(store: Store) -> ManifestLocation:
+def latest(store: Store, versions: VersionStore | None = None) -> ManifestLocation:
     """The manifest of the newest version.
+
+    Parameters
+    ----------
+    store : Store
+        Rooted at the dataset.
+    versions : VersionStore, optional
 
     Raises
     ------
@@ -67,25 +44,13 @@ def latest(store: Store) -> ManifestLocation:
     FormatError
         Manifests of both naming schemes.
     """
-    newest: ManifestLocation | None = None
-    for found in _scan(store):
-        newest = _newer(newest, found, store)
-        if found.naming is Naming.V2:
-            # V2 names sort newest first. Object stores are believed from here on, as a further
-            # request would cost more than it is worth; on a disk the rest is looked over.
-            for other in () if store.traits.lists_in_order else _scan(store, _AFTER_V2):
-                newest = _newer(newest, other, store)
-            break
-    if newest is None:
-        raise DatasetNotFoundError(
-            f"there is no Lance dataset at {store.uri}: {VERSIONS}/ has no manifest",
-            kind="dataset",
-            name=store.uri,
-        )
-    return newest
+    found = _ask((versions or version_store(store)).latest(), store)
+    if found is None:
+        raise _missing(store)
+    return found
 
 
-def locations(store: Store) -> list[ManifestLocation]:
+def locations(store: Store, versions: VersionStore | None = None) -> list[ManifestLocation]:
     """All manifests that are part of the history, newest first.
 
     Raises
@@ -93,12 +58,13 @@ def locations(store: Store) -> list[ManifestLocation]:
     DatasetNotFoundError, FormatError
         As :func:`latest`.
     """
-    first = latest(store)
-    found = [location for location in _scan(store) if _newer(first, location, store)]
-    return sorted(found, key=lambda location: location.version, reverse=True)
+    found = _ask((versions or version_store(store)).versions(), store)
+    if not found:
+        raise _missing(store)
+    return found[::-1]
 
 
-def at_version(store: Store, version: int) -> ManifestLocation:
+def at_version(store: Store, version: int, versions: VersionStore | None = None) -> ManifestLocation:
     """The manifest of one version, detached ones (bit 63 set) included.
 
     Raises
@@ -112,13 +78,11 @@ def at_version(store: Store, version: int) -> ManifestLocation:
         raise NotFoundError(
             f"there is no version {version}: versions start at 1", kind="version", name=str(version)
         )
-    for naming in (Naming.V2,) if version >> 63 else (Naming.V2, Naming.V1):
-        path = f"{VERSIONS}/{manifest_name(version, naming)}"
-        try:
-            return ManifestLocation(version, path, store.head(path).size, naming)
-        except DatasetNotFoundError:
-            continue
-    known = [str(location.version) for location in locations(store)]
+    versions = versions or version_store(store)
+    found = _ask(versions.at(version), store)
+    if found is not None:
+        return found
+    known = [str(location.version) for location in locations(store, versions)]
     shown = ", ".join(known[:10]) + (", …" if len(known) > 10 else "")
     raise NotFoundError(
         f"{store.uri} has no version {version}; it has {shown}",
@@ -205,7 +169,11 @@ class Version:
 
 
 def list_versions(
-    store: Store, session: Session | None = None, *, newest_first: bool = False
+    store: Store,
+    session: Session | None = None,
+    versions: VersionStore | None = None,
+    *,
+    newest_first: bool = False,
 ) -> list[Version]:
     """All versions of the dataset at the root of ``store``, oldest first unless asked otherwise.
 
@@ -217,11 +185,16 @@ def list_versions(
         As :func:`latest`.
     """
     limits = session.limits if session is not None else DEFAULT_LIMITS
-    found = [Version(location.version, location, store, limits) for location in locations(store)]
+    found = [Version(location.version, location, store, limits) for location in locations(store, versions)]
     return found if newest_first else found[::-1]
 
 
-def as_of(store: Store, time: datetime | str, limits: Limits = DEFAULT_LIMITS) -> ManifestLocation:
+def as_of(
+    store: Store,
+    time: datetime | str,
+    limits: Limits = DEFAULT_LIMITS,
+    versions: VersionStore | None = None,
+) -> ManifestLocation:
     """The newest version made at or before a time; versions without a time count as old.
 
     Reads manifests from the newest back to the one returned.
@@ -240,7 +213,7 @@ def as_of(store: Store, time: datetime | str, limits: Limits = DEFAULT_LIMITS) -
     """
     moment = parse_time(time)
     oldest: datetime | None = None
-    for location in locations(store):
+    for location in locations(store, versions):
         oldest = Version(location.version, location, store, limits).timestamp
         if oldest is None or oldest <= moment:
             return location
@@ -278,27 +251,17 @@ def parse_time(time: datetime | str) -> datetime:
     return time.astimezone(UTC)
 
 
-def _scan(store: Store, start_after: str | None = None) -> Iterator[ManifestLocation]:
-    """Manifests of the history in name order; all other names in the folder are passed over."""
-    for meta in store.list(VERSIONS, start_after):
-        location = _location(meta)
-        if location is not None:
-            yield location
+def _ask(steps: Steps[T], store: Store) -> T:
+    """What a version store answers; errors about the folder name the table."""
+    try:
+        return run_on(steps, store)
+    except FormatError as error:
+        raise error.within(store.uri)
 
 
-def _location(meta: ObjectMeta) -> ManifestLocation | None:
-    folder, _, name = meta.path.rpartition("/")
-    said = parse_manifest_name(name) if folder == VERSIONS else None
-    if said is None or said.detached or said.staged:
-        return None
-    return ManifestLocation(said.version, meta.path, meta.size, said.naming)
-
-
-def _newer(one: ManifestLocation | None, other: ManifestLocation, store: Store) -> ManifestLocation:
-    if one is None:
-        return other
-    if one.naming is not other.naming:
-        raise FormatError(
-            f"{VERSIONS}/ of {store.uri} has manifests of both naming schemes, {one.path} and {other.path}"
-        )
-    return one if one.version >= other.version else other
+def _missing(store: Store) -> DatasetNotFoundError:
+    return DatasetNotFoundError(
+        f"there is no Lance dataset at {store.uri}: {VERSIONS}/ has no manifest",
+        kind="dataset",
+        name=store.uri,
+    )

@@ -2,8 +2,6 @@
 
 ``manifest_wire`` turns protobuf into these and back. A manifest of thousands of fragments or columns
 builds them when they are first asked for. Facts: table sheet, sections 1 to 3.
-
-Imports ``schema`` and ``errors``.
 """
 
 from __future__ import annotations

@@ -3,27 +3,29 @@
 Generators over ``requests``, used by ``cleanup``. What cannot be read or understood is an error and never left
 out; only what is gone is.
 
-Facts: table sheet, sections 1.3, 4.1 and 6. Imports ``refs``, ``references_wire``, ``operations_wire`` and
-``requests``.
+Facts: table sheet, sections 1.3, 4.1 and 6.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
-from lancecy.errors import DatasetNotFoundError, FormatError, NotFoundError, UnsupportedError
+from lancecy.errors import DatasetNotFoundError, FormatError, LanceError, NotFoundError, UnsupportedError
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.store.base import Memory, ObjectMeta
 from lancecy.table.operations import Restore
 from lancecy.table.operations_wire import decode_transaction
-from lancecy.table.paths import VERSIONS, ManifestName, parse_manifest_name
-from lancecy.table.publishing import again
+from lancecy.table.paths import ManifestName
 from lancecy.table.references_wire import References, decode_references
-from lancecy.table.refs import BRANCHES, REFS, TAGS, TREE, Pin, branch_folder, decode_pin
-from lancecy.table.requests import Elsewhere, List, Read, Steps
+from lancecy.table.refs import BRANCHES, REFS, TAGS, Pin, branch_folder, decode_pin
+from lancecy.table.requests import Elsewhere, List, Read, Steps, again
+from lancecy.table.versions import VersionStore
 
 __all__ = ["Intents", "ListedManifest", "Needs", "Scope"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,7 @@ class Scope:
 
     Attributes
     ----------
+    versions : VersionStore
     branch : str or None
         None for the main table, at whose root paths begin in either case.
     used_by : tuple of str
@@ -41,6 +44,7 @@ class Scope:
     limits : Limits
     """
 
+    versions: VersionStore
     branch: str | None = None
     used_by: tuple[str, ...] = ()
     tries: int = 4
@@ -99,12 +103,10 @@ class Needs:
         """Every manifest of this table, its branches, the table they branch from, and those that use it."""
         found: list[ListedManifest] = []
         for place in ("", *self._scope.used_by):
-            there = len(found)
-            for folder in (VERSIONS, TREE):
-                request = List(folder)
-                metas = yield from again(Elsewhere(place, request) if place else request, self._scope.tries)
-                found += _manifests_in(place, metas)
-            if place and len(found) == there:
+            listing = self._scope.versions.manifests()
+            files = yield from _elsewhere(listing, place) if place else listing
+            found += [ListedManifest(place, file.meta, file.name) for file in files]
+            if place and not files:
                 raise NotFoundError(
                     f"there is no table at {place}, which is said to use files of this one",
                     kind="dataset",
@@ -144,9 +146,18 @@ class Needs:
         return Intents(b"".join(raw), frozenset(restored))
 
 
-def _manifests_in(place: str, metas: Sequence[ObjectMeta]) -> Iterator[ListedManifest]:
-    for meta in metas:
-        folder, _, name = meta.path.rpartition("/")
-        parsed = parse_manifest_name(name)
-        if parsed is not None and folder.rpartition("/")[2] == VERSIONS:
-            yield ListedManifest(place, meta, parsed)
+def _elsewhere(steps: Steps[T], place: str) -> Steps[T]:
+    """The same requests about the table at another root."""
+    try:
+        request = next(steps)
+        while True:
+            asked = Elsewhere(place, request) if isinstance(request, List | Read) else request
+            try:
+                answer = yield asked
+            except LanceError as error:
+                request = steps.throw(error)
+            else:
+                request = steps.send(answer)
+    except StopIteration as end:
+        value: T = end.value
+        return value

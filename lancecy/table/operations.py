@@ -5,7 +5,7 @@ to add have no ids yet, deleted rows are offsets and not files. ``commit`` fills
 newest version, as often as it has to. Operations that others made and lancecy does not are
 :class:`Foreign`: enough to tell what they conflict with.
 
-Facts: table sheet, sections 4.2 and 4.3. Imports ``manifest``, ``schema`` and NumPy.
+Facts: table sheet, sections 4.2 and 4.3.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ __all__ = [
     "MapUpdate",
     "Operation",
     "Overwrite",
+    "RepairRowIds",
     "ReserveFragments",
     "Restore",
     "Transaction",
@@ -41,7 +42,7 @@ Int64: TypeAlias = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Add fragments. Their ids, row ids and versions are given at the commit, whatever they say."""
+    """Add fragments. Their ids, row ids and versions are given at the commit; those stated are ignored."""
 
     fragments: tuple[Fragment, ...]
 
@@ -164,6 +165,14 @@ class UpdateBases:
 
 
 @dataclass(frozen=True, slots=True)
+class RepairRowIds:
+    """Give ids to rows of fragments that have none although the table has stable ones; state a next one that is free.
+
+    Others see a ``Merge`` that leaves all columns as they are.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Foreign:
     """An operation that lancecy does not make.
 
@@ -186,7 +195,15 @@ class Foreign:
 
 
 Operation: TypeAlias = (
-    Append | Delete | Overwrite | Restore | ReserveFragments | UpdateConfig | UpdateBases | Foreign
+    Append
+    | Delete
+    | Overwrite
+    | Restore
+    | ReserveFragments
+    | UpdateConfig
+    | UpdateBases
+    | RepairRowIds
+    | Foreign
 )
 
 

@@ -1,10 +1,10 @@
 """Bytes of a transaction to a :class:`~lancecy.table.operations.Transaction` and back.
 
 The same message is stored as a file below ``_transactions/`` and inside the manifest file of the
-version it made. Decoding is total; an operation that nobody here knows is ``Foreign`` of kind
+version it made. Decoding is total; an operation that this release does not know is ``Foreign`` of kind
 ``unknown``, which conflicts with everything.
 
-Facts: table sheet, sections 4.1 and 4.2. Imports the other wire modules, ``operations`` and ``schema_wire``.
+Facts: table sheet, sections 4.1 and 4.2.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from lancecy.table.operations import (
     MapUpdate,
     Operation,
     Overwrite,
+    RepairRowIds,
     ReserveFragments,
     Restore,
     Transaction,
@@ -45,7 +46,11 @@ _Message: TypeAlias = transaction_pb2.Transaction
 _NEUTRAL = {"create_index": "index", "update_mem_wal_state": "mem_wal", "clone": "clone"}
 
 
-def encode_transaction(transaction: Transaction, updated: Iterable[table_pb2.DataFragment] = ()) -> bytes:
+def encode_transaction(
+    transaction: Transaction,
+    updated: Iterable[table_pb2.DataFragment] = (),
+    made: table_pb2.Manifest | None = None,
+) -> bytes:
     """The message of a transaction.
 
     Parameters
@@ -53,6 +58,8 @@ def encode_transaction(transaction: Transaction, updated: Iterable[table_pb2.Dat
     transaction : Transaction
     updated : iterable of lance.table.DataFragment
         Of a ``Delete``: the fragments with their new deletion files, as the version it is made on has them.
+    made : lance.table.Manifest, optional
+        Of a ``RepairRowIds``: the version it makes.
 
     Raises
     ------
@@ -85,6 +92,8 @@ def encode_transaction(transaction: Transaction, updated: Iterable[table_pb2.Dat
         case UpdateBases():
             message.update_bases.SetInParent()
             message.update_bases.new_bases.extend(map(encode_base_path, operation.bases))
+        case RepairRowIds():
+            _encode_repair(message.merge, made or table_pb2.Manifest())
         case Foreign():
             raise ValueError(f"an operation of kind {operation.kind!r} is none that lancecy makes")
     return message.SerializeToString()
@@ -103,6 +112,14 @@ def _encode_overwrite(message: transaction_pb2.Transaction.Overwrite, operation:
     message.schema_metadata.update(operation.schema.metadata)
     message.config_upsert_values.update(operation.config)
     message.initial_bases.extend(map(encode_base_path, operation.initial_bases))
+
+
+def _encode_repair(message: transaction_pb2.Transaction.Merge, made: table_pb2.Manifest) -> None:
+    message.SetInParent()
+    message.fragments.extend(made.fragments)
+    message.schema.extend(made.fields)
+    message.schema_metadata.update(made.schema_metadata)
+    message.preserves_nullability = True
 
 
 def _encode_config(message: transaction_pb2.Transaction.UpdateConfig, operation: UpdateConfig) -> None:

@@ -11,7 +11,7 @@
     {root}/_indices/{uuid}/...
 
 Every name that a file supplies passes :func:`check_name` or :func:`check_relative` before a path
-is made of it. Facts: table sheet, sections 1.3, 2.2, 2.3. Imports ``errors`` and ``manifest``.
+is made of it. Facts: table sheet, sections 1.3, 2.2, 2.3.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Which files a version needs: every name in its manifest, for a cleanup that must not miss one.
 
 Names count whatever base they are in: the same name in another place protects a file that would not
-have needed it, which harms nobody, while comparing places could miss one (a link, a moved table).
+have needed it, which does no harm, while comparing places could miss one (a link, a moved table).
 
-Facts: table sheet, sections 1.2, 2, 6.4 and 10.1. Imports ``stored_wire``, ``indices_wire`` and ``flags``.
+Facts: table sheet, sections 1.2, 2, 6.4 and 10.1.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def decode_references(memory: Memory, path: str, version: int, limits: Limits = 
     FormatError, LimitError
         The file is damaged: what it needs is unknown.
     UnsupportedError
-        The version has features by which it may need files that nobody here knows of.
+        The version has features by which it may need files that this release does not know of.
     """
     stored = decode_stored(memory, path, version, limits)
     manifest = stored.manifest

@@ -6,7 +6,7 @@
     _refs/branches/{branch}.json   {"parentBranch": null or its name, "parentVersion": ..., ...}
     tree/{branch}/                 the table that a branch is
 
-Facts: table sheet, sections 6.1 and 6.2. Imports ``errors``, ``limits`` and the store's values.
+Facts: table sheet, sections 6.1 and 6.2.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A version goes if it is old enough by every clock that knows its age, and nothin
 if no version that stays needs it, and either a version that goes did, or it is so old that nobody can be
 about to commit it. Only names that the format gives to files are ever looked at.
 
-Facts: table sheet, section 9.1. Imports ``paths``, ``references_wire`` and the store's values.
+Facts: table sheet, section 9.1.
 """
 
 from __future__ import annotations
@@ -248,7 +248,7 @@ def _is_intended(needed: str, intents: bytes) -> bool:
 
 def _may_go(metas: Sequence[ObjectMeta], was_named: bool, terms: Terms, times: Times) -> bool:
     if was_named:
-        # Older than the version that named them, unless somebody touched them since.
+        # Older than the version that named them, unless they were touched since.
         age = terms.older_than_ns
         return age is None or all(m.modified is None or times.is_old(m, age) for m in metas)
     return terms.unverified or all(times.is_old(meta, GRACE_NS) for meta in metas)

@@ -1,25 +1,26 @@
-"""What a commit, or a cleanup, asks of the world, one value per request.
+"""Requests of commits, cleanups and version stores, one value each.
 
-The generators of ``commit`` and ``cleanup`` yield these and are sent the answer, or have the exception thrown into
-them that the request met with. ``drive`` answers from a store; the simulator of the tests answers
-the very same generators with every fault there is. Nothing here does anything.
-
-Paths are below the dataset root. Imports ``manifest`` and the store's values.
+The generators of ``commit``, ``cleanup`` and ``versions`` yield these. Each is sent the answer, or the
+exception that the request raised is thrown into it. ``answers`` and ``drive`` answer from a store. The simulator
+of the tests answers the same generators with every possible fault. Paths are below the dataset root.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
+from lancecy.errors import StoreError
 from lancecy.table.manifest import DataFile, DeletionFile, Manifest
 
 __all__ = [
+    "Call",
     "Clock",
     "Create",
     "Draw",
     "Elsewhere",
+    "Head",
     "List",
     "Look",
     "Now",
@@ -29,9 +30,10 @@ __all__ = [
     "Read",
     "ReadDeletion",
     "Remove",
-    "Rename",
     "Request",
+    "Scan",
     "Steps",
+    "again",
 ]
 
 
@@ -51,6 +53,28 @@ class List:
 
 
 @dataclass(frozen=True, slots=True)
+class Scan:
+    """Objects below a folder: an iterator of ``ObjectMeta`` in name order that lists as it is read.
+
+    Attributes
+    ----------
+    folder : str
+    after : str or None
+        Only paths greater than this.
+    """
+
+    folder: str
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """``ObjectMeta`` of an object; ``DatasetNotFoundError`` if there is none."""
+
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
 class Read:
     """A whole object as ``Memory``; ``DatasetNotFoundError`` if there is none."""
 
@@ -59,7 +83,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class ReadDeletion:
-    """The deletion file of a fragment as ``Memory``, in whatever base it is."""
+    """The deletion file of a fragment as ``Memory``, in the base it is in."""
 
     manifest: Manifest
     fragment_id: int
@@ -68,7 +92,7 @@ class ReadDeletion:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """``ObjectMeta`` of a data file, in whatever base it is; ``DatasetNotFoundError`` if there is none."""
+    """``ObjectMeta`` of a data file, in the base it is in; ``DatasetNotFoundError`` if there is none."""
 
     manifest: Manifest
     file: DataFile
@@ -76,7 +100,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Write an object whose name nobody else uses."""
+    """Write an object whose name no other writer uses."""
 
     path: str
     data: bytes
@@ -91,11 +115,19 @@ class Create:
 
 
 @dataclass(frozen=True, slots=True)
-class Rename:
-    """Give an object another name unless that is taken; ``ExistsError`` then."""
+class Call:
+    """One call to the database of an external version store; answered with what ``run`` returns.
 
-    source: str
-    target: str
+    Attributes
+    ----------
+    run : callable
+        Raises ``StoreError`` if the database fails.
+    changes : bool
+        Whether the call writes.
+    """
+
+    run: Callable[[], Any]
+    changes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,12 +183,14 @@ class Pause:
 
 Request: TypeAlias = (
     List
+    | Scan
+    | Head
+    | Call
     | Read
     | ReadDeletion
     | Look
     | Put
     | Create
-    | Rename
     | Now
     | Draw
     | Pause
@@ -168,3 +202,13 @@ Request: TypeAlias = (
 
 T = TypeVar("T")
 Steps: TypeAlias = Generator[Request, Any, T]
+
+
+def again(request: Request, tries: int) -> Steps[Any]:
+    """The answer to a request that changes nothing, asked up to ``tries`` times."""
+    for attempt in range(tries - 1):
+        try:
+            return (yield request)
+        except StoreError:
+            yield Pause(attempt)
+    return (yield request)

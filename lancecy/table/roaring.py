@@ -1,4 +1,4 @@
-"""Portable 32-bit roaring bitmaps to sorted numbers, in NumPy, every claim checked.
+"""Portable 32-bit roaring bitmaps to sorted numbers and back, by pyroaring, every claim in the bytes checked first.
 
 ::
 
@@ -10,20 +10,24 @@
                  bitmap  count  > 4096      8192 bytes, lowest bit first
                  run                        u16 number of runs, then (u16 start, u16 length-1) each
 
-Bytes of strangers never reach the C library that wrote the format: its readers trust containers.
-Imports ``errors`` and NumPy.
+The C library below pyroaring trusts what containers say of themselves, so it gets no bytes but those that
+:func:`decode` has found to be consistent.
 """
 
 from __future__ import annotations
 
 import numpy as np
+import pyroaring
 from numpy.typing import NDArray
 
 from lancecy.errors import FormatError, TruncatedError
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.store.base import Memory
 
-__all__ = ["decode", "encode"]
+__all__ = ["decode", "encode", "union"]
+
+Bool = NDArray[np.bool_]
+Int64 = NDArray[np.int64]
 
 _NO_RUNS = 12346
 _WITH_RUNS = 12347
@@ -46,17 +50,21 @@ class _Cursor:
         self.position += nbytes
         return self._memory[start : self.position]
 
-    def numbers(self, count: int, kind: str) -> NDArray[np.int64]:
+    def numbers(self, count: int, kind: str) -> Int64:
         """The next ``count`` little-endian numbers as int64."""
         width = np.dtype(kind).itemsize
         return self.take(count * width).view(kind).astype(np.int64)
+
+    def since(self, position: int) -> Memory:
+        """What was taken from a position on."""
+        return self._memory[position : self.position]
 
     @property
     def left(self) -> int:
         return self._memory.size - self.position
 
 
-def decode(memory: Memory, limits: Limits = DEFAULT_LIMITS) -> NDArray[np.int64]:
+def decode(memory: Memory, limits: Limits = DEFAULT_LIMITS) -> Int64:
     """The numbers in a serialized roaring bitmap.
 
     Parameters
@@ -78,23 +86,21 @@ def decode(memory: Memory, limits: Limits = DEFAULT_LIMITS) -> NDArray[np.int64]
     Source: RoaringFormatSpec of the roaring bitmap project; table sheet, section 2.3.
     """
     cursor = _Cursor(memory)
-    keys, counts, is_run = _header(cursor)
+    counts, is_run = _header(cursor)
     total = int(counts.sum())
     limits.check("metadata_bytes", total * 8, f"a bitmap of {total} numbers: size")
-    result = np.empty(total, np.int64)
-    filled = 0
-    for key, count, run in zip(keys.tolist(), counts.tolist(), is_run.tolist(), strict=True):
-        values = _container(cursor, count, run)
-        result[filled : filled + count] = values
-        result[filled : filled + count] += key << 16
-        filled += count
+    _check_containers(cursor, counts, is_run)
     if cursor.left:
         raise FormatError(f"{cursor.left} bytes follow a roaring bitmap", position=cursor.position)
-    return result
+    try:
+        found = pyroaring.BitMap.deserialize(memory.tobytes())
+    except ValueError as error:
+        raise FormatError(f"not a roaring bitmap: {error}") from error
+    return _numbers(found)
 
 
-def encode(numbers: NDArray[np.int64]) -> bytes:
-    """A serialized bitmap of these numbers, without run containers, which every reader knows.
+def encode(numbers: Int64) -> bytes:
+    """A serialized bitmap of these numbers, each container in the form that takes least.
 
     Parameters
     ----------
@@ -107,27 +113,35 @@ def encode(numbers: NDArray[np.int64]) -> bytes:
 
     Source: as :func:`decode`.
     """
-    keys, starts = np.unique(numbers >> 16, return_index=True)
-    counts = np.diff(starts, append=numbers.size)
-    containers = [_packed(part & 0xFFFF) for part in np.split(numbers, starts[1:])] if keys.size else []
-    lengths = np.array([len(container) for container in containers], np.int64)
-    positions = 8 + 8 * keys.size + np.cumsum(lengths) - lengths
-    head = np.array([_NO_RUNS, keys.size], "<u4").tobytes()
-    pairs = np.stack([keys, counts - 1], axis=1).astype("<u2").tobytes()
-    return b"".join([head, pairs, positions.astype("<u4").tobytes(), *containers])
+    bitmap = _bitmap(numbers)
+    bitmap.run_optimize()
+    data: bytes = bitmap.serialize()
+    return data
 
 
-def _packed(lower: NDArray[np.int64]) -> bytes:
-    """One container: the lower halves as numbers, or as bits where these take less."""
-    if lower.size <= _ARRAY_MAX:
-        return lower.astype("<u2").tobytes()
-    bits = np.zeros(8 * _BITMAP_BYTES, np.uint8)
-    bits[lower] = 1
-    return np.packbits(bits, bitorder="little").tobytes()
+def union(one: Int64, other: Int64) -> Int64:
+    """The numbers that are in either of two arrays, each as :func:`encode` takes them.
+
+    Examples
+    --------
+    >>> union(np.array([3, 70_000]), np.array([3, 5]))
+    array([    3,     5, 70000])
+    """
+    both = _bitmap(one)
+    both |= _bitmap(other)
+    return _numbers(both)
 
 
-def _header(cursor: _Cursor) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-    """Keys and counts of the containers, and which of them are run containers."""
+def _bitmap(numbers: Int64) -> pyroaring.BitMap:
+    return pyroaring.BitMap(np.ascontiguousarray(numbers, np.uint32))
+
+
+def _numbers(bitmap: pyroaring.BitMap) -> Int64:
+    return np.frombuffer(bitmap.to_array(), np.uint32).astype(np.int64)
+
+
+def _header(cursor: _Cursor) -> tuple[Int64, Bool]:
+    """Counts of the containers, and which of them are run containers."""
     cookie = int(cursor.numbers(1, "<u4")[0])
     has_runs = cookie & 0xFFFF == _WITH_RUNS
     if has_runs:
@@ -148,32 +162,47 @@ def _header(cursor: _Cursor) -> tuple[NDArray[np.int64], NDArray[np.int64], NDAr
     if not has_runs or size >= _FEW:
         # Containers are contiguous, so the positions say nothing new; readers differ in using them.
         cursor.take(4 * size)
-    return keys, counts, is_run
+    return counts, is_run
 
 
-def _container(cursor: _Cursor, count: int, is_run: bool) -> NDArray[np.int64]:
+def _check_containers(cursor: _Cursor, counts: Int64, is_run: Bool) -> None:
+    """Refuse containers that do not hold as many numbers as they say, in order."""
     start = cursor.position
-    if is_run:
-        values = _runs(cursor, count)
-    elif count <= _ARRAY_MAX:
-        values = cursor.numbers(count, "<u2")
-    else:
-        values = np.flatnonzero(np.unpackbits(cursor.take(_BITMAP_BYTES), bitorder="little"))
-    if values.size != count or bool((values[1:] <= values[:-1]).any()):
+    is_array = ~is_run & (counts <= _ARRAY_MAX)
+    # All containers are of whole units of two bytes; only a run container says itself of how many.
+    sizes = np.where(is_array, counts, _BITMAP_BYTES // 2)
+    done = 0
+    for index in np.flatnonzero(is_run).tolist():
+        cursor.take(2 * int(sizes[done:index].sum()))
+        sizes[index] = 1 + _check_runs(cursor, int(counts[index]))
+        done = index + 1
+    cursor.take(2 * int(sizes[done:].sum()))
+    units = cursor.since(start).view("<u2")
+    ends = np.cumsum(sizes)
+    starts = ends - sizes
+    breaks = np.flatnonzero(units[1:] <= units[:-1]) + 1
+    owner = np.searchsorted(ends, breaks, side="right")
+    wrong = owner[is_array[owner] & (breaks > starts[owner])]
+    bits = np.concatenate((np.zeros(1, np.int64), np.cumsum(np.bitwise_count(units), dtype=np.int64)))
+    is_bitmap = ~is_run & ~is_array
+    wrong = np.append(wrong, np.flatnonzero(is_bitmap & (bits[ends] - bits[starts] != counts)))
+    if wrong.size:
+        first = int(wrong.min())
         raise FormatError(
-            f"a container of a roaring bitmap does not hold {count} ascending numbers", position=start
+            f"a container of a roaring bitmap does not hold {int(counts[first])} ascending numbers",
+            position=start + 2 * int(starts[first]),
         )
-    return values
 
 
-def _runs(cursor: _Cursor, count: int) -> NDArray[np.int64]:
+def _check_runs(cursor: _Cursor, count: int) -> int:
+    """Refuse runs that overlap, touch or are of another number of numbers; their size in units of two bytes."""
     pairs = cursor.numbers(2 * int(cursor.numbers(1, "<u2")[0]), "<u2")
     starts, lengths = pairs[0::2], pairs[1::2] + 1
     stops = starts + lengths
     # Before anything is expanded: 65,535 overlapping runs would be four billion numbers.
-    if bool((starts[1:] < stops[:-1]).any()) or bool((stops > 1 << 16).any()) or int(lengths.sum()) != count:
+    if bool((starts[1:] <= stops[:-1]).any()) or bool((stops > 1 << 16).any()) or int(lengths.sum()) != count:
         raise FormatError(
-            "runs of a roaring bitmap overlap or are not as many as it says", position=cursor.position
+            "runs of a roaring bitmap overlap or touch, or hold another number than it says",
+            position=cursor.position,
         )
-    shifts = starts - (np.cumsum(lengths) - lengths)
-    return np.repeat(shifts, lengths) + np.arange(count, dtype=np.int64)
+    return int(pairs.size)

@@ -2,8 +2,6 @@
 
 :func:`load_snapshot` finds and checks the manifest: one listing and one read. Deletion vectors, row
 ids and sizes of files are fetched when asked for, and what is worth it is kept in the session's cache.
-
-Imports the rest of the table layer, ``session`` and ``store``.
 """
 
 from __future__ import annotations
@@ -28,12 +26,12 @@ from lancecy.table.bases import Bases, PathPolicy
 from lancecy.table.choose import choose_manifest
 from lancecy.table.deletion import DeletionVector
 from lancecy.table.indices_wire import decode_index_section
-from lancecy.table.locate import ManifestLocation
 from lancecy.table.manifest import DataFile, ExternalFile, Fragment, IndexEntry, Manifest
 from lancecy.table.rowids import RowIdSequence, VersionSequence
 from lancecy.table.rowids_wire import decode_row_ids, decode_versions
 from lancecy.table.rowindex import RowIndex
 from lancecy.table.rowindex_build import index_rows
+from lancecy.table.versions import ManifestLocation, VersionStore, version_store
 
 __all__ = ["RowCounts", "Snapshot", "load_snapshot"]
 
@@ -82,6 +80,8 @@ class Snapshot:
         Resolves every path of the manifest.
     session : Session
     policy : PathPolicy
+    versions : VersionStore
+        Finds and publishes the versions of the dataset.
     location : ManifestLocation
         The manifest file.
     identity : str
@@ -94,6 +94,7 @@ class Snapshot:
     bases: Bases
     session: Session
     policy: PathPolicy
+    versions: VersionStore
     location: ManifestLocation
     identity: str
     limits: Limits = DEFAULT_LIMITS
@@ -134,7 +135,7 @@ class Snapshot:
 
     def latest_version(self) -> int:
         """Number of the newest version there is now (one listing)."""
-        return locate.latest(self.store).version
+        return locate.latest(self.store, self.versions).version
 
     def source(self, file: DataFile) -> SourceFile:
         """A data file, its size asked of the store: manifests state wrong ones for 0.1 files.
@@ -330,7 +331,7 @@ def load_snapshot(
     untrusted : bool
         Read with ``pread`` instead of memory maps, follow no symbolic links, and see ``bases``.
     allowed_bases : iterable of str, optional
-        Places outside the root that the table may use.
+        Places the table may use besides the root and, if it is trusted, those of the root's service.
     limits : Limits, optional
         Those of the session by default.
     recover : bool
@@ -360,7 +361,8 @@ def load_snapshot(
     policy = PathPolicy.of(untrusted, allowed_bases, {**found, **(storage_options or {})})
     store = policy.open(session, root, policy.root_options)
     try:
-        location, manifest, memory = choose_manifest(store, version, asof, recover, limits)
+        versions = version_store(store)
+        location, manifest, memory = choose_manifest(store, versions, version, asof, recover, limits)
         flags.check_readable(manifest.reader_flags, manifest.writer_flags)
     except FormatError as error:
         raise error.within(store.uri)
@@ -369,4 +371,4 @@ def load_snapshot(
         session.remember_options(root, policy.storage_options)
     identity = f"{zlib.crc32(memory[-_IDENTITY_BYTES:].data):08x}"
     bases = Bases(store, manifest, session, policy)
-    return Snapshot(store, manifest, bases, session, policy, location, identity, limits)
+    return Snapshot(store, manifest, bases, session, policy, versions, location, identity, limits)

@@ -3,7 +3,7 @@
 Beside the values that everybody reads, a commit needs the message itself, so that fields nobody here
 knows survive, and the sections of the file, which are copied as bytes.
 
-Facts: table sheet, sections 1.1 and 10.4. Imports ``manifest_wire``.
+Facts: table sheet, sections 1.1 and 10.4.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ each message; whoever put marks into a file only makes their number wrong.
 What is at all unusual is not judged here: :func:`survey` then answers None, and ``manifest_wire``
 looks at the fragments one by one and words the error, if it is one.
 
-Facts: table sheet, section 2. Imports numpy, ``limits`` and protobuf's runtime.
+Facts: table sheet, section 2.
 """
 
 from __future__ import annotations

@@ -1,16 +1,12 @@
-"""What a commit is told beside its transaction, and what it tells: plain values.
-
-Imports ``locate``, ``publishing`` and ``limits``.
-"""
+"""What a commit is told beside its transaction, and what it tells: plain values."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from lancecy.limits import DEFAULT_LIMITS, Limits
-from lancecy.table.locate import ManifestLocation
 from lancecy.table.paths import Naming
-from lancecy.table.publishing import Committer, PutIfAbsent
+from lancecy.table.versions import ManifestLocation
 
 __all__ = ["Committed", "Origin", "Policy"]
 
@@ -30,11 +26,8 @@ class Policy:
     once : bool
         The transaction's id follows from a token: it may have been committed by a process that crashed,
         before the version this one has read.
-    prompt : bool
-        See ``publishing.publish``.
     naming : Naming
         Of a new table.
-    committer : Committer
     limits : Limits
     """
 
@@ -42,9 +35,7 @@ class Policy:
     tries: int = 4
     check_files: bool = True
     once: bool = False
-    prompt: bool = False
     naming: Naming = Naming.V2
-    committer: Committer = field(default_factory=PutIfAbsent)
     limits: Limits = DEFAULT_LIMITS
 
 

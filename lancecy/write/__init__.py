@@ -15,6 +15,7 @@
 ``operations``        ``LanceOperation``
 ``maps``              configuration and metadata of a dataset
 ``cleaning``          old versions and leftovers go
+``repairing``         row ids that are missing are given out
 ``methods``           the changing half of ``datasets.Dataset``
 ====================  ==============================================================
 """

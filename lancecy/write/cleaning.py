@@ -1,6 +1,6 @@
 """Removing old versions of a table, and files that nobody needs any more: the door to ``table.cleanup``.
 
-A part of ``methods.Changes``. Imports ``options``, ``targets`` and ``table``.
+A part of ``methods.Changes``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from lancecy.table.cleanup import CleanupStats, Scope, Terms, cleanup
 from lancecy.table.drive import drive
 from lancecy.table.manifest import BasePath
 from lancecy.table.refs import branch_folder
+from lancecy.table.versions import version_store
 from lancecy.write.options import Place
 from lancecy.write.targets import granted
 
@@ -176,10 +177,12 @@ def clean(
     branch = newest.manifest.branch
     root, options = _main_root(place.uri, branch), policy.root_options
     trusted = not policy.untrusted
-    scope = Scope(branch, (*named, *(line.strip() for line in noted if line.strip())), limits=place.limits)
+    store = policy.open(place.session, root, options)
+    users = (*named, *(line.strip() for line in noted if line.strip()))
+    scope = Scope(version_store(store), branch, users, limits=place.limits)
     return drive(
         cleanup(scope, terms, progress, dry_run=dry_run),
-        policy.open(place.session, root, options),
+        store,
         place.session,
         policy,
         own=place.session.store(root, options or None, mapped=trusted, follow_symlinks=False),

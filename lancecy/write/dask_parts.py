@@ -3,8 +3,6 @@
 A task turns one partition into data files and gives back what describes them, as JSON; reading, computing and
 writing a partition are one task, so that no rows travel. Meta data of a frame do not know everything: columns of
 Python objects are taken for text, or for what the table has, and every partition is cast to what was planned.
-
-Imports ``shared``, ``schemas`` and pyarrow; dask and pandas inside functions only.
 """
 
 from __future__ import annotations
@@ -130,9 +128,23 @@ def _kind(column: Any, known: pa.DataType | None) -> pa.DataType:
             f"column {name!r} is {dtype}, for which Arrow has no type", feature=dtype
         ) from error
     if types.is_large_string(kind) or types.is_string(kind):
-        is_text = known is not None and (types.is_string(known) or types.is_large_string(known))
-        return known if is_text else pa.string()
-    return kind
+        kind = pa.string()
+    return known if known is not None and _is_read_as(known, kind) else kind
+
+
+def _is_read_as(stored: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether a scan has a column of the first type as the second: dictionaries as their values, all text alike."""
+    types = pa.types
+    if types.is_dictionary(stored):
+        return not types.is_dictionary(kind) and _is_read_as(stored.value_type, kind)
+    if types.is_large_string(stored):
+        return bool(types.is_string(kind) or types.is_large_string(kind))
+    if stored.num_fields != kind.num_fields or stored.id != kind.id or not stored.num_fields:
+        return bool(stored == kind)
+    if types.is_fixed_size_list(stored) and stored.list_size != kind.list_size:
+        return False
+    pairs = [(stored.field(i), kind.field(i)) for i in range(stored.num_fields)]
+    return all(a.name == b.name and _is_read_as(a.type, b.type) for a, b in pairs)
 
 
 # -- the tasks ------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 What can be refused is refused before a byte is written. Data files of a write that did not become a
 version are removed, unless nobody can tell whether it did.
 
-Facts: table sheet, sections 3.2, 4.3 and 7. Imports ``interop.streams``, ``file``, ``table`` and siblings.
+Facts: table sheet, sections 3.2, 4.3 and 7.
 """
 
 from __future__ import annotations
@@ -39,6 +39,7 @@ def write_files(
     place: Place,
     snapshot: Snapshot | None,
     options: WriteOptions,
+    number: int = 0,
 ) -> tuple[FragmentMetadata, ...]:
     """Write rows to data files that no version names.
 
@@ -52,6 +53,8 @@ def write_files(
     snapshot : Snapshot or None
         Of the table they are for; None for a new one.
     options : WriteOptions
+    number : int
+        Of this writer, see ``Plan.new_files``.
 
     Raises
     ------
@@ -63,7 +66,7 @@ def write_files(
     reader = record_batches(data, schema)
     plan = planned(reader.schema, place.uri, snapshot, options)
     plan.check_apart(snapshot is None or options.mode == "overwrite")
-    return plan.new_files(place, options).write(lasting(reader, data))
+    return plan.new_files(place, options, number=number).write(lasting(reader, data))
 
 
 def write_table(

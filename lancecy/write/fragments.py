@@ -3,8 +3,6 @@
 A file is begun when there are rows for it and ends when it is full; files go over the bases in turn.
 Nothing names them until a commit does, so whatever goes wrong on the way removes them again. Memory:
 what ``file.create`` keeps of two files, one that ends while the next begins, and one batch.
-
-Imports ``file``, ``table``, ``targets``, ``schemas``, ``store`` and ``errors``.
 """
 
 from __future__ import annotations
@@ -98,7 +96,7 @@ class NewFiles:
     version : str
         Of the data files, such as "2.1".
     bases : tuple of int or None
-        Where files go in turn.
+        Where files go in turn, beginning with the first.
     locate : function
         See ``Locate``.
     limits : FileLimits

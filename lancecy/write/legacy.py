@@ -1,6 +1,6 @@
 """What is different about writing to tables of 0.1: no column may be missing, and dictionaries are the table's.
 
-Facts: file sheet 0.1, sections 3, 4.3 and 7.2. Imports ``file``, ``table``, ``schema``, ``store`` and ``errors``.
+Facts: file sheet 0.1, sections 3, 4.3 and 7.2.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Maps of texts that a table keeps: configuration, metadata, those of the schema and of columns.
 
-A part of ``methods.Changes``. Imports ``operations`` and ``options``.
+A part of ``methods.Changes``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""The rows of a version that a predicate is true for, as offsets within their fragments.
-
-Imports ``scanning`` and NumPy.
-"""
+"""The rows of a version that a predicate is true for, as offsets within their fragments."""
 
 from __future__ import annotations
 
@@ -57,7 +54,7 @@ def delete_of(context: ScanContext, predicate: object) -> tuple[Delete, int]:
     def rows_of(unit: ScanUnit) -> NDArray[np.int64]:
         return choose(context, unit, planned.projection).picked.to_indices()
 
-    found = context.session.map(rows_of, planned.units, blocking=not snapshot.is_mapped)
+    found = context.spread(rows_of, planned.units, lambda unit: unit.fragment)
     parts: dict[int, list[NDArray[np.int64]]] = defaultdict(list)
     for unit, rows in zip(planned.units, found, strict=True):
         if rows.size:

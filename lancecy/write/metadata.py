@@ -1,6 +1,6 @@
 """What a distributed writer sends to the one who commits: fragments as JSON, in pylance's shape.
 
-Facts: table sheet, section 2. Imports ``table``.
+Facts: table sheet, section 2.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What changes a table, as methods of a dataset: each makes a version, to which the dataset then moves.
-
-Imports ``dataset``, ``matching``, ``operations``, ``maps``, ``cleaning`` and ``table``.
-"""
+"""What changes a table, as methods of a dataset: each makes a version, to which the dataset then moves."""
 
 from __future__ import annotations
 
@@ -18,11 +15,13 @@ import pyarrow as pa
 from lancecy.errors import DatasetNotFoundError, RetryableConflictError
 from lancecy.table import flags
 from lancecy.table.operations import Operation, Restore, UpdateBases
+from lancecy.table.rowid_checks import check_row_ids, row_id_faults
 from lancecy.write.cleaning import Cleaning
 from lancecy.write.dataset import commit_operation, write_table
 from lancecy.write.maps import Maps
 from lancecy.write.matching import delete_of
 from lancecy.write.options import CommitOptions, Mode, options_of
+from lancecy.write.repairing import Repairs
 from lancecy.write.targets import DatasetBasePath, base_paths_of, targets
 
 if TYPE_CHECKING:
@@ -34,7 +33,7 @@ __all__ = ["Changes"]
 _PAUSE, _LONGEST_PAUSE = 0.01, 0.5
 
 
-class Changes(Maps, Cleaning, ABC):
+class Changes(Maps, Cleaning, Repairs, ABC):
     """The changing half of a dataset; ``datasets.Dataset`` is the other one."""
 
     @property
@@ -136,6 +135,9 @@ class Changes(Maps, Cleaning, ABC):
     def restore(self) -> None:
         """Make this version the newest one again; what came after it stays in the history.
 
+        Bases that were relocated since stay where they are now: a restore brings back rows and columns, and not the
+        places that their files were moved from.
+
         Raises
         ------
         UnsupportedError
@@ -220,6 +222,7 @@ class Changes(Maps, Cleaning, ABC):
     def _check_writable(self) -> None:
         manifest = self._snapshot.manifest
         flags.check_writable(manifest.reader_flags, manifest.writer_flags)
+        check_row_ids(row_id_faults(manifest, self._snapshot.limits), manifest.version)
 
     def _change(
         self,

@@ -1,6 +1,6 @@
 """Changes as users describe them to ``lancecy.commit``, by pylance's names and arguments.
 
-Facts: table sheet, section 4.2. Imports ``table``, ``schemas`` and ``targets``.
+Facts: table sheet, section 4.2.
 """
 
 from __future__ import annotations

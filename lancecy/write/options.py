@@ -1,7 +1,4 @@
-"""What a write is told: where, what, and how it is committed; the arguments of users as values.
-
-Imports ``table``, ``store``, ``session`` and siblings.
-"""
+"""What a write is told: where, what, and how it is committed; the arguments of users as values."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A plan is plain values, so that it can be sent to those who write the files.
 
-Facts: table sheet, sections 3.2, 4.3 and 7. Imports ``file``, ``table``, ``store`` and siblings.
+Facts: table sheet, sections 3.2, 4.3 and 7.
 """
 
 from __future__ import annotations
@@ -22,12 +22,13 @@ from lancecy.table.adding_wire import version_of
 from lancecy.table.bases import Bases
 from lancecy.table.manifest import BasePath, DataFile, Fragment, Manifest
 from lancecy.table.operations import Append, Operation, Overwrite
+from lancecy.table.rowid_checks import check_row_ids, row_id_faults
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.fragments import Locate, NewFiles
 from lancecy.write.legacy import check_versions, dictionaries_for, with_dictionaries
 from lancecy.write.options import Place, WriteOptions, paced
 from lancecy.write.schemas import fitted, schema_of, with_blobs
-from lancecy.write.targets import base_paths_of, check_outside, granted, targets
+from lancecy.write.targets import base_paths_of, check_outside, granted, least_filled_first, targets
 
 __all__ = ["Plan", "planned"]
 
@@ -52,7 +53,7 @@ class Plan:
     places : mapping of id to BasePath
         All of them.
     targets : tuple of int or None
-        Where files go in turn.
+        Where files go in turn, the least filled first.
     dictionaries : Dictionaries or None
         Of a 0.1 table: the same for all files.
     """
@@ -85,7 +86,7 @@ class Plan:
                 feature="dictionaries of new fragments",
             )
 
-    def new_files(self, place: Place, options: WriteOptions, tag: str = "") -> NewFiles:
+    def new_files(self, place: Place, options: WriteOptions, tag: str = "", number: int = 0) -> NewFiles:
         """The data files of one writer.
 
         Parameters
@@ -94,11 +95,12 @@ class Plan:
         options : WriteOptions
         tag : str
             Hexadecimal digits that the names of the files have in common.
+        number : int
+            Of the writer, if there are many: the next one begins with the next base, so that all fill evenly.
         """
-        located = self.locate(place, options)
-        return NewFiles(
-            self.written, self.version, self.targets, located, options.limits, self.dictionaries, tag
-        )
+        located, turn = self.locate(place, options), number % len(self.targets)
+        bases = self.targets[turn:] + self.targets[:turn]
+        return NewFiles(self.written, self.version, bases, located, options.limits, self.dictionaries, tag)
 
     def locate(self, place: Place, options: WriteOptions) -> Locate:
         """What says where a data file is to be.
@@ -179,6 +181,7 @@ def planned(data: pa.Schema, root: str, snapshot: Snapshot | None, options: Writ
     check_outside(root, bases)
     after = {**known, **{base.id: base for base in bases}}
     chosen = targets(after, options.target_bases, options.target_all_bases)
+    chosen = least_filled_first(chosen, () if snapshot is None else snapshot.fragments)
     book = dictionaries_for(written, version, snapshot if options.mode == "append" else None)
     return Plan(schema, written, version, bases, after, chosen, book)
 
@@ -194,6 +197,7 @@ def _check(snapshot: Snapshot | None, options: WriteOptions) -> None:
         )
     manifest = snapshot.manifest
     flags.check_writable(manifest.reader_flags, manifest.writer_flags)
+    check_row_ids(row_id_faults(manifest, snapshot.limits), snapshot.version)
     if options.initial_bases:
         raise ValueError("initial_bases are of a new table; add_bases registers others")
     if options.stable_row_ids and not manifest.has_stable_row_ids:

@@ -1,6 +1,6 @@
 """Arrow schemas on their way into a table: fields with ids for a new one, a fit to those of an old one.
 
-Facts: table sheet, sections 1.2, 4.3 and 8. Imports ``schema`` and ``errors``.
+Facts: table sheet, sections 1.2, 4.3 and 8.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ Workers need no manifest: what they write follows from the plan they are sent, s
 the same columns under the same ids whatever happens to the table meanwhile. Only fragments that come
 back are committed, under a token, so that tasks and commits may be repeated as often as a scheduler likes.
 All files of one such write have the end of their names in common; whatever becomes of it, they can be found.
-
-Imports ``dataset``, ``planning``, ``table``, ``session`` and ``store``.
 """
 
 from __future__ import annotations
@@ -96,10 +94,7 @@ class SharedWrite:
         SchemaError, UnsupportedError, StoreError
             As ``fragments.NewFiles.write``; no file of this part is left behind.
         """
-        targets = self.plan.targets
-        turn = number % len(targets)
-        mine = replace(self.plan, targets=targets[turn:] + targets[:turn])
-        return mine.new_files(self.place, self.options, self.tag).write(batches)
+        return self.plan.new_files(self.place, self.options, self.tag, number).write(batches)
 
     def commit(self, fragments: Iterable[Fragment], *, clear: bool = True) -> Committed:
         """Make fragments part of the table, once, however often this is called.

@@ -1,7 +1,4 @@
-"""Batches cast to the types of a plan: what engines hold in other types becomes what the table has.
-
-Imports ``errors`` and pyarrow.
-"""
+"""Batches cast to the types of a plan: what engines hold in other types becomes what the table has."""
 
 from __future__ import annotations
 
@@ -73,6 +70,18 @@ def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
     types = pa.types
     if types.is_dictionary(kind):
         return _coded(array, kind)
+    if types.is_fixed_size_list(kind) and _is_list(array.type) and array.null_count == len(array):
+        # Arrow's cast reads the values of null lists, also where there are none, and ends the process.
+        return pa.nulls(len(array), kind)
+    if (
+        types.is_struct(kind)
+        and types.is_struct(array.type)
+        and array.type.names == kind.names
+        and _has_vectors(kind)
+    ):
+        return _members(array, kind)
+    if _is_list(kind) and _is_list(array.type) and _has_vectors(kind.value_type):
+        return _lists(pa.concat_arrays([array]), kind)
     try:
         return array.cast(kind)
     except pa.ArrowNotImplementedError:
@@ -81,9 +90,23 @@ def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
         if _is_list(kind) and _is_list(array.type):
             return _lists(pa.concat_arrays([array]), kind)
         if types.is_struct(kind) and types.is_struct(array.type) and array.type.names == kind.names:
-            parts = [_as(array.field(i), kind.field(i).type) for i in range(kind.num_fields)]
-            return pa.StructArray.from_arrays(parts, fields=list(kind), mask=null_mask(array))
+            return _members(array, kind)
         raise
+
+
+def _has_vectors(kind: pa.DataType) -> bool:
+    """Whether a type is a fixed-size list or holds some."""
+    if pa.types.is_fixed_size_list(kind):
+        return True
+    if pa.types.is_struct(kind):
+        return any(_has_vectors(field.type) for field in kind)
+    return _is_list(kind) and _has_vectors(kind.value_type)
+
+
+def _members(array: pa.StructArray, kind: pa.StructType) -> pa.Array:
+    # Flattened, members are null where their struct is: what lies below a null struct need not fit.
+    parts = [_as(part, field.type) for part, field in zip(array.flatten(), kind, strict=True)]
+    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=null_mask(array))
 
 
 def _lists(array: pa.Array, kind: pa.DataType) -> pa.Array:

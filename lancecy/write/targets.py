@@ -1,22 +1,33 @@
 """Where the data files of one write go: the table's own folder, or its bases in turn.
 
-The turn goes by file and starts anew with every write, so that it needs no memory.
-Facts: table sheet, section 7. Imports ``table``, ``store`` and ``errors``.
+The turn goes by file. Every write begins with the base that the table has the fewest bytes in, by its manifest, and
+goes on with the next fuller one: without a memory of its own, bases are filled evenly by many small writes too.
+
+Source: table sheet, section 7.
 """
 
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lancecy.errors import NotFoundError, PathPolicyError
 from lancecy.store.uri import canonical_uri
-from lancecy.table.bases import PathPolicy, canonical_base
+from lancecy.table.bases import PathPolicy, canonical_base, spelling
 from lancecy.table.bases_wire import registered
-from lancecy.table.manifest import BasePath
+from lancecy.table.manifest import BasePath, Fragment
 
-__all__ = ["DatasetBasePath", "base_paths_of", "check_outside", "granted", "targets"]
+__all__ = [
+    "DatasetBasePath",
+    "base_paths_of",
+    "bytes_by_base",
+    "check_outside",
+    "granted",
+    "least_filled_first",
+    "targets",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,13 +188,57 @@ def targets(
     return tuple(_find(reference, bases) for reference in target_bases or ()) or (None,)
 
 
+def least_filled_first(chosen: Sequence[int | None], fragments: Iterable[Fragment]) -> tuple[int | None, ...]:
+    """Targets in the order in which a write uses them in turn: those that hold fewer bytes of a table first.
+
+    The difference between the fullest and the emptiest is then never more than the largest file, if it was not before
+    and all files of a write but its last are of one size.
+
+    Parameters
+    ----------
+    chosen : sequence of int or None
+        From :func:`targets`; the order decides between those that hold the same.
+    fragments : iterable of Fragment
+        Of the table.
+
+    Examples
+    --------
+    >>> from lancecy.table.manifest import DataFile
+    >>> one = Fragment(0, (DataFile("a.lance", (0,), size=100, base_id=1),), physical_rows=10)
+    >>> least_filled_first((1, 2, None), [one])
+    (2, None, 1)
+    """
+    if len(set(chosen)) < 2:
+        return tuple(chosen)
+    filled = bytes_by_base(fragments)
+    return tuple(sorted(chosen, key=lambda base: filled.get(base, 0)))
+
+
+def bytes_by_base(fragments: Iterable[Fragment]) -> dict[int | None, int]:
+    """Bytes of data files in each base, by the manifest; None is the table's own folder.
+
+    Files of unknown size count by their rows, at the bytes per row that the others have.
+
+    Parameters
+    ----------
+    fragments : iterable of Fragment
+    """
+    files = [(file, part.physical_rows or 0) for part in fragments for file in part.files]
+    known = sum(file.size for file, _ in files if file.size)
+    rows = sum(count for file, count in files if file.size)
+    found: Counter[int | None] = Counter()
+    for file, count in files:
+        found[file.base_id] += file.size or (count * known // rows if rows else count)
+    return dict(found)
+
+
 def _find(reference: str | os.PathLike[str], bases: Mapping[int, BasePath]) -> int:
     reference = os.fspath(reference)
     named = [number for number, base in bases.items() if base.name == reference]
     if named:
         return named[0]
     place = canonical_uri(reference) if "/" in reference else None
-    at = [number for number, base in bases.items() if reference == base.path or place == canonical_base(base)]
+    at = [number for number, base in bases.items() if reference == base.path or place == spelling(base)]
     if at:
         return at[0]
     known = [base.name or base.path for base in bases.values()]

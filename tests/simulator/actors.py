@@ -12,6 +12,7 @@ import numpy as np
 
 from lancecy.errors import CommitUnknownError, LanceError
 from lancecy.schema import Field, Schema
+from lancecy.table.answers import run as run_steps
 from lancecy.table.commit import commit
 from lancecy.table.manifest import BasePath, DataFile, Fragment
 from lancecy.table.operations import (
@@ -30,7 +31,8 @@ from lancecy.table.paths import Naming
 from lancecy.table.requests import Request, Steps
 from lancecy.table.stored_wire import identity_of
 from lancecy.table.terms import Committed, Origin, Policy
-from tests.simulator.model import Ledger, Table, replay
+from lancecy.table.versions import ConditionalPut, VersionStore
+from tests.simulator.model import Ledger, Table, replay, violations
 from tests.simulator.world import Crash, Fault, World, run
 
 __all__ = ["KINDS", "SCHEMA", "Protocol", "Running", "Simulation", "files", "make"]
@@ -43,7 +45,7 @@ KINDS = (
 _DOUBTFUL = {Fault.FAILED, Fault.LOST, Fault.LATE, Fault.BUSY, Fault.CONFLICT, Fault.NO_SPACE, Fault.FULL,
              Fault.STALE_READ, Fault.FORBIDDEN}  # fmt: skip
 
-Protocol = Callable[[Transaction, Origin | None, Policy], Steps[Committed]]
+Protocol = Callable[[Transaction, Origin | None, Policy, VersionStore], Steps[Committed]]
 
 
 def files(world: World, count: int) -> tuple[Fragment, ...]:
@@ -100,6 +102,10 @@ class Simulation:
     policy: Policy = field(default_factory=Policy)
     ledger: Ledger = field(default_factory=Ledger)
     stable: bool = False
+    versions: VersionStore = field(default_factory=ConditionalPut)
+
+    def __post_init__(self) -> None:
+        self.world.copies = not self.versions.needs_conditional_put
 
     @classmethod
     def of(cls, seed: int, protocol: Protocol = commit, **given: Any) -> Simulation:
@@ -123,6 +129,12 @@ class Simulation:
         path = self.world.manifests()[version]
         return Origin(version, Naming.V2, identity_of(np.frombuffer(self.world.objects[path], np.uint8)))
 
+    def violations(self) -> list[str]:
+        """What is wrong, once a reader has finished what writers that died left half published."""
+        if self.world.copies:
+            run_steps(self.versions.versions(), self.world.carry_out)
+        return violations(self.world, self.ledger)
+
     def start(
         self, operation: Operation, version: int | None, token: str | None = None, **changed: Any
     ) -> Running:
@@ -133,7 +145,7 @@ class Simulation:
         self.ledger.reads.setdefault(unique, set()).add(version or 0)
         policy = replace(self.policy, **changed)
         origin = self.origin(version) if version else None
-        return Running(self, unique, self.protocol(transaction, origin, policy))
+        return Running(self, unique, self.protocol(transaction, origin, policy, self.versions))
 
     def commit_now(self, operation: Operation, version: int | None, **given: Any) -> Any:
         """Commit without anybody in between and without faults."""

@@ -12,10 +12,11 @@ from typing import Any
 from unittest.mock import patch
 
 from lancecy.errors import DatasetNotFoundError, ExistsError, StoreError
-from lancecy.table import adding_wire, apply_wire, commit, deleting, history, manifest_wire, publishing
+from lancecy.table import adding_wire, apply_wire, commit, deleting, history, manifest_wire
 from lancecy.table.conflicts import Verdict
 from lancecy.table.deletion import DeletionVector
-from lancecy.table.requests import Create, Put, Read, Steps
+from lancecy.table.requests import Create, Put, Read, Steps, again
+from lancecy.table.versions import ConditionalPut, ManifestLocation, Outcome
 
 __all__ = ["VARIANTS"]
 
@@ -52,76 +53,79 @@ def conflicts_are_not_checked() -> Iterator[None]:
         yield
 
 
+def _path(version: int, naming: Any) -> str:
+    return ManifestLocation.canonical(version, naming).path
+
+
 @variant
 def manifest_replaces_what_is_there() -> Iterator[None]:
-    def create(self: Any, path: str, data: bytes) -> Steps[None]:
-        yield Put(path, data)
+    def publish(self: Any, version: int, naming: Any, data: bytes, tries: int) -> Steps[Outcome]:
+        yield Put(_path(version, naming), data)
+        return Outcome.WON
 
-    with _changed(publishing.PutIfAbsent, "create", create):
+    with _changed(ConditionalPut, "publish", publish):
         yield
 
 
 @variant
 def absence_is_looked_up_and_then_relied_on() -> Iterator[None]:
-    def create(self: Any, path: str, data: bytes) -> Steps[None]:
+    def publish(self: Any, version: int, naming: Any, data: bytes, tries: int) -> Steps[Outcome]:
+        path = _path(version, naming)
         try:
-            yield from publishing.again(Read(path), 2)
+            yield from again(Read(path), 2)
         except DatasetNotFoundError:
             yield Put(path, data)
-        else:
-            raise ExistsError(path)
+            return Outcome.WON
+        return Outcome.LOST
 
-    with _changed(publishing.PutIfAbsent, "create", create):
+    with _changed(ConditionalPut, "publish", publish):
         yield
 
 
 @variant
 def lost_race_counts_as_won() -> Iterator[None]:
-    def publish(committer: Any, path: str, data: bytes, tries: int, *, prompt: bool) -> Steps[Any]:
-        yield from _right_publish(committer, path, data, tries, prompt=prompt)
-        return publishing.Outcome.WON
+    def publish(self: Any, version: int, naming: Any, data: bytes, tries: int) -> Steps[Outcome]:
+        yield from _right_publish(self, version, naming, data, tries)
+        return Outcome.WON
 
-    with _changed(commit, "publish", publish):
+    with _changed(ConditionalPut, "publish", publish):
         yield
 
 
-_right_publish = publishing.publish
+_right_publish = ConditionalPut.publish
 
 
 @variant
 def error_counts_as_failure() -> Iterator[None]:
-    def publish(committer: Any, path: str, data: bytes, tries: int, *, prompt: bool) -> Steps[Any]:
+    def publish(self: Any, version: int, naming: Any, data: bytes, tries: int) -> Steps[Outcome]:
         try:
-            yield from committer.create(path, data)
+            yield Create(_path(version, naming), data)
         except ExistsError:
-            return publishing.Outcome.TAKEN
-        return publishing.Outcome.WON
+            return Outcome.LOST
+        return Outcome.WON
 
-    with _changed(commit, "publish", publish):
+    with _changed(ConditionalPut, "publish", publish):
         yield
 
 
 @variant
 def error_counts_as_success() -> Iterator[None]:
-    def publish(committer: Any, path: str, data: bytes, tries: int, *, prompt: bool) -> Steps[Any]:
+    def publish(self: Any, version: int, naming: Any, data: bytes, tries: int) -> Steps[Outcome]:
         try:
-            yield from committer.create(path, data)
+            yield Create(_path(version, naming), data)
         except ExistsError:
-            return publishing.Outcome.TAKEN
+            return Outcome.LOST
         except StoreError:
-            return publishing.Outcome.WON
-        return publishing.Outcome.WON
+            return Outcome.WON
+        return Outcome.WON
 
-    with _changed(commit, "publish", publish):
+    with _changed(ConditionalPut, "publish", publish):
         yield
 
 
 @variant
 def not_there_yet_counts_as_failed() -> Iterator[None]:
-    def publish(committer: Any, path: str, data: bytes, tries: int, *, prompt: bool) -> Steps[Any]:
-        return (yield from _right_publish(committer, path, data, tries, prompt=True))
-
-    with _changed(commit, "publish", publish):
+    with _changed(ConditionalPut, "fails_at_once", True):
         yield
 
 
@@ -143,7 +147,7 @@ def change_is_applied_to_the_version_it_was_made_from() -> Iterator[None]:
 def _origin_of(self: Any) -> Steps[Any]:
     if self.origin is None:
         return None
-    stored = yield from self.history.stored(self.history.location(self.origin.version))
+    stored = yield from self.history.at(self.origin.version)
     return stored or self.base
 
 
@@ -203,8 +207,7 @@ _right_encode = manifest_wire.encode
 @variant
 def gaps_in_the_history_are_skipped() -> Iterator[None]:
     def wrong(self: Any, seen: int, certain: int | None) -> Steps[Any]:
-        found = yield from self.all()
-        return [location for location in found if location.version > seen]
+        return (yield from self.versions.versions(seen))
 
     with _changed(history.History, "newer", wrong):
         yield
@@ -213,7 +216,7 @@ def gaps_in_the_history_are_skipped() -> Iterator[None]:
 @variant
 def next_version_is_tried_without_looking() -> Iterator[None]:
     def wrong(self: Any, seen: int, certain: int | None) -> Steps[Any]:
-        return [] if certain is None else [self.location(certain)]
+        return [] if certain is None else [ManifestLocation.canonical(certain, self.naming)]
         yield
 
     with _changed(history.History, "newer", wrong):

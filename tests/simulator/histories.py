@@ -8,10 +8,10 @@ from typing import Any
 
 from lancecy.table.commit import commit
 from lancecy.table.operations import Append
-from lancecy.table.publishing import PutIfAbsent, RenameIfAbsent
-from lancecy.table.terms import Committed, Policy
+from lancecy.table.terms import Committed
+from lancecy.table.versions import ConditionalPut
+from tests.helpers.external_versions import ExternalVersions
 from tests.simulator.actors import KINDS, Protocol, Running, Simulation, files, make
-from tests.simulator.model import violations
 from tests.simulator.world import Fault
 
 __all__ = ["check_history"]
@@ -70,8 +70,8 @@ def _followed(
 def check_history(seed: int, protocol: Protocol = commit, writers: int | None = None) -> list[str]:
     """What is wrong with the history of a seed; nothing should be."""
     rng = random.Random(seed)
-    committer = rng.choice((PutIfAbsent(), PutIfAbsent(), RenameIfAbsent()))
-    simulation = Simulation.of(seed, protocol, policy=Policy(committer=committer))
+    versions = rng.choice((ConditionalPut(), ConditionalPut(), ExternalVersions()))
+    simulation = Simulation.of(seed, protocol, versions=versions)
     often = rng.choice((0.0, 0.02, 0.1))
     count = writers or rng.randrange(2, 6)
     active = [_writer(simulation, rng, often, rng.randrange(2, 5)) for _ in range(count)]
@@ -85,13 +85,13 @@ def check_history(seed: int, protocol: Protocol = commit, writers: int | None = 
             simulation.world.deliver()
         if rng.random() < 0.03:
             _clean(simulation)
-    wrong = violations(simulation.world, simulation.ledger)
+    wrong = simulation.violations()
     if wrong:
         return wrong
     last = simulation.commit_now(Append(files(simulation.world, 1)), max(simulation.world.archive))
     if not isinstance(last, Committed):
         return [f"I11: the table cannot be written any more: {last!r}"]
-    return violations(simulation.world, simulation.ledger)
+    return simulation.violations()
 
 
 def _clean(simulation: Simulation) -> None:

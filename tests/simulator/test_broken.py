@@ -14,7 +14,6 @@ from lancecy.table.requests import Create
 from tests.simulator.actors import SCHEMA, Running, Simulation, files
 from tests.simulator.broken import VARIANTS
 from tests.simulator.histories import check_history
-from tests.simulator.model import violations
 from tests.simulator.world import Fault, World
 
 MOST = 120
@@ -34,7 +33,7 @@ def _race_to_create() -> list[str]:
     simulation = Simulation(World(random.Random(1)))
     mine = simulation.start(simulation.creation(), None)
     _until_create(mine, lambda: simulation.commit_now(simulation.creation(), None))
-    return violations(simulation.world, simulation.ledger) or (
+    return simulation.violations() or (
         ["two creates of one table"] if len(simulation.ledger.acked) > 1 else []
     )
 
@@ -44,7 +43,7 @@ def _late_answer() -> list[str]:
     simulation = Simulation.of(2)
     mine = simulation.start(Overwrite((), SCHEMA), 1)
     mine.finish(chain(repeat(None, 4), repeat(Fault.LATE)))
-    return violations(simulation.world, simulation.ledger)
+    return simulation.violations()
 
 
 def _lost_answer() -> list[str]:
@@ -57,7 +56,7 @@ def _lost_answer() -> list[str]:
         again = max(simulation.world.manifests())
         simulation.start(append, again, token=mine.uuid, once=True).finish()
         append = Append(files(simulation.world, 1))
-    return violations(simulation.world, simulation.ledger)
+    return simulation.violations()
 
 
 def _restored() -> list[str]:
@@ -66,7 +65,7 @@ def _restored() -> list[str]:
     simulation.commit_now(simulation.creation(), None)
     for operation in (Append(files(simulation.world, 2)), Restore(1), Append(files(simulation.world, 2))):
         simulation.commit_now(operation, max(simulation.world.archive))
-    return violations(simulation.world, simulation.ledger)
+    return simulation.violations()
 
 
 def _two_deletes() -> list[str]:
@@ -74,7 +73,7 @@ def _two_deletes() -> list[str]:
     simulation = Simulation.of(5)
     mine = simulation.start(Delete({0: np.array([0])}), 1)
     _until_create(mine, lambda: simulation.commit_now(Delete({0: np.array([1])}), 1))
-    return violations(simulation.world, simulation.ledger)
+    return simulation.violations()
 
 
 def _cleaned_up() -> list[str]:
@@ -87,7 +86,7 @@ def _cleaned_up() -> list[str]:
     for version in (1, 3, 4):
         del simulation.world.objects[manifests[version]]
     mine.finish()
-    wrong = violations(simulation.world, simulation.ledger)
+    wrong = simulation.violations()
     return wrong or (["nobody knows what was in between"] if mine.uuid in simulation.ledger.acked else [])
 
 

@@ -56,7 +56,7 @@ def cleaned(
 ) -> tuple[list[Request], object]:
     """Clean up, with other things done before some of its requests: its requests, and what came of it."""
     terms = Terms(8, 14 * DAY, fail_if_tagged=False)
-    running = run(cleanup(Scope(), terms), simulation.world, iter(faults))
+    running = run(cleanup(Scope(simulation.versions), terms), simulation.world, iter(faults))
     made: list[Request] = []
     try:
         while True:
@@ -143,7 +143,11 @@ def _interleaved(seed: int) -> list[str]:
     rng = random.Random(seed)
     simulation = begun(seed)
     mine: Running = simulation.start(Restore(rng.choice((2, 4, 5))), 8)
-    cleaner = run(cleanup(Scope(), Terms(8, 14 * DAY, fail_if_tagged=False)), simulation.world, iter(()))
+    cleaner = run(
+        cleanup(Scope(simulation.versions), Terms(8, 14 * DAY, fail_if_tagged=False)),
+        simulation.world,
+        iter(()),
+    )
     active: list[Any] = [mine.advance(), cleaner]
     while active:
         one = rng.choice(active)

@@ -3,36 +3,41 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import chain, repeat
 
 import pytest
 
 from lancecy.errors import ContentionError, LanceError
 from lancecy.table.operations import Append
-from lancecy.table.publishing import RenameIfAbsent
-from lancecy.table.requests import Create, Rename, Request
+from lancecy.table.requests import Call, Create, Request
 from lancecy.table.terms import Committed, Policy
+from lancecy.table.versions import ConditionalPut, LocalLink, VersionStore
+from tests.helpers.external_versions import ExternalVersions
 from tests.simulator.actors import KINDS, Running, Simulation, files, make
-from tests.simulator.model import violations
 from tests.simulator.world import Fault, World, possible
 
-# A disk does not carry out later what it refused.
-POLICIES = {
-    "put": Policy(),
-    "rename": Policy(committer=RenameIfAbsent()),
-    "disk": Policy(prompt=True),
+STORES: dict[str, Callable[[], VersionStore]] = {
+    "put": ConditionalPut,
+    "external": ExternalVersions,
+    "disk": LocalLink,
 }
 
 
-def begun(kind: str, policy: Policy) -> tuple[Simulation, Running]:
+def begun(kind: str, store: str = "put") -> tuple[Simulation, Running]:
     """A table of two versions, and a change made from the second on its way."""
+    versions = STORES[store]()
     if kind == "create":
-        simulation = Simulation(World(random.Random(5)), policy=policy)
+        simulation = Simulation(World(random.Random(5)), versions=versions)
         return simulation, simulation.start(simulation.creation(), None)
-    simulation = Simulation.of(5, policy=policy)
+    simulation = Simulation.of(5, versions=versions)
     simulation.commit_now(Append(files(simulation.world, 2)), 1)
     return simulation, simulation.start(make(kind, simulation.world, simulation.history(), 2), 2)
+
+
+def decides(request: Request) -> bool:
+    """Whether a request is the atomic step that publishes a version."""
+    return isinstance(request, Create) or (isinstance(request, Call) and request.changes)
 
 
 def finish(
@@ -46,7 +51,7 @@ def finish(
             request = next(running)
         except StopIteration as end:
             return made, end.value
-        if rival and isinstance(request, Create | Rename):
+        if rival and decides(request):
             rival = False
             newest = max(simulation.world.archive, default=0)
             if newest:
@@ -57,22 +62,22 @@ def finish(
 
 
 @pytest.mark.parametrize(
-    "store", [name if name == "put" else pytest.param(name, marks=pytest.mark.slow) for name in POLICIES]
+    "store", [name if name == "put" else pytest.param(name, marks=pytest.mark.slow) for name in STORES]
 )
 @pytest.mark.parametrize("rival", [False, True], ids=["alone", "raced"])
 @pytest.mark.parametrize("kind", ["create", *KINDS])
 def test_history_is_right_whatever_goes_wrong_once(kind: str, rival: bool, store: str) -> None:
-    requests, _ = finish(*begun(kind, POLICIES[store]), (), rival)
+    requests, _ = finish(*begun(kind, store), (), rival)
     assert len(requests) >= 4
     for place, request in enumerate(requests):
         for fault in possible(request):
-            if fault is Fault.LATE and POLICIES[store].prompt:
+            simulation, mine = begun(kind, store)
+            if fault is Fault.LATE and simulation.versions.fails_at_once:
                 continue
-            simulation, mine = begun(kind, POLICIES[store])
             _, outcome = finish(simulation, mine, chain(repeat(None, place), [fault]), rival)
             assert mine.met[:1] == [fault]
             where = f"{fault} at request {place} ({type(request).__name__}): {outcome!r}"
-            assert not violations(simulation.world, simulation.ledger), where
+            assert not simulation.violations(), where
             _recover(simulation, mine, kind, outcome, where)
 
 
@@ -92,31 +97,31 @@ def _recover(simulation: Simulation, mine: Running, kind: str, outcome: object, 
         newest = max(simulation.world.archive)
         last = simulation.commit_now(Append(files(simulation.world, 1)), newest)
         assert isinstance(last, Committed), f"{where}, then {last!r}"
-    assert not violations(simulation.world, simulation.ledger), where
+    assert not simulation.violations(), where
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["append", "delete"])
 def test_history_is_right_whatever_goes_wrong_twice(kind: str) -> None:
-    requests, _ = finish(*begun(kind, Policy()), (), rival=True)
+    requests, _ = finish(*begun(kind), (), rival=True)
     single = [(place, fault) for place, request in enumerate(requests) for fault in possible(request)]
     for first, one in single:
         # After the first fault other requests follow, which may meet another set of faults.
         for distance in range(1, 5):
             for other in Fault:
                 plan = chain(repeat(None, first), [one], repeat(None, distance - 1), [other])
-                simulation, mine = begun(kind, Policy())
+                simulation, mine = begun(kind)
                 _, outcome = finish(simulation, mine, plan, rival=True)
                 if mine.met[1:] != [other]:
                     continue
                 where = f"{one} at {first}, {other} {distance} later: {outcome!r}"
-                assert not violations(simulation.world, simulation.ledger), where
+                assert not simulation.violations(), where
                 _recover(simulation, mine, kind, outcome, where)
 
 
 def test_store_that_never_answers_leaves_nothing_decided() -> None:
-    simulation, mine = begun("append", Policy())
-    requests, _ = finish(*begun("append", Policy()), (), rival=False)
+    simulation, mine = begun("append")
+    requests, _ = finish(*begun("append"), (), rival=False)
     finish(simulation, mine, chain(repeat(None, len(requests) - 1), repeat(Fault.LATE)), rival=False)
     assert list(simulation.ledger.unknown) == [mine.uuid]
     simulation.world.deliver()
@@ -124,15 +129,15 @@ def test_store_that_never_answers_leaves_nothing_decided() -> None:
 
 
 def test_writer_that_always_loses_says_so_and_commits_nothing() -> None:
-    simulation, mine = begun("append", Policy())
+    simulation, mine = begun("append")
     running, outcome = mine.advance(), None
     while outcome is None:
         try:
-            if isinstance(next(running), Create):
+            if decides(next(running)):
                 newest = max(simulation.world.archive)
                 simulation.commit_now(Append(files(simulation.world, 1)), newest)
         except StopIteration as end:
             outcome = end.value
     assert isinstance(outcome, ContentionError)
-    assert not violations(simulation.world, simulation.ledger)
+    assert not simulation.violations()
     assert len(simulation.world.archive) == 2 + Policy().attempts

@@ -21,9 +21,11 @@ from lancecy.errors import DatasetNotFoundError, ExistsError, LanceError, StoreE
 from lancecy.store.base import ObjectMeta
 from lancecy.table.paths import deletion_file_name, parse_manifest_name
 from lancecy.table.requests import (
+    Call,
     Clock,
     Create,
     Draw,
+    Head,
     List,
     Look,
     Now,
@@ -33,8 +35,8 @@ from lancecy.table.requests import (
     Read,
     ReadDeletion,
     Remove,
-    Rename,
     Request,
+    Scan,
     Steps,
 )
 
@@ -64,12 +66,15 @@ class Fault(enum.Enum):
     CLOCK_AHEAD = "the clock jumps ahead ten days"
 
 
-_WRITES = (Put, Create, Rename)
+_WRITES = (Put, Create)
 _CHANGES = (*_WRITES, Remove)
 _ANY = {Fault.CRASH_BEFORE, Fault.CRASH_AFTER}
 _BY_KIND: dict[type, set[Fault]] = {
     List: {Fault.FAILED, Fault.BUSY, Fault.STALE_LIST},
+    Scan: {Fault.FAILED, Fault.BUSY, Fault.STALE_LIST},
+    Head: {Fault.FAILED, Fault.BUSY, Fault.STALE_READ},
     Read: {Fault.FAILED, Fault.BUSY, Fault.STALE_READ},
+    Call: {Fault.FAILED, Fault.LOST, Fault.LATE, Fault.BUSY},
     ReadDeletion: {Fault.FAILED, Fault.BUSY},
     Look: {Fault.FAILED, Fault.BUSY},
     Own: {Fault.FAILED, Fault.BUSY},
@@ -107,6 +112,8 @@ class World:
         What no history may contain.
     store_clock, dates : int, dict of path to int
         What time it is where the objects are, and when they were written by that clock.
+    copies : bool
+        Whether manifests are copied to their names, perhaps more than once, instead of being created there.
     """
 
     rng: random.Random
@@ -118,6 +125,7 @@ class World:
     store_clock: int = 1_700_000_000 * 10**9
     dates: dict[str, int] = field(default_factory=dict)
     steps: int = 0
+    copies: bool = False
 
     def carry_out(self, request: Request) -> Any:
         """The answer of a store on a good day."""
@@ -133,6 +141,13 @@ class World:
             case List(folder, before):
                 return [self._meta(path) for path in sorted(self.objects) if path.startswith(folder + "/")
                         and (before is None or path < before)]  # fmt: skip
+            case Scan(folder, after):
+                return [meta for meta in self.carry_out(List(folder)) if after is None or meta.path > after]
+            case Head(path):
+                self._get(path)
+                return self._meta(path)
+            case Call(run):
+                return run()
             case Read(path):
                 return self._get(path)
             case ReadDeletion(_, fragment_id, file):
@@ -146,12 +161,6 @@ class World:
                 if path in self.objects:
                     raise ExistsError(path, kind="object", name=path)
                 return self._write(path, data)
-            case Rename(source, target):
-                data = bytes(self._get(source))
-                if target in self.objects:
-                    raise ExistsError(target, kind="object", name=target)
-                del self.objects[source]
-                return self._write(target, data)
             case Now():
                 self.clock += self.rng.randrange(1, 10**9)
                 return self.clock
@@ -204,7 +213,7 @@ class World:
         found = {}
         for path in self.objects:
             name = parse_manifest_name(path.rpartition("/")[2])
-            if path.startswith("_versions/") and name is not None:
+            if path.startswith("_versions/") and name is not None and not name.staged:
                 found[name.version] = path
         return found
 
@@ -228,10 +237,11 @@ class World:
 
     def _write(self, path: str, data: bytes) -> ObjectMeta:
         name = parse_manifest_name(path.rpartition("/")[2]) if path.startswith("_versions/") else None
-        if name is not None:
+        if name is not None and not name.staged:
             # I1: a version once visible never changes, and the next one is one more than the newest.
             if name.version in self.archive:
-                self.broken.append(f"version {name.version} was written twice")
+                if self.archive[name.version] != data or not self.copies:
+                    self.broken.append(f"version {name.version} was written twice")
             elif name.version != len(self.archive) + 1:
                 self.broken.append(f"version {name.version} was written after {len(self.archive)}")
             self.archive[name.version] = data

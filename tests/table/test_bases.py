@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -59,13 +61,61 @@ def test_base_rules_on_a_disk(path: str, is_root: bool, data: str, deletion: str
     assert f"{store.uri}/{name}" == deletion
 
 
-@pytest.mark.parametrize("path", ["s3://lake/t/cold", "s3://lake/other/", "s3a://lake/other", "S3://lake/x"])
-def test_same_bucket_needs_no_grant_and_gets_the_options(path: str) -> None:
-    bases, session, _ = make_bases(
-        make_base(1, path), root="s3://lake/t", storage_options={"key": "K", "base_7.key": "other"}
-    )
-    assert place_of(bases).startswith("s3://lake/")
-    assert all(options == {"key": "K"} for _, options, _, _ in session.opened)
+ONE = "abfss://c@one.dfs.core.windows.net/t"
+SAME_SERVICE = [
+    ("/tables/t", "/elsewhere", {}),
+    ("memory://lake/t", "memory://other", {}),
+    ("s3://lake/t", "s3://lake/other/", {}),
+    ("s3://lake/t", "s3a://lake/other", {}),
+    ("s3://lake/t", "S3://other", {}),
+    ("s3://lake/t", "s3://other/x", {"anon": True}),
+    ("s3://lake/t", "s3n://other.lake_2-x/x", {"token": "T", "client_kwargs": {"endpoint_url": "http://h"}}),
+    ("s3://arn:aws:s3:eu-1:12:accesspoint/ap/t", "s3://arn:aws:s3:eu-1:12:accesspoint/ap/x", {}),
+    ("gs://lake/t", "gcs://other/x", {"token": "T"}),
+    ("oss://lake/t", "oss://other/x", {"endpoint": "E"}),
+    ("cos://lake/t", "cos://other/x", {}),
+    ("obs://lake/t", "obs://other/x", {}),
+    ("tos://lake/t", "tos://other/x", {}),
+    ("az://c/t", "az://other/x", {}),
+    ("az://c/t", "abfs://other/x", {"azure_storage_account_name": "one"}),
+    ("az://c/t", "abfss://other@one.dfs.core.windows.net/x", {"account_name": "one"}),
+    (ONE, "az://other/x", {"account_name": "one"}),
+    (ONE, "abfs://other@ONE.blob.core.windows.net/x", {}),
+    ("abfss://c@one.dfs.core.chinacloudapi.cn/t", "abfss://d@one.dfs.core.chinacloudapi.cn/x", {}),
+    ("adl://store.azuredatalakestore.net/t", "adl://store.azuredatalakestore.net/x", {}),
+    ("https://host/t", "https://HOST/x", {}),
+    ("http://host:81/t", "http://host:81/x", {}),
+    ("sftp://host/t", "ssh://host/x", {"username": "me"}),
+    ("ftp://host/t", "ftp://host/x", {}),
+    ("smb://host/share/t", "smb://host/other", {}),
+    ("hdfs://node:8020/t", "hdfs://node:8020/x", {}),
+    ("webhdfs://node/t", "webhdfs://node/x", {}),
+]  # fmt: skip
+
+
+@folded(("root", "path", "options"), SAME_SERVICE)
+def test_place_of_the_same_service_needs_no_grant_and_gets_the_options(
+    root: str, path: str, options: dict[str, Any]
+) -> None:
+    given = {**options, "key": "K", "base_7.key": "other"}
+    bases, session, _ = make_bases(make_base(1, path), root=root, storage_options=given)
+    place_of(bases)
+    ((_, found, _, _),) = session.opened
+    assert found == {**options, "key": "K"}
+
+
+@folded(("root", "path", "options"), SAME_SERVICE)
+def test_untrusted_table_stays_out_of_its_own_service(root: str, path: str, options: dict[str, Any]) -> None:
+    bases, session, _ = make_bases(make_base(1, path), root=root, storage_options=options, untrusted=True)
+    with pytest.raises(PathPolicyError, match="opened as untrusted"):
+        place_of(bases)
+    assert session.opened == []
+
+
+def test_bases_below_the_root_use_its_store() -> None:
+    bases, session, store = make_bases(make_base(1, "s3a://lake/t/cold"), root="s3://lake/t")
+    assert bases.data(make_data_file(base_id=1)) == (store, "cold/data/f.lance")
+    assert session.opened == []
 
 
 def test_base_that_is_the_root_uses_the_root_store() -> None:
@@ -84,16 +134,34 @@ def test_id_zero_is_a_base_like_any_other() -> None:
 
 
 FOREIGN = [
-    ("s3://lake/t", "s3://attacker/x"),
-    ("s3://lake/t", "s3://lake2/x"),
     ("s3://lake/t", "gs://lake/t"),
+    ("s3://lake/t", "https://lake.s3.amazonaws.com/t"),
+    ("s3://lake/t", "s3://arn:aws:s3:eu-1:12:accesspoint/ap/x"),
+    ("s3://arn:aws:s3:eu-1:12:accesspoint/ap/t", "s3://lake/x"),
+    ("gs://lake/t", "s3://lake/t"),
+    ("oss://lake/t", "cos://lake/t"),
+    ("memory://lake/t", "s3://lake/t"),
     ("s3://lake/t", "/etc"),
     ("s3://lake/t", "file:///etc"),
     ("/tables/t", "s3://lake/t"),
     ("/tables/t", "http://169.254.169.254/latest"),
     ("/tables/t", "memory://x"),
     ("abfs://c@one.dfs.core.windows.net/t", "abfs://c@two.dfs.core.windows.net/t"),
+    (ONE, "abfss://c/x"),
+    (ONE, "az://c/x"),
+    (ONE, "abfss://c@one.dfs.core.windows.net.evil.org/x"),
+    ("az://c/t", "abfss://c@one.dfs.core.windows.net/x"),
+    ("adl://one.azuredatalakestore.net/t", "adl://two.azuredatalakestore.net/t"),
     ("https://host/t", "https://host2/t"),
+    ("https://host/t", "http://host/t"),
+    ("https://host/t", "https://host:444/t"),
+    ("http://127.0.0.1:80/t", "http://localhost:80/t"),
+    ("sftp://host/t", "sftp://host:23/t"),
+    ("ftp://host/t", "sftp://host/t"),
+    ("smb://host/t", "smb://other/t"),
+    ("hdfs://node:8020/t", "hdfs://node:8021/t"),
+    ("hdfs://node/t", "webhdfs://node/t"),
+    ("github://me:repo@main/t", "github://me:other@main/t"),
     ("hf://datasets/me/t", "hf://datasets/other/t"),
     ("s3:///t", "s3:///u"),
 ]
@@ -133,30 +201,46 @@ def test_allowed_base_is_opened(root: str, path: str, untrusted: bool) -> None:
 
 def test_options_for_the_base_are_a_grant_for_trusted_tables_only() -> None:
     options = {"key": "K", "base_1.key": "L"}
-    bases, session, _ = make_bases(make_base(1, "s3://cold/t"), root="s3://hot/t", storage_options=options)
+    bases, session, _ = make_bases(make_base(1, "s3://cold/t"), storage_options=options)
     assert place_of(bases) == "s3://cold/t/data/f.lance"
     assert session.opened == [("s3://cold/t", {"key": "L"}, True, True)]
-    bases, session, _ = make_bases(
-        make_base(1, "s3://cold/t"), root="s3://hot/t", storage_options=options, untrusted=True
-    )
+    bases, session, _ = make_bases(make_base(1, "s3://cold/t"), storage_options=options, untrusted=True)
     with pytest.raises(PathPolicyError, match="untrusted"):
         place_of(bases)
     assert session.opened == []
 
 
-def test_a_base_with_credentials_of_its_own_gets_none_of_the_roots() -> None:
-    options = {
-        "key": "K",
-        "secret": "S",
-        "token": "T",
-        "endpoint_url": "E",
-        "base_1.key": "L",
-        "base_1.secret": "M",
-    }
+SIGNED = {"key": "K", "secret": "S", "token": "T"}
+
+
+@folded(
+    ("root", "own"),
+    [
+        (SIGNED, {"key": "L", "secret": "M"}),
+        (SIGNED, {"anon": True}),
+        (SIGNED, {"profile": "other"}),
+        (SIGNED, {"aws_skip_signature": "true"}),
+        ({"anon": True}, {"key": "L", "secret": "M"}),
+        ({"skip_signature": "true"}, {"key": "L", "secret": "M"}),
+        ({"profile": "mine"}, {"key": "L", "secret": "M"}),
+    ],
+)
+def test_a_base_with_a_login_of_its_own_gets_nothing_of_the_roots(
+    root: dict[str, Any], own: dict[str, Any]
+) -> None:
+    where = {"endpoint_url": "E", "region": "R"}
+    options = {**root, **where, **{f"base_1.{name}": value for name, value in own.items()}}
     bases, session, _ = make_bases(make_base(1, "s3://cold/t"), root="s3://hot/t", storage_options=options)
     assert place_of(bases) == "s3://cold/t/data/f.lance"
     ((_, given, _, _),) = session.opened
-    assert given == {"key": "L", "secret": "M", "endpoint_url": "E"}
+    assert given == {**where, **own}
+
+
+def test_a_base_with_an_endpoint_of_its_own_keeps_the_roots_login() -> None:
+    options = {**SIGNED, "endpoint_url": "E", "base_1.endpoint_url": "F"}
+    bases, session, _ = make_bases(make_base(1, "s3://cold/t"), root="s3://hot/t", storage_options=options)
+    place_of(bases)
+    assert [given for _, given, _, _ in session.opened] == [{**SIGNED, "endpoint_url": "F"}]
 
 
 @pytest.mark.parametrize("path", ["/other", "s3://lake/t", "/tables", "/tables/t2", "/"])
@@ -214,14 +298,39 @@ def test_what_percent_signs_hide_is_refused(path: str) -> None:
         place_of(bases)
 
 
-def test_bases_without_their_flag_are_read_from_trusted_tables_only() -> None:
-    base = make_base(1, "/other")
-    bases, _, _ = make_bases(base, flags=0)
-    assert place_of(bases) == "/other/data/f.lance"
-    bases, session, _ = make_bases(base, flags=0, untrusted=True, allowed_bases=["/"])
+@pytest.mark.parametrize("untrusted", [False, True])
+def test_bases_without_their_flag_are_refused(untrusted: bool) -> None:
+    bases, session, _ = make_bases(make_base(1, "/other"), flags=0, untrusted=untrusted, allowed_bases=["/"])
     with pytest.raises(PathPolicyError, match="lacks the feature flag"):
         place_of(bases)
+    assert place_of(bases, None) == "/tables/t/data/f.lance"
     assert session.opened == []
+
+
+@folded(
+    ("path", "place"),
+    [
+        ("side", "{}/side"),
+        ("side/", "{}/side"),
+        ("./a/../side", "{}/side"),
+        ("../side", "{}/../side"),
+        ("my side%20", "{}/my side%20"),
+        ("~/side", "~/side"),
+    ],
+)
+@folded("is_root", [False, True])
+def test_relative_base_of_a_trusted_local_table_is_below_the_working_directory(
+    path: str, place: str, is_root: bool
+) -> None:
+    expected = os.path.abspath(os.path.expanduser(place.format(Path.cwd())))
+    bases, session, _ = make_bases(make_base(1, path, is_dataset_root=is_root))
+    with pytest.warns(RuntimeWarning, match=r"relocate_base gives the base an absolute path"):
+        found = place_of(bases)
+    assert found == f"{expected}/{'data/' if is_root else ''}f.lance"
+    assert [uri for uri, *_ in session.opened] == [expected]
+    with warnings.catch_warnings(action="error"):
+        bases.deletion(3, make_deletion_file(base_id=1))
+        assert not bases.is_mapped
 
 
 def test_one_text_is_not_a_list_of_prefixes() -> None:
@@ -260,6 +369,9 @@ def test_mapped_only_if_every_base_is(tmp_path: Path) -> None:
     assert is_mapped(root)
     assert is_mapped(root, local)
     assert not is_mapped(root, local, make_base(2, "s3://lake/t"))
-    assert not is_mapped(root, local, make_base(2, "relative"))
+    with pytest.warns(RuntimeWarning, match="from the working directory"):
+        assert is_mapped(root, local, make_base(2, "relative"))
+    assert not is_mapped(root, local, make_base(2, "relative"), untrusted=True)
+    assert not is_mapped(root, local, make_base(2, "C:/x"))
     assert not is_mapped(root, local, untrusted=True)
     assert not is_mapped(MemoryStore(), local)

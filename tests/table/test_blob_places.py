@@ -75,12 +75,13 @@ def test_a_grant_opens_a_place_without_the_credentials_of_the_root() -> None:
     assert [options for _, options, _, _ in session.opened] == [{}]
 
 
-def test_objects_of_the_same_bucket_get_its_options() -> None:
+@pytest.mark.parametrize("bucket", ["lake", "other"])
+def test_objects_of_the_same_service_get_its_options(bucket: str) -> None:
     bases, session, _ = make_bases(root="s3://lake/t", storage_options={"key": "K", "base_7.key": "other"})
-    assert place_of(bases, 0, "s3://lake/media/a.bin") == "s3://lake/media/a.bin"
+    assert place_of(bases, 0, f"s3://{bucket}/media/a.bin") == f"s3://{bucket}/media/a.bin"
     assert [options for _, options, _, _ in session.opened] == [{"key": "K"}]
     with pytest.raises(PathPolicyError):
-        bases.blob(0, "s3://other/a.bin")
+        bases.blob(0, f"gs://{bucket}/a.bin")
 
 
 def test_untrusted_tables_read_what_is_granted_without_maps_and_links() -> None:

@@ -48,10 +48,11 @@ from lancecy.table.operations import (
     new_transaction,
 )
 from lancecy.table.paths import Naming, manifest_name
-from lancecy.table.publishing import RenameIfAbsent
 from lancecy.table.stored_wire import Stored, decode_stored
 from lancecy.table.terms import Committed, Origin, Policy
+from lancecy.table.versions import LocalLink, VersionStore
 from tests.helpers.builders import make_deletion_file, make_manifest, memory_of, write_manifest
+from tests.helpers.external_versions import ExternalVersions
 
 SCHEMA = Schema((Field("a", 0, logical_type="int64"), Field("b", 1, logical_type="string", nullable=False)))
 SESSION = Session()
@@ -79,11 +80,11 @@ class Table:
     def change(self, operation: Operation, version: int | None = -1, **given: Any) -> Committed:
         if version == -1:
             version = latest(self.store).version
-        policy = given.pop("policy", None)
+        policy, given_versions = given.pop("policy", None), given.pop("versions", None)
         identity = given.pop("identity", None)
         origin = None if version is None else Origin(version, latest(self.store).naming, identity)
         transaction = new_transaction(operation, version or 0, **given)
-        return commit_to(self.store, transaction, origin, SESSION, PathPolicy(), policy)
+        return commit_to(self.store, transaction, origin, SESSION, PathPolicy(), policy, given_versions)
 
     def stored(self, version: int | None = None) -> Stored:
         location = latest(self.store) if version is None else at_version(self.store, version)
@@ -447,13 +448,13 @@ def test_token_makes_a_change_happen_once_however_often_it_is_tried() -> None:
     assert latest(table.store).version == 3
 
 
-@pytest.mark.parametrize("committer", [None, RenameIfAbsent()], ids=["link", "rename"])
-def test_local_disk_is_left_clean(tmp_path: Path, committer: Any) -> None:
-    table = Table(LocalStore(str(tmp_path)))
-    policy = Policy(committer=committer) if committer else Policy()
-    table.change(Append(table.files(1)), policy=policy)
-    table.change(Delete({0: np.array([1])}), policy=policy)
-    assert table.change(Append(table.files(1)), 1, policy=policy).version == 4
+@pytest.mark.parametrize("versions", [LocalLink(), ExternalVersions()], ids=["link", "external"])
+def test_local_disk_is_left_clean(tmp_path: Path, versions: VersionStore) -> None:
+    table = Table(LocalStore(str(tmp_path)), create=False)
+    table.change(Overwrite(table.files(1), SCHEMA, data_version="2.1"), None, versions=versions)
+    table.change(Append(table.files(1)), versions=versions)
+    table.change(Delete({0: np.array([1])}), versions=versions)
+    assert table.change(Append(table.files(1)), 1, versions=versions).version == 4
     names = sorted(path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*") if path.is_file())
     assert {name: names.count(name) for name in set(names)} == {
         "_versions": 4, "_transactions": 4, "_deletions": 1, "data": 3
@@ -510,7 +511,7 @@ def test_version_that_a_disk_failed_to_make_durable_is_not_acknowledged(tmp_path
     inner = table.store
     table.store = FaultyStore(inner, [Fault("put", nth=2, error=StoreError("no sync"), applied=True)])
     with pytest.raises(CommitUnknownError, match="failed to make it durable"):
-        table.change(operation, policy=Policy(prompt=True))
+        table.change(operation, versions=LocalLink())
     assert latest(inner).version == 2
 
 

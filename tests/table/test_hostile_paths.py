@@ -18,11 +18,6 @@ from tests.table.recording import make_bases
 
 HOSTILE_BASES = (
     "",
-    "relative",
-    "./x",
-    "../x",
-    "~",
-    "~/x",
     "C:/x",
     "C:\\x",
     "\\\\server\\share",
@@ -52,6 +47,10 @@ HOSTILE_BASES = (
 )
 
 
+RELATIVE_BASES = ("relative", "./x", "../x", "~", "~/x")
+"""pylance reads these from the working directory."""
+
+
 @folded("root", ["/tables/t", "s3://bucket/t"])
 @folded("path", HOSTILE_BASES)
 def test_hostile_base_is_refused_before_anything_is_opened(path: str, root: str) -> None:
@@ -65,6 +64,19 @@ def test_hostile_base_is_refused_before_anything_is_opened(path: str, root: str)
         bases.deletion(3, make_deletion_file(base_id=1))
     assert session.opened == []
     assert store.count() == 0
+
+
+@folded(("root", "untrusted"), [("/tables/t", True), ("s3://bucket/t", False), ("s3://bucket/t", True)])
+@folded("path", RELATIVE_BASES)
+def test_relative_base_is_refused_unless_the_table_is_local_and_trusted(
+    path: str, root: str, untrusted: bool
+) -> None:
+    bases, session, _ = make_bases(
+        make_base(1, path), root=root, untrusted=untrusted, allowed_bases=["/", "s3://bucket"]
+    )
+    with pytest.raises(PathPolicyError, match=r"trusted local tables only; relocate_base"):
+        bases.data(make_data_file(base_id=1))
+    assert session.opened == []
 
 
 PIECES = (

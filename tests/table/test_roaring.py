@@ -51,6 +51,14 @@ def test_numbers_are_those_written(name: str, runs: bool) -> None:
     assert numbers(bitmap(CASES[name], runs)) == CASES[name]
 
 
+@folded("name", CASES)
+def test_bitmaps_written_are_as_small_as_they_can_be_and_read_back(name: str) -> None:
+    data = roaring.encode(np.array(CASES[name], np.int64))
+    assert len(data) == min(len(bitmap(CASES[name], runs)) for runs in (False, True))
+    assert numbers(data) == CASES[name]
+    assert list(BitMap.deserialize(data)) == CASES[name]
+
+
 @given(st.sets(st.integers(0, 2**32 - 1) | st.integers(0, 300), max_size=400), st.booleans())
 def test_any_set_reads_back(values: set[int], runs: bool) -> None:
     assert numbers(bitmap(values, runs)) == sorted(values)
@@ -101,6 +109,7 @@ def run_header(*containers: tuple[int, int]) -> bytes:
         run_header((0, 5)) + struct.pack("<HHH", 1, 65534, 4),  # a run leaves the container
         run_header((0, 6)) + struct.pack("<HHHHH", 2, 5, 2, 7, 2),  # runs overlap
         run_header((0, 6)) + struct.pack("<HHHHH", 2, 9, 2, 5, 2),  # runs descend
+        run_header((0, 6)) + struct.pack("<HHHHH", 2, 5, 2, 8, 2),  # runs touch, which no writer leaves
         run_header((0, 9)) + struct.pack("<HHH", 1, 5, 2),  # another count
         run_header((0, 1)) + struct.pack("<H", 0),  # no run at all
     ],
@@ -110,10 +119,12 @@ def test_contradictions_are_refused(data: bytes) -> None:
         numbers(data)
 
 
-def test_touching_runs_are_fine() -> None:
-    assert numbers(run_header((1, 6)) + struct.pack("<HHHHH", 2, 5, 2, 8, 2)) == [
-        65536 + n for n in range(5, 11)
-    ]
+def test_union_is_that_of_sets() -> None:
+    one, other = set(CASES["runs"]), set(CASES["bitmap"])
+    both = roaring.union(np.array(sorted(one)), np.array(sorted(other)))
+    assert both.dtype == np.int64
+    assert both.tolist() == sorted(one | other)
+    assert roaring.union(np.empty(0, np.int64), np.array([2**32 - 1])).tolist() == [2**32 - 1]
 
 
 def test_few_bytes_do_not_become_many_numbers() -> None:

@@ -77,6 +77,7 @@ class Table:
         self.version, self.stable = version, stable
         self.next_number = self.next_id = self.next_base = 0
         self.largest_fragment = -1
+        self.places: dict[str, Path] = {}
         columns = ("word", "value", "list")
         bases = [self.new_base() for _ in range(num_bases)]
         rows = self.new_rows(12, columns)
@@ -110,6 +111,7 @@ class Table:
     def new_base(self) -> lancecy.DatasetBasePath:
         self.next_base += 1
         number = self.next_base
+        self.places[f"b{number}"] = self.folder / f"base{number}"
         return lancecy.DatasetBasePath(self.folder / f"base{number}", f"b{number}", number % 2 == 0)
 
     def plus(self, state: State, rows: Rows, version: int) -> State:
@@ -204,4 +206,5 @@ class Table:
             os.rename(self.now.bases[name], moved)
         else:
             moved.mkdir()
+        self.places[name] = moved
         return moved

@@ -18,6 +18,7 @@ from lancecy import DatasetBasePath
 from lancecy.errors import ConflictError, FormatError, NotFoundError, PathPolicyError, UnsupportedError
 from lancecy.progress import Step
 from lancecy.table.removal import CleanupStats
+from lancecy.table.versions import version_store
 from tests.write.rows import rows_of
 
 NOW = timedelta(0)
@@ -226,6 +227,16 @@ def test_tables_said_to_use_files_keep_them(tmp_path: Path, noted: bool) -> None
         source.cleanup_old_versions(NOW, **given)
 
 
+@pytest.mark.parametrize("base", [0, 1])
+def test_options_of_a_base_are_no_grant_for_a_table_that_the_metadata_names(
+    tmp_path: Path, base: int
+) -> None:
+    table(tmp_path / "t").update_config({"lancecy.used_by": "memory://elsewhere/t"})
+    ds = lancecy.dataset(tmp_path / "t", storage_options={f"base_{base}.token": "of another place"})
+    with pytest.raises(PathPolicyError, match="a user of this table is memory://elsewhere/t"):
+        ds.cleanup_old_versions(NOW)
+
+
 def test_links_are_not_followed(tmp_path: Path) -> None:
     root, outside = tmp_path / "t", old(tmp_path / "outside" / "0.lance")
     ds = table(root)
@@ -307,7 +318,7 @@ def test_clock_of_a_store_counts(tmp_path: Path) -> None:
     store = LocalStore(str(tmp_path), traits=NETWORK)  # is asked for its time
     terms = Terms(ds.version, 0)
     before = files(tmp_path)
-    stats = drive(cleanup(Scope(), terms, dry_run=True), store, default(), PathPolicy())
+    stats = drive(cleanup(Scope(version_store(store)), terms, dry_run=True), store, default(), PathPolicy())
     assert (stats.old_versions, files(tmp_path)) == (3, before)
 
 

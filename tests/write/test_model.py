@@ -138,11 +138,12 @@ class Histories(RuleBasedStateMachine):
 
     @rule(pick=picks)
     def restore(self, pick: int) -> None:
+        # Also versions from before a base was moved: its files are where it is now.
         t = self.t
-        readable = t.readable()
-        old = readable[pick % len(readable)]
+        old = sorted(t.states)[pick % len(t.states)]
         t.mine(old).restore()
-        t.made(t.states[old])
+        bases = {name: t.places[name] for name in t.states[old].bases}
+        t.made(replace(t.states[old], bases=bases))
 
     @rule(pick=picks)
     def look_back(self, pick: int) -> None:

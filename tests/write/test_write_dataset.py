@@ -392,12 +392,16 @@ def test_files_go_over_the_bases_in_turn(
 ) -> None:
     options = {"max_rows_per_file": 5, **target}
     ds = lancecy.write_dataset(plain(20), tmp_path / "t", initial_bases=bases(tmp_path), **options)
+    filled: dict[int | None, int] = dict.fromkeys(expected, 0)
+    for file in (file for part in ds.get_fragments() for file in part.data_files()):
+        filled[file.base_id] += file.size or 0
+    following = min(filled, key=lambda base: filled[base])
     ds.append(plain(5, 20), **options)
-    assert base_ids(ds) == [*expected, expected[0]]
+    assert base_ids(ds) == [*expected, following]
     assert rows_of(lancecy.dataset(tmp_path / "t")) == list(range(25))
     own, one, two = (tmp_path / place for place in ("t/data", "b1", "b2/data"))
     found = [len(data_files(folder)) for folder in (own, one, two)]
-    assert found == [(*expected, expected[0]).count(number) for number in (None, 1, 2)]
+    assert found == [(*expected, following).count(number) for number in (None, 1, 2)]
 
 
 def test_base_is_named_by_its_path(tmp_path: Path) -> None:
@@ -771,7 +775,7 @@ def test_bucket_and_a_base_in_another_one(s3_server: S3Server) -> None:
     assert rows_of(ds) == list(range(20))
     ds.delete("n < 3")
     ds.append(plain(2, 20), target_bases=["far"])
-    again = lancecy.dataset(root, storage_options=options, allowed_bases=[far])
+    again = lancecy.dataset(root, storage_options=options)
     assert rows_of(again) == list(range(3, 22))
     assert base_ids(again) == [None, 1, None, 1]
 
@@ -799,5 +803,7 @@ def test_an_append_takes_time_in_proportion_to_the_columns(tmp_path: Path) -> No
         ds.append(table, durability="none")
         return time.process_time() - started
 
-    # Eight times as many columns; when each looked at the names of all, it was thirty-five times as long.
-    assert seconds(3200) < 20 * min(seconds(399), seconds(400))
+    # Eight times as many columns; when each looked at the names of all, it was thirty-five times as long. The best of
+    # three each, as other processes take what a core has in its caches.
+    many, few = (min(seconds(count - less) for less in range(3)) for count in (3200, 400))
+    assert many < 20 * few

@@ -1,0 +1,105 @@
+"""Answers of a store to the requests that need nothing else, and the loop that runs a generator of requests."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from itertools import takewhile
+from typing import Any, TypeVar
+
+from lancecy.errors import LanceError
+from lancecy.store.base import PutMode, Store
+from lancecy.table.requests import (
+    Call,
+    Create,
+    Draw,
+    Head,
+    List,
+    Now,
+    Pause,
+    Put,
+    Read,
+    Remove,
+    Request,
+    Scan,
+    Steps,
+)
+
+__all__ = ["answer", "run", "run_on"]
+
+T = TypeVar("T")
+
+# Seconds of the longest pause after the first lost race, and after any later one.
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0
+
+
+def run(steps: Steps[T], answer_of: Callable[[Request], Any]) -> T:
+    """Run a generator of requests to its end.
+
+    Parameters
+    ----------
+    steps : generator of requests
+    answer_of : callable
+        Answers one request. A ``LanceError`` it raises is thrown into the generator.
+
+    Raises
+    ------
+    LanceError
+        Whatever the generator raises.
+    """
+    try:
+        request = next(steps)
+        while True:
+            try:
+                result = answer_of(request)
+            except LanceError as error:
+                request = steps.throw(error)
+            else:
+                request = steps.send(result)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+def run_on(steps: Steps[T], store: Store) -> T:
+    """Run a generator whose requests a store alone can answer (see :func:`run`)."""
+    return run(steps, lambda request: answer(request, store))
+
+
+def answer(request: Request, store: Store) -> Any:
+    """The answer of a store to one request.
+
+    Raises
+    ------
+    LanceError
+        The store failed, or the object does not exist or exists already.
+    TypeError
+        The request needs more than a store.
+    """
+    match request:
+        case List(folder, before):
+            metas = store.list(folder)
+            return list(metas if before is None else takewhile(lambda meta: meta.path < before, metas))
+        case Scan(folder, after):
+            return store.list(folder, after)
+        case Head(path):
+            return store.head(path)
+        case Read(path):
+            return store.get(path)
+        case Put(path, data):
+            return store.put(path, data)
+        case Create(path, data):
+            return store.put(path, data, PutMode.CREATE)
+        case Remove(paths):
+            return store.delete(paths)
+        case Call(call):
+            return call()
+        case Now():
+            return time.time_ns()
+        case Draw():
+            return secrets.randbits(64)
+        case Pause(attempt):
+            most = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(attempt, 10))
+            return time.sleep(most * secrets.randbelow(1000) / 1000)
+    raise TypeError(f"a store alone cannot answer {type(request).__name__}")

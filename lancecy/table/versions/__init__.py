@@ -1,0 +1,22 @@
+"""Version stores: where the versions of a table are found, listed, published and removed.
+
+``base``          the protocol :class:`VersionStore` and its values
+``folder``        manifests as files in ``_versions/``, published by a conditional put or a local link
+
+Every module that looks for a version asks a version store: opening, history, commits and cleanup.
+Another store is one class with the methods of the protocol. Its methods are generators over
+``requests``, so the simulator of the tests runs them as they are.
+"""
+
+from lancecy.table.versions.base import ManifestFile, ManifestLocation, Outcome, VersionStore
+from lancecy.table.versions.folder import ConditionalPut, LocalLink, version_store
+
+__all__ = [
+    "ConditionalPut",
+    "LocalLink",
+    "ManifestFile",
+    "ManifestLocation",
+    "Outcome",
+    "VersionStore",
+    "version_store",
+]

@@ -1,0 +1,148 @@
+"""What a version store promises, and the values that it hands out."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from lancecy.store.base import ObjectMeta
+from lancecy.table.paths import VERSIONS, ManifestName, Naming, manifest_name
+from lancecy.table.requests import Steps
+
+__all__ = ["ManifestFile", "ManifestLocation", "Outcome", "VersionStore"]
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestLocation:
+    """A manifest file.
+
+    Attributes
+    ----------
+    version : int
+    path : str
+        Below the dataset root.
+    size : int, bytes
+        0 if the store did not state it.
+    naming : Naming
+    """
+
+    version: int
+    path: str
+    size: int
+    naming: Naming
+
+    @classmethod
+    def canonical(cls, version: int, naming: Naming, size: int = 0) -> ManifestLocation:
+        """The location of a published manifest: every version store leaves it under this name in the end."""
+        return cls(version, f"{VERSIONS}/{manifest_name(version, naming)}", size, naming)
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestFile:
+    """A manifest file as a listing shows it.
+
+    Attributes
+    ----------
+    meta : ObjectMeta
+    name : ManifestName
+        What its file name says.
+    """
+
+    meta: ObjectMeta
+    name: ManifestName
+
+
+class Outcome(enum.Enum):
+    """The result of an attempt to publish a version."""
+
+    WON = "the version is this manifest"
+    LOST = "the version exists already; reading it tells whether it is this manifest"
+    UNKNOWN = "a request failed and the version exists now; reading it tells whether it is this manifest"
+
+
+class VersionStore(Protocol):
+    """Finds and publishes the versions of one table.
+
+    Methods are generators over ``requests``. They yield requests with paths below the dataset root, and return
+    a value. Listings hold published versions only: no detached, staged or temporary manifests.
+
+    Notes
+    -----
+    An implementation keeps three promises. A published version never changes. Of several writers that
+    publish one version, exactly one gets ``WON`` or finds its own manifest there. A reader that has seen a
+    version finds it again until it is removed.
+    """
+
+    @property
+    def needs_conditional_put(self) -> bool:
+        """Whether publishing relies on the object store to create an object only if it is absent."""
+
+    @property
+    def fails_at_once(self) -> bool:
+        """Whether a failed request is never carried out later, as on a local disk."""
+
+    def latest(self) -> Steps[ManifestLocation | None]:
+        """The newest version, None if the table has none.
+
+        Raises
+        ------
+        FormatError
+            The manifests of the table contradict each other.
+        """
+
+    def at(self, version: int, naming: Naming | None = None) -> Steps[ManifestLocation | None]:
+        """One version, None if it does not exist.
+
+        Parameters
+        ----------
+        version : int
+            Detached versions (bit 63 set) included.
+        naming : Naming, optional
+            The naming scheme of the table, if it is known. The store may then return the location without asking
+            whether the manifest exists; reading it tells.
+        """
+
+    def versions(self, above: int = 0, naming: Naming | None = None) -> Steps[list[ManifestLocation]]:
+        """All versions with a number above ``above``, oldest first.
+
+        Parameters
+        ----------
+        above : int
+        naming : Naming, optional
+            The naming scheme of the table, if it is known.
+
+        Raises
+        ------
+        ConflictError
+            ``naming`` is not the naming scheme of these versions.
+        FormatError
+            Manifests of two naming schemes.
+        """
+
+    def publish(self, version: int, naming: Naming, data: bytes, tries: int) -> Steps[Outcome]:
+        """Make a manifest a version of the table, unless that version exists.
+
+        Parameters
+        ----------
+        version : int
+        naming : Naming
+        data : bytes
+            The manifest file.
+        tries : int
+            How often a failing request is made.
+
+        Raises
+        ------
+        CommitUnknownError
+            The store cannot tell whether the version was published.
+        StoreError
+            The version was not published.
+        """
+
+    def manifests(self) -> Steps[list[ManifestFile]]:
+        """Every manifest file of the table and its branches: published, detached and staged."""
+
+    def remove(self, paths: Sequence[str]) -> Steps[None]:
+        """Remove published versions by the paths of their manifests; those that are gone already are no error."""
