@@ -1,18 +1,16 @@
-"""The tasks of a scan for ``dask.delayed``: one Arrow table each, for bags and users' own graphs.
-
-Imports ``scanning``; dask inside functions only.
-"""
+"""The tasks of a scan for ``dask.delayed``: one Arrow table each, for bags and users' own graphs."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from lancecy.scanning import execute
+from lancecy.parallel import tasks
 from lancecy.scanning.plan import ScanPlan
-from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
+from lancecy.scanning.task import ScanSpec, ScanUnit
 
 if TYPE_CHECKING:
     from dask.delayed import Delayed
@@ -23,6 +21,7 @@ Numbers: TypeAlias = tuple[int, ...]
 """Five numbers per unit: fragment, start, stop, rows, position."""
 
 _UNIT = len(fields(ScanUnit))
+_DIGITS = 9
 
 
 def block_bytes(blocksize: int | str | None) -> int | None:
@@ -71,7 +70,7 @@ class TableReader:
             The table cannot be read here.
         """
         units = tuple(ScanUnit(*numbers[i : i + _UNIT]) for i in range(0, len(numbers), _UNIT))
-        return execute.read(ScanTask(self.spec, units, sum(unit.rows for unit in units), 0))
+        return tasks.read_rows(self.spec, units)[0]
 
     def __dask_tokenize__(self) -> object:
         from dask.base import normalize_token
@@ -79,12 +78,19 @@ class TableReader:
         return normalize_token([(f.name, getattr(self.spec, f.name)) for f in fields(self.spec)])
 
 
-def delayed_tables(plan: ScanPlan) -> list[Delayed]:
+def delayed_tables(plan: ScanPlan, turns: Sequence[int]) -> list[Delayed]:
     """One Delayed for each task of a plan, giving a :class:`pyarrow.Table`.
 
     Parameters
     ----------
     plan : ScanPlan
+    turns : sequence of int
+        Numbers of the tasks in the order in which they had best be started.
+
+    Returns
+    -------
+    list of dask.delayed.Delayed
+        In the order of the plan.
     """
     from dask.base import tokenize
     from dask.delayed import Delayed
@@ -93,8 +99,10 @@ def delayed_tables(plan: ScanPlan) -> list[Delayed]:
         return []
     read = TableReader(plan.tasks[0].spec)
     found: list[Any] = []
-    for task in plan.tasks:
+    # Where nothing else decides, Dask starts tasks in the order of their keys as text.
+    ranks = {number: rank for rank, number in enumerate(turns)}
+    for number, task in enumerate(plan.tasks):
         numbers = tuple(n for u in task.units for n in (u.fragment, u.start, u.stop, u.rows, u.position))
-        key = f"lancecy-table-{tokenize(read, numbers)}"
+        key = f"lancecy-table-{ranks[number]:0{_DIGITS}}-{tokenize(read, numbers)}"
         found.append(Delayed(key, {key: (read, numbers)}))
     return found

@@ -172,8 +172,11 @@ def _value(node: Any) -> pa.Scalar | None:
 
 
 def _alike(column: pa.DataType, value: pa.DataType) -> bool:
-    """Whether Arrow compares the two as Polars does: both numbers, both text, or the same type."""
-    groups = (_is_number, _is_text, _is_bytes, pa.types.is_decimal, pa.types.is_time)
+    """Whether a scan compares the two as Polars does: both integers, both text, or the same type.
+
+    Polars rounds an integer that meets a float, and a scan does not.
+    """
+    groups = (pa.types.is_integer, _is_text, _is_bytes, pa.types.is_decimal, pa.types.is_time)
     return (
         any(group(column) and group(value) for group in groups)
         or column == value
@@ -183,10 +186,6 @@ def _alike(column: pa.DataType, value: pa.DataType) -> bool:
 
 def _is_list(kind: pa.DataType) -> bool:
     return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
-
-
-def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_float32(kind) or pa.types.is_float64(kind))
 
 
 def _is_text(kind: pa.DataType) -> bool:

@@ -1,4 +1,5 @@
-"""Mapping scan units over threads: ``threads.collect``, ``threads.stream``, ``threads.count``.
+"""Scan units over the threads of a process: ``threads.collect``, ``threads.stream``, ``threads.count``.
 
-Dask and Spark map the same units over a cluster; see ``lancecy.dask`` and ``lancecy.spark``.
+``tasks`` runs one task of a plan the same way. Dask and Spark map tasks over a cluster; see ``lancecy.dask`` and
+``lancecy.spark``.
 """

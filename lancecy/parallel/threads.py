@@ -4,28 +4,31 @@
 pair is decoded, all of it spread over the session's threads. ``stream`` goes window by
 window so that no more than a byte budget is alive, reading the next window while the
 caller works on this one.
-
-Imports ``scanning``, ``encodings`` and ``schema``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
 import pyarrow as pa
 
-from lancecy.encodings.arrow import null_array
 from lancecy.encodings.columns import ArrowArray
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.execute import (
+    Picked,
     all_passing,
     candidates,
     choose,
     cut,
     finish,
+    first_rows,
     parted,
+    read_chosen,
     run_unit,
     slice_rows,
     table_of,
@@ -39,13 +42,22 @@ from lancecy.scanning.outputs import (
     output_fields,
     outputs_together,
 )
-from lancecy.scanning.plan import ScanPlan, interleaved
+from lancecy.scanning.plan import ScanPlan
 from lancecy.scanning.project import Projection
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanUnit
 from lancecy.schema import Field
 
-__all__ = ["DEFAULT_BUDGET", "Progress", "collect", "collect_units", "count", "stream"]
+__all__ = [
+    "DEFAULT_BUDGET",
+    "Progress",
+    "collect",
+    "count",
+    "read_ahead",
+    "read_units",
+    "stream",
+    "windows",
+]
 
 DEFAULT_BUDGET = 256 << 20
 _FIRST_WINDOW_BYTES = 2 << 20
@@ -63,47 +75,89 @@ def _mapped(context: ScanContext, units: Sequence[ScanUnit]) -> bool:
     return all(context.files(unit.fragment).mapped for unit in units)
 
 
-def _over_units(context: ScanContext, units: Sequence[ScanUnit], step: Callable[[ScanUnit], T]) -> list[T]:
-    """Apply ``step`` to every unit on the session's threads, consecutive calls hitting different bases."""
-    order = interleaved(context, units)
-    results: list[T | None] = [None] * len(units)
-    # Opening remote files waits for the network: the wide pool hides that, where CPU threads would idle.
-    blocking = not context.snapshot.is_mapped
-    for index, value in zip(
-        order, context.session.map(step, [units[i] for i in order], blocking=blocking), strict=True
-    ):
-        results[index] = value
-    return results  # type: ignore[return-value]
+@dataclass(frozen=True, slots=True, eq=False)
+class _Found:
+    """What was read of some units.
+
+    Attributes
+    ----------
+    picked : list of (FragmentFiles, RowSelection)
+        Which rows of each unit passed.
+    pieces : list of list of column
+        Output columns, in the order of the units; nothing of units without a row.
+    """
+
+    picked: list[Picked]
+    pieces: list[list[ArrowArray]]
+
+    @property
+    def num_rows(self) -> int:
+        return sum(len(rows) for _, rows in self.picked)
 
 
-def _pieces(
+def _read(
     context: ScanContext,
     projection: Projection,
     units: Sequence[ScanUnit],
     request: ScanRequest,
     most: int | None = None,
-) -> list[tuple[int, list[ArrowArray]]]:
-    """(rows, output columns) of each unit, in order; of mapped files no more than ``most`` rows in all."""
-    if not context.snapshot.is_mapped or not _mapped(context, units):
-        return _over_units(context, units, lambda u: run_unit(context, u, projection, request.use_stats))
+) -> _Found:
+    """The rows of units that pass, read side by side; no more than ``most`` of them."""
+    read = _read_mapped if context.snapshot.is_mapped and _mapped(context, units) else _read_far
+    return read(context, projection, units, request, most)
+
+
+def _read_far(
+    context: ScanContext,
+    projection: Projection,
+    units: Sequence[ScanUnit],
+    request: ScanRequest,
+    most: int | None,
+) -> _Found:
+    """Of files that cost requests: a thread waits for all those of a unit."""
+    if most is None:
+        found = context.spread(
+            lambda unit: run_unit(context, unit, projection, request.use_stats), units, _fragment_of
+        )
+    else:
+        chosen = context.spread(
+            lambda unit: choose(context, unit, projection, request.use_stats), units, _fragment_of
+        )
+        found = context.spread(
+            lambda c: read_chosen(context, c, projection),
+            list(first_rows(chosen, most)),
+            lambda c: c.files.fragment.id,
+        )
+    return _Found([picked for picked, _ in found], [columns for (_, rows), columns in found if len(rows)])
+
+
+def _read_mapped(
+    context: ScanContext,
+    projection: Projection,
+    units: Sequence[ScanUnit],
+    request: ScanRequest,
+    most: int | None,
+) -> _Found:
+    """Of mapped files: threads where there is enough to decode."""
     # Pruning is a little NumPy over metadata: threads would only wait for each other.
     chosen = [candidates(context, unit, projection, request.use_stats) for unit in units]
     if projection.filter is not None:
         chosen = all_passing(context, chosen, projection)
     if most is not None:
-        chosen = list(_first_rows(chosen, most))
-    elif projection.filter is not None:
+        chosen = list(first_rows(chosen, most))
+    picked = [(c.files, c.picked) for c in chosen]
+    if projection.filter is not None and most is None:
         rows = _rows_of_a_job(context, chosen, projection.fields)
         chosen = [part for c in chosen for part in parted(c, rows)]
     alive = [c for c in chosen if len(c.picked)]
     columns = _columns(context, alive, projection.fields)
-    results: list[tuple[int, list[ArrowArray]]] = []
-    for c in chosen:
-        if len(c.picked):
-            results.append((len(c.picked), finish(context, c, projection, next(columns))))
-        else:
-            results.append((0, [null_array(f.type, 0) for f in projection.schema]))
-    return results
+    return _Found(
+        picked, [finish(context, c, projection, mine) for c, mine in zip(alive, columns, strict=True)]
+    )
+
+
+def _fragment_of(unit: ScanUnit) -> int:
+    return unit.fragment
 
 
 def _columns(
@@ -135,17 +189,6 @@ def _rows_of_a_job(context: ScanContext, chosen: Sequence[Chosen], fields: Seque
     return rows if jobs < 2 else max(_JOB_ROWS, -(-rows // int(jobs)))
 
 
-def _first_rows(chosen: Sequence[Chosen], most: int) -> Iterator[Chosen]:
-    """The same units with no more than ``most`` rows picked in all."""
-    for c in chosen:
-        if len(c.picked) <= most:
-            yield c
-        else:
-            picked = c.picked.slice(0, most)
-            yield Chosen(c.files, picked, picked)
-        most -= min(most, len(c.picked))
-
-
 def collect(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> pa.Table:
     """Read a whole scan into one table.
 
@@ -154,40 +197,68 @@ def collect(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> pa.Ta
     pyarrow.Table
         Columns in one chunk per unit; the exact schema of the plan.
     """
-    if request.filter is not None and request.limit is not None:
-        return _collect_limited(context, plan, request)
-    table = collect_units(context, plan.projection, plan.units, request)
-    return slice_rows(table, request.offset) if request.filter is not None and request.offset else table
+    filtered = request.filter is not None
+    most = None if request.limit is None or not filtered else request.offset + request.limit
+    table, _ = read_units(context, plan.projection, plan.units, request, most)
+    return slice_rows(table, request.offset, request.limit) if filtered else table
 
 
-def collect_units(
-    context: ScanContext, projection: Projection, units: Sequence[ScanUnit], request: ScanRequest
-) -> pa.Table:
-    """The rows of some units that pass the filter, as one table.
+def read_units(
+    context: ScanContext,
+    projection: Projection,
+    units: Sequence[ScanUnit],
+    request: ScanRequest,
+    limit: int | None = None,
+) -> tuple[pa.Table, list[Picked]]:
+    """The rows of some units that pass the filter, and which rows of each unit they are.
+
+    Parameters
+    ----------
+    units : sequence of ScanUnit
+    request : ScanRequest
+        That the projection is of; its own limit is not looked at.
+    limit : int or None
+        Only so many rows, the first ones.
 
     Returns
     -------
-    pyarrow.Table
+    table : pyarrow.Table
         Columns in one chunk per unit; the exact schema of the projection.
+    picked : list of (FragmentFiles, RowSelection)
+        Per unit; fewer than units if the limit was reached before the last.
     """
-    pieces = _pieces(context, projection, units, request)
-    return table_of(projection.schema, [p for _, p in pieces], sum(rows for rows, _ in pieces))
+    if limit is None:
+        found = _read(context, projection, units, request)
+    else:
+        found = _read_first(context, projection, units, request, limit)
+    return table_of(projection.schema, found.pieces, found.num_rows), found.picked
 
 
-def _collect_limited(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> pa.Table:
+def _read_first(
+    context: ScanContext,
+    projection: Projection,
+    units: Sequence[ScanUnit],
+    request: ScanRequest,
+    limit: int,
+) -> _Found:
     """Stop reading once enough rows have passed; windows grow so that rare matches stay parallel."""
-    wanted = request.offset + (request.limit or 0)
-    pieces: list[tuple[int, list[ArrowArray]]] = []
-    found = at = 0
-    size = 1
-    while at < len(plan.units) and found < wanted:
-        window = _pieces(context, plan.projection, plan.units[at : at + size], request, wanted - found)
-        pieces.extend(window)
-        found += sum(rows for rows, _ in window)
+    found = _Found([], [])
+    rows = at = 0
+    size = 1 if request.filter is not None else _enough(units, limit)
+    while at < len(units) and rows < limit:
+        window = _read(context, projection, units[at : at + size], request, limit - rows)
+        found.picked.extend(window.picked)
+        found.pieces.extend(window.pieces)
+        rows += window.num_rows
         at += size
         size *= 2
-    table = table_of(plan.schema, [p for _, p in pieces], found)
-    return slice_rows(table, request.offset, request.limit)
+    return found
+
+
+def _enough(units: Sequence[ScanUnit], rows: int) -> int:
+    """How many units have so many rows, if all of them pass."""
+    before = np.cumsum([unit.rows for unit in units])
+    return int(np.searchsorted(before, rows)) + 1
 
 
 def count(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> int:
@@ -196,33 +267,34 @@ def count(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> int:
     if context.snapshot.is_mapped and _mapped(context, plan.units):
         chosen = [candidates(context, unit, projection, request.use_stats) for unit in plan.units]
         return sum(len(c.picked) for c in all_passing(context, chosen, projection))
-    passed = _over_units(
-        context, plan.units, lambda u: len(choose(context, u, projection, request.use_stats).picked)
+    passed = context.spread(
+        lambda unit: len(choose(context, unit, projection, request.use_stats).picked),
+        plan.units,
+        _fragment_of,
     )
     return sum(passed)
 
 
-def _windows(context: ScanContext, plan: ScanPlan, budget: int) -> Iterator[tuple[ScanUnit, ...]]:
+def windows(sizes: Iterable[tuple[Sequence[ScanUnit], float]], budget: int) -> Iterator[tuple[ScanUnit, ...]]:
+    """Units that are read together, of at most ``budget`` bytes unless a single item has more.
+
+    Parameters
+    ----------
+    sizes : iterable of (units, bytes)
+    budget : int, bytes
+    """
     # The first windows are small, so that the first rows come soon.
     room = min(budget, _FIRST_WINDOW_BYTES)
     window: list[ScanUnit] = []
-    filled = 0
-    for task in plan.tasks:
-        if window and filled + task.num_bytes > room:
+    filled = 0.0
+    for units, nbytes in sizes:
+        if window and filled + nbytes > room:
             yield tuple(window)
-            window, filled, room = [], 0, min(budget, 4 * room)
-        window.extend(task.units)
-        filled += task.num_bytes
+            window, filled, room = [], 0.0, min(budget, 4 * room)
+        window.extend(units)
+        filled += nbytes
     if window:
         yield tuple(window)
-
-
-def _window_table(
-    context: ScanContext, plan: ScanPlan, window: tuple[ScanUnit, ...], request: ScanRequest
-) -> pa.Table:
-    table = collect_units(context, plan.projection, window, request)
-    context.release(window)
-    return table
 
 
 def stream(
@@ -241,10 +313,17 @@ def stream(
     budget : int, bytes
         Half of it is the window the caller works on, half the one being read.
     """
+
+    def read(window: Sequence[ScanUnit]) -> pa.Table:
+        table, _ = read_units(context, plan.projection, window, request)
+        context.release(window)
+        return table
+
     skip = request.offset if request.filter is not None else 0
     left = request.limit if request.filter is not None else None
     done = 0
-    for window, table in _read_ahead(context, plan, request, max(1, budget // 3)):
+    sizes = ((task.units, task.num_bytes) for task in plan.tasks)
+    for window, table in read_ahead(context, windows(sizes, max(1, budget // 3)), read):
         done += len(window)
         if progress is not None:
             progress(done, len(plan.units))
@@ -259,20 +338,26 @@ def stream(
             return
 
 
-def _read_ahead(
-    context: ScanContext, plan: ScanPlan, request: ScanRequest, budget: int
-) -> Iterator[tuple[tuple[ScanUnit, ...], pa.Table]]:
-    windows = _windows(context, plan, budget)
-    waiting: tuple[tuple[ScanUnit, ...], Future[pa.Table]] | None = None
+def read_ahead(
+    context: ScanContext, items: Iterable[T], read: Callable[[T], pa.Table]
+) -> Iterator[tuple[T, pa.Table]]:
+    """Items and what is read of them, the next one being read while the caller works on this one.
+
+    With one thread, and no request to wait for, each is read when it is asked for.
+    """
+    if context.snapshot.is_mapped and context.session.threads == 1:
+        yield from ((item, read(item)) for item in items)
+        return
+    waiting: deque[tuple[T, Future[pa.Table]]] = deque()
     try:
-        for window in windows:
-            following = (window, context.session.submit_ahead(_window_table, context, plan, window, request))
-            if waiting is not None:
-                yield waiting[0], waiting[1].result()
-            waiting = following
-        if waiting is not None:
-            yield waiting[0], waiting[1].result()
-            waiting = None
+        for following in items:
+            waiting.append((following, context.session.submit_ahead(read, following)))
+            if len(waiting) > 1:
+                item, table = waiting.popleft()
+                yield item, table.result()
+        while waiting:
+            item, table = waiting.popleft()
+            yield item, table.result()
     finally:
-        if waiting is not None:
-            waiting[1].cancel()
+        for _, table in waiting:
+            table.cancel()

@@ -3,15 +3,16 @@
 Every scan, take and count of one dataset object goes through one
 :class:`ScanContext`, so that a data file's metadata is parsed once. Worker
 processes get theirs from :func:`context_for`, keyed by what a task says.
-
-Imports ``table``, ``session`` and ``scan.fragment``.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import zip_longest
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,9 @@ __all__ = ["ScanContext", "context_for"]
 # A text or binary value whose real size nobody knows yet; only used to plan.
 _GUESSED_VALUE_BYTES = 32
 _MAX_PROJECTIONS = 64
+
+T = TypeVar("T")
+U = TypeVar("U")
 
 
 class ScanContext:
@@ -101,11 +105,48 @@ class ScanContext:
                 self._opened[fragment_id] = found
         return found
 
-    def several_files(self, fragment_ids: Sequence[int]) -> list[FragmentFiles]:
-        """:meth:`files` of several fragments; where opening costs requests, side by side."""
-        if self.snapshot.is_mapped or all(f in self._opened for f in fragment_ids):
-            return [self.files(f) for f in fragment_ids]
-        return self.session.map(self.files, fragment_ids, blocking=True)
+    def several_files(self, fragment_ids: Sequence[int], fields: Sequence[Field] = ()) -> list[FragmentFiles]:
+        """:meth:`files` of several fragments, prepared for these fields; where that costs requests, side by side."""
+
+        def ready(fragment_id: int) -> FragmentFiles:
+            found = self.files(fragment_id)
+            found.prepare(fields, self.session)
+            return found
+
+        if self.snapshot.is_mapped or (all(f in self._opened for f in fragment_ids) and not fields):
+            return [ready(f) for f in fragment_ids]
+        return self.spread(ready, fragment_ids, lambda fragment_id: fragment_id)
+
+    def interleaved(self, fragment_ids: Sequence[int]) -> list[int]:
+        """Indices of the fragments, ordered so that consecutive ones lie in different bases."""
+        queues: dict[int | None, list[int]] = defaultdict(list)
+        for index, fragment_id in enumerate(fragment_ids):
+            files = self.metadata(fragment_id).files
+            queues[files[0].base_id if files else None].append(index)
+        return [index for turn in zip_longest(*queues.values()) for index in turn if index is not None]
+
+    def spread(self, step: Callable[[T], U], items: Sequence[T], fragment_of: Callable[[T], int]) -> list[U]:
+        """Apply a function to items side by side, so that all bases work at once.
+
+        Parameters
+        ----------
+        step : function of an item
+            Where files are not mapped it may wait for requests.
+        items : sequence
+        fragment_of : function of an item
+            Id of the fragment it reads.
+
+        Returns
+        -------
+        list
+            Results in the order of the items.
+        """
+        order = self.interleaved([fragment_of(item) for item in items])
+        # Requests are waited for by more threads than there are processors.
+        blocking = not self.snapshot.is_mapped
+        found = self.session.map(step, [items[index] for index in order], blocking=blocking)
+        results = dict(zip(order, found, strict=True))
+        return [results[index] for index in range(len(items))]
 
     def projection(self, request: ScanRequest) -> Projection:
         """What a request reads and returns; worked out once.

@@ -2,8 +2,6 @@
 
 Measured on memory-mapped files of every version, filters of 0.01 % to 30 %. What stands here needs to be
 right within a factor of two only: where both ways cost the same, either will do.
-
-Imports ``scan.fragment``, ``rows`` and ``schema``.
 """
 
 from __future__ import annotations

@@ -6,25 +6,23 @@ is left and the filter evaluated; the other columns are read only for rows that
 passed, or whole and then filtered where that is cheaper.
 
 Threads, Dask and Spark call exactly these functions.
-
-Imports ``scan`` siblings, ``expr``, ``session``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lancecy.encodings.arrow import null_array
 from lancecy.encodings.columns import ArrowArray, as_array, joined
 from lancecy.expr import Bound, evaluate, falsify
 from lancecy.rows import RowSelection
-from lancecy.scanning.context import ScanContext, context_for
+from lancecy.scanning.context import ScanContext
 from lancecy.scanning.extension import bare
 from lancecy.scanning.fragment import FragmentFiles
 from lancecy.scanning.outputs import (
@@ -38,25 +36,27 @@ from lancecy.scanning.outputs import (
 from lancecy.scanning.presence import NullTests, null_tests
 from lancecy.scanning.project import Output, Projection, extract
 from lancecy.scanning.request import ScanRequest
-from lancecy.scanning.task import ScanTask, ScanUnit
+from lancecy.scanning.task import ScanUnit
 from lancecy.scanning.virtual import selected_rows, virtual_stats, virtual_values
 from lancecy.schema import Field
-from lancecy.session import Session
 from lancecy.stats import StatsTable
 
 __all__ = [
     "Chosen",
     "PageCount",
+    "Picked",
     "all_passing",
-    "batches",
     "candidates",
     "choose",
+    "cut",
     "finish",
+    "first_rows",
     "located",
     "parted",
     "prune",
-    "read",
+    "read_chosen",
     "read_fields",
+    "run_unit",
     "slice_rows",
     "table_of",
 ]
@@ -65,6 +65,10 @@ DEFAULT_BATCH_ROWS = 65_536
 DEFAULT_BATCH_BYTES = 16 << 20
 SMALL_BYTES = 1 << 20
 SMALL_ROWS = 8192
+
+
+Picked: TypeAlias = tuple[FragmentFiles, RowSelection]
+"""The files of a unit and which of their rows passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +232,32 @@ def parted(chosen: Chosen, max_rows: int) -> Iterator[Chosen]:
             yield Chosen(chosen.files, rows, rows.pick(_positions(mask)), mask, reused)
 
 
+def first_rows(chosen: Sequence[Chosen], most: int) -> Iterator[Chosen]:
+    """The same units with no more than ``most`` rows picked in all; what was read of those rows is kept."""
+    for c in chosen:
+        first = _cut(c, most) if len(c.picked) > most else c
+        yield first
+        most -= len(first.picked)
+
+
+def _cut(chosen: Chosen, most: int) -> Chosen:
+    """The first rows that passed, fewer than all of them."""
+    picked, mask = chosen.picked.slice(0, most), chosen.mask
+    if mask is None:
+        return Chosen(
+            chosen.files, picked, picked, None, {f: c.slice(0, most) for f, c in chosen.reused.items()}
+        )
+    stop = int(_positions(mask)[most])
+    mask = mask.slice(0, stop)
+    return Chosen(
+        chosen.files,
+        picked,
+        picked,
+        None,
+        {f: c.slice(0, stop).filter(mask) for f, c in chosen.reused.items()},
+    )
+
+
 def _positions(mask: pa.BooleanArray) -> NDArray[np.int64]:
     """Where a mask is true."""
     found: NDArray[np.int64] = pc.indices_nonzero(mask).to_numpy(zero_copy_only=False).view(np.int64)
@@ -281,60 +311,25 @@ def table_of(schema: pa.Schema, pieces: Sequence[Sequence[ArrowArray]], num_rows
 
 def run_unit(
     context: ScanContext, unit: ScanUnit, projection: Projection, use_stats: bool = True
-) -> tuple[int, list[ArrowArray]]:
+) -> tuple[Picked, list[ArrowArray]]:
     """All steps for one unit.
 
     Returns
     -------
-    (rows, columns)
+    (picked, columns)
+        See :func:`read_chosen`.
     """
-    chosen = choose(context, unit, projection, use_stats)
-    if len(chosen.picked) == 0:
-        return 0, [null_array(f.type, 0) for f in projection.schema]
-    columns = read_fields(context, chosen, projection)
-    return len(chosen.picked), finish(context, chosen, projection, columns)
+    return read_chosen(context, choose(context, unit, projection, use_stats), projection)
 
 
-def read(task: ScanTask, columns: Sequence[str] | None = None, session: Session | None = None) -> pa.Table:
-    """Run one task in this process.
-
-    Parameters
-    ----------
-    task : ScanTask
-    columns : sequence of str or None
-        Return only these of the scan's columns, in this order.
-    session : Session or None
-        The process default if None.
-
-    Returns
-    -------
-    pyarrow.Table
-        One chunk per unit and column, with the exact schema of the plan.
-
-    Raises
-    ------
-    LanceError
-        The table cannot be read; the message names the place.
-    """
-    context = context_for(task.spec, session)
-    request = task.spec.request if columns is None else task.spec.request.narrowed(list(columns))
-    projection = context.projection(request)
-    pieces = [run_unit(context, unit, projection, request.use_stats) for unit in task.units]
-    table = table_of(projection.schema, [piece for _, piece in pieces], sum(rows for rows, _ in pieces))
-    if columns is not None and table.column_names != list(columns):
-        table = table.select(list(columns))
-    return table
-
-
-def batches(task: ScanTask, session: Session | None = None) -> Iterator[pa.RecordBatch]:
-    """Run one task unit by unit, yielding record batches of bounded size."""
-    context = context_for(task.spec, session)
-    request = task.spec.request
-    projection = context.projection(request)
-    for unit in task.units:
-        rows, piece = run_unit(context, unit, projection, request.use_stats)
-        if rows:
-            yield from cut(table_of(projection.schema, [piece], rows), request)
+def read_chosen(
+    context: ScanContext, chosen: Chosen, projection: Projection
+) -> tuple[Picked, list[ArrowArray]]:
+    """The rows of a unit that passed, and their output columns; none if no row did."""
+    picked = (chosen.files, chosen.picked)
+    if not len(chosen.picked):
+        return picked, []
+    return picked, finish(context, chosen, projection, read_fields(context, chosen, projection))
 
 
 def cut(table: pa.Table, request: ScanRequest) -> Iterator[pa.RecordBatch]:

@@ -1,7 +1,4 @@
-"""What a scan will read and what it will skip, for people.
-
-Imports ``scan`` siblings.
-"""
+"""What a scan will read and what it will skip, for people."""
 
 from __future__ import annotations
 
@@ -14,7 +11,9 @@ from lancecy.expr import describe
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.execute import located, prune
 from lancecy.scanning.plan import ScanPlan
+from lancecy.scanning.project import Projection
 from lancecy.scanning.request import ScanRequest
+from lancecy.scanning.task import ScanUnit
 from lancecy.schema import Field
 from lancecy.table.manifest import Fragment
 
@@ -207,29 +206,10 @@ def explain(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> Expla
     projection = plan.projection
     fields = {*projection.fields, *projection.filter_fields}
     lines: dict[int, FragmentLine] = {}
-    for unit in plan.units:
-        files = context.files(unit.fragment)
-        files.prepare(list(fields), context.session)
-        live = files.live(unit.start, unit.stop)
-        left = located(context, files, unit, projection)
-        kept, pages = left, None
-        if projection.filter is not None and request.use_stats:
-            kept, pages = prune(context, files, projection, kept)
-        size = files.estimated_bytes(list(fields)) / max(1, files.num_rows)
-        line = FragmentLine(
-            fragment=unit.fragment,
-            base=_base_name(context, unit.fragment),
-            rows=len(live),
-            kept_rows=len(kept),
-            pages=pages.total if pages else 0,
-            kept_pages=pages.kept if pages else 0,
-            bytes=int(size * len(live)),
-            kept_bytes=int(size * len(kept)),
-            stored_pages=files.num_pages(list(fields)),
-            version=".".join(map(str, files.version)),
-            located_rows=len(left),
-        )
-        lines[unit.fragment] = _merged(lines.get(unit.fragment), line)
+    for line in context.spread(
+        lambda unit: _line(context, unit, projection, request), plan.units, lambda unit: unit.fragment
+    ):
+        lines[line.fragment] = _merged(lines.get(line.fragment), line)
     if projection.where:
         lines = {
             f.id: _whole(context, f, lines.get(f.id), fields) for f in context.selected(request.fragments)
@@ -241,6 +221,32 @@ def explain(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> Expla
         filter=None if request.filter is None else describe(request.filter),
         fragments=tuple(lines.values()),
         num_fragments=len(context.fragments),
+    )
+
+
+def _line(context: ScanContext, unit: ScanUnit, projection: Projection, request: ScanRequest) -> FragmentLine:
+    """What a scan reads of one unit."""
+    fields = list({*projection.fields, *projection.filter_fields})
+    files = context.files(unit.fragment)
+    files.prepare(fields, context.session)
+    live = files.live(unit.start, unit.stop)
+    left = located(context, files, unit, projection)
+    kept, pages = left, None
+    if projection.filter is not None and request.use_stats:
+        kept, pages = prune(context, files, projection, kept)
+    size = files.estimated_bytes(fields) / max(1, files.num_rows)
+    return FragmentLine(
+        fragment=unit.fragment,
+        base=_base_name(context, unit.fragment),
+        rows=len(live),
+        kept_rows=len(kept),
+        pages=pages.total if pages else 0,
+        kept_pages=pages.kept if pages else 0,
+        bytes=int(size * len(live)),
+        kept_bytes=int(size * len(kept)),
+        stored_pages=files.num_pages(fields),
+        version=".".join(map(str, files.version)),
+        located_rows=len(left),
     )
 
 

@@ -3,8 +3,6 @@
 A registered extension type says what its whole storage means; to look inside one is to
 look at its storage. (What has lost children to a projection is plain storage anyway:
 ``encodings.assemble.pruned``.)
-
-Imports ``encodings.columns`` and pyarrow.
 """
 
 from __future__ import annotations

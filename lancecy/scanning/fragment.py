@@ -3,8 +3,6 @@
 A fragment's columns may be spread over several data files, some of them holding only
 some children of a struct; fields in none of them read as null. :class:`FragmentFiles`
 hides that: it reads pruned fields under a row selection and returns Arrow columns.
-
-Imports ``file``, ``table``, ``encodings``, ``session`` and below.
 """
 
 from __future__ import annotations

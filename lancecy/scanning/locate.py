@@ -2,8 +2,6 @@
 
 A table with stable row ids is asked through its index; of any other table a row id is the row's address.
 Either way a row that is deleted is no row: the fragment's deletions are looked at last.
-
-Imports ``scan`` siblings and NumPy.
 """
 
 from __future__ import annotations

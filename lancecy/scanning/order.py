@@ -3,14 +3,13 @@
 Keys mean what pylance's ``ColumnOrdering`` means: nulls last unless asked otherwise,
 floating point in total order (-NaN, -inf, ..., -0.0, 0.0, ..., inf, NaN), structs by
 their first child that differs, rows that are equal in table order.
-
-Imports ``scanning`` siblings, ``schema``, ``errors``, NumPy and pyarrow.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +22,7 @@ from lancecy.scanning.extension import bare
 from lancecy.scanning.request import VIRTUAL_COLUMNS, ScanRequest
 from lancecy.schema import Schema
 
-__all__ = ["ColumnOrdering", "orderings", "sort_positions", "with_keys"]
+__all__ = ["ColumnOrdering", "OrderBy", "orderings", "sort_positions", "with_keys"]
 
 Int64 = NDArray[np.int64]
 
@@ -46,6 +45,9 @@ class ColumnOrdering:
     column_name: str
     ascending: bool = True
     nulls_first: bool = False
+
+
+OrderBy: TypeAlias = "str | ColumnOrdering | Sequence[str | ColumnOrdering | tuple[str, str]] | None"
 
 
 def orderings(order_by: object) -> tuple[ColumnOrdering, ...]:

@@ -3,9 +3,6 @@
 What makes the difference is how much there is to decode. A column of megabytes is worth a
 thread; columns of a few kilobytes are read together by one, because threads would mostly wait
 for each other; and units of a few rows are read with other units (``fragment.read_together``).
-
-Imports ``scanning.fragment``, ``scanning.cost``, ``scanning.context``, ``encodings.columns``, ``rows``, ``session``,
-``schema`` and ``errors``.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 pandas leaves a JSON text under the key ``pandas``, by which pyarrow makes the index again. It comes
 from whoever wrote the table, and pyarrow takes its shape for granted: a text that is no JSON, or
 names what is not there, would make every table that carries it unreadable as a DataFrame.
-
-Imports pyarrow.
 """
 
 from __future__ import annotations

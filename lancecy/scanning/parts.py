@@ -4,8 +4,6 @@ Readers are kept in the session's cache, so that a table that is opened again fi
 was parsed of its files. Where looking at a file costs a request, the size of a 2.x file is
 taken from the manifest: the magic at the file's end proves it, and if it is not there the store
 is asked. Releases have written wrong sizes, for 0.1 files mostly.
-
-Imports ``file``, ``table``, ``session``, ``store.reads`` and ``errors``.
 """
 
 from __future__ import annotations

@@ -2,14 +2,11 @@
 
 Fragments become units of rows (large ones are split, limit and offset applied where
 no filter can move them), units become tasks of about ``blocksize`` bytes.
-
-Imports ``scan.context``, ``scan.project``, ``scan.task``.
 """
 
 from __future__ import annotations
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
@@ -27,7 +24,7 @@ from lancecy.scanning.virtual import selected_rows
 from lancecy.schema import Field
 from lancecy.table.manifest import Fragment
 
-__all__ = ["ScanPlan", "interleaved", "plan"]
+__all__ = ["ScanPlan", "plan", "unit_sizes"]
 
 # Units never hold more than this, so that 32-bit string offsets of one unit suffice in ordinary tables.
 _MAX_UNIT_BYTES = 512 << 20
@@ -102,9 +99,8 @@ def plan(
         The request does not fit the schema.
     """
     projection = context.projection(request)
-    fields = (*projection.fields, *(f for f in projection.filter_fields if f not in projection.fields))
+    fields, made = _read_of_row(projection)
     whole = list(_fragment_units(context, request, projection))
-    made = 8.0 * len({*projection.virtual, *projection.filter_virtual})
     sizes = _sizes(context, whole, fields, exact, made)
     # What a filter leaves of mapped files is spread over threads when it is known how much that is.
     late = projection.filter is not None and context.snapshot.is_mapped
@@ -128,6 +124,18 @@ def plan(
     return ScanPlan(projection.schema, projection, tuple(units), tuple(tasks))
 
 
+def unit_sizes(context: ScanContext, projection: Projection, units: Sequence[ScanUnit]) -> list[float]:
+    """Estimated bytes of what is read of each unit, from metadata alone."""
+    fields, made = _read_of_row(projection)
+    return _sizes(context, [(context.metadata(unit.fragment), unit) for unit in units], fields, False, made)
+
+
+def _read_of_row(projection: Projection) -> tuple[tuple[Field, ...], float]:
+    """The fields that are read, and the bytes of a row's values that are in no file."""
+    fields = (*projection.fields, *(f for f in projection.filter_fields if f not in projection.fields))
+    return fields, 8.0 * len({*projection.virtual, *projection.filter_virtual})
+
+
 def _sizes(
     context: ScanContext,
     whole: Sequence[tuple[Fragment, ScanUnit]],
@@ -136,6 +144,8 @@ def _sizes(
     made: float = 0.0,
 ) -> list[float]:
     """Bytes of each unit; ``made`` are those of a row that are in no file."""
+    if exact and not context.snapshot.is_mapped:
+        context.several_files([fragment.id for fragment, _ in whole], fields)
     return [unit.rows * (made + context.bytes_per_row(fragment, fields, exact)) for fragment, unit in whole]
 
 
@@ -257,29 +267,6 @@ def _cuts(unit: ScanUnit, step: int, edges: NDArray[np.int64] | None) -> list[in
     return [unit.start, *cuts.tolist(), unit.stop]
 
 
-def _base_of(context: ScanContext, unit: ScanUnit) -> int | None:
-    files = context.metadata(unit.fragment).files
-    return files[0].base_id if files else None
-
-
-def interleaved(context: ScanContext, units: Sequence[ScanUnit]) -> list[int]:
-    """Indices of the units ordered so that consecutive ones read from different bases."""
-    queues: dict[int | None, list[int]] = defaultdict(list)
-    for index, unit in enumerate(units):
-        queues[_base_of(context, unit)].append(index)
-    order: list[int] = []
-    waiting = [iter(queue) for queue in queues.values()]
-    while waiting:
-        alive = []
-        for queue in waiting:
-            following = next(queue, None)
-            if following is not None:
-                order.append(following)
-                alive.append(queue)
-        waiting = alive
-    return order
-
-
 def _group(
     context: ScanContext,
     spec: ScanSpec,
@@ -288,7 +275,7 @@ def _group(
     blocksize: int | None,
     interleave: bool,
 ) -> Iterator[ScanTask]:
-    order = interleaved(context, units) if interleave else range(len(units))
+    order = context.interleaved([unit.fragment for unit in units]) if interleave else range(len(units))
     group: list[int] = []
     filled = 0.0
     for index in order:

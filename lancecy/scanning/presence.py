@@ -2,8 +2,6 @@
 
 Of these only levels or bitmaps are read, as stubs (``encodings.presence``). The filter then runs
 over them with what prepares values for comparison left out: a stub is no dictionary and no JSON.
-
-Imports ``expr`` and ``schema``.
 """
 
 from __future__ import annotations

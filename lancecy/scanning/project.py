@@ -4,8 +4,6 @@ A :class:`Projection` is worked out once per scan from the schema and the reques
 which pruned fields must be read for the filter, which for the output, and how each
 output column is made from them. Nested names (``s.a``) come back as columns of that
 name, as pylance returns them.
-
-Imports ``schema``, ``expr``, ``encodings``, ``scanning.extension`` and ``scanning.request``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What the user asked for, as one frozen value that pickles small.
-
-Imports ``expr`` (for the type of filters) and ``errors``.
-"""
+"""What the user asked for, as one frozen value that pickles small."""
 
 from __future__ import annotations
 

@@ -3,8 +3,6 @@
 Row numbers count live rows in table order, as pylance's ``take`` does; row ids name rows
 wherever they are. They are grouped by fragment, each fragment's columns are read for its
 rows alone, and the result is put back into the caller's order.
-
-Imports ``scan`` siblings.
 """
 
 from __future__ import annotations
@@ -130,7 +128,9 @@ def _by_fragment(context: ScanContext, starts: Int64, rows: Int64) -> list[Chose
 
 def _read(context: ScanContext, projection: Projection, chosen: Sequence[Chosen]) -> list[list[ArrowArray]]:
     if not all(c.files.mapped for c in chosen):
-        read = context.session.map(lambda c: read_fields(context, c, projection), chosen, blocking=True)
+        read = context.spread(
+            lambda c: read_fields(context, c, projection), chosen, lambda c: c.files.fragment.id
+        )
         return [finish(context, c, projection, columns) for c, columns in zip(chosen, read, strict=True)]
     # Handing a few hundred rows to another thread costs more than reading them.
     if sum(len(c.picked) for c in chosen) * len(projection.fields) < 200_000:

@@ -3,8 +3,6 @@
 A task names rows of fragments, a pinned version and a request. It carries no handle,
 no open file and no secret: a worker opens the table at that version by its URI
 (once per process) and asks its own session for credentials.
-
-Imports ``scan.request`` only.
 """
 
 from __future__ import annotations

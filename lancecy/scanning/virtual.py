@@ -3,8 +3,6 @@
 No file holds them. A scan makes their values from where rows are; a filter on them is answered from
 metadata: comparisons with constants, IN, AND, OR and NOT become ranges of rows, exactly and before a data
 file is opened. What mixes them with stored columns is pruned page by page with the bounds of their values.
-
-Imports ``expr``, ``table.rowids``, ``table.rowsearch``, ``rows``, ``stats`` and NumPy.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@ A :class:`Store` is rooted at a URI and addresses objects by relative,
 slash-separated paths. It has no cursors and never knows what the bytes mean.
 Whatever it hands out is a one-dimensional ``uint8`` array (``Memory``), read-only
 where it is a view of a memory map or of the store's own object.
-
-Imports only ``errors`` (and NumPy for the type of memory).
 """
 
 from __future__ import annotations

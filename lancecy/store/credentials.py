@@ -11,7 +11,17 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
-__all__ = ["CredentialMemory", "Options", "freeze", "has_secrets", "in_query", "redact", "secret_texts"]
+__all__ = [
+    "CredentialMemory",
+    "Options",
+    "freeze",
+    "has_login",
+    "has_secrets",
+    "in_query",
+    "redact",
+    "secret_texts",
+    "without_login",
+]
 
 Options: TypeAlias = Mapping[str, Any]
 
@@ -25,6 +35,8 @@ _SECRET = re.compile(
 _PLAIN_HEADERS = frozenset({"accept", "acceptencoding", "acceptlanguage", "contenttype", "useragent"})
 # Words that say how to authenticate; gcsfs takes them where a token could stand.
 _METHODS = frozenset({"anon", "cloud", "google_default", "browser", "cache"})
+# How to log in, or that no login is used: no secrets, but never mixed with those of another login.
+_LOGIN = frozenset({"anon", "skipsignature", "awsskipsignature", "profile", "awsprofile"})
 _IN_URL = re.compile(r"(?<=://)[^/@\s:]*:[^/@\s]*@|(?<=http://)[^/@\s]*@|(?<=https://)[^/@\s]*@")
 _IN_TEXT = re.compile(
     r"\b(?:sig|AccountKey|SharedAccessSignature|[\w-]{0,40}(?:signature|token|secret|password|api[-_]?key))=([^&;\s]+)",
@@ -68,6 +80,28 @@ def has_secrets(options: Options | None) -> bool:
     return bool(removed)
 
 
+def has_login(options: Options) -> bool:
+    """Whether the options say who is asking: by secrets, a profile or not at all.
+
+    Examples
+    --------
+    >>> has_login({"profile": "work"}), has_login({"anon": True}), has_login({"region": "eu-1"})
+    (True, True, False)
+    """
+    return has_secrets(options) or not _LOGIN.isdisjoint(map(_bare, options))
+
+
+def without_login(options: Options) -> dict[str, Any]:
+    """A copy of storage options that says where and how to ask, and not who is asking.
+
+    Examples
+    --------
+    >>> without_login({"anon": True, "profile": "work", "key": "AK", "endpoint_url": "http://h"})
+    {'endpoint_url': 'http://h'}
+    """
+    return {name: value for name, value in redact(options).items() if _bare(name) not in _LOGIN}
+
+
 def secret_texts(options: Options | None) -> frozenset[str]:
     """The secret strings in the options, to be blotted out of messages."""
     return frozenset(text for text in _secrets(dict(options or {}), False) if len(text) >= 4)
@@ -98,7 +132,8 @@ def in_query(text: str) -> bool:
 
 
 def _bare(name: str) -> str:
-    return re.sub(r"[^a-z0-9]", "", name.lower())
+    """A name as it is matched; that a base is meant ("base_1.pwd") is not part of it."""
+    return re.sub(r"^base_\d+\.|[^a-z0-9]", "", name.lower())
 
 
 def _is_headers(name: str) -> bool:

@@ -74,9 +74,12 @@ class Pools:
         return pool
 
     def _made(self, level: Level) -> ThreadPoolExecutor:
-        size = {Level.AHEAD: max(4, self.threads), Level.WAITING: 16, Level.WORKING: self.threads}.get(
-            level, 64
-        )
+        size = {
+            Level.AHEAD: max(4, self.threads),
+            # A cluster's worker runs a task per processor, and their units all wait here.
+            Level.WAITING: max(16, 2 * self.threads),
+            Level.WORKING: self.threads,
+        }.get(level, 64)
         name = f"lancecy-{level.name.lower()}"
         return ThreadPoolExecutor(size, name, initializer=_set_level, initargs=(self._here, level))
 

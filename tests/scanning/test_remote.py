@@ -12,8 +12,8 @@ import pytest
 import lancecy
 from lancecy.errors import DatasetNotFoundError, PathPolicyError
 from lancecy.file.open import open_file
+from lancecy.parallel.tasks import read
 from lancecy.rows import RowSelection
-from lancecy.scanning import execute
 from lancecy.store.base import Store, StoreTraits
 from lancecy.store.memory import MemoryStore
 from lancecy.store.reads import Ranges, Span, run
@@ -43,8 +43,8 @@ def buckets(s3_server: S3Server) -> tuple[str, list[str]]:
 
 @pytest.mark.s3
 def test_table_over_three_buckets(buckets: tuple[str, list[str]], s3_server: S3Server) -> None:
-    root, data = buckets
-    ds = lancecy.dataset(root, storage_options=s3_server.storage_options, allowed_bases=data)
+    root, _ = buckets
+    ds = lancecy.dataset(root, storage_options=s3_server.storage_options)
     assert_tables_equal(ds.to_table(), expected(ROWS))
     assert ds.to_table(["id"], filter="id >= 200")["id"].to_pylist() == list(range(200, 240))
     assert_tables_equal(ds.take([239, 0, 41]), expected([239, 0, 41]))
@@ -52,25 +52,28 @@ def test_table_over_three_buckets(buckets: tuple[str, list[str]], s3_server: S3S
 
 
 @pytest.mark.s3
-def test_bucket_without_a_grant_is_refused_with_the_remedy(
+def test_bucket_of_an_untrusted_table_is_refused_with_the_remedy(
     buckets: tuple[str, list[str]], s3_server: S3Server
 ) -> None:
     root, data = buckets
-    ds = lancecy.dataset(root, storage_options=s3_server.storage_options)
+    ds = lancecy.dataset(root, storage_options=s3_server.storage_options, untrusted=True)
     with pytest.raises(PathPolicyError, match="allowed_bases") as caught:
         ds.to_table()
     assert data[0].split("//")[1] in str(caught.value) and SECRET not in str(caught.value)
+    options = s3_server.storage_options
+    allowed = lancecy.dataset(root, storage_options=options, untrusted=True, allowed_bases=data)
+    assert_tables_equal(allowed.to_table(), expected(ROWS))
 
 
 @pytest.mark.s3
 def test_tasks_for_s3_carry_no_secret_and_run_in_this_process(
     buckets: tuple[str, list[str]], s3_server: S3Server
 ) -> None:
-    root, data = buckets
-    ds = lancecy.dataset(root, storage_options=s3_server.storage_options, allowed_bases=data)
+    root, _ = buckets
+    ds = lancecy.dataset(root, storage_options=s3_server.storage_options)
     tasks = ds.scanner(["id"]).plan().tasks
     assert SECRET.encode() not in pickle.dumps(tasks) + pickle.dumps(ds)
-    found = [n for task in pickle.loads(pickle.dumps(tasks)) for n in execute.read(task)["id"].to_pylist()]
+    found = [n for task in pickle.loads(pickle.dumps(tasks)) for n in read(task)["id"].to_pylist()]
     assert found == list(ROWS)
 
 

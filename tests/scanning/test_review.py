@@ -13,7 +13,7 @@ import pytest
 import lancecy
 from lancecy.errors import NotFoundError
 from lancecy.limits import Limits
-from lancecy.scanning import execute
+from lancecy.parallel.tasks import read
 from tests.helpers.datasets import write_table
 
 
@@ -40,11 +40,11 @@ def test_tasks_of_a_table_that_was_made_anew_are_refused(tmp_path: Path) -> None
         shutil.rmtree(root, ignore_errors=True)
         write_table(root, fragments=1, rows=10, deleted=deleted)
         tasks.append(lancecy.dataset(root).scanner(["id"]).plan().tasks[0])
-        found = execute.read(tasks[-1])["id"].to_pylist()
+        found = read(tasks[-1])["id"].to_pylist()
         assert found == [n for n in range(10) if deleted is None or n not in deleted[0]]
     fresh = lancecy.Session(threads=1)
     with pytest.raises(NotFoundError, match="made anew"):
-        execute.read(tasks[0], session=fresh)
+        read(tasks[0], session=fresh)
 
 
 def test_limits_travel_with_tasks_and_pickles(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import lancecy
 from lancecy.errors import ColumnNotFoundError, ExpressionError, FormatError, NotFoundError
-from lancecy.scanning import execute
+from lancecy.parallel import tasks
 from tests.helpers.compare import assert_tables_equal
 from tests.helpers.datasets import VERSIONS, data_file, expected, write_table
 
@@ -229,10 +229,10 @@ def test_tasks_together_are_the_scan(ds: lancecy.Dataset) -> None:
     planned = ds.scanner(["id", "s"], filter="id % 2 = 1").plan(blocksize=700)
     assert len(planned.tasks) > 1
     assert planned.tasks[0].units[0].position == 0
-    tables = [execute.read(task) for task in planned.tasks]
+    tables = [tasks.read(task) for task in planned.tasks]
     assert_tables_equal(pa.concat_tables(tables), expected([n for n in LIVE if n % 2]).select(["id", "s"]))
-    assert execute.read(planned.tasks[0], columns=["s"]).column_names == ["s"]
-    batches = [b for task in planned.tasks for b in execute.batches(task)]
+    assert tasks.read(planned.tasks[0], columns=["s"]).column_names == ["s"]
+    batches = [b for task in planned.tasks for b in tasks.batches(task)]
     assert pa.Table.from_batches(batches).equals(pa.concat_tables(tables).combine_chunks())
 
 

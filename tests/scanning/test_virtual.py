@@ -18,7 +18,7 @@ import pytest
 import lancecy
 from lancecy.errors import ColumnNotFoundError, FormatError
 from lancecy.expr import bind, evaluate, parse
-from lancecy.scanning.execute import read
+from lancecy.parallel.tasks import read
 from lancecy.store.uri import open_store
 from lancecy.table.snapshot import load_snapshot
 from tests.helpers.builders import row_id_sequence, segment, version_sequence, write_manifest

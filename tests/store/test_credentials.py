@@ -49,6 +49,7 @@ SECRETS: list[dict[str, Any]] = [
         "Authorization", "google_service_account_key_json_credentials", "client_secret", "base_1.secret",
         "azure_storage_sas_key", "bearer_token", "pw", "session_cookie", "bearer", "pat", "jwt", "ssl_key",
         "SSECustomerKey", "aws_sse_customer_key_base64", "key_content", "http_auth", "header",
+        "base_1.pass", "base_12.pat", "base_1.pwd", "base_1.pw", "base_1.sas_url", "base_1.headers",
     )
 ] + [
     {"client_kwargs": {"aws_session_token": SECRET}},

@@ -1,0 +1,138 @@
+"""The options of a scan: completed by editors, checked by name, taken in pylance's places."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import lancecy
+from lancecy.errors import UnsupportedError
+from lancecy.scanning.options import SCAN_DEFAULTS, UNSUPPORTED_SCANS, ScanOptions
+from tests.meta.tree import ROOT
+
+METHODS = ("scanner", "to_table", "to_batches", "to_pandas", "to_delayed", "head")
+
+
+@pytest.fixture
+def ds(tmp_path: Path) -> lancecy.Dataset:
+    rows = pa.table({"id": range(100), "x": [n % 7 for n in range(100)]})
+    return lancecy.write_dataset(rows, tmp_path / "t.lance", max_rows_per_file=30)
+
+
+def methods(ds: lancecy.Dataset) -> list[Callable[..., Any]]:
+    fragment = ds.get_fragments()[0]
+    found = [getattr(ds, name) for name in METHODS]
+    return found + [getattr(fragment, name) for name in METHODS if hasattr(fragment, name)]
+
+
+def test_every_option_has_a_default() -> None:
+    assert set(SCAN_DEFAULTS) == set(ScanOptions.__annotations__)
+    assert not set(SCAN_DEFAULTS) & set(UNSUPPORTED_SCANS)
+
+
+def test_signatures_list_every_option_of_every_way_to_scan(ds: lancecy.Dataset) -> None:
+    for method in methods(ds):
+        parameters = inspect.signature(method).parameters
+        assert set(SCAN_DEFAULTS) <= set(parameters), method
+        assert {n: parameters[n].default for n in SCAN_DEFAULTS} == SCAN_DEFAULTS, method
+
+
+def test_misspelt_option_is_named_with_its_neighbour(ds: lancecy.Dataset) -> None:
+    for method in methods(ds):
+        with pytest.raises(TypeError, match=r"takes no argument 'colums'; did you mean 'columns'\?"):
+            method(colums=["id"])
+        with pytest.raises(TypeError, match=r"did you mean 'with_row_id'\?"):
+            method(with_rowid=True)
+
+
+def test_search_of_pylance_is_refused_with_what_to_do(ds: lancecy.Dataset) -> None:
+    for method in methods(ds):
+        for name, advice in UNSUPPORTED_SCANS.items():
+            with pytest.raises(UnsupportedError) as caught:
+                method(**{name: 1})
+            assert advice in str(caught.value)
+
+
+def test_positional_arguments_are_those_of_pylance(ds: lancecy.Dataset) -> None:
+    assert ds.to_table(["id"], "x = 3", 2, 1)["id"].to_pylist() == [10, 17]
+    assert ds.to_table(["id"], None, 3).num_rows == 3
+    assert [b.num_rows for b in ds.to_batches(["id"], None, 3)] == [3]
+    assert ds.scanner(["id"], None, 3, 97).to_table()["id"].to_pylist() == [97, 98, 99]
+
+
+def test_options_that_tune_pylances_engine_change_nothing(ds: lancecy.Dataset) -> None:
+    tuned = ds.to_table(
+        batch_readahead=4, fragment_readahead=2, io_buffer_size=1 << 20, late_materialization=["x"],
+        use_scalar_index=True, prefilter=True,
+    )  # fmt: skip
+    assert tuned.equals(ds.to_table())
+
+
+def test_none_stands_for_the_default_as_in_pylance(ds: lancecy.Dataset) -> None:
+    assert ds.to_table(scan_in_order=None, with_row_id=None, use_stats=None, order_by=None) == ds.to_table()
+
+
+@pytest.mark.parametrize("size", [1, 7, 30, 64, 100, 1000])
+@pytest.mark.parametrize("order_by", [None, ["x"]])
+def test_strict_batches_have_the_rows_asked_for(
+    ds: lancecy.Dataset, size: int, order_by: list[str] | None
+) -> None:
+    ds.delete("id IN (3, 4, 60)")
+    batches = list(ds.to_batches(batch_size=size, strict_batch_size=True, order_by=order_by))
+    whole, rest = divmod(97, size)
+    assert [b.num_rows for b in batches] == [size] * whole + [rest] * bool(rest)
+    assert pa.Table.from_batches(batches).equals(ds.to_table(order_by=order_by).combine_chunks())
+
+
+def test_rows_that_one_strict_batch_cannot_hold_are_a_clear_error(tmp_path: Path) -> None:
+    codes = pa.array(range(60), pa.int8())
+    chunks = [pa.DictionaryArray.from_arrays(codes, [f"{n}-{i}" for i in range(60)]) for n in range(3)]
+    for chunk in chunks:
+        ds = lancecy.write_dataset(pa.table({"d": chunk}), str(tmp_path / "t"), mode="append")
+    found = list(ds.to_batches(batch_size=100, strict_batch_size=True))
+    assert [b.num_rows for b in found] == [100, 80]
+    with pytest.raises(lancecy.errors.LimitError, match="150 rows do not fit.*smaller batch_size"):
+        list(ds.to_batches(batch_size=150, strict_batch_size=True))
+    assert sum(b.num_rows for b in ds.to_batches(batch_size=150)) == 180
+
+
+def test_pylances_names_are_those_of_our_classes(ds: lancecy.Dataset) -> None:
+    assert isinstance(ds, lancecy.LanceDataset)
+    assert isinstance(ds.scanner(), lancecy.LanceScanner)
+    last = ds.to_table(["id"], limit=1, order_by=[lancecy.ColumnOrdering("id", ascending=False)])
+    assert last["id"].to_pylist() == [99]
+    assert lancecy.dataset(ds.uri, session=ds.session()).session() is ds.session()
+    assert ds.schema_metadata == {}
+
+
+@pytest.mark.slow
+def test_type_checker_finds_mistakes_of_users(tmp_path: Path) -> None:
+    mistakes = {
+        'ds.to_table(colums=["id"])': "colums",
+        'ds.to_batches(batch_size="many")': "batch_size",
+        "ds.head(columns=3)": "columns",
+        "ds.scanner(limit=2.5)": "limit",
+        'ds.get_fragments()[0].to_table(filtr="x")': "filtr",
+    }
+    lines = ["import lancecy", 'ds = lancecy.dataset("t")', *mistakes, 'ds.to_table(["id"], None, 3)']
+    (tmp_path / "user.py").write_text("\n".join(lines) + "\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--follow-imports=silent", "user.py"],
+        cwd=tmp_path,
+        env={**os.environ, "MYPYPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    found = [line for line in done.stdout.splitlines() if line.startswith("user.py") and "error" in line]
+    assert len(found) == len(mistakes), done.stdout
+    for number, (line, name) in enumerate(mistakes.items(), 3):
+        assert any(text.startswith(f"user.py:{number}:") and name in text for text in found), (line, found)
