@@ -4,8 +4,8 @@
 ``scan``               a table as a Dask DataFrame (``collection``)
 ``to_dask_array``      a column as a Dask array (``array``)
 ``plain``              a frame whose columns need no lancecy (``frames``)
-``NestedArrowDtype``   the pandas dtype that keeps vectors, lists, structs, maps and
-                       dictionaries intact through shuffles and Parquet (``dtypes``)
+``NestedArrowDtype``   the pandas dtype that keeps vectors, lists, structs and maps intact
+                       through shuffles and Parquet (``dtypes``)
 ``to_frame``           an Arrow table as a DataFrame with the dtypes of a scan (``dtypes``)
 =====================  ====================================================================
 

@@ -5,8 +5,6 @@ cannot be parsed back. :func:`type_name` writes Arrow's text where parsing it gi
 same type again, field names, nullability and metadata included, and otherwise adds the
 serialized type in base64. :func:`parse_type_name` reads both. No code comes out of a
 name: it is parsed by hand, or by Arrow's schema reader.
-
-Imports pyarrow.
 """
 
 from __future__ import annotations

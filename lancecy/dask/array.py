@@ -3,8 +3,6 @@
 :func:`to_dask_array` wraps a :class:`LanceColumn`, which has the shape of the column and reads
 rows when it is sliced. Dask moves slices into the source, so that ``x[10:20]`` reads ten rows
 and not a chunk. Shapes come from metadata and are exact.
-
-Imports ``datasets``, ``scanning``, ``dask.reader``; dask inside functions only.
 """
 
 from __future__ import annotations
@@ -20,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lancecy.dask.reader import read_rows
 from lancecy.datasets import Dataset, opened
 from lancecy.interop.delayed import block_bytes
 from lancecy.limits import Limits
+from lancecy.parallel.tasks import read_rows
 from lancecy.scanning.context import ScanContext, context_for
 from lancecy.scanning.plan import plan
 from lancecy.scanning.take import take_rows

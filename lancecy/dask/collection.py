@@ -4,9 +4,6 @@
 Dask's public interface (``dask.dataframe.from_map``); where ``dask.optimizer`` knows the installed
 Dask, the collection is made there instead, and less is read. ``dask.config.set({"lancecy.dask-expr":
 False})`` does without it.
-
-Imports ``datasets``, ``scanning``, ``errors``, ``dask.reader``, ``dask.source``; dask, pandas and the other modules
-of this package inside functions only.
 """
 
 from __future__ import annotations
@@ -90,9 +87,9 @@ def scan(
     Returns
     -------
     dask.dataframe.DataFrame
-        Columns are Arrow-backed: text is ``string[pyarrow]``; lists, vectors, structs, maps, dictionaries,
-        binary and decimals have :class:`lancecy.dask.NestedArrowDtype`, which survives both shuffles and
-        Parquet; everything else ``pandas.ArrowDtype``.
+        Columns are Arrow-backed: text is ``string[pyarrow]``; lists, vectors, structs, maps, binary and decimals
+        have :class:`lancecy.dask.NestedArrowDtype`, which survives both shuffles and Parquet; everything else a
+        ``pandas.ArrowDtype``. Dictionaries are decoded: a column of them has the dtype of its values.
 
     Raises
     ------
@@ -134,7 +131,8 @@ def scan(
     labels: Labels = "rowid" if index == "rowid" else "number"
     if index is None and request.filter is not None:
         labels = "rank"
-    divisions = None if mixed or not plan.tasks else _divisions(source.context, plan, labels)
+    unknown = mixed or index is None or not plan.tasks
+    divisions = None if unknown else _divisions(source.context, plan, labels)
     return _collection(source, plan, labels, Parts.of(plan.tasks, local=index is None, divisions=divisions))
 
 
@@ -195,9 +193,11 @@ def _weights(context: ScanContext, plan: ScanPlan) -> dict[str, float]:
 
 def _pushable(source: Dataset, request: ScanRequest) -> frozenset[str]:
     """Columns of the scan that a filter may name: stored ones under their own names, read as what they are."""
-    from lancecy.dask.dtypes import keeps_type
+    from lancecy.dask.dtypes import keeps_values
 
-    stored = [f.name for f in source.schema if keeps_type(f.type) and "." not in f.name and "`" not in f.name]
+    stored = [
+        f.name for f in source.schema if keeps_values(f.type) and "." not in f.name and "`" not in f.name
+    ]
     if request.columns is None:
         return frozenset(stored)
     listed = dict(request.columns)

@@ -1,12 +1,13 @@
 """pandas dtypes for Arrow columns that survive every Dask operation.
 
 ``pandas.ArrowDtype`` writes nested types as text it cannot read back, so Dask's
-peer-to-peer shuffle and Parquet lose lists, vectors, structs, maps, dictionaries and
-fixed-size binary. :class:`NestedArrowDtype` is the same storage under a name that can be
-parsed (``lancecy[fixed_size_list<item: float>[32]]``). Importing this module registers it
-with pandas and with Dask; unpickling one of its values on a worker imports this module.
-
-Imports pandas, pyarrow and ``dask.aliases``; nothing at ``import lancecy`` imports this module.
+peer-to-peer shuffle and Parquet lose lists, vectors, structs, maps and fixed-size binary.
+:class:`NestedArrowDtype` is the same storage under a name that can be parsed
+(``lancecy[fixed_size_list<item: float>[32]]``). It also hashes an integer next to a null as a
+float, so Dask's shuffles send equal keys to different partitions: :class:`FlatArrowDtype` is
+``ArrowDtype`` under the same name with one hash per value. Dictionaries become their values:
+codes mean something in one partition only. Importing this module registers the dtypes with
+pandas and Dask; unpickling one of their values on a worker imports this module.
 """
 
 from __future__ import annotations
@@ -15,28 +16,70 @@ from collections.abc import Callable
 from datetime import date, time, timedelta
 from decimal import Decimal
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 from pandas.api.extensions import no_default, register_extension_dtype
 from pandas.arrays import ArrowExtensionArray, ArrowStringArray
 
 from lancecy.dask.aliases import parse_type_name, type_name
 
 __all__ = [
+    "FlatArrowArray",
+    "FlatArrowDtype",
     "NestedArrowArray",
     "NestedArrowDtype",
+    "ScannedArray",
     "empty_frame",
-    "keeps_type",
+    "keeps_values",
     "pandas_array",
     "pandas_dtype",
     "to_frame",
 ]
 
 _PREFIX, _SUFFIX = "lancecy[", "]"
+_NULL_HASH = np.uint64(2**64 - 1)
 Column: TypeAlias = "pa.Array | pa.ChunkedArray"
+
+
+class FlatArrowDtype(pd.ArrowDtype):  # type: ignore[misc]
+    """``pandas.ArrowDtype`` whose values have the same hash in every partition.
+
+    Parameters
+    ----------
+    pyarrow_dtype : pyarrow.DataType
+        A number, truth, date or time.
+
+    Notes
+    -----
+    It equals ``pandas.ArrowDtype`` of the same type and has its name, so files written from such columns need no
+    lancecy.
+
+    Examples
+    --------
+    >>> import pandas as pd, pyarrow as pa
+    >>> dtype = FlatArrowDtype(pa.int64())
+    >>> str(dtype), dtype == pd.ArrowDtype(pa.int64())
+    ('int64[pyarrow]', True)
+    """
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, pd.ArrowDtype) and not isinstance(other, NestedArrowDtype):
+            return bool(other.pyarrow_dtype == self.pyarrow_dtype)
+        return bool(super().__eq__(other))
+
+    def __hash__(self) -> int:
+        return hash(pd.ArrowDtype(self.pyarrow_dtype))
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (FlatArrowDtype, (self.pyarrow_dtype,))
+
+    def construct_array_type(self) -> type[FlatArrowArray]:
+        """The array class that goes with this dtype."""
+        return FlatArrowArray
 
 
 @register_extension_dtype
@@ -51,8 +94,7 @@ class NestedArrowDtype(pd.ArrowDtype):  # type: ignore[misc]
     Notes
     -----
     Parquet files written from such columns name this dtype: reading them as pandas or Dask frames needs
-    lancecy imported (Arrow itself does not look). Dask takes dictionaries in Parquet for categoricals:
-    read those with ``dd.read_parquet(path, categories=[])``.
+    lancecy imported (Arrow itself does not look).
 
     Examples
     --------
@@ -105,12 +147,9 @@ class NestedArrowDtype(pd.ArrowDtype):  # type: ignore[misc]
         return super()._get_common_dtype(dtypes)
 
     def __from_arrow__(self, array: Column) -> NestedArrowArray:
-        """The column with this dtype; Dask's shuffle hands over the values of dictionaries of numbers."""
-        wanted = self.pyarrow_dtype
-        if pa.types.is_dictionary(wanted) and not pa.types.is_dictionary(array.type):
-            array = array.cast(wanted.value_type).dictionary_encode()
-        if array.type != wanted:
-            array = array.cast(wanted)
+        """The column with this dtype."""
+        if array.type != self.pyarrow_dtype:
+            array = array.cast(self.pyarrow_dtype)
         return NestedArrowArray._with_dtype(array, self)
 
     def construct_array_type(self) -> type[NestedArrowArray]:
@@ -136,18 +175,103 @@ class NestedArrowDtype(pd.ArrowDtype):  # type: ignore[misc]
             raise TypeError(str(error)) from error
 
 
-class NestedArrowArray(ArrowExtensionArray):  # type: ignore[misc]
-    """Values of a :class:`NestedArrowDtype` column; shares memory with the Arrow column."""
+class ScannedArray(ArrowExtensionArray):  # type: ignore[misc]
+    """Values of a column of a scan that is not text; shares memory with the Arrow column."""
+
+    _dtype_class: type[FlatArrowDtype | NestedArrowDtype]
 
     def __init__(self, values: Column) -> None:
         super().__init__(values)
-        self._dtype = NestedArrowDtype(self._pa_array.type)
+        self._dtype = self._dtype_class(self._pa_array.type)
+
+    @classmethod
+    def _with_dtype(cls, pa_array: Column, dtype: FlatArrowDtype | NestedArrowDtype) -> Self:
+        result = cls(pa_array)
+        result._dtype = dtype
+        return result
 
     def _from_pyarrow_array(self, pa_array: Column) -> pd.api.extensions.ExtensionArray:
-        # Results of another type (masks, counts, struct fields) are ordinary columns again.
+        # Results of another type (masks, counts, struct fields) are columns as a scan of that type has them.
         if pa_array.type != self._dtype.pyarrow_dtype:
             return pandas_array(pa_array)
         return self._with_dtype(pa_array, self._dtype)
+
+    def _cmp_method(self, other: object, op: Callable[[Any, Any], Any]) -> Any:
+        return _scanned(super()._cmp_method(other, op))
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        # pandas turns results into Arrow columns for its own class only.
+        plain = [ArrowExtensionArray(x._pa_array) if isinstance(x, ScannedArray) else x for x in inputs]
+        result = getattr(ufunc, method)(*plain, **kwargs)
+        if isinstance(result, tuple):
+            return tuple(map(_scanned, result))
+        return _scanned(result)
+
+
+class FlatArrowArray(ScannedArray):
+    """Values of a :class:`FlatArrowDtype` column; shares memory with the Arrow column."""
+
+    _dtype_class = FlatArrowDtype
+
+    def _hash_pandas_object(
+        self, *, encoding: str, hash_key: str, categorize: bool
+    ) -> np.ndarray[Any, np.dtype[np.uint64]]:
+        hashed: np.ndarray[Any, np.dtype[np.uint64]]
+        values, kind = self._pa_array, self._pa_array.type
+        if values.null_count and (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
+            # pandas would hash integers next to a null as floats, and truths as objects.
+            filled = values.fill_null(False if pa.types.is_boolean(kind) else 0).to_numpy()
+            hashed = pd.util.hash_array(filled, encoding, hash_key)
+            return np.where(values.is_null().to_numpy(), _NULL_HASH, hashed)
+        if pa.types.is_floating(kind):
+            # pandas hashes bits: of zeros those of both signs, of NaN those of any.
+            floats = values.to_numpy() + np.zeros((), kind.to_pandas_dtype())
+            floats[np.isnan(floats)] = np.nan
+            hashed = pd.util.hash_array(floats, encoding, hash_key)
+            return hashed
+        hashed = super()._hash_pandas_object(encoding=encoding, hash_key=hash_key, categorize=categorize)
+        return hashed
+
+    def factorize(self, use_na_sentinel: bool = True) -> tuple[Any, pd.api.extensions.ExtensionArray]:
+        """Codes and distinct values, as pandas has them."""
+        values = self._one_spelling()
+        if pa.types.is_floating(values._pa_array.type):
+            # Dictionaries of chunks with NaN are never equal, and Arrow unifies none that hold a null.
+            values = self._with_dtype(pa.chunked_array([values._pa_array.combine_chunks()]), self.dtype)
+        codes, uniques = ArrowExtensionArray.factorize(values, use_na_sentinel)
+        return codes, uniques
+
+    def unique(self) -> Self:
+        """The distinct values, as pandas has them."""
+        found: Self = ArrowExtensionArray.unique(self._one_spelling())
+        return found
+
+    def value_counts(self, dropna: bool = True) -> pd.Series:
+        """How often each value is there, as pandas has it."""
+        return ArrowExtensionArray.value_counts(self._one_spelling(), dropna)
+
+    def duplicated(
+        self, keep: Literal["first", "last", False] = "first"
+    ) -> np.ndarray[Any, np.dtype[np.bool_]]:
+        """Whether an equal value is there before (or after) each."""
+        # pandas would compare integers next to a null as floats, which large ones share.
+        codes, _ = self.factorize(use_na_sentinel=False)
+        found: np.ndarray[Any, np.dtype[np.bool_]] = pd.Series(codes).duplicated(keep).to_numpy()
+        return found
+
+    def _one_spelling(self) -> Self:
+        """The same values with one zero and one NaN: Arrow tells those of other bits apart."""
+        values, kind = self._pa_array, self._pa_array.type
+        if not (pa.types.is_float32(kind) or pa.types.is_float64(kind)):
+            return self
+        same = pc.if_else(pc.is_nan(values), pa.scalar(np.nan, kind), pc.add(values, pa.scalar(0.0, kind)))
+        return self._with_dtype(same, self.dtype)
+
+
+class NestedArrowArray(ScannedArray):
+    """Values of a :class:`NestedArrowDtype` column; shares memory with the Arrow column."""
+
+    _dtype_class = NestedArrowDtype
 
     def to_numpy(
         self, dtype: Any = None, copy: bool = False, na_value: object = no_default
@@ -162,25 +286,24 @@ class NestedArrowArray(ArrowExtensionArray):  # type: ignore[misc]
             converted[:] = [missing if v is None else v for v in self._pa_array.to_pylist()]
         return converted
 
-    @classmethod
-    def _with_dtype(cls, pa_array: Column, dtype: NestedArrowDtype) -> NestedArrowArray:
-        result = cls(pa_array)
-        result._dtype = dtype
-        return result
+
+def _scanned(result: Any) -> Any:
+    """An Arrow column among results as a scan has it."""
+    return pandas_array(result._pa_array) if type(result) is ArrowExtensionArray else result
 
 
 def _is_lost(arrow_type: pa.DataType) -> bool:
     """Whether ``pandas.ArrowDtype`` of this type does not survive Dask.
 
-    Nested, dictionary and decimal names cannot be parsed; of binary types Dask makes strings.
+    Names of nested types and decimals cannot be parsed; of binary types Dask makes strings.
     """
     types = pa.types
-    kinds = (types.is_nested, types.is_dictionary, types.is_decimal, types.is_fixed_size_binary)
+    kinds = (types.is_nested, types.is_decimal, types.is_fixed_size_binary)
     return any(kind(arrow_type) for kind in (*kinds, types.is_binary, types.is_large_binary))
 
 
 def _plain_type(arrow_type: pa.DataType) -> pa.DataType:
-    """The type without extension types, views and children's metadata: what pandas can carry unchanged."""
+    """The type without extension types, dictionaries, views and children's metadata: what pandas can carry unchanged."""
     types = pa.types
     if isinstance(arrow_type, pa.BaseExtensionType):
         return _plain_type(arrow_type.storage_type)
@@ -188,10 +311,8 @@ def _plain_type(arrow_type: pa.DataType) -> pa.DataType:
         return pa.string()
     if types.is_binary_view(arrow_type):
         return pa.binary()
-    if types.is_run_end_encoded(arrow_type):
+    if types.is_run_end_encoded(arrow_type) or types.is_dictionary(arrow_type):
         return _plain_type(arrow_type.value_type)
-    if types.is_dictionary(arrow_type):
-        return pa.dictionary(arrow_type.index_type, _plain_type(arrow_type.value_type), arrow_type.ordered)
     if types.is_fixed_size_list(arrow_type):
         return pa.list_(_plain_field(arrow_type.value_field), arrow_type.list_size)
     if types.is_large_list(arrow_type) or types.is_large_list_view(arrow_type):
@@ -209,8 +330,10 @@ def _plain_field(field: pa.Field) -> pa.Field:
     return pa.field(field.name, _plain_type(field.type), field.nullable)
 
 
-def keeps_type(arrow_type: pa.DataType) -> bool:
-    """Whether a column of this Arrow type is stored in a frame as it is, and not as something simpler."""
+def keeps_values(arrow_type: pa.DataType) -> bool:
+    """Whether a frame has the values of a column of this Arrow type as they are stored, and not something simpler."""
+    if pa.types.is_dictionary(arrow_type):
+        return keeps_values(arrow_type.value_type)
     return bool(arrow_type.equals(_plain_type(arrow_type), check_metadata=True))
 
 
@@ -221,8 +344,8 @@ def pandas_dtype(arrow_type: pa.DataType) -> pd.api.extensions.ExtensionDtype:
     -------
     ExtensionDtype
         ``StringDtype("pyarrow")`` for text, :class:`NestedArrowDtype` for what ``ArrowDtype`` would lose
-        (lists, vectors, structs, maps, dictionaries, binary, decimals), ``ArrowDtype`` for the rest.
-        Extension types are represented by their storage.
+        (lists, vectors, structs, maps, binary, decimals), :class:`FlatArrowDtype` for the rest. Dictionaries are
+        represented by their values, extension types by their storage.
 
     Examples
     --------
@@ -232,17 +355,36 @@ def pandas_dtype(arrow_type: pa.DataType) -> pd.api.extensions.ExtensionDtype:
     plain = _plain_type(arrow_type)
     if pa.types.is_string(plain) or pa.types.is_large_string(plain):
         return pd.StringDtype("pyarrow")
-    return NestedArrowDtype(plain) if _is_lost(plain) else pd.ArrowDtype(plain)
+    return NestedArrowDtype(plain) if _is_lost(plain) else FlatArrowDtype(plain)
 
 
 def pandas_array(column: Column) -> pd.api.extensions.ExtensionArray:
-    """The column as a pandas array of its :func:`pandas_dtype`, sharing its memory."""
+    """The column as a pandas array of its :func:`pandas_dtype`, sharing its memory where nothing is decoded."""
     plain = _plain_type(column.type)
     if not column.type.equals(plain, check_metadata=True):
-        column = column.cast(plain)
+        column = _decoded(column).cast(plain)
     if pa.types.is_string(plain) or pa.types.is_large_string(plain):
         return ArrowStringArray(column, dtype=pd.StringDtype("pyarrow"))
-    return NestedArrowArray(column) if _is_lost(plain) else ArrowExtensionArray(column)
+    return NestedArrowArray(column) if _is_lost(plain) else FlatArrowArray(column)
+
+
+def _decoded(column: Column) -> pa.ChunkedArray:
+    """The column with values in place of dictionaries, but for those in lists, which Arrow's cast decodes."""
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    found = [_decoded_chunk(chunk) for chunk in chunks]
+    return pa.chunked_array(found, found[0].type if found else column.type)
+
+
+def _decoded_chunk(array: pa.Array) -> pa.Array:
+    if pa.types.is_dictionary(array.type):
+        return array.dictionary.take(array.indices)
+    if not pa.types.is_struct(array.type) or not array.type.num_fields:
+        return array
+    # Below a null struct a code may be any number: flattening makes it null, where the field may be.
+    masked = array.flatten()
+    parts = [_decoded_chunk(masked[i] if f.nullable else array.field(i)) for i, f in enumerate(array.type)]
+    fields = [f.with_type(part.type) for f, part in zip(array.type, parts, strict=True)]
+    return pa.StructArray.from_arrays(parts, fields=fields, mask=array.is_null())
 
 
 def to_frame(table: pa.Table, index: pd.Index | None = None) -> pd.DataFrame:
@@ -283,8 +425,6 @@ def _sample(arrow_type: pa.DataType) -> Any:
         return [_sample(arrow_type.value_type)] * arrow_type.list_size
     if types.is_list(arrow_type) or types.is_large_list(arrow_type):
         return [_sample(arrow_type.value_type)]
-    if types.is_dictionary(arrow_type):
-        return _sample(arrow_type.value_type)
     if types.is_fixed_size_binary(arrow_type):
         return bytes(arrow_type.byte_width)
     if types.is_decimal(arrow_type):
@@ -306,12 +446,22 @@ _SAMPLES: tuple[tuple[Callable[[pa.DataType], bool], Any], ...] = (
 
 
 def _register_with_dask() -> None:
+    from dask.dataframe import backends  # its own registrations come first
+    from dask.dataframe.dispatch import from_pyarrow_table_dispatch, make_meta_dispatch
     from dask.dataframe.extensions import make_array_nonempty, make_scalar
+
+    make_array_nonempty.register(FlatArrowDtype, make_array_nonempty.dispatch(pd.ArrowDtype))
 
     @make_array_nonempty.register(NestedArrowDtype)  # type: ignore[untyped-decorator]
     def nonempty(dtype: NestedArrowDtype) -> NestedArrowArray:
         arrow_type = dtype.pyarrow_dtype
         return NestedArrowArray(pa.array([_sample(arrow_type)] * 2, arrow_type))
+
+    convert = backends.get_pandas_dataframe_from_pyarrow
+
+    @from_pyarrow_table_dispatch.register(pd.DataFrame)  # type: ignore[untyped-decorator]
+    def restored(meta: pd.DataFrame, table: pa.Table, **kwargs: Any) -> pd.DataFrame:
+        return _with_flat_columns(convert(meta, table, **kwargs), meta)
 
     # Without these Dask cannot plan reductions (min, max, sum) that end in one of these Python values.
     for kind in (Decimal, date, time, timedelta):
@@ -319,9 +469,25 @@ def _register_with_dask() -> None:
             make_scalar.dispatch(kind)
         except TypeError:
             make_scalar.register(kind)(_same)
+    make_meta_dispatch.register(bytes)(_same_meta)
+
+
+def _with_flat_columns(frame: pd.DataFrame, meta: pd.DataFrame) -> pd.DataFrame:
+    """The frame with the class of those dtypes that Dask's shuffle knows by pandas' name only."""
+    for number, dtype in enumerate(meta.dtypes):
+        found = frame.iloc[:, number].array
+        if isinstance(dtype, FlatArrowDtype) and found.dtype == dtype:
+            frame.isetitem(number, FlatArrowArray(found._pa_array))
+    if isinstance(meta.index.dtype, FlatArrowDtype) and frame.index.dtype == meta.index.dtype:
+        frame.index = pd.Index(FlatArrowArray(frame.index.array._pa_array), name=frame.index.name)
+    return frame
 
 
 def _same(value: Any) -> Any:
+    return value
+
+
+def _same_meta(value: bytes, index: object = None) -> bytes:
     return value
 
 

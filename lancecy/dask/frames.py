@@ -1,7 +1,4 @@
-"""Frames without lancecy's dtype.
-
-Imports pandas and dask inside functions only.
-"""
+"""Frames without lancecy's dtype."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ def plain(frame: Frame) -> Frame:
     Returns
     -------
     As given
-        Vectors, lists, structs, maps, dictionaries, binary and decimals have ``pandas.ArrowDtype``, sharing
+        Vectors, lists, structs, maps, binary, decimals, numbers and times have ``pandas.ArrowDtype``, sharing
         memory; everything else is as it was.
 
     Raises
@@ -56,16 +53,16 @@ def plain(frame: Frame) -> Frame:
 
 
 def _changed(data: Any) -> Any:
-    """ArrowDtype instead of lancecy's dtype."""
+    """The data with ArrowDtype instead of lancecy's dtypes."""
     import pandas as pd
 
-    from lancecy.dask.dtypes import NestedArrowArray
+    from lancecy.dask.dtypes import ScannedArray
 
     if isinstance(data, pd.Series):
         return _changed(data.to_frame()).iloc[:, 0].rename(data.name)
     columns = {
         name: pd.Series(pd.arrays.ArrowExtensionArray(column.array._pa_array), index=data.index)
         for name, column in data.items()
-        if isinstance(column.array, NestedArrowArray)
+        if isinstance(column.array, ScannedArray)
     }
     return data.assign(**columns) if columns else data

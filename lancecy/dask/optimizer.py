@@ -12,9 +12,6 @@ labels, more reading. Beyond the selection of columns, which ``from_map`` knows 
 - labels alone are worked out without reading columns, and ``head`` reads the rows it shows;
 - partitions that became small by selecting columns are read together, if no one can tell; of a
   column so small that a task would cost more than reading it, one task takes the sum.
-
-Imports Dask's expressions, ``dask.reader``, ``dask.predicates``; imported by functions of
-``dask.collection`` only.
 """
 
 from __future__ import annotations

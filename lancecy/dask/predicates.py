@@ -13,14 +13,12 @@ integers          int (64 bits, 53 for uint64); float where no integer is rounde
 float32, float64  float, and int that the type holds; never NaN, which pandas takes for null
 bool              bool, ``==`` and ``!=`` only; by itself
 decimal           Decimal, int
-text              str; dictionaries of text ``==`` and ``!=`` only
+text              str
 binary            bytes, ``==`` and ``!=`` only
 timestamp         datetime, Timestamp, datetime64, with a zone if the column has one
 date32            date
 duration          timedelta, Timedelta, timedelta64
 ================  ==========================================================================
-
-Imports ``expr`` and pyarrow; pandas inside functions only.
 """
 
 from __future__ import annotations
@@ -169,7 +167,7 @@ def is_true(name: str, data_type: pa.DataType) -> Expr | None:
 
 def _is_ordered(data_type: pa.DataType) -> bool:
     types = pa.types
-    unordered = (types.is_boolean, types.is_dictionary, types.is_binary, types.is_large_binary)
+    unordered = (types.is_boolean, types.is_binary, types.is_large_binary)
     return not any(kind(data_type) for kind in unordered)
 
 
@@ -177,7 +175,7 @@ def _member_kind(data_type: pa.DataType) -> type | None:
     types = pa.types
     if types.is_integer(data_type):
         return int
-    # Of float32 pandas rounds the values first, of dictionaries it looks at the codes.
+    # Of float32 pandas rounds the values first.
     return float if types.is_float64(data_type) else str if types.is_string(data_type) else None
 
 
@@ -208,7 +206,6 @@ def _constant(data_type: pa.DataType, value: object) -> Literal | None:
         (types.is_boolean, _for_booleans),
         (types.is_decimal, _for_decimals),
         (types.is_string, _for_text),
-        (_is_text_dictionary, _for_text),
         (types.is_binary, _for_bytes),
         (types.is_large_binary, _for_bytes),
         (types.is_timestamp, _for_timestamps),
@@ -218,10 +215,6 @@ def _constant(data_type: pa.DataType, value: object) -> Literal | None:
         if matches(data_type):
             return convert(data_type, value)
     return None
-
-
-def _is_text_dictionary(data_type: pa.DataType) -> bool:
-    return bool(pa.types.is_dictionary(data_type) and pa.types.is_string(data_type.value_type))
 
 
 def _for_integers(data_type: pa.DataType, value: object) -> Literal | None:

@@ -6,8 +6,6 @@ that graphs of ten thousand partitions do too, and no file handle or secret trav
 
 Rows are labelled as they are read: by their number in the table or partition whether or
 not a filter leaves some out, so that pushing a filter into the read changes no label.
-
-Imports ``scanning``, ``parallel`` and ``errors``; dask, pandas and ``dask.dtypes`` inside functions only.
 """
 
 from __future__ import annotations
@@ -27,11 +25,8 @@ from numpy.typing import NDArray
 from lancecy.errors import FormatError
 from lancecy.expr import Expr
 from lancecy.expr.nodes import chain
-from lancecy.parallel.threads import collect_units
-from lancecy.rows import RowSelection
-from lancecy.scanning import execute
-from lancecy.scanning.context import context_for
-from lancecy.scanning.fragment import FragmentFiles
+from lancecy.parallel.tasks import read_rows
+from lancecy.scanning.execute import Picked
 from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
 
 if TYPE_CHECKING:
@@ -46,7 +41,6 @@ __all__ = [
     "Parts",
     "Reader",
     "Reducer",
-    "read_rows",
     "units_of",
 ]
 
@@ -171,10 +165,6 @@ def _ends(divisions: tuple[Any, ...] | None) -> tuple[Any, ...]:
 def units_of(part: Part) -> list[ScanUnit]:
     """The units whose numbers a partition is."""
     return [ScanUnit(*part[i : i + _NUMBERS]) for i in range(0, len(part), _NUMBERS)]
-
-
-Picked: TypeAlias = tuple[FragmentFiles, RowSelection]
-"""The files of a unit and which of their rows passed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -314,10 +304,8 @@ class Reducer:
             The table cannot be read here.
         """
         spec, units = self.reader.spec, units_of(part)
-        context = context_for(spec)
-        request = spec.request.narrowed([self.column])
-        table = collect_units(context, context.projection(request), units, request)
-        if request.filter is None:
+        table, _ = read_rows(spec, units, [self.column])
+        if spec.request.filter is None:
             _check_promised(units, table.num_rows)
         return self.reduced(_series(table))
 
@@ -333,47 +321,6 @@ def _check_promised(units: Sequence[ScanUnit], num_rows: int) -> None:
         fragments = sorted({unit.fragment for unit in units})
         where = f"fragment {fragments[0]}" if len(fragments) == 1 else f"fragments {fragments}"
         raise FormatError(f"the manifest promises {promised} live rows in {where}, not {num_rows}")
-
-
-def read_rows(
-    spec: ScanSpec, units: Sequence[ScanUnit], columns: Sequence[str], limit: int | None = None
-) -> tuple[pa.Table, list[Picked]]:
-    """The rows of some units, and which rows of each they are.
-
-    Parameters
-    ----------
-    spec : ScanSpec
-    units : sequence of ScanUnit
-    columns : sequence of str
-        Of the scan's columns, and ``_rowid`` or ``_rowaddr``.
-    limit : int or None
-        Only so many rows, the first ones.
-
-    Raises
-    ------
-    LanceError
-        The table cannot be read here.
-    """
-    context = context_for(spec)
-    request = spec.request.narrowed(list(columns))
-    projection = context.projection(request)
-    pieces: list[Any] = []
-    picked: list[Picked] = []
-    rows = 0
-    for unit in units:
-        if limit is not None and rows >= limit:
-            break
-        found = execute.choose(context, unit, projection, request.use_stats)
-        if limit is not None and len(found.picked) > limit - rows:
-            first = found.picked.slice(0, limit - rows)
-            found = execute.Chosen(found.files, first, first)
-        picked.append((found.files, found.picked))
-        rows += len(found.picked)
-        if len(found.picked):
-            read = execute.read_fields(context, found, projection)
-            pieces.append(execute.finish(context, found, projection, read))
-    table = execute.table_of(projection.schema, pieces, rows)
-    return table if table.column_names == list(columns) else table.select(list(columns)), picked
 
 
 Span: TypeAlias = "tuple[int, int] | NDArray[np.int64]"

@@ -1,7 +1,4 @@
-"""What a scan reads, apart from the choice of columns: the value the optimiser works on.
-
-Imports ``dask.reader`` and ``expr``; dask inside functions only.
-"""
+"""What a scan reads, apart from the choice of columns: the value the optimiser works on."""
 
 from __future__ import annotations
 

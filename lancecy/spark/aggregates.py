@@ -5,7 +5,7 @@ did. Of ``sum``, ``avg``, ``min``, ``max`` and ``count`` without groups, a worke
 row of partial results per partition goes to Spark, which puts them together with its own functions, so that types,
 names and what happens on overflow stay its own.
 
-Imports ``spark.tasks`` and pyarrow; runs on executors. ``spark.pushdown`` decides what comes here.
+ ``spark.pushdown`` decides what comes here.
 """
 
 from __future__ import annotations

@@ -4,8 +4,6 @@
 the driver or on executors. Leaves are cast with Arrow's checked casts, nested types are
 rebuilt around their converted children. Nothing is lost in silence: nanoseconds that
 Spark cannot hold, and nulls in columns declared without, are errors that name the column.
-
-Imports ``errors``, ``spark.types`` and pyarrow.
 """
 
 from __future__ import annotations

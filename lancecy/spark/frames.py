@@ -4,8 +4,6 @@
 partition of the DataFrame reads its own part of the pinned version on an executor, and
 nothing passes through the driver. :func:`dataframe` sends an Arrow table that is already
 in memory, in types Spark takes and in as many partitions as there are cores to keep busy.
-
-Imports ``datasets`` and the rest of ``spark``; pyspark and ``spark.workers`` inside functions only.
 """
 
 from __future__ import annotations

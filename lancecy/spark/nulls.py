@@ -4,8 +4,6 @@ Spark's generated code asks every value of a nullable column whether it is null,
 Arrow's vectors: of an aggregate over a wide scan that is a third of the time. Where metadata proves that there is no
 null, the columns are handed over as NOT NULL and declared nullable again by an expression that Spark's optimiser
 takes out: the schema that users see is the table's, the code that runs asks nothing.
-
-Imports ``scanning`` and ``spark.types``; pyspark inside functions only.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 Spark hands options over as texts under names in lower case. Every name must be known, so that
 a misspelt ``filter`` is an error and not a scan of the whole table; ``batchSize`` and
 ``batch_size`` are the same.
-
-Imports ``errors`` and ``write.targets``.
 """
 
 from __future__ import annotations

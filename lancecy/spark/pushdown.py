@@ -8,8 +8,6 @@ row is asked for; whatever is planned on top of it, and all other methods, are S
 
 The one module on Spark's expressions in the JVM, which have no promise of staying as they are: whatever cannot be
 asked or is not understood is left to Spark.
-
-Imports pyspark, ``spark.aggregates`` and ``spark.tasks``; imported by functions of ``spark.frames`` only.
 """
 
 from __future__ import annotations

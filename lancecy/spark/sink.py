@@ -4,8 +4,6 @@
 are settled on the driver: those of the table for rows that are added to it, those that a column had before Spark
 held it, or else Spark's. Only what successful tasks return is committed, so that retried and speculative attempts do
 not count.
-
-Imports ``writers``, ``write`` and the rest of ``spark``; pyspark inside functions only.
 """
 
 from __future__ import annotations

@@ -9,8 +9,6 @@ with the relation and applies them to later queries, to the other side of a unio
 
 A write is planned once, in such a process on the driver; commit and abort run in two more, so that what they have to
 know of each other is asked of the table.
-
-Imports ``datasets`` and the rest of ``spark``; defines classes on top of pyspark, hence imported by functions only.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 How a table is divided depends on what a task costs besides reading. A Python worker needs
 tens of milliseconds for any task, so there is one per core unless tasks grow too large, and
 all of them have about the same number of rows.
-
-Imports ``scanning``, ``session`` and ``spark.convert``; pyspark inside functions only.
 """
 
 from __future__ import annotations
@@ -20,10 +18,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from lancecy.limits import Limits
+from lancecy.parallel import tasks
 from lancecy.scanners import Scanner
-from lancecy.scanning import execute
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.plan import ScanPlan, interleaved
+from lancecy.scanning.execute import DEFAULT_BATCH_BYTES
+from lancecy.scanning.plan import ScanPlan
 from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
 from lancecy.session import Session
 from lancecy.spark.convert import Converter
@@ -49,7 +48,7 @@ def batch_limits(batch_size: int | None) -> dict[str, Any]:
     """
     if batch_size is not None:
         return {"batch_size": batch_size}
-    return {"batch_size": _BATCH_ROWS, "batch_size_bytes": execute.DEFAULT_BATCH_BYTES}
+    return {"batch_size": _BATCH_ROWS, "batch_size_bytes": DEFAULT_BATCH_BYTES}
 
 
 def divide(
@@ -81,7 +80,7 @@ def divide(
     count = _how_many(total, max(1, cores))
     # Pieces of half a part: fragments that do not go into parts evenly are cut.
     plan = scanner.plan(max(1, total // (2 * count)), embed_credentials=embed_credentials)
-    units = [plan.units[i] for i in interleaved(context, plan.units)]
+    units = [plan.units[i] for i in context.interleaved([unit.fragment for unit in plan.units])]
     return plan, [pack(part) for part in _shared(units, count)]
 
 
@@ -178,7 +177,7 @@ class TaskReader:
         """Batches of one part."""
         units = _unpacked(part)
         task = ScanTask(self.spec, units, sum(u.rows for u in units), 0)
-        for found in execute.batches(task, _session(self.limits, _processors())):
+        for found in tasks.batches(task, _session(self.limits, _processors())):
             yield self.converter.batch(found)
 
 

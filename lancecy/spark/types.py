@@ -5,8 +5,6 @@ name, with the remedy, what Spark cannot hold. :class:`Converter` turns tables a
 into exactly those types, nested ones included, without losing a value: unsigned integers
 widen, ``float16`` becomes ``float32``, vectors become arrays, dictionaries their values.
 What a column was is kept in its field metadata, and :func:`original_schema` reads it back.
-
-Imports ``errors`` and pyarrow; pyspark inside functions only.
 """
 
 from __future__ import annotations

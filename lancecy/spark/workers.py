@@ -4,8 +4,6 @@ The first error every PySpark user sees is a worker that runs another Python, or
 without the package, reported as a Java stack trace in the middle of a job. :func:`check`
 finds out beforehand with one small job per session and says what to set; what is sent to
 executors (:func:`carried`) asks again wherever it arrives, before it needs the package.
-
-Imports pyspark inside functions only.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 from lancecy.dask import reader
-from lancecy.parallel import threads
+from lancecy.parallel import tasks
 
 
 def _client(processes: bool) -> Iterator[Client]:
@@ -49,18 +49,12 @@ def client(request: pytest.FixtureRequest) -> Client:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, tuple[str, ...]]]:
     """(number of rows, columns) that every read of a partition in this process gave."""
     seen: list[tuple[int, tuple[str, ...]]] = []
-    real = reader.read_rows
+    real = tasks.read_rows
 
     def read_rows(spec: Any, units: Any, columns: Any, limit: Any = None) -> Any:
         table, picked = real(spec, units, columns, limit)
         seen.append((table.num_rows, tuple(columns)))
         return table, picked
 
-    def collect_units(context: Any, projection: Any, units: Any, request: Any) -> Any:
-        table = threads.collect_units(context, projection, units, request)
-        seen.append((table.num_rows, tuple(table.column_names)))
-        return table
-
     monkeypatch.setattr(reader, "read_rows", read_rows)
-    monkeypatch.setattr(reader, "collect_units", collect_units)
     return seen

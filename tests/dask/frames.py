@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
+from lancecy.write.storage import cast_batch
 from tests.helpers.tables import all_types, all_types_table
 
 __all__ = ["cut_frame", "every_type", "from_frame", "plain_type"]
@@ -53,9 +54,18 @@ def plain_type(kind: pa.DataType) -> pa.DataType:
 
 
 def from_frame(frame: pd.DataFrame, schema: pa.Schema) -> pa.Table:
-    """The frame's columns as Arrow, in the types of the schema."""
-    arrays = [pa.array(frame[f.name].array, type=plain_type(f.type)) for f in schema]
-    return pa.Table.from_arrays(arrays, schema=pa.schema([f.with_type(plain_type(f.type)) for f in schema]))
+    """The frame's columns as Arrow, in the types of the schema; dictionaries made anew."""
+    kept = pa.schema([f.with_type(plain_type(f.type)) for f in schema])
+    return pa.Table.from_arrays([_typed(pa.array(frame[f.name].array), f.type) for f in kept], schema=kept)
+
+
+def _typed(column: pa.Array | pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    found = column if isinstance(column, pa.ChunkedArray) else pa.chunked_array([column])
+    if found.type == kind:
+        return found
+    schema = pa.schema([("", kind)])
+    batches = [cast_batch(pa.record_batch([chunk], names=[""]), schema) for chunk in found.chunks]
+    return pa.Table.from_batches(batches, schema).column(0)
 
 
 class cut_frame:

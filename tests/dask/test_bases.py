@@ -13,12 +13,15 @@ import dask.dataframe as dd
 import numpy as np
 import pyarrow as pa
 import pytest
+from distributed import Client
 
 import lancecy
 from lancecy.session import Session
 from lancecy.store.local import open_local
 from lancecy.store.uri import register_store
 from lancecy.store.wrap import LatencyStore
+from tests.helpers.buckets import spread_over_buckets
+from tests.helpers.s3 import S3Server
 
 pytestmark = pytest.mark.interop
 
@@ -134,3 +137,20 @@ def test_three_bases_work_at_once(one: str, three: str, slow: list[str]) -> None
     # `pytest -rP` shows the times: three bases of equal delay take about a third.
     print(f"one base {in_one[1]:.3f} s, three bases {in_three[1]:.3f} s")
     assert (in_one[0], in_three[0]) == (1, 3)
+
+
+@pytest.mark.s3
+@pytest.mark.slow
+def test_workers_read_and_write_the_buckets_of_the_roots_service(
+    process_client: Client, s3_server: S3Server
+) -> None:
+    uri = spread_over_buckets(s3_server)
+    how: dict[str, Any] = {"storage_options": s3_server.storage_options, "embed_credentials": True}
+    ddf = lancecy.scan(uri, blocksize=1, **how)
+    assert ddf.npartitions == 4
+    assert process_client.compute(ddf["id"].sum()).result() == 4000 * 3999 // 2
+    with process_client.as_current():
+        lancecy.write_dask(ddf, uri, mode="append", target_bases=["b2", "b3", "b4"], **how)
+    again = lancecy.dataset(uri, storage_options=s3_server.storage_options)
+    assert again.count_rows() == 8000
+    assert {file.base_id for f in again.get_fragments()[4:] for file in f.data_files()} == {1, 2, 3}

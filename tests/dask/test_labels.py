@@ -150,3 +150,12 @@ def test_row_ids_are_read_without_columns(path: str, reads: list[Any]) -> None:
     found = lancecy.scan(path, index="rowid", blocksize=None)[[]].compute()
     assert found.index.tolist() == _expected(path, "_rowid").index.tolist()
     assert {names for _, names in reads} == {("_rowid",)}
+
+
+@pytest.mark.parametrize("filter", [None, "row >= 0"])
+def test_divisions_are_unknown_where_labels_begin_anew_in_every_partition(
+    path: str, filter: str | None
+) -> None:
+    ddf = lancecy.scan(path, filter, index=None, interleave=False, blocksize=None)
+    assert not ddf.known_divisions
+    assert [part.compute().index[0] for part in ddf.partitions] == [0, 0, 0, 0]

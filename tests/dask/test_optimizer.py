@@ -128,7 +128,7 @@ COMPARED: dict[str, tuple[list[str], list[str]]] = {
     "cat": (["'red'", "'nope'"], ["5"]),
     "vec": ([], ["5"]),
 }  # fmt: skip
-EQUALITY_ONLY = ("b", "bin", "cat")
+EQUALITY_ONLY = ("b", "bin")
 
 
 def _comparisons(column: str) -> Iterator[tuple[str, str | None]]:
@@ -214,7 +214,7 @@ FILTERS: dict[str, str] = {
     "d[d.f64.isin([0.1, 0.0])]": "none",
     "d[d.f64.isin([0.1, float('nan')])]": "none",
     "d[d.f32.isin([0.1, 0.5])]": "none",
-    "d[d.cat.isin(['red'])]": "none",
+    "d[d.cat.isin(['red'])]": "all",
     "d[(d.i8 > 5) & (d.s.str.len() > 1)]": "some",
     "d[(d.i8 > 5) & (d.s.str.len() > 1) & (d.u8 < 100)]": "some",
     "d[(d.i8 > 5) & (d.i8 + d.u8 > 50)]": "some",

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from dask.base import tokenize
 
+import lancecy
 from lancecy.dask.reader import Parts, Reader, units_of
 from lancecy.expr import parse
 from lancecy.scanning.request import ScanRequest
@@ -81,6 +86,24 @@ def test_ten_thousand_parts_pickle_small() -> None:
     parts = _parts(*[[100, 50] for _ in range(10_000)])
     assert len(pickle.dumps(parts)) < 1_000_000
     assert np.array_equal(pickle.loads(pickle.dumps(parts)).units, parts.units)
+
+
+def test_token_of_a_filtered_scan_is_the_same_in_every_process(tmp_path: Path) -> None:
+    lancecy.write_dataset({"a": [1, 2], "s": ["x", "y"]}, str(tmp_path / "t"))
+    text = "a > 1 AND s IN ('x', 'y') AND NOT a = 2.5"
+    asked = f"from dask.base import tokenize; import lancecy; print(tokenize(lancecy.scan('t', {text!r})))"
+    tokens = {
+        subprocess.run(
+            [sys.executable, "-c", asked],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(tokens) == 1
 
 
 def test_readers_differ_by_filter_labels_and_limit() -> None:

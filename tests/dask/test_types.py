@@ -25,8 +25,7 @@ from tests.helpers.compare import assert_tables_equal
 from tests.helpers.golden import golden
 
 PATH = golden("14.0.2_v22_types").path
-# Parquet has fewer types than Arrow, pyarrow writes decimals without naming their dtype, and pandas' reader of
-# dictionaries makes them categories unless told not to.
+# Parquet has fewer types than Arrow, and pyarrow writes decimals without naming their dtype.
 PARQUET_CHANGES = ("date64", "time_s", "timestamp_s", "duration_s", "decimal", "decimal_wide", "decimal256")
 PARQUET_REFUSES = ("decimal_negative_scale",)
 
@@ -99,7 +98,7 @@ def test_every_type_goes_to_parquet_and_back(
     kept = table.drop_columns([c for c in PARQUET_REFUSES if c in table.column_names])
     written = ddf[kept.column_names].shuffle("id").to_parquet(tmp_path / "t", compute=False)
     process_client.compute(written).result(timeout=270)
-    back = dd.read_parquet(tmp_path / "t", categories=[])
+    back = dd.read_parquet(tmp_path / "t")
     _check(process_client.compute(back).result(timeout=270), kept, without=PARQUET_CHANGES)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -16,6 +17,8 @@ import pytest
 import lancecy
 from lancecy import DatasetBasePath
 from lancecy.errors import ExistsError, SchemaError, UnsupportedError
+from tests.helpers.buckets import spread_over_buckets
+from tests.helpers.s3 import S3Server
 from tests.spark.conftest import ROOT
 from tests.spark.test_source import NOT_STORED, _load, _told
 from tests.spark.values import as_seen, every_type
@@ -156,6 +159,21 @@ def test_files_go_over_bases_evenly(spark: SparkSession, tmp_path: Path) -> None
 
 
 # -- failures -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.s3
+def test_buckets_of_the_roots_service_are_read_and_written_by_executors(
+    spark: SparkSession, s3_server: S3Server
+) -> None:
+    uri, options = spread_over_buckets(s3_server), json.dumps(s3_server.storage_options)
+    frame = _load(spark, uri, storage_options=options)
+    assert sorted(row.id for row in frame.collect()) == list(range(4000))
+    _save(frame.filter("id < 10"), uri, storage_options=options, target_bases="b2,b4")
+    again = lancecy.dataset(uri, storage_options=s3_server.storage_options)
+    assert again.count_rows("id < 10") == 20
+    assert {file.base_id for f in again.get_fragments()[4:] for file in f.data_files()} <= {1, 3}
+    read = lancecy.spark.read(spark, uri, storage_options=s3_server.storage_options, embed_credentials=True)
+    assert read.count() == 4010
 
 
 def test_refused_before_a_task_runs(spark: SparkSession, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from tests.helpers.tables import all_types, all_types_table, random_array
 
-__all__ = ["EXTRA_TYPES", "SPARK_TYPES", "arrays", "as_seen", "every_type"]
+__all__ = ["EXTRA_TYPES", "SPARK_TYPES", "arrays", "as_seen", "every_type", "plain_values"]
 
 _POINT = "struct<x:int,y:string>"
 SPARK_TYPES: dict[str, str] = {
@@ -171,3 +171,14 @@ def as_seen(value: Any) -> Any:
     if isinstance(value, dt.datetime) and value.tzinfo is not None:
         return value.astimezone(dt.UTC)
     return value.bytes if isinstance(value, uuid.UUID) else value
+
+
+def plain_values(value: Any) -> Any:
+    """A value of Spark's as one whose text is the same for equal values: bytes, NaN, numbers without their type."""
+    if isinstance(value, list | tuple):
+        return tuple(plain_values(v) for v in value)
+    if isinstance(value, dict):
+        return tuple(sorted((k, plain_values(v)) for k, v in value.items()))
+    if isinstance(value, bytearray | bytes):
+        return bytes(value)
+    return None if isinstance(value, float) and math.isnan(value) else value
