@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Hundreds of processes that tests start import this package: they are not to compile it each time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo test check format protos bench compare compare-spark compare-write docs asan fuzz model old-releases wheel clean distclean
+.PHONY: help setup demo test check format protos bench compare chart compare-spark compare-write docs asan fuzz model old-releases hunt-nested hunt-filters hunt-dask hunt-spark wheel clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -26,9 +26,12 @@ help:
 	@echo "make test     the whole test suite, Spark and interop with pylance included"
 	@echo "make check    the quick part of it: style, types, layers, unit tests"
 	@echo "make compare  lancecy beside pylance and memory-mapped Arrow IPC, in one run"
+	@echo "make chart    the same for four file versions, and the chart of the README"
 	@echo "make compare-spark  lancecy in Spark beside Parquet and beside pylance's table handed over"
 	@echo "make compare-write  lancecy and pylance write the same rows, and append one row many times"
 	@echo "make model    random histories of tables that lancecy and pylance change in turns, many of them"
+	@echo "make hunt-nested, hunt-filters, hunt-dask, hunt-spark  what generators make, many of each: nested tables in turn"
+	@echo "              with pylance, filters against exact arithmetic, queries of Dask and Spark against pandas and Spark"
 	@echo "make old-releases  whether pylance 0.20.0, 0.39.0 and 4.0.2 read what lancecy writes"
 	@echo "make bench    the asv benchmarks of every layer"
 	@echo "make asan     the tests of kernels, files and hostile bytes under gcc's sanitizers"
@@ -83,6 +86,23 @@ model: $(BUILT)
 	LANCECY_MODEL_EXAMPLES=$${LANCECY_MODEL_EXAMPLES:-200} LANCECY_MODEL_STEPS=$${LANCECY_MODEL_STEPS:-50} \
 		$(PYTEST) -q -n 0 -o timeout=0 -o faulthandler_timeout=0 tests/write/test_model.py $(ARGS)
 
+HUNT := $(PYTEST) -q -s -n 0 -o timeout=0 -o faulthandler_timeout=0
+
+# One table is made again by ARGS="--seed SEED --first NUMBER" with LANCECY_NESTED_TABLES=1.
+hunt-nested: $(BUILT)
+	$(PY) -m tests.interop.exchange --tables $${LANCECY_NESTED_TABLES:-10000} $(ARGS)
+
+# LANCECY_FILTER_SEED is the first table; a failure names the table's seed and the filter's number.
+hunt-filters: $(BUILT)
+	LANCECY_FILTER_EXAMPLES=$${LANCECY_FILTER_EXAMPLES:-1000} LANCECY_FILTER_TABLES=$${LANCECY_FILTER_TABLES:-10} \
+		$(HUNT) tests/expr/test_generated.py $(ARGS)
+
+hunt-dask: $(BUILT)
+	LANCECY_DASK_QUERIES=$${LANCECY_DASK_QUERIES:-600} $(HUNT) tests/dask/test_queries.py $(ARGS)
+
+hunt-spark: $(BUILT)
+	LANCECY_SPARK_QUERIES=$${LANCECY_SPARK_QUERIES:-200} .ci/with-java $(HUNT) tests/spark/test_queries.py $(ARGS)
+
 # Installs each release with pip below build/ the first time.
 old-releases: $(BUILT)
 	$(PY) -m tests.interop.old_releases build/old-releases $(ARGS)
@@ -91,6 +111,11 @@ old-releases: $(BUILT)
 
 compare: $(BUILT)
 	$(PY) bench/compare.py $(ARGS)
+
+# Four runs of compare, and the chart of the README from them.
+chart: $(BUILT)
+	for version in legacy 2.0 2.1 2.2; do $(PY) bench/compare.py --version $$version --json bench/.data/compare.json $(ARGS); done
+	$(PY) bench/chart.py bench/.data/compare.json bench/speed.svg
 
 compare-spark: $(BUILT)
 	.ci/with-java $(PY) bench/spark_compare.py $(ARGS)

@@ -1,6 +1,6 @@
 """lancecy beside pylance and memory-mapped Arrow IPC: the same work on the same rows, in one run.
 
-usage: python bench/compare.py [--rows 5000000] [--vectors 200000] [--repeat 5] [--works scan-all,take] [--markdown]
+usage: python bench/compare.py [--rows 5000000] [--vectors 200000] [--repeat 5] [--works scan-all,take] [--markdown] [--json FILE]
 
 lancecy and pylance read the very same 0.1 files, which pylance wrote with its default row groups of 1,024;
 Arrow IPC holds the same rows uncompressed. Engines take turns (A B C A B C …), the first turn warms up and
@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import gc
+import json
 import os
 import platform
 import statistics
@@ -170,6 +171,14 @@ def machine() -> str:
     return f"{os.cpu_count()} x {platform.machine()}, Python {platform.python_version()}, {versions}"
 
 
+def keep(file: Path, form: str, found: dict[str, dict[str, Any]]) -> None:
+    """Put the medians of one version of data files into a JSON file, replacing those of an earlier run."""
+    known = json.loads(file.read_text()) if file.exists() else {}
+    figures = {name: {k: v for k, v in medians.items() if k != "differ"} for name, medians in found.items()}
+    known["0.1" if form == "legacy" else form] = {"machine": machine(), "medians": figures}
+    file.write_text(json.dumps(known, indent=1))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=int, default=5_000_000, help="rows of the seven-column table")
@@ -187,6 +196,9 @@ def main() -> None:
         "--data", type=Path, default=Path(__file__).parent / ".data", help="where the tables are kept"
     )
     parser.add_argument("--markdown", action="store_true")
+    parser.add_argument(
+        "--json", type=Path, help="keep the medians there, beside those of other versions, for chart.py"
+    )
     chosen = parser.parse_args()
 
     form = chosen.version
@@ -213,8 +225,12 @@ def main() -> None:
     show(heading, chosen.markdown)
     if chosen.markdown:
         show(["---"] + ["---:"] * (len(heading) - 2) + ["---"], True)
+    found = {}
     for name, work in todo.items():
-        show(row(name, measure(work, engines, paths, chosen.repeat), engines), chosen.markdown)
+        found[name] = measure(work, engines, paths, chosen.repeat)
+        show(row(name, found[name], engines), chosen.markdown)
+    if chosen.json is not None:
+        keep(chosen.json, form, found)
 
 
 if __name__ == "__main__":

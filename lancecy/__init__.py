@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from lancecy.dask import scan as scan
     from lancecy.dask import to_dask_array as to_dask_array
     from lancecy.datasets import Dataset as Dataset
+    from lancecy.datasets import LanceDataset as LanceDataset
     from lancecy.datasets import LanceFragment as LanceFragment
     from lancecy.datasets import dataset as dataset
     from lancecy.errors import LanceError as LanceError
@@ -38,7 +39,9 @@ if TYPE_CHECKING:
     from lancecy.expr import lit as lit
     from lancecy.inspection import inspect as inspect
     from lancecy.limits import Limits as Limits
+    from lancecy.scanners import LanceScanner as LanceScanner
     from lancecy.scanners import Scanner as Scanner
+    from lancecy.scanning.order import ColumnOrdering as ColumnOrdering
     from lancecy.session import Session as Session
     from lancecy.write.metadata import FragmentMetadata as FragmentMetadata
     from lancecy.write.operations import LanceOperation as LanceOperation
@@ -52,13 +55,16 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "BlobFile": "lancecy.blobs",
+    "ColumnOrdering": "lancecy.scanning.order",
     "Dataset": "lancecy.datasets",
     "DatasetBasePath": "lancecy.write.targets",
     "Expr": "lancecy.expr",
     "FragmentMetadata": "lancecy.write.metadata",
+    "LanceDataset": "lancecy.datasets",
     "LanceError": "lancecy.errors",
     "LanceFragment": "lancecy.datasets",
     "LanceOperation": "lancecy.write.operations",
+    "LanceScanner": "lancecy.scanners",
     "Limits": "lancecy.limits",
     "Scanner": "lancecy.scanners",
     "Session": "lancecy.session",
@@ -78,13 +84,16 @@ _MODULES = ("dask", "errors", "spark")
 
 __all__ = [
     "BlobFile",
+    "ColumnOrdering",
     "Dataset",
     "DatasetBasePath",
     "Expr",
     "FragmentMetadata",
+    "LanceDataset",
     "LanceError",
     "LanceFragment",
     "LanceOperation",
+    "LanceScanner",
     "Limits",
     "Scanner",
     "Session",

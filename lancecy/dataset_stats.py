@@ -1,7 +1,4 @@
-"""Figures of a dataset from metadata alone.
-
-Imports ``scanning``; made by ``datasets``.
-"""
+"""Figures of a dataset from metadata alone."""
 
 from __future__ import annotations
 
@@ -33,10 +30,9 @@ class DatasetStats:
         """Encoded bytes per top-level column; opens the metadata of every data file."""
         context = self._context
         totals = dict.fromkeys(context.snapshot.schema.names, 0)
-        for fragment in context.fragments:
-            files = context.files(fragment.id)
-            files.prepare(context.snapshot.schema.fields, context.session)
-            for field in context.snapshot.schema.fields:
+        fields = context.snapshot.schema.fields
+        for files in context.several_files([fragment.id for fragment in context.fragments], fields):
+            for field in fields:
                 totals[field.name] += files.estimated_bytes([field])
         return totals
 

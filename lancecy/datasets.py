@@ -3,8 +3,6 @@
 Names and meanings follow pylance where it has them. Everything is delegated: a
 method here builds a request and hands it to ``scan`` and ``parallel``; those that change the table are in
 ``write.methods``.
-
-Imports every layer below.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -21,12 +19,14 @@ import pyarrow as pa
 from lancecy import blobs, display
 from lancecy.dataset_stats import DatasetStats
 from lancecy.interop.delayed import block_bytes, delayed_tables
+from lancecy.keyword_options import shared_options
 from lancecy.layout import Layout, layout
 from lancecy.limits import Limits
 from lancecy.parallel import threads
 from lancecy.progress import Progress
 from lancecy.scanners import Scanner
 from lancecy.scanning.context import ScanContext
+from lancecy.scanning.options import SCAN_DEFAULTS, UNSUPPORTED_SCANS, HasFragmentId, ScanOptions
 from lancecy.scanning.pandas_metadata import to_frame
 from lancecy.scanning.request import Columns, ScanRequest, make_request
 from lancecy.scanning.take import as_row_numbers, take_row_ids, take_rows
@@ -47,7 +47,9 @@ if TYPE_CHECKING:
     import pyarrow.dataset as pads
     from dask.delayed import Delayed
 
-__all__ = ["Dataset", "LanceFragment", "dataset", "opened"]
+__all__ = ["Dataset", "LanceDataset", "LanceFragment", "dataset", "opened"]
+
+scanning = shared_options(ScanOptions, SCAN_DEFAULTS, UNSUPPORTED_SCANS)
 
 
 def dataset(
@@ -73,12 +75,13 @@ def dataset(
     asof : datetime or ISO 8601 text, optional
         Open the latest version that is not younger than this (local time if it has no zone, as in pylance).
     storage_options : mapping, optional
-        As in Dask and pandas; ``base_<id>.<key>`` gives an option for one base path only.
+        As in Dask and pandas, for the root and for base paths in its own service, such as other buckets at the same
+        endpoint; ``base_<id>.<key>`` gives an option for one base path only.
     untrusted : bool
         The bytes come from a stranger: no memory maps, no symbolic links, no base paths outside the
         root unless ``allowed_bases`` names them.
     allowed_bases : sequence of str, optional
-        Prefixes of places that base paths of this table may point to.
+        Prefixes of places that base paths of this table may point to, besides those of the root's own service.
     limits : Limits, optional
         Caps on what files may claim.
     session : Session, optional
@@ -172,10 +175,10 @@ def opened(
     return uri
 
 
-def _fragment_ids(fragments: Sequence[LanceFragment | int] | None) -> list[int] | None:
+def _fragment_ids(fragments: Sequence[HasFragmentId | int] | None) -> list[int] | None:
     if fragments is None:
         return None
-    return [f.fragment_id if isinstance(f, LanceFragment) else f for f in fragments]
+    return [int(getattr(fragment, "fragment_id", fragment)) for fragment in fragments]  # type: ignore[arg-type]
 
 
 def _prefixes(allowed_bases: Sequence[str] | None) -> tuple[str, ...] | None:
@@ -250,6 +253,11 @@ class Dataset(Changes):
         return dict(self._snapshot.manifest.table_metadata)
 
     @property
+    def schema_metadata(self) -> dict[str, str]:
+        """Metadata of the Arrow schema."""
+        return {name.decode(): value.decode() for name, value in (self.schema.metadata or {}).items()}
+
+    @property
     def config(self) -> dict[str, str]:
         """Configuration of the table."""
         return dict(self._snapshot.manifest.config)
@@ -273,7 +281,7 @@ class Dataset(Changes):
         """
         return [
             {"version": v.version, "timestamp": v.timestamp, "metadata": dict(v.summary)}
-            for v in list_versions(self._snapshot.store, self._session)
+            for v in list_versions(self._snapshot.store, self._session, self._snapshot.versions)
         ]
 
     @property
@@ -325,22 +333,14 @@ class Dataset(Changes):
 
     # -- scanning -------------------------------------------------------------
 
+    @scanning
     def scanner(
         self,
         columns: Columns = None,
         filter: object = None,
         limit: int | None = None,
         offset: int | None = None,
-        batch_size: int | None = None,
-        batch_size_bytes: int | None = None,
-        fragments: Sequence[LanceFragment | int] | None = None,
-        scan_in_order: bool = True,
-        order_by: Sequence[str | tuple[str, str]] | None = None,
-        *,
-        with_row_id: bool = False,
-        with_row_address: bool = False,
-        use_stats: bool = True,
-        memory_bytes: int | None = None,
+        **options: Unpack[ScanOptions],
     ) -> Scanner:
         """Describe a scan without running it.
 
@@ -357,10 +357,13 @@ class Dataset(Changes):
             Most rows of a streamed batch.
         batch_size_bytes : int, optional
             Most bytes of a streamed batch.
+        strict_batch_size : bool
+            Batches of a stream have exactly ``batch_size`` rows, the last one fewer.
         fragments : sequence of LanceFragment or int, optional
             Read only these.
         scan_in_order : bool
-            Keep table order; False lets batches of a stream come in any order.
+            Keep table order. False lets batches of a stream and tasks come in any order, so that those of a table
+            over several bases come from all bases in turn.
         order_by : sequence of names or (name, "ascending" | "descending"), optional
             Sort the whole result.
         with_row_id, with_row_address : bool
@@ -370,6 +373,8 @@ class Dataset(Changes):
             Skip pages whose statistics prove that nothing matches.
         memory_bytes : int, optional
             Byte budget of a streamed scan (256 MiB).
+        batch_readahead, fragment_readahead, io_buffer_size, late_materialization, use_scalar_index, prefilter : optional
+            Taken because pylance has them; they tune its engine and change nothing here.
 
         Returns
         -------
@@ -381,61 +386,91 @@ class Dataset(Changes):
             The columns or the filter do not fit the schema.
         ValueError, TypeError
             Arguments no scan can mean.
+        UnsupportedError
+            An argument of pylance that asks for a search, such as ``nearest``.
         """
-        ids = _fragment_ids(fragments)
+        asked = {**SCAN_DEFAULTS, **{name: v for name, v in options.items() if v is not None}}
         request = make_request(
             self.schema,
             columns,
             filter,
             limit,
             offset,
-            batch_size,
-            batch_size_bytes,
-            with_row_address,
-            with_row_id,
-            ids,
-            scan_in_order,
-            use_stats,
+            asked["batch_size"],
+            asked["batch_size_bytes"],
+            asked["with_row_address"],
+            asked["with_row_id"],
+            _fragment_ids(asked["fragments"]),
+            asked["scan_in_order"],
+            asked["use_stats"],
         )
+        memory = asked["memory_bytes"] or threads.DEFAULT_BUDGET
         return Scanner(
-            self._context, self.scan_spec, request, order_by, memory_bytes or threads.DEFAULT_BUDGET
+            self._context, self.scan_spec, request, asked["order_by"], memory, asked["strict_batch_size"]
         )
 
-    def to_table(self, columns: Columns = None, filter: object = None, **options: Any) -> pa.Table:
+    @scanning
+    def to_table(
+        self,
+        columns: Columns = None,
+        filter: object = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
+    ) -> pa.Table:
         """The rows as one Arrow table; arguments as for :meth:`scanner`."""
-        return self.scanner(columns, filter, **options).to_table()
+        return self.scanner(columns, filter, limit, offset, **options).to_table()
 
+    @scanning
     def to_batches(
-        self, columns: Columns = None, filter: object = None, **options: Any
+        self,
+        columns: Columns = None,
+        filter: object = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
     ) -> Iterator[pa.RecordBatch]:
         """The rows as a stream of record batches in bounded memory; arguments as for :meth:`scanner`."""
-        return self.scanner(columns, filter, **options).to_batches()
+        return self.scanner(columns, filter, limit, offset, **options).to_batches()
 
-    def to_pandas(self, columns: Columns = None, filter: object = None, **options: Any) -> pd.DataFrame:
+    @scanning
+    def to_pandas(
+        self,
+        columns: Columns = None,
+        filter: object = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
+    ) -> pd.DataFrame:
         """The rows as a pandas DataFrame with Arrow-backed columns; arguments as for :meth:`scanner`.
 
-        The index that pandas left word of in the schema's metadata is made again if it can be.
+        Restores the pandas index recorded in the schema metadata, if its columns are present.
         """
         import pandas as pd
 
-        frame: pd.DataFrame = to_frame(self.to_table(columns, filter, **options), pd.ArrowDtype)
+        frame: pd.DataFrame = to_frame(
+            self.to_table(columns, filter, limit, offset, **options), pd.ArrowDtype
+        )
         return frame
 
+    @scanning
     def to_delayed(
         self,
         columns: Columns = None,
         filter: object = None,
+        limit: int | None = None,
+        offset: int | None = None,
         *,
         blocksize: int | str | None = "128MiB",
         embed_credentials: bool = False,
-        **options: Any,
+        **options: Unpack[ScanOptions],
     ) -> list[Delayed]:
         """The rows as Dask tasks, each of which gives a :class:`pyarrow.Table`.
 
+        Arguments that are not described here are as for :meth:`scanner`.
+
         Parameters
         ----------
-        columns, filter, **options
-            As for :meth:`scanner`.
         blocksize : int or text such as "128MiB", or None
             Bytes of the selected columns per table; None makes one table per fragment.
         embed_credentials : bool
@@ -444,7 +479,9 @@ class Dataset(Changes):
         Returns
         -------
         list of dask.delayed.Delayed
-            In table order; for ``dask.bag.from_delayed`` and graphs of your own.
+            In table order, for ``dask.bag.from_delayed`` and graphs of your own. Dask starts independent tasks in
+            the order of their keys, which lets those that run at the same time read from different bases;
+            ``scan_in_order=False`` orders the list that way as well.
 
         Examples
         --------
@@ -453,12 +490,22 @@ class Dataset(Changes):
         >>> sum(table.num_rows for table in dask.compute(*tables))
         100
         """
-        scanner = self.scanner(columns, filter, **options)
-        return delayed_tables(scanner.plan(block_bytes(blocksize), embed_credentials=embed_credentials))
+        scanner = self.scanner(columns, filter, limit, offset, **options)
+        plan = scanner.plan(block_bytes(blocksize), embed_credentials=embed_credentials)
+        turns = self._context.interleaved([task.units[0].fragment for task in plan.tasks])
+        return delayed_tables(plan, turns)
 
-    def head(self, num_rows: int = 5, **options: Any) -> pa.Table:
+    @scanning
+    def head(
+        self,
+        num_rows: int = 5,
+        columns: Columns = None,
+        filter: object = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
+    ) -> pa.Table:
         """The first rows; further arguments as for :meth:`scanner`."""
-        return self.scanner(limit=num_rows, **options).to_table()
+        return self.scanner(columns, filter, num_rows, offset, **options).to_table()
 
     def count_rows(self, filter: object = None) -> int:
         """How many rows there are, or pass the filter.
@@ -761,6 +808,10 @@ class Dataset(Changes):
     def _repr_html_(self) -> str:
         return display.dataset_html(self._context)
 
+    def session(self) -> Session:
+        """Caches and threads of this dataset, for ``session=`` of others."""
+        return self._session
+
     # -- for the layers above -------------------------------------------------
 
     @property
@@ -787,6 +838,10 @@ class Dataset(Changes):
             self._snapshot.identity,
             self._session.limits,
         )
+
+
+LanceDataset = Dataset
+"""pylance's name of the class."""
 
 
 def _reopen(
@@ -848,23 +903,55 @@ class LanceFragment:
         """Where its deleted rows are listed, if any are."""
         return self._metadata.deletion_file
 
-    def scanner(self, columns: Columns = None, filter: object = None, **options: Any) -> Scanner:
+    @scanning
+    def scanner(
+        self,
+        columns: Columns = None,
+        filter: object = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
+    ) -> Scanner:
         """A scan of this fragment alone; arguments as for :meth:`Dataset.scanner`."""
-        return self._dataset.scanner(columns, filter, fragments=[self.fragment_id], **options)
+        options["fragments"] = [self.fragment_id]
+        return self._dataset.scanner(columns, filter, limit, offset, **options)
 
-    def to_table(self, columns: Columns = None, filter: object = None, **options: Any) -> pa.Table:
+    @scanning
+    def to_table(
+        self,
+        columns: Columns = None,
+        filter: object = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
+    ) -> pa.Table:
         """Its rows as one table; arguments as for :meth:`Dataset.scanner`."""
-        return self.scanner(columns, filter, **options).to_table()
+        return self.scanner(columns, filter, limit, offset, **options).to_table()
 
+    @scanning
     def to_batches(
-        self, columns: Columns = None, filter: object = None, **options: Any
+        self,
+        columns: Columns = None,
+        filter: object = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
     ) -> Iterator[pa.RecordBatch]:
         """Its rows as record batches; arguments as for :meth:`Dataset.scanner`."""
-        return self.scanner(columns, filter, **options).to_batches()
+        return self.scanner(columns, filter, limit, offset, **options).to_batches()
 
-    def to_pandas(self, columns: Columns = None, filter: object = None, **options: Any) -> pd.DataFrame:
+    @scanning
+    def to_pandas(
+        self,
+        columns: Columns = None,
+        filter: object = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
+    ) -> pd.DataFrame:
         """Its rows as a pandas DataFrame; arguments as for :meth:`Dataset.scanner`."""
-        return self._dataset.to_pandas(columns, filter, fragments=[self.fragment_id], **options)
+        options["fragments"] = [self.fragment_id]
+        return self._dataset.to_pandas(columns, filter, limit, offset, **options)
 
     def count_rows(self, filter: object = None) -> int:
         """Its live rows, or those that pass the filter."""
@@ -872,16 +959,17 @@ class LanceFragment:
             return self._dataset.context.live_rows(self._metadata)
         return self.scanner(columns=[], filter=filter).count_rows()
 
-    def head(self, num_rows: int = 5, **options: Any) -> pa.Table:
-        """Its first rows.
-
-        Parameters
-        ----------
-        num_rows : int
-        **options
-            As for :meth:`Dataset.scanner`.
-        """
-        return self.scanner(limit=num_rows, **options).to_table()
+    @scanning
+    def head(
+        self,
+        num_rows: int = 5,
+        columns: Columns = None,
+        filter: object = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
+    ) -> pa.Table:
+        """Its first rows; further arguments as for :meth:`Dataset.scanner`."""
+        return self.scanner(columns, filter, num_rows, offset, **options).to_table()
 
     def take(self, indices: Any, columns: Columns = None) -> pa.Table:
         """Its live rows by number, in the order given.

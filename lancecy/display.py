@@ -1,7 +1,4 @@
-"""How datasets and scans look in a terminal and in a notebook.
-
-Imports ``scan``; used by ``dataset`` only.
-"""
+"""How datasets and scans look in a terminal and in a notebook."""
 
 from __future__ import annotations
 

@@ -4,8 +4,6 @@ One root, :class:`LanceError`; the builtin named as second base lets a Python
 user's usual ``except`` work. Facts travel as attributes and the message is made
 from them. Parsers add a breadcrumb with :meth:`LanceError.within` as an error
 passes upward through a layer that knows a name (page, column, file, dataset).
-
-Imports nothing of lancecy.
 """
 
 from __future__ import annotations

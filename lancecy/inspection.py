@@ -2,8 +2,6 @@
 
 Reads the metadata at the end of the file and nothing else; a file of any version will do,
 and it need not belong to a table.
-
-Imports ``file``, ``encodings.notation``, ``scanning.explain`` and ``session``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Where the bytes of a table are: fragments by columns, with deletions; as figures and as a picture.
-
-Imports ``scanning``; matplotlib when a picture is asked for.
-"""
+"""Where the bytes of a table are: fragments by columns, with deletions; as figures and as a picture."""
 
 from __future__ import annotations
 
@@ -111,9 +108,7 @@ def layout(context: ScanContext) -> Layout:
     fields = context.snapshot.schema.fields
     fragments = context.fragments
     nbytes = np.zeros((len(fragments), len(fields)), np.int64)
-    for row, fragment in enumerate(fragments):
-        files = context.files(fragment.id)
-        files.prepare(fields, context.session)
+    for row, files in enumerate(context.several_files([fragment.id for fragment in fragments], fields)):
         nbytes[row] = [files.estimated_bytes([wanted]) for wanted in fields]
     rows = np.array([context.physical_rows(f) for f in fragments], np.int64)
     live = np.array([context.live_rows(f) for f in fragments], np.int64)

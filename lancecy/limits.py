@@ -4,8 +4,6 @@ A number read from a file is compared with one of these, and with what the bytes
 present could possibly back, before anything is allocated from it. The defaults
 admit every table the reference writer produces on ordinary hardware; opening a
 larger one means passing a ``Limits`` with the named field raised.
-
-Imports only ``errors``.
 """
 
 from __future__ import annotations
@@ -14,10 +12,16 @@ from dataclasses import dataclass
 
 from lancecy.errors import LimitError
 
-__all__ = ["DEFAULT_LIMITS", "INT32_MAX", "Limits", "check_offsets"]
+__all__ = ["COMPUTED_BYTES", "CONSTANT_BYTES", "DEFAULT_LIMITS", "INT32_MAX", "Limits", "check_offsets"]
 
 INT32_MAX = (1 << 31) - 1
 """Where 32-bit offsets end."""
+
+COMPUTED_BYTES = 1 << 30
+"""Text that the functions of one expression may make of one batch; eight times what the batch holds if that is more."""
+
+CONSTANT_BYTES = 1 << 20
+"""Text that the functions of one expression may make of constants alone, which are kept with the expression."""
 
 
 @dataclass(frozen=True, slots=True)

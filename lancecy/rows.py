@@ -3,8 +3,6 @@
 A :class:`RowSelection` is either sorted disjoint half-open ranges or an array of
 row offsets in any order (duplicates allowed), over a known number of rows.
 Everything is arrays; nothing loops over rows.
-
-Imports only ``errors`` and NumPy.
 """
 
 from __future__ import annotations

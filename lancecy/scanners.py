@@ -1,22 +1,20 @@
-"""A scan that has been described but not run.
-
-Imports ``scanning`` and ``parallel``; made by ``datasets``.
-"""
+"""A scan that has been described but not run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from lancecy import display
 from lancecy.encodings.columns import taken
+from lancecy.errors import LimitError
 from lancecy.parallel import threads
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.execute import cut, slice_rows, table_of
+from lancecy.scanning.execute import DEFAULT_BATCH_ROWS, cut, slice_rows, table_of
 from lancecy.scanning.explain import Explanation, explain
-from lancecy.scanning.order import ColumnOrdering, orderings, sort_positions, with_keys
+from lancecy.scanning.order import OrderBy, orderings, sort_positions, with_keys
 from lancecy.scanning.pandas_metadata import to_frame
 from lancecy.scanning.plan import ScanPlan, plan
 from lancecy.scanning.request import ScanRequest
@@ -25,9 +23,7 @@ from lancecy.scanning.task import ScanSpec
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Scanner"]
-
-OrderBy: TypeAlias = "str | ColumnOrdering | Sequence[str | ColumnOrdering | tuple[str, str]] | None"
+__all__ = ["LanceScanner", "Scanner"]
 
 SpecMaker = Callable[[ScanRequest, bool], ScanSpec]
 """(request, embed credentials) to what the tasks of that scan carry."""
@@ -45,6 +41,9 @@ class Scanner:
         What to sort the result by; columns that are not returned will do as well.
     memory_bytes : int, bytes
         Budget of a stream.
+    strict_batch_size : bool
+        Batches of a stream have exactly ``batch_size`` rows, the last one fewer. ``LimitError`` is raised for rows
+        that one batch cannot hold: dictionaries of more values than codes, text beyond 2 GiB.
 
     Attributes
     ----------
@@ -59,11 +58,13 @@ class Scanner:
         request: ScanRequest,
         order_by: OrderBy = None,
         memory_bytes: int = threads.DEFAULT_BUDGET,
+        strict_batch_size: bool = False,
     ) -> None:
         self._context = context
         self._make_spec = make_spec
         self._request = request
         self._memory = memory_bytes
+        self._strict = strict_batch_size
         self.schema = context.projection(request).schema
         self._keys = orderings(order_by)
         if self._keys:
@@ -81,7 +82,7 @@ class Scanner:
         blocksize: int | None = None,
         *,
         min_units: int = 1,
-        interleave: bool = False,
+        interleave: bool | None = None,
         embed_credentials: bool = False,
     ) -> ScanPlan:
         """Tasks that together are this scan, from metadata alone.
@@ -92,8 +93,9 @@ class Scanner:
             Size to aim for; None makes one task per fragment.
         min_units : int
             Split so that there are this many pieces when there is enough to read.
-        interleave : bool
-            Consecutive tasks read from different bases.
+        interleave : bool, optional
+            Consecutive tasks read from different bases. By default if the scan was told that no order is asked
+            for (``scan_in_order=False``).
         embed_credentials : bool
             Let tasks carry the storage options as given, secrets included.
 
@@ -107,7 +109,14 @@ class Scanner:
                 "tasks run apart from each other, so a scan with order_by, or with a filter and limit or offset, "
                 "cannot be made of them"
             )
-        return self._plan(blocksize, min_units, interleave, embed_credentials)
+        mixed = self._is_unordered if interleave is None else interleave
+        return self._plan(blocksize, min_units, mixed, embed_credentials)
+
+    @property
+    def _is_unordered(self) -> bool:
+        """Whether rows may come in any order; a limit takes the first rows of the table that pass."""
+        request = self._request
+        return not request.ordered and (request.filter is None or not (request.limit or request.offset))
 
     def _plan(
         self,
@@ -146,9 +155,15 @@ class Scanner:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         """Run the scan as a stream whose memory is bounded by the byte budget."""
+        batches = self._batches()
+        return (
+            _of_exactly(batches, self._request.batch_size or DEFAULT_BATCH_ROWS) if self._strict else batches
+        )
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
         if self._keys:
             return cut(self._sorted_table(), self._request)
-        plan_ = self._plan(max(1 << 18, self._memory // 12), exact=True)
+        plan_ = self._plan(max(1 << 18, self._memory // 12), interleave=self._is_unordered, exact=True)
         return threads.stream(self._context, plan_, self._request, self._memory)
 
     def to_reader(self) -> pa.RecordBatchReader:
@@ -196,6 +211,39 @@ class Scanner:
         return display.scanner_text(self._context, self._request, self.schema)
 
 
+LanceScanner = Scanner
+"""pylance's name of the class."""
+
+
 def _blocksize(request: ScanRequest) -> int | None:
     """Small pieces where a few rows may be enough."""
     return 1 << 20 if request.filter is not None and request.limit is not None else None
+
+
+def _of_exactly(batches: Iterator[pa.RecordBatch], num_rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of so many rows each; the last batch may have fewer."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        while count + batch.num_rows >= num_rows:
+            missing = num_rows - count
+            yield _joined([*held, batch.slice(0, missing)])
+            held, count, batch = [], 0, batch.slice(missing)
+        if batch.num_rows:
+            held.append(batch)
+            count += batch.num_rows
+    if held:
+        yield _joined(held)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    rows = sum(batch.num_rows for batch in batches)
+    try:
+        return pa.concat_batches(batches)
+    except pa.ArrowInvalid as error:
+        raise LimitError(
+            f"{rows} rows do not fit into one batch, which strict_batch_size asks for: {error} "
+            "Ask for a smaller batch_size, or for no strict one",
+            limit="",
+            claimed=rows,
+        ) from error

@@ -5,8 +5,6 @@ tree with look-ups. ``logical_type`` strings are translated to Arrow types here 
 nowhere else (file sheet 0.1 section 2, table sheet 1.2). Extension types of the
 file are inert: the storage type is used and the extension's name and metadata stay
 in the field's metadata, so that Arrow restores the type only if it is registered.
-
-Imports ``errors``, ``limits`` and pyarrow.
 """
 
 from __future__ import annotations

@@ -5,7 +5,6 @@ so this module stands beside ``schema`` and below both layers. Everything here i
 bytes give a value or a ``FormatError``, ``LimitError`` or ``UnsupportedError``.
 
 Facts: file sheet 0.1, section 2; table sheet, section 1.2.
-Imports ``proto``, ``schema``, ``errors`` and ``limits``.
 """
 
 from __future__ import annotations

@@ -3,8 +3,6 @@
 A :class:`StatsTable` says for each unit how many rows it has and, per column path,
 bounds that every non-null value of the unit respects. It may only be used to prove
 that no row of a unit matches; an unknown bound proves nothing.
-
-Imports only ``errors`` and NumPy.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What changed between two versions of a table, from their manifests alone.
-
-Imports ``table`` and ``schema``; used by ``datasets``.
-"""
+"""What changed between two versions of a table, from their manifests alone."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The doors for writing: ``write_dataset``, ``write_dask``, and ``write_fragments`` with ``commit`` for many writers.
 
-Names and meanings follow pylance. Imports ``datasets`` and ``write``.
+Names and meanings follow pylance.
 """
 
 from __future__ import annotations
@@ -80,13 +80,14 @@ def write_dataset(
     initial_bases : sequence of DatasetBasePath, optional
         Of a new table: places besides its own folder.
     target_bases : sequence of str, optional
-        Names or paths of the bases that data files go to, in turn; [] is the table's own folder.
+        Names or paths of the bases that data files go to, in turn; [] is the table's own folder. A write begins with
+        the base that holds the fewest bytes of the table, so that many small writes fill all of them evenly.
     target_all_bases : bool, optional
-        To all bases in turn; True begins with the table's own folder, False leaves it out.
+        To all bases in turn, as ``target_bases``; True has the table's own folder among them, False leaves it out.
     max_rows_per_file, max_bytes_per_file : int
         When the next file is begun.
     max_rows_per_group : int
-        Files of 0.1 only: rows of their pages, each of which has statistics.
+        Files of 0.1 only: rows of their pages. Statistics, of all types but lists and a few others, are per page.
     commit_message : str, optional
     transaction_properties : mapping of str to str, optional
         Kept with the version.
@@ -218,7 +219,7 @@ def write_dask(
     target_all_bases, max_rows_per_file, max_bytes_per_file, max_rows_per_group, commit_message, transaction_properties, durability, \
     storage_options, allowed_bases, session
         As for :func:`lancecy.write_dataset`. A partition makes at least one file, if it has rows; files of the
-        first partition begin with the first base, those of the second with the second, and so on.
+        first partition begin with the least filled base, those of the second with the next, and so on.
 
     Returns
     -------
@@ -307,6 +308,7 @@ def write_fragments(
     initial_bases: Sequence[DatasetBasePath] | None = None,
     target_bases: Sequence[str] | None = None,
     target_all_bases: bool | None = None,
+    writer_number: int = 0,
     max_rows_per_file: int = 1 << 20,
     max_bytes_per_file: int = 90 << 30,
     max_rows_per_group: int = 1024,
@@ -329,6 +331,9 @@ def write_fragments(
         New columns with dictionaries cannot be written to files of 0.1 here, as these share what nobody knows yet.
     initial_bases, target_bases, target_all_bases
         As for :func:`lancecy.write_dataset`; pass the same ``initial_bases`` to ``LanceOperation.Overwrite``.
+    writer_number : int
+        Of many writers for one commit, who all see the same table: number 0 begins with the least filled base, 1 with
+        the next, and so on. Give each its own, or all begin with the same base.
     max_rows_per_file, max_bytes_per_file, max_rows_per_group : int
         As for :func:`lancecy.write_dataset`.
     durability : "fsync" or "none"
@@ -366,7 +371,7 @@ def write_fragments(
         durability=durability,
     )
     place = place_of(uri, storage_options, allowed_bases, session)
-    return list(write_files(data, schema, place, _newest(uri, place), written))
+    return list(write_files(data, schema, place, _newest(uri, place), written, writer_number))
 
 
 def commit(

@@ -17,6 +17,8 @@ FILTERS = {
     "in": "k IN (3, 5, 8, 13, 21, 34, 55, 89, 144, 233)",
     "like": "s LIKE 'w0000%'",
     "arithmetic": "x * 2 + k > 5.5",
+    "integer and float": "id < x",
+    "large integer and float": "id + 9007199254740992 < x",
 }
 PAGES = 100_000
 

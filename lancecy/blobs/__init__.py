@@ -11,8 +11,6 @@ the bytes are::
 
 ``name`` is the blob's id as 32 binary digits, the lowest first. What kind 3 may name is decided by
 the rules for bases (``table.bases``). Source: file sheet 2.1, section 3.11; 2.0, section 5.4.
-
-Imports ``scanning``, ``table``, ``encodings``, ``session`` and below.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""A blob as a file: nothing is fetched before it is read.
-
-Imports ``session``, ``store`` and ``errors``.
-"""
+"""A blob as a file: nothing is fetched before it is read."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""From rows to their blobs: which rows, what their descriptors say, and the objects these name.
-
-Imports ``files``, ``scanning``, ``file``, ``encodings``, ``schema``, ``rows`` and ``errors``.
-"""
+"""From rows to their blobs: which rows, what their descriptors say, and the objects these name."""
 
 from __future__ import annotations
 

@@ -62,5 +62,6 @@ for _command in (
     writing.delete,
     writing.cleanup,
     writing.bases,
+    writing.repair,
 ):
     main.add_command(_command)

@@ -42,15 +42,25 @@ _storage_option = click.option(
 )
 
 
+_allow_option = click.option(
+    "--allow-base",
+    "allowed_bases",
+    multiple=True,
+    metavar="PREFIX",
+    help="A place that base paths of the table may point to, such as gs://bucket. May be repeated.",
+)
+
+
 def place_options(function: F) -> F:
     """The argument URI of a command that changes a table, and how the storage is reached."""
-    return click.argument("uri")(_storage_option(function))
+    return click.argument("uri")(_storage_option(_allow_option(function)))
 
 
 def table_options(function: F) -> F:
     """The argument URI and the options that say how to open it."""
     for decorate in (
         click.option("--untrusted", is_flag=True, help="The table comes from a stranger: see SECURITY.md."),
+        _allow_option,
         _storage_option,
         click.option("--version", type=int, help="Open this version instead of the latest."),
         click.argument("uri"),
@@ -60,7 +70,11 @@ def table_options(function: F) -> F:
 
 
 def opened(
-    uri: str, version: int | None = None, storage_options: tuple[str, ...] = (), untrusted: bool = False
+    uri: str,
+    version: int | None = None,
+    storage_options: tuple[str, ...] = (),
+    untrusted: bool = False,
+    allowed_bases: tuple[str, ...] = (),
 ) -> Dataset:
     """The table that a command names.
 
@@ -71,7 +85,13 @@ def opened(
     LanceError
         It cannot be opened.
     """
-    return dataset(uri, version, storage_options=storage_pairs(storage_options), untrusted=untrusted)
+    return dataset(
+        uri,
+        version,
+        storage_options=storage_pairs(storage_options),
+        untrusted=untrusted,
+        allowed_bases=allowed_bases or None,
+    )
 
 
 def storage_pairs(texts: tuple[str, ...]) -> dict[str, str] | None:

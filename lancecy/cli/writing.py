@@ -1,4 +1,4 @@
-"""``write delete cleanup bases``: what changes a table."""
+"""``write delete cleanup bases repair``: what changes a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from lancecy.errors import printable
 from lancecy.write.targets import DatasetBasePath
 from lancecy.writers import write_dataset
 
-__all__ = ["bases", "cleanup", "delete", "write"]
+__all__ = ["bases", "cleanup", "delete", "repair", "write"]
 
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -60,6 +60,7 @@ def write(
     files: tuple[str, ...],
     uri: str,
     storage_options: tuple[str, ...],
+    allowed_bases: tuple[str, ...],
     mode: Any,
     kind: str | None,
     file_version: str | None,
@@ -86,6 +87,7 @@ def write(
             max_rows_per_file=rows_per_file,
             commit_message=message,
             storage_options=storage_pairs(storage_options),
+            allowed_bases=allowed_bases or None,
         )
     _show(made, {"rows": made.count_rows()}, as_json)
 
@@ -116,10 +118,16 @@ def _show(made: Dataset, facts: dict[str, Any], as_json: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Only say how many rows it would be.")
 @as_json
 def delete(
-    uri: str, storage_options: tuple[str, ...], predicate: str, yes: bool, dry_run: bool, as_json: bool
+    uri: str,
+    storage_options: tuple[str, ...],
+    allowed_bases: tuple[str, ...],
+    predicate: str,
+    yes: bool,
+    dry_run: bool,
+    as_json: bool,
 ) -> None:
     """Delete the rows of the table at URI for which PREDICATE, SQL such as "id < 10", is true."""
-    ds = opened(uri, None, storage_options)
+    ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
     if dry_run or not yes:
         count = ds.count_rows(predicate)
         if dry_run:
@@ -148,6 +156,7 @@ def _ask(question: str) -> None:
 def cleanup(
     uri: str,
     storage_options: tuple[str, ...],
+    allowed_bases: tuple[str, ...],
     older_than: str | None,
     retain: int | None,
     delete_unverified: bool,
@@ -156,7 +165,7 @@ def cleanup(
     as_json: bool,
 ) -> None:
     """Remove old versions of the table at URI, the files only they need, and what failed writes left."""
-    ds = opened(uri, None, storage_options)
+    ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
     with bar(quiet or as_json) as progress:
         found = ds.cleanup_old_versions(
             None if older_than is None else _age(older_than),
@@ -194,6 +203,7 @@ def _age(text: str) -> timedelta:
 def bases(
     uri: str,
     storage_options: tuple[str, ...],
+    allowed_bases: tuple[str, ...],
     action: str,
     base: str | None,
     path: str | None,
@@ -201,7 +211,7 @@ def bases(
     as_json: bool,
 ) -> None:
     """The places that files of the table at URI are in; `add NAME PATH` one, or `relocate NAME PATH` one that moved."""
-    ds = opened(uri, None, storage_options)
+    ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
     if action != "list":
         if base is None or path is None:
             raise click.UsageError(f"{action} takes NAME and PATH of the base")
@@ -216,6 +226,17 @@ def bases(
         header = ("id", "name", "path", "files", "bytes")
         cells = [[row[key] if row[key] is not None else "" for key in header] for row in rows]
         show_rows(header, cells, right=["id", "files", "bytes"], longest=500)
+
+
+@click.command()
+@place_options
+@as_json
+def repair(uri: str, storage_options: tuple[str, ...], allowed_bases: tuple[str, ...], as_json: bool) -> None:
+    """Give row ids to rows of the table at URI that lack them, and raise the next free one above all in use."""
+    ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
+    found = ds.repair()
+    facts = {"fragments": len(found.fragments), "rows": found.rows, "indices_dropped": len(found.indices)}
+    _show(ds, {**facts, "next_row_id": found.next_row_id}, as_json)
 
 
 def _base_rows(ds: Dataset) -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@
 ``statistics`` whether page statistics hold for the values they describe
 =============  ===============================================================================
 
-Nothing is repaired. A damaged place is reported and the rest read all the same.
+A damaged place is reported and the rest is read. Nothing is changed: ``Dataset.repair`` mends row ids, and nothing else can be mended.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ place, and the work goes on behind it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +23,7 @@ from lancecy.scanning.outputs import read_field
 from lancecy.scanning.project import extract
 from lancecy.schema import Field
 from lancecy.table.manifest import Fragment
+from lancecy.table.rowid_checks import row_id_faults
 from lancecy.verification.report import Finding, Verification
 from lancecy.verification.statistics import contradictions
 
@@ -212,9 +213,18 @@ class _Run:
     # -- over all fragments ---------------------------------------------------
 
     def row_ids(self, fragments: Sequence[Fragment]) -> None:
-        """That no two live rows have the same id."""
-        if not self.context.snapshot.manifest.has_stable_row_ids:
+        """That every row has an id, no two live rows have the same, and the next free one is above all."""
+        manifest = self.context.snapshot.manifest
+        if not manifest.has_stable_row_ids:
             return
+        try:
+            faults = row_id_faults(manifest, self.context.snapshot.limits)
+        except LanceError as error:
+            self.add("row ids", "table", error)
+            return
+        # What is damaged was found fragment by fragment.
+        for problem in replace(faults, damaged=()).problems():
+            self.add("row ids", "table", f"{problem}; {faults.remedy}")
         if self.rows > MAX_IDS:
             self.add("row ids", "table", f"not checked to be unique: more than {MAX_IDS:,}", severity="note")
             return
@@ -225,11 +235,11 @@ class _Run:
         twice = every[1:][every[1:] == every[:-1]]
         if twice.size:
             self.add(
-                "row ids", "table", f"{twice.size:,} live rows have the id of another, such as {twice[0]}"
+                "row ids",
+                "table",
+                f"{twice.size:,} live rows have the id of another, such as {twice[0]}; which row keeps it is for you "
+                "to decide: delete the others by their _rowaddr, and append them again",
             )
-        above = every[-1] if every.size else 0
-        if above >= self.context.snapshot.manifest.next_row_id:
-            self.add("row ids", "table", f"id {above} is in use, but the next free one is stated to be lower")
 
     def _live_ids(self, fragment: Fragment) -> np.ndarray | None:
         try:

@@ -32,7 +32,7 @@ def _json(*arguments: str) -> Any:
 def test_every_command_has_help_and_is_listed() -> None:
     listed = _run("--help").stdout
     assert list(main.commands) == (
-        "info schema head count versions explain inspect diff verify write delete cleanup bases".split()
+        "info schema head count versions explain inspect diff verify write delete cleanup bases repair".split()
     )
     for name in main.commands:
         assert name in listed

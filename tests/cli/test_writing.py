@@ -158,3 +158,16 @@ def test_writing_tells_how_far_it_is(tmp_path: Path, parquet: Path) -> None:
     assert rows_of([str(parquet), str(parquet)], None, steps.append).read_all().num_rows == 200
     assert (steps[-1].fraction, steps[0].detail) == (1.0, "rows.parquet")
     assert [step.done for step in steps] == sorted(step.done for step in steps)
+
+
+def test_bases_of_another_service_are_used_when_they_are_allowed(parquet: Path, tmp_path: Path) -> None:
+    root, place = tmp_path / "t.lance", f"memory://{tmp_path.name}"
+    _json("write", parquet, root, "--base", f"far={place}")
+    allowed = ("--allow-base", place)
+    for command in (["count", root, "-f", "n >= 0"], ["delete", root, "n < 10", "--yes"]):
+        refused = _run(*command)
+        assert refused.exit_code == 2
+        assert f"base 1 of this table is {place}" in refused.output.replace("\n", " ")
+        assert _run(*command, *allowed).exit_code == 0
+    _json("write", parquet, root, "--mode", "append", "--to", "far", *allowed)
+    assert _json("count", root, *allowed)["rows"] == 190

@@ -225,6 +225,12 @@ _TEXTS = {
         "`odd name` = X'00ff'",
         "l[1] = 2 AND length(s) % 3 != 0",
         "CASE WHEN a THEN b ELSE c END = 1",
+        "replace(s, '', 'x') = 'a' OR repeat(s, 99) || n = lower(s)",
+        "CAST(c AS decimal(20, 2)) < 1 OR CAST(n AS decimal(38, 4)) = 2.5",
+        "date_part('year', d) = 1970 AND date_trunc('week', t) < t",
+        "CAST(t AS string) LIKE '19%' OR CAST(z AS date) = d OR m::double = 1.5",
+        "round(c, -3) > power(a, 2) AND regexp_count(n, '[0-9]*') = 4",
+        "substr(s, -1, 5) = left(n, -2) OR l[1] = a + 1 OR concat(s, n) IN ('x', '')",
     ),
     "uri": (
         "s3://bucket/a/../b",

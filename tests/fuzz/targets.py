@@ -13,11 +13,13 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 
 from lancecy import kernels
 from lancecy.encodings import fsst, general, v20_wire, v21_wire
 from lancecy.errors import LanceError
-from lancecy.expr import describe, parse
+from lancecy.expr import bind, describe, growth, parse
+from lancecy.expr.evaluate import compute
 from lancecy.file import footer, survey, v0_wire, v2_meta, v2_wire
 from lancecy.limits import DEFAULT_LIMITS
 from lancecy.scanning import pandas_metadata
@@ -173,10 +175,37 @@ def _text(data: bytes) -> str:
     return data.decode("utf-8", "surrogateescape")
 
 
+FILTERED = pa.table(
+    {
+        "a": pa.array([1, -(2**63), 2**63 - 1, None]),
+        "b": [True, False, None, True],
+        "c": pa.array([0.5, float("nan"), -1e308, None]),
+        "s": ["", "a%", "Z\u00fc\U0001f600", None],
+        "n": ["1e9", "-2.5", "2020-01-01 10:00:00.5", None],
+        "d": pa.array([0, 2**31 - 1, -(2**31), None], pa.int32()).cast(pa.date32()),
+        "t": pa.array([1, 2**63 - 1, -(2**63), None]).cast(pa.timestamp("us")),
+        "z": pa.array([1, 2**63 - 1, -(2**63), None]).cast(pa.timestamp("ns", "America/New_York")),
+        "l": [[1, 2], [], None, [None]],
+        "m": pa.array([1, -5, 99999, None]).cast(pa.decimal128(38, 2)),
+    }
+)
+
+
 def _filter(data: bytes) -> None:
     found = parse(_text(data))
-    if found is not None:
-        describe(found)
+    if found is None:
+        return
+    describe(found)
+    bound = bind(found, FILTERED.schema)
+    try:
+        with growth.allowance(1 << 20):
+            values = compute(bound.expr, FILTERED)
+    except (pa.ArrowException, OverflowError):  # evaluate() makes these errors of the library
+        return
+    if not isinstance(values, pa.Scalar):
+        if len(values) != FILTERED.num_rows:
+            raise AssertionError(f"{len(values)} values of {FILTERED.num_rows} rows")
+        values.validate(full=True)
 
 
 def _name(data: bytes) -> None:

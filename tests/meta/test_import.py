@@ -14,6 +14,7 @@ HEAVY = (
     "dask",
     "distributed",
     "fsspec",
+    "llvmlite",
     "numba",
     "pandas",
     "pyarrow.dataset",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,7 +25,7 @@ ROWS = [
     "encodings",
     "session | schema_wire",
     "store | kernels | schema | stats | rows | proto",
-    "limits | progress",
+    "limits | progress | keyword_options",
     "errors",
 ]
 
@@ -62,7 +63,8 @@ HOMES: dict[str, tuple[str, ...]] = {
         *UPPER,
     ),
     "google": ("lancecy.proto",),
-    "numba": ("lancecy.kernels.rowindex_jit",),
+    "numba": ("lancecy.kernels.machine_code",),
+    "llvmlite": ("lancecy.kernels.machine_code",),
     "dask": ("lancecy.dask", "lancecy.interop.delayed", "lancecy.datasets", "lancecy.write.dask_parts"),
     "distributed": ("lancecy.dask",),
     "pandas": ("lancecy.dask", "lancecy.datasets", "lancecy.scanners", "lancecy.write.dask_parts"),
@@ -71,7 +73,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "fsspec": ("lancecy.store.fsspec",),
     "s3fs": (),
     "sqlglot": ("lancecy.expr.sql", "lancecy.expr.sql_dialect"),
-    "pyroaring": ("lancecy.table.deletion",),
+    "pyroaring": ("lancecy.table.roaring",),
     "click": ("lancecy.cli",),
     "rich": ("lancecy.cli",),
 }
@@ -80,6 +82,7 @@ HOMES: dict[str, tuple[str, ...]] = {
 HEAVY = (
     "dask",
     "distributed",
+    "llvmlite",
     "numba",
     "pandas",
     "polars",
@@ -120,6 +123,14 @@ def test_rows_are_those_of_the_architecture() -> None:
     layers = [line.replace("(", "").replace(")", "") for line in contracts[0]["layers"]]
     assert layers == ROWS
     assert contracts[0]["ignore_imports"] == ["lancecy.spark.workers -> lancecy"]
+
+
+def test_rows_are_those_of_contributing() -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    table = text[text.index("| modules | what they know |") :].split("\n\n")[0].splitlines()[2:]
+    assert [re.findall(r"`(\w+)`", line.split("|")[1]) for line in table] == [
+        row.split(" | ") for row in ROWS
+    ]
 
 
 def test_import_linter_refuses_an_import_that_points_up(tmp_path: Path) -> None:

@@ -1,0 +1,93 @@
+"""Keyword arguments that several functions share, declared once.
+
+A typed dictionary names them with their types, a mapping has their defaults. A function takes them as
+``**options: Unpack[ScanOptions]``, from which type checkers and editors complete the names. :func:`shared_options`
+puts them into the signature that ``help`` and notebooks show, and refuses all others with the nearest name.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar, cast
+
+from lancecy.errors import UnsupportedError, nearest
+
+__all__ = ["shared_options"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def shared_options(
+    kind: type[Any], defaults: Mapping[str, object], unsupported: Mapping[str, str] | None = None
+) -> Callable[[F], F]:
+    """A decorator for functions that end in ``**options: Unpack[kind]``.
+
+    Parameters
+    ----------
+    kind : TypedDict class
+        Names and types of the options.
+    defaults : mapping of str to object
+        The default of each option, as the signature shows it.
+    unsupported : mapping of str to str, optional
+        Names that other libraries take and lancecy refuses, and what each would do.
+
+    Returns
+    -------
+    function
+        Makes a function that raises ``TypeError`` for a name that it does not take and ``UnsupportedError``
+        for one of ``unsupported``.
+
+    Examples
+    --------
+    >>> from typing import TypedDict
+    >>> class Options(TypedDict, total=False):
+    ...     size: int
+    >>> @shared_options(Options, {"size": 3})
+    ... def read(path: str, **options): ...
+    >>> import inspect
+    >>> inspect.signature(read)
+    <Signature (path: 'str', *, size: 'int' = 3)>
+    >>> read("x", sise=4)
+    Traceback (most recent call last):
+        ...
+    TypeError: read() takes no argument 'sise'; did you mean 'size'?
+    """
+    refused = unsupported or {}
+
+    def decorate(function: F) -> F:
+        signature = inspect.signature(function)
+        plain = [p for p in signature.parameters.values() if p.kind is not p.VAR_KEYWORD]
+        taken = {p.name for p in plain}
+        added = [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=defaults[name], annotation=_text(annotation)
+            )
+            for name, annotation in kind.__annotations__.items()
+            if name not in taken
+        ]
+        known = taken | set(kind.__annotations__)
+
+        @functools.wraps(function)
+        def checked(*args: Any, **given: Any) -> Any:
+            if not given.keys() <= known:
+                _refuse(function.__name__, next(name for name in given if name not in known), known, refused)
+            return function(*args, **given)
+
+        checked.__signature__ = signature.replace(parameters=[*plain, *added])  # type: ignore[attr-defined]
+        return cast(F, checked)
+
+    return decorate
+
+
+def _text(annotation: object) -> object:
+    return getattr(annotation, "__forward_arg__", annotation)
+
+
+def _refuse(function: str, name: str, known: set[str], refused: Mapping[str, str]) -> None:
+    if name in refused:
+        raise UnsupportedError(f"{function}({name}=…) is not supported: {refused[name]}", feature=name)
+    close = nearest(name, known - {"self"}, limit=1)
+    advice = f"; did you mean {close[0]!r}?" if close else ""
+    raise TypeError(f"{function}() takes no argument {name!r}{advice}")
