@@ -207,5 +207,6 @@ def test_random_queries_have_the_answers_of_spark_alone(spark: SparkSession, tmp
             _check(case, spark, tmp_path)
         except Exception as error:  # any: what is looked for is not known
             failed.append(f"{case}: {type(error).__name__}: {error}"[:2000])
-    print(f"seed {SEED}: {QUERIES - len(failed)} the same, {len(failed)} differ")
+            print(failed[-1], flush=True)
+    print(f"seed {SEED}: {QUERIES - len(failed)} the same, {len(failed)} differ", flush=True)
     assert not failed, "\n\n".join(failed)
