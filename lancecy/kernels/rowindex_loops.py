@@ -278,10 +278,10 @@ def keys_in_runs(keys: Elements, num_keys: int, runs: Elements, num_numbers: int
 def fill_directory(
     keys: Elements, num_numbers: int, stride: int, low: Number, shift: Number, directory: Elements, size: int
 ) -> int:
-    filled = 0
+    filled, last = 0, np.uint64(size - 2)
     for i in range(num_numbers // stride):
         key = keys[stride * i]
-        bucket = np.int64((key - min(low, key)) >> shift)
+        bucket = np.int64(min((key - min(low, key)) >> shift, last))
         while filled <= bucket and filled < size:
             directory[filled] = np.uint32(i)
             filled += 1

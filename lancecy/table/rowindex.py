@@ -29,6 +29,9 @@ Bool: TypeAlias = NDArray[np.bool_]
 NO_PLACE = (1 << 32) - 1
 """What a slot holds that no id belongs to."""
 
+# One key of so many, at either end, may be a stray, and the others span this many times less.
+_KEYS_PER_STRAY, _FAR = 256, 4
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Directory:
@@ -37,9 +40,9 @@ class Directory:
     Attributes
     ----------
     low : int
-        Smallest key.
+        Smallest key that has a bucket to itself or to few others.
     shift : int
-        Key ``k`` is in bucket ``(k - low) >> shift``.
+        Key ``k`` is in bucket ``(k - low) >> shift``; smaller ones are in the first bucket, larger ones in the last.
     starts : (num_buckets + 1,) uint32
         Position of the first key of each bucket, then the number of keys.
     """
@@ -53,14 +56,26 @@ class Directory:
         """For every ``stride``-th of some numbers, which ascend; of no more buckets than that, or one."""
         if not keys.size:
             return cls(0, 0, np.zeros(1, np.uint32))
-        count, low = keys.size // stride, int(keys[0])
-        span, most = int(keys[-stride]) - low, max(1, int(count * buckets_per_key))
+        count = keys.size // stride
+        low, high = _without_strays(keys[::stride])
+        span, most = high - low, max(1, int(count * buckets_per_key))
         # The smallest shift that leaves no more buckets than that: (span >> shift) + 1 <= most.
         shift = max(0, span.bit_length() - most.bit_length())
         shift = min(63, shift + ((span >> shift) >= most))
         starts = np.empty((span >> shift) + 2, np.uint32)
         rowindex_jit.implementation(count).fill_directory(keys, stride, low, shift, starts)
         return cls(low, shift, starts)
+
+
+def _without_strays(keys: UInt64) -> tuple[int, int]:
+    """The first and last of ascending keys, or of those between, if a few far away make up most of the span.
+
+    Buckets that span the strays as well would hold nearly all other keys in a few of them.
+    """
+    few = keys.size // _KEYS_PER_STRAY
+    low, high = int(keys[0]), int(keys[-1])
+    inner = int(keys[few]), int(keys[keys.size - 1 - few])
+    return inner if high - low > _FAR * (inner[1] - inner[0]) else (low, high)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -389,6 +389,26 @@ def test_many_keys_in_one_bucket(kernels: Any) -> None:
 
 
 @both
+def test_keys_before_and_beyond_the_buckets_are_in_the_first_and_last(kernels: Any) -> None:
+    keys = u64([0, 5, 100, 101, 103, 107, 2**40, TOP])
+    directory = np.empty(9, np.uint32)
+    kernels.fill_directory(keys, 1, 100, 0, directory)
+    assert directory.tolist() == [0, 3, 4, 4, 5, 5, 5, 5, 8]
+    wanted = u64([0, 1, 5, 99, 100, 102, 103, 107, 108, 2**40, TOP - 1, TOP])
+    addresses, found = outputs(wanted.size)
+    kernels.find_keys(
+        wanted, keys, np.arange(8, dtype=np.uint32), directory, 100, 0, 32, u64([0]), addresses, found
+    )
+    assert found.tolist() == [1, 0, 1, 0, 1, 0, 1, 1, 0, 1, 0, 1]
+    assert addresses.tolist() == [0, 0, 1, 0, 2, 0, 4, 5, 0, 6, 0, 7]
+    runs = flat([(int(key), 1, at) for at, key in enumerate(keys)])
+    kernels.fill_directory(runs, 3, 100, 0, directory)
+    kernels.find_runs(wanted, runs, directory, 100, 0, addresses, found)
+    assert found.tolist() == [1, 0, 1, 0, 1, 0, 1, 1, 0, 1, 0, 1]
+    assert addresses.tolist() == [0, 0, 1, 0, 2, 0, 4, 5, 0, 6, 0, 7]
+
+
+@both
 def test_a_directory_that_lies_finds_nothing_but_reads_no_foreign_memory(kernels: Any) -> None:
     keys = u64([10, 20, 30, 40])
     lying = np.array([9, 2**32 - 1], np.uint32)

@@ -285,6 +285,28 @@ def test_ids_that_lie_close_together_have_slots(step: int, form: type) -> None:
     assert not index.find(missing)[0].any()
 
 
+def test_strays_far_away_leave_the_directory_to_the_other_ids() -> None:
+    near = [RangeSegment(1000 + 10 * i, 1000 + 10 * i + 3) for i in range(2000)]
+    strays = (RangeSegment(0, 2), RangeSegment(1 << 60, (1 << 60) + 2))
+    index = build_index([(0, sequence_of(strays[0], *near, strays[1]), None)])
+    fullest = np.diff(index.runs.directory.starts.astype(np.int64)).max()
+    assert fullest <= 2000 // 256 + 2
+    asked = u64(0, 1, 2, 999, 1000, 1002, 1003, 20990, 20993, 1 << 60, (1 << 60) + 2)
+    assert index.find(asked)[1].tolist() == [
+        True,
+        True,
+        False,
+        False,
+        True,
+        True,
+        False,
+        True,
+        False,
+        True,
+        False,
+    ]
+
+
 def test_consecutive_ids_in_arrays_become_runs() -> None:
     offsets = np.concatenate([np.arange(5000), np.arange(9000, 14_000)]).astype(np.uint32)
     index = build_index([(0, sequence_of(ArraySegment(3, offsets)), None)])

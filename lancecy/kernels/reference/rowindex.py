@@ -143,11 +143,11 @@ def _check_directory(keys: UInt64, stride: int, low: int, shift: int, directory:
             "a directory is of fewer than 2^32 keys, and shifts 64-bit numbers by less than 64 bits"
         )
     last = int(keys[keys.size - stride]) if count else 0
-    if count and not low <= int(keys[0]) <= last:
-        raise ValueError("keys must ascend from low")
-    buckets = ((last - low) >> shift) + 1 if count else 0
-    if directory.size != buckets + 1:
-        raise ValueError(f"a directory of {directory.size} entries for {buckets} buckets")
+    if count and not max(low, int(keys[0])) <= last:
+        raise ValueError("keys must ascend, and reach low")
+    most = ((last - low) >> shift) + 1 if count else 0
+    if not min(1, most) <= directory.size - 1 <= most:
+        raise ValueError(f"a directory of {directory.size} entries for keys of {most} buckets")
 
 
 def _check_find_runs(
@@ -457,22 +457,26 @@ def keys_in_runs(keys: UInt64, runs: UInt64) -> int:
 
 
 def fill_directory(keys: UInt64, stride: int, low: int, shift: int, directory: UInt32) -> int:
-    """Where each bucket of sorted keys starts; key ``k`` is in bucket ``(k - low) >> shift``.
+    """Where each bucket of sorted keys starts.
+
+    Key ``k`` is in bucket ``(k - low) >> shift``; keys below ``low`` are in the first bucket, those beyond the last
+    bucket in the last.
 
     Parameters
     ----------
     keys : (stride * n,) uint64
-        Every ``stride``-th number is a key; they ascend, and none is below ``low``. Fewer than 2^32.
+        Every ``stride``-th number is a key; they ascend. Fewer than 2^32.
     stride : int
         1, or 3 for runs.
     low : int
     shift : int, 0 .. 63
     directory : (num_buckets + 1,) uint32
-        Filled with the position of the first key of each bucket, then ``n``. As long as the buckets of the
-        first to the last key need.
+        Filled with the position of the first key of each bucket, then ``n``. No longer than the buckets of ``low``
+        to the last key need.
     """
     check("fill_directory", keys, stride, low, shift, directory)
-    buckets = (keys[::stride] - np.uint64(low)) >> np.uint64(shift)
+    buckets = (np.maximum(keys[::stride], np.uint64(low)) - np.uint64(low)) >> np.uint64(shift)
+    buckets = np.minimum(buckets, np.uint64(max(directory.size - 2, 0)))
     directory[:] = np.searchsorted(buckets, np.arange(directory.size, dtype=np.uint64))
     return 0
 
