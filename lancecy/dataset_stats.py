@@ -1,4 +1,4 @@
-"""Figures of a dataset from metadata alone."""
+"""Statistics of a dataset, from metadata alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["DatasetStats"]
 
 
 class DatasetStats:
-    """Figures of a dataset, none of which costs reading data."""
+    """Statistics of a dataset; no data is read."""
 
     def __init__(self, context: ScanContext) -> None:
         self._context = context

@@ -1,4 +1,4 @@
-"""How datasets and scans look in a terminal and in a notebook."""
+"""Text and HTML of datasets and scans, for terminals and notebooks."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MAX_COLUMNS = 24
 
 
 def _facts(context: ScanContext) -> list[tuple[str, str]]:
-    """What a person wants to know first, from the manifest alone."""
+    """The main facts of a dataset as texts, from the manifest alone."""
     snapshot, manifest = context.snapshot, context.snapshot.manifest
     facts = [
         (
@@ -47,9 +47,9 @@ def _facts(context: ScanContext) -> list[tuple[str, str]]:
 
 
 def summary(context: ScanContext) -> dict[str, Any]:
-    """What a person wants to know first, as plain values; None for what the manifest does not say.
+    """The main facts of a dataset as plain values; None for what the manifest does not state.
 
-    Opens data files only where it does not state their rows.
+    Opens data files only if the manifest does not state their rows.
     """
     snapshot, manifest = context.snapshot, context.snapshot.manifest
     files = [file for fragment in manifest.fragments for file in fragment.files]
@@ -69,7 +69,7 @@ def summary(context: ScanContext) -> dict[str, Any]:
         "columns": len(snapshot.schema.fields),
         "fragments": len(manifest.fragments),
         "data_files": len(files),
-        # Sizes that old releases stated for 0.1 files are not to be trusted.
+        # Old releases stated wrong sizes for 0.1 files.
         "bytes": None if is_legacy or not all(sizes) else sum(size or 0 for size in sizes),
         "file_version": manifest.data_version or "0.1",
         "bases": {str(base.id): base.name or base.path for base in manifest.base_paths.values()},
@@ -102,7 +102,7 @@ def _columns(schema: pa.Schema) -> list[tuple[str, str]]:
 
 
 def dataset_text(context: ScanContext) -> str:
-    """Several lines about a dataset."""
+    """The text of a dataset, several lines."""
     columns = _columns(context.snapshot.schema.arrow)
     width = max((len(name) for name, _ in columns), default=0)
     lines = [f"lancecy.Dataset {printable(context.snapshot.uri)}"]
@@ -118,7 +118,7 @@ def _html_rows(pairs: list[tuple[str, str]]) -> str:
 
 
 def dataset_html(context: ScanContext) -> str:
-    """A dataset as notebooks show it."""
+    """The HTML of a dataset for notebooks."""
     title = html.escape(printable(context.snapshot.uri))
     columns = _html_rows(_columns(context.snapshot.schema.arrow))
     return (
@@ -129,7 +129,7 @@ def dataset_html(context: ScanContext) -> str:
 
 
 def scanner_text(context: ScanContext, request: ScanRequest, schema: pa.Schema) -> str:
-    """A scan in one or two lines; ``explain()`` says more."""
+    """The text of a scan, one or two lines; ``explain()`` has more."""
     parts = [f"columns={schema.names[:12]}"]
     if request.filter is not None:
         parts.append(f"filter={describe(request.filter)!r}")

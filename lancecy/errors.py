@@ -1,9 +1,9 @@
 """Every exception class of lancecy.
 
-One root, :class:`LanceError`; the builtin named as second base lets a Python
-user's usual ``except`` work. Facts travel as attributes and the message is made
-from them. Parsers add a breadcrumb with :meth:`LanceError.within` as an error
-passes upward through a layer that knows a name (page, column, file, dataset).
+All derive from :class:`LanceError`; a builtin as second base lets the usual
+``except`` of Python work. Facts are attributes and the message is made from them.
+Parsers add a breadcrumb with :meth:`LanceError.within` as an error passes upward
+through a layer that knows a name (page, column, file, dataset).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _MAX_TEXT = 500
 
 
 class _Escaped(str):
-    """Text whose control characters are escaped, so that ``repr`` must not escape the backslashes again."""
+    """Text whose control characters are escaped; ``repr`` does not escape the backslashes again."""
 
     __slots__ = ()
 
@@ -52,8 +52,8 @@ class _Escaped(str):
 def printable(text: object) -> str:
     """The text with control characters escaped and its length bounded.
 
-    Names and values come from files; a NUL byte or a megabyte of text in an
-    error message must not reach a C API or a terminal as it is.
+    Names and values come from files: a NUL byte or a megabyte of text must not
+    reach a C API or a terminal through an error message.
     """
     raw = str(text)
     if len(raw) > _MAX_TEXT:
@@ -66,7 +66,7 @@ def printable(text: object) -> str:
 
 
 def nearest(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
-    """Up to ``limit`` of the known names that look most like ``name``, itself not among them."""
+    """Up to ``limit`` known names similar to ``name``, without ``name`` itself."""
     pool = [k for k in itertools.islice(known, 10_000) if k != name]
     close = difflib.get_close_matches(name, pool, n=limit, cutoff=0.5)
     if close:
@@ -76,7 +76,7 @@ def nearest(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
 
 
 class LanceError(Exception):
-    """Root of everything lancecy raises on purpose.
+    """Base of every exception that lancecy raises deliberately.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ class LanceError(Exception):
         super().__init__(self.what)
 
     def within(self, place: str) -> LanceError:
-        """Add one place to the breadcrumbs and return the same error, ready to be re-raised."""
+        """Add one place to the breadcrumbs and return the same error, to be re-raised."""
         self.breadcrumbs.append(printable(place))
         return self
 
@@ -100,13 +100,13 @@ class LanceError(Exception):
         return f"{self.what} (in {' of '.join(self.breadcrumbs)})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Errors cross process borders in Dask and Spark; classes with more arguments
+        # Dask and Spark pickle errors between processes; classes with more arguments
         # are rebuilt without calling their __init__.
         return (_rebuild, (type(self), self.what, dict(self.__dict__)))
 
 
 def _rebuild(kind: type[LanceError], what: str, state: dict[str, object]) -> LanceError:
-    # Each of the classes made by C (LanceError's, OSError's) has a ``__new__`` of its own.
+    # LanceError and OSError are made by C, each with its own ``__new__``.
     base: type[BaseException] = OSError if issubclass(kind, OSError) else Exception
     error: LanceError = base.__new__(kind, what)
     error.__dict__.update(state)
@@ -132,18 +132,18 @@ class FormatError(LanceError, ValueError):
 
 
 class TruncatedError(FormatError):
-    """More bytes are promised than are present."""
+    """The data is shorter than the format requires."""
 
 
 class LimitError(FormatError):
-    """Well-formed, but beyond :class:`lancecy.Limits`.
+    """Valid by the format, but beyond :class:`lancecy.Limits`.
 
     Attributes
     ----------
     limit : str
-        Name of the field of ``Limits`` to raise if the file is to be trusted; "" where smaller batches help.
+        Name of the field of ``Limits`` to raise for a trusted file; "" where smaller batches help.
     claimed : int
-        What the file asks for.
+        The number in the file.
     """
 
     def __init__(self, what: str, *, limit: str, claimed: int, path: str | None = None) -> None:
@@ -153,11 +153,11 @@ class LimitError(FormatError):
 
 
 class PathPolicyError(FormatError):
-    """A path in the metadata leads where this table may not read (see ``docs`` on security)."""
+    """A path in the metadata leads where this table may not read (see SECURITY.md)."""
 
 
 class UnsupportedError(LanceError, NotImplementedError):
-    """Valid, but not something lancecy reads or writes yet.
+    """Valid, but not yet supported by lancecy.
 
     Attributes
     ----------
@@ -176,9 +176,9 @@ class NotFoundError(LanceError, LookupError):
     Attributes
     ----------
     kind, name : str
-        What was looked for.
+        Kind and name of what was looked for.
     known : list of str
-        Names that exist and look like it.
+        Existing names that are similar.
     """
 
     def __init__(self, what: str, *, kind: str = "", name: str = "", known: Iterable[str] = ()) -> None:
@@ -189,14 +189,14 @@ class NotFoundError(LanceError, LookupError):
 
 
 class DatasetNotFoundError(NotFoundError, FileNotFoundError):
-    """There is no dataset, or no such file, at the given place."""
+    """There is no dataset or no such file at the given place."""
 
 
 class ColumnNotFoundError(NotFoundError, KeyError):
-    """The schema has no such column; the message names the nearest ones."""
+    """The schema has no such column; the message lists similar names."""
 
     def __init__(self, name: str, known: Iterable[str] = (), *, where: str = "the schema") -> None:
-        # What was asked for may exist where it cannot be asked for, such as the items of a list.
+        # The name itself may exist where it cannot be selected, such as the items of a list.
         names = [k for k in known if k != name]
         close = nearest(name, names)
         if close:
@@ -212,7 +212,7 @@ class ColumnNotFoundError(NotFoundError, KeyError):
 
 
 class ExistsError(LanceError, FileExistsError):
-    """Something is already there that was to be created."""
+    """Something that was to be created already exists."""
 
     def __init__(self, what: str, *, kind: str = "", name: str = "") -> None:
         super().__init__(what)
@@ -221,7 +221,7 @@ class ExistsError(LanceError, FileExistsError):
 
 
 class SchemaError(LanceError, ValueError):
-    """Schemas do not fit together.
+    """Two schemas do not match.
 
     Attributes
     ----------
@@ -235,14 +235,14 @@ class SchemaError(LanceError, ValueError):
 
 
 class ExpressionError(LanceError, ValueError):
-    """A filter or a computed column cannot be understood or does not fit the schema.
+    """A filter or a computed column cannot be parsed or does not fit the schema.
 
     Attributes
     ----------
     text : str
         The expression as given.
     position : int or None
-        Character in it, where known.
+        Index of a character in it, where known.
     """
 
     def __init__(self, what: str, *, text: str = "", position: int | None = None) -> None:
@@ -256,15 +256,15 @@ class CommitError(LanceError):
 
 
 class ConflictError(CommitError):
-    """Two changes cannot both happen."""
+    """The change conflicts with a concurrent commit."""
 
 
 class RetryableConflictError(ConflictError):
-    """The change has to be redone from the newer version."""
+    """The change must be recomputed from the newer version."""
 
 
 class ContentionError(CommitError):
-    """The race for the next version was lost too often."""
+    """Another writer committed first too often."""
 
 
 class CommitUnknownError(CommitError):

@@ -1,7 +1,7 @@
-"""Looking into one data file: columns, pages, encodings, buffers, bytes per value.
+"""Inspects one data file: columns, pages, encodings, buffers, bytes per value.
 
-Reads the metadata at the end of the file and nothing else; a file of any version will do,
-and it need not belong to a table.
+Reads only the metadata at the end of the file. A file of any version will do,
+also one that belongs to no table.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class PageInspection:
     Attributes
     ----------
     values : int
-        Rows; in 2.0 and 0.1 elements for a column below a list.
+        Rows; in 2.0 and 0.1, elements for a column below a list.
     encoding : str
         In the notation of the file sheets.
     buffers : tuple of (position, size), bytes
-        In the file.
+        Position in the file and size.
     """
 
     values: int
@@ -61,14 +61,14 @@ class ColumnInspection:
     Attributes
     ----------
     name : str
-        Dotted for what is nested.
+        With dots for nested columns.
     type : str
-        As the format writes it.
+        As the format states it.
     num_pages, num_values : int
     nbytes : int
-        In the file.
+        Encoded bytes in the file.
     encodings : tuple of (str, int)
-        Each encoding that its pages have, and how many pages; the most frequent first.
+        Each encoding of its pages and the number of pages, most frequent first.
     problem : str
         Why the column cannot be read; "" if it can.
     """
@@ -84,12 +84,12 @@ class ColumnInspection:
 
     @property
     def bytes_per_value(self) -> float:
-        """Encoded bytes of one value, on average; 0 where there are none."""
+        """Average encoded bytes of one value; 0 without values."""
         return self.nbytes / self.num_values if self.num_values else 0.0
 
     @property
     def pages(self) -> tuple[PageInspection, ...]:
-        """Every page, made anew each time: a column may have very many."""
+        """Every page; made at each call, because a column may have very many."""
         column = self._column
         if column is None:
             return ()
@@ -101,7 +101,7 @@ class ColumnInspection:
         Parameters
         ----------
         pages : bool
-            With every page and its buffers.
+            Include every page and its buffers.
         """
         found: dict[str, Any] = {
             "name": self.name,
@@ -124,7 +124,7 @@ class ColumnInspection:
 
 @dataclass(frozen=True, slots=True)
 class FileInspection:
-    """What a data file holds; ``str()`` and notebooks show it as a table.
+    """The contents of a data file; ``str()`` and notebooks show a table.
 
     Attributes
     ----------
@@ -133,9 +133,9 @@ class FileInspection:
         Of the file format: "0.1", "2.0", ...
     num_rows : int
     size, metadata_bytes : int
-        Of the file, and of what describes it.
+        Size of the file, and of its metadata.
     columns : tuple of ColumnInspection
-        Physical ones, in their order.
+        Physical columns in file order.
     """
 
     uri: str
@@ -151,7 +151,7 @@ class FileInspection:
         Parameters
         ----------
         pages : bool
-            With every page of every column.
+            Include every page of every column.
         """
         return {
             "uri": self.uri,
@@ -206,18 +206,18 @@ def inspect(
     limits: Limits | None = None,
     session: Session | None = None,
 ) -> FileInspection:
-    """Show how one data file stores its columns; reads its metadata only.
+    """Inspect how one data file stores its columns; reads only its metadata.
 
     Parameters
     ----------
     path : str or path
-        Of a ``.lance`` file: local, or any URL fsspec knows.
+        A ``.lance`` file: a local path or any URL that fsspec knows.
     storage_options : mapping, optional
         As for :func:`lancecy.dataset`.
     limits : Limits, optional
-        Caps on what the file may claim.
+        Upper bounds for what the file may claim.
     session : Session, optional
-        The process default otherwise.
+        By default the session of the process.
 
     Returns
     -------
@@ -228,16 +228,16 @@ def inspect(
     DatasetNotFoundError
         There is no such file.
     FormatError
-        It is damaged, or no data file of this format.
+        It is damaged or not a Lance data file.
     StoreError
         The storage refused.
 
     Notes
     -----
-    Encodings are in short notation. ``M``, ``Z``, ``K`` and ``B`` are the layouts mini-block, full-zip, constant and
-    blob of version 2.1 and later; in brackets the layers of nulls and lists from the value outward (``VI`` and
-    ``NI``: items without and with nulls; ``VL``, ``NL``, ``EL``, ``NEL``: lists that may be null, empty, both);
-    ``R=`` and ``D=`` how repetition and definition levels are packed.
+    The notation of encodings: ``M``, ``Z``, ``K`` and ``B`` are the layouts mini-block, full-zip, constant and
+    blob of version 2.1 and later. Brackets hold the layers of nulls and lists from the value outward (``VI`` and
+    ``NI``: items without and with nulls; ``VL``, ``NL``, ``EL``, ``NEL``: lists that are neither null nor empty,
+    may be null, may be empty, may be both). ``R=`` and ``D=`` are the encodings of repetition and definition levels.
 
     Examples
     --------
@@ -269,7 +269,7 @@ def _column(found: SurveyedColumn) -> ColumnInspection:
     pages = found.pages
     if pages is None:
         return ColumnInspection(found.name, found.logical_type, 0, 0, 0, (), found.problem)
-    # Pages share the objects that describe them, so each is written out once.
+    # Pages share their descriptions, so each description is formatted once.
     specs = {id(spec): spec for spec in pages.specs}
     texts: Counter[str] = Counter()
     for key, count in Counter(map(id, pages.specs)).items():

@@ -1,8 +1,8 @@
-"""Keyword arguments that several functions share, declared once.
+"""Keyword options that several functions share, each declared once.
 
-A typed dictionary names them with their types, a mapping has their defaults. A function takes them as
-``**options: Unpack[ScanOptions]``, from which type checkers and editors complete the names. :func:`shared_options`
-puts them into the signature that ``help`` and notebooks show, and refuses all others with the nearest name.
+A typed dictionary has their names and types, a mapping their defaults. A function takes them as
+``**options: Unpack[ScanOptions]``, so that type checkers and editors complete the names.
+:func:`shared_options` adds them to the signature that ``help`` shows, and refuses unknown names with a suggestion.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ F = TypeVar("F", bound=Callable[..., Any])
 def shared_options(
     kind: type[Any], defaults: Mapping[str, object], unsupported: Mapping[str, str] | None = None
 ) -> Callable[[F], F]:
-    """A decorator for functions that end in ``**options: Unpack[kind]``.
+    """Decorator for a function that ends in ``**options: Unpack[kind]``.
 
     Parameters
     ----------
     kind : TypedDict class
         Names and types of the options.
     defaults : mapping of str to object
-        The default of each option, as the signature shows it.
+        The default of each option, shown in the signature.
     unsupported : mapping of str to str, optional
-        Names that other libraries take and lancecy refuses, and what each would do.
+        Options of other libraries that lancecy refuses, and what each would do.
 
     Returns
     -------
     function
-        Makes a function that raises ``TypeError`` for a name that it does not take and ``UnsupportedError``
-        for one of ``unsupported``.
+        A decorator; the function then raises ``TypeError`` for an unknown name and ``UnsupportedError`` for
+        one of ``unsupported``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Where the bytes of a table are: fragments by columns, with deletions; as figures and as a picture."""
+"""Bytes of a table by fragment and column, with deletions, as numbers and as a plot."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ _MAX_TICKS = 40
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """Bytes of every column in every fragment.
+    """Bytes of every column in every fragment, and deleted rows.
 
     Attributes
     ----------
     uri : str
     version : int
     columns : tuple of str
-        Top-level ones.
+        Names of the top-level columns.
     fragments : (num_fragments,) int64
         Their ids.
     nbytes : (num_fragments, num_columns) int64
         Encoded bytes; 0 where a fragment has no file with the column.
     rows, deleted : (num_fragments,) int64
-        Physical rows, and those of them that are deleted.
+        Physical rows, and how many of them are deleted.
     """
 
     uri: str
@@ -44,7 +44,7 @@ class Layout:
     deleted: NDArray[np.int64]
 
     def plot(self, axes: Any = None) -> Any:
-        """Draw it: one row per fragment, one column per column, colours for bytes, bars for deletions.
+        """Plot the layout: a row per fragment, a column per column, colours for bytes, bars for deletions.
 
         Parameters
         ----------

@@ -1,9 +1,9 @@
-"""Caps on everything a file can claim.
+"""Upper bounds for every number that a file can claim.
 
-A number read from a file is compared with one of these, and with what the bytes
-present could possibly back, before anything is allocated from it. The defaults
-admit every table the reference writer produces on ordinary hardware; opening a
-larger one means passing a ``Limits`` with the named field raised.
+A number read from a file is compared with one of these, and with the number of
+bytes present, before memory is allocated for it. The defaults admit every table
+that the reference writer produces on ordinary hardware; for a larger one, pass a
+``Limits`` with the named field raised.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from lancecy.errors import LimitError
 __all__ = ["COMPUTED_BYTES", "CONSTANT_BYTES", "DEFAULT_LIMITS", "INT32_MAX", "Limits", "check_offsets"]
 
 INT32_MAX = (1 << 31) - 1
-"""Where 32-bit offsets end."""
+"""Largest 32-bit offset."""
 
 COMPUTED_BYTES = 1 << 30
-"""Text that the functions of one expression may make of one batch; eight times what the batch holds if that is more."""
+"""Bytes of text that the functions of one expression may make from one batch; eight times the batch if that is more."""
 
 CONSTANT_BYTES = 1 << 20
-"""Text that the functions of one expression may make of constants alone, which are kept with the expression."""
+"""Bytes of text that the functions of one expression may make from constants, which are kept with the expression."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Limits:
     nesting : int
         Depth of a schema, a type string or an expression.
     columns : int
-        Cells per batch in a page table (the id span of a data file).
+        Entries per batch in a page table (the range of field ids of a data file).
     pages : int
         Pages of one column in one file.
     rows_per_file : int
@@ -49,13 +49,13 @@ class Limits:
     dictionary_values : int
         Entries of one dictionary.
     name_bytes : int, bytes
-        One path segment or column name.
+        A path segment or column name.
     bare_elements : int
         Elements of the lists of one column in one file that take no bytes there, such as nulls of the
         null type. As many as the file has bits are always allowed.
     page_bytes : int, bytes
-        One compressed buffer after decompression; several of one column together may have more only where
-        the bytes present back it.
+        One compressed buffer after decompression; several buffers of a column together may have more only if
+        the bytes present justify it.
     """
 
     metadata_bytes: int = 1 << 30
@@ -79,14 +79,14 @@ class Limits:
         name : str
             A field of this class.
         claimed : int
-            What the file says.
+            The number in the file.
         what : str
-            How an error names it.
+            Its name in an error.
 
         Raises
         ------
         LimitError
-            It is negative or larger; the message names the limit.
+            It is negative or beyond the limit, which the message names.
 
         Examples
         --------
@@ -103,21 +103,21 @@ DEFAULT_LIMITS = Limits()
 
 
 def check_offsets(total: int, what: str, instead: str = "read the column in smaller batches") -> None:
-    """Refuse what 32-bit offsets cannot count.
+    """Refuse a total that 32-bit offsets cannot hold.
 
     Parameters
     ----------
     total : int
-        Bytes or elements that one array would have.
+        Bytes or elements of one array.
     what : str
-        How an error names them.
+        Their name in an error.
     instead : str
-        What helps.
+        The remedy, for the message.
 
     Raises
     ------
     LimitError
-        They are more; no field of :class:`Limits` changes that.
+        The total is too large; no field of :class:`Limits` changes that.
 
     Examples
     --------

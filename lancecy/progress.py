@@ -1,7 +1,7 @@
-"""How long work tells how far it is.
+"""Progress callbacks for long operations.
 
-A callback is any function of one :class:`Step`; work calls it often, from the thread that started the
-work, and does not catch what it raises: raising is how a caller stops it.
+A callback is a function of one :class:`Step`. It is called often, from the thread that started the
+operation; its exceptions are not caught, so raising one stops the operation.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ __all__ = ["Progress", "Step", "silent"]
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """How far a piece of work is.
+    """The progress of an operation.
 
     Attributes
     ----------
     what : str
-        What is being done, such as ``"verify"``.
+        The operation, such as ``"verify"``.
     done, total : int
         In ``unit``; ``done == total`` in the last step.
     unit : str
         What is counted: ``"bytes"``, ``"rows"``, ``"files"``.
     detail : str
-        Where the work is just now, for people.
+        What is being worked on, for display.
 
     Examples
     --------
@@ -41,15 +41,15 @@ class Step:
 
     @property
     def fraction(self) -> float:
-        """Done of total, 0 to 1."""
+        """``done / total``, 0 to 1."""
         return self.done / self.total if self.total else 1.0
 
 
 class Progress(Protocol):
-    """A function that is told of every step."""
+    """The type of a progress callback."""
 
     def __call__(self, step: Step, /) -> None:
-        """Called with how far the work is.
+        """Called with the current progress.
 
         Parameters
         ----------
@@ -58,4 +58,4 @@ class Progress(Protocol):
 
 
 def silent(step: Step, /) -> None:
-    """Tells nobody."""
+    """Do nothing: the default callback."""

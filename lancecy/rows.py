@@ -1,8 +1,8 @@
-"""Which rows: one meaning of "rows" for files, deletions, scans and takes.
+"""Row selections, shared by files, deletions, scans and takes.
 
 A :class:`RowSelection` is either sorted disjoint half-open ranges or an array of
 row offsets in any order (duplicates allowed), over a known number of rows.
-Everything is arrays; nothing loops over rows.
+All operations are on arrays; nothing loops over rows.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _NONE.flags.writeable = False
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PageRuns:
-    """A selection seen from the pages of a column: runs of consecutive rows inside one page each.
+    """A selection as runs of consecutive rows, each inside one page of a column.
 
     Attributes
     ----------
@@ -47,18 +47,18 @@ class PageRuns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowSelection:
-    """Rows chosen out of ``num_rows``.
+    """Some of ``num_rows`` rows.
 
     Exactly one of ``ranges`` and ``indices`` is set.
 
     Attributes
     ----------
     num_rows : int
-        Rows there are to choose from.
+        Number of rows to select from.
     starts, stops : (num_ranges,) int64 or None
         Sorted, disjoint, non-empty half-open ranges.
     indices : (num_selected,) int64 or None
-        Row offsets in the order wanted, each in ``0 .. num_rows - 1``.
+        Row offsets in the requested order, each in ``0 .. num_rows - 1``.
     """
 
     num_rows: int
@@ -87,7 +87,7 @@ class RowSelection:
 
     @classmethod
     def range(cls, num_rows: int, start: int, stop: int) -> RowSelection:
-        """Rows ``start`` to ``stop``, cut to what exists."""
+        """Rows ``start`` to ``stop``, clipped to the existing rows."""
         start, stop = max(0, start), min(stop, num_rows)
         if stop <= start:
             return cls(num_rows, _NONE, _NONE)
@@ -109,7 +109,7 @@ class RowSelection:
 
     @classmethod
     def from_mask(cls, mask: NDArray[np.bool_]) -> RowSelection:
-        """The rows whose mask is true, as ranges where runs are long and as indices where they are short."""
+        """The rows whose mask is true, as ranges if runs are long, as indices if they are short."""
         mask = np.asarray(mask, dtype=np.bool_)
         selected = int(np.count_nonzero(mask))
         if selected == mask.size:
@@ -220,7 +220,7 @@ class RowSelection:
 
 
 def _overlaps(starts: Int64, stops: Int64, other_starts: Int64, other_stops: Int64) -> tuple[Int64, Int64]:
-    """Ranges common to two lists of sorted disjoint ranges, without a mask over the rows."""
+    """Intersection of two lists of sorted disjoint ranges, without a mask over the rows."""
     if starts.size == 0 or other_starts.size == 0:
         return _NONE, _NONE
     if starts.size == 1 and starts[0] <= other_starts[0] and other_stops[-1] <= stops[0]:

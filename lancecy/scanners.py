@@ -1,4 +1,4 @@
-"""A scan that has been described but not run."""
+"""The :class:`Scanner`: a scan that is described but not yet run."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ if TYPE_CHECKING:
 __all__ = ["LanceScanner", "Scanner"]
 
 SpecMaker = Callable[[ScanRequest, bool], ScanSpec]
-"""(request, embed credentials) to what the tasks of that scan carry."""
+"""Makes the spec that the tasks of a scan carry, from (request, embed credentials)."""
 
 
 class Scanner:
-    """A scan that has been described but not run; made by ``Dataset.scanner``.
+    """A scan that is described but not yet run; made by ``Dataset.scanner``.
 
     Parameters
     ----------
@@ -38,12 +38,12 @@ class Scanner:
     make_spec : function
     request : ScanRequest
     order_by : str, ColumnOrdering, or sequence of these or of (name, "ascending" | "descending"), optional
-        What to sort the result by; columns that are not returned will do as well.
+        Sort keys of the result; they need not be among the returned columns.
     memory_bytes : int, bytes
-        Budget of a stream.
+        Memory budget of a stream.
     strict_batch_size : bool
-        Batches of a stream have exactly ``batch_size`` rows, the last one fewer. ``LimitError`` is raised for rows
-        that one batch cannot hold: dictionaries of more values than codes, text beyond 2 GiB.
+        Batches of a stream have exactly ``batch_size`` rows, the last one may have fewer. Raises ``LimitError``
+        if one batch cannot hold them: dictionaries with more values than codes, text beyond 2 GiB.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class Scanner:
         self._keys = orderings(order_by)
         if self._keys:
             self._sorting, self._keys = with_keys(request, self._keys, context.snapshot.schema)
-            # Keys that do not exist or have no order are refused now and not after everything has been read.
+            # Refuses missing or unordered keys before anything is read.
             sort_positions(table_of(context.projection(self._sorting).schema, [], 0), self._keys)
 
     @property
@@ -85,24 +85,24 @@ class Scanner:
         interleave: bool | None = None,
         embed_credentials: bool = False,
     ) -> ScanPlan:
-        """Tasks that together are this scan, from metadata alone.
+        """The tasks of this scan, planned from metadata alone.
 
         Parameters
         ----------
         blocksize : int or None, bytes
-            Size to aim for; None makes one task per fragment.
+            Target size of a task; None makes one task per fragment.
         min_units : int
-            Split so that there are this many pieces when there is enough to read.
+            Split into at least this many units if there is enough to read.
         interleave : bool, optional
-            Consecutive tasks read from different bases. By default if the scan was told that no order is asked
-            for (``scan_in_order=False``).
+            Let consecutive tasks read from different bases. By default true if the scan has no order
+            (``scan_in_order=False``).
         embed_credentials : bool
-            Let tasks carry the storage options as given, secrets included.
+            Put the storage options into the tasks as given, secrets included.
 
         Raises
         ------
         ValueError
-            ``order_by``, or a filter together with limit or offset: no task can know of the others' rows.
+            ``order_by``, or a filter together with limit or offset: tasks do not know each other's rows.
         """
         if self._keys or (self._request.filter is not None and (self._request.limit or self._request.offset)):
             raise ValueError(
@@ -114,7 +114,7 @@ class Scanner:
 
     @property
     def _is_unordered(self) -> bool:
-        """Whether rows may come in any order; a limit takes the first rows of the table that pass."""
+        """Whether rows may come in any order; a limit needs the order of the table."""
         request = self._request
         return not request.ordered and (request.filter is None or not (request.limit or request.offset))
 
@@ -130,7 +130,7 @@ class Scanner:
         return plan(self._context, self._request, spec, blocksize, min_units, interleave, exact)
 
     def explain(self) -> Explanation:
-        """Fragments and pages kept and pruned, bytes to read; reads metadata and statistics only."""
+        """Report fragments and pages kept and pruned, and bytes to read; reads metadata and statistics only."""
         return explain(self._context, self._plan(), self._request)
 
     def to_table(self) -> pa.Table:
@@ -138,7 +138,7 @@ class Scanner:
         if self._keys:
             return self._sorted_table()
         context = self._context
-        # Enough units that no thread ends up with the last large one alone.
+        # Enough units that no thread is left alone with a large last one.
         width = max(1, len(self.schema))
         min_units = -(-4 * context.session.threads // width) if context.session.threads > 1 else 1
         return threads.collect(context, self._plan(_blocksize(self._request), min_units), self._request)
@@ -171,13 +171,13 @@ class Scanner:
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 
     def to_pandas(self) -> pd.DataFrame:
-        """The result as a pandas DataFrame with Arrow-backed columns (vectors and lists stay what they are)."""
+        """The result as a pandas DataFrame with Arrow-backed columns (vectors and lists stay Arrow values)."""
         import pandas as pd
 
         return to_frame(self.to_table(), pd.ArrowDtype)
 
     def count_rows(self) -> int:
-        """How many rows the scan returns."""
+        """Number of rows of the result."""
         request, context = self._request, self._context
         planned = self._plan(min_units=4 * context.session.threads)
         if request.filter is None:
@@ -200,7 +200,7 @@ class Scanner:
         return slice_rows(table, 0, num_rows)
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """A fresh run of the scan as an Arrow C stream capsule."""
+        """A new run of the scan as an Arrow C stream capsule."""
         return self.to_reader().__arrow_c_stream__(requested_schema)
 
     def __arrow_c_schema__(self) -> object:
@@ -212,16 +212,16 @@ class Scanner:
 
 
 LanceScanner = Scanner
-"""pylance's name of the class."""
+"""The class under pylance's name."""
 
 
 def _blocksize(request: ScanRequest) -> int | None:
-    """Small pieces where a few rows may be enough."""
+    """Size of the units; small if a few rows may be enough."""
     return 1 << 20 if request.filter is not None and request.limit is not None else None
 
 
 def _of_exactly(batches: Iterator[pa.RecordBatch], num_rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of so many rows each; the last batch may have fewer."""
+    """The same rows in batches of ``num_rows`` rows; the last may have fewer."""
     held: list[pa.RecordBatch] = []
     count = 0
     for batch in batches:

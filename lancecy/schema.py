@@ -1,10 +1,10 @@
 """Fields, schemas and the format's type strings.
 
 A :class:`Field` is a node of the schema tree with its id; a :class:`Schema` is the
-tree with look-ups. ``logical_type`` strings are translated to Arrow types here and
-nowhere else (file sheet 0.1 section 2, table sheet 1.2). Extension types of the
-file are inert: the storage type is used and the extension's name and metadata stay
-in the field's metadata, so that Arrow restores the type only if it is registered.
+tree with look-ups. This is the only module that translates ``logical_type`` strings
+to Arrow types (file sheet 0.1 section 2, table sheet 1.2). Extension types stay
+inert: the storage type is used, and the extension's name and metadata stay in the
+field's metadata, so that Arrow restores the type only if it is registered.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _PLAIN_TYPES: dict[str, pa.DataType] = {
     "large_string": pa.large_string(),
     "binary": pa.binary(),
     "large_binary": pa.large_binary(),
-    # JSON is stored in a binary form of its own; as a column it is text under Arrow's extension type.
+    # JSON is stored as JSONB; a scan returns text under Arrow's extension type.
     "json": pa.large_binary(),
     "date32:day": pa.date32(),
     "date64:ms": pa.date64(),
@@ -50,10 +50,10 @@ _PLAIN_TYPES: dict[str, pa.DataType] = {
     "duration:ms": pa.duration("ms"),
     "duration:us": pa.duration("us"),
     "duration:ns": pa.duration("ns"),
-    # bfloat16 values inside fixed-size lists are named by extension; two opaque bytes each.
+    # bfloat16 values in fixed-size lists are named by extension; each is two opaque bytes.
     "lance.bfloat16": pa.binary(2),
 }
-# Those that Arrow's types are stored as, by the number of the kind of type.
+# Type strings by Arrow's type id.
 _PLAIN_BY_ID: dict[int, list[tuple[str, pa.DataType]]] = {}
 for _text, _kind in _PLAIN_TYPES.items():
     if _text not in ("json", "lance.bfloat16"):
@@ -65,7 +65,7 @@ BLOB_KEY = "lance-encoding:blob"
 PACKED_KEYS = ("lance-encoding:packed", "packed")
 BLOB_EXTENSION = "lance.blob.v2"
 EXTENSION_KEY = "ARROW:extension:name"
-# What a scan delivers of a blob instead of its bytes: where these are. Ids of no field of any table.
+# A scan returns a blob's position and size instead of its bytes. These ids belong to no field of any table.
 _BLOB_V1 = (("position", -2, "uint64"), ("size", -3, "uint64"))
 _BLOB_V2 = (
     ("kind", -2, "uint8"),
@@ -96,11 +96,11 @@ def parse_logical_type(text: str, limits: Limits = DEFAULT_LIMITS) -> pa.DataTyp
     Raises
     ------
     FormatError
-        The string follows no rule of the format.
+        The string is not valid in the format.
     LimitError
         Nesting or a width beyond ``limits``.
     UnsupportedError
-        A nested type (struct, list, map): these need a field's children.
+        A nested type (struct, list, map): these need the children of a field.
 
     Source: file sheet 0.1, section 2.2.
 
@@ -109,7 +109,7 @@ def parse_logical_type(text: str, limits: Limits = DEFAULT_LIMITS) -> pa.DataTyp
     >>> parse_logical_type("timestamp:us:+05:30")
     TimestampType(timestamp[us, tz=+05:30])
     """
-    # Prefixes are peeled off in a loop: a type string of a hostile file may nest thousands deep.
+    # A loop removes the prefixes: a type string of a hostile file may nest thousands deep.
     sizes: list[int] = []
     inner = text
     while inner.startswith("fixed_size_list:"):
@@ -143,7 +143,7 @@ def _leaf_type(text: str, limits: Limits) -> pa.DataType:
     if kind == "timestamp":
         unit, _, zone = rest.partition(":")
         if unit in _UNITS:
-            # "-" is the written form of "no zone"; the C++ releases dropped the third part altogether.
+            # "-" means "no zone"; the C++ releases dropped the third part.
             return pa.timestamp(unit, tz=None if zone in ("", "-") else _zone(zone))
     elif kind == "decimal":
         return _decimal_type(rest)
@@ -189,7 +189,7 @@ def _dictionary_type(rest: str) -> pa.DataType:
 
 @dataclass(frozen=True, slots=True)
 class DictionaryRef:
-    """Where the values of a 0.1 dictionary field are: ``length`` values at ``offset`` of the manifest file."""
+    """Location of the values of a 0.1 dictionary field: ``length`` values at ``offset`` in the manifest file."""
 
     offset: int
     length: int
@@ -197,7 +197,7 @@ class DictionaryRef:
 
 @dataclass(frozen=True)
 class Field:
-    """A logical column, or a node below one.
+    """A logical column or a node below one.
 
     Attributes
     ----------
@@ -235,7 +235,7 @@ class Field:
 
     @cached_property
     def _hash(self) -> int:
-        # Fields are keys of many small caches; the id and name tell them apart well enough.
+        # Fields are keys of many small caches; id and name distinguish them well enough.
         return hash((self.id, self.name, self.logical_type, len(self.children)))
 
     def walk(self) -> Iterator[Field]:
@@ -281,29 +281,29 @@ class Field:
         Raises
         ------
         FormatError, LimitError
-            The type string gives no number, or too large a one.
+            The type string has no size, or one that is too large.
         """
         size = _size_after_colon(self.logical_type[len(_STRUCT_LIST) :], "list size")
         return DEFAULT_LIMITS.check("value_bytes", size, "size of a fixed-size list")
 
     @property
     def is_blob(self) -> bool:
-        """Whether values are large and stand apart: a scan delivers where they are."""
+        """Whether this is a blob: a large value that a scan returns as position and size."""
         return BLOB_KEY in self.metadata or self._extension == BLOB_EXTENSION
 
     @property
     def is_said_packed(self) -> bool:
-        """Whether the metadata says that values are stored row by row, which means something of structs only."""
+        """Whether the metadata asks for packed storage, row by row; it has meaning for structs only."""
         return any(key in self.metadata for key in PACKED_KEYS)
 
     @property
     def is_packed(self) -> bool:
-        """Whether a struct says that it is stored row by row, in a column of its own."""
+        """Whether this is a struct stored row by row in one column."""
         return self.is_struct and self.is_said_packed
 
     @property
     def is_whole(self) -> bool:
-        """Whether files of 2.x hold everything below in one column: packed structs and descriptors of blobs."""
+        """Whether files of 2.x hold the whole subtree in one column: packed structs and descriptors of blobs."""
         return self.is_packed or self.is_blob
 
     @property
@@ -316,7 +316,7 @@ class Field:
 
     @cached_property
     def storage_type(self) -> pa.DataType:
-        """Arrow type of the values as stored, children as they are in this (possibly pruned) tree."""
+        """Arrow type of the values as stored, with the children of this (possibly pruned) tree."""
         kind = self.logical_type
         if kind == "struct":
             return pa.struct([child.arrow_field for child in self.children])
@@ -350,14 +350,14 @@ class Field:
 
     @cached_property
     def arrow_field(self) -> pa.Field:
-        """Arrow field; a registered extension type is restored, any other stays storage and metadata."""
+        """Arrow field; a registered extension type is restored, others stay storage type and metadata."""
         if self.logical_type == "json":
             metadata = {k: v for k, v in self.metadata.items() if not k.startswith("ARROW:extension:")}
             return pa.field(self.name, pa.json_(), self.nullable, metadata or None)
         metadata = dict(self.metadata)
         if self.extension_name:
             metadata.setdefault(EXTENSION_KEY, self.extension_name.encode())
-        # Arrow has no field of nulls that are not nullable; a manifest may.
+        # Arrow has no non-nullable field of the null type; a manifest may have one.
         nullable = self.nullable or pa.types.is_null(self.storage_type)
         plain = pa.field(self.name, self.storage_type, nullable, metadata or None)
         return _restored(plain) if EXTENSION_KEY in metadata else plain
@@ -368,7 +368,7 @@ class Field:
         return self.arrow_field.type
 
     def pruned(self, keep: frozenset[int]) -> Field | None:
-        """The same tree with only the leaves (and childless parents) whose ids are in ``keep``, or None."""
+        """The tree with only the leaves (and childless parents) whose ids are in ``keep``, or None."""
         if not self.children or self.is_blob:
             return self if self.id in keep else None
         children = tuple(c for c in (child.pruned(keep) for child in self.children) if c is not None)
@@ -378,7 +378,7 @@ class Field:
 
     @cached_property
     def scanned(self) -> Field:
-        """The same field as a scan delivers it: blobs, at any depth, are structs that say where they are.
+        """The field as a scan returns it: blobs, at any depth, are structs of position and size.
 
         Examples
         --------
@@ -394,7 +394,7 @@ class Field:
         return replace(self, children=children)
 
     def _descriptors(self) -> Field:
-        """A blob's struct of position and size, or, where blobs are structs, of five members."""
+        """A blob's struct of position and size, or, for blobs stored as structs, of five members."""
         is_v2 = self.is_struct
         if is_v2 and self.children and self.children[0].id < -1:
             return self
@@ -409,7 +409,7 @@ class Field:
 
 
 class _Exported:
-    """A field as Arrow's C interface shows it; importing it is what restores extension types."""
+    """A field behind Arrow's C interface; importing it restores extension types."""
 
     def __init__(self, field: pa.Field) -> None:
         self._field = field
@@ -420,7 +420,7 @@ class _Exported:
 
 def _restored(field: pa.Field) -> pa.Field:
     try:
-        # A NUL byte in a name ends it for C, so the name is given again.
+        # C ends a name at a NUL byte, so the name is set again.
         return pa.field(_Exported(field)).with_name(field.name)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError, ValueError, KeyError):
         # Extension metadata that does not fit the storage type: the storage is still readable.
@@ -463,7 +463,7 @@ class Schema:
 
     @cached_property
     def scanned(self) -> Schema:
-        """The schema that a scan of all columns delivers; see ``Field.scanned``."""
+        """The schema of a scan of all columns; see ``Field.scanned``."""
         fields = tuple(field.scanned for field in self.fields)
         if all(mine is theirs for mine, theirs in zip(fields, self.fields, strict=True)):
             return self
@@ -480,7 +480,7 @@ class Schema:
         Raises
         ------
         ColumnNotFoundError
-            There is none; the nearest names are named.
+            There is none; the message lists similar names.
         """
         found = self._by_name.get(name)
         if found is None:
@@ -504,7 +504,7 @@ class Schema:
         return tuple(chain)
 
     def resolve(self, name: str) -> tuple[str, ...]:
-        """Path meant by a column name: the top-level name itself, else split at dots, backquotes removed.
+        """Path for a column name: the top-level name itself, otherwise split at dots, without backquotes.
 
         Raises
         ------
@@ -522,7 +522,7 @@ class Schema:
 
 
 def split_name(name: str) -> list[str]:
-    """A dotted name taken apart; dots between backquotes belong to the part, two backquotes are one.
+    """Split a dotted name; dots between backquotes belong to the part, two backquotes stand for one.
 
     Parameters
     ----------
@@ -532,7 +532,7 @@ def split_name(name: str) -> list[str]:
     Returns
     -------
     list of str
-        At least one part, possibly empty ones; whether there is such a column is not looked at.
+        At least one part; parts may be empty, and the column need not exist.
 
     Examples
     --------

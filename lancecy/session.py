@@ -1,11 +1,11 @@
-"""What a process keeps while it works with tables: stores, caches, limits, threads.
+"""Sessions: the stores, cache, limits and threads that tables share.
 
-A :class:`Session` replaces globals. It opens each store once, drives the rounds
-of Reads (merged, side by side), keeps small immutable things in one bounded
-cache, and owns the thread pools. No thread exists before it is needed, and a
-forked child starts with fresh ones.
+A :class:`Session` replaces globals. It opens each store once, runs the rounds
+of Reads (merged, in parallel), keeps small immutable values in one bounded
+cache, and owns the thread pools. Threads are started when needed; a forked child
+starts new ones.
 
-:func:`default` is the one process-wide session, for workers that are handed plain data.
+:func:`default` returns the session of the process, for workers that receive plain data.
 """
 
 from __future__ import annotations
@@ -43,11 +43,11 @@ class Session:
     Parameters
     ----------
     limits : Limits
-        Caps on what files may claim.
+        Upper bounds for what files may claim.
     cache_bytes : int, bytes
         Bound of ``cache``.
     threads : int, optional
-        Threads for work; as many as this process may use processors if not given.
+        Threads for work; by default as many as this process may use processors.
 
     Attributes
     ----------
@@ -55,12 +55,11 @@ class Session:
     cache : ByteCache
         For immutable values, keyed by what they were made from.
     key : int
-        Tells sessions of this process apart, in caches of others.
+        Identifies the session within this process, for cache keys.
 
     Notes
     -----
-    Safe to share between threads and across a fork. A pickle carries the settings and nothing else: no store,
-    no cached value, no credentials.
+    Thread-safe and fork-safe. A pickle carries the settings only: no store, no cached value, no credentials.
 
     Examples
     --------
@@ -91,8 +90,8 @@ class Session:
     def with_limits(self, limits: Limits) -> Session:
         """The session that shares everything with this one except limits and cache.
 
-        What was parsed under one set of limits must not satisfy another, so each has its own cache. The same limits
-        give the same session.
+        A value parsed under one set of limits must not be used under another, so each has its own cache. The same
+        limits give the same session.
 
         Parameters
         ----------
@@ -126,8 +125,8 @@ class Session:
         Parameters
         ----------
         uri, storage_options, mapped, follow_symlinks
-            As for ``lancecy.store.uri.open_store``. Options remembered for the root are *not* looked up here:
-            a root named by a table's metadata must not find the caller's credentials by itself.
+            As for ``lancecy.store.uri.open_store``. Options remembered for the root are *not* used here:
+            a root named by a table's metadata must not get the caller's credentials.
 
         Returns
         -------
@@ -138,7 +137,7 @@ class Session:
         UnsupportedError
             No adapter for the scheme.
         ValueError
-            Not a URI a folder can have.
+            Not the URI of a folder.
         """
         text = os.fspath(uri)
         if text[:1] != "/" and "://" not in text:
@@ -153,7 +152,7 @@ class Session:
     def _open(
         self, key: tuple[object, ...], text: str, options: Options | None, mapped: bool, follow: bool
     ) -> Store:
-        # Other spellings of one place share a store; what a URI says of user and password is an option.
+        # All spellings of one place share a store; user and password of a URI become options.
         canonical, found = split_credentials(text)
         given = {**found, **(options or {})}
         same = (canonical, freeze(given) if given else None, mapped, follow)
@@ -166,17 +165,17 @@ class Session:
             try:
                 self._stores.popitem(last=False)
             except KeyError:
-                break  # emptied by another thread meanwhile
+                break  # another thread emptied it
         return store
 
     def remember_options(self, uri: str | os.PathLike[str], options: Options | None) -> None:
-        """Keep the options given for a root, for :meth:`options_for`; None or empty ones forget them.
+        """Remember the options of a root for :meth:`options_for`; None or empty options forget them.
 
         Parameters
         ----------
         uri : str or path
         options : mapping or None
-            Stay in this process: no pickle, message or ``repr`` has them.
+            Stay in this process: they appear in no pickle, message or ``repr``.
         """
         self._credentials.remember(canonical_uri(uri), options)
 
@@ -206,25 +205,25 @@ class Session:
         Returns
         -------
         list of Span
-            One per request, in order. Of a mapped file: the whole map and the positions unchanged, nothing copied.
-            Of others: an arena per file with the merged ranges, shared by the requests of that file.
+            One per request, in order. Of a mapped file: the whole map with unchanged positions, nothing is copied.
+            Of others: one arena per file with the merged ranges, shared by the requests of that file.
 
         Raises
         ------
         TruncatedError
-            A range passes the end of its file, or the store gave fewer bytes.
+            A range passes the end of its file, or the store returned fewer bytes.
         LanceError
-            Whatever else the store raises.
+            Any other error of the store.
         """
         return fetch_round(requests, self._run_io)
 
     def fetcher(self, limit: int = 256 << 20) -> RetainingFetch:
-        """A ``fetch`` for a piece of work of several rounds, that remembers what it fetched.
+        """A ``fetch`` for work of several rounds, which keeps what it fetched.
 
         Parameters
         ----------
         limit : int, bytes
-            Remembered at most.
+            Limit on what is kept.
 
         Returns
         -------
@@ -247,11 +246,11 @@ class Session:
         return self._pools.pool(Level.WORKING)
 
     def io_pool(self) -> ThreadPoolExecutor:
-        """The threads that make single storage requests, started on first use; they wait for nobody."""
+        """The threads for single storage requests, started on first use; they wait for no other pool."""
         return self._pools.pool(Level.STORAGE)
 
     def map(self, function: Callable[[T], U], items: Iterable[T], blocking: bool = False) -> list[U]:
-        """Apply a function to every item, side by side.
+        """Apply a function to every item, in parallel.
 
         Parameters
         ----------
@@ -259,8 +258,8 @@ class Session:
             Should release the GIL for most of its time.
         items : iterable
         blocking : bool
-            The function mostly waits on the network; more threads are used than there are processors. It may
-            itself use ``map`` without ``blocking``.
+            The function mostly waits on the network: use more threads than processors. It may itself use ``map``
+            without ``blocking``.
 
         Returns
         -------
@@ -270,11 +269,11 @@ class Session:
         Raises
         ------
         Exception
-            What the first failing item (in order) raised, once no other is running.
+            The error of the first failing item (in order), once no other is running.
 
         Notes
         -----
-        Runs here and now for a single item, and in a thread that could end up waiting for itself (see
+        A single item runs in the calling thread, and so does work that could end up waiting for itself (see
         ``lancecy.store.pools``).
         """
         return self._pools.map(Level.WAITING if blocking else Level.WORKING, function, items)
@@ -297,7 +296,7 @@ class Session:
         return self._pools.submit(Level.AHEAD, function, *args, **kwargs)
 
     def close(self) -> None:
-        """End the threads and let go of stores and cached values; the session can be used again."""
+        """End the threads and drop stores and cached values; the session stays usable."""
         self._pools.close()
         self._stores.clear()
         for sibling in list(self._siblings.values()):

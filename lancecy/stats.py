@@ -1,8 +1,8 @@
 """Statistics per unit (page, fragment): arrays of bounds, or "unknown".
 
-A :class:`StatsTable` says for each unit how many rows it has and, per column path,
-bounds that every non-null value of the unit respects. It may only be used to prove
-that no row of a unit matches; an unknown bound proves nothing.
+A :class:`StatsTable` has the number of rows of each unit and, per column path,
+bounds of every non-null value of the unit. It may only be used to prove that no row
+of a unit matches; an unknown bound proves nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class NumericBounds:
         ``low <= value <= high`` for every non-null, non-NaN value, in the column's own unit
         (days for date32, unscaled integer for decimals, 0/1 for booleans).
     known : (num_units,) bool
-        Where the bounds may be used at all.
+        Whether the bounds may be used.
     """
 
     lows: NDArray[np.generic]
@@ -43,7 +43,7 @@ class ByteBounds:
     low_offsets, high_offsets : (num_units + 1,) int64
     low_bytes, high_bytes : (nbytes,) uint8
     has_low, has_high : (num_units,) bool
-        A missing bound is unbounded.
+        False if there is no bound.
     """
 
     low_offsets: NDArray[np.int64]
@@ -56,18 +56,18 @@ class ByteBounds:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnStats:
-    """What is known of one column in every unit.
+    """Statistics of one column in every unit.
 
     Attributes
     ----------
     bounds : NumericBounds, ByteBounds or None
-        None when nothing is known.
+        None if unknown.
     no_nulls : (num_units,) bool
-        Proved: no row reads back as null.
+        True if proved that no row is null.
     all_null : (num_units,) bool
-        Proved: every row reads back as null.
+        True if proved that every row is null.
     may_have_nan : bool
-        Floating point: NaN can occur whatever the bounds say.
+        Floating point: NaN may occur in spite of the bounds.
     """
 
     bounds: NumericBounds | ByteBounds | None
@@ -84,7 +84,7 @@ class StatsTable:
     ----------
     row_counts : (num_units,) int64
     columns : mapping of column path, such as ``("a", "b")``, to ColumnStats
-        Columns that are absent are unknown.
+        Absent columns are unknown.
     """
 
     row_counts: NDArray[np.int64]
@@ -92,5 +92,5 @@ class StatsTable:
 
     @property
     def num_units(self) -> int:
-        """How many pages or fragments are described."""
+        """Number of pages or fragments."""
         return int(self.row_counts.size)

@@ -1,4 +1,4 @@
-"""What changed between two versions of a table, from their manifests alone."""
+"""The differences between two versions of a table, from their manifests alone."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _SHOWN = 30
 
 @dataclass(frozen=True, slots=True)
 class VersionDiff:
-    """What a table gained, lost and changed from one version to another.
+    """The differences between two versions of a table.
 
     Attributes
     ----------
@@ -26,18 +26,18 @@ class VersionDiff:
     old, new : int
         The versions.
     added_columns, removed_columns : tuple of str
-        ``name: type``; a column is the same one as long as it keeps its field id.
+        ``name: type``; a column is identified by its field id.
     changed_columns : tuple of str
-        Renamed, cast, or of another nullability.
+        Renamed, cast, or with changed nullability.
     added_fragments, removed_fragments : tuple of int
     rewritten_fragments : tuple of int
-        Other data files than before.
+        Fragments with other data files than before.
     deleted_rows : mapping of int to int
-        Fragment to rows deleted since, where it kept its files.
+        Number of newly deleted rows by fragment, for fragments that kept their files.
     rows : tuple of (int or None, int or None)
-        Live rows in the old and in the new version; None where the manifest does not say.
+        Live rows of the old and new version; None if the manifest does not state them.
     changed_config, changed_metadata : mapping of str to (old, new)
-        None for absent.
+        None if absent.
     """
 
     uri: str
@@ -106,12 +106,12 @@ def _value(text: str | None) -> str:
 
 
 def diff(uri: str, old: Manifest, new: Manifest) -> VersionDiff:
-    """What changed from ``old`` to ``new``.
+    """The differences from ``old`` to ``new``.
 
     Parameters
     ----------
     uri : str
-        For people.
+        For display.
     old, new : Manifest
     """
     added, removed, changed = _columns(old.schema, new.schema)

@@ -1,9 +1,9 @@
-"""The storage seam: bytes by path, nothing more.
+"""The :class:`Store` protocol: bytes by path.
 
 A :class:`Store` is rooted at a URI and addresses objects by relative,
-slash-separated paths. It has no cursors and never knows what the bytes mean.
-Whatever it hands out is a one-dimensional ``uint8`` array (``Memory``), read-only
-where it is a view of a memory map or of the store's own object.
+slash-separated paths. It has no cursors and does not interpret the bytes.
+It returns one-dimensional ``uint8`` arrays (``Memory``), read-only where they
+are views of a memory map or of the store's own object.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ class ObjectMeta:
 
 @dataclass(frozen=True, slots=True)
 class StoreTraits:
-    """What a store is good at; each adapter states its own.
+    """Performance and atomicity of a store; each adapter states its own.
 
     Attributes
     ----------
     is_mapped : bool
-        ``get(path)`` of a whole object is a view of a memory map and costs nothing; ranges are then
-        never merged or fetched, kernels address the map itself.
+        ``get(path)`` of a whole object is a view of a memory map and needs no IO; ranges are then
+        not merged or fetched: kernels read the map itself.
     lists_in_order : bool
         ``list`` yields names in lexicographic order without having to sort them.
     create_is_atomic : bool
         Of several racing ``put(..., PutMode.CREATE)`` exactly one succeeds.
     concurrency : int
-        Requests worth having in flight.
+        Requests to keep in flight.
     merge_gap : int, bytes
-        Bytes worth fetching along to save a request that would have to wait for others.
+        Largest hole between two ranges that is fetched to save a request that would have to queue.
     merge_cap : int, bytes
-        Merged ranges do not grow beyond this; larger ones are fetched in parts, side by side.
+        Merged ranges do not grow beyond this; larger ranges are fetched in parallel parts.
     batches : bool
         ``get_many`` itself keeps ``concurrency`` requests in flight, so one call per object is enough.
     """
@@ -86,14 +86,14 @@ class StoreTraits:
 class Store(Protocol):
     """Bytes by path under one root.
 
-    Every method raises ``DatasetNotFoundError`` (an ``LookupError`` and ``FileNotFoundError``) for a missing
-    object, ``ExistsError`` for a lost create, ``StoreError`` for everything else that goes wrong, and
+    Every method raises ``DatasetNotFoundError`` (a ``LookupError`` and ``FileNotFoundError``) for a missing
+    object, ``ExistsError`` for a lost create, ``StoreError`` for every other failure, and
     ``TruncatedError`` when a range passes the end of the object.
     """
 
     @property
     def uri(self) -> str:
-        """Canonical URI of the root, without secrets; equal for equal places."""
+        """Canonical URI of the root, without secrets; the same for every spelling of one place."""
 
     @property
     def traits(self) -> StoreTraits: ...
@@ -115,7 +115,7 @@ class Store(Protocol):
     def rename(self, source: str, target: str, mode: PutMode = PutMode.OVERWRITE) -> None: ...
 
     def delete(self, paths: Sequence[str]) -> None:
-        """Remove the objects; those already gone are fine."""
+        """Remove the objects; missing ones are ignored."""
 
     def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
         """Objects directly or indirectly below the folder ``prefix`` ("" = everything), in name order."""

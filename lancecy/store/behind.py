@@ -1,6 +1,6 @@
-"""Bytes written by a thread of their own, while the next ones are made.
+"""Write-behind: a thread writes bytes while the caller makes the next ones.
 
-Most of the time of a write is spent in the system, copying; encoding needs the processor as well, and there are two.
+Most of the time of a write is the system's copying; encoding can use another processor meanwhile.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ __all__ = ["WriteBehind"]
 
 Bytes: TypeAlias = "Memory | bytearray"
 
-# What may wait to be written. A file that stays below the second is written by the caller: a thread would cost more.
+# Bytes that may wait to be written. Below the second number the caller writes: starting a thread would cost more.
 _WAITING_BYTES = 32 << 20
 _WORTH_BYTES = 1 << 20
 
 
 class WriteBehind:
-    """The writing half of a stream.
+    """The writer of a stream that writes in a thread.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class WriteBehind:
 
     Notes
     -----
-    Bytes are written in the order in which they were given; what is given must not change any more. An error is
+    Bytes are written in the order given; the caller must not change them afterwards. An error is
     raised by a later call, at the latest by :meth:`drain`, and nothing is written after it.
     """
 
@@ -78,7 +78,7 @@ class WriteBehind:
         self.stop()
 
     def stop(self) -> None:
-        """Write nothing more; what is being written now is waited for."""
+        """Write nothing more, and wait for the write in progress."""
         self._waiting.clear()
         if self._thread is not None:
             self._thread.shutdown(wait=True, cancel_futures=True)

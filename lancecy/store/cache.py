@@ -1,8 +1,8 @@
-"""A cache of immutable values, bounded in bytes, least recently used out first.
+"""A cache of immutable values with a limit in bytes and least-recently-used eviction.
 
-Keys are tuples that name what the value was made from (store, path, size,
-identity), so nothing is ever invalidated. Values are made outside the lock: two
-threads may make the same value at once, but neither can wait for the other.
+Keys are tuples of what the value was made from (store, path, size,
+identity), so no entry is ever invalidated. Values are made outside the lock: two
+threads may make the same value at once, but neither waits for the other.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ T = TypeVar("T")
 
 
 class ByteCache:
-    """Values by key, together no larger than a number of bytes.
+    """Values by key, with a limit on their total size in bytes.
 
     Parameters
     ----------
     limit : int, bytes
-        A single value larger than this is handed out but not kept.
+        A single value larger than this is returned but not kept.
 
     Notes
     -----
-    Thread-safe. In a forked child the lock is renewed and what was kept stays usable.
+    Thread-safe. In a forked child the lock is renewed and cached values stay usable.
 
     Examples
     --------
@@ -51,8 +51,8 @@ class ByteCache:
 
     @property
     def nbytes(self) -> int:
-        """Bytes kept at present, as declared by whoever made the values."""
-        # Whoever keeps something adds it before others go.
+        """Bytes kept at present, as declared when they were added."""
+        # A value is added before others are evicted.
         with self._lock:
             return self._nbytes
 
@@ -63,19 +63,19 @@ class ByteCache:
         return key in self._entries
 
     def get(self, key: tuple[Hashable, ...], make: Callable[[], T], nbytes: int | Callable[[T], int]) -> T:
-        """The value of ``key``, made and kept if it is not there.
+        """The value of ``key``, made and kept if absent.
 
         Parameters
         ----------
         key : tuple
         make : function without arguments
-            May raise; nothing is kept then. May use the cache itself.
+            May raise, and then nothing is kept. May use this cache.
         nbytes : int or function of the value, bytes
 
         Returns
         -------
         object
-            Shared by everyone who asks: must not be changed.
+            Shared by all callers: must not be changed.
         """
         with self._lock:
             entry = self._entries.get(key)
@@ -88,7 +88,7 @@ class ByteCache:
         return value
 
     def find(self, key: tuple[Hashable, ...]) -> Any:
-        """The value of ``key``, None if it is not there."""
+        """The value of ``key``, None if absent."""
         with self._lock:
             entry = self._entries.get(key)
             if entry is None:
@@ -97,18 +97,18 @@ class ByteCache:
             return entry[0]
 
     def keep(self, key: tuple[Hashable, ...], value: object, nbytes: int) -> None:
-        """Keep a value in place of what is there under ``key``, if it is no larger than the limit."""
+        """Keep a value under ``key``, replacing any other, if it is no larger than the limit."""
         self._keep(key, value, nbytes)
 
     def discard(self, key: tuple[Hashable, ...]) -> None:
-        """Forget one value; no matter if it is not there."""
+        """Remove one value, if present."""
         with self._lock:
             entry = self._entries.pop(key, None)
             if entry is not None:
                 self._nbytes -= entry[1]
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove everything."""
         with self._lock:
             released, self._entries = self._entries, OrderedDict()
             self._nbytes = 0
@@ -132,7 +132,7 @@ class ByteCache:
         released.clear()
 
     def _renew(self) -> None:
-        """Another thread may have held the lock, half way through a change, when the process forked."""
+        """Replace the lock after a fork: another thread may have held it, in the middle of a change."""
         self._lock = threading.Lock()
         self._nbytes = sum(size for _, size in self._entries.values())
 

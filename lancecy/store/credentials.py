@@ -25,17 +25,17 @@ __all__ = [
 
 Options: TypeAlias = Mapping[str, Any]
 
-# Matched against the name without punctuation, in lower case.
+# Matched against the name in lower case without punctuation.
 _SECRET = re.compile(
     r"secret|token|passw|passphrase|credential|accountkey|accesskey|privatekey|apikey|sharedkey|customerkey|"
     r"connectionstring|connstr|authorization|cookie|signature|bearer|jwt|^sas|sas$|saskey|"
     r"key(base64|content|data|json|pem)?$|auth$|^(pass|pat|pwd|pw)$"
 )
-# Any header may carry a token, under any name, but for these.
+# Any header may carry a token, under any name, except these.
 _PLAIN_HEADERS = frozenset({"accept", "acceptencoding", "acceptlanguage", "contenttype", "useragent"})
-# Words that say how to authenticate; gcsfs takes them where a token could stand.
+# Names of authentication methods, which gcsfs takes in place of a token.
 _METHODS = frozenset({"anon", "cloud", "google_default", "browser", "cache"})
-# How to log in, or that no login is used: no secrets, but never mixed with those of another login.
+# Options that choose a login, or none: not secret, but never combined with the secrets of another login.
 _LOGIN = frozenset({"anon", "skipsignature", "awsskipsignature", "profile", "awsprofile"})
 _IN_URL = re.compile(r"(?<=://)[^/@\s:]*:[^/@\s]*@|(?<=http://)[^/@\s]*@|(?<=https://)[^/@\s]*@")
 _IN_TEXT = re.compile(
@@ -81,7 +81,7 @@ def has_secrets(options: Options | None) -> bool:
 
 
 def has_login(options: Options) -> bool:
-    """Whether the options say who is asking: by secrets, a profile or not at all.
+    """Whether the options choose a login: by secrets, a profile, or anonymous access.
 
     Examples
     --------
@@ -92,7 +92,7 @@ def has_login(options: Options) -> bool:
 
 
 def without_login(options: Options) -> dict[str, Any]:
-    """A copy of storage options that says where and how to ask, and not who is asking.
+    """A copy of storage options without everything that chooses a login.
 
     Examples
     --------
@@ -103,7 +103,7 @@ def without_login(options: Options) -> dict[str, Any]:
 
 
 def secret_texts(options: Options | None) -> frozenset[str]:
-    """The secret strings in the options, to be blotted out of messages."""
+    """The secret strings in the options, to be masked in messages."""
     return frozenset(text for text in _secrets(dict(options or {}), False) if len(text) >= 4)
 
 
@@ -121,7 +121,7 @@ def freeze(value: object) -> object:
 
 
 def in_query(text: str) -> bool:
-    """Whether the query of a URI says a signature or a token.
+    """Whether the query of a URI contains a signature or a token.
 
     Examples
     --------
@@ -132,7 +132,7 @@ def in_query(text: str) -> bool:
 
 
 def _bare(name: str) -> str:
-    """A name as it is matched; that a base is meant ("base_1.pwd") is not part of it."""
+    """A name in the form that is matched, without the prefix of a base ("base_1.pwd")."""
     return re.sub(r"^base_\d+\.|[^a-z0-9]", "", name.lower())
 
 
@@ -141,7 +141,7 @@ def _is_headers(name: str) -> bool:
 
 
 def _is_secret(name: str, value: object, header: bool) -> bool:
-    """Whether an entry is secret; ``header`` tells that it is one of HTTP's."""
+    """Whether an entry is secret; ``header`` is true for an HTTP header."""
     if value is None or isinstance(value, bool) or value in ("", b""):
         return False
     if header:
@@ -154,12 +154,12 @@ def _is_secret(name: str, value: object, header: bool) -> bool:
 
 
 def _is_pair(value: list[Any] | tuple[Any, ...]) -> bool:
-    """Whether a sequence may be a name and its value: HTTP libraries take headers so too."""
+    """Whether a sequence may be a name and its value: HTTP libraries accept headers in this form too."""
     return len(value) == 2 and isinstance(value[0], str)
 
 
 def _clean(value: object, removed: list[object], header: bool = False) -> Any:
-    """The value without what is secret or not plain data; whatever goes is noted in ``removed``."""
+    """The value without what is secret or not plain data; each removed item is appended to ``removed``."""
 
     def entry(name: str, item: object) -> Any:
         if _is_secret(name, item, header):
@@ -201,7 +201,7 @@ def _secrets(value: object, is_secret: bool, header: bool = False) -> Iterator[s
     elif isinstance(value, str):
         if is_secret or header:
             yield value
-            # "Bearer abc": what follows is as secret alone.
+            # "Bearer abc": the part after the space is secret by itself.
             yield from value.split()[1:2]
         yield from _IN_TEXT.findall(value)
         for found in _IN_URL.findall(value):
@@ -212,8 +212,8 @@ class CredentialMemory:
     """The options given for each root in this process.
 
     Never pickled, never shown. A root finds the options given for itself or for the nearest folder above it in
-    the same bucket or host, and never those of another. Every change is one operation on a dictionary, so
-    there is no lock that a fork could leave behind.
+    the same bucket or host, never those of another. Every change is one operation on a dictionary, so no lock is
+    needed that a fork could leave locked.
     """
 
     def __init__(self) -> None:
@@ -226,7 +226,7 @@ class CredentialMemory:
         return CredentialMemory, ()
 
     def remember(self, uri: str, options: Options | None) -> None:
-        """Keep the options under a canonical URI; none or empty ones forget what was there."""
+        """Keep the options under a canonical URI; None or empty options remove what was kept."""
         if options:
             self._options[uri] = dict(options)
         else:

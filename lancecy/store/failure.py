@@ -1,7 +1,7 @@
-"""Turns what an operating system or a client library raises into lancecy's errors.
+"""Translates errors of the operating system and of client libraries into lancecy's errors.
 
 Messages name the store and the path. Values of secret storage options are
-blotted out of them, and an original error that quotes one is not chained.
+masked, and an original error that quotes one is not chained.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ __all__ = ["blot", "missing", "raise_translated", "too_short", "translated"]
 
 _MISSING = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 _SHOWN = 300
-# What to do about a write that failed for a reason the user can mend.
+# Advice for failed writes whose cause the user can remove.
 _ADVICE = {
     errno.ENOSPC: "the disk is full: free space and try again",
     errno.EDQUOT: "the quota is used up: free space or raise it, and try again",
     errno.EFBIG: "files may not become that large here: raise the limit (ulimit -f), or write smaller files",
-    errno.EROFS: "the file system can only be read",
+    errno.EROFS: "the file system is read-only",
     errno.EACCES: "this user may not write there",
     errno.EPERM: "this user may not write there",
 }
 
 
 def missing(path: str, store: str) -> DatasetNotFoundError:
-    """The error for an object that is not there."""
+    """The error for an object that is missing."""
     return DatasetNotFoundError(f"no object {path!r} in {store}", kind="object", name=path)
 
 
@@ -49,23 +49,23 @@ def blot(text: str, secrets: Collection[str]) -> str:
 def translated(
     error: BaseException, doing: str, path: str, store: str, secrets: Collection[str] = (), note: str = ""
 ) -> LanceError:
-    """The error of lancecy that says what ``error`` means for a request.
+    """The lancecy error for a failed request.
 
     Parameters
     ----------
     error : exception
     doing : str
-        The request as a verb ("read", "list"); what is absent when writing is never the object itself.
+        The request as a verb ("read", "list"). A write never reports the object itself as missing.
     path, store : str
     secrets : collection of str
-        Never shown.
+        Masked in the message.
     note : str
         Added to the message of a ``StoreError``.
 
     Returns
     -------
     LanceError
-        ``DatasetNotFoundError``, ``ExistsError`` or ``StoreError``; ``errno`` is kept on the last.
+        ``DatasetNotFoundError``, ``ExistsError`` or ``StoreError``; ``StoreError`` keeps the ``errno``.
     """
     if isinstance(error, LanceError):
         return error
@@ -91,7 +91,7 @@ def translated(
 def raise_translated(
     error: BaseException, doing: str, path: str, store: str, secrets: Collection[str] = (), note: str = ""
 ) -> NoReturn:
-    """Raise what :func:`translated` makes of ``error``, chained to it unless it quotes a secret."""
+    """Raise the error from :func:`translated`, chained to it unless it quotes a secret."""
     failure = translated(error, doing, path, store, secrets, note)
     if failure is error:
         raise failure
@@ -99,7 +99,7 @@ def raise_translated(
         try:
             raise failure from None
         except LanceError:
-            # "from None" only hides the context; pickling with tblib, as Dask does, would take it along.
+            # "from None" only hides the context; pickling with tblib, as Dask does, would include it.
             failure.__context__ = None
             raise
     raise failure from error

@@ -1,11 +1,11 @@
-"""One round of reading: ranges of many files become few requests, side by side.
+"""One round of reading: the ranges of many files become few parallel requests.
 
-A mapped file is its own answer: kernels address the map, and nothing is merged
-or copied. For other stores the ranges of one file are checked against its size,
-merged, cut into requests, and laid one after the other into an arena of exactly
-as many bytes as the file is known to hold there.
+Ranges of a mapped file need no request: kernels read the map, and nothing is
+merged or copied. For other stores the ranges of one file are checked against its
+size, merged, cut into requests, and read into one arena per file that holds the
+merged ranges one after the other.
 
-``known`` is what earlier rounds of the same work fetched: a later range inside
+``known`` holds what earlier rounds of the same work fetched: a later range inside
 those bytes costs no request.
 """
 
@@ -29,12 +29,12 @@ Int64s: TypeAlias = NDArray[np.int64]
 FileKey: TypeAlias = tuple[int, str, int]
 Job: TypeAlias = Callable[[], None]
 RunAll: TypeAlias = Callable[[Sequence[Job]], None]
-"""Runs jobs side by side and returns when all are done; raises the first error."""
+"""Runs jobs in parallel and returns when all are done; raises the first error."""
 
-# The whole run of ranges is one merged range; it is cut into requests afterwards.
+# No limit: a merged range is cut into requests afterwards.
 _NO_CAP = 1 << 62
 _FEW = 16
-# Holes of this part of the store's ``merge_gap`` are always fetched along.
+# Holes up to this fraction (1/8) of the store's ``merge_gap`` are always fetched.
 _NEAR = 8
 
 
@@ -45,7 +45,7 @@ class Block:
     Attributes
     ----------
     starts, stops : (num_runs,) int64, bytes
-        Runs of the file that are present; both ascending, runs may overlap.
+        Runs of the file that are in the arena; both ascending, runs may overlap.
     bases : (num_runs,) int64, bytes
         Where each run starts in ``arena``.
     arena : (nbytes,) uint8
@@ -57,7 +57,7 @@ class Block:
     arena: Memory
 
     def locate(self, positions: Int64s, lengths: Int64s) -> tuple[NDArray[np.bool_], Int64s]:
-        """Which ranges are present, and where in the arena they are (0 for those that are not)."""
+        """Which ranges are present, and their positions in the arena (0 if absent)."""
         if self.starts.size == 0:
             return lengths == 0, np.zeros(positions.size, np.int64)
         run = np.searchsorted(self.starts, positions, side="right") - 1
@@ -79,7 +79,7 @@ class Block:
 
 @dataclass(slots=True, eq=False)
 class _Plan:
-    """What one file has to deliver in this round."""
+    """What one file has to read in this round."""
 
     file: SourceFile
     indexes: list[int]
@@ -91,7 +91,7 @@ class _Plan:
 
 
 def file_key(file: SourceFile) -> FileKey:
-    """What makes two source files of one round the same."""
+    """The identity of a source file within one round."""
     return (id(file.store), file.path, file.size)
 
 
@@ -106,13 +106,13 @@ def fetch_round(
     Parameters
     ----------
     requests : sequence of Ranges
-        Several may be of the same file; their ranges are merged together.
+        Several may read the same file; their ranges are merged.
     run_all : function
-        Runs the requests' jobs; called once if any is needed.
+        Runs the jobs; called once if any request is needed.
     known : dict, optional
-        Blocks of earlier rounds by file. Read, and brought up to date.
+        Blocks of earlier rounds by file. Read and updated.
     maps : dict, optional
-        Maps of earlier rounds by file, likewise: whether a file is still the same is looked at once.
+        Maps of earlier rounds by file, read and updated: each file is checked for changes once.
 
     Returns
     -------
@@ -154,17 +154,17 @@ def fetch_round(
 
 
 class RetainingFetch:
-    """Fetches the rounds of one piece of work, and keeps what it fetched until it is let go.
+    """Fetches the rounds of one piece of work and keeps what it fetched.
 
-    Ranges that lie near each other are fetched with the bytes between them; a later round that asks for those
-    bytes (the values between the offsets of legacy strings) then costs no request.
+    Ranges close to each other are fetched with the bytes between them; a later round that needs those
+    bytes (the values between the offsets of legacy strings) then makes no request.
 
     Parameters
     ----------
     run_all : function
-        Runs jobs side by side.
+        Runs jobs in parallel.
     limit : int, bytes
-        Kept at most; the files touched longest ago are forgotten first.
+        Limit on what is kept; the least recently used files are evicted first.
     """
 
     def __init__(self, run_all: RunAll, limit: int) -> None:
@@ -174,7 +174,7 @@ class RetainingFetch:
         self._maps: dict[FileKey, Memory] = {}
 
     def __call__(self, requests: Sequence[Ranges]) -> list[Span]:
-        """As :func:`fetch_round`. Not for several threads at once."""
+        """See :func:`fetch_round`. Not thread-safe."""
         spans = fetch_round(requests, self._run_all, self._blocks, self._maps)
         if not self._blocks:
             return spans
@@ -182,7 +182,7 @@ class RetainingFetch:
             key = file_key(request.file)
             block = self._blocks.pop(key, None)
             if block is not None:
-                self._blocks[key] = block  # the latest used stand last
+                self._blocks[key] = block  # most recently used last
         kept = self.nbytes
         for key in list(self._blocks):
             if kept <= self._limit:
@@ -197,12 +197,12 @@ class RetainingFetch:
 
 
 def _check(request: Ranges) -> None:
-    """Refuse ranges outside the file; in this form no sum can overflow."""
+    """Refuse ranges outside the file; written so that no sum can overflow."""
     positions, lengths, size = request.positions, request.lengths, request.file.size
     if positions.shape != lengths.shape:
         raise ValueError("as many positions as lengths are needed")
     index = -1
-    if positions.size <= _FEW:  # without NumPy's overhead per call
+    if positions.size <= _FEW:  # avoids NumPy's overhead per call
         for i, (start, n) in enumerate(zip(positions.tolist(), lengths.tolist(), strict=True)):
             if start < 0 or not 0 <= n <= size - start:
                 index = i
@@ -237,7 +237,7 @@ def _plan(file: SourceFile, indexes: list[int], requests: Sequence[Ranges], know
 
 
 def _deliver(plans: Sequence[_Plan], run_all: RunAll) -> None:
-    """Give every plan its block, with as many requests under way as each store can use."""
+    """Fill every plan's block, with as many requests in flight as each store can use."""
     lanes: dict[int, list[Job]] = {}
     widths: dict[int, int] = {}
     for plan in plans:
@@ -265,7 +265,7 @@ def _in_turn(jobs: Sequence[Job]) -> Job:
 
 
 def _jobs(plan: _Plan) -> list[Job]:
-    """The requests that bring what is not known yet, each filling its part of the arena."""
+    """The requests for what is not known yet; each fills its part of the arena."""
     positions, lengths = plan.positions, plan.lengths
     if plan.known is not None:
         present, _ = plan.known.locate(positions, lengths)
@@ -291,7 +291,7 @@ def _jobs(plan: _Plan) -> list[Job]:
 
 
 def _merged(positions: Int64s, lengths: Int64s, traits: StoreTraits) -> MergedRanges:
-    """Ranges joined where a request of its own would cost more than the bytes between them."""
+    """Ranges joined where a separate request would cost more than the bytes between them."""
     merged = merge(positions, lengths, traits.merge_gap // _NEAR, _NO_CAP)
     if merged.starts.size > 2:
         holes = worthwhile_holes(merged.starts, merged.stops, traits.merge_gap, traits.concurrency)
@@ -301,7 +301,7 @@ def _merged(positions: Int64s, lengths: Int64s, traits: StoreTraits) -> MergedRa
 
 
 def _sole_job(plan: _Plan, start: int, stop: int) -> Job:
-    """A single request: what the store hands out is the arena, nothing is copied."""
+    """A single request, whose answer becomes the arena without a copy."""
 
     def run() -> None:
         (memory,) = _exactly(plan.file, [start], [stop])

@@ -1,11 +1,9 @@
-"""Objects behind any URL that fsspec knows.
+"""A store over any URL that fsspec opens.
 
-The file system is made on first use and again after a fork, since the event loop
-of the asynchronous ones does not survive it. Answers are checked: a range comes
-back whole or is an error, and every error of a client library leaves as one of
-lancecy's, naming store and path and no secret.
-
-``fsspec`` is imported inside functions only; this module shares its name.
+The file system is made on first use and again after a fork, because the event
+loop of asynchronous file systems does not survive one. Answers are checked: a
+range is returned whole or raises, and every error of a client library becomes a
+lancecy error that names store and path and no secret.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ _NO_SUCH_RANGE = frozenset({"InvalidRange", "416"})
 
 
 class _Locks:
-    # fsspec's memory file system looks before it writes; the lock makes that one step within the process.
+    # fsspec's memory file system checks before it writes; the lock makes both one step within the process.
     create = threading.Lock()
 
 
@@ -54,18 +52,18 @@ class FsspecStore:
     Parameters
     ----------
     url : str
-        Any URL fsspec opens, chained ones included; with ``fs``, the folder in it.
+        Any URL that fsspec opens, chained ones included; with ``fs``, the folder in it.
     storage_options : mapping, optional
-        For the file system, by its names or by those of pylance. Secrets among them stay in this process: a pickle
-        leaves them out, and the store made from it relies on what the environment provides.
+        For the file system, under fsspec's names or pylance's. Secrets stay in this process: a pickle leaves
+        them out, and the unpickled store relies on credentials of the environment.
     fs : fsspec.AbstractFileSystem, optional
-        A file system of the caller's own.
+        A file system made by the caller.
     traits : StoreTraits, optional
-        Instead of what is known of the file system.
+        Replaces the default traits of the file system.
 
     Notes
     -----
-    Safe to share between threads: calls of synchronous file systems that may not be are made one at a time.
+    Safe to share between threads: calls of file systems that are not thread-safe are made one at a time.
 
     Examples
     --------
@@ -101,10 +99,10 @@ class FsspecStore:
         self._prepare()
 
     def _prepare(self) -> None:
-        """What follows from the options and is never pickled."""
+        """Set what follows from the options and is not pickled."""
         self._built: parts.Built | None = None
         self._secrets = secret_texts(self._options)
-        # One URL may name different places on different endpoints; identities tell them apart.
+        # One URL may name different places on different endpoints; the identity distinguishes them.
         place = repr(sorted(redact(self._options).items())) if self._options else ""
         self._place = hashlib.sha256(place.encode()).hexdigest()[:8] if place else ""
 
@@ -116,7 +114,7 @@ class FsspecStore:
         state = {name: value for name, value in self.__dict__.items() if name not in _NOT_PICKLED}
         state["_options"] = redact(self._options)
         state["_is_bare"] = self._is_bare or loses
-        # A file system is rebuilt from its class and what may be shown of its options.
+        # A file system is rebuilt from its class and those of its options that are not secret.
         state["_given"] = (type(self._given), state["_options"]) if loses and self._given else self._given
         return state
 
@@ -152,7 +150,7 @@ class FsspecStore:
             if start > size:
                 raise too_short(path, self.uri, start, None, size)
             return self.get_many(path, [start], [size])[0]
-        # s3fs would ask for the size first, to decide whether to fetch in parts.
+        # Otherwise s3fs asks for the size first, to decide whether to fetch in parts.
         limits = {"max_concurrency": 1} if self._protocol == "s3" else {}
         data = self._call("read", path, lambda fs, full: fs.cat_file(full, **limits))
         return np.frombuffer(data, dtype=np.uint8)
@@ -209,14 +207,14 @@ class FsspecStore:
         for path in paths:
             check_path(path)
         built = self._open()
-        # A list of paths is searched for wildcards, which would remove more than was asked for.
+        # A list of paths would be searched for wildcards, which could remove other objects.
         together = [path for path in paths if self._protocol in parts.BUCKETS and not set(path) & set("*?[")]
         if len(together) > 1:
             names = [self._full(built, path) for path in together]
             try:
                 self._call("delete", together[0], lambda fs, full: fs.rm(names))
             except LookupError:
-                together = []  # one of them was gone, and there is no telling what became of the others
+                together = []  # one was missing, and the state of the others is unknown
         else:
             together = []
         for path in set(paths).difference(together):
@@ -242,7 +240,7 @@ class FsspecStore:
         return built
 
     def _build(self) -> parts.Built:
-        if isinstance(self._given, tuple):  # from a pickle: what is left of a file system with secrets
+        if isinstance(self._given, tuple):  # from a pickle: a file system without its secrets
             kind, options = self._given
             given = kind(**options)
         else:
@@ -255,7 +253,7 @@ class FsspecStore:
         return f"{built.root}/{path}" if path else built.root
 
     def _call(self, doing: str, path: str, request: Callable[[Any, str], T], start: int = 0) -> T:
-        """Make one request; every error leaves as one of lancecy's. The path was checked."""
+        """Make one request; errors become lancecy's. The path was checked before."""
         built = self._open()
         full = self._full(built, path)
         try:
@@ -269,7 +267,7 @@ class FsspecStore:
             self._fail(error, doing, path)
 
     def _write(self, path: str, request: Callable[[Any, str], object]) -> None:
-        """Make a request that writes; file systems with folders get the folder when it is missing."""
+        """Make a request that writes; on file systems with folders, make the folder if it is missing."""
 
         def attempt(fs: Any, full: str) -> None:
             try:
@@ -323,12 +321,12 @@ class FsspecStore:
             found = self._call("list", folder, find)
         except LookupError:
             if self._protocol in parts.BUCKETS:
-                raise  # no folder is an empty answer, so it is the bucket that is missing
+                raise  # a missing folder gives an empty answer, so the bucket is missing
             return
         root = self._open().root.lstrip("/")
         inside = f"{folder}/" if folder else ""
         for path, info in sorted((_relative(name, root), info) for name, info in found.items()):
-            # Object stores let keys be called anything; no other method here would accept such a name.
+            # Object stores allow any key; no other method here accepts such a name.
             if path.startswith(inside) and path > after and info.get("type") == "file" and is_safe_path(path):
                 yield parts.metadata(path, info, self.uri, self._place)
 
@@ -344,7 +342,7 @@ _NOT_PICKLED = frozenset({"_built", "_secrets", "_place"})
 
 
 def open_fsspec(uri: str, options: Options | None, *, mapped: bool, follow_symlinks: bool) -> FsspecStore:
-    """The store of a URL; there is nothing to map or follow."""
+    """The store of a URL; ``mapped`` and ``follow_symlinks`` have no effect."""
     return FsspecStore(uri, options)
 
 

@@ -1,7 +1,4 @@
-"""What the fsspec adapter knows about file systems: which do what, and how to read their answers.
-
-Helpers of ``lancecy.store.fsspec``. ``fsspec`` is imported inside functions only.
-"""
+"""Helpers of the fsspec adapter: what each file system supports, and how its answers are read."""
 
 from __future__ import annotations
 
@@ -36,7 +33,7 @@ __all__ = [
 ]
 
 BUCKETS = frozenset({"s3", "gs", "abfs", "abfss", "az"})
-"""Object stores: flat names, no folders to make, listings cached by their clients unless told not to."""
+"""Object stores: flat names, no folders to make; their clients cache listings unless switched off."""
 
 _ETAGS = ("ETag", "etag", "generation", "md5Hash", "content_md5", "md5", "checksum")
 _TIMES = ("LastModified", "last_modified", "mtime", "updated", "modified", "created")
@@ -44,16 +41,16 @@ _REMOTE = StoreTraits(
     lists_in_order=True, concurrency=16, merge_gap=1 << 20, merge_cap=16 << 20, batches=True
 )
 _SERIAL = StoreTraits(concurrency=1, merge_gap=1 << 20, merge_cap=16 << 20)
-# These answer several threads at once; nothing is known of other synchronous file systems (ftplib's cannot).
+# Thread-safe; other synchronous file systems are taken not to be (ftplib's is not).
 _THREAD_SAFE = frozenset({"memory", "file", "local", "hdfs", "arrow_hdfs"})
 _LOST_RACE = frozenset({"PreconditionFailed", "412"})
-# S3 could not decide between two creates under way at once: neither a success nor a lost race.
+# S3 could not order two concurrent creates: neither a success nor a lost race.
 _ASK_AGAIN = frozenset({"ConditionalRequestConflict", "409"})
 _TRIES = 6
 
 
 class Built(NamedTuple):
-    """A file system as made in one process.
+    """A file system made in this process.
 
     Attributes
     ----------
@@ -62,7 +59,7 @@ class Built(NamedTuple):
     root : str
         The store's folder as the file system names it, without trailing slash.
     guard : context manager
-        To be held during a call; does nothing where calls may overlap.
+        Held during a call; does nothing if calls may run concurrently.
     traits : StoreTraits
     """
 
@@ -102,7 +99,7 @@ def protocol_of(fs: Any) -> str:
 
 
 def usable_here(fs: Any) -> Any:
-    """The file system, or one like it if its event loop stayed behind in a parent process."""
+    """The file system, or a new one like it if its event loop belongs to a parent process."""
     inner = {name: value for name, value in fs.storage_options.items() if _is_file_system(value)}
     own = {name: usable_here(value) for name, value in inner.items()}
     is_foreign = getattr(fs, "_pid", os.getpid()) != os.getpid()
@@ -116,9 +113,9 @@ def _is_file_system(value: object) -> bool:
 
 
 def can_create(protocol: str, fs: Any) -> bool:
-    """Whether a put can be made conditional on the object not being there, checked by the server.
+    """Whether a put can be conditional on the object's absence, checked by the server.
 
-    The method of the base class takes the same argument, looks, and then writes: useless between processes.
+    The base class's method takes the same argument, checks, and then writes: no protection between processes.
     """
     if protocol == "memory":
         return True
@@ -127,7 +124,7 @@ def can_create(protocol: str, fs: Any) -> bool:
 
 
 def storage_options_of(fs: Any) -> dict[str, Any]:
-    """The options a file system was made with, positional ones and those of file systems in it included."""
+    """The options a file system was made with, including positional ones and those of wrapped file systems."""
     arguments = getattr(fs, "storage_args", ())
     named: dict[str, Any] = dict(getattr(fs, "storage_options", {}))
     if arguments:
@@ -139,12 +136,12 @@ def storage_options_of(fs: Any) -> dict[str, Any]:
 
 
 def metadata(path: str, info: Mapping[str, Any], store: str, place: str) -> ObjectMeta:
-    """An object's metadata from what ``info`` or ``find`` tells of it.
+    """An object's metadata from the answer of ``info`` or ``find``.
 
     Raises
     ------
     StoreError
-        The size is not told (some web servers).
+        The size is missing (some web servers).
     """
     size = info.get("size")
     if not isinstance(size, int):
@@ -167,7 +164,7 @@ def _moment(info: Mapping[str, Any]) -> datetime | None:
 
 
 def error_code(error: BaseException | None) -> str:
-    """The code a server gave for an error, from the error or what caused it; "" if there was none."""
+    """The error code of a server, from the error or its cause; "" if there is none."""
     while error is not None:
         response = getattr(error, "response", None)
         if isinstance(response, Mapping):
@@ -185,7 +182,7 @@ def create(fs: Any, full: str, value: bytes) -> None:
     Raises
     ------
     FileExistsError
-        It is there.
+        It exists.
     """
     for attempt in range(_TRIES):
         try:
@@ -202,9 +199,9 @@ def create(fs: Any, full: str, value: bytes) -> None:
 
 
 class FsspecUpload(Upload):
-    """A temporary file on this machine, uploaded whole when it is closed.
+    """A local temporary file, uploaded whole when it is closed.
 
-    Not every file system can take back what was written to an open file; all of them can take a whole one.
+    Not every file system can discard what was written to an open file; all can upload a whole one.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Objects as files below a local folder.
+"""A store of files below a local folder.
 
 Reading is a memory map where that is safe, else ``pread``; a whole object of a
-mapped store costs one ``stat`` once its map is kept. Writing goes to a temporary
-name, is made durable, and gets its final name in one atomic step: ``rename`` to
+mapped store costs one ``stat`` once its map is cached. A write goes to a temporary
+name, is synced, and gets its final name in one atomic step: ``rename`` to
 replace, ``link`` to create.
 """
 
@@ -38,12 +38,12 @@ PREAD = StoreTraits(create_is_atomic=True, concurrency=1, merge_gap=64 << 10, me
 NETWORK = StoreTraits(create_is_atomic=True, concurrency=8, merge_gap=1 << 20, merge_cap=16 << 20)
 """Traits of a network mount: every request is a round trip."""
 
-# Of files that a cleanup removes if nothing names them. A manifest's is not among them: until it has its final
-# name nobody shall take it for one.
+# Endings of temporary files that a cleanup removes if no version names them. A manifest's is not among them: a
+# temporary manifest must not be taken for a version.
 _ENDINGS = (".lance", ".txn", ".arrow", ".bin", ".blob")
 # A range this long is cheaper to map than to copy.
 _WORTH_A_MAP = 64 << 10
-# For the whole process: the system bounds the number of maps of a process (65,530 by default), not of a table.
+# One cache per process: the system limits the maps of a process (65,530 by default), not of a table.
 _MAPS = MapCache(4096)
 
 
@@ -55,13 +55,13 @@ class LocalStore:
     root : str
         Folder; need not exist yet. Made absolute.
     mapped : bool
-        Hand out views of memory maps. Not for tables of strangers or network mounts: a file that is truncated
+        Return views of memory maps. Not for untrusted tables or network mounts: a file that is truncated
         while mapped kills the process (SIGBUS).
     follow_symlinks : bool
-        Whether symbolic links below the root are followed; if not, a path that passes one is refused and
-        listings leave it out. Links in the root itself are the caller's own and always followed.
+        Whether symbolic links below the root are followed; if not, a path through one is refused and
+        listings leave it out. Links in the root itself are always followed.
     traits : StoreTraits, optional
-        Instead of the usual ones for ``mapped``.
+        Replaces the defaults for ``mapped``.
 
     Notes
     -----
@@ -93,7 +93,7 @@ class LocalStore:
         self._durable = True
 
     def hasty(self) -> LocalStore:
-        """The same store, for writers who do not wait for the disk: after a crash of the system files may be torn."""
+        """The same store without fsync: after a system crash, files may be torn."""
         store = copy(self)
         store._durable = False
         return store
@@ -136,9 +136,9 @@ class LocalStore:
             self._fail(error, "read", path)
 
     def release(self, path: str) -> None:
-        """Take the pages of a mapped file out of this process, if its map is kept.
+        """Drop the pages of a mapped file from this process's memory, if its map is cached.
 
-        They stay in the system's cache and come back when a view is read. Streaming scans use this to bound
+        They stay in the page cache and are mapped again when a view is read. Streaming scans use this to bound
         their resident memory.
 
         Parameters
@@ -203,7 +203,7 @@ class LocalStore:
     # Parts
 
     def missing_folders(self, path: str) -> tuple[str, ...]:
-        """Folders that writing to a path would make, the innermost first.
+        """Folders that a write to this path would create, the innermost first.
 
         Parameters
         ----------
@@ -217,7 +217,7 @@ class LocalStore:
         return tuple(found)
 
     def remove_folders(self, folders: Sequence[str]) -> None:
-        """Remove folders that are empty; all others stay, and nobody hears of it.
+        """Remove the folders that are empty; others are left, without an error.
 
         Parameters
         ----------
@@ -232,7 +232,7 @@ class LocalStore:
         return files.open_folder(self._base, path.rpartition("/")[0], self._follow, create)
 
     def _whole(self, path: str) -> Memory:
-        """The map of a file, used again while the file is the same."""
+        """The map of a file, reused while the file is unchanged."""
         full = f"{self._root}/{path}"
         kept = _MAPS.find(full, identity_of(files.stat_regular(self._base, path, self._follow)))
         if kept is not None:
@@ -246,7 +246,7 @@ class LocalStore:
         return memory
 
     def _copied(self, path: str, starts: Sequence[int], stops: Sequence[int | None]) -> Sequence[Memory]:
-        """Ranges read into fresh memory, none allocated before the range is known to be in the file."""
+        """Ranges read into new memory, allocated only after the range is checked against the file's size."""
         descriptor, status = files.open_regular(self._base, path, self._follow)
         size = status.st_size
         try:
@@ -274,11 +274,11 @@ class LocalStore:
                 inode = os.fstat(descriptor).st_ino
                 prefix = f"{folder}/" if folder else ""
                 for path, status in files.walk(descriptor, prefix, self._follow, after, (inode,)):
-                    # Names no writer of the format makes, and no other method here would accept.
+                    # Names that no writer of the format makes and no other method here accepts.
                     if is_safe_path(path):
                         yield _meta(path, status)
         except (FileNotFoundError, NotADirectoryError):
-            return  # no folder: nothing in it, as in an object store
+            return  # a missing folder is empty, as in an object store
         except OSError as error:
             self._fail(error, "list", folder)
 
@@ -287,7 +287,7 @@ class LocalStore:
 
 
 class _LocalUpload(Upload):
-    """A temporary file beside its final name."""
+    """A temporary file in the folder of its final name."""
 
     def __init__(self, store: LocalStore, path: str, mode: PutMode) -> None:
         super().__init__(path, store.uri)
@@ -332,17 +332,17 @@ class _LocalUpload(Upload):
         self.meta = _meta(self._path, status)
 
     def _discard(self) -> None:
-        # Whatever fails here matters less than what made us come here; a cleanup knows the name.
+        # Errors here would hide the one that led here; a cleanup removes what is left.
         with suppress(OSError):
             self._close_file()
-        with suppress(OSError):  # it may have its final name already: only making that durable failed
+        with suppress(OSError):  # it may have its final name already, if only the sync failed
             os.unlink(self._temporary, dir_fd=self._folder)
         self._resources.close()
 
     def _close_file(self) -> None:
         descriptor, self._file = self._file, -1
         if descriptor >= 0:
-            os.close(descriptor)  # the last chance for the system to report a failed write
+            os.close(descriptor)  # close may report a failed write
 
 
 def _name(path: str) -> str:
@@ -350,7 +350,7 @@ def _name(path: str) -> str:
 
 
 def _kept_ending(path: str) -> str:
-    """The ending of a temporary name: cleanups of this and other libraries take endings for what a file is."""
+    """The ending of a temporary name: cleanups, pylance's too, tell the kind of a file by its ending."""
     return next((ending for ending in _ENDINGS if path.endswith(ending)), "")
 
 
@@ -368,7 +368,7 @@ def _slice(whole: Memory, path: str, uri: str, start: int, stop: int | None) -> 
 
 
 def open_local(uri: str, options: Options | None, *, mapped: bool, follow_symlinks: bool) -> LocalStore:
-    """The store of a canonical local path; network mounts are read with ``pread`` whatever is asked for."""
+    """The store of a canonical local path; network mounts are always read with ``pread``."""
     network = is_network_mount(uri)
     return LocalStore(
         uri,

@@ -1,8 +1,8 @@
-"""Opening, walking and publishing local files, one careful primitive each.
+"""Opening, listing and publishing local files.
 
-With ``follow=False`` every component below the root is opened on its own without
-following symbolic links, so that nothing inside a table can lead out of it. In
-either mode only regular files are opened, and never in a way that can block.
+With ``follow=False`` every component below the root is opened separately without
+following symbolic links, so that no path in a table leads out of it. In either
+mode only regular files are opened, and opening never blocks.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lancecy.limits import DEFAULT_LIMITS
 __all__ = ["Entry", "open_folder", "open_regular", "publish", "stat_regular", "sync_folder", "walk"]
 
 _READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-# A path descriptor needs no permission to list the folder, as in an ordinary walk of a path.
+# A path descriptor needs no permission to list the folder, as when the system resolves a path.
 _STEP = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _NO_LINKS = frozenset({errno.EPERM, errno.ENOSYS, errno.EOPNOTSUPP, errno.EMLINK, errno.EXDEV})
@@ -37,7 +37,7 @@ def stat_regular(root: str, path: str, follow: bool) -> os.stat_result:
     PathPolicyError
         It is a symbolic link that may not be followed, a FIFO, a device or a socket.
     OSError
-        It is missing (``FileNotFoundError`` and its kin; a folder counts as missing) or out of reach.
+        It is missing (``FileNotFoundError`` and similar; a folder counts as missing) or inaccessible.
     """
     if follow:
         status = os.stat(f"{root}/{path}")
@@ -51,8 +51,8 @@ def stat_regular(root: str, path: str, follow: bool) -> os.stat_result:
 
 def open_regular(root: str, path: str, follow: bool) -> tuple[int, os.stat_result]:
     """Descriptor and status of a regular file, open for reading; raises as :func:`stat_regular`."""
-    # Looked at before it is opened: opening a device may have effects. Looked at again afterwards,
-    # because it may have been exchanged in between; O_NONBLOCK keeps a FIFO from waiting for a writer.
+    # Checked before it is opened, because opening a device may have effects. Checked again afterwards,
+    # because it may have been replaced in between; O_NONBLOCK keeps a FIFO from waiting for a writer.
     if follow:
         _check_regular(os.stat(f"{root}/{path}"), path)
         descriptor = os.open(f"{root}/{path}", _READ)
@@ -97,7 +97,7 @@ def _step(folder: int, name: str, path: str, flags: int = _STEP) -> int:
     try:
         return os.open(name, flags | os.O_NOFOLLOW, dir_fd=folder)
     except OSError as error:
-        # Which of the two a link gives depends on the flags and the system.
+        # A link gives one or the other, depending on the flags and the system.
         if error.errno in (errno.ELOOP, errno.ENOTDIR) and _is_link(folder, name):
             raise PathPolicyError(f"path {path!r} passes a symbolic link", path=path) from None
         raise
@@ -112,9 +112,9 @@ def _is_link(folder: int, name: str) -> bool:
 
 @contextmanager
 def open_folder(root: str, folder: str, follow: bool, create: bool) -> Iterator[int]:
-    """Descriptor of a folder below the root ("" is the root), made if asked for.
+    """Descriptor of a folder below the root ("" is the root), created if ``create``.
 
-    New folders are made durable before anything is put in them.
+    New folders are synced before anything is put in them.
     """
     descriptor = _reached(root, folder, follow, create)
     try:
@@ -171,7 +171,7 @@ def _make_folders(root: str) -> None:
 
 
 def sync_folder(descriptor: int) -> None:
-    """Make the names in a folder durable, where the file system knows how."""
+    """Sync the names in a folder, where the file system supports it."""
     try:
         os.fsync(descriptor)
     except OSError as error:
@@ -180,7 +180,7 @@ def sync_folder(descriptor: int) -> None:
 
 
 def publish(source: tuple[int, str], target: tuple[int, str], replace: bool, durable: bool = True) -> None:
-    """Give a file its final name, in one atomic step, and make that durable.
+    """Give a file its final name in one atomic step, and sync it.
 
     Parameters
     ----------
@@ -188,14 +188,14 @@ def publish(source: tuple[int, str], target: tuple[int, str], replace: bool, dur
     replace : bool
         Whether a file of that name is replaced.
     durable : bool
-        Whether to wait until the disk has it.
+        Whether to wait until it is on the disk.
 
     Raises
     ------
     FileExistsError
         The name is taken and ``replace`` is false.
     UnsupportedError
-        The file system has no hard links, without which a name cannot be claimed atomically.
+        The file system has no hard links, without which a file cannot be created atomically.
     """
     if replace:
         os.rename(source[1], target[1], src_dir_fd=source[0], dst_dir_fd=target[0])
@@ -213,7 +213,7 @@ def _claim(source: tuple[int, str], target: tuple[int, str]) -> None:
     try:
         os.link(source[1], target[1], src_dir_fd=source[0], dst_dir_fd=target[0], follow_symlinks=False)
     except FileExistsError:
-        # Over NFS the answer to a link that was made can get lost, and the repeated request fails.
+        # Over NFS the answer to a successful link can be lost; the repeated request then fails.
         if os.stat(source[1], dir_fd=source[0], follow_symlinks=False).st_nlink != 2:
             raise
     except OSError as error:
@@ -234,7 +234,7 @@ def walk(folder: int, prefix: str, follow: bool, after: str, above: tuple[int, .
     prefix : str
         Path of the folder, "" or ending in a slash.
     follow : bool
-        Whether symbolic links are followed; if not they are left out.
+        Whether symbolic links are followed; if not, they are left out.
     after : str
         Only paths greater than this.
     above : tuple of int
@@ -248,7 +248,7 @@ def walk(folder: int, prefix: str, follow: bool, after: str, above: tuple[int, .
     DEFAULT_LIMITS.check("nesting", len(above), "depth of folders")
     with os.scandir(folder) as entries:
         found = list(entries)
-    # A folder sorts as its contents do, with the slash that follows its name.
+    # A folder sorts as its contents do: with a slash after its name.
     try:
         named = {e.name + "/" if e.is_dir(follow_symlinks=follow) else e.name: e for e in found}
     except OSError:
@@ -265,7 +265,7 @@ def walk(folder: int, prefix: str, follow: bool, after: str, above: tuple[int, .
 
 
 def _first(names: list[str], prefix: str, after: str) -> int:
-    """Index of the first of the sorted names whose path is, or holds something, greater than ``after``."""
+    """Index of the first of the sorted names whose path, or a path below it, is greater than ``after``."""
     if not after.startswith(prefix):
         return 0 if prefix > after else len(names)
     index = bisect_right(names, after[len(prefix) :])
@@ -277,14 +277,14 @@ def _is_folder(entry: os.DirEntry[str], follow: bool) -> bool:
     try:
         return entry.is_dir(follow_symlinks=follow)
     except OSError:
-        return False  # a link that leads in a circle; its status says so again
+        return False  # a circular link; its status fails with the same error
 
 
 def _entry_status(entry: os.DirEntry[str], follow: bool) -> os.stat_result | None:
     try:
         return entry.stat(follow_symlinks=follow)
     except OSError as error:
-        # Removed since the folder was read, or a link to nothing or to itself: not an object.
+        # Removed since the folder was read, or a dangling or circular link: not an object.
         if error.errno in (errno.ENOENT, errno.ELOOP, errno.ENOTDIR):
             return None
         raise

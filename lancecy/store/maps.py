@@ -1,12 +1,12 @@
-"""Read-only memory maps of local files, kept for as long as somebody looks at them.
+"""A cache of read-only memory maps of local files.
 
-A map is handed out as a read-only NumPy array that owns it; the pages go when
-the last view goes. The most recently used maps are kept by path, and used again
-while the file's identity (device, inode, size, time of change) stays the same.
+A map is returned as a read-only NumPy array that owns it; it is unmapped when
+the last view is freed. The most recently used maps are kept by path, and reused
+while the file's identity (device, inode, size, time of change) is unchanged.
 
-A file that is truncated while mapped makes the kernel send SIGBUS to whoever
-reads the lost pages, which no check can prevent. So only files of trusted
-tables on local disks are mapped (see ``lancecy.store.mounts``).
+Reading the lost pages of a mapped file that was truncated raises SIGBUS, which no
+check can prevent. So only files of trusted tables on local disks are mapped (see
+``lancecy.store.mounts``).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ __all__ = ["Identity", "MapCache", "identity_of", "map_file"]
 Identity: TypeAlias = tuple[int, int, int, int]
 
 _libc = ctypes.CDLL(None, use_errno=True)
-# The C functions and not the mmap module: before Python 3.13 that keeps a second file descriptor
-# open per map, and results that are views of a table of 2,000 fragments would run out of them.
+# mmap of the C library, because the mmap module keeps a second file descriptor open per map before Python
+# 3.13, and results that are views of a table of 2,000 fragments would use up the descriptors.
 _mmap = getattr(_libc, "mmap64", _libc.mmap)
 _mmap.restype = ctypes.c_void_p
 _mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_int64]
@@ -42,7 +42,7 @@ _MAP_FAILED = ctypes.c_void_p(-1).value
 
 
 class _Mapping:
-    """Owner of one map; NumPy arrays made from it keep it alive."""
+    """Owner of one map; the NumPy arrays keep it alive."""
 
     __slots__ = ("__array_interface__", "_address", "_size")
 
@@ -60,7 +60,7 @@ class _Mapping:
             "version": 3,
         }
 
-    # Bound as a default: at interpreter exit the module's globals may be gone already.
+    # A default argument, because the module's globals may be gone at interpreter exit.
     def __del__(self, munmap: object = _munmap) -> None:
         if hasattr(self, "_address"):
             munmap(self._address, self._size)  # type: ignore[operator]
@@ -85,14 +85,14 @@ def map_file(descriptor: int, size: int) -> Memory:
     OSError
         The system refuses the map.
     """
-    if size == 0:  # an empty map is an error to the system
+    if size == 0:  # the system refuses an empty map
         empty: Memory = np.frombuffer(b"", dtype=np.uint8)
         return empty
     return np.asarray(_Mapping(descriptor, size))
 
 
 def identity_of(status: os.stat_result) -> Identity:
-    """What changes when the bytes of a file may have changed."""
+    """A value that changes when the bytes of a file may have changed."""
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
@@ -102,12 +102,12 @@ class MapCache:
     Parameters
     ----------
     limit : int
-        Maps kept. Views in use stay valid when their map is dropped from here.
+        Maps kept. Views stay valid after their map is evicted.
 
     Notes
     -----
-    Holds no lock, so a fork cannot leave one behind: every step is a single operation on the dictionary,
-    and two threads that miss at once merely map the file twice.
+    Holds no lock that a fork could leave locked: every step is a single operation on the dictionary,
+    and two threads that miss at once map the file twice.
     """
 
     def __init__(self, limit: int) -> None:
@@ -118,29 +118,29 @@ class MapCache:
         return len(self._maps)
 
     def find(self, path: str, identity: Identity) -> Memory | None:
-        """The map of the file, if it is still the same file."""
+        """The map of the file, if the file is unchanged."""
         entry = self._maps.get(path)
         if entry is None or entry[0] != identity:
             return None
-        with suppress(KeyError):  # another thread dropped it just now; the view is good all the same
+        with suppress(KeyError):  # another thread dropped it; the view is still valid
             self._maps.move_to_end(path)
         return entry[1]
 
     def add(self, path: str, identity: Identity, memory: Memory) -> None:
-        """Keep a map, and drop the least recently used beyond the limit."""
+        """Keep a map, and evict the least recently used beyond the limit."""
         self._maps[path] = (identity, memory)
         while len(self._maps) > self.limit:
             try:
                 self._maps.popitem(last=False)
             except KeyError:
-                return  # emptied by another thread meanwhile
+                return  # another thread emptied it
 
     def discard(self, path: str) -> None:
-        """Drop the map of a file that is being replaced or removed, so that its disk space is freed."""
+        """Drop the map of a file that is being replaced or removed, to free its disk space."""
         self._maps.pop(path, None)
 
     def release(self, path: str) -> None:
-        """Take the pages of a file's map out of this process; reading them again brings them back."""
+        """Drop the pages of a file's map from this process's memory; reading loads them again."""
         entry = self._maps.get(path)
         if entry is not None and entry[1].size:
             _madvise(entry[1].ctypes.data, entry[1].size, mmap.MADV_DONTNEED)

@@ -1,7 +1,7 @@
-"""Objects in a dictionary: a store without IO, for tests and for data that is already in memory.
+"""A store in a dictionary, without IO, for tests and for data that is already in memory.
 
-Not what ``memory://`` opens: that is fsspec's file system of the same name, so
-that what users put there is seen.
+``memory://`` opens fsspec's memory file system instead, so that it sees what
+users put there.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class MemoryStore:
     Parameters
     ----------
     uri : str, optional
-        Name of the store; unique if not given. Cannot be opened again by it.
+        Name of the store; unique by default. It cannot be opened by this name.
     traits : StoreTraits, optional
-        To behave like another store, for example one whose ranges are merged over a gap.
+        Those of a store to imitate, for example one that merges ranges over a gap.
 
     Notes
     -----

@@ -1,8 +1,8 @@
-"""Says whether a folder lies on a network file system, where memory maps are not used.
+"""Tells whether a folder is on a network file system, where memory maps are not used.
 
-On a network mount a file can shrink, and a server go away, under a map; both
-end in SIGBUS. Linux tells the type of every mount in ``/proc/self/mountinfo``;
-elsewhere nothing is known and the answer is no.
+On a network mount a file can shrink or the server disappear while mapped; both
+raise SIGBUS. Linux lists the type of every mount in ``/proc/self/mountinfo``;
+on other systems the answer is no.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _known: dict[int, bool] = {}
 
 
 def is_network_mount(folder: str) -> bool:
-    """Whether the folder, or the nearest parent that exists, lies on a network or FUSE file system.
+    """Whether the folder, or the nearest parent that exists, is on a network or FUSE file system.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def is_network_mount(folder: str) -> bool:
 
 
 def network_devices(mountinfo: str) -> set[str]:
-    """Device numbers, as "major:minor", of the network and FUSE mounts a mountinfo file lists."""
+    """Device numbers, as "major:minor", of the network and FUSE mounts in a mountinfo file."""
     try:
         with open(mountinfo, encoding="utf-8", errors="surrogateescape") as lines:
             mounts = [line.split() for line in lines]
@@ -67,5 +67,5 @@ def _device(folder: str) -> int:
         except OSError:
             parent = os.path.dirname(folder)
             if parent == folder:
-                return os.makedev(255, 0)  # nothing can be looked at: reading will say why
+                return os.makedev(255, 0)  # nothing is accessible: reading reports why
             folder = parent

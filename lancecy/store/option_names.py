@@ -1,7 +1,6 @@
-"""Storage options under the names that pylance's stores know, for file systems of fsspec.
+"""Translates pylance's names of storage options to those of fsspec's file systems.
 
-Whoever comes from pylance has them in code and configuration. The names of fsspec's file systems stay what they are, and
-win where both are given.
+fsspec's own names stay unchanged, and win where both are given.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from lancecy.store.credentials import Options
 
 __all__ = ["for_fsspec"]
 
-# Without the prefixes aws_, google_ and azure_, which may be there or not.
+# Without the optional prefixes aws_, google_ and azure_.
 _S3 = {
     "access_key_id": "key",
     "secret_access_key": "secret",
@@ -35,7 +34,7 @@ _AZURE = {
     "storage_tenant_id": "tenant_id",
 }
 _REGION = frozenset({"region", "default_region"})
-# Whether an endpoint may be one of http is said by its address.
+# The endpoint's address already says whether it is http.
 _NEEDLESS = frozenset({"allow_http", "virtual_hosted_style_request"})
 _TRUE = frozenset({"true", "1", "yes", "on"})
 
@@ -46,7 +45,7 @@ def for_fsspec(scheme: str, options: Options) -> dict[str, Any]:
     Parameters
     ----------
     scheme : str
-        Of a canonical URI; options of others than S3, Google's and Azure's stay as they are.
+        Of a canonical URI; options of schemes other than S3, Google and Azure stay unchanged.
     options : mapping
 
     Examples

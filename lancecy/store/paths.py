@@ -1,8 +1,8 @@
-"""The rule for relative paths: whatever a table names stays below its root.
+"""The rule for relative paths: every path in a table stays below its root.
 
 Every adapter calls :func:`check_path` before it touches the file system or the
-network. The rule is textual, the same for every store, and holds for the path
-as written and for the path percent-decoded once, since web servers decode.
+network. The rule is textual, the same for every store, and is applied to the path
+as written and percent-decoded once, because web servers decode.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ __all__ = ["check_path", "check_prefix", "is_safe_path"]
 
 _LONGEST = DEFAULT_LIMITS.name_bytes
 
-# What nearly every path looks like; a segment that starts with a dot takes the slow road.
+# Matches nearly every path; others, such as a segment that starts with a dot, take the slow check.
 _PLAIN = re.compile(r"[\w\-][\w\-.]*(?:/[\w\-][\w\-.]*)*", re.ASCII).fullmatch
 _DRIVE = re.compile(r"[A-Za-z]:(?:/|$)").match
 
-# Control characters, lone surrogates, and the separators some tools treat as newlines.
+# Control characters, lone surrogates, and separators that some tools treat as newlines.
 _FORBIDDEN = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
@@ -38,7 +38,7 @@ def check_path(path: str) -> str:
     ------
     PathPolicyError
         It is empty, absolute, holds an empty, ``.`` or ``..`` segment, a backslash, a control character,
-        a scheme or a drive, or does so once percent-decoded, or a segment is too long.
+        a scheme or a drive, as written or percent-decoded once, or a segment is too long.
 
     Examples
     --------

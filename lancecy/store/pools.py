@@ -1,14 +1,14 @@
-"""Thread pools that can use each other without ever waiting in a circle.
+"""Thread pools that cannot deadlock by waiting for each other.
 
-Each pool has a level, and its threads may hand work to pools of a higher level
-only; anything else runs where it is asked for::
+Each pool has a level, and its threads may submit work only to pools of a higher
+level; other work runs in the calling thread::
 
-    0  ahead     whole windows of a stream, read before they are asked for
-    1  waiting   pieces of work that mostly wait on the network, more than there are processors
-    2  working   decoding and filtering, as many as there are processors
-    3  storage   single requests; wait for nobody
+    0  ahead     whole windows of a stream, read ahead
+    1  waiting   work that mostly waits on the network; more threads than processors
+    2  working   decoding and filtering; as many threads as processors
+    3  storage   single requests; wait for no other pool
 
-No thread exists before it is needed. In a forked child the pools start over.
+Threads are started when needed. A forked child starts with new pools.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ U = TypeVar("U")
 
 
 class Level(IntEnum):
-    """The pools, in the order in which they may use each other."""
+    """The levels of the pools; threads of one level may use higher levels."""
 
     AHEAD = 0
     WAITING = 1
@@ -43,7 +43,7 @@ class Pools:
     Parameters
     ----------
     threads : int, optional
-        Threads for work; as many as this process may use processors if not given.
+        Threads for work; by default as many as this process may use processors.
     """
 
     def __init__(self, threads: int | None = None) -> None:
@@ -54,7 +54,7 @@ class Pools:
         _LIVE.add(self)
 
     def _renew(self) -> None:
-        """Forget threads and lock: at the start, and in a forked child, where the threads do not exist."""
+        """Drop threads and lock: initially, and in a forked child, where the threads do not exist."""
         self._lock = threading.Lock()
         self._pools: dict[Level, ThreadPoolExecutor] = {}
         self._here = threading.local()
@@ -65,7 +65,7 @@ class Pools:
         return self.wanted_threads or processors()
 
     def pool(self, level: Level) -> ThreadPoolExecutor:
-        """One of the pools, made on first use."""
+        """One of the pools, started on first use."""
         pool = self._pools.get(level)
         if pool is None:
             with self._lock:
@@ -76,7 +76,7 @@ class Pools:
     def _made(self, level: Level) -> ThreadPoolExecutor:
         size = {
             Level.AHEAD: max(4, self.threads),
-            # A cluster's worker runs a task per processor, and their units all wait here.
+            # A worker of a cluster runs one task per processor, and the units of all of them wait here.
             Level.WAITING: max(16, 2 * self.threads),
             Level.WORKING: self.threads,
         }.get(level, 64)
@@ -84,18 +84,18 @@ class Pools:
         return ThreadPoolExecutor(size, name, initializer=_set_level, initargs=(self._here, level))
 
     def may_use(self, level: Level) -> bool:
-        """Whether the current thread may wait for work it hands to the pool of that level."""
+        """Whether the current thread may wait for work submitted to the pool of that level."""
         current: int = getattr(self._here, "level", -1)
         return current < level
 
     def submit(self, level: Level, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> Future[T]:
-        """Have the pool call the function; without the right to wait for it, it is called at once."""
+        """Have the pool call the function, or call it at once if this thread may not wait for the pool."""
         if self.may_use(level):
             return self.pool(level).submit(function, *args, **kwargs)
         done: Future[T] = Future()
         try:
             done.set_result(function(*args, **kwargs))
-        except Exception as error:  # noqa: BLE001 - handed to whoever asks for the result, as a pool does
+        except Exception as error:  # noqa: BLE001 - stored in the future, as a pool does
             done.set_exception(error)
         return done
 
@@ -105,7 +105,7 @@ class Pools:
         Raises
         ------
         Exception
-            What the first failing item raised, once none of the others is running.
+            The error of the first failing item, once no other item is running.
         """
         todo = list(items)
         alone = level is Level.WORKING and self.threads == 1
@@ -115,7 +115,7 @@ class Pools:
         return _finish([pool.submit(function, item) for item in todo])
 
     def close(self) -> None:
-        """End all threads once they are done; they come back when needed."""
+        """End all threads once they are done; new ones start when needed."""
         with self._lock:
             pools, self._pools = self._pools, {}
         for pool in pools.values():
@@ -123,7 +123,7 @@ class Pools:
 
 
 def processors() -> int:
-    """Processors this process may run on; in a container they are fewer than the machine has."""
+    """Processors this process may run on; in a container fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0)) or 1
     return os.cpu_count() or 1
@@ -134,7 +134,7 @@ def _set_level(here: threading.local, level: Level) -> None:
 
 
 def _finish(futures: Sequence[Future[Any]]) -> list[Any]:
-    """All results in order; after an error nothing of the batch runs on behind the caller's back."""
+    """All results in order; after an error it returns only when no item of the batch is running."""
     try:
         return [future.result() for future in futures]
     except BaseException:

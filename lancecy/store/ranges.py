@@ -1,6 +1,6 @@
-"""Merging of byte ranges: many small ranges of one object become few large requests.
+"""Merging of byte ranges: many small ranges of one object become few large ones.
 
-Pure planning over NumPy arrays: no bytes, no store. The merged ranges are
+Computes on NumPy arrays, without IO. The merged ranges are
 disjoint and ascending; laid one after the other they form the *arena* in which
 every requested range lies contiguously::
 
@@ -21,13 +21,13 @@ __all__ = ["MergedRanges", "check_range", "joined", "merge", "split", "worthwhil
 Int64s = NDArray[np.int64]
 
 REQUEST_BYTES = 16 << 20
-"""Bytes for which a scan may make one more request."""
+"""Bytes per request: a scan may make one request for each so many bytes."""
 _MOST_HOLES = 128
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MergedRanges:
-    """What to fetch, and where each requested range ends up.
+    """The ranges to fetch, and the position of each requested range in them.
 
     Attributes
     ----------
@@ -48,12 +48,12 @@ class MergedRanges:
 
 
 def check_range(start: int, stop: int | None) -> None:
-    """Refuse a range that is none; ``stop`` None is the end of the object.
+    """Refuse an invalid range; ``stop`` None is the end of the object.
 
     Raises
     ------
     ValueError
-        It starts before the object or stops before it starts: the caller's mistake.
+        It starts before the object or stops before it starts.
     """
     if start < 0 or (stop is not None and stop < start):
         raise ValueError(f"a range from {start} to {stop} is not one")
@@ -65,12 +65,12 @@ def merge(positions: Int64s, lengths: Int64s, gap: int, cap: int) -> MergedRange
     Parameters
     ----------
     positions, lengths : (num_ranges,) int64, bytes
-        Any order, overlaps and duplicates welcome, none negative, no end beyond 2**63 - 1.
+        Any order, overlaps and duplicates allowed, none negative, no end beyond 2**63 - 1.
     gap : int, bytes
-        Largest hole that is fetched along; 0 joins ranges that touch.
+        Largest hole that is fetched; 0 joins only ranges that touch.
     cap : int, bytes
-        A merged range takes up no further range that starts ``cap`` bytes or more after its own start,
-        unless the two overlap: no byte is ever fetched twice.
+        A merged range is not extended by a range that starts ``cap`` bytes or more after its own start,
+        unless the two overlap: no byte is fetched twice.
 
     Returns
     -------
@@ -109,7 +109,7 @@ def merge(positions: Int64s, lengths: Int64s, gap: int, cap: int) -> MergedRange
 def _merge_present(
     starts: Int64s, sizes: Int64s, present: NDArray[np.bool_], gap: int, cap: int
 ) -> MergedRanges:
-    """Merge without the empty ranges: they need no byte and must not stretch a merged range."""
+    """Merge without the empty ranges: they must not extend a merged range."""
     merged = merge(starts[present], sizes[present], gap, cap)
     arena = np.zeros(starts.size, np.int64)
     arena[present] = merged.arena_positions
@@ -117,7 +117,7 @@ def _merge_present(
 
 
 def _merge_sorted(starts: Int64s, stops: Int64s, gap: int, cap: int) -> tuple[Int64s, Int64s, Int64s]:
-    reach = np.maximum.accumulate(stops)  # furthest byte wanted so far
+    reach = np.maximum.accumulate(stops)  # furthest byte requested so far
     opens = np.empty(starts.size, np.bool_)
     opens[0] = True
     np.greater(starts[1:] - reach[:-1], gap, out=opens[1:])
@@ -133,30 +133,30 @@ def _merge_sorted(starts: Int64s, stops: Int64s, gap: int, cap: int) -> tuple[In
 
 
 def worthwhile_holes(starts: Int64s, stops: Int64s, gap: int, lanes: int) -> NDArray[np.bool_]:
-    """The holes worth fetching along, given what stays apart once only the smallest holes are closed.
+    """Which holes between ranges to fetch, so that fewer requests are needed.
 
-    Requests that are under way together wait together, so a hole among few of them is worth closing only while
-    the holes cost at most twice the bytes that are wanted, and down to one request per 16 MiB. Requests that would
-    have to queue wait once more each; but however many there are, no more is fetched to spare them than
-    ``128 / lanes`` holes of the largest size, so that a hundred rows of a large file are not the file.
+    Requests that run concurrently wait together, so a hole among few of them is closed only while all closed
+    holes cost at most twice the requested bytes, and down to one request per 16 MiB. A request that has to queue
+    waits once more; to avoid that, at most ``128 / lanes`` holes of the largest size are fetched, so that reading
+    a hundred rows of a large file does not read the whole file.
 
     Parameters
     ----------
     starts, stops : (num_ranges,) int64, bytes
         Disjoint and ascending, none empty; at least one.
     gap : int, bytes
-        What a request that has to wait for others is worth.
+        Bytes worth fetching to save a request that has to queue.
     lanes : int
-        Requests that can be under way at the same time.
+        Requests that can be in flight at the same time.
 
     Returns
     -------
     (num_ranges - 1,) bool
-        The smallest holes, of equal ones the first.
+        True for the holes to fetch: the smallest ones, of equal ones the first.
 
     Examples
     --------
-    Two small ranges are as quick apart; of a hundred some are joined:
+    Two small ranges stay separate; of a hundred some are joined:
 
     >>> bool(worthwhile_holes(np.array([0, 9000]), np.array([100, 9100]), gap=1000, lanes=4).any())
     False
@@ -187,7 +187,7 @@ def joined(merged: MergedRanges, is_closed: NDArray[np.bool_]) -> MergedRanges:
     merged : MergedRanges
         At least one.
     is_closed : (num_merged - 1,) bool
-        Which holes are fetched along.
+        Which holes are fetched.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def joined(merged: MergedRanges, is_closed: NDArray[np.bool_]) -> MergedRanges:
     starts, stops = merged.starts[opens], merged.stops[np.concatenate((~is_closed, [True]))]
     sizes, old_sizes = stops - starts, merged.stops - merged.starts
     bases, old_bases = np.cumsum(sizes) - sizes, np.cumsum(old_sizes) - old_sizes
-    # Every range moves with the merged range it is in.
+    # Every range moves with its merged range.
     moved = bases[group] + merged.starts - starts[group] - old_bases
     mine = np.searchsorted(old_bases, merged.arena_positions, side="right") - 1
     return MergedRanges(starts, stops, merged.arena_positions + moved[mine])
@@ -219,7 +219,7 @@ def split(starts: Int64s, stops: Int64s, cap: int) -> tuple[Int64s, Int64s]:
     Returns
     -------
     starts, stops : (num_parts,) int64
-        In the same order; they cover the same bytes.
+        The same bytes in the same order.
 
     Examples
     --------

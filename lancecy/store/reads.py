@@ -1,4 +1,4 @@
-"""Reads: decoders ask for byte ranges and never do IO.
+"""Reads: generators that ask for byte ranges, so that decoders do no IO.
 
 A *Read* is a generator. It yields a list of :class:`Ranges`, is resumed with one
 :class:`Span` per yielded item, and finally returns a value. ``gather`` runs many
@@ -8,7 +8,7 @@ dictionary look-up::
 
     Read ── list[Ranges] ──►  fetch  ── list[Span] ──►  Read  … ──►  value
 
-A Read is per file or column, never per page: its ranges are arrays.
+A Read covers a file or a column, never a page: its ranges are arrays.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ class SourceFile:
     path : str
         Relative to the store's root.
     size : int, bytes
-        As the store has it, or, where asking costs a request, what a manifest states of a 2.x file: true only if
-        the file then ends as such files do.
+        As the store reports it. Where asking would cost a request: the size that the manifest states for a 2.x
+        file; it is checked against the file's end.
     identity : str
-        See ``ObjectMeta.identity``, or what stands for it where the store was not asked; part of every cache key.
+        See ``ObjectMeta.identity``, or a substitute where the store was not asked; part of every cache key.
     """
 
     store: Store
@@ -51,7 +51,7 @@ class SourceFile:
 
     @property
     def key(self) -> tuple[str, str, int, str]:
-        """What identifies the bytes of this file, for caches."""
+        """The identity of this file's bytes, for caches."""
         return (self.store.uri, self.path, self.size, self.identity)
 
 
@@ -63,7 +63,7 @@ class Ranges:
     ----------
     file : SourceFile
     positions, lengths : (num_ranges,) int64, bytes
-        Absolute positions in the file; need not be sorted, may overlap.
+        Absolute positions in the file, in any order; may overlap.
     """
 
     file: SourceFile
@@ -80,7 +80,7 @@ class Span:
     memory : (nbytes,) uint8
         A whole file if it is mapped, else the merged ranges one after the other.
     positions : (num_ranges,) int64, bytes
-        Where in ``memory`` each range starts, in the order requested.
+        Start of each range in ``memory``, in the order requested.
     """
 
     memory: Memory
@@ -92,7 +92,7 @@ Fetch: TypeAlias = Callable[[list[Ranges]], list[Span]]
 
 
 def run(read: Read[T], fetch: Fetch) -> T:
-    """Drive a Read to its value, one ``fetch`` per round."""
+    """Run a Read to its value, one ``fetch`` per round."""
     try:
         wanted = next(read)
         while True:
@@ -103,13 +103,13 @@ def run(read: Read[T], fetch: Fetch) -> T:
 
 
 def value_read(value: T) -> Read[T]:
-    """A Read that needs no bytes."""
+    """A Read that returns a value without requests."""
     return value
     yield []  # makes this function a generator
 
 
 def named(read: Read[T], place: str) -> Read[T]:
-    """The same Read, whose errors carry ``place`` as a breadcrumb."""
+    """The same Read; ``place`` is added to the breadcrumbs of its errors."""
     try:
         return (yield from read)
     except LanceError as error:

@@ -1,7 +1,7 @@
-"""Space on a disk, asked for ahead of the bytes that are written.
+"""Preallocates disk space for files that are being written.
 
-A file system that finds blocks for each page as it comes spends more time on that than on copying. Asked for many
-at once it finds them in one piece: large files are written in half the time on ext4, and reach the disk sooner.
+A file system that allocates blocks page by page spends more time on that than on copying. With one large
+allocation it finds contiguous blocks: large files are written in half the time on ext4, and reach the disk sooner.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from collections.abc import Callable
 __all__ = ["AT_ONCE", "Reserve"]
 
 AT_ONCE = 64 << 20
-"""Bytes asked for at a time, once a file has grown to half of this."""
+"""Bytes allocated at a time, once a file has grown to half of this."""
 
 _KEEP_SIZE = 1
 
 
 def _fallocate() -> Callable[[int, int, int, int], int] | None:
-    """Linux' own call: that of the C library writes zeros where the file system knows nothing of this."""
+    """Linux's system call: the C library's function writes zeros where the file system lacks support."""
     if sys.platform != "linux" or ctypes.sizeof(ctypes.c_long) != 8:
         return None
     call: Callable[[int, int, int, int], int] | None = getattr(ctypes.CDLL(None), "fallocate", None)
@@ -33,7 +33,7 @@ _CALL = _fallocate()
 
 
 class Reserve:
-    """Space for a file that is written from its beginning to its end.
+    """Preallocated space for a file that is written from beginning to end.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ class Reserve:
 
     Notes
     -----
-    The size of the file stays what was written. Where space cannot be had in advance, nothing is different from
-    before: whether bytes find room is said when they are written.
+    The size of the file stays what was written. If space cannot be allocated in advance, nothing changes: a
+    full disk is reported by the write.
     """
 
     def __init__(self, file: int) -> None:
@@ -52,13 +52,13 @@ class Reserve:
         self._is_possible: bool | None = None
 
     def take(self, nbytes: int) -> None:
-        """Called before so many bytes are written."""
+        """Allocate space if needed; called before ``nbytes`` are written."""
         self._position += nbytes
         if self._position > max(self._end, AT_ONCE // 2) and self._is_possible is not False:
             self._ask(self._position - nbytes)
 
     def settle(self) -> None:
-        """Give back what was not used.
+        """Give back unused space.
 
         Raises
         ------
@@ -70,7 +70,7 @@ class Reserve:
 
     def _ask(self, written: int) -> None:
         if self._is_possible is None:
-            # Files in memory gain nothing: their pages would be filled with zeros first. They are on no device.
+            # Files in memory (without a device) gain nothing: their pages would be filled with zeros first.
             self._is_possible = _CALL is not None and os.major(os.fstat(self._file).st_dev) != 0
         if not self._is_possible or _CALL is None:
             return
@@ -80,6 +80,6 @@ class Reserve:
             self._end = start + nbytes
             return
         self._is_possible = False
-        # Part of it may have been had.
+        # Part of it may have been allocated.
         os.ftruncate(self._file, written)
         self._end = 0

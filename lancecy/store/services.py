@@ -1,7 +1,7 @@
-"""Which places are served by one party under the same storage options.
+"""Tells which places belong to one storage service, under the same storage options.
 
-A base path of a table may be read with the options of the table's root if whoever receives them
-there is the party that receives them for the root. What decides that differs by scheme:
+A base path of a table may be read with the options of the table's root if both are served by the
+same party. What that means differs by scheme:
 
 ==================================  =====================================================================
 scheme                              one service
@@ -14,12 +14,12 @@ plain paths, ``file``               the machine
 ``http``, ``https``, ``webdav``,    one host with its port; ``ssh`` is ``sftp``
 ``ftp``, ``sftp``, ``smb``,
 ``hdfs``, ``webhdfs``, ``adl``
-any other                           none: no two places are taken for one service
+any other                           none: every place is a service of its own
 ==================================  =====================================================================
 
-A signed request shows the name of the key, a session token and a signature for this request, and all
-of it to the service. A bearer token of Google goes to Google whichever bucket is named. The owner of
-a bucket learns from access logs who asked, and never a secret.
+A signed request shows the service the name of the key, a session token and a signature for this
+request. A bearer token of Google goes to Google whichever bucket is named. The owner of a bucket
+learns from access logs who asked, and never a secret.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ __all__ = ["same_service"]
 _BUCKETS = frozenset({"s3", "gs", "oss", "cos", "obs", "tos"})
 _ACCOUNTS = frozenset({"az", "abfs", "abfss"})
 _SERVERS = frozenset({"http", "https", "webdav", "ftp", "sftp", "ssh", "smb", "hdfs", "webhdfs", "adl"})
-# Anything else in the place of a bucket, such as the ARN of an access point, may choose the endpoint.
+# Anything else in place of a bucket, such as the ARN of an access point, may choose the endpoint.
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._\-]*").fullmatch
 _AZURE_HOST = re.compile(r"([a-z0-9]+)\.(?:dfs|blob)\.core\.windows\.net").fullmatch
 
 
 def same_service(uri: str, root: str, options: Options) -> bool:
-    """Whether a place is served by the party that serves a root, so that the root's options may be used for it.
+    """Whether one service serves a place and a root, so that the root's options may be used for the place.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def same_service(uri: str, root: str, options: Options) -> bool:
     Returns
     -------
     bool
-        False wherever it is not known.
+        False if unknown.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def same_service(uri: str, root: str, options: Options) -> bool:
 
 
 def _service(uri: str, options: Options) -> tuple[str, ...] | None:
-    """What is equal for places of one service; None if it is not known who serves the place."""
+    """A value that is equal for places of one service; None if the service is unknown."""
     scheme = scheme_of(uri)
     if scheme in ("file", "memory"):
         return (scheme,)
@@ -83,7 +83,7 @@ def _service(uri: str, options: Options) -> tuple[str, ...] | None:
 
 
 def _account(scheme: str, host: str, options: Options) -> str:
-    """Storage account of a place, or its host where that is of another cloud; "" if the options do not say."""
+    """Storage account of a place, or its host in another cloud; "" if the options do not say."""
     _, at, server = host.rpartition("@")
     found = _AZURE_HOST(server.lower())
     if found is not None:

@@ -1,7 +1,7 @@
-"""Writers whose ``close`` publishes an object whole, or not at all.
+"""Writers whose ``close`` publishes an object whole or not at all.
 
-Leaving a ``with`` block by an exception, ``abort`` and being forgotten publish
-nothing, and neither does ``close`` once a write has failed.
+Nothing is published when a ``with`` block is left by an exception, after ``abort``,
+when the writer is garbage-collected, or by ``close`` once a write has failed.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Upload(io.BufferedIOBase):
         raise io.UnsupportedOperation("close")
 
     def _discard(self) -> None:
-        """Remove what was written; must not fail when there is nothing."""
+        """Remove what was written; must not fail if nothing was."""
 
     def writable(self) -> bool:
         return True
@@ -53,7 +53,7 @@ class Upload(io.BufferedIOBase):
         return self._position
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Append the bytes; all of them or an error."""
+        """Append all of the bytes, or raise."""
         if self.closed:
             raise ValueError("write to a closed writer")
         view = memoryview(data).cast("B")
@@ -71,7 +71,7 @@ class Upload(io.BufferedIOBase):
         Raises
         ------
         StoreError
-            A write failed before, or publishing does; nothing is published then.
+            An earlier write or the publishing failed; nothing is published.
         """
         if self.closed:
             return
@@ -89,7 +89,7 @@ class Upload(io.BufferedIOBase):
             super().close()
 
     def abort(self) -> None:
-        """Publish nothing."""
+        """Discard what was written."""
         if self.closed:
             return
         try:
@@ -106,7 +106,7 @@ class Upload(io.BufferedIOBase):
             self.abort()
 
     def __del__(self) -> None:
-        # The base class would close, and so publish half an object. In a forked child the upload
+        # The base class would close the file, and so publish half an object. In a forked child the upload
         # still belongs to the parent.
         if not self.closed and os.getpid() == self._process:
             self.abort()

@@ -1,8 +1,8 @@
-"""From text to store: schemes, canonical URIs, and credentials kept apart from both.
+"""Opens stores by URI: schemes, canonical URIs, and credentials kept apart from both.
 
-A plain path and ``file://`` open a local store; schemes registered here come
-next; everything else fsspec knows goes through its adapter. Adapters are named
-by dotted text and imported on first use, and a missing one names its install.
+A plain path and ``file://`` open a local store; registered schemes come next;
+everything else that fsspec knows goes through its adapter. Adapters are named by
+dotted text and imported on first use; the error for a missing one says what to install.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = [
 ]
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.\-]*)://").match
-# As for fsspec, "::" is what makes a chain, unless it is part of a password.
+# As in fsspec, "::" makes a chain, unless it is part of a password.
 _LOGIN = r"(?>(?:[^/:]*:(?!:)[^/]*@)?)"
 _CHAIN = re.compile(rf"[A-Za-z][A-Za-z0-9+.\-]*(?:://{_LOGIN}.*?)?::", re.DOTALL).match
 _LINK = re.compile(rf"((?:[A-Za-z][A-Za-z0-9+.\-]*://{_LOGIN})?.*?)(::|\Z)", re.DOTALL)
@@ -45,7 +45,7 @@ _HAS_HOST = frozenset({"http", "https", "ftp", "sftp", "ssh", "smb", "webdav", "
 
 
 class StoreFactory(Protocol):
-    """What :func:`register_store` takes: a function that opens the store of a URI."""
+    """The type of a function that opens the store of a URI, for :func:`register_store`."""
 
     def __call__(
         self, uri: str, options: Options | None, *, mapped: bool, follow_symlinks: bool
@@ -68,10 +68,10 @@ def open_store(
     Parameters
     ----------
     uri : str or path
-        Plain path (relative ones against the working directory), ``file://``, or any URL fsspec knows, chained
+        Plain path (relative to the working directory), ``file://``, or any URL fsspec knows, chained
         ones included.
     storage_options : mapping, optional
-        As for Dask and pandas; handed to the file system, never shown or pickled with its secrets.
+        As for Dask and pandas; passed to the file system; secrets are never shown or pickled.
     mapped : bool
         Whether local files may be memory-mapped.
     follow_symlinks : bool
@@ -80,14 +80,14 @@ def open_store(
     Returns
     -------
     Store
-        Nothing has been read yet: a root that does not exist is noticed later.
+        Nothing has been read yet: a missing root raises later.
 
     Raises
     ------
     UnsupportedError
         No adapter for the scheme, or its package is not installed.
     ValueError
-        Not a URI a folder can have.
+        Not the URI of a folder.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def open_store(
 
 
 def canonical_uri(uri: str | os.PathLike[str]) -> str:
-    """One spelling for one place, without credentials.
+    """The canonical spelling of a place's URI, without credentials.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def canonical_uri(uri: str | os.PathLike[str]) -> str:
     Returns
     -------
     str
-        No trailing slash; scheme (and host, where it is one) in lower case and its usual name; plain paths and
+        No trailing slash; scheme and host in lower case, the scheme under its usual name; plain paths and
         ``file://`` as an absolute, normalised path.
 
     Examples
@@ -122,7 +122,7 @@ def canonical_uri(uri: str | os.PathLike[str]) -> str:
 
 
 def split_credentials(uri: str | os.PathLike[str]) -> tuple[str, dict[str, Any]]:
-    """The canonical URI, and what it said of user and password as storage options.
+    """The canonical URI, and its user and password as storage options.
 
     Examples
     --------
@@ -156,13 +156,13 @@ def scheme_of(canonical: str) -> str:
 
 
 def register_store(scheme: str, factory: str | StoreFactory) -> None:
-    """Open URIs of a scheme with ``factory`` in this process, in place of what opened them before.
+    """Open URIs of a scheme with ``factory`` in this process, replacing the previous factory.
 
     Parameters
     ----------
     scheme : str
     factory : StoreFactory or str
-        Called with the canonical URI and the options; text is "module:function", imported on first use.
+        Called with the canonical URI and the options; a string "module:function" is imported on first use.
     """
     if not re.fullmatch(r"[a-z][a-z0-9+.\-]*", scheme):
         raise ValueError(f"{scheme!r} is not a scheme")
@@ -207,7 +207,7 @@ def _file_path(rest: str) -> tuple[str, dict[str, Any]]:
 
 
 def _absolute(path: str) -> str:
-    # POSIX lets two leading slashes mean something else, and abspath keeps them.
+    # In POSIX two leading slashes may mean something else, and abspath keeps them.
     return "/" + os.path.abspath(path).lstrip("/")
 
 
@@ -219,7 +219,7 @@ def _chain(text: str) -> tuple[str, dict[str, Any]]:
         rest, found = _without_login(match[1], link[match.end() :]) if match else (link, {})
         if found and match:
             options[match[1]] = found
-            # Its last slash stays: without it a later "@" could be read as the end of this link's login.
+            # Keeps its last slash: without it a later "@" could be read as the end of this link's login.
             link = f"{match[1]}://{rest}"
         links.append(link)
     return _strip_slashes("::".join(links)), options
@@ -259,7 +259,7 @@ def _without_login(scheme: str, rest: str) -> tuple[str, dict[str, Any]]:
 
 def _split_user(scheme: str, host: str) -> tuple[str, dict[str, Any]]:
     user, at, bare = host.rpartition("@")
-    # abfs://container@account and github://owner:repository@branch are places, not people.
+    # abfs://container@account and github://owner:repository@branch name places, not users.
     is_login = at and scheme not in _PLACES and (":" in user or scheme in _HAS_HOST or scheme == "s3")
     if not is_login:
         return host, {}
@@ -270,7 +270,7 @@ def _split_user(scheme: str, host: str) -> tuple[str, dict[str, Any]]:
 
 
 def _basic(username: str = "", password: str = "") -> dict[str, Any]:
-    """A login as fsspec's HTTP file system takes it."""
+    """A login in the form of fsspec's HTTP file system."""
     said = base64.b64encode(f"{username}:{password}".encode(errors="surrogateescape")).decode()
     return {"client_kwargs": {"headers": {"Authorization": f"Basic {said}"}}}
 

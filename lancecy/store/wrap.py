@@ -1,8 +1,7 @@
-"""Stores around stores: below a prefix, counted, delayed, broken.
+"""Stores around stores: a prefix, counting, latency, faults.
 
-Each passes every request through one method, so a wrapper is what it does to a
-request and nothing else. They have the traits of what they wrap unless given
-others, and pickle with it.
+Each passes every request through one method, which a subclass overrides. A wrapper
+has the traits of the store it wraps unless given others, and pickles with it.
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ Pairs: TypeAlias = Sequence[tuple[int, int | None]]
 
 
 class WrappedStore:
-    """A store that hands every request on; subclasses override ``_request``.
+    """A store that passes every request to another; subclasses override ``_request``.
 
     Parameters
     ----------
     inner : Store
     uri : str, optional
-        Instead of the inner one's, for a wrapper that is opened by a scheme of its own.
+        Replaces the inner store's, for a wrapper opened by its own scheme.
     traits : StoreTraits, optional
-        Instead of the inner one's.
+        Replaces the inner store's.
     """
 
     def __init__(self, inner: Store, *, uri: str | None = None, traits: StoreTraits | None = None) -> None:
@@ -52,7 +51,7 @@ class WrappedStore:
         return self._own_traits or self.inner.traits
 
     def _request(self, method: str, path: str, ranges: Pairs, call: Callable[[], T]) -> T:
-        """Make the request, or do something else about it.
+        """Make the request; a subclass may do something else instead.
 
         Parameters
         ----------
@@ -102,7 +101,7 @@ class WrappedStore:
         return self._request("list", prefix, (), lambda: self.inner.list(prefix, start_after))
 
     def release(self, path: str) -> None:
-        """Hand on to a store that keeps maps; costs no request."""
+        """Pass on to a store that caches maps; makes no request."""
         _release(self.inner, path)
 
 
@@ -159,7 +158,7 @@ class PrefixStore:
         return map(self._outer, self.inner.list(below, after))
 
     def release(self, path: str) -> None:
-        """Hand on to a store that keeps maps; costs no request."""
+        """Pass on to a store that caches maps; makes no request."""
         _release(self.inner, self._below(path))
 
     def _below(self, path: str) -> str:
@@ -170,7 +169,7 @@ class PrefixStore:
 
 
 class Request(NamedTuple):
-    """One request as :class:`CountingStore` saw it; ``stop`` is None for the end of the object."""
+    """One request recorded by :class:`CountingStore`; ``stop`` is None for the end of the object."""
 
     method: str
     path: str
@@ -179,12 +178,12 @@ class Request(NamedTuple):
 
 
 class CountingStore(WrappedStore):
-    """Remembers every request; each range of ``get_many`` is one.
+    """Records every request; each range of ``get_many`` counts as one.
 
     Attributes
     ----------
     requests : list of Request
-        In the order made; refused paths do not get this far.
+        In the order made; refused paths are not among them.
 
     Examples
     --------
@@ -209,7 +208,7 @@ class CountingStore(WrappedStore):
         return answer
 
     def count(self, *methods: str) -> int:
-        """Requests made of the named methods, or of all."""
+        """Number of requests of the named methods, or of all."""
         return sum(1 for request in self.requests if not methods or request.method in methods)
 
     @property
@@ -218,22 +217,22 @@ class CountingStore(WrappedStore):
         return sum(self._read)
 
     def clear(self) -> None:
-        """Forget what was counted."""
+        """Forget the recorded requests."""
         self.requests.clear()
         self._read.clear()
 
 
 class LatencyStore(WrappedStore):
-    """Lets every request take longer, as a network would.
+    """Delays every request, as a network would.
 
     Parameters
     ----------
     inner : Store
     delay_s : float, seconds
-        Per request. The ranges of one ``get_many`` share a delay as far as the traits' concurrency goes if
-        the traits say that it batches, else each takes its own.
+        Per request. If the traits say that the store batches, the ranges of one ``get_many`` share a delay up to
+        the traits' concurrency; otherwise each has its own.
     uri, traits : optional
-        Without traits: the inner one's, but never mapped, since a map has no requests to delay.
+        Default traits: the inner store's, but not mapped, since a map makes no requests.
     """
 
     def __init__(
@@ -250,24 +249,24 @@ class LatencyStore(WrappedStore):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that goes wrong with some request.
+    """A fault to inject into a request.
 
     Attributes
     ----------
     method : str
         Which requests are counted: a method's name, or "*" for all.
     nth : int
-        Which of them goes wrong, the first being 1.
+        Which of them fails, counted from 1.
     sticky : bool
-        Whether all that follow go wrong too.
+        Whether all later ones fail too.
     error : exception or None
-        Raised; None makes the answer to a read wrong instead.
+        Raised; None damages the answer to a read instead.
     applied : bool
-        The request takes effect before the error is raised, as when a response is lost.
+        The request takes effect before the error is raised, as with a lost response.
     short : int, bytes
-        Missing at the end of every range read.
+        Bytes missing at the end of every range read.
     flip : int or None
-        Bit that is turned over in every range long enough to have it.
+        Bit that is inverted in every range long enough to have it.
     """
 
     method: str = "*"
@@ -280,7 +279,7 @@ class Fault:
 
 
 class FaultyStore(WrappedStore):
-    """Breaks requests by plan.
+    """Breaks requests as planned by a list of :class:`Fault`.
 
     Parameters
     ----------
