@@ -1,16 +1,16 @@
-"""Blobs: large values that a scan leaves where they are, opened as files.
+"""Blobs: large values that a scan does not read, opened as files.
 
-A blob column delivers descriptors; :func:`take_blobs` reads those of some rows and gives
-a :class:`BlobFile` for each, which fetches bytes when it is read and not before. Where
-the bytes are::
+A scan of a blob column returns descriptors; :func:`take_blobs` reads those of some rows and returns
+a :class:`BlobFile` for each, which fetches bytes only when it is read. The kind of a descriptor tells
+where the bytes are::
 
     kind 0   the data file itself, absolute position          also every blob of 2.0 and 2.1
     kind 1   {data file without .lance}/{name}.blob, with others
     kind 2   {data file without .lance}/{name}.blob, alone
     kind 3   any object: by a path in a base of the table, or by an absolute URI
 
-``name`` is the blob's id as 32 binary digits, the lowest first. What kind 3 may name is decided by
-the rules for bases (``table.bases``). Source: file sheet 2.1, section 3.11; 2.0, section 5.4.
+``name`` is the blob's id as 32 binary digits, the lowest first. The rules for bases (``table.bases``) decide
+what kind 3 may name. Source: file sheet 2.1, section 3.11; 2.0, section 5.4.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A blob as a file: nothing is fetched before it is read."""
+"""Blobs as files; bytes are fetched when they are read."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ __all__ = ["BUFFER_SIZE", "BlobFile", "StoredObject"]
 Locate: TypeAlias = Callable[[], tuple[Store, str]]
 
 BUFFER_SIZE = 512 << 10
-"""Bytes fetched ahead of a reader that goes on from where it was."""
+"""Bytes fetched ahead of a sequential reader."""
 
 
 class StoredObject:
-    """A stored object, asked for its size when that is first needed; shared by the blobs in it."""
+    """A stored object, shared by the blobs in it; its size is looked up on first use."""
 
     def __init__(self, locate: Locate, source: SourceFile | None = None) -> None:
         self._locate = locate
@@ -44,9 +44,9 @@ class StoredObject:
 class BlobFile(io.RawIOBase):
     """One blob as a read-only file.
 
-    Nothing is fetched before the first read. Of objects that are not memory-mapped, a reader that goes on
-    from where it was gets ``buffer_size`` bytes ahead in one request; ``read_range`` and ``read_ranges``
-    fetch exactly what is asked for. Not safe to share between threads. ``Dataset.take_blobs`` makes them.
+    Nothing is fetched before the first read. A sequential reader of an object that is not memory-mapped
+    gets ``buffer_size`` bytes ahead in one request; ``read_range`` and ``read_ranges`` fetch exactly the
+    requested bytes. Not thread-safe. ``Dataset.take_blobs`` makes them.
 
     Parameters
     ----------
@@ -54,16 +54,16 @@ class BlobFile(io.RawIOBase):
     place : StoredObject
         The object that holds the bytes; looked up at the first use.
     position : int, bytes
-        Where the blob starts in it.
+        Start of the blob in the object.
     size : int or None, bytes
-        None: to the end of the object.
+        None means to the end of the object.
     buffer_size : int, bytes
-        Read ahead of a reader that goes on from where it was.
+        Bytes fetched ahead of a sequential reader.
 
     Raises
     ------
     FormatError
-        On the first use: the descriptor leaves the object. TruncatedError if the object has shrunk since.
+        On the first use: the descriptor exceeds the object. TruncatedError if the object has shrunk since.
     DatasetNotFoundError
         On the first use: the object is missing.
 
@@ -97,31 +97,31 @@ class BlobFile(io.RawIOBase):
     # -- as a file
 
     def readable(self) -> bool:
-        """Whether it can be read: always."""
+        """Always true."""
         return True
 
     def seekable(self) -> bool:
-        """Whether ``seek`` works: always."""
+        """Always true."""
         return True
 
     def tell(self) -> int:
-        """Where the next read begins."""
+        """Position of the next read."""
         self._check_open()
         return self._cursor
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        """Move, and return the new place; beyond the end nothing is read.
+        """Set the position and return it; reading beyond the end returns nothing.
 
         Parameters
         ----------
         offset : int, bytes
         whence : int
-            What ``offset`` counts from: ``io.SEEK_SET`` (the start), ``SEEK_CUR`` (here) or ``SEEK_END``.
+            Origin of ``offset``: ``io.SEEK_SET`` (the start), ``SEEK_CUR`` (the current position) or ``SEEK_END``.
 
         Raises
         ------
         ValueError
-            The place is before the start, or ``whence`` is none of the three.
+            The position is before the start, or ``whence`` is invalid.
         """
         self._check_open()
         if whence not in (io.SEEK_SET, io.SEEK_CUR, io.SEEK_END):
@@ -133,7 +133,7 @@ class BlobFile(io.RawIOBase):
         return self._cursor
 
     def size(self) -> int:
-        """Bytes of the blob."""
+        """Size of the blob in bytes."""
         if self._size is None:
             source = self._place.source
             if self._position > source.size:
@@ -142,7 +142,7 @@ class BlobFile(io.RawIOBase):
         return self._size
 
     def read(self, size: int | None = -1, /) -> bytes:
-        """Up to ``size`` bytes from the current place on, all of them if it is negative or None."""
+        """Up to ``size`` bytes from the current position; all bytes if it is negative or None."""
         self._check_open()
         rest = max(0, self.size() - self._cursor)
         count = rest if size is None or size < 0 else min(size, rest)
@@ -151,7 +151,7 @@ class BlobFile(io.RawIOBase):
         return data
 
     def readinto(self, buffer: WriteableBuffer) -> int:
-        """Fill a buffer as far as there are bytes left; how many there were."""
+        """Fill a buffer with the bytes left and return their number."""
         self._check_open()
         view = memoryview(buffer).cast("B")
         count = min(view.nbytes, max(0, self.size() - self._cursor))
@@ -161,7 +161,7 @@ class BlobFile(io.RawIOBase):
         return count
 
     def readall(self) -> bytes:
-        """Everything from the current place on, in one request."""
+        """All bytes from the current position, in one request."""
         return self.read()
 
     def _check_open(self) -> None:
@@ -169,7 +169,7 @@ class BlobFile(io.RawIOBase):
             raise ValueError("I/O operation on a closed blob")
 
     def _sequential(self, count: int) -> bytes:
-        """``count`` bytes from the cursor on, more being fetched for later."""
+        """``count`` bytes from the current position; more are fetched ahead."""
         within = self._cursor - self._ahead_start
         if 0 <= within <= len(self._ahead) - count:
             return self._ahead[within : within + count]
@@ -183,7 +183,7 @@ class BlobFile(io.RawIOBase):
     # -- by range
 
     def read_range(self, offset: int, length: int) -> bytes:
-        """``length`` bytes from ``offset`` on; the cursor stays where it is.
+        """``length`` bytes from ``offset``; the position does not change.
 
         Raises
         ------
@@ -193,7 +193,7 @@ class BlobFile(io.RawIOBase):
         return self.read_ranges([(offset, length)])[0]
 
     def read_ranges(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:
-        """Several ranges of ``(offset, length)``, fetched together; the cursor stays where it is.
+        """Several ranges of ``(offset, length)``, fetched together; the position does not change.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""From rows to their blobs: which rows, what their descriptors say, and the objects these name."""
+"""Opens the blobs of rows: finds the rows, reads their descriptors, locates the objects."""
 
 from __future__ import annotations
 
@@ -45,21 +45,21 @@ def take_blobs(
     ----------
     context : ScanContext
     blob_column : str
-        Name of a blob column, or path of one within structs, with dots.
+        Name of a blob column; dots lead into structs.
     ids, addresses, indices : (n,) integers
         Exactly one of them: row ids, row addresses (fragment << 32 | offset), or numbers of live rows.
     buffer_size : int, bytes
-        Fetched ahead by readers of objects that are not memory-mapped; 0 turns it off.
+        Bytes fetched ahead by sequential readers of objects that are not memory-mapped; 0 for none.
 
     Returns
     -------
     list of BlobFile or None
-        In the order of the rows; None for a null, a file of no bytes for an empty blob.
+        In the order of the rows; None for a null, an empty file for an empty blob.
 
     Raises
     ------
     ValueError
-        Not exactly one kind of rows is given, or the column is not one of blobs.
+        Not exactly one kind of rows is given, or the column has no blobs.
     KeyError
         There is no such column.
     IndexError
@@ -67,7 +67,7 @@ def take_blobs(
     PathPolicyError
         A blob names an object that the table may not read.
     FormatError, UnsupportedError
-        A descriptor is damaged, or of a kind that is not read.
+        A descriptor is damaged or of an unsupported kind.
     """
     if isinstance(buffer_size, bool) or not isinstance(buffer_size, int):
         raise TypeError(f"buffer_size must be an int, not {type(buffer_size).__name__}")
@@ -110,7 +110,7 @@ def _blob_path(context: ScanContext, column: str) -> tuple[Field, ...]:
 
 
 def _rows(context: ScanContext, ids: object, addresses: object, indices: object) -> tuple[Int64, Int64]:
-    """Fragment and physical offset of each row asked for."""
+    """Fragment and physical offset of each requested row."""
     given = [rows for rows in (ids, addresses, indices) if rows is not None]
     if len(given) != 1:
         raise ValueError("exactly one of ids, addresses and indices must be given")
@@ -174,7 +174,7 @@ def _descriptors(
 
 
 class _Places:
-    """Objects that the blobs of one data file are in."""
+    """The objects that hold the blobs of one data file."""
 
     def __init__(self, context: ScanContext, part: Part) -> None:
         self._bases = context.snapshot.bases
@@ -192,7 +192,7 @@ class _Places:
             raise FormatError(f"a blob of {size} bytes at {position}")
         kind = row.get("kind")
         if kind is None:
-            if size == 0 and position != 0:  # how 2.0 writes a null
+            if size == 0 and position != 0:  # the form of a null in 2.0
                 return None
             return self._opened(self._file, position, size, buffer_size)
         place = self._place(kind, row["blob_id"], row["blob_uri"])
@@ -212,7 +212,7 @@ class _Places:
         raise UnsupportedError(f"blobs of kind {kind}", feature=f"blob kind {kind}")
 
     def _object(self, base_id: int, name: str) -> StoredObject:
-        """An object by its path beside the data file (base -1), or as ``Bases.blob`` finds it."""
+        """The object at a path beside the data file (base -1), or in another base (``Bases.blob``)."""
         found = self._known.get((base_id, name))
         if found is None:
             place = (self._source.store, name) if base_id < 0 else self._bases.blob(base_id, name)

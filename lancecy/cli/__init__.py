@@ -1,7 +1,7 @@
 """The ``lancecy`` command: tables and files from a shell.
 
 ============  ======================================================================
-``main``      the group of commands, and how errors become exit codes
+``main``      the group of commands; errors become exit codes
 ``reading``   ``info schema head count versions explain``
 ``checking``  ``inspect diff verify``
 ``writing``   ``write delete cleanup bases``
@@ -9,7 +9,7 @@
 ``output``    tables and progress bars for people, JSON for programs
 ============  ======================================================================
 
-Exit codes: 0 all is well, 1 ``verify`` found damage, 2 the command could not be carried out.
+Exit codes: 0 success, 1 ``verify`` found damage, 2 the command failed.
 Needs ``click`` (which comes with Dask) and ``rich`` (``pip install 'lancecy[cli]'``).
 """
 

@@ -1,4 +1,4 @@
-"""``inspect diff verify``: how it is stored, what changed, whether it is whole."""
+"""``inspect diff verify``: how a file is stored, what changed, whether a table is intact."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["diff", "inspect", "verify"]
 
 @click.command()
 @click.argument("file")
-@click.option("--pages", is_flag=True, help="With every page and its buffers.")
+@click.option("--pages", is_flag=True, help="Show every page and its buffers.")
 @as_json
 def inspect(file: str, pages: bool, as_json: bool) -> None:
-    """How the data file FILE stores its columns: pages, encodings, bytes per value."""
+    """Show how the data file FILE stores its columns: pages, encodings, bytes per value."""
     found = inspection.inspect(file)
     if as_json:
         show_json(found.to_dict(pages))
@@ -38,7 +38,7 @@ def inspect(file: str, pages: bool, as_json: bool) -> None:
 @click.argument("new", type=int, required=False)
 @as_json
 def diff(old: int, new: int | None, as_json: bool, **table: Any) -> None:
-    """What changed in the table at URI from version OLD to version NEW (the latest if not given)."""
+    """Show what changed in the table at URI from version OLD to version NEW (default: the latest)."""
     found = opened(**table).diff(old, new)
     if as_json:
         show_json(found.to_dict())

@@ -1,6 +1,6 @@
-"""The function behind the script: says what to install where something is missing.
+"""The entry point of the script; says what to install if a package is missing.
 
-Everything else is imported only when the command runs.
+All other modules are imported when the command runs.
 """
 
 from __future__ import annotations

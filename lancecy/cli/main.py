@@ -1,4 +1,4 @@
-"""The group of commands, and how errors become messages and exit codes."""
+"""The group of commands; errors become messages and exit codes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["main"]
 
 
 class _Commands(click.Group):
-    """Commands by the order they were added in; errors of lancecy end as one line and exit code 2."""
+    """Lists commands in the order added; turns lancecy's errors into one line and exit code 2."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
@@ -24,7 +24,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
-            # The reader of a pipe (head, less) has gone: nothing is wrong.
+            # The reader of the pipe (head, less) has closed it: no error.
             sys.stderr.close()
             sys.exit(0)
         except (
@@ -45,7 +45,7 @@ class _Commands(click.Group):
 )
 @click.version_option(package_name="lancecy", prog_name="lancecy")
 def main() -> None:
-    """Lance tables: what is in them, how it is stored, whether it is whole; and rows in and out of them."""
+    """Read, write, inspect and verify Lance tables."""
 
 
 for _command in (

@@ -1,4 +1,4 @@
-"""Options that commands share, and opening the table they name."""
+"""Options shared by commands; opens the table that they name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 column_option = click.option(
-    "-c", "--columns", help="Names with commas between them; nested ones with dots. All of them if not given."
+    "-c", "--columns", help="Names separated by commas; nested columns with dots. Default: all columns."
 )
 filter_option = click.option(
     "-f", "--filter", "filter_", help="SQL condition, such as \"id < 10 AND s LIKE 'a%'\"."
@@ -38,7 +38,7 @@ _storage_option = click.option(
     "storage_options",
     multiple=True,
     metavar="KEY=VALUE",
-    help="As in Dask and pandas, for example endpoint_url=http://localhost:9000. May be repeated.",
+    help="A storage option as in Dask and pandas, for example endpoint_url=http://localhost:9000. May be repeated.",
 )
 
 
@@ -47,19 +47,21 @@ _allow_option = click.option(
     "allowed_bases",
     multiple=True,
     metavar="PREFIX",
-    help="A place that base paths of the table may point to, such as gs://bucket. May be repeated.",
+    help="A place that the table's base paths may lead to, such as gs://bucket. May be repeated.",
 )
 
 
 def place_options(function: F) -> F:
-    """The argument URI of a command that changes a table, and how the storage is reached."""
+    """Add the argument URI and the storage options, for a command that changes a table."""
     return click.argument("uri")(_storage_option(_allow_option(function)))
 
 
 def table_options(function: F) -> F:
-    """The argument URI and the options that say how to open it."""
+    """Add the argument URI and the options for opening it."""
     for decorate in (
-        click.option("--untrusted", is_flag=True, help="The table comes from a stranger: see SECURITY.md."),
+        click.option(
+            "--untrusted", is_flag=True, help="Open a table from an untrusted source: see SECURITY.md."
+        ),
         _allow_option,
         _storage_option,
         click.option("--version", type=int, help="Open this version instead of the latest."),
@@ -76,14 +78,14 @@ def opened(
     untrusted: bool = False,
     allowed_bases: tuple[str, ...] = (),
 ) -> Dataset:
-    """The table that a command names.
+    """Open the table of a command.
 
     Raises
     ------
     UsageError
         A storage option has no ``=``.
     LanceError
-        It cannot be opened.
+        The table cannot be opened.
     """
     return dataset(
         uri,
@@ -95,12 +97,12 @@ def opened(
 
 
 def storage_pairs(texts: tuple[str, ...]) -> dict[str, str] | None:
-    """Storage options out of the texts of an option.
+    """Storage options from KEY=VALUE texts.
 
     Raises
     ------
     UsageError
-        One has no ``=``.
+        A text has no ``=``.
     """
     pairs = [text.partition("=") for text in texts]
     wrong = [key for key, equals, _ in pairs if not equals]
@@ -110,5 +112,5 @@ def storage_pairs(texts: tuple[str, ...]) -> dict[str, str] | None:
 
 
 def names(columns: str | None) -> list[str] | None:
-    """Column names out of the text of an option."""
+    """Column names from the text of an option."""
     return None if columns is None else [name.strip() for name in columns.split(",") if name.strip()]

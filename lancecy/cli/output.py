@@ -1,6 +1,6 @@
-"""How commands speak: tables and progress bars for people, one JSON document for programs.
+"""Output of commands: tables and progress bars for people, one JSON document for programs.
 
-What comes from a table is shown with its control characters escaped: nothing in it can drive a terminal.
+Control characters of table contents are escaped, so that they cannot control the terminal.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _MAX_CELL = 60
 
 
 def _console() -> Console:
-    # Made when used, so that it writes to the standard output of the moment. A pipe gets lines as long as they are.
+    # Made at each call, so that it writes to the current standard output. In a pipe lines are not wrapped.
     return Console(highlight=False, width=None if sys.stdout.isatty() else 4096)
 
 
 def show_json(value: object) -> None:
-    """One JSON document; what JSON lacks becomes text, and what a terminal would obey an escape."""
+    """Print one JSON document; values that JSON lacks become text, control characters become escapes."""
     text = json.dumps(_plain(value), ensure_ascii=False, indent=2)
     click.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
 
@@ -56,12 +56,12 @@ def _plain(value: object) -> Any:
 
 
 def show_text(text: str) -> None:
-    """Text that is already safe to show."""
+    """Print text whose control characters are already escaped."""
     click.echo(text)
 
 
 def show_facts(facts: Sequence[tuple[str, str]]) -> None:
-    """Names and values, one line each."""
+    """Print names and values, one pair per line."""
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
         _console().print(Text.assemble((f"{name:>{width}}", "bold"), "  ", value))
@@ -73,17 +73,17 @@ def show_rows(
     right: Sequence[str] = (),
     longest: int = _MAX_CELL,
 ) -> None:
-    """A table.
+    """Print a table.
 
     Parameters
     ----------
     header : sequence of str
     rows : sequence of sequences
-        Shown as text, long values cut.
+        Shown as text; long values are truncated.
     right : sequence of str
-        Columns aligned to the right.
+        Names of the columns aligned to the right.
     longest : int
-        Characters of a value that are shown.
+        Number of characters shown of a value.
     """
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in header:
@@ -102,12 +102,12 @@ def _cell(value: object, longest: int) -> str:
 
 @contextmanager
 def bar(quiet: bool) -> Iterator[Callback]:
-    """A progress bar on standard error while the block runs, if that is a terminal.
+    """Show a progress bar on standard error while the block runs, if that is a terminal.
 
     Parameters
     ----------
     quiet : bool
-        No bar in any case.
+        Never show a bar.
     """
     console = Console(stderr=True)
     columns = (
@@ -130,7 +130,7 @@ def bar(quiet: bool) -> Iterator[Callback]:
 
 
 def fail(error: Exception) -> NoReturn:
-    """Say what went wrong on standard error and end with exit code 2."""
+    """Print the error on standard error and exit with code 2."""
     text = str(error) if isinstance(error, LanceError) else printable(str(error))
     if isinstance(error, KeyError) and not isinstance(error, LanceError):
         text = f"there is no {text}"

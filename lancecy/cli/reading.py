@@ -1,4 +1,4 @@
-"""``info schema head count versions explain``: what a table is and holds."""
+"""``info schema head count versions explain``: the contents of a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["count", "explain", "head", "info", "schema", "versions"]
 @table_options
 @as_json
 def info(as_json: bool, **table: Any) -> None:
-    """What the table at URI is: version, rows, fragments, files, bases."""
+    """Show the table at URI: version, rows, fragments, files, bases."""
     ds = opened(**table)
     facts = ds.summary()
     if as_json:
@@ -41,7 +41,7 @@ def _fact(value: object) -> str:
 @table_options
 @as_json
 def schema(as_json: bool, **table: Any) -> None:
-    """The columns of the table at URI: names, types, field ids."""
+    """Show the columns of the table at URI: names, types, field ids."""
     rows = [row for top in opened(**table).lance_schema.fields for row in _field_rows(top)]
     if as_json:
         show_json(rows)
@@ -75,7 +75,7 @@ def _field_rows(node: Field, above: str = "", depth: int = 0) -> list[dict[str, 
 @filter_option
 @as_json
 def head(rows: int, columns: str | None, filter_: str | None, as_json: bool, **table: Any) -> None:
-    """The first rows of the table at URI."""
+    """Show the first rows of the table at URI."""
     found = opened(**table).head(rows, columns=names(columns), filter=filter_)
     values = [[_value(scalar) for scalar in column] for column in found.columns]
     lines = list(zip(*values, strict=True))
@@ -86,7 +86,7 @@ def head(rows: int, columns: str | None, filter_: str | None, as_json: bool, **t
 
 
 def _value(scalar: pa.Scalar) -> Any:
-    """Python's value; where Python has none, for days in the year 5,881,580 among others, Arrow's text."""
+    """The Python value, or Arrow's text if Python has none (such as a date in the year 5,881,580)."""
     try:
         return scalar.as_py()
     except (OverflowError, ValueError):
@@ -98,7 +98,7 @@ def _value(scalar: pa.Scalar) -> Any:
 @filter_option
 @as_json
 def count(filter_: str | None, as_json: bool, **table: Any) -> None:
-    """How many rows the table at URI has, or how many pass a filter."""
+    """Count the rows of the table at URI, or those that pass a filter."""
     found = opened(**table).count_rows(filter_)
     if as_json:
         show_json({"rows": found})
@@ -110,7 +110,7 @@ def count(filter_: str | None, as_json: bool, **table: Any) -> None:
 @table_options
 @as_json
 def versions(as_json: bool, **table: Any) -> None:
-    """All versions of the table at URI, the newest last."""
+    """List all versions of the table at URI, the newest last."""
     found = opened(**table).versions()
     if as_json:
         show_json(found)
@@ -129,7 +129,7 @@ def _time(value: Any) -> str:
 @filter_option
 @as_json
 def explain(columns: str | None, filter_: str | None, as_json: bool, **table: Any) -> None:
-    """What a scan of the table at URI would read and what it would skip."""
+    """Show what a scan of the table at URI would read and skip."""
     found = opened(**table).scanner(names(columns), filter_).explain()
     if as_json:
         show_json(found.to_dict())

@@ -1,6 +1,6 @@
-"""Files of rows for ``lancecy write``: Parquet, CSV, Arrow and lines of JSON, as one stream of batches.
+"""Input files of ``lancecy write``: Parquet, CSV, Arrow and JSON lines, as one stream of batches.
 
-Their libraries are imported when a file of theirs is opened.
+Each format's library is imported when a file of that format is opened.
 """
 
 from __future__ import annotations
@@ -33,27 +33,27 @@ _ENDS = {
 }
 
 Opened = tuple[pa.Schema, Iterator[tuple[pa.RecordBatch, float]]]
-"""Columns of a file, and its batches with the share of the file that is read after each."""
+"""Columns of a file; its batches, each with the fraction of the file read so far."""
 
 
 def rows_of(files: Sequence[str], kind: str | None, progress: Progress) -> pa.RecordBatchReader:
-    """The rows of all files, one after the other.
+    """The rows of all files, in order.
 
     Parameters
     ----------
     files : sequence of str
-        Of one kind, with the same columns; read as they are needed.
+        Of one format, with the same columns; read lazily.
     kind : str or None
-        One of ``FORMATS``; None tells it by the end of the name.
+        One of ``FORMATS``; None takes it from the file's ending.
     progress : Progress
-        Told of the bytes read.
+        Called with the bytes read.
 
     Raises
     ------
     UsageError
-        Nobody knows what kind of file it is.
+        The format of a file is unknown.
     ValueError
-        (pyarrow's ``ArrowInvalid``) A file is damaged, or has other columns than the first.
+        (pyarrow's ``ArrowInvalid``) A file is damaged or its columns differ from the first file's.
     OSError
         A file cannot be opened.
     """
@@ -78,7 +78,7 @@ def rows_of(files: Sequence[str], kind: str | None, progress: Progress) -> pa.Re
 def _opened(file: str, kind: str | None) -> Opened:
     name = kind or _ENDS.get(Path(file).suffix.lower())
     if name is None:
-        raise UsageError(f"what kind of file is {file!r}? Say it with --format: {', '.join(FORMATS)}")
+        raise UsageError(f"the format of {file!r} is unknown; give it with --format: {', '.join(FORMATS)}")
     return _OPENERS[name](file)
 
 
@@ -128,7 +128,7 @@ def _jsonl(file: str) -> Opened:
 
 def _streamed(reader: Any, source: pa.NativeFile) -> Opened:
     size = max(1, source.size())
-    # The reader is kept by its batches; how far it has read is what the file says.
+    # The batches keep the reader alive; the file's position tells how far it has read.
     batches = ((batch, min(1.0, source.tell() / size)) for batch in chain(reader))
     return reader.schema, batches
 
@@ -141,4 +141,4 @@ _OPENERS: dict[str, Callable[[str], Opened]] = {
     "jsonl": _jsonl,
 }
 FORMATS = tuple(_OPENERS)
-"""Kinds of files, as ``--format`` calls them."""
+"""File formats by their ``--format`` names."""

@@ -1,4 +1,4 @@
-"""``write delete cleanup bases repair``: what changes a table."""
+"""``write delete cleanup bases repair``: commands that change a table."""
 
 from __future__ import annotations
 
@@ -35,25 +35,31 @@ quiet_option = click.option("--quiet", is_flag=True, help="No progress bar.")
     type=click.Choice(["create", "append", "overwrite"]),
     default="create",
     show_default=True,
-    help="A new table, more rows, or other rows in place of those there are.",
+    help="Make a new table, add rows, or replace all rows.",
 )
 @click.option(
-    "--format", "kind", type=click.Choice(FORMATS), help="Of the files; told by their names if not given."
+    "--format", "kind", type=click.Choice(FORMATS), help="Format of the files. Default: by their endings."
 )
-@click.option("--file-version", help="Of the data files: 0.1, 2.0, 2.1 or 2.2. What the table has, or 2.1.")
+@click.option(
+    "--file-version", help="Version of the data files: 0.1, 2.0, 2.1 or 2.2. Default: the table's, or 2.1."
+)
 @click.option(
     "--base",
     "new_bases",
     multiple=True,
     metavar="NAME=PATH",
-    help="A place besides the folder of a new table.",
+    help="A base path of a new table, besides its folder.",
 )
 @click.option(
-    "--to", "targets", multiple=True, metavar="NAME", help="Base that data files go to; several in turn."
+    "--to",
+    "targets",
+    multiple=True,
+    metavar="NAME",
+    help="Base that data files are written to; several take turns.",
 )
 @click.option("--rows-per-file", type=click.IntRange(1), default=1 << 20, show_default=True)
 @click.option("--stable-row-ids", is_flag=True, help="Rows of a new table have ids that survive compaction.")
-@click.option("-m", "--message", help="Kept with the version.")
+@click.option("-m", "--message", help="Message stored with the version.")
 @quiet_option
 @as_json
 def write(
@@ -72,7 +78,7 @@ def write(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Write the rows of FILE... (Parquet, CSV, TSV, Arrow, lines of JSON) to the table at URI."""
+    """Write the rows of FILE... (Parquet, CSV, TSV, Arrow, JSON lines) to the table at URI."""
     named = [_base(text) for text in new_bases]
     with bar(quiet or as_json) as progress:
         made = write_dataset(
@@ -82,7 +88,7 @@ def write(
             data_storage_version=file_version,
             enable_stable_row_ids=stable_row_ids,
             initial_bases=named,
-            # Whoever names bases wants them used.
+            # Bases that are named are used.
             target_bases=targets or [base.name or "" for base in named] or None,
             max_rows_per_file=rows_per_file,
             commit_message=message,
@@ -114,8 +120,8 @@ def _show(made: Dataset, facts: dict[str, Any], as_json: bool) -> None:
 @click.command()
 @place_options
 @click.argument("predicate")
-@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
-@click.option("--dry-run", is_flag=True, help="Only say how many rows it would be.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--dry-run", is_flag=True, help="Only count the rows.")
 @as_json
 def delete(
     uri: str,
@@ -139,18 +145,22 @@ def delete(
 
 def _ask(question: str) -> None:
     if not _is_terminal():
-        raise click.UsageError("nobody is there to be asked: say --yes, or look first with --dry-run")
+        raise click.UsageError(
+            "cannot ask for confirmation without a terminal: use --yes, or --dry-run first"
+        )
     click.confirm(question, abort=True, err=True)
 
 
 @click.command()
 @place_options
-@click.option("--older-than", metavar="AGE", help="Such as 7d, 12h or 2w. Two weeks if nothing is said.")
+@click.option("--older-than", metavar="AGE", help="Such as 7d, 12h or 2w. Default: two weeks.")
 @click.option("--retain", type=click.IntRange(1), help="Keep this many of the newest versions.")
 @click.option(
-    "--delete-unverified", is_flag=True, help="Also young files of no version: if nobody is writing now."
+    "--delete-unverified",
+    is_flag=True,
+    help="Also remove recent files of no version; not while the table is written to.",
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--dry-run", is_flag=True, help="Only list what would be removed.")
 @quiet_option
 @as_json
 def cleanup(
@@ -164,7 +174,7 @@ def cleanup(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Remove old versions of the table at URI, the files only they need, and what failed writes left."""
+    """Remove old versions of the table at URI, the files that only they need, and leftovers of failed writes."""
     ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
     with bar(quiet or as_json) as progress:
         found = ds.cleanup_old_versions(
@@ -177,7 +187,7 @@ def cleanup(
     if as_json:
         show_json({"dry_run": dry_run, **asdict(found)})
     else:
-        show_text("would go:" if dry_run else "gone:")
+        show_text("would remove:" if dry_run else "removed:")
         show_facts([(name.replace("_", " "), f"{value:,}") for name, value in asdict(found).items()])
 
 
@@ -188,7 +198,7 @@ def _age(text: str) -> timedelta:
     try:
         return timedelta(**{_UNITS[found[2]]: float(found[1])})
     except OverflowError:
-        raise click.UsageError(f"no table is {text} old") from None
+        raise click.UsageError(f"the age {text} is too large") from None
 
 
 @click.command()
@@ -197,7 +207,7 @@ def _age(text: str) -> timedelta:
 @click.argument("base", required=False)
 @click.argument("path", required=False)
 @click.option(
-    "--dataset-root", is_flag=True, help="The new base is a table's folder: files are in data/ below it."
+    "--dataset-root", is_flag=True, help="The new base is a table's folder: data files go to data/ below it."
 )
 @as_json
 def bases(
@@ -210,7 +220,7 @@ def bases(
     dataset_root: bool,
     as_json: bool,
 ) -> None:
-    """The places that files of the table at URI are in; `add NAME PATH` one, or `relocate NAME PATH` one that moved."""
+    """List the base paths of the table at URI; `add NAME PATH` adds one, `relocate NAME PATH` changes its path."""
     ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
     if action != "list":
         if base is None or path is None:
@@ -232,7 +242,7 @@ def bases(
 @place_options
 @as_json
 def repair(uri: str, storage_options: tuple[str, ...], allowed_bases: tuple[str, ...], as_json: bool) -> None:
-    """Give row ids to rows of the table at URI that lack them, and raise the next free one above all in use."""
+    """Assign row ids to rows of the table at URI that lack them, and raise the next row id above all in use."""
     ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
     found = ds.repair()
     facts = {"fragments": len(found.fragments), "rows": found.rows, "indices_dropped": len(found.indices)}

@@ -3,15 +3,15 @@
 =====================  ====================================================================
 ``scan``               a table as a Dask DataFrame (``collection``)
 ``to_dask_array``      a column as a Dask array (``array``)
-``plain``              a frame whose columns need no lancecy (``frames``)
-``NestedArrowDtype``   the pandas dtype that keeps vectors, lists, structs and maps intact
+``plain``              a frame without lancecy's dtypes (``frames``)
+``NestedArrowDtype``   the pandas dtype that keeps vectors, lists, structs and maps
                        through shuffles and Parquet (``dtypes``)
 ``to_frame``           an Arrow table as a DataFrame with the dtypes of a scan (``dtypes``)
 =====================  ====================================================================
 
-``reader`` reads partitions; ``optimizer`` is the one module on Dask's private interface, and
-``predicates`` says which comparisons it may push; ``aliases`` gives Arrow types names that parse
-back. Importing this package imports neither Dask nor pandas.
+``reader`` reads partitions; ``optimizer`` is the only module that uses Dask's private interface, and
+``predicates`` defines which comparisons it may push down; ``aliases`` names Arrow types so that the
+names can be parsed. Neither Dask nor pandas is imported by importing this package.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""Names of Arrow types that can be read by people and parsed back exactly.
+"""Readable names of Arrow types that can be parsed back exactly.
 
 pandas and Dask carry a dtype across processes and files as text, and Arrow's own text
-cannot be parsed back. :func:`type_name` writes Arrow's text where parsing it gives the
-same type again, field names, nullability and metadata included, and otherwise adds the
-serialized type in base64. :func:`parse_type_name` reads both. No code comes out of a
-name: it is parsed by hand, or by Arrow's schema reader.
+cannot be parsed back. :func:`type_name` writes Arrow's text if parsing it gives the same
+type again, including field names, nullability and metadata; otherwise it adds the
+serialized type in base64. :func:`parse_type_name` parses both. A name is never executed:
+it is parsed by this module or by Arrow's schema reader.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ _LISTS: tuple[tuple[str, Callable[[pa.Field], pa.DataType]], ...] = (
 
 
 class _Parser:
-    """Recursive descent over Arrow's text of a type; ``ValueError`` for anything else."""
+    """Recursive-descent parser of Arrow's text of a type; raises ``ValueError`` for anything else."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -156,7 +156,7 @@ def _is_exact(text: str, arrow_type: pa.DataType) -> bool:
 
 @lru_cache(maxsize=1024)
 def _name_of(serialized: bytes) -> str:
-    # Keyed by the serialized form: types that differ in field names only compare equal.
+    # Keyed by the serialized form, because types that differ only in field names compare equal.
     arrow_type = pa.ipc.read_schema(pa.py_buffer(serialized)).field(0).type
     text = str(arrow_type)
     if text.isprintable() and _is_exact(text, arrow_type):
@@ -166,7 +166,7 @@ def _name_of(serialized: bytes) -> str:
 
 
 def type_name(arrow_type: pa.DataType) -> str:
-    """Text of an Arrow type that :func:`parse_type_name` turns back into the same type.
+    """Name of an Arrow type, from which :func:`parse_type_name` gives the same type.
 
     Examples
     --------
@@ -184,7 +184,7 @@ def parse_type_name(name: str) -> pa.DataType:
     Raises
     ------
     ValueError
-        The text names no type.
+        The text is not the name of a type.
 
     Examples
     --------

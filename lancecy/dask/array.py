@@ -1,8 +1,8 @@
 """A column as a Dask array: vectors as matrices, matrices as three-dimensional arrays.
 
 :func:`to_dask_array` wraps a :class:`LanceColumn`, which has the shape of the column and reads
-rows when it is sliced. Dask moves slices into the source, so that ``x[10:20]`` reads ten rows
-and not a chunk. Shapes come from metadata and are exact.
+rows when it is sliced. Dask pushes slices into it, so that ``x[10:20]`` reads ten rows and not a
+chunk. Shapes come from metadata and are exact.
 """
 
 from __future__ import annotations
@@ -59,17 +59,17 @@ def to_dask_array(
     uri : str, path or lancecy.Dataset
         Must be reachable from the workers under the same name.
     column : str
-        Numbers, booleans, dates, timestamps or durations; or fixed-size lists of these, to any depth, and
-        fixed-shape tensors. Dots lead into structs.
+        A column of numbers, booleans, dates, timestamps or durations; or of fixed-size lists of these, to any
+        depth, or fixed-shape tensors. Dots lead into structs.
     fill : number, datetime64 or timedelta64, optional
-        Stands for nulls, of values and of whole vectors. Without it a null is an error when it is read.
+        Replaces nulls, of values and of whole vectors. Without it, reading a null raises.
     chunks : int, optional
         Rows of a chunk.
     blocksize : int or text such as "128MiB", or None
         Bytes of a chunk, if ``chunks`` is not given; chunks then end where fragments and pages do. None
         makes one chunk per fragment.
     version, asof, storage_options, untrusted, allowed_bases, limits
-        As for :func:`lancecy.dataset`; not together with a Dataset, which has settled them.
+        As for :func:`lancecy.dataset`; not allowed with a Dataset, which has fixed them.
     embed_credentials : bool
         Put the secrets in ``storage_options`` into the graph.
 
@@ -77,7 +77,7 @@ def to_dask_array(
     -------
     dask.array.Array
         (num_rows,) for plain columns, (num_rows, size) for vectors, (num_rows, size, size) for vectors of
-        vectors. Timestamps are ``datetime64``, of those with a zone in UTC.
+        vectors. Timestamps are ``datetime64``, in UTC if they have a zone.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def to_dask_array(
     TypeError
         NumPy has no type for the values: text, decimals, lists of varying length, structs.
     ValueError
-        ``fill`` is no value of the column's type; ``chunks`` is not positive. When computed: a null, and no
+        ``fill`` is not a value of the column's type; ``chunks`` is not positive. When computed: a null without
         ``fill``.
 
     Examples
@@ -112,7 +112,7 @@ def to_dask_array(
     spec = source.scan_spec(scanner.request, embed_credentials)
     read = LanceColumn(spec, column, (planned.num_rows, *tail), dtype, _checked_fill(fill, dtype))
     rows = tuple(task.num_rows for task in planned.tasks) or (0,) if chunks is None else int(chunks)
-    # One chunk across: a vector is stored, and read, as a whole.
+    # One chunk across, because a vector is stored and read as a whole.
     array: da.Array = da.from_array(
         read,
         chunks=(rows, *tail),
@@ -136,7 +136,7 @@ def _checked_fill(fill: object, dtype: np.dtype[Any]) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LanceColumn:
-    """A column that reads the rows it is asked for: what Dask needs of an array, in a few hundred bytes.
+    """A column that reads rows when it is sliced; the array that Dask wraps, a few hundred bytes.
 
     Attributes
     ----------
@@ -145,7 +145,7 @@ class LanceColumn:
     shape : tuple of int
     dtype : numpy.dtype
     fill : scalar or None
-        Stands for nulls.
+        Replaces nulls.
     """
 
     spec: ScanSpec
@@ -163,16 +163,16 @@ class LanceColumn:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> Array:
-        """Rows and parts of them, indexed as NumPy does.
+        """Values by NumPy indexing.
 
         Raises
         ------
         IndexError
             A row does not exist.
         ValueError
-            A null, and no ``fill``.
+            A null without ``fill``.
         LanceError
-            The table cannot be read here.
+            The table cannot be read.
         """
         first, *rest = key if isinstance(key, tuple) else (key,)
         if first is Ellipsis:
@@ -182,7 +182,7 @@ class LanceColumn:
         return found
 
     def _rows(self, index: Any) -> tuple[Array, Any]:
-        """Rows that contain those wanted, and where these are among them."""
+        """Rows that contain the requested ones, and the positions of these among them."""
         if isinstance(index, slice):
             wanted = range(*index.indices(self.shape[0]))
             first, last = (min(wanted[0], wanted[-1]), max(wanted[0], wanted[-1])) if wanted else (0, -1)
@@ -203,7 +203,7 @@ class LanceColumn:
     def _read(self, start: int, stop: int) -> Array:
         context = context_for(self.spec)
         starts = _row_starts(context)
-        # Only the fragments concerned are planned: a table has as many chunks as fragments, or more.
+        # Only the needed fragments are planned, because there are at least as many chunks as fragments.
         first = max(0, int(np.searchsorted(starts, start, side="right")) - 1)
         last = int(np.searchsorted(starts, stop, side="left"))
         request = replace(
@@ -274,7 +274,7 @@ def _numpy_type(data_type: pa.DataType, column: str) -> tuple[np.dtype[Any], tup
 
 
 def _as_numpy(array: pa.Array, tail: tuple[int, ...], fill: Any, column: str) -> Array:
-    """(len(array), *tail) values; shares the memory of the column if nothing has to be filled in."""
+    """(len(array), *tail) values; shares the column's memory if there are no nulls to fill."""
     rows = len(array)
     missing: list[Array] = []
     while True:
@@ -294,7 +294,7 @@ def _as_numpy(array: pa.Array, tail: tuple[int, ...], fill: Any, column: str) ->
 
 
 def _leaf(array: pa.Array) -> Array:
-    """Values without a word about nulls."""
+    """Values without their validity."""
     if array.null_count:
         buffers = [None, *array.buffers()[1:]]
         array = pa.Array.from_buffers(array.type, len(array), buffers, 0, array.offset)
@@ -309,7 +309,7 @@ def _filled(values: Array, shape: tuple[int, ...], missing: Sequence[Array], fil
         return found
     found = found.copy()
     for mask in missing:
-        # A mask of vectors has fewer values than one of their elements.
+        # A mask of vectors is shorter than one of their elements.
         depth = next(d for d in range(1, len(shape) + 1) if mask.size == int(np.prod(shape[:d])))
         found[mask.reshape(shape[:depth])] = fill
     return found

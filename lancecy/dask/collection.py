@@ -1,9 +1,9 @@
 """A Lance table as a Dask DataFrame.
 
-:func:`scan` plans from metadata and makes one partition per task of the plan. Everything works on
-Dask's public interface (``dask.dataframe.from_map``); where ``dask.optimizer`` knows the installed
-Dask, the collection is made there instead, and less is read. ``dask.config.set({"lancecy.dask-expr":
-False})`` does without it.
+:func:`scan` plans from metadata and makes one partition per task of the plan. It uses Dask's public
+interface (``dask.dataframe.from_map``), unless ``dask.optimizer`` supports the installed Dask: then the
+collection is made there, and less is read. ``dask.config.set({"lancecy.dask-expr": False})`` turns the
+optimiser off.
 """
 
 from __future__ import annotations
@@ -54,30 +54,30 @@ def scan(
 ) -> dd.DataFrame:
     """A Lance table, or part of it, as a Dask DataFrame.
 
-    The version is settled here: every later computation reads the same rows. Nothing but metadata is
-    read until then. Columns selected from the DataFrame are the only ones read.
+    The version is fixed by this call: every later computation reads the same rows. Only metadata is read
+    until then, and later only the columns selected from the DataFrame.
 
     Parameters
     ----------
     uri : str, path or lancecy.Dataset
         Must be reachable from the workers under the same name.
     filter : str, pyarrow.compute.Expression, lancecy.Expr or None
-        Applied while reading, with page statistics; filters on the DataFrame come on top of it.
+        Applied while reading, with page statistics; filters on the DataFrame are applied in addition.
     columns : list of names, mapping or None
         As for :meth:`lancecy.Dataset.scanner`.
     version, asof, storage_options, untrusted, allowed_bases, limits
-        As for :func:`lancecy.dataset`; not together with a Dataset, which has settled them.
+        As for :func:`lancecy.dataset`; not allowed with a Dataset, which has fixed them.
     blocksize : int or text such as "128MiB", or None
         Bytes of the selected columns per partition: large fragments are split, small ones grouped.
         None makes one partition per fragment.
     index : "position", "rowid" or None
         Labels of the rows: their number in the table, their row id (the row address if the table has no stable
-        ids), or, for None, numbers from zero in every partition. Divisions are known where labels ascend from
-        partition to partition, so that ``ddf.loc[a:b]`` reads only the partitions concerned.
+        ids), or, for None, numbers from zero in every partition. Divisions are known if labels ascend from
+        partition to partition, so that ``ddf.loc[a:b]`` reads only the partitions it needs.
     interleave : bool, optional
-        Order partitions so that consecutive ones read from different base paths and all buckets work
-        at once; divisions are then unknown. By default with a filter, and with ``index=None``. A table with
-        one base keeps its order in any case.
+        Order partitions so that consecutive ones read from different base paths, which uses all buckets at
+        once; divisions are then unknown. By default true with a filter and with ``index=None``. A table with
+        one base always keeps its order.
     with_row_id, with_row_address : bool
         Append ``_rowid``, ``_rowaddr``.
     embed_credentials : bool
@@ -88,7 +88,7 @@ def scan(
     -------
     dask.dataframe.DataFrame
         Columns are Arrow-backed: text is ``string[pyarrow]``; lists, vectors, structs, maps, binary and decimals
-        have :class:`lancecy.dask.NestedArrowDtype`, which survives both shuffles and Parquet; everything else a
+        have :class:`lancecy.dask.NestedArrowDtype`, which survives both shuffles and Parquet; all other columns a
         ``pandas.ArrowDtype``. Dictionaries are decoded: a column of them has the dtype of its values.
 
     Raises
@@ -98,13 +98,13 @@ def scan(
     ColumnNotFoundError, ExpressionError
         The columns or the filter do not fit the schema.
     ValueError, TypeError
-        Arguments no scan can mean.
+        Invalid arguments.
 
     Notes
     -----
-    Where the installed Dask is one that lancecy knows, lengths come from metadata, and comparisons joined by AND
-    and OR (``ddf[(ddf.k < 10) & ddf.s.isin(["a", "b"])]``) move into the read, where statistics leave pages
-    out; ``dask.config.set({"lancecy.dask-expr": False})`` switches that off, which changes no result. Otherwise
+    If lancecy supports the installed Dask, lengths come from metadata, and comparisons joined by AND
+    and OR (``ddf[(ddf.k < 10) & ddf.s.isin(["a", "b"])]``) are pushed into the read, where statistics skip
+    pages; ``dask.config.set({"lancecy.dask-expr": False})`` turns this off without changing results. Otherwise
     ``len(ddf)`` reads every column: ask ``lancecy.dataset(uri).count_rows(filter)`` instead.
     ``map_partitions`` reads all columns of the frame it is called on: select first.
 
@@ -147,9 +147,9 @@ def _collection(source: Dataset, plan: ScanPlan, labels: Labels, parts: Parts) -
     if labels == "rowid":
         meta.index = pd.Index(np.empty(0, np.uint64), name="_rowid")
     frame: dd.DataFrame
-    # Text is Arrow-backed already: Dask's conversion would only add a step to every partition.
+    # Text is already Arrow-backed; Dask's conversion would add a step to every partition.
     with dask.config.set({"dataframe.convert-string": False}):
-        if not plan.tasks:  # no source without partitions
+        if not plan.tasks:  # the optimiser's source needs at least one partition
             frame = dd.from_pandas(meta, npartitions=1)
             return frame
         reader = Reader(plan.tasks[0].spec, labels)
@@ -166,7 +166,7 @@ def _collection(source: Dataset, plan: ScanPlan, labels: Labels, parts: Parts) -
 
 
 def _optimizer() -> ModuleType | None:
-    """``dask.optimizer`` if it is wanted and fits the installed Dask."""
+    """``dask.optimizer`` if it is enabled and supports the installed Dask."""
     import dask
 
     if not dask.config.get("lancecy.dask-expr", True):
@@ -175,7 +175,7 @@ def _optimizer() -> ModuleType | None:
         from lancecy.dask import optimizer
     except (ImportError, AttributeError) as error:
         warnings.warn(
-            f"lancecy's optimiser does not know this release of Dask ({error}): scans read whole tables where a "
+            f"lancecy's optimiser does not support this release of Dask ({error}): scans may read whole tables where a "
             "filter or the number of rows would do",
             RuntimeWarning,
             stacklevel=4,
@@ -185,14 +185,14 @@ def _optimizer() -> ModuleType | None:
 
 
 def _weights(context: ScanContext, plan: ScanPlan) -> dict[str, float]:
-    """Bytes of one row of each column that is read: of the first fragment, or of the last, to which it may be new."""
+    """Bytes of one row of each column: from the first fragment, or from the last for columns added later."""
     fields = {f.name: f for f in (*plan.projection.fields, *plan.projection.filter_fields)}
     ends = [context.metadata(number) for number in {plan.units[0].fragment, plan.units[-1].fragment}]
     return {n: max(context.bytes_per_row(f, [wanted]) for f in ends) for n, wanted in fields.items()}
 
 
 def _pushable(source: Dataset, request: ScanRequest) -> frozenset[str]:
-    """Columns of the scan that a filter may name: stored ones under their own names, read as what they are."""
+    """Columns of the scan that a pushed filter may name: stored columns under their own names and types."""
     from lancecy.dask.dtypes import keeps_values
 
     stored = [
@@ -205,7 +205,7 @@ def _pushable(source: Dataset, request: ScanRequest) -> frozenset[str]:
 
 
 def _divisions(context: ScanContext, plan: ScanPlan, labels: Labels) -> tuple[int, ...] | None:
-    """First label of every partition and the last of all, None unless labels ascend from row to row."""
+    """First label of every partition and the last label; None unless labels ascend from row to row."""
     if labels == "number":
         last = plan.units[-1]
         return (*(task.units[0].position for task in plan.tasks), last.position + last.rows - 1)

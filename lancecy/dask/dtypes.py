@@ -1,13 +1,14 @@
 """pandas dtypes for Arrow columns that survive every Dask operation.
 
-``pandas.ArrowDtype`` writes nested types as text it cannot read back, so Dask's
+``pandas.ArrowDtype`` writes nested types as text that it cannot parse, so Dask's
 peer-to-peer shuffle and Parquet lose lists, vectors, structs, maps and fixed-size binary.
 :class:`NestedArrowDtype` is the same storage under a name that can be parsed
-(``lancecy[fixed_size_list<item: float>[32]]``). It also hashes an integer next to a null as a
-float, so Dask's shuffles send equal keys to different partitions: :class:`FlatArrowDtype` is
-``ArrowDtype`` under the same name with one hash per value. Dictionaries become their values:
-codes mean something in one partition only. Importing this module registers the dtypes with
-pandas and Dask; unpickling one of their values on a worker imports this module.
+(``lancecy[fixed_size_list<item: float>[32]]``). ``ArrowDtype`` also hashes an integer next
+to a null as a float, so Dask's shuffles send equal keys to different partitions:
+:class:`FlatArrowDtype` is ``ArrowDtype`` under the same name with one hash per value.
+Dictionaries are decoded, because codes differ between partitions. Importing this module
+registers the dtypes with pandas and Dask; unpickling one of their values on a worker imports
+this module.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class FlatArrowDtype(pd.ArrowDtype):  # type: ignore[misc]
     Parameters
     ----------
     pyarrow_dtype : pyarrow.DataType
-        A number, truth, date or time.
+        A number, boolean, date or time.
 
     Notes
     -----
@@ -84,7 +85,7 @@ class FlatArrowDtype(pd.ArrowDtype):  # type: ignore[misc]
 
 @register_extension_dtype
 class NestedArrowDtype(pd.ArrowDtype):  # type: ignore[misc]
-    """Arrow storage under a name that pandas can parse back.
+    """Arrow storage under a name that pandas can parse.
 
     Parameters
     ----------
@@ -93,8 +94,8 @@ class NestedArrowDtype(pd.ArrowDtype):  # type: ignore[misc]
 
     Notes
     -----
-    Parquet files written from such columns name this dtype: reading them as pandas or Dask frames needs
-    lancecy imported (Arrow itself does not look).
+    Parquet files written from such columns name this dtype: pandas and Dask need lancecy imported to read
+    them (Arrow does not).
 
     Examples
     --------
@@ -117,18 +118,18 @@ class NestedArrowDtype(pd.ArrowDtype):  # type: ignore[misc]
 
     @property
     def kind(self) -> str:
-        """Always "O": NumPy's kind of binary values would make Dask convert them to strings."""
+        """Always "O": with NumPy's kind of binary values, Dask would convert them to strings."""
         return "O"
 
     @property
     def numpy_dtype(self) -> np.dtype[Any]:
-        """``object``: what NumPy can hold of nested values."""
+        """``object``, the only NumPy type for nested values."""
         return np.dtype(object)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, str):
             return other == self.name
-        # By name, so that types that differ only in a child's name or metadata are not taken for equal.
+        # By name, so that types that differ only in a child's name or metadata are not equal.
         return isinstance(other, NestedArrowDtype) and other.name == self.name
 
     def __hash__(self) -> int:
@@ -158,17 +159,17 @@ class NestedArrowDtype(pd.ArrowDtype):  # type: ignore[misc]
 
     @classmethod
     def construct_from_string(cls, string: str) -> NestedArrowDtype:
-        """Dtype of a name.
+        """The dtype with this name.
 
         Raises
         ------
         TypeError
-            The text is not a name of this class (pandas then asks the next class).
+            The text is not a name of this class (pandas then tries the next class).
         """
         if not isinstance(string, str):
             raise TypeError(f"a dtype's name must be text, not {type(string).__name__}")
         if not (string.startswith(_PREFIX) and string.endswith(_SUFFIX)):
-            raise TypeError(f"{string[:200]!r} is no {cls.__name__}")
+            raise TypeError(f"{string[:200]!r} is not the name of a {cls.__name__}")
         try:
             return cls(parse_type_name(string[len(_PREFIX) : -len(_SUFFIX)]))
         except ValueError as error:
@@ -176,7 +177,7 @@ class NestedArrowDtype(pd.ArrowDtype):  # type: ignore[misc]
 
 
 class ScannedArray(ArrowExtensionArray):  # type: ignore[misc]
-    """Values of a column of a scan that is not text; shares memory with the Arrow column."""
+    """Values of a column of a scan, except text; shares memory with the Arrow column."""
 
     _dtype_class: type[FlatArrowDtype | NestedArrowDtype]
 
@@ -191,7 +192,7 @@ class ScannedArray(ArrowExtensionArray):  # type: ignore[misc]
         return result
 
     def _from_pyarrow_array(self, pa_array: Column) -> pd.api.extensions.ExtensionArray:
-        # Results of another type (masks, counts, struct fields) are columns as a scan of that type has them.
+        # Results of another type (masks, counts, struct fields) get the dtype that a scan gives that type.
         if pa_array.type != self._dtype.pyarrow_dtype:
             return pandas_array(pa_array)
         return self._with_dtype(pa_array, self._dtype)
@@ -200,7 +201,7 @@ class ScannedArray(ArrowExtensionArray):  # type: ignore[misc]
         return _scanned(super()._cmp_method(other, op))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        # pandas turns results into Arrow columns for its own class only.
+        # pandas converts results to Arrow columns only for its own class.
         plain = [ArrowExtensionArray(x._pa_array) if isinstance(x, ScannedArray) else x for x in inputs]
         result = getattr(ufunc, method)(*plain, **kwargs)
         if isinstance(result, tuple):
@@ -219,12 +220,12 @@ class FlatArrowArray(ScannedArray):
         hashed: np.ndarray[Any, np.dtype[np.uint64]]
         values, kind = self._pa_array, self._pa_array.type
         if values.null_count and (pa.types.is_integer(kind) or pa.types.is_boolean(kind)):
-            # pandas would hash integers next to a null as floats, and truths as objects.
+            # pandas would hash integers next to a null as floats, and booleans as objects.
             filled = values.fill_null(False if pa.types.is_boolean(kind) else 0).to_numpy()
             hashed = pd.util.hash_array(filled, encoding, hash_key)
             return np.where(values.is_null().to_numpy(), _NULL_HASH, hashed)
         if pa.types.is_floating(kind):
-            # pandas hashes bits: of zeros those of both signs, of NaN those of any.
+            # pandas hashes bits, so zeros of either sign and NaNs with different bits get different hashes.
             floats = values.to_numpy() + np.zeros((), kind.to_pandas_dtype())
             floats[np.isnan(floats)] = np.nan
             hashed = pd.util.hash_array(floats, encoding, hash_key)
@@ -233,34 +234,34 @@ class FlatArrowArray(ScannedArray):
         return hashed
 
     def factorize(self, use_na_sentinel: bool = True) -> tuple[Any, pd.api.extensions.ExtensionArray]:
-        """Codes and distinct values, as pandas has them."""
+        """Codes and distinct values, as in pandas."""
         values = self._one_spelling()
         if pa.types.is_floating(values._pa_array.type):
-            # Dictionaries of chunks with NaN are never equal, and Arrow unifies none that hold a null.
+            # Dictionaries with NaN are never equal, and Arrow does not unify dictionaries with a null.
             values = self._with_dtype(pa.chunked_array([values._pa_array.combine_chunks()]), self.dtype)
         codes, uniques = ArrowExtensionArray.factorize(values, use_na_sentinel)
         return codes, uniques
 
     def unique(self) -> Self:
-        """The distinct values, as pandas has them."""
+        """The distinct values, as in pandas."""
         found: Self = ArrowExtensionArray.unique(self._one_spelling())
         return found
 
     def value_counts(self, dropna: bool = True) -> pd.Series:
-        """How often each value is there, as pandas has it."""
+        """Counts of each value, as in pandas."""
         return ArrowExtensionArray.value_counts(self._one_spelling(), dropna)
 
     def duplicated(
         self, keep: Literal["first", "last", False] = "first"
     ) -> np.ndarray[Any, np.dtype[np.bool_]]:
-        """Whether an equal value is there before (or after) each."""
-        # pandas would compare integers next to a null as floats, which large ones share.
+        """Whether an equal value precedes (or follows) each value."""
+        # pandas would compare integers next to a null as floats, where different large integers are equal.
         codes, _ = self.factorize(use_na_sentinel=False)
         found: np.ndarray[Any, np.dtype[np.bool_]] = pd.Series(codes).duplicated(keep).to_numpy()
         return found
 
     def _one_spelling(self) -> Self:
-        """The same values with one zero and one NaN: Arrow tells those of other bits apart."""
+        """The same values with one zero and one NaN: Arrow distinguishes them by their bits."""
         values, kind = self._pa_array, self._pa_array.type
         if not (pa.types.is_float32(kind) or pa.types.is_float64(kind)):
             return self
@@ -276,11 +277,11 @@ class NestedArrowArray(ScannedArray):
     def to_numpy(
         self, dtype: Any = None, copy: bool = False, na_value: object = no_default
     ) -> np.ndarray[Any, np.dtype[Any]]:
-        """The values as a NumPy array, of objects where NumPy has no type for them."""
+        """The values as a NumPy array, of objects if NumPy has no type for them."""
         try:
             converted: np.ndarray[Any, np.dtype[Any]] = super().to_numpy(dtype, copy, na_value)
         except pa.ArrowNotImplementedError:
-            # Arrow refuses some nestings (lists of fixed-size binary): those go through Python values.
+            # Arrow cannot convert some nestings (lists of fixed-size binary): those go through Python values.
             missing = self._dtype.na_value if na_value is no_default else na_value
             converted = np.empty(len(self), dtype=object)
             converted[:] = [missing if v is None else v for v in self._pa_array.to_pylist()]
@@ -288,14 +289,14 @@ class NestedArrowArray(ScannedArray):
 
 
 def _scanned(result: Any) -> Any:
-    """An Arrow column among results as a scan has it."""
+    """A result with the array classes of a scan, if it is an Arrow column."""
     return pandas_array(result._pa_array) if type(result) is ArrowExtensionArray else result
 
 
 def _is_lost(arrow_type: pa.DataType) -> bool:
     """Whether ``pandas.ArrowDtype`` of this type does not survive Dask.
 
-    Names of nested types and decimals cannot be parsed; of binary types Dask makes strings.
+    Names of nested types and decimals cannot be parsed; Dask converts binary types to strings.
     """
     types = pa.types
     kinds = (types.is_nested, types.is_decimal, types.is_fixed_size_binary)
@@ -303,7 +304,7 @@ def _is_lost(arrow_type: pa.DataType) -> bool:
 
 
 def _plain_type(arrow_type: pa.DataType) -> pa.DataType:
-    """The type without extension types, dictionaries, views and children's metadata: what pandas can carry unchanged."""
+    """The type without extension types, dictionaries, views and children's metadata, as pandas keeps it unchanged."""
     types = pa.types
     if isinstance(arrow_type, pa.BaseExtensionType):
         return _plain_type(arrow_type.storage_type)
@@ -331,19 +332,19 @@ def _plain_field(field: pa.Field) -> pa.Field:
 
 
 def keeps_values(arrow_type: pa.DataType) -> bool:
-    """Whether a frame has the values of a column of this Arrow type as they are stored, and not something simpler."""
+    """Whether a frame has the stored values of a column of this Arrow type, not converted ones."""
     if pa.types.is_dictionary(arrow_type):
         return keeps_values(arrow_type.value_type)
     return bool(arrow_type.equals(_plain_type(arrow_type), check_metadata=True))
 
 
 def pandas_dtype(arrow_type: pa.DataType) -> pd.api.extensions.ExtensionDtype:
-    """The pandas dtype a column of this Arrow type gets in a scan.
+    """The pandas dtype that a scan gives a column of this Arrow type.
 
     Returns
     -------
     ExtensionDtype
-        ``StringDtype("pyarrow")`` for text, :class:`NestedArrowDtype` for what ``ArrowDtype`` would lose
+        ``StringDtype("pyarrow")`` for text, :class:`NestedArrowDtype` for types that ``ArrowDtype`` would lose
         (lists, vectors, structs, maps, binary, decimals), :class:`FlatArrowDtype` for the rest. Dictionaries are
         represented by their values, extension types by their storage.
 
@@ -359,7 +360,7 @@ def pandas_dtype(arrow_type: pa.DataType) -> pd.api.extensions.ExtensionDtype:
 
 
 def pandas_array(column: Column) -> pd.api.extensions.ExtensionArray:
-    """The column as a pandas array of its :func:`pandas_dtype`, sharing its memory where nothing is decoded."""
+    """The column as a pandas array of its :func:`pandas_dtype`, sharing its memory unless it is decoded."""
     plain = _plain_type(column.type)
     if not column.type.equals(plain, check_metadata=True):
         column = _decoded(column).cast(plain)
@@ -369,7 +370,7 @@ def pandas_array(column: Column) -> pd.api.extensions.ExtensionArray:
 
 
 def _decoded(column: Column) -> pa.ChunkedArray:
-    """The column with values in place of dictionaries, but for those in lists, which Arrow's cast decodes."""
+    """The column with dictionaries decoded, except those in lists, which Arrow's cast decodes."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     found = [_decoded_chunk(chunk) for chunk in chunks]
     return pa.chunked_array(found, found[0].type if found else column.type)
@@ -380,7 +381,7 @@ def _decoded_chunk(array: pa.Array) -> pa.Array:
         return array.dictionary.take(array.indices)
     if not pa.types.is_struct(array.type) or not array.type.num_fields:
         return array
-    # Below a null struct a code may be any number: flattening makes it null, where the field may be.
+    # Below a null struct a code is arbitrary: flattening makes it null, if the field is nullable.
     masked = array.flatten()
     parts = [_decoded_chunk(masked[i] if f.nullable else array.field(i)) for i, f in enumerate(array.type)]
     fields = [f.with_type(part.type) for f, part in zip(array.type, parts, strict=True)]
@@ -390,7 +391,7 @@ def _decoded_chunk(array: pa.Array) -> pa.Array:
 def to_frame(table: pa.Table, index: pd.Index | None = None) -> pd.DataFrame:
     """The table as a DataFrame of Arrow-backed columns, sharing its memory.
 
-    pandas metadata in the schema is ignored: an index stored there by another writer is a column like any other.
+    pandas metadata in the schema is ignored: an index that another writer stored is an ordinary column.
 
     Parameters
     ----------
@@ -408,14 +409,14 @@ def to_frame(table: pa.Table, index: pd.Index | None = None) -> pd.DataFrame:
 
 
 def empty_frame(schema: pa.Schema) -> pd.DataFrame:
-    """A frame of no rows with the dtypes that a scan of this schema has: Dask's ``meta``."""
-    # Not Schema.empty_table: it builds an array of each type from a Python list, which tensors refuse.
+    """An empty frame with the dtypes of a scan of this schema: Dask's ``meta``."""
+    # Not Schema.empty_table: it builds an array of each type from a Python list, which fails for tensors.
     table = pa.Table.from_arrays([pa.chunked_array([], field.type) for field in schema], schema=schema)
     return to_frame(table, pd.RangeIndex(0))
 
 
 def _sample(arrow_type: pa.DataType) -> Any:
-    """Some valid value of a type, for Dask to try functions on."""
+    """A valid value of a type, on which Dask tries functions."""
     types = pa.types
     if types.is_struct(arrow_type):
         return {f.name: _sample(f.type) for f in arrow_type}
@@ -446,7 +447,7 @@ _SAMPLES: tuple[tuple[Callable[[pa.DataType], bool], Any], ...] = (
 
 
 def _register_with_dask() -> None:
-    from dask.dataframe import backends  # its own registrations come first
+    from dask.dataframe import backends  # registers Dask's own functions first
     from dask.dataframe.dispatch import from_pyarrow_table_dispatch, make_meta_dispatch
     from dask.dataframe.extensions import make_array_nonempty, make_scalar
 
@@ -463,7 +464,7 @@ def _register_with_dask() -> None:
     def restored(meta: pd.DataFrame, table: pa.Table, **kwargs: Any) -> pd.DataFrame:
         return _with_flat_columns(convert(meta, table, **kwargs), meta)
 
-    # Without these Dask cannot plan reductions (min, max, sum) that end in one of these Python values.
+    # Dask needs these to plan reductions (min, max, sum) whose results are such Python values.
     for kind in (Decimal, date, time, timedelta):
         try:
             make_scalar.dispatch(kind)
@@ -473,7 +474,7 @@ def _register_with_dask() -> None:
 
 
 def _with_flat_columns(frame: pd.DataFrame, meta: pd.DataFrame) -> pd.DataFrame:
-    """The frame with the class of those dtypes that Dask's shuffle knows by pandas' name only."""
+    """The frame with lancecy's classes for dtypes that Dask's shuffle restored by pandas' name."""
     for number, dtype in enumerate(meta.dtypes):
         found = frame.iloc[:, number].array
         if isinstance(dtype, FlatArrowDtype) and found.dtype == dtype:

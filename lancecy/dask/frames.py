@@ -1,4 +1,4 @@
-"""Frames without lancecy's dtype."""
+"""Converts frames to pandas' own dtypes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Frame = TypeVar("Frame")
 
 
 def plain(frame: Frame) -> Frame:
-    """The same data without lancecy's dtype, so that whoever gets it, or a file of it, needs no lancecy.
+    """The same data without lancecy's dtypes, so that its receivers and readers of its files need no lancecy.
 
     Parameters
     ----------
@@ -20,19 +20,19 @@ def plain(frame: Frame) -> Frame:
     -------
     As given
         Vectors, lists, structs, maps, binary, decimals, numbers and times have ``pandas.ArrowDtype``, sharing
-        memory; everything else is as it was.
+        memory; all other columns are unchanged.
 
     Raises
     ------
     TypeError
-        It is no frame.
+        It is not a frame.
 
     Notes
     -----
-    pandas does not parse its own names of nested Arrow types (pandas-dev/pandas #53011). Parquet files written from a
-    plain frame are therefore read with ``pd.read_parquet(path, dtype_backend="pyarrow")``; Arrow, DuckDB, Polars and
-    Spark do not look at the names. For the same reason Dask's shuffle on a cluster loses plain nested columns:
-    shuffle first.
+    pandas cannot parse its own names of nested Arrow types (pandas-dev/pandas #53011). Read Parquet files
+    written from a plain frame with ``pd.read_parquet(path, dtype_backend="pyarrow")``; Arrow, DuckDB, Polars and
+    Spark ignore the names. For the same reason Dask's shuffle on a cluster loses plain nested columns: shuffle
+    first.
 
     Examples
     --------

@@ -1,17 +1,17 @@
-"""A scan as an expression that Dask's optimiser knows how to improve.
+"""A scan as an expression of Dask's query optimiser.
 
-The one module on Dask's private interface: expression classes and their hooks have no
-promise of staying as they are. Importing it fails (``ImportError``) on a Dask it does not
-know, and :func:`lancecy.scan` then uses ``dask.dataframe.from_map``: same rows, same
-labels, more reading. Beyond the selection of columns, which ``from_map`` knows too,
+This is the only module that uses Dask's private interface: expression classes and their hooks
+are not stable. Importing it raises ``ImportError`` for a Dask that it does not support, and
+:func:`lancecy.scan` then uses ``dask.dataframe.from_map``: the same rows and labels, but more is
+read. Besides selecting columns, which ``from_map`` does too,
 
-- lengths of scans without a filter are answered from row counts, with no task at all; those
-  of filtered scans read the filter's columns only;
-- filters that pandas and :mod:`lancecy.expr` certainly agree on (``predicates``) move into the
-  read, where statistics prune pages; what is left of a condition stays above;
-- labels alone are worked out without reading columns, and ``head`` reads the rows it shows;
-- partitions that became small by selecting columns are read together, if no one can tell; of a
-  column so small that a task would cost more than reading it, one task takes the sum.
+- lengths of scans without a filter come from row counts, without a task; those of filtered scans
+  read only the filter's columns;
+- filters on which pandas and :mod:`lancecy.expr` certainly agree (``predicates``) are pushed into
+  the read, where statistics prune pages; the rest of a condition stays above;
+- labels alone are computed without reading columns, and ``head`` reads only the rows it shows;
+- partitions that became small by selecting columns are read together, if that is not observable;
+  a column that costs less to read than a task costs is reduced by one task.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ from lancecy.expr.nodes import chain, negate
 
 __all__ = ["LanceScan", "collection"]
 
-# Plans of so few partitions are left alone: their tasks keep the machine busy and cost next to nothing.
+# Plans of up to this many partitions are not merged: their tasks keep the machine busy and cost little.
 _FEWEST_PARTS = 16
 
-# So many bytes of a local column are read and reduced before a few tasks would have been planned and sent off.
+# Reading and reducing this many bytes of a local column takes less time than planning and sending a few tasks.
 _ONE_TASK_BYTES = 64 << 20
 _ONE_TASK_UNITS = 256
-# Reductions of a column that take no longer than reading it.
+# Reductions of a column that take no longer than reading the column.
 _LIGHT = (
     _reductions.Sum,
     _reductions.Prod,
@@ -67,7 +67,7 @@ _COMPARISONS: Mapping[type, str] = {
 }
 _MIRRORED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
-# What gives one row for each row, whatever the partitions are and whichever rows there are.
+# Expressions that map each row to one row, independently of partitions and other rows.
 _ROW_BY_ROW = (
     _expr.Projection,
     _expr.Binop,
@@ -94,17 +94,17 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
     columns : list of str or None
         None for all.
     _partitions : sequence of int or None
-        Only these.
+        Numbers of the partitions to read, None for all.
     kind : "frame", "series" or "index"
     together : bool
-        No one can tell partitions apart: they may be read together.
+        Whether partitions may be read together because that is not observable.
     """
 
     _parameters = ["source", "columns", "_partitions", "kind", "together"]  # noqa: RUF012
     _defaults = {"columns": None, "_partitions": None, "kind": "frame", "together": False}  # noqa: RUF012
     _absorb_projections = True
 
-    # -- what Dask asks of every source -----------------------------------------------------------
+    # -- the interface of Dask's sources ---------------------------------------------------------
 
     @functools.cached_property
     def _name(self) -> str:
@@ -121,7 +121,7 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
 
     @property
     def columns(self) -> list[Any]:
-        """Names of the columns; of the labels their name."""
+        """Names of the columns, or the name of the labels."""
         return [self._meta.name] if self.kind == "index" else self._read_columns
 
     @functools.cached_property
@@ -130,7 +130,7 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
 
     def __dask_tokenize__(self) -> str:
         if not self._determ_token:
-            # The source's token says all but these, and is worked out once.
+            # The source's token covers everything else, and is computed once.
             partitions = None if self.operands[2] is None else list(self.operands[2])
             state = (self.source.token, self.operands[1], partitions, self.kind, self.together)
             self._determ_token = _digest(state)
@@ -147,13 +147,13 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
     def _filtered_task(self, name: Any, index: int) -> Task:
         return Task(name, self._read, self.source.parts[index], _data_producer=True)
 
-    # -- what the optimiser may do with it -----------------------------------------------------------
+    # -- rewrites by the optimiser ---------------------------------------------------------------
 
     def _changed(self, **operands: Any) -> Any:
         return self.substitute_parameters(operands)
 
     def _simplify_up(self, parent: Any, dependents: Any) -> Any:
-        """The parent made cheaper, or None."""
+        """A cheaper form of the parent, or None."""
         better = self._absorbed(parent, dependents)
         if better is None and self._is_scattered and _nobody_can_tell(self, parent, dependents):
             better = parent.substitute(self, self._changed(together=True))
@@ -180,14 +180,14 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
     # -- reductions ------------------------------------------------------------------------------------
 
     def _is_reduced_at_once(self, parent: Any, dependents: Any) -> bool:
-        """Whether one task may read a column of all partitions and reduce it; nobody else may need the column."""
+        """Whether one task may read and reduce a column of all partitions; nothing else may use the column."""
         source: Source = self.source
         if self.kind != "series" or source.is_limited or not source.is_near or not _is_flat(self._meta.dtype):
             return False
         units = self._chosen_parts.units
         if len(units) > _ONE_TASK_UNITS or self._row_bytes * int(units[:, ROWS].sum()) > _ONE_TASK_BYTES:
             return False
-        # Dask refuses other numbers where it uses them.
+        # Dask checks other numbers itself.
         if not _is_known_split(parent.split_every):
             return False
         return {user._name for user in _users(self, dependents)} == {parent._name}
@@ -210,14 +210,14 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
         if source.is_limited:
             return None
         if source.is_filtered:
-            # Rows have to be counted, for which no column is needed.
+            # Counting rows needs no column.
             bare = self._changed(columns=[], kind="frame")
             return None if bare._name == self._name else type(parent)(bare, *parent.operands[1:])
         rows = tuple(source.parts.rows[i] for i in self._partitions)
         return _expr.Literal(sum(rows) if isinstance(parent, _reductions.Len) else rows)
 
     def _with_limit(self, parent: Any) -> Any:
-        """The first rows of a partition, without reading the others."""
+        """The first rows of a partition, without reading its other rows."""
         if self.source.is_limited or not isinstance(parent.n, int) or parent.n < 0:
             return None
         return parent.substitute(self, self._changed(source=self.source.limited(parent.n)))
@@ -232,7 +232,7 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
         return super()._simplify_up(parent, dependents)  # type: ignore[no-untyped-call]
 
     def _is_read_alone(self, series: Any, dependents: Any) -> bool:
-        """Whether a column is all that is wanted of the scan, or filtered as soon as it is read."""
+        """Whether only this column of the scan is used, or it is filtered immediately."""
         users = {user._name for user in _users(self, dependents)}
         if users == {series._name}:
             return True
@@ -247,11 +247,11 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
     # -- filters ---------------------------------------------------------------------------------------
 
     def _filter_passthrough_available(self, parent: Any, dependents: Any) -> bool:
-        """Dask asks before it moves columns below a filter, which would block the filter's way."""
+        """False while the filter can be pushed: Dask would move a selection of columns below it."""
         return self._may_filter(parent, dependents)
 
     def _may_filter(self, parent: Any, dependents: Any) -> bool:
-        # One filter only: with several the table would be read several times.
+        # A single filter only: with several, the table would be read several times.
         return (
             any(user._name == parent._name for user in _users(self, dependents))
             and bool(_expr.is_filter_pushdown_available(self, parent, dependents))
@@ -265,13 +265,13 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
         return all(_is_row_by_row(condition, self) for condition in rest)
 
     def _split(self, predicate: Any) -> tuple[list[Expr], list[Any]]:
-        """Conditions joined by AND: those the reader can take, and the others."""
+        """Split conditions joined by AND into those that the reader supports and the others."""
         pushed: list[Expr] = []
         rest: list[Any] = []
         for condition in _conditions(predicate):
             try:
                 found = _translated(condition, self)
-            except ExpressionError:  # nested deeper than the reader's expressions may be
+            except ExpressionError:  # nested deeper than the reader's expressions allow
                 found = None
             if found is None:
                 rest.append(condition)
@@ -280,7 +280,7 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
         return pushed, rest
 
     def _with_filter(self, parent: Any) -> Any:
-        """The filter's rows read with as much of the condition as possible; the rest stays above."""
+        """The filtered rows, with as much of the condition as possible pushed into the read."""
         pushed, rest = self._split(parent.predicate)
         source: Source = self.source
         smaller = self._changed(source=source.filtered(chain("and", pushed)))
@@ -290,7 +290,7 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
         return type(parent)(smaller, above)
 
     def _reads_same_rows(self, other: Any) -> bool:
-        """Whether another expression is this scan but for the columns."""
+        """Whether another expression is this scan, except for the columns."""
         return (
             isinstance(other, LanceScan)
             and other.source.token == self.source.token
@@ -301,7 +301,7 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
 
     @property
     def _share(self) -> float:
-        """Bytes of the columns read, as a share of those of all columns."""
+        """Bytes of the columns read, as a fraction of those of all columns."""
         total = sum(self.source.weights.values())
         return self._row_bytes / total if total else 1.0
 
@@ -309,14 +309,14 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
     def _row_bytes(self) -> float:
         """Bytes of one row of the columns that are read or tested.
 
-        Infinite if one is computed, or in none of the files that were looked at: it may be of any size.
+        Infinite if one is computed or absent from the examined files, since its size is unknown.
         """
         names = {*self._read_columns, *columns_of(self.source.reader.spec.request.filter)}
         return sum(self.source.weights.get(name) or math.inf for name in names)
 
     @property
     def _bucket(self) -> int:
-        """How many partitions to read together: as large as they were planned, and still many."""
+        """How many partitions to read together: up to the planned size, while enough partitions remain."""
         count = len(self._partitions)
         fewest = max(_FEWEST_PARTS, math.isqrt(count))
         return max(1, min(int(1 / max(self._share, 1e-6)), count // fewest))
@@ -383,18 +383,18 @@ class LanceReduction(_expr.Expr):
 
 
 def _digest(state: tuple[Any, ...]) -> str:
-    """Equal for equal values whose representation says all of them."""
+    """Digest of values whose ``repr`` is complete; equal for equal values."""
     return hashlib.sha256(repr(state).encode(errors="surrogatepass")).hexdigest()[:32]
 
 
 def _users(expr: Any, dependents: Any) -> list[Any]:
     """Expressions that use this one, none if some of them are unknown.
 
-    Dask collects them before each pass over the tree: of expressions made during the pass, some are missing.
-    Whoever needs all of them has to find the one at hand among them.
+    Dask collects them before each pass over the tree, so expressions made during the pass are missing. A
+    caller that needs all of them must check that the current expression is among them.
     """
     found = [reference() for reference in dependents.get(expr._name, ())]
-    # Expressions overload ==, so that `in` would ask for the truth of one.
+    # Expressions overload ==, so `in` would evaluate the truth of an expression.
     return [] if any(user is None for user in found) else found
 
 
@@ -407,7 +407,7 @@ def _conditions(predicate: Any) -> Iterator[Any]:
 
 
 def _translated(node: Any, scan: LanceScan) -> Expr | None:
-    """A condition on the columns of a scan for its reader, or None."""
+    """A condition on the columns of a scan, translated for its reader, or None."""
     if isinstance(node, _expr.And | _expr.Or):
         sides = [_translated(side, scan) for side in (node.left, node.right)]
         known = [side for side in sides if side is not None]
@@ -482,10 +482,10 @@ def _is_row_by_row(node: Any, scan: LanceScan) -> bool:
 
 
 def _nobody_can_tell(scan: LanceScan, parent: Any, dependents: Any) -> bool:
-    """Whether every use of a scan ends in a reduction, on a way that treats row by row.
+    """Whether every use of a scan is row by row and ends in a reduction.
 
-    Where pandas sees whole partitions (``map_partitions``, ``head``, random samples, what is written to files), it
-    would see others.
+    Functions that see whole partitions (``map_partitions``, ``head``, random samples, writing files) would see
+    different ones.
     """
     seen: set[str] = set()
     stack: list[Any] = [scan]
@@ -507,18 +507,18 @@ def _nobody_can_tell(scan: LanceScan, parent: Any, dependents: Any) -> bool:
 
 
 def _is_known_split(split_every: Any) -> bool:
-    """Whether Dask's trees of reductions may have so many branches."""
+    """Whether Dask accepts this number of branches in trees of reductions."""
     return split_every is None or split_every is False or (isinstance(split_every, int) and split_every >= 2)
 
 
 def _is_flat(dtype: Any) -> bool:
-    """Whether values are numbers, truths or times, all of one width."""
+    """Whether values are numbers, booleans or times, all of one width."""
     import pandas as pd
 
     return isinstance(dtype, pd.ArrowDtype) and pa.types.is_primitive(dtype.pyarrow_dtype)
 
 
-# Reductions that are shown partitions, or report on them.
+# Reductions that see partitions or report on them.
 _PARTITION_BY_PARTITION = (_reductions.CustomReduction, _reductions.MemoryUsage)
 
 
@@ -531,7 +531,7 @@ def _is_reduction(node: Any) -> bool:
 
 
 def _reads_only(node: Any, scan: LanceScan) -> bool:
-    """Whether all partitions below are those of this very scan."""
+    """Whether all partitions below are those of this scan."""
     return all(leaf._name == scan._name for leaf in node.find_operations((IO, LanceReduction)))
 
 
@@ -541,14 +541,14 @@ def collection(source: Source) -> Any:
     Parameters
     ----------
     source : Source
-        Of at least one partition.
+        With at least one partition.
     """
-    scan: Any = LanceScan  # its constructor is the operands', which Dask does not annotate
+    scan: Any = LanceScan  # Dask does not annotate its constructor
     return new_collection(scan(source))
 
 
 def _check() -> None:
-    """Make sure on a scan of nothing that this Dask does what the code above expects.
+    """Check with an empty scan that this Dask behaves as the code above expects.
 
     Raises
     ------
@@ -571,7 +571,7 @@ def _check() -> None:
     try:
         _check_answers(frame)
     except (AttributeError, KeyError, TypeError, ValueError, RuntimeError, AssertionError) as error:
-        raise ImportError(f"Dask's expressions are not what lancecy knows: {error}") from error
+        raise ImportError(f"this release of Dask has other expressions: {error}") from error
 
 
 def _check_answers(frame: Any) -> None:

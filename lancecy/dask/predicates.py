@@ -1,15 +1,15 @@
-"""Which pandas comparisons may be left to the reader.
+"""Translates pandas comparisons into filters of the reader, where both agree.
 
-A filter is pushed into the read only where the same rows come back: pandas on Arrow-backed
-columns and :mod:`lancecy.expr` agree on nulls (unknown, hence left out, also by ``!=``), on
-NaN and on the order of text, but not on every pair of types. Each function here gives the
-expression that selects what pandas selects, or None if that is not certain; a comparison
-that pandas refuses is never certain and stays with pandas, which refuses it unless no row is left to compare.
+A filter is pushed into the read only if it returns the same rows: pandas on Arrow-backed columns and
+:mod:`lancecy.expr` agree on nulls (unknown, hence left out, also by ``!=``), on NaN and on the order of
+text, but not for every pair of types. Each function here returns the expression that selects what pandas
+selects, or None if that is not certain. A comparison that pandas refuses is never certain and stays with
+pandas, which raises unless no row is left to compare.
 
 ================  ==========================================================================
 column            compared with
 ================  ==========================================================================
-integers          int (64 bits, 53 for uint64); float where no integer is rounded to meet it
+integers          int (64 bits, 53 for uint64); float if no integer is rounded for it
 float32, float64  float, and int that the type holds; never NaN, which pandas takes for null
 bool              bool, ``==`` and ``!=`` only; by itself
 decimal           Decimal, int
@@ -42,18 +42,18 @@ _INT64 = (-(2**63), 2**63 - 1)
 _EXACT_FLOAT64 = 2**53
 _EXACT_FLOAT32 = 2**24
 _MAX_VALUES = 1000
-# Instants that every unit holds: beyond, Arrow and NumPy convert units differently.
+# Years that every unit can hold: outside, Arrow and NumPy convert units differently.
 _YEARS = range(1700, 2250)
 _UNITS = ("s", "ms", "us", "ns")
 
 
 def pushed_type(dtype: object) -> pa.DataType | None:
-    """The Arrow type of a column with this pandas dtype, None if nothing about it can be left to the reader.
+    """The Arrow type of a column with this pandas dtype, None if no filter on it can be pushed.
 
     Parameters
     ----------
     dtype : pandas dtype
-        As :func:`lancecy.dask.dtypes.pandas_dtype` gives it.
+        From :func:`lancecy.dask.dtypes.pandas_dtype`.
     """
     import pandas as pd
 
@@ -73,7 +73,7 @@ def compare(name: str, data_type: pa.DataType, op: str, value: object) -> Expr |
     data_type : pyarrow.DataType
     op : "=", "!=", "<", "<=", ">" or ">="
     value : object
-        What the column is compared with in Python.
+        The Python value that the column is compared with.
 
     Examples
     --------
@@ -90,13 +90,13 @@ def compare(name: str, data_type: pa.DataType, op: str, value: object) -> Expr |
 
 
 def both_columns(left: str, right: str, data_type: pa.DataType, other: pa.DataType, op: str) -> Expr | None:
-    """``column op column``, of two columns of the same type.
+    """``column op column``, for two columns of the same type.
 
     Parameters
     ----------
     left, right : str
     data_type, other : pyarrow.DataType
-        Of the left and of the right.
+        Types of the left and of the right.
     op : str
     """
     types = pa.types
@@ -124,7 +124,7 @@ def between(name: str, data_type: pa.DataType, low: object, high: object, inclus
 
 
 def is_in(name: str, data_type: pa.DataType, values: object) -> Expr | None:
-    """``column.isin(values)``, which is false for a null and not unknown.
+    """``column.isin(values)``, which is false, not unknown, for a null.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def _member_kind(data_type: pa.DataType) -> type | None:
     types = pa.types
     if types.is_integer(data_type):
         return int
-    # Of float32 pandas rounds the values first.
+    # pandas rounds the values to float32 first.
     return float if types.is_float64(data_type) else str if types.is_string(data_type) else None
 
 
@@ -186,7 +186,7 @@ def _is_member(data_type: pa.DataType, value: Any) -> bool:
             low = 0
         bits = data_type.bit_width - (not pa.types.is_unsigned_integer(data_type))
         return bool(max(low, -(2**bits)) <= value <= min(high, 2**bits - 1))
-    # Looking up tells the two zeros apart, comparing does not.
+    # A look-up distinguishes the two zeros, a comparison does not.
     return bool(not isinstance(value, float) or (math.isfinite(value) and value != 0))
 
 
@@ -219,10 +219,10 @@ def _constant(data_type: pa.DataType, value: object) -> Literal | None:
 
 def _for_integers(data_type: pa.DataType, value: object) -> Literal | None:
     if type(value) is int:
-        # Arrow does not compare uint64 with the int64 that a Python number becomes; pandas then compares doubles.
+        # Arrow does not compare uint64 with int64, the type of a Python int; pandas then compares doubles.
         low, high = (-_EXACT_FLOAT64 + 1, _EXACT_FLOAT64 - 1) if pa.types.is_uint64(data_type) else _INT64
         return Literal(value) if low <= value <= high else None
-    # pandas turns the integers into doubles; none of them gets past a smaller double that way.
+    # pandas converts the integers to doubles, which keeps their order relative to smaller doubles.
     if type(value) is float and (math.isinf(value) or abs(value) < _EXACT_FLOAT64):
         return Literal(value, pa.float64())
     return None
@@ -263,7 +263,7 @@ def _for_timestamps(data_type: pa.DataType, value: object) -> Literal | None:
     if isinstance(value, np.datetime64):
         known = np.datetime_data(value.dtype)[0] in _UNITS and not np.isnat(value)
         return literal_of(value) if known and data_type.tz is None and _in_range(value) else None
-    if isinstance(value, datetime) and value.year in _YEARS:  # that of NaT is NaN
+    if isinstance(value, datetime) and value.year in _YEARS:  # the year of NaT is NaN
         aware = value.tzinfo is not None and value.utcoffset() is not None
         return literal_of(value) if aware == (data_type.tz is not None) else None
     return None

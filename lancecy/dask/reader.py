@@ -1,11 +1,11 @@
-"""Partitions of a scan: which rows each has, and how one is read.
+"""Partitions of a scan: the rows of each, and how one is read.
 
-:class:`Parts` holds the numbers of all partitions in two arrays; :class:`Reader` is what
-they share, and reads one given its numbers. Both are plain data that pickles small, so
-that graphs of ten thousand partitions do too, and no file handle or secret travels.
+:class:`Parts` holds the numbers of all partitions in two arrays; :class:`Reader` is what all
+partitions share, and reads one given its numbers. Both are plain data that pickles small, also
+for ten thousand partitions, without file handles or secrets.
 
-Rows are labelled as they are read: by their number in the table or partition whether or
-not a filter leaves some out, so that pushing a filter into the read changes no label.
+Rows are labelled as they are read: a row's label is its number in the table or partition with or
+without a filter, so that pushing a filter into the read changes no label.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ __all__ = [
 ]
 
 Labels: TypeAlias = Literal["number", "rank", "rowid"]
-"""What rows are labelled with: their number (``ScanUnit.position`` counts it), their rank among the
+"""Labels of rows: their number (counted from ``ScanUnit.position``), their rank among the
 rows of their partition that pass the filter, or their row id."""
 
 Kind: TypeAlias = Literal["frame", "series", "index"]
-"""What a partition is: a frame of columns, the only one of them, or the labels."""
+"""Kind of a partition: a frame, a single column as a series, or the labels."""
 
 Part: TypeAlias = tuple[int, ...]
 """Five numbers per unit: fragment, start, stop, rows, position."""
@@ -57,7 +57,7 @@ Part: TypeAlias = tuple[int, ...]
 _NUMBERS = 5
 _POSITION = 4
 ROWS = 3
-"""Which of the five numbers of a unit is its live rows."""
+"""Index of the live rows among the five numbers of a unit."""
 
 
 class Parts(Sequence[Part]):
@@ -70,7 +70,7 @@ class Parts(Sequence[Part]):
     edges : (num_parts + 1,) int64, ascending, first is 0
         First unit of each partition.
     divisions : tuple or None
-        (num_parts + 1,) first label of each partition, and the last of all; None if unknown.
+        (num_parts + 1,) first label of each partition, and the last label; None if unknown.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Parts(Sequence[Part]):
         ----------
         tasks : sequence of ScanTask
         local : bool
-            Count positions from the start of the partition instead of the table.
+            Count positions from the start of the partition instead of the start of the table.
         divisions : tuple or None
         """
         flat = [(u.fragment, u.start, u.stop, u.rows, u.position) for task in tasks for u in task.units]
@@ -135,7 +135,7 @@ class Parts(Sequence[Part]):
         return Parts(self.units[which], edges)
 
     def merged(self, firsts: Sequence[int]) -> Parts:
-        """Fewer partitions of the same rows: each starts with one of ``firsts``, the first of which is 0."""
+        """Fewer partitions of the same rows: each starts with one of ``firsts``, which starts with 0."""
         divisions = self.divisions
         if divisions is not None:
             divisions = (*(divisions[i] for i in firsts), divisions[-1])
@@ -158,18 +158,18 @@ class Parts(Sequence[Part]):
 
 
 def _ends(divisions: tuple[Any, ...] | None) -> tuple[Any, ...]:
-    # Those between follow from the units.
+    # Those in between follow from the units.
     return () if not divisions else (divisions[0], divisions[-1])
 
 
 def units_of(part: Part) -> list[ScanUnit]:
-    """The units whose numbers a partition is."""
+    """The units of a partition."""
     return [ScanUnit(*part[i : i + _NUMBERS]) for i in range(0, len(part), _NUMBERS)]
 
 
 @dataclass(frozen=True, slots=True)
 class Reader:
-    """Reads one partition: what all partitions of a scan share, and nothing but plain data.
+    """Reads one partition; plain data shared by all partitions of a scan.
 
     Attributes
     ----------
@@ -177,7 +177,7 @@ class Reader:
     labels : "number", "rank" or "rowid"
         Labels of the rows.
     limit : int or None
-        Only so many rows of each partition, the first ones.
+        Read only the first ``limit`` rows of each partition.
     """
 
     spec: ScanSpec
@@ -185,7 +185,7 @@ class Reader:
     limit: int | None = None
 
     def __call__(self, part: Part, *, columns: Sequence[str]) -> pd.DataFrame:
-        """The partition as a frame of these columns.
+        """Read the partition as a frame of these columns.
 
         Parameters
         ----------
@@ -197,7 +197,7 @@ class Reader:
         Raises
         ------
         LanceError
-            The table cannot be read here.
+            The table cannot be read.
         """
         import pandas as pd
 
@@ -207,7 +207,7 @@ class Reader:
         return pd.DataFrame(index=index) if table is None else to_frame(table, index)
 
     def table(self, part: Part, columns: Sequence[str]) -> tuple[pa.Table | None, pd.Index]:
-        """The partition's columns, None if there are none to read, and its labels."""
+        """The partition's columns (None if none are to be read) and its labels."""
         units = units_of(part)
         unfiltered = self.spec.request.filter is None
         if not columns and unfiltered and self.labels != "rowid":
@@ -222,18 +222,18 @@ class Reader:
         return table, _joined(label(units, picked))
 
     def filtered(self, condition: Expr) -> Reader:
-        """The same rows less those for which the condition is not true; what is left keeps its labels."""
+        """A reader of only the rows for which the condition is true, with the same labels."""
         known = self.spec.request.filter
         both = condition if known is None else chain("and", [known, condition])
         request = dataclasses.replace(self.spec.request, filter=both)
         return dataclasses.replace(self, spec=dataclasses.replace(self.spec, request=request))
 
     def limited(self, limit: int) -> Reader:
-        """The same, of each partition the first rows only."""
+        """A reader of only the first rows of each partition."""
         return dataclasses.replace(self, limit=limit)
 
     def __dask_tokenize__(self) -> object:
-        """Everything: Dask takes collections with equal tokens for the same and would return the other's rows."""
+        """All state: Dask treats collections with equal tokens as the same."""
         from dask.base import normalize_token
 
         spec = [(f.name, getattr(self.spec, f.name)) for f in dataclasses.fields(self.spec)]
@@ -242,7 +242,7 @@ class Reader:
 
 @dataclass(frozen=True, slots=True)
 class NarrowReader:
-    """A reader of some columns: of the frame they make, of the only one as a series, or of the labels.
+    """A reader of some columns as a frame, of one column as a series, or of the labels.
 
     Attributes
     ----------
@@ -256,7 +256,7 @@ class NarrowReader:
     kind: Kind = "frame"
 
     def __call__(self, part: Part) -> pd.DataFrame | pd.Series | pd.Index:
-        """The partition."""
+        """Read the partition."""
         if self.kind == "frame":
             return self.reader(part, columns=self.columns)
         table, index = self.reader.table(part, self.columns)
@@ -281,10 +281,10 @@ class Reducer:
     Attributes
     ----------
     reader : Reader
-        Without a limit; its labels are not looked at.
+        Without a limit; its labels are ignored.
     column : str
     chunk, aggregate : callable
-        Of a series to its reduction, of a list of reductions to the last one.
+        Reduce a series; combine a list of such reductions.
     chunk_kwargs, aggregate_kwargs : dict
     """
 
@@ -301,7 +301,7 @@ class Reducer:
         Raises
         ------
         LanceError
-            The table cannot be read here.
+            The table cannot be read.
         """
         spec, units = self.reader.spec, units_of(part)
         table, _ = read_rows(spec, units, [self.column])
@@ -310,24 +310,24 @@ class Reducer:
         return self.reduced(_series(table))
 
     def reduced(self, series: pd.Series) -> Any:
-        """Dask's own steps for a series, the second of which gives the result its type."""
+        """Reduce with Dask's own steps for a series; the second step gives the result its type."""
         return self.aggregate([self.chunk(series, **self.chunk_kwargs)], **self.aggregate_kwargs)
 
 
 def _check_promised(units: Sequence[ScanUnit], num_rows: int) -> None:
-    """Raise FormatError unless so many rows are what the manifest promises of the units."""
+    """Raise FormatError unless the units have as many rows as the manifest states."""
     promised = sum(unit.rows for unit in units)
     if num_rows != promised:
         fragments = sorted({unit.fragment for unit in units})
         where = f"fragment {fragments[0]}" if len(fragments) == 1 else f"fragments {fragments}"
-        raise FormatError(f"the manifest promises {promised} live rows in {where}, not {num_rows}")
+        raise FormatError(f"the manifest states {promised} live rows in {where}, not {num_rows}")
 
 
 Span: TypeAlias = "tuple[int, int] | NDArray[np.int64]"
 
 
 def _numbers(units: Sequence[ScanUnit], picked: Sequence[Picked]) -> Iterator[Span]:
-    """Numbers of the rows that passed."""
+    """Numbers of the rows that pass the filter."""
     for unit, (files, rows) in zip(units, picked, strict=False):  # a limit ends early
         if len(rows) == unit.rows:
             yield unit.position, unit.position + unit.rows
@@ -339,7 +339,7 @@ def _numbers(units: Sequence[ScanUnit], picked: Sequence[Picked]) -> Iterator[Sp
 
 
 def _ranks(units: Sequence[ScanUnit], picked: Sequence[Picked]) -> Iterator[Span]:
-    """Numbers of the rows among those of their partition that passed; a partition starts at position 0."""
+    """Ranks of the rows among those of their partition that pass; a partition starts at position 0."""
     rank = 0
     for unit, (_, rows) in zip(units, picked, strict=False):  # a limit ends early
         rank = rank if unit.position else 0
@@ -354,7 +354,7 @@ def _row_ids(ids: pa.ChunkedArray) -> pd.Index:
 
 
 def _joined(spans: Iterable[Span]) -> pd.Index:
-    """The spans one after the other; a range if they are one."""
+    """The spans joined; a range if there is one."""
     import pandas as pd
 
     found = [s for s in spans if not (isinstance(s, tuple) and s[0] == s[1])]

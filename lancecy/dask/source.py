@@ -1,4 +1,4 @@
-"""What a scan reads, apart from the choice of columns: the value the optimiser works on."""
+"""The source of an optimised scan: everything except the choice of columns."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ __all__ = ["Source", "columns_of"]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Source:
-    """What is read, without the choice of columns.
+    """The rows of a scan and how to read them, without the choice of columns.
 
     Attributes
     ----------
     reader : Reader
     parts : Parts
     meta : pandas.DataFrame
-        No rows, all columns of the scan.
+        An empty frame with all columns of the scan.
     weights : mapping of str to float
         Bytes of one row of each column.
     pushable : frozenset of str
-        Columns that conditions in the reader may name: stored ones, under their own names.
+        Columns that pushed conditions may name: stored columns under their own names.
     is_near : bool
-        Whether reading costs no requests.
+        Whether reading needs no storage requests.
     """
 
     reader: Reader
@@ -44,7 +44,7 @@ class Source:
 
     @cached_property
     def token(self) -> str:
-        """Equal for sources that give the same rows."""
+        """Token that is equal for sources with the same rows."""
         from dask.base import tokenize
 
         token: str = tokenize(self.reader, self.parts, [(n, str(t)) for n, t in self.meta.dtypes.items()])
@@ -58,7 +58,7 @@ class Source:
         return {}
 
     def meta_of(self, kind: Kind, columns: tuple[str, ...]) -> Any:
-        """No rows of these columns, as a frame, of the only one as a series, or of the labels."""
+        """An empty frame of these columns, series of the only one, or index."""
         found = self._metas.get((kind, columns))
         if found is None:
             frame = self.meta[list(columns)]
@@ -72,20 +72,20 @@ class Source:
 
     @property
     def is_filtered(self) -> bool:
-        """Whether the reader leaves out rows."""
+        """Whether the reader has a filter."""
         return self.reader.spec.request.filter is not None
 
     @property
     def is_limited(self) -> bool:
-        """Whether the reader stops early."""
+        """Whether the reader has a limit."""
         return self.reader.limit is not None
 
     def limited(self, limit: int) -> Source:
-        """Of each partition the first rows only."""
+        """The source with only the first rows of each partition."""
         return replace(self, reader=self.reader.limited(limit))
 
     def filtered(self, condition: Expr) -> Source:
-        """The rows for which a condition is true too, under the labels they had."""
+        """The source with only the rows for which a condition is true, with the same labels."""
         return replace(self, reader=self.reader.filtered(condition))
 
 

@@ -1,15 +1,15 @@
-"""A dataset in the shapes that other engines ask for.
+"""Datasets for other engines.
 
 ====================  ==========================================================================
 ``pyarrow_dataset``   a ``pyarrow.dataset.Dataset``: DuckDB, Polars and pyarrow push columns and
-                      filters through it
-``polars_lazy``       a Polars ``LazyFrame`` with columns, filters and a limit pushed
-``polars_predicate``  what of a Polars predicate can be pushed
-``streams``           anything that speaks Arrow as one stream of batches
+                      filters into it
+``polars_lazy``       a Polars ``LazyFrame`` with columns, filters and a limit pushed down
+``polars_predicate``  the parts of a Polars predicate that can be pushed down
+``streams``           Arrow data of any kind as one stream of batches
 ====================  ==========================================================================
 
-They stand on what a dataset and its scanner offer in public (:class:`Source`) and import nothing
-above the scanner. Polars and ``pyarrow.dataset`` are imported when they are asked for.
+They use the public methods of a dataset and its scanner (:class:`Source`). Polars and ``pyarrow.dataset``
+are imported on first use.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The tasks of a scan for ``dask.delayed``: one Arrow table each, for bags and users' own graphs."""
+"""The tasks of a scan for ``dask.delayed``: one Arrow table each, for bags and custom graphs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def block_bytes(blocksize: int | str | None) -> int | None:
     Raises
     ------
     ValueError
-        The size is not positive, or no size.
+        It is not a size, or not positive.
     """
     from dask.utils import parse_bytes
 
@@ -48,7 +48,7 @@ def block_bytes(blocksize: int | str | None) -> int | None:
 
 @dataclass(frozen=True, slots=True)
 class TableReader:
-    """Reads one task of a scan, given its numbers: plain data, so that all tasks share it and pickle small.
+    """Reads one task of a scan, given its numbers. It is plain data, shared by all tasks, and pickles small.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class TableReader:
         Raises
         ------
         LanceError
-            The table cannot be read here.
+            The table cannot be read.
         """
         units = tuple(ScanUnit(*numbers[i : i + _UNIT]) for i in range(0, len(numbers), _UNIT))
         return tasks.read_rows(self.spec, units)[0]
@@ -85,7 +85,7 @@ def delayed_tables(plan: ScanPlan, turns: Sequence[int]) -> list[Delayed]:
     ----------
     plan : ScanPlan
     turns : sequence of int
-        Numbers of the tasks in the order in which they had best be started.
+        Numbers of the tasks in the best order to start them.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def delayed_tables(plan: ScanPlan, turns: Sequence[int]) -> list[Delayed]:
         return []
     read = TableReader(plan.tasks[0].spec)
     found: list[Any] = []
-    # Where nothing else decides, Dask starts tasks in the order of their keys as text.
+    # Without other constraints, Dask starts tasks in the order of their keys as text.
     ranks = {number: rank for rank, number in enumerate(turns)}
     for number, task in enumerate(plan.tasks):
         numbers = tuple(n for u in task.units for n in (u.fragment, u.start, u.stop, u.rows, u.position))

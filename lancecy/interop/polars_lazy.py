@@ -1,7 +1,7 @@
 """A dataset as a Polars ``LazyFrame``.
 
-Polars hands its optimised needs to a function: the columns, the predicate, the number of rows, the size of a
-batch. Columns and limits are pushed as they are, of the predicate what :mod:`polars_predicate` recognises.
+Polars passes the columns, predicate, number of rows and batch size that it needs to a function. Columns and
+limits are pushed down, of the predicate the parts that :mod:`polars_predicate` recognises.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def to_polars_lazy(source: Source, filter: object = None) -> pl.LazyFrame:
     ----------
     source : Dataset
     filter : str, pyarrow.compute.Expression, lancecy.Expr or None
-        Applied by the scan, beside what Polars pushes.
+        Applied by the scan, in addition to what Polars pushes down.
 
     Raises
     ------
@@ -52,7 +52,7 @@ def _frame(rows: pa.Table | pa.RecordBatch) -> pl.DataFrame:
 
 
 class _Reader:
-    """What Polars calls; pickles with the dataset, without its secrets."""
+    """The function that Polars calls; pickles with the dataset, without its secrets."""
 
     def __init__(self, source: Source, filter: object) -> None:
         self.source = source
@@ -74,17 +74,17 @@ class _Reader:
     def scan(
         self, columns: list[str] | None, predicate: pl.Expr | None, n_rows: int | None, batch_size: int | None
     ) -> Any:
-        """The scan that does most of it."""
+        """The scan with everything that can be pushed down."""
         if columns is not None and predicate is not None:
             columns = [*columns, *(n for n in predicate.meta.root_names() if n not in columns)]
         kept = self.filter
-        # ``head(5).filter(...)`` gives both: n_rows counts rows before the predicate, so none may be left out.
+        # ``head(5).filter(...)`` gives both: n_rows counts rows before the predicate, which must not be pushed then.
         if predicate is not None and n_rows is None:
             kept = _and(kept, pushed(predicate, self.source.schema))
         return self.source.scanner(columns, kept, batch_size=batch_size, limit=n_rows)
 
 
 def _and(first: Any, second: Any) -> object:
-    """Both filters, in whatever notation each is."""
+    """Both filters; each may be of any notation."""
     known = [part for part in (parse(first), parse(second)) if part is not None]
     return chain("and", known) if known else None

@@ -1,11 +1,11 @@
-"""What of a Polars predicate a scan can apply.
+"""Translates the parts of a Polars predicate that a scan can apply.
 
-Polars filters again what it gets, so a pushed part need only keep every row that the predicate keeps.
-That is how differences of meaning are met: Polars ranks NaN above all numbers, a scan finds it beside
-none, so comparisons upwards let NaN through and leave it to Polars.
+Polars filters the rows again, so a pushed part need only keep every row that the predicate keeps.
+This allows for differences in meaning: Polars orders NaN above all numbers, a scan leaves it unordered,
+so comparisons with a lower bound keep NaN and Polars decides.
 
-A predicate is looked at in the form that ``Expr.meta.serialize(format="json")`` gives. It is not a promise of
-Polars: what is not recognised is not pushed.
+The predicate is read from ``Expr.meta.serialize(format="json")``. That form is not stable: what is not
+recognised is not pushed down.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _Pusher:
         self.types = {field.name: _of_values(field.type) for field in schema}
 
     def implied(self, node: Any) -> pc.Expression | None:
-        """Something that is true wherever ``node`` is."""
+        """An expression that is true wherever ``node`` is."""
         kind, body = _only(node)
         if kind == "BinaryExpr":
             return self.binary(body)
@@ -118,7 +118,7 @@ class _Pusher:
         if not pa.types.is_floating(self.types[column]):
             return found
         if value.as_py() != value.as_py():
-            # Equal to or above NaN is NaN alone in Polars, below or unlike it everything else.
+            # In Polars only NaN is equal to or above NaN; everything else is below or unequal.
             return pc.field(column).is_nan() if op in ("Eq", "GtEq") else None
         return found | pc.field(column).is_nan() if op in _UPWARDS else found
 
@@ -138,7 +138,7 @@ def _of_values(kind: pa.DataType) -> pa.DataType:
 
 
 def _only(node: Any) -> tuple[str, Any]:
-    """Name and content of a variant; text stands for one without content."""
+    """Name and content of a variant; a string is a variant without content."""
     if isinstance(node, dict) and len(node) == 1:
         ((name, body),) = node.items()
         return name, body
@@ -158,7 +158,7 @@ def _columns(node: Any) -> Iterator[str]:
 
 
 def _value(node: Any) -> pa.Scalar | None:
-    """What an expression without columns comes to, by Polars itself."""
+    """The value of an expression without columns, evaluated by Polars."""
     import polars as pl
 
     if next(_columns(node), None) is not None or "Literal" not in (node if isinstance(node, dict) else {}):
@@ -174,7 +174,7 @@ def _value(node: Any) -> pa.Scalar | None:
 def _alike(column: pa.DataType, value: pa.DataType) -> bool:
     """Whether a scan compares the two as Polars does: both integers, both text, or the same type.
 
-    Polars rounds an integer that meets a float, and a scan does not.
+    Polars rounds an integer that is compared with a float; a scan does not.
     """
     groups = (pa.types.is_integer, _is_text, _is_bytes, pa.types.is_decimal, pa.types.is_time)
     return (

@@ -1,11 +1,11 @@
 """A dataset as a ``pyarrow.dataset.Dataset``.
 
-DuckDB asks such an object for ``scanner(columns=, filter=)``, Polars for ``to_batches``; both hand over
-pyarrow expressions, which are read without Substrait and so for every type.
+DuckDB calls ``scanner(columns=, filter=)`` of such an object, Polars ``to_batches``; both pass
+pyarrow expressions, which are translated without Substrait and so for every type.
 
-pyarrow's class has a C++ object inside that some functions look at directly (joins, unions, Acero). There
-is none for us to give: the one put in scans a file that does not exist and is named after the remedy, so
-that such a function fails with a message where it would crash or return nothing.
+Some pyarrow functions (joins, unions, Acero) use the C++ object inside pyarrow's class, which lancecy
+does not have. It passes one that scans a missing file whose name is the remedy, so that such a function
+raises an error instead of crashing or returning nothing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _REMEDY = "read by lancecy, not from files pyarrow could open - call scanner() o
 
 
 def to_pyarrow_dataset(source: Source) -> PyarrowDataset:
-    """The dataset for engines that know pyarrow's; see :meth:`lancecy.Dataset.to_pyarrow_dataset`.
+    """The dataset as a pyarrow dataset; see :meth:`lancecy.Dataset.to_pyarrow_dataset`.
 
     Parameters
     ----------
@@ -37,18 +37,18 @@ def to_pyarrow_dataset(source: Source) -> PyarrowDataset:
 
 
 class PyarrowDataset(pads.FileSystemDataset):  # type: ignore[misc]
-    """A Lance dataset at one version for whoever takes a ``pyarrow.dataset.Dataset``.
+    """A Lance dataset at one version, as a ``pyarrow.dataset.Dataset``.
 
     Parameters
     ----------
     source : Dataset
     filter : pyarrow.compute.Expression, optional
-        Every scan keeps only rows for which it is true.
+        Every scan returns only rows for which it is true.
 
     Notes
     -----
-    Columns and filters are pushed into the scan. Options about threads, readahead and memory pools are
-    accepted and have no effect: the scan plans these itself.
+    Columns and filters are pushed into the scan. Options for threads, readahead and memory pools are accepted
+    and ignored: the scan decides these itself.
     """
 
     def __init__(self, source: Source, filter: pc.Expression | None = None) -> None:
@@ -94,9 +94,9 @@ class PyarrowDataset(pads.FileSystemDataset):  # type: ignore[misc]
         columns : list of names, or mapping of names to expressions, optional
         filter : pyarrow.compute.Expression, optional
         batch_size : int, optional
-            Most rows of a batch.
+            Largest number of rows of a batch.
         **options
-            ``use_threads`` and the like: without effect.
+            ``use_threads`` and similar ones are ignored.
         """
         reader = self._scan(columns, filter, batch_size, **options).to_reader()
         return pads.Scanner.from_batches(reader)
@@ -125,7 +125,7 @@ class PyarrowDataset(pads.FileSystemDataset):  # type: ignore[misc]
         return self._scan(columns, filter, limit=num_rows, **options).to_table()
 
     def count_rows(self, filter: pc.Expression | None = None, **options: Any) -> int:
-        """How many rows there are, from metadata if nothing is filtered; arguments as for :meth:`scanner`."""
+        """Number of rows, from metadata without a filter; arguments as for :meth:`scanner`."""
         return self._scan([], filter, **options).count_rows()
 
     def take(
@@ -169,7 +169,7 @@ class PyarrowDataset(pads.FileSystemDataset):  # type: ignore[misc]
         return pads.InMemoryDataset(self.to_table().join_asof(right, *args, **options))
 
     def replace_schema(self, schema: pa.Schema) -> NoReturn:
-        """Not offered: cast what comes back.
+        """Not supported: cast the result instead.
 
         Raises
         ------
@@ -180,7 +180,7 @@ class PyarrowDataset(pads.FileSystemDataset):  # type: ignore[misc]
         )
 
     def get_fragments(self, filter: pc.Expression | None = None) -> Iterator[Any]:
-        """The table's fragments (:class:`lancecy.LanceFragment`), all of them: a filter rules out none for certain.
+        """The table's fragments (:class:`lancecy.LanceFragment`), all of them: a filter excludes none for certain.
 
         Parameters
         ----------
@@ -203,7 +203,7 @@ def _both(first: pc.Expression | None, second: pc.Expression | None) -> pc.Expre
 
 
 def _columns(columns: Any) -> Any:
-    """As a scan takes them: names in a list, expressions in a mapping."""
+    """Columns in the form of a scan: names in a list, expressions in a mapping."""
     if columns is None or isinstance(columns, dict):
         return columns
     return list(columns)

@@ -1,4 +1,4 @@
-"""What the doors need of a dataset, so that they need not know the class."""
+"""Protocols for the parts of a dataset that the other modules use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Scan", "Source"]
 
 
 class Scan(Protocol):
-    """A scan that can be run again and again."""
+    """A scan that can be run repeatedly."""
 
     schema: pa.Schema
 
@@ -22,30 +22,30 @@ class Scan(Protocol):
         """A stream of all rows."""
 
     def count_rows(self) -> int:
-        """How many there are."""
+        """Number of rows."""
 
 
 class Source(Protocol):
-    """The part of :class:`lancecy.Dataset` that doors stand on."""
+    """The part of :class:`lancecy.Dataset` that this package uses."""
 
     @property
     def uri(self) -> str:
-        """Where the table is."""
+        """URI of the table."""
 
     @property
     def version(self) -> int:
-        """Its version."""
+        """Version of the table."""
 
     @property
     def schema(self) -> pa.Schema:
-        """Its Arrow schema."""
+        """Arrow schema of the table."""
 
     @property
     def scanner(self) -> Callable[..., Scan]:
-        """Describes a scan; arguments as for ``Dataset.scanner``."""
+        """Makes a scan; arguments as for ``Dataset.scanner``."""
 
     def take(self, indices: Any, columns: Any = None) -> pa.Table:
         """Rows by number."""
 
     def get_fragments(self) -> Sequence[Any]:
-        """Its fragments."""
+        """Fragments of the table."""

@@ -1,6 +1,6 @@
-"""Anything that speaks Arrow, as one stream of record batches.
+"""Arrow data of any kind as one stream of record batches.
 
-The door inwards: writers and ``lancecy.spark.dataframe`` take what this takes.
+Writers and ``lancecy.spark.dataframe`` take whatever this takes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def record_batches(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatch
         names to arrays; a list of rows as dictionaries; or an iterable of batches or tables, read only as it is
         consumed.
     schema : pyarrow.Schema, optional
-        What the columns are to be; they are cast to it, safely. Needed for an iterable that may be empty.
+        Target schema; columns are cast to it without losing values. Required for an iterable that may be empty.
 
     Returns
     -------
@@ -35,7 +35,7 @@ def record_batches(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatch
     Raises
     ------
     TypeError
-        Nothing of the above; also a frame of Dask, which has no rows yet.
+        None of the above, or a Dask frame, which has no rows yet.
     ValueError
         (pyarrow's ``ArrowInvalid``) The columns do not fit ``schema``, or batches of an iterable differ.
 
@@ -52,15 +52,15 @@ def record_batches(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatch
 
 
 def lasting(batches: Iterable[pa.RecordBatch], data: object) -> Iterator[pa.RecordBatch]:
-    """The batches, in memory that stays as it is until they are written.
+    """The batches, copied where their memory may change before they are written.
 
-    Who makes rows one batch after the other may do so in the same memory, of NumPy for one, which Arrow does not copy.
+    A generator may reuse the same memory for each batch, such as a NumPy array, which Arrow does not copy.
 
     Parameters
     ----------
     batches : iterable of pyarrow.RecordBatch
     data : object
-        What :func:`record_batches` made them of: of a table, for one, nothing is copied.
+        The argument of :func:`record_batches`; batches of a table, for example, are not copied.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def _reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
 
 
 def _is_pandas(data: Any) -> bool:
-    """Without importing pandas: its frames export streams too, but lose their index that way."""
+    """Whether it is a pandas frame, without importing pandas. Its own Arrow stream would lose the index."""
     return type(data).__module__.partition(".")[0] == "pandas" and hasattr(data, "columns")
 
 
@@ -138,7 +138,7 @@ def _of_pieces(pieces: Iterator[Any], schema: pa.Schema | None) -> pa.RecordBatc
         yield from head
         for piece in pieces:
             reader = _reader(piece, schema)
-            # Checked and not cast: a column that changes its type half way is a mistake somebody should hear of.
+            # Checked, not cast: a column that changes its type between batches is probably a mistake.
             if not reader.schema.equals(head.schema):
                 raise pa.ArrowInvalid(
                     f"a batch has other columns than the first one: {_names(reader.schema)} after {_names(head.schema)}"

@@ -1,19 +1,19 @@
-"""Lance tables in Spark: no jar, no Maven, no native library on the executors.
+"""Lance tables in Spark, without a jar.
 
 =======================  ===================================================================
-``read``                 a table on storage as a DataFrame, read by the executors (``frames``)
+``read``                 a table as a DataFrame, read by the executors (``frames``)
 ``write``                a DataFrame to a table, written by the executors (``sink``)
 ``dataframe``            an Arrow table in memory as a DataFrame (``frames``)
-``LancecyDataSource``    behind ``format("lancecy")`` and ``USING lancecy`` (``source``)
-``register``             makes that format known where Spark does not find it (``source``)
-``normalize``            an Arrow schema in the types that Spark has (``types``)
-``original_schema``      what the columns of such a schema or DataFrame were (``types``)
-``spark_arrow_schema``   in which Arrow types Spark holds a table's columns (``types``)
+``LancecyDataSource``    implements ``format("lancecy")`` and ``USING lancecy`` (``source``)
+``register``             registers that format where Spark does not find it (``source``)
+``normalize``            an Arrow schema in Spark's types (``types``)
+``original_schema``      the original types of such a schema or DataFrame (``types``)
+``spark_arrow_schema``   the Arrow types in which Spark holds a table's columns (``types``)
 =======================  ===================================================================
 
-``convert`` turns values into Spark's types, ``tasks`` divides a table and reads the parts, ``nulls`` spares Spark
-questions, ``pushdown`` and ``aggregates`` spare it the rows of a sum, ``options`` reads what users of the format say,
-``workers`` checks the executors' Python, ``autoload`` is what Spark looks for. Importing this package imports no pyspark.
+``convert`` converts values to Spark's types, ``tasks`` divides a table and reads the parts, ``nulls`` avoids
+null checks, ``pushdown`` and ``aggregates`` compute aggregates on the executors, ``options`` parses options of the
+format, ``workers`` checks the executors' Python, ``autoload`` is the module that Spark looks for.
 """
 
 from __future__ import annotations

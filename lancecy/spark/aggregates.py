@@ -1,11 +1,11 @@
-"""Aggregates over a whole scan, begun by the executors that read it.
+"""Partial aggregates of a whole scan, computed by the executors that read it.
 
-Spark takes every row of a Python worker through a loop in the JVM, which costs several times what reading the row
-did. Of ``sum``, ``avg``, ``min``, ``max`` and ``count`` without groups, a worker can do the first half itself: one
-row of partial results per partition goes to Spark, which puts them together with its own functions, so that types,
-names and what happens on overflow stay its own.
+Spark passes every row of a Python worker through a loop in the JVM, which costs several times more than
+reading the row. For ``sum``, ``avg``, ``min``, ``max`` and ``count`` without groups, a worker can compute the
+partial results: one row per partition goes to Spark, which merges them with its own functions, so that types,
+names and overflow behaviour are Spark's.
 
- ``spark.pushdown`` decides what comes here.
+ ``spark.pushdown`` decides which aggregates are computed here.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAX, _MIN = (1 << 63) - 1, -(1 << 63)
 
 @dataclass(frozen=True, slots=True)
 class Aggregate:
-    """One function of one column.
+    """One aggregate function of one column.
 
     Attributes
     ----------
@@ -44,18 +44,18 @@ class Aggregate:
     column: str | None = None
 
     def is_supported(self, kind: pa.DataType | None) -> bool:
-        """Whether partial results of a column of this type, one that Spark holds, give exactly what Spark gives."""
+        """Whether merging partial results of a column of this type (one of Spark's) gives exactly Spark's result."""
         if self.function == "count":
             return True
         if kind is None:
             return False
         if self.function in ("sum", "avg"):
-            # Sums of decimals are wider decimals, by rules that depend on the session.
+            # The precision of decimal sums depends on settings of the session.
             return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
         return not (pa.types.is_nested(kind) or pa.types.is_null(kind))
 
     def fields(self, name: str, kind: pa.DataType | None) -> list[pa.Field]:
-        """Columns of partial results, whose names begin with ``name``; ``kind`` is the type of the input."""
+        """Columns of partial results, with names that begin with ``name``; ``kind`` is the type of the input."""
         if self.function == "count":
             return [pa.field(name, pa.int64(), nullable=False)]
         if self.function == "avg":
@@ -65,7 +65,7 @@ class Aggregate:
         return [pa.field(name, kind)]
 
     def merged(self, name: str) -> str:
-        """What Spark makes of such columns, in SQL; by full names, as a session may have functions of its own."""
+        """SQL that merges such columns; with qualified names, because a session may redefine functions."""
         if self.function == "count":
             return f"{_OWN}coalesce({_OWN}sum({name}), 0L)"
         if self.function == "avg":
@@ -73,7 +73,7 @@ class Aggregate:
         return f"{_OWN}{self.function}({name})"
 
     def state(self) -> State:
-        """Nothing aggregated yet."""
+        """The initial state."""
         if self.function == "count":
             return _Count()
         if self.function == "avg":
@@ -82,13 +82,13 @@ class Aggregate:
 
 
 class State(Protocol):
-    """What is known of an aggregate after some batches."""
+    """The state of an aggregate after some batches."""
 
     def add(self, column: pa.Array | None, num_rows: int) -> None:
-        """Take in a column of ``num_rows`` rows; None is the row itself, which is never null."""
+        """Add a column of ``num_rows`` rows; None stands for rows themselves, which are never null."""
 
     def results(self) -> list[list[Any]]:
-        """Values of each field; more than one only where no single value can say it."""
+        """Values of each field; more than one only if no single value represents the result."""
 
 
 class _Count:
@@ -103,7 +103,7 @@ class _Count:
 
 
 class _Sum:
-    """Integers exactly, whatever they add up to."""
+    """Exact sum of integers of any size."""
 
     def __init__(self) -> None:
         self.total: int | float | None = None
@@ -146,7 +146,7 @@ class _Extreme:
 
 
 def _wide_sum(column: pa.Array) -> int | None:
-    """Exact sum of an int64 column; Arrow's own wraps around."""
+    """Exact sum of an int64 column; Arrow's sum wraps around."""
     if column.null_count == len(column):
         return None
     bounds = pc.min_max(column).as_py()
@@ -158,10 +158,10 @@ def _wide_sum(column: pa.Array) -> int | None:
 
 
 def _addends(total: int) -> list[int]:
-    """The total, or, if it does not fit, int64 values that overflow where Spark adds them, as its own rows would.
+    """The total, or, if it does not fit, int64 values whose sum overflows in Spark as the rows themselves would.
 
-    A task's rows are added in their order, so that the first two overflow whatever other tasks found. Where the
-    session lets sums wrap around, the third makes them right.
+    The rows of a task are added in order, so the first two overflow whatever other tasks return. If the
+    session lets sums wrap around, the third corrects the result.
     """
     if _MIN <= total <= _MAX:
         return [total]
@@ -171,7 +171,7 @@ def _addends(total: int) -> list[int]:
 
 
 def _extreme(column: pa.Array, function: Function) -> pa.Array:
-    """The least or largest value as an array of one, null if there is none. To Spark, NaN is above all numbers."""
+    """The least or largest value as an array of one, null if there is none. In Spark NaN is above all numbers."""
     if pa.types.is_floating(column.type):
         nan = pc.fill_null(pc.is_nan(column), False)
         if pc.any(nan).as_py():
@@ -180,19 +180,19 @@ def _extreme(column: pa.Array, function: Function) -> pa.Array:
                 return pa.array([float("nan")], column.type)
             column = numbers
     if pa.types.is_duration(column.type):
-        return _extreme(column.view(pa.int64()), function).view(column.type)  # Arrow has no order for them
+        return _extreme(column.view(pa.int64()), function).view(column.type)  # Arrow does not order them
     found = pc.min(column) if function == "min" else pc.max(column)
     return pa.repeat(found, 1)
 
 
 @dataclass(frozen=True, slots=True)
 class AggregateReader:
-    """Reads parts of a table on an executor and gives partial results in place of rows.
+    """Reads parts of a table on an executor and returns partial results instead of rows.
 
     Attributes
     ----------
     reader : TaskReader
-        Of the columns that are needed.
+        Reads the columns that are needed.
     aggregates : tuple of Aggregate
     """
 
@@ -225,7 +225,7 @@ class AggregateReader:
 
 
 def _rows(columns: Sequence[list[Any]], target: pa.Schema) -> pa.RecordBatch:
-    """Columns of one length: what is missing adds nothing to any aggregate."""
+    """Columns padded to one length; padding does not change any aggregate."""
     longest = max(len(values) for values in columns)
     filled = [
         values + [None if field.nullable else 0] * (longest - len(values))

@@ -1,9 +1,9 @@
-"""Arrow values in the exact types that Spark takes.
+"""Converts Arrow values to the exact types that Spark accepts.
 
-:class:`Converter` is built once per scan from two schemas and then applied to batches, on
+:class:`Converter` is made once per scan from two schemas and then applied to batches, on
 the driver or on executors. Leaves are cast with Arrow's checked casts, nested types are
-rebuilt around their converted children. Nothing is lost in silence: nanoseconds that
-Spark cannot hold, and nulls in columns declared without, are errors that name the column.
+rebuilt around their converted children. No value is lost silently: nanoseconds that Spark
+cannot hold, and nulls in columns declared without, raise errors that name the column.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ _MAX_OFFSET = (1 << 31) - 1
 
 @dataclass(frozen=True)
 class Converter:
-    """Turns batches of one schema into batches that Spark takes as they are.
+    """Converts batches of one schema to batches that Spark accepts.
 
     Attributes
     ----------
     schema : pyarrow.Schema
-        Of the input.
+        Schema of the input.
     truncate_nanoseconds : bool
-        Round nanosecond times down to Spark's microseconds instead of refusing those that do not fit.
+        Round nanosecond times down to Spark's microseconds instead of raising for those that do not fit.
     wanted : pyarrow.Schema or None
-        Of the output, where it is to promise more than the input does about nulls; of the very types that
-        :func:`lancecy.spark.spark_arrow_schema` tells.
+        Schema of the output, if it declares fewer nullable columns than the input; with the types of
+        :func:`lancecy.spark.spark_arrow_schema`.
     """
 
     schema: pa.Schema
@@ -50,7 +50,7 @@ class Converter:
         return spark_arrow_schema(self.schema) if self.wanted is None else self.wanted
 
     def narrowed(self, names: Sequence[str]) -> Converter:
-        """The same for batches of these of the columns only."""
+        """A converter for batches of these columns only."""
         schemas = [pa.schema([schema.field(name) for name in names]) for schema in (self.schema, self.target)]
         return Converter(schemas[0], self.truncate_nanoseconds, schemas[1])
 
@@ -66,16 +66,16 @@ class Converter:
             yield self._converted([_one(column) for column in table.slice(start, max_rows).columns])
 
     def batch(self, given: pa.RecordBatch) -> pa.RecordBatch:
-        """One batch, converted.
+        """Convert one batch.
 
         Raises
         ------
         UnsupportedError
-            A value that no Spark value equals; the message names the column and the remedy.
+            Spark cannot represent a value; the message names the column and the remedy.
         FormatError
-            A null in a column that is declared to hold none.
+            A null in a column that is declared non-nullable.
         """
-        # Made of no column, a batch would forget how many rows it has.
+        # A batch without columns would lose its number of rows.
         return self._converted(given.columns) if given.num_columns else given
 
     def _converted(self, arrays: list[pa.Array]) -> pa.RecordBatch:
@@ -92,7 +92,7 @@ class Converter:
 
     def _convert(self, array: pa.Array, wanted: pa.DataType) -> pa.Array:
         if array.type.equals(wanted, check_metadata=True) and not _holds_times(wanted):
-            # PySpark itself rebuilds nested arrays and cannot do so for slices.
+            # PySpark rebuilds nested arrays, and fails on slices.
             return pa.concat_arrays([array]) if array.offset and pa.types.is_nested(wanted) else array
         types = pa.types
         kind = array.type
@@ -132,7 +132,7 @@ class Converter:
     def _leaf(self, array: pa.Array, wanted: pa.DataType) -> pa.Array:
         if getattr(array.type, "unit", None) == "ns" and not pa.types.is_date(array.type):
             floored = _floor_to_microseconds(array)
-            # Arrow's casts check timestamps and durations, but drop nanoseconds of times of day in silence.
+            # Arrow's casts check timestamps and durations, but silently drop nanoseconds of times of day.
             if not self.truncate_nanoseconds and not floored.equals(array):
                 raise pa.ArrowInvalid("nanoseconds below a microsecond would be lost")
             array = floored
@@ -140,7 +140,7 @@ class Converter:
 
 
 def _holds_times(kind: pa.DataType) -> bool:
-    """Whether times of day are anywhere in it: their type has room for nanoseconds that Spark's TIME(6) has not."""
+    """Whether the type contains times of day, whose nanoseconds Spark's TIME(6) cannot hold."""
     if pa.types.is_nested(kind):
         return any(_holds_times(kind.field(i).type) for i in range(kind.num_fields))
     return bool(pa.types.is_time(kind))
@@ -170,14 +170,14 @@ def _fixed_spans(array: pa.FixedSizeListArray) -> tuple[pa.Array, pa.Array]:
 
 
 def _view_spans(array: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Offsets and child values of a list view, whose lists may lie in any order: copied into theirs."""
+    """Offsets and child values of a list view, copied into the order of its lists."""
     lengths = pc.fill_null(pc.list_value_length(array), 0).to_numpy(zero_copy_only=False)
     offsets = np.concatenate(([0], np.cumsum(lengths, dtype=np.int64)))
     return pa.array(offsets).cast(pa.int32()), array.flatten()
 
 
 def _floor_to_microseconds(array: pa.Array) -> pa.Array:
-    """The same type, with the nanoseconds below a microsecond gone (towards the past, as Spark does it)."""
+    """The same type, rounded down to microseconds (towards the past, as in Spark)."""
     as_instants = array.view(pa.int64()).view(pa.timestamp("ns"))
     return pc.floor_temporal(as_instants, unit="microsecond").view(pa.int64()).view(array.type)
 
@@ -194,12 +194,12 @@ def _no_fit(name: str, given: pa.DataType, wanted: pa.DataType, error: Exception
 
 
 def _check_nulls(array: pa.Array, field: pa.Field, path: str) -> None:
-    """Spark's generated code crashes on a null it was promised not to see."""
+    """Refuse nulls in non-nullable columns, on which Spark's generated code would crash."""
     if not field.nullable and array.null_count:
         raise FormatError(f"column {path!r} holds nulls although its field is declared not to")
     kind = field.type
     if pa.types.is_map(kind):
-        # Flattening leaves out what null parents hide: those values are never looked at.
+        # Flattening drops values below null parents, which nothing reads.
         entries = pa.ListArray.from_arrays(array.offsets, array.values, mask=null_mask(array)).flatten()
         _check_nulls(entries.field(0), kind.key_field, f"{path}.key")
         _check_nulls(entries.field(1), kind.item_field, f"{path}.value")
@@ -212,7 +212,7 @@ def _check_nulls(array: pa.Array, field: pa.Field, path: str) -> None:
 
 
 def _is_strict(field: pa.Field) -> bool:
-    """Whether the field, or anything below it, promises to hold no nulls."""
+    """Whether the field, or any field below it, is non-nullable."""
     kind = field.type
     if not field.nullable or pa.types.is_map(kind):
         return True

@@ -1,9 +1,9 @@
 """Lance tables and Arrow tables as Spark DataFrames.
 
-:func:`read` is the way for tables of any size: the driver plans from metadata, every
-partition of the DataFrame reads its own part of the pinned version on an executor, and
-nothing passes through the driver. :func:`dataframe` sends an Arrow table that is already
-in memory, in types Spark takes and in as many partitions as there are cores to keep busy.
+:func:`read` works for tables of any size: the driver plans from metadata, every partition of
+the DataFrame reads its own part of the pinned version on an executor, and no rows pass through
+the driver. :func:`dataframe` sends an Arrow table that is in memory, in Spark's types and in
+enough partitions for all cores.
 """
 
 from __future__ import annotations
@@ -41,31 +41,31 @@ _LOCAL_BYTES = 48 << 20
 def dataframe(
     spark: SparkSession, data: Any, *, num_partitions: int | None = None, truncate_nanoseconds: bool = False
 ) -> DataFrame:
-    """An Arrow table as a Spark DataFrame, every type arriving as what it is or refused by name.
+    """An Arrow table as a Spark DataFrame; types that Spark cannot hold are refused.
 
     Unsigned integers widen (``uint64`` to ``decimal(20, 0)``), ``float16`` becomes ``float``, vectors and
     large lists ``array``, dictionaries their values, extension types their storage; timestamps without a
-    zone stay without (``timestamp_ntz``). :func:`lancecy.spark.original_schema` tells what a column was.
+    zone stay without (``timestamp_ntz``). :func:`lancecy.spark.original_schema` returns the original types.
 
     Parameters
     ----------
     spark : pyspark.sql.SparkSession
-        Its ``maxRecordsPerBatch`` is changed during the call and then restored.
+        Its setting ``maxRecordsPerBatch`` is changed during the call and then restored.
     data : pyarrow.Table, RecordBatch, RecordBatchReader, lancecy.Dataset, Scanner, or any Arrow stream
         Passes through the driver's memory; for tables on storage, :func:`read` does not.
     num_partitions : int, optional
-        Three per core by default. Spark keeps data below 48 MB local and divides it as it likes.
+        By default three per core. Spark keeps data below 48 MB local and divides it itself.
     truncate_nanoseconds : bool
-        Round nanosecond times down to Spark's microseconds. By default those that do not fit are refused.
+        Round nanosecond times down to Spark's microseconds. By default those that do not fit raise.
 
     Raises
     ------
     UnsupportedError
-        A type or a value that Spark cannot hold; the message names the column and what to do.
+        A type or a value that Spark cannot hold; the message names the column and the remedy.
     FormatError
-        A null in a column that is declared to hold none.
+        A null in a column that is declared non-nullable.
     TypeError
-        ``data`` is no Arrow data.
+        ``data`` is not Arrow data.
 
     Examples
     --------
@@ -102,10 +102,10 @@ def _as_table(data: Any) -> pa.Table:
 
 
 def _without_nulls(table: pa.Table) -> frozenset[str]:
-    """Names of nullable columns without a null, in tables that are not so small that Spark keeps them as rows."""
+    """Names of nullable columns without nulls, for tables large enough that Spark does not keep them as rows."""
     if table.nbytes < _LOCAL_BYTES:
         return frozenset()
-    # A null within a dictionary is none of the column's own.
+    # Nulls inside a dictionary are not counted as nulls of the column.
     names = [
         field.name
         for field, column in zip(table.schema, table.columns, strict=True)
@@ -115,7 +115,7 @@ def _without_nulls(table: pa.Table) -> frozenset[str]:
 
 
 def _batch_rows(table: pa.Table, partitions: int) -> int:
-    """Rows per batch, each of which becomes a partition: an equal share, within a size Spark can move."""
+    """Rows per batch: each batch becomes a partition, an equal share of a size that Spark can send."""
     num_rows, num_bytes = int(table.num_rows), int(table.nbytes)
     share = max(_MIN_BATCH_ROWS, -(-num_rows // max(1, partitions)))
     per_row = num_bytes / max(1, num_rows)
@@ -123,7 +123,7 @@ def _batch_rows(table: pa.Table, partitions: int) -> int:
 
 
 def _parallelism(spark: SparkSession) -> int:
-    # Spark Connect has no SparkContext; its clusters are then taken for small ones.
+    # Spark Connect has no SparkContext; a small cluster is assumed.
     context = getattr(spark, "_sc", None)
     return int(context.defaultParallelism) if context is not None else 8
 
@@ -163,14 +163,14 @@ def read(
 ) -> DataFrame:
     """A Lance table as a Spark DataFrame whose partitions are read by the executors.
 
-    The version is settled here, so that every task, and every later run of the same DataFrame, reads
+    The version is fixed by this call, so every task, and every later run of the same DataFrame, reads
     the same rows. Columns and filter are applied while reading; Spark's own ``select`` and ``where``
-    come after it, so say them here. Types are mapped as by :func:`dataframe`.
+    come after it, so give them here. Types are mapped as by :func:`dataframe`.
 
-    ``count``, and ``agg`` or ``select`` of ``sum``, ``avg``, ``min``, ``max`` and ``count`` of the frame's columns,
-    read what they ask for only and are worked out by the executors, which give Spark a row per partition. This is so
-    for frames that ``read`` returns and for selections of their columns; with Spark Connect, before or after other
-    operations, with groups and from the cache, Spark takes all the rows.
+    ``count``, and ``agg`` or ``select`` of ``sum``, ``avg``, ``min``, ``max`` and ``count`` of columns, read only
+    the columns they need and are computed by the executors, which send Spark one row per partition. This applies to
+    frames that ``read`` returns and selections of their columns. With Spark Connect, after other operations, with
+    groups and for cached frames, Spark processes all the rows.
 
     Parameters
     ----------
@@ -180,29 +180,29 @@ def read(
     columns, filter
         As for :meth:`lancecy.Dataset.scanner`.
     version, asof, storage_options, untrusted, allowed_bases, limits
-        As for :func:`lancecy.dataset`; not together with a Dataset, which has settled them.
+        As for :func:`lancecy.dataset`; not allowed with a Dataset, which has fixed them.
     blocksize : int, optional, bytes
-        Size of a partition to aim for; by default one partition per core, of 8 to 128 MiB.
+        Target size of a partition; by default one partition per core, of 8 to 128 MiB.
     batch_size : int, optional
-        Most rows of an Arrow batch handed to Spark; 262,144 by default, in at most 16 MiB. No rows are handed
-        over for aggregates, which go by batches of their own.
+        Largest number of rows of an Arrow batch sent to Spark; by default 262,144, in at most 16 MiB. Aggregates
+        send no rows and use their own batch size.
     with_row_id, with_row_address : bool
         Append ``_rowid``, ``_rowaddr`` (``decimal(20, 0)``).
     truncate_nanoseconds : bool
-        Round nanosecond times down to microseconds instead of refusing those that do not fit.
+        Round nanosecond times down to microseconds instead of raising for those that do not fit.
     embed_credentials : bool
         Send the secrets in ``storage_options`` to the executors inside the tasks. By default only the
         other options are sent, and executors take credentials from their own environment.
     check_workers : bool
-        Ask one worker, once per session, whether it has the same lancecy: a clear error now instead of
-        a Java stack trace later.
+        Check once per session in one worker that it has the same lancecy: a clear error now instead of a Java
+        stack trace later.
 
     Raises
     ------
     UnsupportedError
-        A column type Spark cannot hold, or a table this release does not read.
+        A column type that Spark cannot hold, or a table that this release does not read.
     ImportError
-        The executors' Python has no lancecy, another release of it, or is another Python.
+        The executors' Python has no lancecy or another release of it, or has another version.
     DatasetNotFoundError, NotFoundError, FormatError, StoreError, ColumnNotFoundError, ExpressionError
         As for :func:`lancecy.dataset` and :meth:`lancecy.Dataset.scanner`.
     ValueError
@@ -239,7 +239,7 @@ def read(
     read_rows = numbers(spark, len(parts)).mapInArrow(reader, _strict(struct, sure))
     frame = nulls.declared(read_rows, struct, sure)
     if getattr(spark, "_sc", None) is None:
-        return frame  # Of Spark Connect, whose plans are elsewhere.
+        return frame  # A frame of Spark Connect, whose plans are on the server.
     from lancecy.spark.pushdown import LanceDataFrame, Scan
 
     num_rows = plan.num_rows if reader.spec.request.filter is None else None

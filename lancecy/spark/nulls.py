@@ -1,9 +1,9 @@
-"""Columns that hold no null although they might.
+"""Finds nullable columns without nulls and declares them NOT NULL for Spark.
 
-Spark's generated code asks every value of a nullable column whether it is null, through two virtual calls into
-Arrow's vectors: of an aggregate over a wide scan that is a third of the time. Where metadata proves that there is no
-null, the columns are handed over as NOT NULL and declared nullable again by an expression that Spark's optimiser
-takes out: the schema that users see is the table's, the code that runs asks nothing.
+Spark's generated code checks every value of a nullable column for null, with two virtual calls into Arrow's
+vectors: a third of the time of an aggregate over a wide scan. Columns that metadata proves to be free of nulls are
+passed to Spark as NOT NULL and declared nullable again by an expression that Spark's optimiser removes: users see
+the table's schema, and the generated code has no checks.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 
 __all__ = ["declared", "is_flat", "promised", "proved", "strict"]
 
-# Asking for a fragment takes the driver about as long as Spark asking for so many rows.
+# Checking a fragment takes the driver about as long as Spark's null checks of this many rows.
 _LEAST_ROWS = 50_000
 _MOST_FRAGMENTS = 256
 _MOST_COLUMNS = 64
 
 
 def proved(context: ScanContext, plan: ScanPlan) -> frozenset[str]:
-    """Names of output columns in which metadata proves that no row of a plan is null.
+    """Names of output columns that metadata proves to have no nulls in the rows of a plan.
 
-    Nothing is asked where it would cost requests, nor of tables of very many or of small fragments.
+    Nothing is checked where that would make requests, or for tables of very many or of small fragments.
 
     Parameters
     ----------
@@ -63,34 +63,34 @@ def proved(context: ScanContext, plan: ScanPlan) -> frozenset[str]:
 
 
 def promised(schema: pa.Schema, names: Collection[str]) -> frozenset[str]:
-    """Those of the names that are worth a promise to Spark and can be told apart by it."""
+    """Those of the names for which NOT NULL is useful, and which Spark can distinguish."""
     known = [name.casefold() for name in schema.names]
     if len(schema) > _MOST_COLUMNS or len(set(known)) < len(known):
         return frozenset()
-    # What a column was goes along as metadata of its field, which the way back in `declared` would lose.
+    # The original type is in the field's metadata, which the cast in `declared` would lose.
     return frozenset(f.name for f in normalize(schema) if f.name in names and not f.metadata)
 
 
 def is_flat(kind: pa.DataType) -> bool:
-    """Whether a null of the column is one that its own statistics know of."""
+    """Whether the column's own statistics count all of its nulls."""
     types = pa.types
     nested = isinstance(kind, pa.BaseExtensionType) or types.is_dictionary(kind)
     return not (nested or types.is_nested(kind) or types.is_null(kind))
 
 
 def strict(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
-    """The schema with these columns declared to hold no null."""
+    """The schema with these columns declared non-nullable."""
     return pa.schema([f.with_nullable(f.nullable and f.name not in names) for f in schema])
 
 
 def declared(frame: DataFrame, struct: StructType, names: Collection[str]) -> DataFrame:
-    """A frame whose columns of these names are NOT NULL, with the columns as ``struct`` declares them.
+    """A frame whose NOT NULL columns ``names`` are declared as in ``struct``.
 
     Parameters
     ----------
     frame : pyspark.sql.DataFrame
     struct : pyspark.sql.types.StructType
-        The same columns, nullability aside.
+        The same columns, except for nullability.
     names : collection of str
     """
     if not names:

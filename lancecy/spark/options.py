@@ -1,8 +1,8 @@
-"""Options of ``spark.read.format("lancecy")`` and ``df.write.format("lancecy")``: texts in, checked values out.
+"""Options of ``spark.read.format("lancecy")`` and ``df.write.format("lancecy")``: parses and checks them.
 
-Spark hands options over as texts under names in lower case. Every name must be known, so that
-a misspelt ``filter`` is an error and not a scan of the whole table; ``batchSize`` and
-``batch_size`` are the same.
+Spark passes options as text under lower-case names. An unknown name is an error, so that a
+misspelt ``filter`` does not scan the whole table; ``batchSize`` and ``batch_size`` are the
+same.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _TRUE, _FALSE = ("true", "1", "yes"), ("false", "0", "no")
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What a user of the data source asked for.
+    """Options of a read through the data source.
 
     Attributes
     ----------
     path : str
-        Where the table is: a path, or a URL that the executors reach too.
+        The table: a path, or a URL that the executors reach too.
     columns : sequence of str, mapping or None
-        From names separated by commas, a JSON list of names, or a JSON object of output names and SQL text.
+        From comma-separated names, a JSON list of names, or a JSON object of output names and SQL text.
     filter : str or None
         SQL text.
     version : int or None
@@ -39,12 +39,12 @@ class ReadOptions:
         ISO 8601.
     batch_size : int or None, rows
     blocksize : int or None, bytes
-        Of a partition.
+        Target size of a partition.
     partitions : int or None
-        How many partitions to aim for.
+        Target number of partitions.
     with_row_id, with_row_address, truncate_nanoseconds, untrusted : bool
     allowed_bases : list of str or None
-        From a JSON list, or names separated by commas.
+        From a JSON list, or comma-separated names.
     storage_options : dict
         From a JSON object.
     """
@@ -71,12 +71,12 @@ class ReadOptions:
         Parameters
         ----------
         given : mapping of str to str
-            As Spark has them.
+            As Spark passes them.
 
         Raises
         ------
         ValueError
-            A name is unknown (the nearest one is named), a value cannot be read, or there is no path.
+            A name is unknown (the message suggests one), a value cannot be parsed, or there is no path.
 
         Examples
         --------
@@ -91,16 +91,16 @@ class ReadOptions:
 
 @dataclass(frozen=True)
 class SinkOptions:
-    """What a user who writes through the data source asked for; as for ``lancecy.write_dataset``.
+    """Options of a write through the data source; as for ``lancecy.write_dataset``.
 
     Attributes
     ----------
     path : str
-        Where the table is or is to be: a path, or a URL that the executors reach too.
+        The table, which need not exist: a path, or a URL that the executors reach too.
     initial_bases : tuple of DatasetBasePath
         From a JSON list of objects with ``path``, ``name`` and ``is_dataset_root``.
     target_bases, allowed_bases : list of str or None
-        From a JSON list, or names separated by commas.
+        From a JSON list, or comma-separated names.
     target_all_bases : bool or None
     data_storage_version, commit_message, token : str or None
     durability : str
@@ -132,7 +132,7 @@ class SinkOptions:
         Parameters
         ----------
         given : mapping of str to str
-            As Spark has them.
+            As Spark passes them.
 
         Raises
         ------
@@ -189,11 +189,11 @@ def _flag(name: str, text: str) -> bool:
 
 
 def _json(name: str, text: str, kind: type, what: str) -> Any:
-    # The text is not quoted: storage options hold secrets.
+    # The message does not quote the text: storage options hold secrets.
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise ValueError(f"option {name} is no JSON: {getattr(error, 'msg', 'too deep')}") from None
+        raise ValueError(f"option {name} is not JSON: {getattr(error, 'msg', 'too deep')}") from None
     if not isinstance(value, kind):
         raise ValueError(f"option {name} must be {what}")  # noqa: TRY004
     return value
@@ -201,9 +201,9 @@ def _json(name: str, text: str, kind: type, what: str) -> Any:
 
 def _names(name: str, text: str) -> list[str]:
     if text.lstrip().startswith("["):
-        names = _json(name, text, list, "a JSON list of texts")
+        names = _json(name, text, list, "a JSON list of strings")
         if not all(isinstance(item, str) for item in names):
-            raise ValueError(f"option {name} must be a JSON list of texts")
+            raise ValueError(f"option {name} must be a JSON list of strings")
         return list(names)
     return [part.strip() for part in text.split(",") if part.strip()]
 

@@ -1,13 +1,13 @@
-"""A DataFrame of one scan, whose aggregates without groups are begun where the scan is read.
+"""A DataFrame of one scan, whose ungrouped aggregates are computed by the executors.
 
-``mapInArrow`` tells Spark nothing of what it reads, so ``df.count()`` would read every column and ``df.agg(sum)``
-take every row into the JVM. The class here lets Spark analyse the aggregate first, so that names, types and errors
-are Spark's, looks at the analysed expressions, and plans the same aggregate over partial results of the executors
-(``aggregates``) if it knows every one of them and the schema comes out the same. That plan is run when the aggregate's
-row is asked for; whatever is planned on top of it, and all other methods, are Spark's own.
+``mapInArrow`` hides from Spark what it reads, so ``df.count()`` would read every column and ``df.agg(sum)``
+pass every row to the JVM. The class here lets Spark analyse the aggregate first, so that names, types and errors
+are Spark's, and inspects the analysed expressions. If it knows all of them and the schema is the same, it plans the
+same aggregate over partial results of the executors (``aggregates``). That plan runs when the aggregate's row is
+requested; everything planned on top of it, and all other methods, are Spark's own.
 
-The one module on Spark's expressions in the JVM, which have no promise of staying as they are: whatever cannot be
-asked or is not understood is left to Spark.
+This is the one module that uses Spark's expressions in the JVM, which are not a stable interface: whatever
+cannot be inspected or is not understood is left to Spark.
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ _FUNCTIONS: Mapping[str, Function] = {
     _AGGREGATES + "Max": "max",
     _AGGREGATES + "Count": "count",
 }
-# Each costs some calls into the JVM, whether or not the table is large.
+# Each aggregate costs some calls into the JVM, whatever the table's size.
 _MOST_AGGREGATES = 128
-# The first release in whose SQL Spark's own functions can be named beside those of a session.
+# The first release whose SQL can name Spark's own functions when a session redefines them.
 _FULL_NAMES = (4, 2)
 _NOT_UNDERSTOOD = (Py4JError, PySparkException, AttributeError, LookupError, TypeError, ValueError)
 
-# Partial results are small, whatever the table is; batches that stay in the processor's caches are read fastest.
+# Partial results are small for any table; batches that fit the processor's caches are read fastest.
 _BATCH_ROWS = 1 << 16
 
 
 @dataclass(frozen=True, eq=False)
 class Scan:
-    """What aggregates need to know of the scan that a frame is.
+    """What aggregates need of the scan behind a frame.
 
     Attributes
     ----------
     reader : TaskReader
-        Of the frame's columns, in their order.
+        Reads the frame's columns, in their order.
     num_rows : int or None
-        None if a filter decides.
+        None if there is a filter.
     """
 
     reader: TaskReader = field(repr=False)
@@ -76,7 +76,7 @@ class Scan:
         return names
 
     def known(self, aggregate: Aggregate) -> Aggregate | None:
-        """The aggregate as it is best asked for; None if it is not to be begun by executors."""
+        """The aggregate in its cheapest form; None if executors cannot compute it."""
         if aggregate.column is None:
             return aggregate
         held = self.reader.converter.target.field(aggregate.column)
@@ -87,14 +87,14 @@ class Scan:
     def aggregated(
         self, spark: SparkSession, aggregates: Sequence[Aggregate], fields: Sequence[StructField]
     ) -> ParentDataFrame:
-        """A frame of one row.
+        """A frame of one row with the aggregates.
 
         Parameters
         ----------
         spark : pyspark.sql.SparkSession
         aggregates : sequence of Aggregate
         fields : sequence of pyspark.sql.types.StructField
-            What its columns are to be called, and their metadata.
+            Names and metadata of its columns.
         """
         if self.num_rows is not None and all(a == Aggregate("count") for a in aggregates):
             frame = spark.range(1)
@@ -106,7 +106,7 @@ class Scan:
         return frame.select(*(f.expr(v).alias(to.name, metadata=to.metadata) for v, to in named))
 
     def partials(self, spark: SparkSession, aggregates: Sequence[Aggregate]) -> ParentDataFrame:
-        """A frame of partial results, one row of each partition and the fields of the n-th aggregate called ``pn``."""
+        """A frame of partial results: one row per partition; the fields of the n-th aggregate begin with ``pn``."""
         reader = self._reader(aggregates)
         return numbers(spark, len(self.reader.parts)).mapInArrow(reader, spark_struct(reader.target))
 
@@ -117,12 +117,12 @@ class Scan:
 
 
 class LanceDataFrame(DataFrame):
-    """A scan as a DataFrame of Spark; what :func:`lancecy.spark.read` returns outside of Spark Connect.
+    """A scan as a Spark DataFrame; :func:`lancecy.spark.read` returns it, except with Spark Connect.
 
-    ``agg``, and ``select`` and ``selectExpr`` of nothing but aggregates, send one row per partition to Spark where
-    all they ask for is ``sum``, ``avg``, ``min``, ``max`` or ``count`` of single columns, without DISTINCT or
-    FILTER; ``count`` reads no column but the filter's, and nothing without a filter. While Spark has the frame in
-    its cache, it does all of it from there.
+    ``agg``, and ``select`` and ``selectExpr`` of aggregates only, send one row per partition to Spark if all of
+    them are ``sum``, ``avg``, ``min``, ``max`` or ``count`` of single columns, without DISTINCT or FILTER; ``count``
+    reads only the filter's columns, and nothing without a filter. While Spark has cached the frame, Spark computes
+    everything from the cache.
 
     Examples
     --------
@@ -134,14 +134,14 @@ class LanceDataFrame(DataFrame):
     """
 
     def __new__(cls, *_: Any) -> Self:
-        # Spark 4.0's takes the arguments of its own class only.
+        # Spark 4.0's method accepts the arguments of its own class only.
         return object.__new__(cls)
 
-    # Of two underscores, as a frame's attributes hide columns of the same name.
+    # Two underscores, because a frame's attributes hide columns of the same name.
     def __init__(self, jdf: Any, session: SparkSession, scan: Scan, lineage: tuple[Any, ...] = ()) -> None:
         super().__init__(jdf, session)
         self.__scan = scan
-        # The frame of the scan first, then those that select from it.
+        # The frame of the scan, then the frames that select from it.
         self.__lineage = (*lineage, jdf)
 
     def agg(self, *exprs: Column | dict[str, str]) -> ParentDataFrame:
@@ -162,7 +162,7 @@ class LanceDataFrame(DataFrame):
         return sum(row[0] for row in scan.partials(self.sparkSession, [Aggregate("count")]).collect())
 
     def __improved(self, planned: ParentDataFrame) -> ParentDataFrame:
-        """What Spark planned on top of this frame, or the same with less to do."""
+        """What Spark planned on top of this frame, or a cheaper equivalent."""
         try:
             plan = _analyzed(planned._jdf)
             kind = plan.nodeName()
@@ -176,7 +176,7 @@ class LanceDataFrame(DataFrame):
             return planned
 
     def __begun(self, plan: Any, planned: ParentDataFrame) -> ParentDataFrame | None:
-        """The aggregate over partial results, with the schema that Spark planned, if there is one."""
+        """The aggregate over partial results, with the schema that Spark planned; None if impossible."""
         expressions = plan.aggregateExpressions()
         count = expressions.size()
         if not plan.groupingExpressions().isEmpty() or not 0 < count <= _MOST_AGGREGATES:
@@ -199,10 +199,10 @@ class LanceDataFrame(DataFrame):
 
 
 class LanceAggregate(DataFrame):
-    """An aggregate as Spark plans it, whose row is worked out by executors when it is asked for.
+    """An aggregate as Spark plans it; executors compute its row when it is requested.
 
-    What is planned on top of it is Spark's own, over all the rows: a condition on an aggregate may speak of any
-    column of the scan, of which partial results know nothing.
+    What is planned on top of it is Spark's own, over all the rows: a condition on an aggregate may name any
+    column of the scan, and partial results have none.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ class LanceAggregate(DataFrame):
     begun : pyspark.sql.DataFrame
         The same row from partial results.
     lineage : tuple of Java DataFrame
-        What it was made from: if one of them is in Spark's cache, that is used.
+        The frames it was made from: if Spark has cached one of them, that is used.
     """
 
     def __new__(cls, *_: Any) -> Self:
@@ -254,19 +254,19 @@ class LanceAggregate(DataFrame):
 
 
 def _release() -> tuple[int, int]:
-    """Of PySpark, which is the session's.
+    """Release of PySpark, which is the session's.
 
     Raises
     ------
     ValueError
-        It does not say so in numbers.
+        The release is not in numbers.
     """
     major, minor, *_ = pyspark.__version__.split(".")
     return int(major), int(minor)
 
 
 def _is_held(lineage: Sequence[Any]) -> bool:
-    """Whether Spark has, or is to have, the rows of one of these in its cache."""
+    """Whether one of these frames is cached, or marked to be cached."""
     return any(jdf.storageLevel().isValid() for jdf in lineage)
 
 
@@ -275,18 +275,18 @@ def _analyzed(jdf: Any) -> Any:
 
 
 def _numbered(names: Sequence[str], output: Any) -> dict[int, str]:
-    """The columns of a scan by the numbers that Spark gave them.
+    """The columns of a scan by Spark's expression ids.
 
     Parameters
     ----------
     names : sequence of str
     output : Java sequence
-        The attributes that they are to Spark, which reads ``List(id#11L, x#12)``.
+        Spark's attributes, printed as ``List(id#11L, x#12)``.
 
     Raises
     ------
     ValueError
-        They are not what the names say.
+        They do not match the names.
     """
     pattern = r"\w+\(" + ", ".join(re.escape(name) + r"#(\d+)L?" for name in names) + r"\)"
     found = re.fullmatch(pattern, output.toString())
@@ -296,14 +296,14 @@ def _numbered(names: Sequence[str], output: Any) -> dict[int, str]:
 
 
 def _aggregate(tree: Sequence[Mapping[str, Any]], names: Mapping[int, str]) -> Aggregate | None:
-    """The aggregate that an analysed expression is: a name, a function, and a column or a constant.
+    """The aggregate of an analysed expression (a name, a function, and a column or a constant), or None.
 
     Parameters
     ----------
     tree : sequence of dict
-        Its nodes, parents first.
+        Nodes of the expression, parents first.
     names : mapping of int to str
-        Columns of the scan by Spark's number.
+        Columns of the scan by Spark's expression id.
     """
     if len(tree) != 4:
         return None

@@ -1,9 +1,8 @@
-"""Spark frames become tables: executors write data files, the driver commits what came back.
+"""Writes Spark frames as tables: executors write data files, the driver commits them.
 
-:func:`write` is the way with every mode; the data source (``source.LancecyWriter``) shares its parts. The types
-are settled on the driver: those of the table for rows that are added to it, those that a column had before Spark
-held it, or else Spark's. Only what successful tasks return is committed, so that retried and speculative attempts do
-not count.
+:func:`write` supports every mode; the data source (``source.LancecyWriter``) shares its parts. The driver
+chooses the types: those of the table for added rows, otherwise those that a column had before Spark, otherwise
+Spark's. Only what successful tasks return is committed, so that retried and speculative attempts do not count.
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ __all__ = ["TaskWriter", "columns_of", "fragments_of", "planned_sink", "write"]
 
 _SAME = {"error": "create", "errorifexists": "create", "default": "create"}
 _MODES = ("create", "append", "overwrite", "ignore", *_SAME)
-# Spark stores these as structs or binary of its own, which nobody else would understand.
+# Spark stores these as its own structs or binary, which no other reader understands.
 _STRANGE = ("variant", "geometry", "geography")
 
 
@@ -69,11 +68,11 @@ def write(
     allowed_bases: Sequence[str] | None = None,
     session: Session | None = None,
 ) -> Dataset:
-    """Write a Spark DataFrame: the executors write data files, the driver commits all of them at once.
+    """Write a Spark DataFrame: the executors write data files, the driver makes one commit.
 
-    Columns added to a table get its types: arrays become its vectors, numbers its unsigned integers, text its
-    dictionaries. In a new table they have the types they had before Spark, if :func:`lancecy.spark.read` or
-    :func:`lancecy.spark.dataframe` brought them, and Spark's otherwise.
+    Columns added to a table get the table's types: arrays become vectors, numbers unsigned integers, text
+    dictionaries. A new table gets the types that the columns had before Spark, if they come from
+    :func:`lancecy.spark.read` or :func:`lancecy.spark.dataframe`, and otherwise Spark's.
 
     Parameters
     ----------
@@ -84,8 +83,8 @@ def write(
         "create" (or Spark's "error", "errorifexists"), "append", "overwrite": as for
         :func:`lancecy.write_dataset`. "ignore" does nothing if there is a table.
     token : str, optional
-        Names the write: if one with this token was committed before, its version is returned, and nothing becomes
-        of this one.
+        Identifies the write: if a write with this token was committed before, its version is returned and nothing is
+        written.
     embed_credentials : bool
         Send the secrets in ``storage_options`` to the executors. By default only the other options are sent, and
         executors take credentials from their own environment.
@@ -99,16 +98,16 @@ def write(
     Returns
     -------
     lancecy.Dataset
-        At the version that was made.
+        At the new version.
 
     Raises
     ------
     UnsupportedError
-        A column type the file version, or Lance, cannot hold.
+        A column type that the file version, or Lance, does not have.
     ImportError
-        The executors' Python has no lancecy, another release of it, or is another Python.
+        The executors' Python has no lancecy or another release of it, or has another version.
     LanceError, ValueError
-        As for :func:`lancecy.write_dataset`. What goes wrong in a task is an error of Spark, which names it; it has
+        As for :func:`lancecy.write_dataset`. An error in a task is raised as an error of Spark that names it, with
         a note about what was removed.
 
     Examples
@@ -161,19 +160,19 @@ def write(
 
 
 def columns_of(struct: StructType, table: Snapshot | None) -> pa.Schema:
-    """The columns that a frame becomes.
+    """The Arrow columns of a frame.
 
     Parameters
     ----------
     struct : pyspark.sql.types.StructType
-        Of the frame.
+        Schema of the frame.
     table : Snapshot or None
-        The table that rows are added to.
+        The table that rows are added to, if any.
 
     Raises
     ------
     UnsupportedError
-        A type of Spark's that Arrow has not.
+        A type of Spark's that Arrow does not have.
     """
     known: Schema = Schema(()) if table is None else table.schema
     there = {field.name: field for field in known.arrow}
@@ -195,7 +194,7 @@ def _column(field: Any, known: pa.Field | None) -> pa.Field:
 
 
 def _is_held_as(field: pa.Field, kind: DataType) -> bool:
-    """Whether Spark holds values of a column in this type, so that they are what they were."""
+    """Whether Spark holds values of a column in this type, so that the original type still fits."""
     try:
         found = spark_struct(pa.schema([field]))[field.name].dataType
     except UnsupportedError:
@@ -233,7 +232,7 @@ def _refused(name: str, kind: DataType) -> UnsupportedError:
 
 
 def _named(kind: pa.DataType) -> pa.DataType:
-    """The type with the elements of lists under Arrow's usual name instead of Spark's."""
+    """The type with Arrow's usual name for list elements instead of Spark's."""
     types = pa.types
     if types.is_list(kind):
         return pa.list_(pa.field("item", _named(kind.value_type), kind.value_field.nullable))
@@ -266,12 +265,12 @@ class TaskWriter:
         return carried(__name__, "TaskWriter", self.shared, self.columns)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """What ``mapInArrow`` calls: one row of one text, the fragments as JSON."""
+        """Called by ``mapInArrow``: returns one row with the fragments as JSON."""
         yield pa.RecordBatch.from_pydict({"fragments": [self.write(batches)]})
         spare_collector()
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> str:
-        """The fragments that the rows of a partition became, as JSON.
+        """Write the rows of a partition and return its fragments as JSON.
 
         Raises
         ------
@@ -287,12 +286,12 @@ class TaskWriter:
 
 
 def fragments_of(texts: Iterable[str]) -> list[FragmentMetadata]:
-    """What :meth:`TaskWriter.write` gave, of all partitions in their order."""
+    """Fragments from the results of :meth:`TaskWriter.write`, in the order of partitions."""
     return [FragmentMetadata.from_json(made) for text in texts for made in json.loads(text)]
 
 
 def planned_sink(struct: StructType, asked: Any, mode: Mode) -> TaskWriter:
-    """What the executors need to write for the data source.
+    """The task writer of a write through the data source.
 
     Parameters
     ----------

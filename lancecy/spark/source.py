@@ -1,14 +1,14 @@
 """``spark.read.format("lancecy")`` and ``df.write.format("lancecy")``: Lance tables as a Python data source of Spark 4.
 
-Spark makes the source in a Python process of its own on the driver, asks it for a schema, later for a reader and its
-partitions, and sends the reader to the executors; only texts and pickles go between them. The version of the table
-is settled in the first of these steps, so that every later run of a DataFrame or view reads the same rows.
+Spark makes the source in a separate Python process on the driver, asks it for a schema, later for a reader and
+its partitions, and sends the reader to the executors; only text and pickles pass between them. The first of these
+steps fixes the version of the table, so that every later run of a DataFrame or view reads the same rows.
 
-Filters come through the option ``filter``. ``pushFilters`` is left alone: Spark 4.3 keeps the filters of one query
-with the relation and applies them to later queries, to the other side of a union and of a self-join.
+Filters are given by the option ``filter``. ``pushFilters`` is not implemented: Spark 4.3 keeps the filters of one
+query with the relation and applies them to later queries, to the other side of a union and of a self-join.
 
-A write is planned once, in such a process on the driver; commit and abort run in two more, so that what they have to
-know of each other is asked of the table.
+A write is planned once, in such a process on the driver; commit and abort run in two more, so what they need
+from each other is read from the table.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ if TYPE_CHECKING:
 
 __all__ = ["LancecyDataSource", "LancecyReader", "LancecyWriter", "Written", "register", "restored"]
 
-# The process that plans does not know how many cores the executors have.
+# The planning process does not know how many cores the executors have.
 _PARTITIONS = 8
 
 
 class LancecyDataSource(DataSource):
-    """The data source of the name ``lancecy``.
+    """The data source named ``lancecy``.
 
-    Spark finds it by itself where lancecy is installed; :func:`lancecy.spark.register` makes it known elsewhere.
+    Spark finds it where lancecy is installed; elsewhere :func:`lancecy.spark.register` registers it.
     Options are those of :class:`lancecy.spark.options.ReadOptions`, of writes those of
     :class:`lancecy.spark.options.SinkOptions`.
     """
@@ -59,11 +59,11 @@ class LancecyDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What ``format`` and ``USING`` call it."""
+        """The name for ``format`` and ``USING``."""
         return "lancecy"
 
     def schema(self) -> StructType:
-        """Columns of the table, as far as the options select them, in the types that Spark holds them in.
+        """Columns of the table that the options select, in Spark's types.
 
         Raises
         ------
@@ -81,14 +81,14 @@ class LancecyDataSource(DataSource):
         Parameters
         ----------
         schema : pyspark.sql.types.StructType
-            As :meth:`schema` gave it, or as the user did: fewer columns, in any order, of the same types.
+            From :meth:`schema` or the user: some of the columns, in any order, with the same types.
 
         Raises
         ------
         ColumnNotFoundError
-            The user's schema names a column that there is not.
+            The user's schema names a column that does not exist.
         UnsupportedError
-            It names another type than Spark holds a column in.
+            It gives another type than the one in which Spark holds a column.
         ValueError, LanceError
             As for :meth:`schema`.
         """
@@ -113,22 +113,22 @@ class LancecyDataSource(DataSource):
         Parameters
         ----------
         schema : pyspark.sql.types.StructType
-            Of the frame.
+            Schema of the frame.
         overwrite : bool
-            Replace schema and rows, instead of adding rows; makes a new table either way if there is none.
+            Replace schema and rows instead of adding rows; makes a new table if there is none.
 
         Raises
         ------
         ValueError
             The options are wrong.
         LanceError
-            Frame, table and options do not go together.
+            Frame, table and options do not match.
         """
         asked = SinkOptions.parse(self.options)
         return LancecyWriter(planned_sink(schema, asked, "overwrite" if overwrite else "append"))
 
     def _settled(self) -> ReadOptions:
-        """The options, with the version that was the newest when they were first looked at."""
+        """The options, with the version that was the newest when they were first used."""
         asked = ReadOptions.parse(self.options)
         if self._version is None:
             self._version = _opened(asked).version
@@ -139,13 +139,13 @@ class LancecyDataSource(DataSource):
 
 
 def restored(options: Mapping[str, str], version: int | None) -> LancecyDataSource:
-    """A data source out of what its pickle holds.
+    """A data source from the contents of its pickle.
 
     Parameters
     ----------
     options : mapping of str to str
     version : int or None
-        That an earlier step settled.
+        The version that an earlier step fixed.
     """
     source = LancecyDataSource(dict(options))
     source._version = version
@@ -153,14 +153,14 @@ def restored(options: Mapping[str, str], version: int | None) -> LancecyDataSour
 
 
 class LancecyReader(DataSourceReader):
-    """Partitions of a planned read, and what reads them on the executors.
+    """Partitions of a planned read, and their reader on the executors.
 
     Parameters
     ----------
     reader : TaskReader or None
         None for a table without rows.
     parts : sequence of tuple of int
-        One per partition, as :func:`lancecy.spark.tasks.pack` makes them.
+        One per partition, made by :func:`lancecy.spark.tasks.pack`.
     """
 
     def __init__(self, reader: TaskReader | None, parts: Sequence[tuple[int, ...]]) -> None:
@@ -168,11 +168,11 @@ class LancecyReader(DataSourceReader):
         self._parts = list(parts)
 
     def partitions(self) -> list[InputPartition]:
-        """One partition per part; Spark makes one without a value of none at all."""
+        """One partition per part; without parts Spark makes one with no value."""
         return [InputPartition(part) for part in self._parts]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """Batches of exactly the schema that Spark was told.
+        """Batches of exactly the schema given to Spark.
 
         Parameters
         ----------
@@ -183,25 +183,25 @@ class LancecyReader(DataSourceReader):
         return self._reader.read(partition.value)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # Every task gets the reader, and its own part besides.
+        # Every task gets the reader, and separately its own part.
         return carried(__name__, "LancecyReader", self._reader, ())
 
 
 @dataclass(frozen=True)
 class Written(WriterCommitMessage):
-    """What a task tells the driver.
+    """The message of a task to the driver.
 
     Attributes
     ----------
     fragments : str
-        As :meth:`lancecy.spark.sink.TaskWriter.write` gives them.
+        From :meth:`lancecy.spark.sink.TaskWriter.write`.
     """
 
     fragments: str
 
 
 class LancecyWriter(DataSourceArrowWriter):
-    """Writes partitions on the executors, and on the driver commits what they tell.
+    """Writes partitions on the executors, and commits them on the driver.
 
     Parameters
     ----------
@@ -224,12 +224,12 @@ class LancecyWriter(DataSourceArrowWriter):
         return Written(self._tasks.write(iterator))
 
     def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Make the files of all tasks part of the table.
+        """Commit the files of all tasks.
 
         Parameters
         ----------
         messages : sequence of Written
-            One per partition, of the attempt that Spark accepted.
+            One per partition, from the attempt that Spark accepted.
 
         Raises
         ------
@@ -240,7 +240,7 @@ class LancecyWriter(DataSourceArrowWriter):
         self._tasks.shared.commit(fragments_of(told))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Remove what tasks have written, unless a commit was begun: that one knows what may go.
+        """Remove the files of all tasks, unless a commit was started: that one decides what may be removed.
 
         Parameters
         ----------
@@ -251,9 +251,9 @@ class LancecyWriter(DataSourceArrowWriter):
 
 
 def register(spark: SparkSession) -> None:
-    """Make ``spark.read.format("lancecy")`` known to a session.
+    """Register ``spark.read.format("lancecy")`` in a session.
 
-    Needed where lancecy is on ``sys.path`` without being installed; elsewhere Spark finds it by itself.
+    Needed where lancecy is on ``sys.path`` without being installed; otherwise Spark finds it by itself.
 
     Parameters
     ----------
@@ -262,7 +262,7 @@ def register(spark: SparkSession) -> None:
     Raises
     ------
     ImportError
-        The workers' Python has no lancecy, another release of it, or is another Python.
+        The workers' Python has no lancecy or another release of it, or has another version.
 
     Examples
     --------
@@ -300,7 +300,7 @@ def _scanner(asked: ReadOptions, source: Dataset, columns: Any) -> Scanner:
 
 
 def _only(columns: Any, names: list[str]) -> Any:
-    """The columns to ask for, so that exactly these come back."""
+    """The columns to request, so that exactly these are returned."""
     if isinstance(columns, Mapping):
         return {name: columns.get(name, name) for name in names}
     return names
@@ -313,7 +313,7 @@ def _check_columns(given: StructType, known: StructType) -> None:
         asked, held = field.dataType.simpleString(), known[field.name].dataType.simpleString()
         if asked != held:
             raise UnsupportedError(
-                f"column {field.name!r} is {held}, and the schema given for it says {asked}: leave the schema out, "
-                f"or say {held} and cast in Spark",
+                f"column {field.name!r} is {held}, but the given schema says {asked}: leave the schema out, "
+                f"or give {held} and cast in Spark",
                 feature=f"Spark: {held} as {asked}",
             )

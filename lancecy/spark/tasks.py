@@ -1,8 +1,7 @@
-"""What executors run: numbers of tasks in, batches that Spark takes out.
+"""Tasks of a scan on executors: they receive numbers and return batches in Spark's types.
 
-How a table is divided depends on what a task costs besides reading. A Python worker needs
-tens of milliseconds for any task, so there is one per core unless tasks grow too large, and
-all of them have about the same number of rows.
+A Python worker takes tens of milliseconds for any task, besides reading. So there is one task
+per core unless tasks become too large, and all of them have about the same number of rows.
 """
 
 from __future__ import annotations
@@ -39,12 +38,12 @@ _BATCH_ROWS = 1 << 18
 
 
 def batch_limits(batch_size: int | None) -> dict[str, Any]:
-    """What a scanner is told about batches: Spark pays for each of them in two languages, so they are large.
+    """Options of a scanner for batches: large ones, since each costs time in Python and in the JVM.
 
     Parameters
     ----------
     batch_size : int or None, rows
-        That the user asked for.
+        Requested by the user.
     """
     if batch_size is not None:
         return {"batch_size": batch_size}
@@ -62,36 +61,36 @@ def divide(
     context : ScanContext
         Of the scanner's dataset.
     cores : int
-        That are to be kept busy.
+        Number of cores to keep busy.
     blocksize : int or None, bytes
-        Size of a part to aim for.
+        Target size of a part.
     embed_credentials : bool
         As for :meth:`lancecy.Scanner.plan`.
 
     Returns
     -------
     (plan, parts)
-        Every part as :func:`pack` makes it.
+        Parts are made by :func:`pack`.
     """
     if blocksize is not None:
         plan = scanner.plan(blocksize, interleave=True, embed_credentials=embed_credentials)
         return plan, [pack(task.units) for task in plan.tasks]
     total = sum(task.num_bytes for task in scanner.plan().tasks)
     count = _how_many(total, max(1, cores))
-    # Pieces of half a part: fragments that do not go into parts evenly are cut.
+    # Units of half a part, so that fragments can be divided evenly over parts.
     plan = scanner.plan(max(1, total // (2 * count)), embed_credentials=embed_credentials)
     units = [plan.units[i] for i in context.interleaved([unit.fragment for unit in plan.units])]
     return plan, [pack(part) for part in _shared(units, count)]
 
 
 def _how_many(total: int, cores: int) -> int:
-    """One part per core, or a multiple where they would be large, fewer where they would be tiny."""
+    """One part per core; a multiple of that if parts would be large, fewer if they would be tiny."""
     rounds = max(1, math.ceil(total / (_MAX_TASK_BYTES * cores)))
     return max(1, min(rounds * cores, math.ceil(total / _MIN_TASK_BYTES)))
 
 
 def _shared(units: Sequence[ScanUnit], count: int) -> list[list[ScanUnit]]:
-    """Consecutive units in at most so many parts of about equally many rows."""
+    """Group consecutive units into at most ``count`` parts with about equally many rows."""
     total, before = sum(unit.rows for unit in units), 0
     parts: list[list[ScanUnit]] = [[] for _ in range(count)]
     for unit in units:
@@ -102,12 +101,12 @@ def _shared(units: Sequence[ScanUnit], count: int) -> list[list[ScanUnit]]:
 
 
 def pack(units: Sequence[ScanUnit]) -> tuple[int, ...]:
-    """Five numbers per unit: small in every task, and nothing but data."""
+    """Five numbers per unit: small and plain data."""
     return tuple(n for u in units for n in (u.fragment, u.start, u.stop, u.rows, u.position))
 
 
 def numbers(spark: SparkSession, count: int) -> DataFrame:
-    """The numbers below ``count``, one row in each partition: no shuffle, and nothing but a number is sent."""
+    """The numbers below ``count``, one row in each partition, without a shuffle."""
     return spark.range(0, count, 1, count)
 
 
@@ -117,11 +116,11 @@ def _unpacked(numbers: Sequence[int]) -> tuple[ScanUnit, ...]:
 
 @cache
 def spare_collector() -> None:
-    """Keep what is loaded by now out of later garbage collections, in Python workers that Spark uses again.
+    """Exclude what is loaded from later garbage collections, in Python workers that Spark reuses.
 
-    Spark collects all garbage after every task, and going through the modules loaded (pandas is among them) takes
-    as long as reading some ten megabytes. Only in workers, and once: what turns to garbage later is collected, and
-    counting what is frozen by now would go through all of it again.
+    Spark runs a garbage collection after every task, and traversing the loaded modules (including pandas) takes
+    as long as reading some ten megabytes. Done only in workers and only once: later garbage is still collected, and
+    counting what is frozen would traverse everything again.
     """
     main = sys.modules["__main__"].__spec__
     if main is not None and main.name == "pyspark.daemon":
@@ -136,10 +135,10 @@ class TaskReader:
     ----------
     spec : ScanSpec
     parts : tuple of tuple of int
-        As :func:`pack` makes them.
+        Made by :func:`pack`.
     converter : Converter
     limits : Limits
-        Caps on what files may claim.
+        Upper bounds for what files may claim.
     """
 
     spec: ScanSpec
@@ -151,14 +150,14 @@ class TaskReader:
         return carried(__name__, "TaskReader", self.spec, self.parts, self.converter, self.limits)
 
     def narrowed(self, names: Sequence[str], batch_size: int, batch_bytes: int) -> TaskReader:
-        """The same for these of the columns only.
+        """A reader of these columns only.
 
         Parameters
         ----------
         names : sequence of str
         batch_size : int, rows
         batch_bytes : int, bytes
-            Most that a batch may have of each.
+            Limits of a batch.
         """
         request = self.spec.request.narrowed(names)
         request = replace(request, batch_size=batch_size, batch_bytes=batch_bytes)
@@ -182,7 +181,7 @@ class TaskReader:
 
 
 def _processors() -> int:
-    """How many Spark has given to this task: with a thread per processor of the machine, tasks would crowd it."""
+    """Processors that Spark gave to this task; one thread per processor of the machine would be too many."""
     from pyspark import TaskContext
 
     context = TaskContext.get()

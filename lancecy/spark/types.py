@@ -1,10 +1,10 @@
-"""Arrow types and the types Spark has for them.
+"""Maps Arrow types to Spark's types.
 
-:func:`spark_arrow_schema` says which Arrow type Spark holds a column as, and refuses by
-name, with the remedy, what Spark cannot hold. :class:`Converter` turns tables and batches
-into exactly those types, nested ones included, without losing a value: unsigned integers
+:func:`spark_arrow_schema` gives the Arrow type in which Spark holds each column, and
+refuses what Spark cannot hold with the column's name and a remedy. :class:`Converter`
+converts tables and batches to exactly those types without losing a value: unsigned integers
 widen, ``float16`` becomes ``float32``, vectors become arrays, dictionaries their values.
-What a column was is kept in its field metadata, and :func:`original_schema` reads it back.
+The original type is kept in the field metadata; :func:`original_schema` restores it.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _refuse(path: str, arrow_type: pa.DataType, why: str, remedy: str) -> Unsupp
 
 
 def _decimal(path: str, arrow_type: pa.DataType) -> pa.DataType:
-    # Spark wants 0 <= scale <= precision <= 38; other scales are only other spellings of the same numbers.
+    # Spark requires 0 <= scale <= precision <= 38; other scales are other notations of the same numbers.
     precision, scale = arrow_type.precision, arrow_type.scale
     wider = precision - scale if scale < 0 else max(precision, scale)
     if wider > _MAX_PRECISION:
@@ -96,7 +96,7 @@ def _is_list(arrow_type: pa.DataType) -> bool:
 
 
 def spark_arrow_type(arrow_type: pa.DataType, path: str = "", depth: int = 0) -> pa.DataType:
-    """The Arrow type in which Spark takes and returns values of the given one.
+    """The Arrow type in which Spark accepts and returns values of a type.
 
     Parameters
     ----------
@@ -107,13 +107,13 @@ def spark_arrow_type(arrow_type: pa.DataType, path: str = "", depth: int = 0) ->
     Returns
     -------
     pyarrow.DataType
-        Exactly what PySpark's own ``to_arrow_schema`` makes of the Spark type: elements of lists are
+        Exactly the result of PySpark's ``to_arrow_schema`` for the Spark type: elements of lists are
         called ``element``, zoned timestamps are in UTC, no views, dictionaries, large or fixed-size types.
 
     Raises
     ------
     UnsupportedError
-        Spark has no type that holds every value; the message names the column and what to do.
+        Spark has no type that holds every value; the message names the column and the remedy.
 
     Examples
     --------
@@ -143,8 +143,8 @@ def spark_arrow_type(arrow_type: pa.DataType, path: str = "", depth: int = 0) ->
 def _member(name: str, field: pa.Field, path: str, depth: int) -> pa.Field:
     """Element of a list or value of a map.
 
-    Nulls without a type are booleans there, all of them null: Arrow's cast, which PySpark applies to
-    everything, takes the number of rows for their number.
+    The null type becomes boolean here, with all values null: Arrow's cast, which PySpark applies to everything,
+    gets the number of rows wrong for it.
     """
     return pa.field(name, _typed(spark_arrow_type(field.type, path, depth + 1)), field.nullable)
 
@@ -161,7 +161,7 @@ def _struct(path: str, arrow_type: pa.StructType, depth: int) -> pa.DataType:
         raise _refuse(
             path, arrow_type, "two of its fields have the same name", "rename or select fields first"
         )
-    # Field metadata stays behind: Spark takes some keys ("variant", "geometry") for types of its own.
+    # Field metadata is dropped: Spark takes some keys ("variant", "geometry") for its own types.
     return pa.struct(
         [
             pa.field(f.name, spark_arrow_type(f.type, f"{path}.{f.name}", depth + 1), f.nullable)
@@ -182,10 +182,10 @@ def spark_arrow_schema(schema: pa.Schema) -> pa.Schema:
 
 
 def normalize(schema: pa.Schema) -> pa.Schema:
-    """A schema in the types that Spark has, which remembers what it was.
+    """A schema in Spark's types, with the original types in its metadata.
 
-    A table cast to it goes through ``spark.createDataFrame`` as it is; :func:`lancecy.spark.dataframe` does that and
-    keeps apart what a cast cannot (nanoseconds, vectors, views). :func:`original_schema` is the way back.
+    A table cast to it can be passed to ``spark.createDataFrame``; :func:`lancecy.spark.dataframe` does that and
+    handles what a cast cannot (nanoseconds, vectors, views). :func:`original_schema` is the inverse.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def normalize(schema: pa.Schema) -> pa.Schema:
     Returns
     -------
     pyarrow.Schema
-        :func:`spark_arrow_schema`, each field of another type than Spark's with its original in its metadata.
+        :func:`spark_arrow_schema`, with the original type in the metadata of each field whose type changed.
 
     Raises
     ------
@@ -262,14 +262,14 @@ def _spark_type(path: str, arrow_type: pa.DataType) -> DataType:
     for matches, make in _leaf_classes():
         if matches(arrow_type):
             return make(arrow_type)
-    raise _refuse(path, arrow_type, "this release of Spark is too old for it", "use Spark 4.1 or later")
+    raise _refuse(path, arrow_type, "this release of Spark does not have it", "use Spark 4.1 or later")
 
 
 def spark_struct(schema: pa.Schema) -> StructType:
     """The Spark schema for an Arrow schema.
 
-    Columns whose Arrow type Spark does not keep say what they were in their metadata, under
-    :data:`METADATA_KEY`, so that a later write can restore them.
+    Columns whose Arrow type Spark does not keep have it in their metadata, under :data:`METADATA_KEY`, so
+    that a later write can restore it.
 
     Raises
     ------
@@ -294,18 +294,18 @@ def _encoded(field: pa.Field) -> str:
 
 
 def original_schema(held: StructType | pa.Schema) -> pa.Schema:
-    """The Arrow schema that a schema made by lancecy for Spark came from.
+    """The original Arrow schema of a schema that lancecy made for Spark.
 
     Parameters
     ----------
     held : pyspark.sql.types.StructType or pyarrow.Schema
-        Of a DataFrame, or made by :func:`normalize`. Columns renamed in Spark keep their original type under the
-        new name; columns without a memory of one get the type Spark holds them in.
+        Schema of a DataFrame, or from :func:`normalize`. Columns renamed in Spark keep their original type under
+        the new name; columns without a recorded type get the type in which Spark holds them.
 
     Raises
     ------
     ValueError
-        The metadata under :data:`METADATA_KEY` is not what lancecy writes.
+        The metadata under :data:`METADATA_KEY` was not written by lancecy.
     """
     if isinstance(held, pa.Schema):
         memories = [(f.metadata or {}).get(METADATA_KEY.encode()) for f in held]
@@ -326,5 +326,5 @@ def _recalled(encoded: str | bytes, field: Any) -> pa.Field:
     try:
         original = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(encoded, validate=True))).field(0)
     except (ValueError, TypeError, IndexError, OSError, pa.ArrowException) as error:
-        raise ValueError(f"column {field.name!r} does not say which Arrow type it had") from error
+        raise ValueError(f"column {field.name!r} has no valid record of its Arrow type") from error
     return original.with_name(field.name).with_nullable(field.nullable)

@@ -1,9 +1,9 @@
-"""Whether Spark's Python workers can run lancecy's tasks.
+"""Checks that Spark's Python workers can run lancecy's tasks.
 
-The first error every PySpark user sees is a worker that runs another Python, or one
-without the package, reported as a Java stack trace in the middle of a job. :func:`check`
-finds out beforehand with one small job per session and says what to set; what is sent to
-executors (:func:`carried`) asks again wherever it arrives, before it needs the package.
+A worker with another version of Python or without the package is otherwise reported as a
+Java stack trace in the middle of a job. :func:`check` runs one small job per session
+beforehand and says what to set; objects sent to executors (:func:`carried`) check again
+when they are unpickled, before they need the package.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _REMEDY = (
 
 
 def _question() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    # A function inside a function is pickled by value: it must run where lancecy is not installed.
+    # A nested function is pickled by value, so it runs where lancecy is not installed.
     def answer(batches: Iterator[Any]) -> Iterator[Any]:
         import sys
 
@@ -54,23 +54,23 @@ def _question() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]
 
 
 def carried(module: str, name: str, *state: object) -> tuple[Callable[..., Any], tuple[object, ...]]:
-    """What ``__reduce__`` returns for an object that is sent to executors.
+    """The result of ``__reduce__`` for an object that is sent to executors.
 
-    Where lancecy is missing or of another release, unpickling says so instead of failing on a name.
+    Unpickling raises a clear error if lancecy is missing or another release.
 
     Parameters
     ----------
     module, name : str
-        Where its class is.
+        Location of its class.
     *state
-        Arguments that make it again.
+        Arguments for making it.
 
     Returns
     -------
     (callable, arguments)
-        Only PySpark's own pickler takes them, as it sends functions within functions along whole.
+        Only PySpark's pickler accepts them, as it pickles nested functions by value.
     """
-    # Arguments are unpickled in order: the guard has asked before the state looks for any class of lancecy.
+    # Arguments are unpickled in order: the guard runs before the state needs any class of lancecy.
     return _maker(), (_Guard(), module, name, *state)
 
 
@@ -105,12 +105,12 @@ def _maker() -> Callable[..., Any]:
 
 
 def check(spark: SparkSession) -> None:
-    """Make sure, once per session, that a Python worker has this release of lancecy.
+    """Check once per session that a Python worker has this release of lancecy.
 
     Raises
     ------
     ImportError
-        It has none or another one, or the worker cannot run at all; the message says what to set.
+        It has none or another one, or the worker does not start; the message says what to set.
     """
     if spark in _checked:
         return
@@ -139,7 +139,7 @@ def check(spark: SparkSession) -> None:
 
 
 def _reason(trace: str) -> str:
-    """The lines of a Java stack trace that say something, the cause last."""
+    """The informative lines of a Java stack trace, the cause last."""
     lines = [line.strip() for line in trace.splitlines()]
     telling = [line for line in lines if _TELLING.search(line) and not line.startswith("at ")]
     return printable(" … ".join(dict.fromkeys(telling[:1] + telling[-2:])))

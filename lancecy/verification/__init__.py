@@ -1,12 +1,12 @@
-"""Reading a table to the last page, to say what of it is damaged.
+"""Verification: reads a whole table and reports damage.
 
 =============  ===============================================================================
-``report``     what was found: :class:`Finding`, :class:`Verification`
+``report``     the results: :class:`Finding`, :class:`Verification`
 ``run``        :func:`verify`: fragments, their files, columns, deletions, row ids, in turn
-``statistics`` whether page statistics hold for the values they describe
+``statistics`` checks page statistics against the values
 =============  ===============================================================================
 
-A damaged place is reported and the rest is read. Nothing is changed: ``Dataset.repair`` mends row ids, and nothing else can be mended.
+Damage is reported and the rest is read. Nothing is changed; ``Dataset.repair`` can mend row ids, and nothing else.
 """
 
 from __future__ import annotations

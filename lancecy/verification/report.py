@@ -1,4 +1,4 @@
-"""What a verification found; plain values and their look."""
+"""Results of a verification: plain values, text and HTML."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ _SHOWN = 50
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong with a table.
+    """One fault of a table.
 
     Attributes
     ----------
     kind : str
         ``"manifest"``, ``"file"``, ``"column"``, ``"statistics"``, ``"deletions"``, ``"row ids"`` or ``"values"``.
     place : str
-        Fragment, file, column, rows: whatever narrows it down.
+        Fragment, file, column and rows, as far as known.
     problem : str
     severity : str
-        ``"damaged"``; ``"unsupported"``: whole, as far as can be told, but this release cannot read it;
-        ``"note"``: rows read right, but something else is not as it should be.
+        ``"damaged"``; ``"unsupported"``: probably intact, but this release cannot read it; ``"note"``: all rows
+        can be read, but something else is wrong.
     """
 
     kind: str
@@ -41,18 +41,18 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """What :meth:`lancecy.Dataset.verify` found; true if nothing is damaged.
+    """The result of :meth:`lancecy.Dataset.verify`; true if nothing is damaged.
 
     Attributes
     ----------
     uri : str
     version : int
     fragments, files, pages, rows : int
-        Looked at; rows with deleted ones, pages of every column.
+        Numbers that were checked; rows include deleted ones, pages are of every column.
     nbytes : int
         Encoded bytes read.
     checked_statistics : int
-        Pages whose statistics were held against their values.
+        Pages whose statistics were compared with their values.
     findings : tuple of Finding
     """
 
@@ -68,7 +68,7 @@ class Verification:
 
     @property
     def is_ok(self) -> bool:
-        """Whether everything can be read and nothing contradicts."""
+        """Whether nothing is damaged."""
         return all(finding.severity == "note" for finding in self.findings)
 
     def __bool__(self) -> bool:
@@ -85,7 +85,7 @@ class Verification:
             ("fragments", f"{self.fragments:,} with {self.files:,} data files"),
             ("rows", f"{self.rows:,}"),
             ("pages", f"{self.pages:,}, {human_bytes(self.nbytes)}"),
-            ("statistics", f"{self.checked_statistics:,} pages held against their values"),
+            ("statistics", f"{self.checked_statistics:,} pages compared with their values"),
             ("result", ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()) or "no damage found"),
         ]
 

@@ -1,7 +1,7 @@
-"""Going through a table: every fragment, file, column, page, statistic, deletion and row id of one version.
+"""Verifies one version of a table: every fragment, file, column, page, statistic, deletion and row id.
 
 Columns are read in pieces of bounded size, deleted rows included. What cannot be read is reported with its
-place, and the work goes on behind it.
+place, and verification continues after it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from lancecy.verification.statistics import contradictions
 __all__ = ["verify"]
 
 PIECE_BYTES = 32 << 20
-# Checking that ids are unique holds 8 bytes for each.
+# Checking that ids are unique takes 8 bytes of memory for each.
 MAX_IDS = 100_000_000
 
 
@@ -40,17 +40,17 @@ def verify(
     fragments: Sequence[int] | None = None,
     progress: Progress | None = None,
 ) -> Verification:
-    """Read everything and say what is damaged; see :meth:`lancecy.Dataset.verify`.
+    """Read everything and report damage; see :meth:`lancecy.Dataset.verify`.
 
     Parameters
     ----------
     context : ScanContext
     columns : sequence of str, optional
-        Top-level columns to read; all of them if not given.
+        Top-level columns to read; by default all.
     fragments : sequence of int, optional
-        Ids of the fragments to look at.
+        Ids of the fragments to check.
     progress : Progress, optional
-        Told of the bytes read.
+        Called with the bytes read.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def verify(
 
 @dataclass
 class _Run:
-    """One verification on its way."""
+    """The state of a running verification."""
 
     context: ScanContext
     fields: list[Field]
@@ -138,7 +138,7 @@ class _Run:
             self.tell(before + size * (number + 1) // len(self.fields), place)
 
     def _states(self, fragment: Fragment, files: FragmentFiles, place: str) -> None:
-        """What the manifest says beside the columns."""
+        """Check what the manifest states apart from the columns."""
         deletion = fragment.deletion_file
         if deletion is not None and deletion.num_deleted_rows not in (None, files.num_rows - files.live_rows):
             self.add("deletions", place, f"{deletion.num_deleted_rows} rows are stated to be deleted")
@@ -213,7 +213,7 @@ class _Run:
     # -- over all fragments ---------------------------------------------------
 
     def row_ids(self, fragments: Sequence[Fragment]) -> None:
-        """That every row has an id, no two live rows have the same, and the next free one is above all."""
+        """Check that every row has an id, that ids of live rows are unique, and that the next id is above all."""
         manifest = self.context.snapshot.manifest
         if not manifest.has_stable_row_ids:
             return
@@ -222,7 +222,7 @@ class _Run:
         except LanceError as error:
             self.add("row ids", "table", error)
             return
-        # What is damaged was found fragment by fragment.
+        # Damage was reported for each fragment.
         for problem in replace(faults, damaged=()).problems():
             self.add("row ids", "table", f"{problem}; {faults.remedy}")
         if self.rows > MAX_IDS:
@@ -237,8 +237,8 @@ class _Run:
             self.add(
                 "row ids",
                 "table",
-                f"{twice.size:,} live rows have the id of another, such as {twice[0]}; which row keeps it is for you "
-                "to decide: delete the others by their _rowaddr, and append them again",
+                f"{twice.size:,} live rows have the id of another, such as {twice[0]}; choose which row keeps it: "
+                "delete the others by their _rowaddr, and append them again",
             )
 
     def _live_ids(self, fragment: Fragment) -> np.ndarray | None:
@@ -246,7 +246,7 @@ class _Run:
             sequence = self.context.snapshot.row_ids(fragment)
             files = self.context.files(fragment.id)
         except LanceError:
-            return None  # reported where the fragment was looked at
+            return None  # reported when the fragment was checked
         if sequence is None or len(sequence) != files.num_rows:
             return None
         return sequence.take(files.live(0, files.num_rows).to_indices())
@@ -259,7 +259,7 @@ def _pieces(num_rows: int, nbytes: int) -> Iterator[tuple[int, int]]:
 
 
 def _paths(wanted: Field, above: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """Leaves that statistics may describe: below structs only."""
+    """Paths of the leaves that may have statistics: those below structs only."""
     path = (*above, wanted.name)
     if wanted.is_struct:
         for child in wanted.children:

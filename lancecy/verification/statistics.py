@@ -1,8 +1,8 @@
-"""Whether page statistics hold for the values they describe.
+"""Checks page statistics against the values they describe.
 
-A bound need not be tight, so only a value outside its page's bounds, a null in a page said to have none, and
-a value in a page said to be all null are wrong. Bounds are those a scan prunes with (:class:`StatsTable`):
-what is too coarse there to be used is not held against a file.
+A bound need not be tight: the only faults are a value outside its page's bounds, a null in a page stated to
+have none, and a value in a page stated to be all null. The bounds are those that a scan prunes with
+(:class:`StatsTable`); statistics that a scan does not use are not checked.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ def contradictions(
     Parameters
     ----------
     values : (num_rows,) Arrow column
-        Of the whole file.
+        Values of the whole file.
     starts : (num_pages + 1,) int64
         First row of each page, and the number of rows.
     stats : ColumnStats
-        Of these pages.
+        Statistics of these pages.
 
     Yields
     ------
     (page, problem)
-        The first of each kind.
+        The first page of each kind of fault.
 
     Examples
     --------
@@ -57,8 +57,11 @@ def contradictions(
     page_of = np.repeat(np.arange(starts.size - 1), np.diff(starts))
     is_null = column.is_null().to_numpy(zero_copy_only=False)
     found = [
-        (is_null & stats.no_nulls[page_of], "there is a null where its page states that there is none"),
-        (~is_null & stats.all_null[page_of], "there is a value where its page states that all are null"),
+        (is_null & stats.no_nulls[page_of], "a value is null although its page states that none is"),
+        (
+            ~is_null & stats.all_null[page_of],
+            "a value is not null although its page states that all are null",
+        ),
     ]
     if isinstance(stats.bounds, NumericBounds):
         found += _outside_numbers(column, page_of, is_null, stats.bounds)
@@ -85,7 +88,7 @@ def _outside_numbers(
 
 
 def _numbers(column: pa.Array) -> NDArray[Any]:
-    """Values in the unit that bounds have; anything where there is a null."""
+    """Values in the unit of the bounds; arbitrary for nulls."""
     kind = column.type
     if pa.types.is_decimal(kind):
         with localcontext(prec=80):  # decimal256 has 76 digits

@@ -129,7 +129,7 @@ def test_bases_are_listed_added_and_relocated(tmp_path: Path, parquet: Path) -> 
     [
         (["write", "{p}", "{t}", "--base", "x"], "a base is NAME=PATH"),
         (["write", "{d}/none.parquet", "{t}"], "none.parquet"),
-        (["write", "{d}/rows.unknown", "{t}"], "what kind of file"),
+        (["write", "{d}/rows.unknown", "{t}"], "the format of"),
         (["write", "{p}", "{d}/other.csv", "{t}"], "has other columns than"),
         (["write", "{p}", "{t}", "--to", "nowhere"], "no base 'nowhere'"),
         (["cleanup", "{t}", "--older-than", "soon"], "an age is a number"),

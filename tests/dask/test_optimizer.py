@@ -606,7 +606,7 @@ def test_unknown_dask_is_told_and_costs_speed_only(path: str, monkeypatch: pytes
     expected = lancecy.scan(path).compute()
     monkeypatch.setitem(sys.modules, "lancecy.dask.optimizer", None)
     monkeypatch.delattr(lancecy.dask, "optimizer")
-    with pytest.warns(RuntimeWarning, match="does not know this release of Dask"):
+    with pytest.warns(RuntimeWarning, match="does not support this release of Dask"):
         reference = lancecy.scan(path)
     pd.testing.assert_frame_equal(reference.compute(), expected)
 

@@ -84,7 +84,7 @@ def test_schema_of_the_user_selects_columns(path: str) -> None:
 
 
 def test_schema_of_the_user_is_held_against_the_table(path: str) -> None:
-    with pytest.raises(UnsupportedError, match="'id' is bigint, and the schema given for it says int"):
+    with pytest.raises(UnsupportedError, match="'id' is bigint, but the given schema says int"):
         _rows(path, StructType().add("id", IntegerType()))
     with pytest.raises(ColumnNotFoundError, match="word"):
         _rows(path, StructType().add("wort", "string"))
