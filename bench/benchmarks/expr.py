@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lancecy.expr import bind, falsify, mask, parse
-from lancecy.expr.bind import Bound
+from lancecy.expr.bound import Bound
 from lancecy.stats import ColumnStats, NumericBounds, StatsTable
 
 from .scale import rows

@@ -16,7 +16,8 @@
 ``functions``    the functions there are; ``lists``, ``patterns``, ``instants``, ``values`` are kernels
 ``casts``        CAST between types; ``decimals`` are rounded there
 ``growth``       functions that make text, and the bound on it
-``bind``         a tree tied to a schema: ``binder`` walks it by the rules in ``bind_*``
+``bound``        a tree tied to a schema
+``bind``         makes one: ``binder`` walks the tree by the rules in ``bind_*``
 ``evaluate``     a bound tree over Arrow tables
 ``falsify``      a bound tree over statistics: which pages cannot match
 ===============  ==============================================================================
@@ -41,7 +42,8 @@ the same in every form a filter can have:
 
 from __future__ import annotations
 
-from lancecy.expr.bind import Bound, bind
+from lancecy.expr.bind import bind
+from lancecy.expr.bound import Bound
 from lancecy.expr.build import Term, col, lit
 from lancecy.expr.describe import describe
 from lancecy.expr.evaluate import evaluate, mask

@@ -9,7 +9,6 @@ spelled out. What it means is defined by ``evaluate``; ``falsify`` reads the sam
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import lru_cache
 
 import pyarrow as pa
@@ -17,54 +16,12 @@ import pyarrow as pa
 from lancecy.errors import ExpressionError
 from lancecy.expr import bind_compare, bind_logic, bind_values, growth
 from lancecy.expr.binder import Binder, Rule, as_condition
+from lancecy.expr.bound import Bound
 from lancecy.expr.describe import describe
-from lancecy.expr.evaluate import mask
 from lancecy.expr.nodes import COMPARISONS, Column, Expr, walk
 from lancecy.limits import CONSTANT_BYTES
 
-__all__ = ["Bound", "bind"]
-
-
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """An expression bound to a schema. Immutable, picklable, compared by meaning.
-
-    Attributes
-    ----------
-    expr : Expr
-        The typed tree.
-    type : pa.DataType
-        Of its values.
-    columns : tuple of str
-        Top-level columns it reads, in schema order.
-    paths : tuple of tuple of str
-        Fields it reads, such as ``("a", "b")``, in schema order of their columns.
-    """
-
-    expr: Expr
-    # Extension types written in Python need not be hashable; the tree says it all.
-    type: pa.DataType = field(hash=False)
-    columns: tuple[str, ...]
-    paths: tuple[tuple[str, ...], ...]
-
-    def mask(self, table: pa.Table | pa.RecordBatch) -> pa.ChunkedArray | pa.Array:
-        """Which rows satisfy this condition; see :func:`lancecy.expr.mask`."""
-        return mask(self, table)
-
-    def restricted(self, expr: Expr) -> Bound:
-        """A part of this tree as an expression of its own.
-
-        Parameters
-        ----------
-        expr : Expr
-            A node of ``self.expr``, or several of them joined.
-        """
-        read = {node.path for node in walk(expr) if isinstance(node, Column)}
-        paths = tuple(path for path in self.paths if path in read)
-        return Bound(expr, expr.type or pa.null(), tuple(dict.fromkeys(path[0] for path in paths)), paths)
-
-    def __str__(self) -> str:
-        return describe(self.expr, max_values=10)
+__all__ = ["bind"]
 
 
 def bind(expr: Expr, schema: pa.Schema, *, boolean: bool = False) -> Bound:

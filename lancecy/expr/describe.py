@@ -198,3 +198,7 @@ def _case_text(args: tuple[Expr, ...], limit: int | None) -> str:
     for condition, value in zip(args[:-1:2], args[1::2], strict=True):
         text += f" WHEN {_text(condition, 0, limit)} THEN {_text(value, 0, limit)}"
     return f"{text} ELSE {_text(args[-1], 0, limit)} END"
+
+
+# Nodes are below this module; their ``repr`` calls it.
+Expr.text = staticmethod(describe)

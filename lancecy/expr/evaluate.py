@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from lancecy.errors import ExpressionError
 from lancecy.expr import growth
+from lancecy.expr.bound import Bound
 from lancecy.expr.casts import cast_values
 from lancecy.expr.describe import describe
 from lancecy.expr.equality import equal, not_equal
@@ -30,9 +31,6 @@ from lancecy.expr.nodes import Call, Column, Expr, Literal, walk
 from lancecy.expr.patterns import match_like
 from lancecy.expr.values import divide, minus, remainder, storage, to_numpy
 from lancecy.limits import COMPUTED_BYTES
-
-if TYPE_CHECKING:
-    from lancecy.expr.bind import Bound
 
 __all__ = ["can_fail", "compute", "evaluate", "mask"]
 

@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.expr.bind import Bound
+from lancecy.expr.bound import Bound
 from lancecy.expr.kinds import family
 from lancecy.expr.nodes import Call, Column, Constant, Expr, Literal, is_nan
 from lancecy.expr.patterns import like_plan

@@ -11,10 +11,10 @@ by recursion is safe.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -121,11 +121,11 @@ class Expr:
         """Everything but the hash, which is another one in every process."""
         return (self.__class__.__name__, self._key())
 
-    def __repr__(self) -> str:
-        # Here because describe needs the nodes; a repr may also be asked of a half-imported package.
-        from lancecy.expr.describe import describe
+    text: ClassVar[Callable[[Expr], str]] = staticmethod(object.__repr__)
+    """The tree as SQL text; ``describe`` sets it."""
 
-        return f"<{self.__class__.__name__.lower()} {describe(self)}>"
+    def __repr__(self) -> str:
+        return f"<{self.__class__.__name__.lower()} {Expr.text(self)}>"
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.columns import ArrowArray, as_array, joined
 from lancecy.expr import Bound, evaluate, falsify
+from lancecy.expr import mask as where_true
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.extension import bare
@@ -145,7 +146,7 @@ def passing(context: ScanContext, chosen: Chosen, projection: Projection) -> Cho
     columns = read_columns(files, projection.filter_fields, rows, context.session, tests.tested)
     seen = {f.name: c for f, c in zip(projection.filter_fields, columns, strict=True)}
     seen.update(_virtual(context, files, rows, projection.filter_virtual))
-    mask = as_array(tests.bound.mask(_named(list(seen), list(seen.values()), len(rows))))
+    mask = as_array(where_true(tests.bound, _named(list(seen), list(seen.values()), len(rows))))
     read = zip(projection.filter_fields, columns, strict=True)
     return _passed(chosen, mask, {wanted: column for wanted, column in read if wanted not in tests.tested})
 
@@ -196,7 +197,9 @@ def _passing_group(context: ScanContext, group: Sequence[Chosen], projection: Pr
     seen = {f.name: joined([mine[i] for mine in read], f.arrow_type) for i, f in enumerate(fields)}
     made = [_virtual(context, c.files, c.rows, projection.filter_virtual) for c in group]
     seen.update((name, pa.chunked_array([mine[name] for mine in made])) for name in projection.filter_virtual)
-    mask = as_array(bound.mask(_named(list(seen), list(seen.values()), sum(len(c.rows) for c in group))))
+    mask = as_array(
+        where_true(bound, _named(list(seen), list(seen.values()), sum(len(c.rows) for c in group)))
+    )
     found = []
     start = 0
     for c, mine in zip(group, read, strict=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lancecy.expr import bind, describe, evaluate, parse
+from lancecy.expr import bind, describe, evaluate, mask, parse
 from lancecy.expr.nodes import Expr
 from tests.expr.corpus import filters
 from tests.expr.oracle import answers
@@ -36,7 +36,7 @@ def check_answer(text: str) -> None:
     assert found.type == pa.bool_() == bound.type, text
     assert found.to_pylist() == expected, text
     assert str(bound) == describe(bound.expr, max_values=10)
-    assert bound.mask(needed.combine_chunks().to_batches()[0]).to_pylist() == expected, text
+    assert mask(bound, needed.combine_chunks().to_batches()[0]).to_pylist() == expected, text
     # Only the columns it names are needed, and the answers do not depend on how rows are chunked.
     pieces = pa.concat_tables([needed.slice(i, 1) for i in range(table.num_rows)])
     assert evaluate(bound, pieces).to_pylist() == expected, text

@@ -16,7 +16,7 @@ import pytest
 
 import lancecy
 from lancecy.errors import ExpressionError
-from lancecy.expr import Expr, Term, bind, col, describe, evaluate, lit, parse
+from lancecy.expr import Expr, Term, bind, col, describe, evaluate, lit, mask, parse
 from lancecy.expr.nodes import Call, Column, Literal, chain, conjuncts, literal_of, negate
 from tests.expr.corpus import filters
 from tests.expr.tables import every_kind
@@ -315,7 +315,7 @@ def test_extension_columns_compare_as_their_storage() -> None:
     }.items():
         bound = bind(parsed(text), table.schema)
         assert evaluate(bound, table).to_pylist() == expected
-        assert bound.mask(table.to_batches()[0]).to_pylist() == expected
+        assert mask(bound, table.to_batches()[0]).to_pylist() == expected
     assert bind(col("u").expr, table.schema).type == pa.uuid()
 
 

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 
 from lancecy.errors import ExpressionError
-from lancecy.expr import bind, describe, evaluate, parse
+from lancecy.expr import bind, describe, evaluate, mask, parse
 from lancecy.expr.nodes import Expr, walk
 from tests.expr.tables import every_kind
 from tests.helpers.folded import folded
@@ -185,7 +185,7 @@ def test_part_without_a_node_is_left_to_pyarrow(number: int) -> None:
     table = every_kind()
     bound = bind(again, table.schema)
     assert (
-        bound.mask(table.combine_chunks().to_batches()[0]).to_pylist() == evaluate(bound, table).to_pylist()
+        mask(bound, table.combine_chunks().to_batches()[0]).to_pylist() == evaluate(bound, table).to_pylist()
     )
 
 

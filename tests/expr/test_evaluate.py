@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from lancecy.errors import ExpressionError
-from lancecy.expr import bind, col, evaluate, lit
+from lancecy.expr import bind, col, evaluate, lit, mask
 from lancecy.expr.nodes import Call, Literal, literal_of
 from tests.expr.test_answers import parsed
 from tests.helpers.folded import folded
@@ -186,8 +186,5 @@ def test_nothing_remains_of_the_smallest_integer_when_divided_by_minus_one(
     rows = pa.table({"n": pa.array([least, 5, None], kind), "m": pa.array([-1, -1, -1], kind)})
     found = evaluate(bind(parsed(text), rows.schema), rows)
     assert found.to_pylist() == [0, 0, None]
-    assert bind(parsed(f"{text} = 0"), rows.schema, boolean=True).mask(rows).to_pylist() == [
-        True,
-        True,
-        None,
-    ]
+    bound = bind(parsed(f"{text} = 0"), rows.schema, boolean=True)
+    assert mask(bound, rows).to_pylist() == [True, True, None]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -183,3 +183,57 @@ def test_heavy_library_is_imported_inside_functions(library: str) -> None:
         place for name, place in _importers(library, at_import_only=True) if (name, library) not in BUILT_ON
     ]
     assert eager == []
+
+
+# The one import of the root: it asks an executor which release it has, by the name every user imports.
+ROOT_ASKED_BY = "lancecy.spark.workers"
+
+
+def _graph() -> dict[str, set[str]]:
+    """Module -> modules of the package it imports, inside functions and for types too."""
+    modules = {module_name(path): path for path in package_modules()}
+    graph: dict[str, set[str]] = {}
+    for name, path in modules.items():
+        named: dict[int, set[str]] = {}
+        for found in imports_of(path):
+            if found.module in modules:
+                named.setdefault(found.line, set()).add(found.module)
+        # ``from package import module`` names both; the module is what is meant.
+        meant = {
+            one
+            for names in named.values()
+            for one in names
+            if not any(other != one and is_within(other, one) for other in names)
+        }
+        graph[name] = meant - {name}
+    return graph
+
+
+def _circle(graph: Mapping[str, set[str]]) -> list[str]:
+    """Modules that import each other in a ring, the first one at both ends; empty if there is none."""
+    done: set[str] = set()
+    for start in sorted(graph):
+        trail, todo = [start], [iter(sorted(graph[start]))]
+        while trail:
+            following = next((name for name in todo[-1] if name not in done), None)
+            if following is None:
+                done.add(trail.pop())
+                todo.pop()
+            elif following in trail:
+                return [*trail[trail.index(following) :], following]
+            else:
+                trail.append(following)
+                todo.append(iter(sorted(graph[following])))
+    return []
+
+
+def test_no_modules_import_each_other() -> None:
+    graph = _graph()
+    graph[ROOT_ASKED_BY].discard("lancecy")
+    assert _circle(graph) == []
+
+
+def test_a_circle_of_imports_is_found() -> None:
+    graph = {"a": {"b", "d"}, "b": {"c"}, "c": {"d", "b"}, "d": set[str]()}
+    assert _circle(graph) == ["b", "c", "b"]
+    assert _circle({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []

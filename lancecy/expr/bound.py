@@ -1,0 +1,50 @@
+"""An expression tied to a schema, as ``bind`` makes it and ``evaluate`` and ``falsify`` read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from lancecy.expr.describe import describe
+from lancecy.expr.nodes import Column, Expr, walk
+
+__all__ = ["Bound"]
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """An expression bound to a schema. Immutable, picklable, compared by meaning.
+
+    Attributes
+    ----------
+    expr : Expr
+        The typed tree.
+    type : pa.DataType
+        Of its values.
+    columns : tuple of str
+        Top-level columns it reads, in schema order.
+    paths : tuple of tuple of str
+        Fields it reads, such as ``("a", "b")``, in schema order of their columns.
+    """
+
+    expr: Expr
+    # Extension types written in Python need not be hashable; the tree says it all.
+    type: pa.DataType = field(hash=False)
+    columns: tuple[str, ...]
+    paths: tuple[tuple[str, ...], ...]
+
+    def restricted(self, expr: Expr) -> Bound:
+        """A part of this tree as an expression of its own.
+
+        Parameters
+        ----------
+        expr : Expr
+            A node of ``self.expr``, or several of them joined.
+        """
+        read = {node.path for node in walk(expr) if isinstance(node, Column)}
+        paths = tuple(path for path in self.paths if path in read)
+        return Bound(expr, expr.type or pa.null(), tuple(dict.fromkeys(path[0] for path in paths)), paths)
+
+    def __str__(self) -> str:
+        return describe(self.expr, max_values=10)
