@@ -21,16 +21,14 @@ Reading:
 Writing: a change is a value; making it a version is a generator of storage requests, so that the tests can
 answer them with every fault there is.
 
-``operations``     one frozen dataclass per change, and the transaction that holds it (``operations_wire``: its bytes)
-``conflicts``      which changes exclude each other: the grid, a footprint of each change
-``stored_wire``    a manifest file taken apart: message, sections, fields unknown to this release
-``apply_wire``     (version, change) -> next manifest (``adding_wire``, ``config_wire``, ``bases_wire``, ``repair_wire`` do parts of it)
-``base_history``   where the bases of a version to be restored are by now
-``deleting``       rows to delete -> deletion files, merged with what others deleted
-``requests``       what a commit may ask of the world (``answers``: a store's answers)
-``history``        what others committed since
-``terms``          what a commit is told beside its transaction, and what it tells
-``commit``         the loop over all of that
-``cleanup``        old versions and leftovers go (``removal`` decides, ``needs``, ``refs``, ``references_wire`` say what stays)
-``drive``          answers the requests from a store: ``commit_to``
+``operations``      what a change is: one module per operation, a registry, the transaction
+``conflicts``       which changes exclude each other: the grid
+``stored_wire``     a manifest file taken apart: message, sections, fields unknown to this release
+``base_history``    where the bases of a version to be restored are by now
+``requests``        what a commit may ask of the world (``answers``: a store's answers)
+``history``         what others committed since
+``commit_options``  what a commit is told beside its transaction, and what it tells
+``commit``          the loop over all of that
+``cleanup``         old versions and leftovers go (``cleanup_plan`` decides; ``retention``, ``refs``, ``references_wire`` say what stays)
+``drive``           answers the requests from a store: ``commit_to``
 """

@@ -13,12 +13,12 @@ from lancecy.store.base import PutMode, Store
 from lancecy.table.requests import (
     Call,
     Create,
-    Draw,
     Head,
     List,
     Now,
     Pause,
     Put,
+    RandomBits,
     Read,
     Remove,
     Request,
@@ -97,7 +97,7 @@ def answer(request: Request, store: Store) -> Any:
             return call()
         case Now():
             return time.time_ns()
-        case Draw():
+        case RandomBits():
             return secrets.randbits(64)
         case Pause(attempt):
             most = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(attempt, 10))

@@ -2,7 +2,7 @@
 
 ::
 
-    list the files -> read every manifest there is -> read what may be about to be committed -> decide (``removal``)
+    list the files -> read every manifest there is -> read what may be about to be committed -> decide (``cleanup_plan``)
         -> look for new tags -> remove the manifests that go -> look for new versions and commits -> remove the files
 
 Generators over ``requests``, as commits are. Files are listed before manifests are read, so that a file
@@ -29,11 +29,7 @@ from lancecy.errors import (
 )
 from lancecy.progress import Progress, Step, silent
 from lancecy.store.base import ObjectMeta
-from lancecy.table.needs import ListedManifest, Needs, Scope
-from lancecy.table.paths import TRANSACTIONS, VERSIONS
-from lancecy.table.references_wire import References
-from lancecy.table.refs import Pin
-from lancecy.table.removal import (
+from lancecy.table.cleanup_plan import (
     FOLDERS,
     GRACE_NS,
     CleanupStats,
@@ -42,11 +38,15 @@ from lancecy.table.removal import (
     Removal,
     Terms,
     Times,
-    doomed,
+    expired,
     file_of,
     leftovers,
 )
-from lancecy.table.requests import Clock, Now, Own, Remove, Steps, again
+from lancecy.table.paths import TRANSACTIONS, VERSIONS
+from lancecy.table.references_wire import References
+from lancecy.table.refs import Pin
+from lancecy.table.requests import ListOwned, Now, Remove, Steps, StoreTime, again
+from lancecy.table.retention import ListedManifest, Needs, Scope
 
 __all__ = ["CleanupStats", "Scope", "Terms", "cleanup"]
 
@@ -105,10 +105,10 @@ class _Cleanup:
     def planned(self) -> Steps[Removal]:
         """What goes; nothing is removed."""
         home, tries = self.scope.home, self.scope.tries
-        times = Times((yield Now()), (yield from again(Clock(), tries)))
+        times = Times((yield Now()), (yield from again(StoreTime(), tries)))
         files: list[ObjectMeta] = []
         for folder in FOLDERS:
-            files += yield from again(Own(home + folder), tries)
+            files += yield from again(ListOwned(home + folder), tries)
         self.pins = yield from self.needs.pins()
         manifests = yield from self.needs.manifests()
         history: list[Found] = []
@@ -148,7 +148,7 @@ class _Cleanup:
         removable = [Found(ours.get(f.meta.path, f.meta), f.references) for f in history]
         going = {
             found.references.version: found
-            for found in doomed(removable, self.terms, times)
+            for found in expired(removable, self.terms, times)
             if found.meta.path in ours and not found.references.tagged
         }
         self._check_tags(going)
@@ -233,7 +233,7 @@ class _Cleanup:
             return removal
         home, kept = self.scope.home, set[str]()
         folder = f"{home}{TRANSACTIONS}"
-        metas: Sequence[ObjectMeta] = yield from again(Own(folder), self.scope.tries)
+        metas: Sequence[ObjectMeta] = yield from again(ListOwned(folder), self.scope.tries)
         for manifest in (yield from self.needs.manifests()):
             if (manifest.place, manifest.meta.path) not in self.read:
                 references = yield from self._read(manifest)

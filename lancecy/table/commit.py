@@ -26,31 +26,25 @@ from lancecy.errors import (
     ContentionError,
     DatasetNotFoundError,
     ExistsError,
-    FormatError,
     LanceError,
     NotFoundError,
     RetryableConflictError,
-    UnsupportedError,
 )
 from lancecy.store.base import ObjectMeta
 from lancecy.table import manifest_wire
-from lancecy.table.apply_wire import Facts, apply
-from lancecy.table.base_history import BasesAt, followed
+from lancecy.table.commit_options import Committed, Origin, Policy
 from lancecy.table.conflicts import Verdict, check
-from lancecy.table.deleting import resolve_delete
 from lancecy.table.history import History
 from lancecy.table.manifest import BasePath, Fragment, Manifest
-from lancecy.table.operations import Append, Delete, Foreign, Operation, Overwrite, Restore, Transaction
-from lancecy.table.operations_wire import encode_transaction
+from lancecy.table.operations import UNKNOWN, Operation, Transaction, encode_transaction
+from lancecy.table.operations.apply import apply
+from lancecy.table.operations.base import Newest, VersionStamp
 from lancecy.table.paths import TRANSACTIONS
-from lancecy.table.requests import Look, Now, Pause, Put, Steps
+from lancecy.table.requests import HeadFile, Now, Pause, Put, Steps
 from lancecy.table.stored_wire import Stored
-from lancecy.table.terms import Committed, Origin, Policy
 from lancecy.table.versions import ManifestLocation, Outcome, VersionStore
 
 __all__ = ["Committed", "Origin", "Policy", "commit"]
-
-_SCHEMA_CHANGES = frozenset({"merge", "merge_strict", "project", "project_strict"})
 
 
 def commit(
@@ -81,7 +75,7 @@ def commit(
     NotFoundError
         There is no such version to restore.
     SchemaError, UnsupportedError, FormatError, LimitError
-        See ``apply_wire.apply``; nothing was published.
+        See ``operations.apply``; nothing was published.
     CommitError
         A new data file is missing or has another size.
     StoreError
@@ -104,12 +98,11 @@ class _Commit:
         self.history = History(versions, self.naming, policy.limits, policy.tries)
         self.seen = 0 if origin is None else origin.version
         self.base: Stored | None = None
-        self.restored: Stored | None = None
         self.doubt: int | None = None  # a version that may be this transaction's
         self.checked: Mapping[int, BasePath] | None = None  # bases under which new files were looked for
         self.written: tuple[str, bytes] | None = None  # the transaction file
-        self.found = False  # the version to restore, once that is written
-        self.resolved: tuple[Delete, Stored] | None = None
+        self.found = False  # the version that must exist until then, once that is written
+        self.resolved: tuple[Operation, Stored] | None = None  # for the next attempt
         self.outcome: Outcome | None = None  # of the last race
 
     def run(self) -> Steps[Committed]:
@@ -125,11 +118,8 @@ class _Commit:
 
     def _left(self) -> str:
         """What a commit that did not happen leaves behind, for messages."""
-        kinds = [
-            kind
-            for kind, is_there in (("transaction", self.written), ("deletion", self.resolved))
-            if is_there
-        ]
+        made = ("transaction" if self.written else "", self.resolved[0].writes if self.resolved else "")
+        kinds = [kind for kind in made if kind]
         return f" and leaves {' and '.join(kinds)} files to a cleanup" if kinds else ""
 
     def _race(self) -> Steps[Committed]:
@@ -178,19 +168,17 @@ class _Commit:
         """The manifest file that makes this transaction ``version``; the files it needs are written first."""
         operation = yield from self._resolved()
         time_ns: int = yield Now()
-        facts = Facts(version, time_ns, self.transaction.file_name)
-        built = apply(self.base, operation, facts, self.restored, (yield from self._places()))
-        files = operation.files.items() if isinstance(operation, Delete) else ()
-        updated = [self.base.with_deletion(*changed) for changed in files] if self.base is not None else []
-        data = encode_transaction(replace(self.transaction, operation=operation), updated, built.message)
-        if self.written != (facts.transaction_file, data):
-            yield Put(f"{TRANSACTIONS}/{facts.transaction_file}", data)
-            self.written = (facts.transaction_file, data)
+        stamp = VersionStamp(version, time_ns, self.transaction.file_name)
+        made = apply(self.base, operation, stamp)
+        data = encode_transaction(replace(self.transaction, operation=operation), made.message)
+        if self.written != (stamp.transaction_file, data):
+            yield Put(f"{TRANSACTIONS}/{stamp.transaction_file}", data)
+            self.written = (stamp.transaction_file, data)
         # Not before the transaction file is there: a cleanup that finds it spares what it names, and what an earlier
         # one removed is missed here.
-        yield from self._check_needed(operation, built.places)
-        manifest = manifest_wire.encode(built.message, built.indices, data, built.dictionaries)
-        manifest_wire.remember(manifest, built.message, self.policy.limits)
+        yield from self._check_references(operation, made.places)
+        manifest = manifest_wire.encode(made.message, made.indices, data, made.dictionaries)
+        manifest_wire.remember(manifest, made.message, self.policy.limits)
         return manifest
 
     def _resolved(self) -> Steps[Operation]:
@@ -198,56 +186,23 @@ class _Commit:
         operation = self.transaction.operation
         if self.base is None:
             return operation
-        if isinstance(operation, Restore) and self.restored is None:
-            self.restored = yield from self.history.at(operation.version)
-            if self.restored is None:
-                raise _no_version(operation.version)
-        if not isinstance(operation, Delete):
-            return operation
-        resolved = yield from resolve_delete(operation, self.base, self.policy.limits, self.resolved)
+        newest = Newest(self.base, self.history, self.policy.limits)
+        resolved = yield from operation.resolve(newest, self.resolved)
         self.resolved = (resolved, self.base)
         return resolved
 
-    def _places(self) -> Steps[dict[int, BasePath] | None]:
-        """Where the bases of the version to restore are by now, None if nothing but the newest version is needed for it."""
-        if self.base is None or self.restored is None:
-            return None
-        old, newest = self.restored.manifest, self.base.manifest
-        if all(newest.base_paths.get(number) == base for number, base in old.base_paths.items()):
-            return None
-        versions: dict[int, BasesAt] = {}
-        first, stop = old.version, newest.version + 1
-        while first < stop:
-            for version in range(first, stop):
-                stored = self.restored if version == old.version else (yield from self._read(version))
-                if stored is not None:
-                    restored = yield from self._restored_by(stored)
-                    versions[version] = BasesAt(version, stored.manifest.base_paths, restored)
-            # What a restore brought back is told apart by the versions since the one it restored.
-            stop, first = first, min(at.restored or first for at in versions.values())
-        return followed(old.version, [versions[version] for version in sorted(versions)])
-
-    def _read(self, version: int) -> Steps[Stored | None]:
-        """A version in between, None if it is gone or cannot be read: others tell where bases are."""
-        try:
-            return (yield from self.history.at(version))
-        except (FormatError, UnsupportedError):
-            return None
-
-    def _restored_by(self, stored: Stored) -> Steps[int | None]:
-        """The version that a version restored, None if no restore made it."""
-        made_by = yield from self.history.transaction(stored)
-        operation = None if made_by is None else made_by.operation
-        return operation.version if isinstance(operation, Restore) else None
-
-    def _check_needed(self, operation: Operation, places: Manifest) -> Steps[None]:
+    def _check_references(self, operation: Operation, places: Manifest) -> Steps[None]:
         """See that what the change needs of the past, or of those who wrote files for it, is there."""
-        if isinstance(operation, Append | Overwrite) and self.policy.check_files:
-            yield from self._check_files(operation.fragments, places)
-        if isinstance(operation, Restore) and not self.found:
-            again_there = yield from self.history.at(operation.version)
-            if again_there is None:
-                raise _no_version(operation.version)
+        needed = operation.references()
+        if self.policy.check_files:
+            yield from self._check_files(needed.fragments, places)
+        if needed.version is not None and not self.found:
+            if (yield from self.history.at(needed.version)) is None:
+                raise NotFoundError(
+                    f"version {needed.version}, which this change is about, was removed",
+                    kind="version",
+                    name=str(needed.version),
+                )
             self.found = True
 
     def _check_files(self, fragments: Sequence[Fragment], places: Manifest) -> Steps[None]:
@@ -256,7 +211,7 @@ class _Commit:
             return
         for file in [file for fragment in fragments for file in fragment.files]:
             try:
-                meta: ObjectMeta = yield Look(places, file)
+                meta: ObjectMeta = yield HeadFile(places, file)
             except DatasetNotFoundError as error:
                 raise CommitError(
                     f"data file {file.path!r} is missing; nothing was committed, write its rows again"
@@ -324,17 +279,18 @@ class _Commit:
         self.base = stored
 
     def _check(self, theirs: Transaction | None, stored: Stored) -> None:
-        operation = Foreign("unknown") if theirs is None else theirs.operation
-        verdict = check(self.transaction.operation, operation)
-        what = f"version {stored.version} ({_name(operation)})"
+        operation = UNKNOWN if theirs is None else theirs.operation
+        mine = self.transaction.operation
+        verdict = check(mine, operation)
+        what = f"version {stored.version} (an operation of kind {operation.name})"
         if verdict is Verdict.INCOMPATIBLE:
             raise ConflictError(
-                f"{what} and this one, {_name(self.transaction.operation)}, exclude each other; open the newest "
+                f"{what} and this one, an operation of kind {mine.name}, exclude each other; open the newest "
                 "version and decide anew"
             )
         if verdict is Verdict.RETRY or self._clashes(operation, stored):
             raise RetryableConflictError(
-                f"{what} changed what {_name(self.transaction.operation)} is about: make it anew from the newest "
+                f"{what} changed what an operation of kind {mine.name} is about: make it anew from the newest "
                 "version"
             )
         if verdict is Verdict.MERGE:
@@ -343,24 +299,10 @@ class _Commit:
 
     def _clashes(self, theirs: Operation, stored: Stored) -> bool:
         """Whether a field id of new files means another column by now: ids of dropped columns come back."""
-        mine = self.transaction.operation
-        if (
-            not isinstance(mine, Append)
-            or not isinstance(theirs, Foreign)
-            or theirs.kind not in _SCHEMA_CHANGES
-        ):
+        written = self.transaction.operation.written_fields()
+        if written is None or not theirs.changes_schema:
             return False
         if self.base is None:
             return True
         before, after = self.base.field_types, stored.field_types
-        used = {field_id for f in mine.fragments for file in f.files for field_id in file.fields}
-        return any(before.get(i) != after[i] for i in used if i in after)
-
-
-def _no_version(version: int) -> NotFoundError:
-    return NotFoundError(f"there is no version {version} to restore", kind="version", name=str(version))
-
-
-def _name(operation: Operation) -> str:
-    kind = operation.kind if isinstance(operation, Foreign) else type(operation).__name__
-    return f"an operation of kind {kind}"
+        return any(before.get(i) != after[i] for i in written if i in after)

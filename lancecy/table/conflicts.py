@@ -1,4 +1,4 @@
-"""Which changes exclude each other: the grid, and what a change touches.
+"""Which changes exclude each other: the grid, and what its letters mean.
 
 ``GRID`` is the measured matrix of the table sheet, section 4.4: a row is the change to be made, a
 column one that was committed since. Letters::
@@ -18,25 +18,12 @@ it changes maps; the severest letter counts.
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from lancecy.table.manifest import BasePath
-from lancecy.table.operations import (
-    Append,
-    Delete,
-    Foreign,
-    MapUpdate,
-    Operation,
-    Overwrite,
-    RepairRowIds,
-    ReserveFragments,
-    Restore,
-    UpdateBases,
-    UpdateConfig,
-)
+from lancecy.table.operations.base import Footprint, Operation
 
-__all__ = ["COLUMNS", "GRID", "Footprint", "Verdict", "check", "footprints"]
+__all__ = ["COLUMNS", "GRID", "Verdict", "check"]
 
 COLUMNS = (
     "append delete update_rows update_columns overwrite index rewrite merge merge_strict restore "
@@ -78,87 +65,6 @@ class Verdict(enum.IntEnum):
     INCOMPATIBLE = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Footprint:
-    """What an operation touches, as far as conflicts depend on it.
-
-    Attributes
-    ----------
-    kind : str
-        Its row and column of the grid.
-    changed : frozenset of int
-        Fragments of which only the deletion file changes.
-    rewritten : frozenset of int
-        Fragments whose data files change, or which are removed.
-    knows_rows : bool
-        Whether the rows deleted are known, so that deletion vectors can be merged.
-    upserts, deletes : frozenset of str
-        Keys of a map.
-    replaces : bool
-        Whether the whole map is replaced.
-    fields : frozenset of int or None
-        Fields whose metadata is set; of a foreign operation all fields it leaves.
-    bases : tuple of BasePath
-    """
-
-    kind: str
-    changed: frozenset[int] = frozenset()
-    rewritten: frozenset[int] = frozenset()
-    knows_rows: bool = False
-    upserts: frozenset[str] = frozenset()
-    deletes: frozenset[str] = frozenset()
-    replaces: bool = False
-    fields: frozenset[int] | None = None
-    bases: tuple[BasePath, ...] = ()
-
-
-def footprints(operation: Operation) -> tuple[Footprint, ...]:
-    """What an operation touches: one footprint, of an ``UpdateConfig`` one per map.
-
-    Examples
-    --------
-    >>> [footprint.kind for footprint in footprints(Restore(3))]
-    ['restore']
-    """
-    match operation:
-        case Append():
-            return (Footprint("append"),)
-        case Overwrite():
-            return (Footprint("overwrite"),)
-        case Restore():
-            return (Footprint("restore"),)
-        case ReserveFragments():
-            return (Footprint("reserve"),)
-        case RepairRowIds():
-            # Worked out from the newest version alone, like a change of bases that names none.
-            return (Footprint("bases"),)
-        case UpdateBases():
-            return (Footprint("relocate" if operation.relocate else "bases", bases=operation.bases),)
-        case Delete():
-            changed = frozenset(operation.rows) | frozenset(operation.files)
-            return (Footprint("delete", changed, frozenset(operation.removed), not operation.files),)
-        case UpdateConfig():
-            return tuple(_of_maps(operation))
-        case Foreign():
-            kind = operation.kind if operation.kind in COLUMNS else "unknown"
-            return (Footprint(kind, operation.changed, operation.rewritten, fields=operation.fields),)
-
-
-def _of_maps(operation: UpdateConfig) -> Iterator[Footprint]:
-    maps: Mapping[str, MapUpdate | None] = {
-        "config": operation.config,
-        "table_metadata": operation.table_metadata,
-        "schema_metadata": operation.schema_metadata,
-    }
-    for kind, update in maps.items():
-        if update is not None:
-            upserts = frozenset(key for key, value in update.entries.items() if value is not None)
-            deletes = frozenset(update.entries) - upserts
-            yield Footprint(kind, upserts=upserts, deletes=deletes, replaces=update.replace)
-    if operation.field_metadata:
-        yield Footprint("field_metadata", fields=frozenset(operation.field_metadata))
-
-
 def check(mine: Operation, theirs: Operation) -> Verdict:
     """Whether ``mine`` may still be committed after ``theirs``.
 
@@ -169,10 +75,11 @@ def check(mine: Operation, theirs: Operation) -> Verdict:
 
     Examples
     --------
+    >>> from lancecy.table.operations import Append, Restore
     >>> check(Append(()), Restore(3))
     <Verdict.INCOMPATIBLE: 3>
     """
-    pairs = [(one, other) for one in footprints(mine) for other in footprints(theirs)]
+    pairs = [(one, other) for one in mine.footprints() for other in theirs.footprints()]
     for one, _ in pairs:
         if one.kind not in GRID:
             raise ValueError(f"an operation of kind {one.kind!r} is none that lancecy makes")
@@ -180,7 +87,8 @@ def check(mine: Operation, theirs: Operation) -> Verdict:
 
 
 def _verdict(mine: Footprint, theirs: Footprint) -> Verdict:
-    letter = GRID[mine.kind][theirs.kind]
+    row = GRID[mine.kind]
+    letter = row.get(theirs.kind, row["unknown"])
     match letter:
         case ".":
             return Verdict.COMPATIBLE

@@ -23,23 +23,23 @@ from lancecy.store.local import NETWORK, LocalStore
 from lancecy.table.answers import answer, run
 from lancecy.table.bases import Bases, PathPolicy
 from lancecy.table.commit import commit
+from lancecy.table.commit_options import Committed, Origin, Policy
 from lancecy.table.manifest import Manifest
 from lancecy.table.operations import Transaction
 from lancecy.table.paths import TEMPORARY, VERSIONS
 from lancecy.table.references_wire import nanoseconds
 from lancecy.table.requests import (
-    Clock,
-    Elsewhere,
+    HeadFile,
+    InOtherTable,
     List,
-    Look,
-    Own,
+    ListOwned,
     Read,
     ReadDeletion,
     Remove,
     Request,
     Steps,
+    StoreTime,
 )
-from lancecy.table.terms import Committed, Origin, Policy
 from lancecy.table.versions import VersionStore, version_store
 
 __all__ = ["check_create", "commit_to", "drive"]
@@ -175,19 +175,19 @@ class _Answers:
             case ReadDeletion(manifest, fragment_id, file):
                 store, path = self._bases(manifest).deletion(fragment_id, file)
                 return store.get(path)
-            case Look(manifest, file):
+            case HeadFile(manifest, file):
                 store, path = self._bases(manifest).data(file)
                 return store.head(path)
-            case Own(folder):
+            case ListOwned(folder):
                 return list(self.own.list(folder))
             case Remove():
                 return answer(request, self.own)
-            case Clock():
+            case StoreTime():
                 return _store_time(self.own)
-            case Elsewhere(place, List(folder)):
+            case InOtherTable(place, List(folder)):
                 store, prefix = self._table(place)
                 return [replace(m, path=m.path[len(prefix) :]) for m in store.list(prefix + folder)]
-            case Elsewhere(place, Read(path)):
+            case InOtherTable(place, Read(path)):
                 store, prefix = self._table(place)
                 return store.get(prefix + path)
         return answer(request, self.store)

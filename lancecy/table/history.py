@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from lancecy.errors import ConflictError, DatasetNotFoundError, LanceError, StoreError
 from lancecy.limits import Limits
 from lancecy.store.base import Memory, ObjectMeta
-from lancecy.table.operations import Transaction
-from lancecy.table.operations_wire import decode_transaction
+from lancecy.table.operations import Operation, Transaction, decode_transaction
 from lancecy.table.paths import TRANSACTIONS, Naming
 from lancecy.table.requests import List, Pause, Read, Steps, again
 from lancecy.table.stored_wire import Stored, decode_stored
@@ -115,6 +114,11 @@ class History:
             raise
         except LanceError:
             return None
+
+    def operation(self, stored: Stored) -> Steps[Operation | None]:
+        """The operation of :meth:`transaction`."""
+        made_by = yield from self.transaction(stored)
+        return None if made_by is None else made_by.operation
 
     def landed(self, uuid: str, seen: int) -> Steps[ManifestLocation | None]:
         """Where a transaction landed at or before version ``seen``, by a process that never learned of it."""

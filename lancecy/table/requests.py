@@ -16,23 +16,23 @@ from lancecy.table.manifest import DataFile, DeletionFile, Manifest
 
 __all__ = [
     "Call",
-    "Clock",
     "Create",
-    "Draw",
-    "Elsewhere",
     "Head",
+    "HeadFile",
+    "InOtherTable",
     "List",
-    "Look",
+    "ListOwned",
     "Now",
-    "Own",
     "Pause",
     "Put",
+    "RandomBits",
     "Read",
     "ReadDeletion",
     "Remove",
     "Request",
     "Scan",
     "Steps",
+    "StoreTime",
     "again",
 ]
 
@@ -91,7 +91,7 @@ class ReadDeletion:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class HeadFile:
     """``ObjectMeta`` of a data file, in the base it is in; ``DatasetNotFoundError`` if there is none."""
 
     manifest: Manifest
@@ -136,12 +136,12 @@ class Now:
 
 
 @dataclass(frozen=True, slots=True)
-class Draw:
+class RandomBits:
     """A random int of 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
-class Own:
+class ListOwned:
     """As :class:`List`, of files that are really below the folder: symbolic links are left out, not followed."""
 
     folder: str
@@ -149,18 +149,18 @@ class Own:
 
 @dataclass(frozen=True, slots=True)
 class Remove:
-    """Remove objects that :class:`Own` gave; those already gone are fine."""
+    """Remove objects that :class:`ListOwned` gave; those already gone are fine."""
 
     paths: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Clock:
+class StoreTime:
     """What time it is where the objects are: nanoseconds since 1970, None if that cannot be told."""
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class InOtherTable:
     """A request about another table.
 
     Attributes
@@ -188,16 +188,16 @@ Request: TypeAlias = (
     | Call
     | Read
     | ReadDeletion
-    | Look
+    | HeadFile
     | Put
     | Create
     | Now
-    | Draw
+    | RandomBits
     | Pause
-    | Own
+    | ListOwned
     | Remove
-    | Clock
-    | Elsewhere
+    | StoreTime
+    | InOtherTable
 )
 
 T = TypeVar("T")

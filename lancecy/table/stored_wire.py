@@ -18,8 +18,7 @@ from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.proto import table_pb2
 from lancecy.store.base import Memory
 from lancecy.table import manifest_wire
-from lancecy.table.fragment_wire import encode_deletion_file
-from lancecy.table.manifest import DeletionFile, Fragment, Manifest
+from lancecy.table.manifest import Fragment, Manifest
 
 __all__ = ["IDENTITY_BYTES", "Stored", "decode_stored", "identity_of"]
 
@@ -84,13 +83,6 @@ class Stored:
     @cached_property
     def _names(self) -> frozenset[str]:
         return frozenset(file.path for part in self.message.fragments for file in part.files)
-
-    def with_deletion(self, fragment_id: int, file: DeletionFile) -> table_pb2.DataFragment:
-        """A copy of a fragment's message with another deletion file; everything else in it is kept."""
-        message = table_pb2.DataFragment()
-        message.CopyFrom(self.message.fragments[self.places[fragment_id]])
-        message.deletion_file.CopyFrom(encode_deletion_file(file))
-        return message
 
 
 def identity_of(memory: Memory) -> str:

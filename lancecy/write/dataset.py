@@ -19,11 +19,11 @@ from lancecy.interop.streams import lasting, record_batches
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore
 from lancecy.table.bases import PathPolicy
+from lancecy.table.commit_options import Committed, Origin, Policy
 from lancecy.table.drive import check_create, commit_to
 from lancecy.table.manifest import BasePath
 from lancecy.table.operations import Operation, Overwrite, UpdateBases, new_transaction
 from lancecy.table.snapshot import Snapshot
-from lancecy.table.terms import Committed, Origin, Policy
 from lancecy.write.fragments import NewFiles
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.options import CommitOptions, Place, WriteOptions

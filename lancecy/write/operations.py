@@ -5,25 +5,32 @@ Facts: table sheet, section 4.2.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import pyarrow as pa
 
 from lancecy.schema import Schema
 from lancecy.table import operations as made
-from lancecy.table.adding_wire import version_of
-from lancecy.table.manifest import BasePath, DeletionFile, Fragment
-from lancecy.table.operations import MapUpdate
+from lancecy.table.manifest import BasePath, Fragment
+from lancecy.table.operations.new_fragments import version_of
 from lancecy.write.schemas import schema_of
 from lancecy.write.targets import DatasetBasePath, base_paths_of
 
 __all__ = ["BaseOperation", "LanceOperation", "operation_of"]
 
 
+class BaseOperation(ABC):
+    """One of ``LanceOperation``."""
+
+    @abstractmethod
+    def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
+        """The operation that is meant; parameters and errors as :func:`operation_of`."""
+
+
 @dataclass(frozen=True)
-class _Append:
+class _Append(BaseOperation):
     """Add fragments that ``lancecy.write_fragments`` made.
 
     Parameters
@@ -33,9 +40,12 @@ class _Append:
 
     fragments: Iterable[Fragment]
 
+    def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
+        return made.Append(tuple(self.fragments))
+
 
 @dataclass(frozen=True)
-class _Overwrite:
+class _Overwrite(BaseOperation):
     """Replace schema and rows, or create a table.
 
     Parameters
@@ -51,9 +61,20 @@ class _Overwrite:
     fragments: Iterable[Fragment]
     initial_bases: Iterable[DatasetBasePath] | None = None
 
+    def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
+        fragments, schema = tuple(self.fragments), self.new_schema
+        versions = {version_of(file) for fragment in fragments for file in fragment.files}
+        return made.Overwrite(
+            fragments,
+            schema if isinstance(schema, Schema) else schema_of(schema),
+            data_version=max(versions) if versions else ("2.1" if known is None else None),
+            initial_bases=base_paths_of(known or {}, self.initial_bases or ()),
+            stable_row_ids=stable_row_ids,
+        )
+
 
 @dataclass(frozen=True)
-class _Delete:
+class _Delete(BaseOperation):
     """Give fragments other deletion files, and drop fragments.
 
     Parameters
@@ -69,9 +90,18 @@ class _Delete:
     deleted_fragment_ids: Iterable[int]
     predicate: str
 
+    def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
+        files = {}
+        for fragment in self.updated_fragments:
+            if fragment.deletion_file is None:
+                raise ValueError(f"fragment {fragment.id} of a delete has no deletion file")
+            files[fragment.id] = fragment.deletion_file
+        removed = tuple(self.deleted_fragment_ids)
+        return made.Delete(files=files, removed=removed, predicate=self.predicate)
+
 
 @dataclass(frozen=True)
-class _Restore:
+class _Restore(BaseOperation):
     """Make an old version the newest one again.
 
     Parameters
@@ -81,9 +111,12 @@ class _Restore:
 
     version: int
 
+    def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
+        return made.Restore(self.version)
+
 
 @dataclass(frozen=True)
-class _ReserveFragments:
+class _ReserveFragments(BaseOperation):
     """Claim ids of fragments.
 
     Parameters
@@ -92,6 +125,9 @@ class _ReserveFragments:
     """
 
     num_fragments: int
+
+    def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
+        return made.ReserveFragments(self.num_fragments)
 
 
 @dataclass(frozen=True)
@@ -109,9 +145,13 @@ class _UpdateMap:
     updates: Mapping[str, str | None]
     replace: bool = False
 
+    def to_update(self) -> made.MapUpdate:
+        """The change of a map that is meant."""
+        return made.MapUpdate(dict(self.updates), self.replace)
+
 
 @dataclass(frozen=True)
-class _UpdateConfig:
+class _UpdateConfig(BaseOperation):
     """Change the maps of a table; None leaves one alone.
 
     Parameters
@@ -125,9 +165,18 @@ class _UpdateConfig:
     schema_metadata_updates: _UpdateMap | None = None
     field_metadata_updates: Mapping[int, _UpdateMap] | None = None
 
+    def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
+        fields = self.field_metadata_updates or {}
+        return made.UpdateConfig(
+            _update(self.config_updates),
+            _update(self.table_metadata_updates),
+            _update(self.schema_metadata_updates),
+            {number: update.to_update() for number, update in fields.items()},
+        )
+
 
 @dataclass(frozen=True)
-class _UpdateBases:
+class _UpdateBases(BaseOperation):
     """Register bases.
 
     Parameters
@@ -137,10 +186,12 @@ class _UpdateBases:
 
     new_bases: Iterable[DatasetBasePath] = field(default_factory=tuple)
 
+    def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
+        return made.UpdateBases(base_paths_of(known or {}, self.new_bases))
 
-BaseOperation: TypeAlias = (
-    "_Append | _Overwrite | _Delete | _Restore | _ReserveFragments | _UpdateConfig | _UpdateBases"
-)
+
+def _update(change: _UpdateMap | None) -> made.MapUpdate | None:
+    return None if change is None else change.to_update()
 
 
 class LanceOperation:
@@ -185,54 +236,6 @@ def operation_of(
     ConflictError, SchemaError
         The bases, or the schema, cannot be those of a table.
     """
-    match change:
-        case _Append(fragments):
-            return made.Append(tuple(fragments))
-        case _Overwrite():
-            return _overwrite(change, known, stable_row_ids)
-        case _Delete(updated, removed, predicate):
-            return made.Delete(files=_deletion_files(updated), removed=tuple(removed), predicate=predicate)
-        case _Restore(version):
-            return made.Restore(version)
-        case _ReserveFragments(number):
-            return made.ReserveFragments(number)
-        case _UpdateConfig():
-            return _config(change)
-        case _UpdateBases(bases):
-            return made.UpdateBases(base_paths_of(known or {}, bases))
-    raise TypeError(f"{type(change).__name__} is no operation: give one of lancecy.LanceOperation")
-
-
-def _overwrite(
-    change: _Overwrite, known: Mapping[int, BasePath] | None, stable_row_ids: bool
-) -> made.Overwrite:
-    fragments = tuple(change.fragments)
-    schema = change.new_schema if isinstance(change.new_schema, Schema) else schema_of(change.new_schema)
-    versions = {version_of(file) for fragment in fragments for file in fragment.files}
-    version = max(versions) if versions else ("2.1" if known is None else None)
-    bases = base_paths_of(known or {}, change.initial_bases or ())
-    return made.Overwrite(
-        fragments, schema, data_version=version, initial_bases=bases, stable_row_ids=stable_row_ids
-    )
-
-
-def _deletion_files(fragments: Iterable[Fragment]) -> dict[int, DeletionFile]:
-    files = {}
-    for fragment in fragments:
-        if fragment.deletion_file is None:
-            raise ValueError(f"fragment {fragment.id} of a delete has no deletion file")
-        files[fragment.id] = fragment.deletion_file
-    return files
-
-
-def _config(change: _UpdateConfig) -> made.UpdateConfig:
-    fields = {number: _map(update) for number, update in (change.field_metadata_updates or {}).items()}
-    config, table, schema = (
-        None if update is None else _map(update)
-        for update in (change.config_updates, change.table_metadata_updates, change.schema_metadata_updates)
-    )
-    return made.UpdateConfig(config, table, schema, fields)
-
-
-def _map(update: _UpdateMap) -> MapUpdate:
-    return MapUpdate(dict(update.updates), update.replace)
+    if not isinstance(change, BaseOperation):
+        raise TypeError(f"{type(change).__name__} is no operation: give one of lancecy.LanceOperation")
+    return change.to_operation(known, stable_row_ids)

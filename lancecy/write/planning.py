@@ -18,10 +18,10 @@ from lancecy.file.v0_dictionaries import Dictionaries
 from lancecy.schema import Schema
 from lancecy.store.base import Store
 from lancecy.table import flags
-from lancecy.table.adding_wire import version_of
 from lancecy.table.bases import Bases
 from lancecy.table.manifest import BasePath, DataFile, Fragment, Manifest
 from lancecy.table.operations import Append, Operation, Overwrite
+from lancecy.table.operations.new_fragments import version_of
 from lancecy.table.rowid_checks import check_row_ids, row_id_faults
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.fragments import Locate, NewFiles

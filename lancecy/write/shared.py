@@ -22,12 +22,12 @@ from lancecy.limits import Limits
 from lancecy.session import default
 from lancecy.store.credentials import redact
 from lancecy.table.bases import PathPolicy
+from lancecy.table.commit_options import Committed, Origin
 from lancecy.table.drive import check_create
 from lancecy.table.manifest import DataFile, Fragment
 from lancecy.table.operations import ReserveFragments, new_transaction
 from lancecy.table.paths import TRANSACTIONS
 from lancecy.table.snapshot import Snapshot
-from lancecy.table.terms import Committed, Origin
 from lancecy.write.dataset import commit_from
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.options import CommitOptions, Place, WriteOptions

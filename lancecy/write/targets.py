@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from lancecy.errors import NotFoundError, PathPolicyError
 from lancecy.store.uri import canonical_uri
 from lancecy.table.bases import PathPolicy, canonical_base, spelling
-from lancecy.table.bases_wire import registered
 from lancecy.table.manifest import BasePath, Fragment
+from lancecy.table.operations.base_paths import registered
 
 __all__ = [
     "DatasetBasePath",

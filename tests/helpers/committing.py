@@ -13,11 +13,11 @@ from lancecy.schema import Schema
 from lancecy.session import Session
 from lancecy.store.local import LocalStore
 from lancecy.table.bases import PathPolicy
+from lancecy.table.commit_options import Committed, Origin, Policy
 from lancecy.table.drive import commit_to
 from lancecy.table.manifest import DataFile, Fragment
 from lancecy.table.operations import Append, Delete, Operation, Overwrite, new_transaction
 from lancecy.table.snapshot import Snapshot, load_snapshot
-from lancecy.table.terms import Committed, Origin, Policy
 
 __all__ = ["append", "change", "create", "delete_where", "fragments_of", "numbers", "origin_of"]
 

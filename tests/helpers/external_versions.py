@@ -15,7 +15,7 @@ from typing import ClassVar
 from lancecy.errors import CommitUnknownError, DatasetNotFoundError, StoreError
 from lancecy.store.base import Memory
 from lancecy.table.paths import Naming
-from lancecy.table.requests import Call, Draw, Pause, Put, Read, Remove, Steps, again
+from lancecy.table.requests import Call, Pause, Put, RandomBits, Read, Remove, Steps, again
 from lancecy.table.versions import ManifestFile, ManifestLocation, Outcome
 from lancecy.table.versions.folder import VersionFolder
 
@@ -91,7 +91,7 @@ class ExternalVersions:
 
     def publish(self, version: int, naming: Naming, data: bytes, tries: int) -> Steps[Outcome]:
         final = ManifestLocation.canonical(version, naming).path
-        staged = f"{final}-{uuid.UUID(int=(yield Draw()) << 64 | (yield Draw()))}"
+        staged = f"{final}-{uuid.UUID(int=(yield RandomBits()) << 64 | (yield RandomBits()))}"
         yield Put(staged, data)
         failure: StoreError | None = None
         for attempt in range(tries):

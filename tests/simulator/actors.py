@@ -14,6 +14,7 @@ from lancecy.errors import CommitUnknownError, LanceError
 from lancecy.schema import Field, Schema
 from lancecy.table.answers import run as run_steps
 from lancecy.table.commit import commit
+from lancecy.table.commit_options import Committed, Origin, Policy
 from lancecy.table.manifest import BasePath, DataFile, Fragment
 from lancecy.table.operations import (
     Append,
@@ -30,7 +31,6 @@ from lancecy.table.operations import (
 from lancecy.table.paths import Naming
 from lancecy.table.requests import Request, Steps
 from lancecy.table.stored_wire import identity_of
-from lancecy.table.terms import Committed, Origin, Policy
 from lancecy.table.versions import ConditionalPut, VersionStore
 from tests.simulator.model import Ledger, Table, replay, violations
 from tests.simulator.world import Crash, Fault, World, run

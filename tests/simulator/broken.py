@@ -12,9 +12,10 @@ from typing import Any
 from unittest.mock import patch
 
 from lancecy.errors import DatasetNotFoundError, ExistsError, StoreError
-from lancecy.table import adding_wire, apply_wire, commit, deleting, history, manifest_wire
+from lancecy.table import commit, history, manifest_wire
 from lancecy.table.conflicts import Verdict
 from lancecy.table.deletion import DeletionVector
+from lancecy.table.operations import delete, new_fragments, restore
 from lancecy.table.requests import Create, Put, Read, Steps, again
 from lancecy.table.versions import ConditionalPut, ManifestLocation, Outcome
 
@@ -156,20 +157,20 @@ def fragment_ids_start_again_after_an_overwrite() -> Iterator[None]:
     def wrong(message: Any) -> int:
         return max((fragment.id for fragment in message.fragments), default=-1)
 
-    with _changed(adding_wire, "max_fragment_id", wrong):
+    with _changed(new_fragments, "max_fragment_id", wrong):
         yield
 
 
 @variant
 def row_ids_go_back_with_a_restore() -> Iterator[None]:
-    right = apply_wire._restore
+    right = restore._keep_given_out
 
-    def wrong(base: Any, restored: Any) -> Any:
-        built = right(base, restored)
-        built.message.next_row_id = restored.message.next_row_id
-        return built
+    def wrong(message: Any, newest: Any) -> None:
+        before = message.next_row_id
+        right(message, newest)
+        message.next_row_id = before
 
-    with _changed(apply_wire, "_restore", wrong):
+    with _changed(restore, "_keep_given_out", wrong):
         yield
 
 
@@ -179,7 +180,7 @@ def deletes_of_others_are_forgotten() -> Iterator[None]:
         return DeletionVector(rows)
         yield
 
-    with _changed(deleting, "_merged", wrong):
+    with _changed(delete, "_merged", wrong):
         yield
 
 
@@ -188,7 +189,7 @@ def rebased_deletes_keep_their_first_file() -> Iterator[None]:
     def wrong(fragment: Any, before: Any) -> Any:
         return None if before is None else before[0].files.get(fragment.id)
 
-    with _changed(deleting, "_kept", wrong):
+    with _changed(delete, "_kept", wrong):
         yield
 
 
@@ -276,12 +277,12 @@ def table_made_by_another_is_overwritten_by_create() -> Iterator[None]:
 
 @variant
 def restored_ids_are_taken_as_the_largest() -> Iterator[None]:
-    right = apply_wire._restore
+    right = restore._keep_given_out
 
-    def wrong(base: Any, restored: Any) -> Any:
-        built = right(base, restored)
-        built.message.max_fragment_id = restored.message.max_fragment_id
-        return built
+    def wrong(message: Any, newest: Any) -> None:
+        before = message.max_fragment_id
+        right(message, newest)
+        message.max_fragment_id = before
 
-    with _changed(apply_wire, "_restore", wrong):
+    with _changed(restore, "_keep_given_out", wrong):
         yield

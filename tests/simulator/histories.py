@@ -7,8 +7,8 @@ from collections.abc import Generator, Iterator
 from typing import Any
 
 from lancecy.table.commit import commit
+from lancecy.table.commit_options import Committed
 from lancecy.table.operations import Append
-from lancecy.table.terms import Committed
 from lancecy.table.versions import ConditionalPut
 from tests.helpers.external_versions import ExternalVersions
 from tests.simulator.actors import KINDS, Protocol, Running, Simulation, files, make

@@ -26,7 +26,7 @@ from lancecy.table.operations import (
     UpdateBases,
     UpdateConfig,
 )
-from lancecy.table.operations_wire import decode_transaction
+from lancecy.table.operations.transaction import decode_transaction
 from lancecy.table.paths import deletion_file_name
 from lancecy.table.rowids_wire import decode_row_ids, decode_versions
 from tests.simulator.world import World

@@ -15,11 +15,11 @@ import pytest
 
 from lancecy.errors import LanceError, StoreError
 from lancecy.table import cleanup as cleaning
-from lancecy.table import commit, removal
+from lancecy.table import cleanup_plan, commit
 from lancecy.table.cleanup import CleanupStats, Scope, Terms, cleanup
+from lancecy.table.commit_options import Committed
 from lancecy.table.operations import Append, Restore
 from lancecy.table.requests import Create, Remove, Request
-from lancecy.table.terms import Committed
 from tests.simulator.actors import Running, Simulation, files, make
 from tests.simulator.model import violations
 from tests.simulator.world import Crash, Fault, World, possible, run
@@ -205,12 +205,12 @@ MISTAKES: dict[str, Any] = {
         cleaning._Cleanup, "_may_be_pending", lambda *given: False
     ),
     "commits do not look again": patch.object(
-        commit._Commit, "_check_needed", lambda self, *given: (yield from ())
+        commit._Commit, "_check_references", lambda self, *given: (yield from ())
     ),
-    "files need no age": patch.object(removal, "_may_go", _no_grace),
+    "files need no age": patch.object(cleanup_plan, "_may_go", _no_grace),
     "tags are forgotten": patch.object(cleaning._Cleanup, "_own_pins", lambda self: []),
     "only the newest version counts": patch.object(
-        cleaning, "doomed", lambda history, terms, times: list(history[:-1])
+        cleaning, "expired", lambda history, terms, times: list(history[:-1])
     ),
 }
 

@@ -9,9 +9,9 @@ from itertools import chain, repeat
 import pytest
 
 from lancecy.errors import ContentionError, LanceError
+from lancecy.table.commit_options import Committed, Policy
 from lancecy.table.operations import Append
 from lancecy.table.requests import Call, Create, Request
-from lancecy.table.terms import Committed, Policy
 from lancecy.table.versions import ConditionalPut, LocalLink, VersionStore
 from tests.helpers.external_versions import ExternalVersions
 from tests.simulator.actors import KINDS, Running, Simulation, files, make

@@ -22,22 +22,22 @@ from lancecy.store.base import ObjectMeta
 from lancecy.table.paths import deletion_file_name, parse_manifest_name
 from lancecy.table.requests import (
     Call,
-    Clock,
     Create,
-    Draw,
     Head,
+    HeadFile,
     List,
-    Look,
+    ListOwned,
     Now,
-    Own,
     Pause,
     Put,
+    RandomBits,
     Read,
     ReadDeletion,
     Remove,
     Request,
     Scan,
     Steps,
+    StoreTime,
 )
 
 __all__ = ["Crash", "Fault", "World", "possible", "run"]
@@ -76,13 +76,13 @@ _BY_KIND: dict[type, set[Fault]] = {
     Read: {Fault.FAILED, Fault.BUSY, Fault.STALE_READ},
     Call: {Fault.FAILED, Fault.LOST, Fault.LATE, Fault.BUSY},
     ReadDeletion: {Fault.FAILED, Fault.BUSY},
-    Look: {Fault.FAILED, Fault.BUSY},
-    Own: {Fault.FAILED, Fault.BUSY},
+    HeadFile: {Fault.FAILED, Fault.BUSY},
+    ListOwned: {Fault.FAILED, Fault.BUSY},
     Remove: {Fault.FAILED, Fault.LOST, Fault.LATE, Fault.BUSY, Fault.FORBIDDEN, Fault.PARTLY, Fault.CUT},
-    Clock: {Fault.FAILED, Fault.BUSY},
+    StoreTime: {Fault.FAILED, Fault.BUSY},
     Now: {Fault.CLOCK_BACK, Fault.CLOCK_AHEAD},
     Pause: set(),
-    Draw: set(),
+    RandomBits: set(),
     **{kind: {Fault.FAILED, Fault.LOST, Fault.LATE, Fault.BUSY, Fault.CONFLICT, Fault.NO_SPACE, Fault.FULL,
               Fault.FORBIDDEN} for kind in _WRITES},
 }  # fmt: skip
@@ -132,11 +132,11 @@ class World:
         self.steps += 1
         self.store_clock += 10**9
         match request:
-            case Own(folder):
+            case ListOwned(folder):
                 return self.carry_out(List(folder))
             case Remove(paths):
                 return [self.objects.pop(path, None) for path in paths] and None
-            case Clock():
+            case StoreTime():
                 return self.store_clock
             case List(folder, before):
                 return [self._meta(path) for path in sorted(self.objects) if path.startswith(folder + "/")
@@ -152,7 +152,7 @@ class World:
                 return self._get(path)
             case ReadDeletion(_, fragment_id, file):
                 return self._get(f"_deletions/{deletion_file_name(fragment_id, file)}")
-            case Look(_, file):
+            case HeadFile(_, file):
                 self._get(f"data/{file.path}")
                 return self._meta(f"data/{file.path}")
             case Put(path, data):
@@ -164,7 +164,7 @@ class World:
             case Now():
                 self.clock += self.rng.randrange(1, 10**9)
                 return self.clock
-            case Draw():
+            case RandomBits():
                 return self.rng.getrandbits(64)
             case Pause():
                 return None

@@ -30,8 +30,8 @@ from lancecy.store.base import Memory, ObjectMeta, PutMode
 from lancecy.store.local import LocalStore
 from lancecy.store.memory import MemoryStore
 from lancecy.store.wrap import CountingStore, Fault, FaultyStore
-from lancecy.table.apply_wire import WRITER
 from lancecy.table.bases import PathPolicy
+from lancecy.table.commit_options import Committed, Origin, Policy
 from lancecy.table.drive import _place, check_create, commit_to
 from lancecy.table.locate import at_version, latest, locations, read
 from lancecy.table.manifest import DataFile, Fragment
@@ -47,9 +47,9 @@ from lancecy.table.operations import (
     UpdateConfig,
     new_transaction,
 )
+from lancecy.table.operations.apply import WRITER
 from lancecy.table.paths import Naming, manifest_name
 from lancecy.table.stored_wire import Stored, decode_stored
-from lancecy.table.terms import Committed, Origin, Policy
 from lancecy.table.versions import LocalLink, VersionStore
 from tests.helpers.builders import make_deletion_file, make_manifest, memory_of, write_manifest
 from tests.helpers.external_versions import ExternalVersions

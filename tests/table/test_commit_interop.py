@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from lancecy.errors import ConflictError, RetryableConflictError, SchemaError
+from lancecy.table.commit_options import Policy
 from lancecy.table.manifest import BasePath, DeletionFile, DeletionFileType
 from lancecy.table.operations import (
     Append,
@@ -27,7 +28,6 @@ from lancecy.table.operations import (
 )
 from lancecy.table.paths import Naming
 from lancecy.table.snapshot import load_snapshot
-from lancecy.table.terms import Policy
 from tests.helpers.committing import (
     append,
     change,

@@ -12,11 +12,11 @@ from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.uri import open_store
 from lancecy.table.bases import PathPolicy
+from lancecy.table.commit_options import Origin
 from lancecy.table.drive import commit_to
 from lancecy.table.locate import latest, locations, read
 from lancecy.table.manifest import DataFile, Fragment
 from lancecy.table.operations import Append, Overwrite, new_transaction
-from lancecy.table.terms import Origin
 from tests.helpers.builders import make_schema
 from tests.helpers.s3 import S3Server
 

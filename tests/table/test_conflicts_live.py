@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from lancecy.table.conflicts import check
-from lancecy.table.operations_wire import decode_transaction
+from lancecy.table.operations.transaction import decode_transaction
 from lancecy.table.snapshot import load_snapshot
 from lancecy.table.stored_wire import decode_stored
 from tests.table.grid import MINE, measured

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lancecy.errors import FormatError
-from lancecy.proto import transaction_pb2
+from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.table.operations import (
     Append,
     Delete,
@@ -20,7 +20,7 @@ from lancecy.table.operations import (
     UpdateConfig,
     new_transaction,
 )
-from lancecy.table.operations_wire import decode_transaction, encode_transaction
+from lancecy.table.operations.transaction import decode_transaction, encode_transaction
 from tests.helpers.builders import make_base, make_fragment, make_schema
 
 FRESH = make_fragment(
@@ -52,7 +52,9 @@ def test_delete_comes_back_with_its_files() -> None:
     file = make_deletion_file()
     changed = encode_fragment(make_fragment(12, deletion_file=file))
     operation = Delete(files={12: file}, removed=(3, 4), predicate="a > 1")
-    found = decode_transaction(encode_transaction(Transaction(4, "u", operation), [changed])).operation
+    found = decode_transaction(
+        encode_transaction(Transaction(4, "u", operation), table_pb2.Manifest(fragments=[changed]))
+    ).operation
     assert isinstance(found, Delete)
     assert (dict(found.files), found.removed, found.predicate) == ({12: file}, (3, 4), "a > 1")
 

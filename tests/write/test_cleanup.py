@@ -17,7 +17,7 @@ import lancecy
 from lancecy import DatasetBasePath
 from lancecy.errors import ConflictError, FormatError, NotFoundError, PathPolicyError, UnsupportedError
 from lancecy.progress import Step
-from lancecy.table.removal import CleanupStats
+from lancecy.table.cleanup_plan import CleanupStats
 from lancecy.table.versions import version_store
 from tests.write.rows import rows_of
 

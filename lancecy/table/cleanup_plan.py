@@ -27,7 +27,7 @@ __all__ = [
     "Removal",
     "Terms",
     "Times",
-    "doomed",
+    "expired",
     "file_of",
     "leftovers",
 ]
@@ -169,7 +169,7 @@ class Removal:
         return CleanupStats(bytes_removed=sum(meta.size for _, meta in all_of_it), **counts)
 
 
-def doomed(history: Sequence[Found], terms: Terms, times: Times) -> list[Found]:
+def expired(history: Sequence[Found], terms: Terms, times: Times) -> list[Found]:
     """The versions that go if nothing needs them, oldest first.
 
     Parameters

@@ -15,7 +15,17 @@ from lancecy.table.bases import canonical_base, spelling
 from lancecy.table.fragment_wire import decode_base_paths, encode_base_path
 from lancecy.table.manifest import BasePath
 
-__all__ = ["add_bases", "check_bases_known", "move_bases", "registered"]
+__all__ = ["add_bases", "check_bases_known", "decode_bases", "encode_bases", "move_bases", "registered"]
+
+
+def encode_bases(bases: Iterable[BasePath]) -> list[table_pb2.BasePath]:
+    """Messages of base paths."""
+    return list(map(encode_base_path, bases))
+
+
+def decode_bases(messages: Iterable[table_pb2.BasePath]) -> tuple[BasePath, ...]:
+    """Base paths of a transaction, in order. Several may have id 0: they are still to be numbered."""
+    return tuple(base for message in messages for base in decode_base_paths([message]).values())
 
 
 def add_bases(message: table_pb2.Manifest, bases: Iterable[BasePath], *, relocate: bool = False) -> None:
@@ -28,7 +38,7 @@ def add_bases(message: table_pb2.Manifest, bases: Iterable[BasePath], *, relocat
     bases : iterable of BasePath
         Id 0 means the smallest free one from 1 on.
     relocate : bool
-        See ``operations.UpdateBases``.
+        See ``UpdateBases``.
 
     Raises
     ------
@@ -45,7 +55,7 @@ def add_bases(message: table_pb2.Manifest, bases: Iterable[BasePath], *, relocat
     if added:
         known = registered(decode_base_paths(message.base_paths), added, relocate=relocate)
         del message.base_paths[:]
-        message.base_paths.extend(map(encode_base_path, known.values()))
+        message.base_paths.extend(encode_bases(known.values()))
 
 
 def move_bases(message: table_pb2.Manifest, places: Mapping[int, BasePath]) -> None:

@@ -1,43 +1,60 @@
-"""Mending the row ids of a version: fragments without get new ones, and the next free one is above all.
-
-Works on the manifest's message, like ``apply_wire``, so that a lost race is made anew from the newest version.
+"""Repair of row ids: fragments without get new ones, and the next free one is above all.
 
 Source: table sheet, sections 3.2 and 10.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 
 from lancecy.errors import FormatError, LimitError
-from lancecy.limits import DEFAULT_LIMITS, Limits
-from lancecy.proto import table_pb2
+from lancecy.limits import Limits
+from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.store.base import Memory
 from lancecy.table import roaring
-from lancecy.table.adding_wire import give_row_ids
-from lancecy.table.flags import STABLE_ROW_IDS
 from lancecy.table.indices_wire import decode_index_section
 from lancecy.table.manifest import IndexEntry
-from lancecy.table.rowid_checks import RowIdFaults, faults_of
+from lancecy.table.operations.base import Footprint, NewManifest, Operation, VersionStamp
+from lancecy.table.operations.merge import Merge
+from lancecy.table.operations.row_ids import give_row_ids, message_faults
+from lancecy.table.stored_wire import Stored
 
-__all__ = ["covers", "message_faults", "repair_row_ids"]
-
-
-def message_faults(message: table_pb2.Manifest, limits: Limits = DEFAULT_LIMITS) -> RowIdFaults:
-    """``row_id_faults`` of a manifest's message; nothing is wrong where the table has no stable row ids."""
-    if not message.reader_feature_flags & STABLE_ROW_IDS:
-        return RowIdFaults((), (), -1, message.next_row_id)
-    parts = ((part.id, part.physical_rows or None, _stored(part)) for part in message.fragments)
-    return faults_of(parts, message.next_row_id, limits)
+__all__ = ["RepairRowIds"]
 
 
-def _stored(part: table_pb2.DataFragment) -> bytes | None:
-    """Row ids as they stand in a fragment; no bytes that could be read, but not None, where they are elsewhere."""
-    kind = part.WhichOneof("row_id_sequence")
-    return None if kind is None else getattr(part, kind)
+@dataclass(frozen=True, slots=True)
+class RepairRowIds(Operation):
+    """Give ids to rows of fragments that have none although the table has stable ones; state a next one that is free.
+
+    Others see a ``Merge`` that leaves all columns as they are.
+    """
+
+    kinds = ("bases",)
+
+    def footprints(self) -> tuple[Footprint, ...]:
+        # Worked out from the newest version alone, like a change of bases that names none.
+        return (Footprint("bases"),)
+
+    def apply(self, base: Stored, stamp: VersionStamp) -> NewManifest:
+        made = NewManifest.copy_of(base)
+        return replace(made, indices=_repair(made.message, base.indices), continues=None)
+
+    def encode(self, message: transaction_pb2.Transaction, made: table_pb2.Manifest) -> None:
+        merge = message.merge
+        merge.SetInParent()
+        merge.fragments.extend(made.fragments)
+        merge.schema.extend(made.fields)
+        merge.schema_metadata.update(made.schema_metadata)
+        merge.preserves_nullability = True
+
+    @classmethod
+    def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> Operation:
+        return Merge.decode(message, limits)
 
 
-def repair_row_ids(message: table_pb2.Manifest, indices: bytes | None) -> bytes | None:
+def _repair(message: table_pb2.Manifest, indices: bytes | None) -> bytes | None:
     """Give ids to the rows of fragments that have none, above all that are in use.
 
     Parameters
@@ -87,7 +104,7 @@ def repair_row_ids(message: table_pb2.Manifest, indices: bytes | None) -> bytes 
 
 def _without(indices: bytes, fragments: frozenset[int]) -> bytes | None:
     entries = decode_index_section(indices)
-    kept = [entry for entry in entries if not covers(entry, fragments)]
+    kept = [entry for entry in entries if not _covers(entry, fragments)]
     if len(kept) == len(entries):
         return indices
     section = table_pb2.IndexSection()
@@ -96,7 +113,7 @@ def _without(indices: bytes, fragments: frozenset[int]) -> bytes | None:
     return section.SerializeToString() if kept else None
 
 
-def covers(entry: IndexEntry, fragments: frozenset[int]) -> bool:
+def _covers(entry: IndexEntry, fragments: frozenset[int]) -> bool:
     """Whether an index may have rows of one of these fragments; those of the system, without fields, have none."""
     if not entry.fields:
         return False

@@ -15,12 +15,11 @@ from typing import TypeVar
 from lancecy.errors import DatasetNotFoundError, FormatError, LanceError, NotFoundError, UnsupportedError
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.store.base import Memory, ObjectMeta
-from lancecy.table.operations import Restore
-from lancecy.table.operations_wire import decode_transaction
+from lancecy.table.operations import decode_transaction
 from lancecy.table.paths import ManifestName
 from lancecy.table.references_wire import References, decode_references
 from lancecy.table.refs import BRANCHES, REFS, TAGS, Pin, branch_folder, decode_pin
-from lancecy.table.requests import Elsewhere, List, Read, Steps, again
+from lancecy.table.requests import InOtherTable, List, Read, Steps, again
 from lancecy.table.versions import VersionStore
 
 __all__ = ["Intents", "ListedManifest", "Needs", "Scope"]
@@ -120,7 +119,7 @@ class Needs:
         request = Read(path)
         try:
             memory: Memory = yield from again(
-                Elsewhere(place, request) if place else request, self._scope.tries
+                InOtherTable(place, request) if place else request, self._scope.tries
             )
         except DatasetNotFoundError:
             return None
@@ -129,7 +128,7 @@ class Needs:
 
     def intents(self, metas: Sequence[ObjectMeta]) -> Steps[Intents]:
         """What transactions are about that may be committed yet."""
-        raw, restored = [], set()
+        raw, restored = [], set[int]()
         for meta in metas:
             try:
                 memory: Memory = yield from again(Read(meta.path), self._scope.tries)
@@ -141,8 +140,9 @@ class Needs:
                 operation = decode_transaction(data, self._scope.limits).operation
             except (FormatError, UnsupportedError):
                 continue  # torn, as a crash leaves it: whoever commits it has to write it anew
-            if isinstance(operation, Restore):
-                restored.add(operation.version)
+            version = operation.references().version
+            if version is not None:
+                restored.add(version)
         return Intents(b"".join(raw), frozenset(restored))
 
 
@@ -151,7 +151,7 @@ def _elsewhere(steps: Steps[T], place: str) -> Steps[T]:
     try:
         request = next(steps)
         while True:
-            asked = Elsewhere(place, request) if isinstance(request, List | Read) else request
+            asked = InOtherTable(place, request) if isinstance(request, List | Read) else request
             try:
                 answer = yield asked
             except LanceError as error:

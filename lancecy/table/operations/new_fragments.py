@@ -9,21 +9,45 @@ Facts: table sheet, sections 2.2, 3.2 and 4.3.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-
-import numpy as np
+from dataclasses import replace
 
 from lancecy.errors import ConflictError, LimitError, SchemaError
+from lancecy.limits import Limits
 from lancecy.proto import table_pb2
 from lancecy.table import flags
-from lancecy.table.bases_wire import check_bases_known
+from lancecy.table.fragment_wire import decode_fragment, encode_fragment
 from lancecy.table.manifest import DataFile, Fragment
-from lancecy.table.operations_wire import new_fragment
+from lancecy.table.operations.base_paths import check_bases_known
+from lancecy.table.operations.row_ids import give_row_ids
 from lancecy.table.paths import check_name
-from lancecy.table.rowids import RangeSegment, RowIdSequence, VersionSequence
-from lancecy.table.rowids_wire import encode_row_ids, encode_versions
+from lancecy.table.rowids import VersionSequence
+from lancecy.table.rowids_wire import encode_versions
 from lancecy.table.stored_wire import Stored
 
-__all__ = ["add_fragments", "fragment_id_of", "give_row_ids", "max_fragment_id", "version_of"]
+__all__ = [
+    "add_fragments",
+    "decode_fragments",
+    "encode_fragments",
+    "fragment_id_of",
+    "max_fragment_id",
+    "version_of",
+]
+
+
+def encode_fragments(fragments: Iterable[Fragment]) -> list[table_pb2.DataFragment]:
+    """Messages of fragments still to be numbered: no ids, no versions."""
+    return [_unnumbered(fragment) for fragment in fragments]
+
+
+def _unnumbered(fragment: Fragment) -> table_pb2.DataFragment:
+    plain = replace(fragment, id=0, row_ids=None, last_updated_versions=None, created_at_versions=None)
+    return encode_fragment(plain)
+
+
+def decode_fragments(messages: Iterable[table_pb2.DataFragment], limits: Limits) -> tuple[Fragment, ...]:
+    """Fragments of a transaction (raises as ``fragment_wire.decode_fragment``)."""
+    shared: dict[tuple[int, ...], tuple[int, ...]] = {}
+    return tuple(decode_fragment(message, shared, limits) for message in messages)
 
 
 def add_fragments(
@@ -65,29 +89,13 @@ def add_fragments(
     fragment_id = max_fragment_id(message)
     for fragment in fragments:
         fragment_id += 1
-        added = new_fragment(fragment)
+        added = _unnumbered(fragment)
         added.id = message.max_fragment_id = fragment_id_of(fragment_id)
         if stable:
             give_row_ids(message, added)
             versions = encode_versions(VersionSequence.constant(version, added.physical_rows))
             added.inline_created_at_versions = added.inline_last_updated_at_versions = versions
         message.fragments.append(added)
-
-
-def give_row_ids(message: table_pb2.Manifest, fragment: table_pb2.DataFragment) -> None:
-    """Give the rows of a fragment the next free ids.
-
-    Raises
-    ------
-    LimitError
-        Row ids are used up.
-    """
-    start, count = message.next_row_id, fragment.physical_rows
-    if start + count >> 64:
-        raise LimitError("row ids are used up", limit="", claimed=start + count)
-    ids = RowIdSequence((RangeSegment(start, start + count),), np.array([0, count], np.int64))
-    fragment.inline_row_ids = encode_row_ids(ids)
-    message.next_row_id = start + count
 
 
 def _check_new(message: table_pb2.Manifest, fragment: Fragment) -> None:

@@ -1,0 +1,59 @@
+"""Operations: what a change of a table is. One module per operation, and what they share.
+
+An operation is a frozen value with the methods of :class:`Operation`, a line in ``registry`` and a row or column
+in the grid of ``table.conflicts``. A commit asks these and knows no operation.
+
+======================  ==========================================================================
+``base``                what every operation has, and the values its methods take
+``registry``            every operation by name
+``transaction``         an operation on its way to become a version, and its bytes
+``apply``               the next manifest: what an operation makes, and what every version says
+made and read           ``append``, ``delete``, ``overwrite``, ``restore``, ``reserve_fragments``,
+                        ``update_config``, ``update_bases``, ``repair_row_ids``
+read only               ``update``, ``rewrite``, ``merge``, ``project``, ``data_replacement``,
+                        ``data_overlay``, ``create_index``, ``mem_wal``, ``clone``; ``foreign`` is
+                        what these have in common
+shared                  ``new_fragments``, ``row_ids``, ``base_paths``, ``maps``
+======================  ==========================================================================
+
+These modules work on protobuf messages: what is not changed is copied, known or not.
+
+Source: table sheet, sections 4.2 and 4.3.
+"""
+
+from lancecy.table.operations.append import Append
+from lancecy.table.operations.base import Operation
+from lancecy.table.operations.delete import Delete
+from lancecy.table.operations.foreign import UNKNOWN, Foreign
+from lancecy.table.operations.maps import MapUpdate
+from lancecy.table.operations.overwrite import Overwrite
+from lancecy.table.operations.repair_row_ids import RepairRowIds
+from lancecy.table.operations.reserve_fragments import ReserveFragments
+from lancecy.table.operations.restore import Restore
+from lancecy.table.operations.transaction import (
+    Transaction,
+    decode_transaction,
+    encode_transaction,
+    new_transaction,
+)
+from lancecy.table.operations.update_bases import UpdateBases
+from lancecy.table.operations.update_config import UpdateConfig
+
+__all__ = [
+    "UNKNOWN",
+    "Append",
+    "Delete",
+    "Foreign",
+    "MapUpdate",
+    "Operation",
+    "Overwrite",
+    "RepairRowIds",
+    "ReserveFragments",
+    "Restore",
+    "Transaction",
+    "UpdateBases",
+    "UpdateConfig",
+    "decode_transaction",
+    "encode_transaction",
+    "new_transaction",
+]

@@ -1,0 +1,93 @@
+"""The next manifest, from the newest one and an operation. Pure: no storage, no clock.
+
+It works on messages: what is not changed is copied, known or not. Fragments, config, bases and branch
+are inherited; ids of fragments and rows only ever grow; sections are carried or dropped as the table
+sheet says, because an index that survives on reused ids answers wrongly.
+
+Source: table sheet, sections 1.4, 3.2, 4.3 and 10.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from lancecy.errors import FormatError, LimitError
+from lancecy.proto import table_pb2
+from lancecy.table import flags
+from lancecy.table.operations.base import NewManifest, Operation, VersionStamp
+from lancecy.table.operations.row_ids import message_faults
+from lancecy.table.rowid_checks import check_row_ids
+from lancecy.table.stored_wire import Stored
+
+__all__ = ["WRITER", "apply"]
+
+WRITER = ("lancecy", "0.1.0")
+# Bit 63 of a version marks those that are no part of the history.
+_MAX_VERSION = (1 << 63) - 1
+
+
+def apply(base: Stored | None, operation: Operation, stamp: VersionStamp) -> NewManifest:
+    """The version that an operation makes of another.
+
+    Parameters
+    ----------
+    base : Stored or None
+        The newest version; None to create a table.
+    operation : Operation
+        Resolved against that version.
+    stamp : VersionStamp
+
+    Raises
+    ------
+    SchemaError
+        The operation does not fit the table: columns, versions of files, bases or a field that is not there.
+    ConflictError
+        Files it adds are in the table already, or a base is.
+    UnsupportedError
+        The table has features that would be lost.
+    FormatError
+        Its row ids are not in order, so that rows could get ids that others have.
+    LimitError
+        Versions, fragment ids or row ids are used up.
+    ValueError
+        An operation that cannot be, whatever the table.
+    """
+    if stamp.version > _MAX_VERSION:
+        raise LimitError("version numbers are used up", limit="", claimed=stamp.version)
+    if base is None:
+        made = operation.create(stamp)
+    else:
+        flags.check_writable(base.manifest.reader_flags, base.manifest.writer_flags)
+        made = operation.apply(base, stamp)
+    if made.continues is not None:
+        check_row_ids(message_faults(made.continues.message), made.continues.version)
+    _finish(made.message, stamp)
+    return made
+
+
+def _finish(message: table_pb2.Manifest, stamp: VersionStamp) -> None:
+    """What every version says of itself."""
+    message.version = stamp.version
+    message.timestamp.FromNanoseconds(stamp.time_ns)
+    message.transaction_file = stamp.transaction_file
+    message.ClearField("tag")
+    message.ClearField("writer_version")
+    message.writer_version.library, message.writer_version.version = WRITER
+    ids = [fragment.id for fragment in message.fragments]
+    if ids != sorted(ids):
+        message.fragments.sort(key=lambda fragment: fragment.id)
+    if len(set(ids)) < len(ids):
+        raise FormatError("two fragments of the table have the same id")
+    _set_flags(message)
+
+
+def _set_flags(message: table_pb2.Manifest) -> None:
+    # Recomputed from content, like the reference does; what content does not show is carried over.
+    carried = message.reader_feature_flags & (flags.STABLE_ROW_IDS | flags.MIXED_FILE_VERSIONS)
+    shown: tuple[tuple[int, Callable[[], bool]], ...] = (
+        (flags.DELETIONS, lambda: any(part.HasField("deletion_file") for part in message.fragments)),
+        (flags.BASES, lambda: bool(message.base_paths)),
+    )
+    both = carried | sum(bit for bit, present in shown if present())
+    message.reader_feature_flags = both
+    message.writer_feature_flags = both | (flags.CONFIG if message.config else 0)

@@ -1,0 +1,19 @@
+"""Clones, as others make them."""
+
+from __future__ import annotations
+
+from lancecy.limits import Limits
+from lancecy.proto import transaction_pb2
+from lancecy.table.operations.foreign import Foreign
+
+__all__ = ["Clone"]
+
+
+class Clone(Foreign):
+    """A table made of a version of another one."""
+
+    kinds = ("clone",)
+
+    @classmethod
+    def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> Clone:
+        return cls("clone")

@@ -1,0 +1,140 @@
+"""Restore: an old version becomes the newest one.
+
+Bases that were moved since stay where they are by now, and numbers that were given out since stay given out.
+
+Source: table sheet, sections 4.3 and 7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+from lancecy.errors import FormatError, NotFoundError, UnsupportedError
+from lancecy.limits import Limits
+from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.table import flags
+from lancecy.table.base_history import BasesAt, followed
+from lancecy.table.manifest import BasePath
+from lancecy.table.operations.base import (
+    Footprint,
+    Newest,
+    NewManifest,
+    Operation,
+    References,
+    VersionStamp,
+)
+from lancecy.table.operations.base_paths import move_bases
+from lancecy.table.operations.mem_wal import check_no_mem_wal
+from lancecy.table.operations.new_fragments import max_fragment_id
+from lancecy.table.operations.row_ids import message_faults
+from lancecy.table.requests import Steps
+from lancecy.table.stored_wire import Stored
+
+__all__ = ["Restore"]
+
+
+@dataclass(frozen=True, slots=True)
+class Restore(Operation):
+    """Make an old version the newest one again.
+
+    Attributes
+    ----------
+    version : int
+    stored : Stored or None
+        That version, once it is resolved.
+    bases : mapping of id to BasePath, or None
+        Where the bases of that version are by now, once it is resolved; None if the newest version says so.
+    """
+
+    kinds = ("restore",)
+
+    version: int
+    stored: Stored | None = field(default=None, repr=False, compare=False)
+    bases: Mapping[int, BasePath] | None = field(default=None, repr=False, compare=False)
+
+    def footprints(self) -> tuple[Footprint, ...]:
+        return (Footprint("restore"),)
+
+    def resolve(self, newest: Newest, before: tuple[Self, Stored] | None) -> Steps[Self]:
+        """Read the version, and where its bases are by now.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such version.
+        """
+        stored = (yield from newest.others.at(self.version)) if before is None else before[0].stored
+        if stored is None:
+            raise NotFoundError(
+                f"there is no version {self.version} to restore", kind="version", name=str(self.version)
+            )
+        return replace(self, stored=stored, bases=(yield from _bases_by_now(stored, newest)))
+
+    def apply(self, base: Stored, stamp: VersionStamp) -> NewManifest:
+        if self.stored is None:
+            raise ValueError("the version to restore is missing")
+        old = self.stored.manifest
+        flags.check_writable(old.reader_flags, old.writer_flags)
+        check_no_mem_wal(base)
+        if base.manifest.has_stable_row_ids and not old.has_stable_row_ids:
+            raise UnsupportedError(
+                f"version {old.version} has no stable row ids, so restoring it would give rows new ids",
+                feature="restore without stable row ids",
+            )
+        made = NewManifest.copy_of(self.stored)
+        _keep_given_out(made.message, base.message)
+        move_bases(made.message, base.manifest.base_paths if self.bases is None else self.bases)
+        return made
+
+    def encode(self, message: transaction_pb2.Transaction, made: table_pb2.Manifest) -> None:
+        message.restore.version = self.version
+
+    @classmethod
+    def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> Restore:
+        return cls(message.restore.version)
+
+    def references(self) -> References:
+        return References(version=self.version)
+
+
+def _keep_given_out(message: table_pb2.Manifest, newest: table_pb2.Manifest) -> None:
+    """Ids of fragments and rows that were given out since stay given out."""
+    largest = max(max_fragment_id(newest), max_fragment_id(message))
+    if largest >= 0:
+        message.max_fragment_id = largest
+    used = message_faults(newest).largest + 1  # a restore is a way out of a next id that is too low
+    message.next_row_id = max(newest.next_row_id, message.next_row_id, used)
+
+
+def _bases_by_now(stored: Stored, newest: Newest) -> Steps[dict[int, BasePath] | None]:
+    """Where the bases of a version are by now, None if the newest version has all of them unchanged."""
+    old, new = stored.manifest, newest.stored.manifest
+    if all(new.base_paths.get(number) == base for number, base in old.base_paths.items()):
+        return None
+    versions: dict[int, BasesAt] = {}
+    first, stop = old.version, new.version + 1
+    while first < stop:
+        for version in range(first, stop):
+            between = stored if version == old.version else (yield from _read(version, newest))
+            if between is not None:
+                restored = yield from _restored_by(between, newest)
+                versions[version] = BasesAt(version, between.manifest.base_paths, restored)
+        # What a restore brought back is told apart by the versions since the one it restored.
+        stop, first = first, min(at.restored or first for at in versions.values())
+    return followed(old.version, [versions[version] for version in sorted(versions)])
+
+
+def _read(version: int, newest: Newest) -> Steps[Stored | None]:
+    """A version in between, None if it is gone or cannot be read: others tell where bases are."""
+    try:
+        return (yield from newest.others.at(version))
+    except (FormatError, UnsupportedError):
+        return None
+
+
+def _restored_by(stored: Stored, newest: Newest) -> Steps[int | None]:
+    """The version that a version restored, None if no restore made it."""
+    operation = yield from newest.others.operation(stored)
+    return operation.version if isinstance(operation, Restore) else None

@@ -1,0 +1,49 @@
+"""Bases registered, or moved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lancecy.limits import Limits
+from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.table.manifest import BasePath
+from lancecy.table.operations.base import Footprint, NewManifest, Operation, VersionStamp
+from lancecy.table.operations.base_paths import add_bases, decode_bases, encode_bases
+from lancecy.table.stored_wire import Stored
+
+__all__ = ["UpdateBases"]
+
+
+@dataclass(frozen=True, slots=True)
+class UpdateBases(Operation):
+    """Register places for files, or say where a registered one is now.
+
+    Attributes
+    ----------
+    bases : tuple of BasePath
+        Id 0 means "the smallest free one".
+    relocate : bool
+        The ids are of bases the table has, whose path, name and kind become these: what moves a table to
+        its copy in another bucket. Otherwise such an id is refused. Not part of the stored transaction.
+    """
+
+    kinds = ("bases", "relocate")
+
+    bases: tuple[BasePath, ...]
+    relocate: bool = False
+
+    def footprints(self) -> tuple[Footprint, ...]:
+        return (Footprint("relocate" if self.relocate else "bases", bases=self.bases),)
+
+    def apply(self, base: Stored, stamp: VersionStamp) -> NewManifest:
+        made = NewManifest.copy_of(base)
+        add_bases(made.message, self.bases, relocate=self.relocate)
+        return made
+
+    def encode(self, message: transaction_pb2.Transaction, made: table_pb2.Manifest) -> None:
+        message.update_bases.SetInParent()
+        message.update_bases.new_bases.extend(encode_bases(self.bases))
+
+    @classmethod
+    def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> UpdateBases:
+        return cls(decode_bases(message.update_bases.new_bases))
