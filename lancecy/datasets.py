@@ -32,14 +32,14 @@ from lancecy.scanning.request import Columns, ScanRequest, make_request
 from lancecy.scanning.take import as_row_numbers, take_row_ids, take_rows
 from lancecy.scanning.task import ScanSpec
 from lancecy.session import Session, default
-from lancecy.store.uri import redact
+from lancecy.table.bases import canonical_base
 from lancecy.table.locate import list_versions
-from lancecy.table.manifest import DataFile, DeletionFile, Fragment
+from lancecy.table.location import TableLocation
+from lancecy.table.manifest import BasePath, DataFile, DeletionFile, Fragment
 from lancecy.table.snapshot import Snapshot, load_snapshot
 from lancecy.verification import Verification, verify
 from lancecy.versions_diff import VersionDiff, diff
 from lancecy.write.methods import Changes
-from lancecy.write.options import Place
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -114,19 +114,10 @@ def dataset(
     1000
     """
     active = session or default()
-    if limits is not None and limits != active.limits:
-        active = active.with_limits(limits)
-    snapshot = load_snapshot(
-        os.fspath(uri),
-        version=version,
-        asof=asof,
-        session=active,
-        storage_options=dict(storage_options) if storage_options else None,
-        untrusted=untrusted,
-        allowed_bases=_prefixes(allowed_bases),
-        recover=recover,
+    location = TableLocation.of(
+        os.fspath(uri), storage_options, untrusted, allowed_bases, limits or active.limits
     )
-    return Dataset(snapshot, active, dict(storage_options or {}), untrusted, allowed_bases)
+    return Dataset(load_snapshot(location, version, asof, active, recover))
 
 
 def opened(
@@ -181,13 +172,6 @@ def _fragment_ids(fragments: Sequence[HasFragmentId | int] | None) -> list[int] 
     return [int(getattr(fragment, "fragment_id", fragment)) for fragment in fragments]  # type: ignore[arg-type]
 
 
-def _prefixes(allowed_bases: Sequence[str] | None) -> tuple[str, ...] | None:
-    if isinstance(allowed_bases, str):
-        # Taken letter by letter, its first "/" would allow everything.
-        raise TypeError("allowed_bases is a list of prefixes, not one text")
-    return None if allowed_bases is None else tuple(allowed_bases)
-
-
 class Dataset(Changes):
     """A table at one version.
 
@@ -196,19 +180,9 @@ class Dataset(Changes):
     Pickles as its URI, version and options without secrets.
     """
 
-    def __init__(
-        self,
-        snapshot: Snapshot,
-        session: Session,
-        storage_options: Mapping[str, Any] | None = None,
-        untrusted: bool = False,
-        allowed_bases: Sequence[str] | None = None,
-    ) -> None:
+    def __init__(self, snapshot: Snapshot) -> None:
         self._snapshot = snapshot
-        self._session = session
-        self._options = dict(storage_options or {})
-        self._untrusted = untrusted
-        self._allowed_bases = _prefixes(allowed_bases)
+        self._session = snapshot.session
 
     @cached_property
     def _context(self) -> ScanContext:
@@ -304,31 +278,16 @@ class Dataset(Changes):
         return self._reopen(None)
 
     def _reopen(self, version: int | None) -> Dataset:
-        return dataset(
-            self.uri,
-            version,
-            storage_options=self._options or None,
-            untrusted=self._untrusted,
-            allowed_bases=self._allowed_bases,
-            session=self._session,
-        )
+        return Dataset(load_snapshot(self.location, version, session=self._session))
 
     @property
-    def place(self) -> Place:
-        """Where the table is and how it is reached (for what writes to it)."""
-        return Place.of(self.uri, self._session, self._options, self._untrusted, self._allowed_bases)
+    def location(self) -> TableLocation:
+        """Where the table is, how it is reached, and what its paths may do."""
+        return self._snapshot.location
 
-    def _move(self, version: int | None, bases: Iterable[str] = ()) -> None:
-        allowed = (*(self._allowed_bases or ()), *bases) or None
-        moved = dataset(
-            self.uri,
-            version,
-            storage_options=self._options or None,
-            untrusted=self._untrusted,
-            allowed_bases=allowed,
-            session=self._session,
-        )
-        self._snapshot, self._allowed_bases = moved._snapshot, allowed
+    def _move(self, version: int | None, bases: Iterable[BasePath] = ()) -> None:
+        location = self.location.allowing(map(canonical_base, bases))
+        self._snapshot = load_snapshot(location, version, session=self._session)
         self.__dict__.pop("_context", None)
 
     # -- scanning -------------------------------------------------------------
@@ -782,17 +741,7 @@ class Dataset(Changes):
         return self.scanner().__arrow_c_stream__(requested_schema)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (
-            _reopen,
-            (
-                self.uri,
-                self.version,
-                redact(self._options),
-                self._untrusted,
-                self._allowed_bases,
-                self._session.limits,
-            ),
-        )
+        return _reopen, (self.location, self.version)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Dataset):
@@ -827,40 +776,16 @@ class Dataset(Changes):
         request : ScanRequest
         embed_credentials : bool
         """
-        options = self._options if embed_credentials else redact(self._options)
-        return ScanSpec(
-            self.uri,
-            self.version,
-            request,
-            tuple(sorted(options.items())),
-            self._untrusted,
-            self._allowed_bases,
-            self._snapshot.identity,
-            self._session.limits,
-        )
+        location = self.location.with_credentials(embed_credentials)
+        return ScanSpec(location, self.version, request, self._snapshot.identity)
 
 
 LanceDataset = Dataset
 """pylance's name of the class."""
 
 
-def _reopen(
-    uri: str,
-    version: int,
-    options: dict[str, Any],
-    untrusted: bool,
-    allowed_bases: tuple[str, ...] | None,
-    limits: Limits,
-) -> Dataset:
-    known = default().options_for(uri) or options
-    return dataset(
-        uri,
-        version,
-        storage_options=known or None,
-        untrusted=untrusted,
-        allowed_bases=allowed_bases,
-        limits=limits,
-    )
+def _reopen(location: TableLocation, version: int) -> Dataset:
+    return Dataset(load_snapshot(location.known_to(default()), version))
 
 
 class LanceFragment:

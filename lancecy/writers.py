@@ -12,23 +12,25 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancecy.datasets import Dataset, dataset
+from lancecy.datasets import Dataset
 from lancecy.errors import DatasetNotFoundError
 from lancecy.session import Session, default
 from lancecy.table import flags
+from lancecy.table.bases import canonical_base
+from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath
 from lancecy.table.operations import Overwrite, Restore, UpdateBases
 from lancecy.table.paths import Naming
-from lancecy.table.snapshot import Snapshot
+from lancecy.table.snapshot import Snapshot, load_snapshot, newest_snapshot
 from lancecy.write.dask_parts import collected, committed_later, is_dask, parts_of, schema_of_collection
 from lancecy.write.dataset import commit_operation, write_files, write_table
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.operations import BaseOperation, operation_of
-from lancecy.write.options import CommitOptions, Durability, Mode, Place, WriteOptions, is_durable, options_of
+from lancecy.write.options import CommitOptions, Durability, Mode, WriteOptions, is_durable, options_of
 from lancecy.write.shared import share
-from lancecy.write.targets import DatasetBasePath, granted
+from lancecy.write.targets import DatasetBasePath
 
-__all__ = ["commit", "opened_at", "place_of", "write_dask", "write_dataset", "write_fragments"]
+__all__ = ["commit", "located", "opened_at", "write_dask", "write_dataset", "write_fragments"]
 
 
 def write_dataset(
@@ -154,12 +156,13 @@ def write_dataset(
         transaction_properties=transaction_properties,
         durability=durability,
     )
-    place = place_of(uri, storage_options, allowed_bases, session)
+    location, active = located(uri, storage_options, allowed_bases, session)
+    snapshot = _newest(uri, location, active)
     if is_dask(data):
-        made: Dataset = _write_dask(data, place, _newest(uri, place), written, options, schema)
+        made: Dataset = _write_dask(data, location, active, snapshot, written, options, schema)
         return made
-    committed, bases = write_table(data, schema, place, _newest(uri, place), written, options)
-    return opened_at(place, committed.version, bases)
+    committed, bases = write_table(data, schema, location, active, snapshot, written, options)
+    return opened_at(location, active, committed.version, bases)
 
 
 def write_dask(
@@ -267,17 +270,27 @@ def write_dask(
         raise TypeError(
             f"write_dask takes a Dask DataFrame or Array; write_dataset takes a {type(data).__name__}"
         )
-    place = place_of(uri, storage_options, allowed_bases, session)
-    found = _newest(uri, place)
-    how = replace(options, token=token)
+    location, active = located(uri, storage_options, allowed_bases, session)
     return _write_dask(
-        data, place, found, written, how, schema, index, column, compute, compute_kwargs, embed_credentials
+        data,
+        location,
+        active,
+        _newest(uri, location, active),
+        written,
+        replace(options, token=token),
+        schema,
+        index,
+        column,
+        compute,
+        compute_kwargs,
+        embed_credentials,
     )
 
 
 def _write_dask(
     data: Any,
-    place: Place,
+    location: TableLocation,
+    session: Session,
     snapshot: Snapshot | None,
     written: WriteOptions,
     options: CommitOptions,
@@ -290,12 +303,14 @@ def _write_dask(
 ) -> Any:
     table = snapshot if written.mode == "append" else None
     columns = schema_of_collection(data, table, schema, index, column)
-    shared = share(columns, place, snapshot, written, options, embed_credentials=embed_credentials)
+    shared = share(
+        columns, location, session, snapshot, written, options, embed_credentials=embed_credentials
+    )
     parts = parts_of(data, shared, columns, index)
     if not compute:
         return committed_later(parts, shared)
     committed = shared.commit(collected(parts, shared, compute_kwargs or {}))
-    return opened_at(place, committed.version, shared.plan.bases)
+    return opened_at(location, session, committed.version, shared.plan.bases)
 
 
 def write_fragments(
@@ -370,8 +385,9 @@ def write_fragments(
         max_rows_per_group=max_rows_per_group,
         durability=durability,
     )
-    place = place_of(uri, storage_options, allowed_bases, session)
-    return list(write_files(data, schema, place, _newest(uri, place), written, writer_number))
+    location, active = located(uri, storage_options, allowed_bases, session)
+    snapshot = _newest(uri, location, active)
+    return list(write_files(data, schema, location, active, snapshot, written, writer_number))
 
 
 def commit(
@@ -447,11 +463,14 @@ def commit(
     >>> lancecy.commit(ds, lancecy.LanceOperation.Append(new)).count_rows()
     5
     """
-    place = place_of(uri, storage_options, allowed_bases, session)
-    snapshot = uri._snapshot if isinstance(uri, Dataset) and read_version is None else place.newest()
+    location, active = located(uri, storage_options, allowed_bases, session)
+    if isinstance(uri, Dataset) and read_version is None:
+        snapshot: Snapshot | None = uri._snapshot
+    else:
+        snapshot = newest_snapshot(location, active)
     known = None if snapshot is None else snapshot.manifest.base_paths
     change = operation_of(operation, known, enable_stable_row_ids)
-    _check_commit(place, snapshot, change, read_version, given=isinstance(uri, Dataset))
+    _check_commit(location, snapshot, change, read_version, given=isinstance(uri, Dataset))
     naming = Naming.V2 if enable_v2_manifest_paths else Naming.V1
     options = CommitOptions(
         commit_message,
@@ -466,31 +485,30 @@ def commit(
         bases = change.initial_bases
     elif isinstance(change, UpdateBases):
         bases = change.bases
-    committed = commit_operation(
-        change, place, snapshot, options, read_version=read_version, policy=granted(place.policy, bases)
-    )
-    return opened_at(place, committed.version, bases)
+    allowed = location.allowing(map(canonical_base, bases))
+    committed = commit_operation(change, allowed, active, snapshot, options, read_version=read_version)
+    return opened_at(location, active, committed.version, bases)
 
 
 def _check_commit(
-    place: Place, snapshot: Snapshot | None, change: Any, read_version: int | None, given: bool
+    location: TableLocation, snapshot: Snapshot | None, change: Any, read_version: int | None, given: bool
 ) -> None:
     if snapshot is None:
         if not isinstance(change, Overwrite):
-            raise DatasetNotFoundError(f"there is no table at {place.uri}", kind="dataset")
+            raise DatasetNotFoundError(f"there is no table at {location.uri}", kind="dataset")
         return
     if read_version is None and not given and not isinstance(change, Overwrite | Restore | UpdateBases):
         raise ValueError("read_version is needed: what happened since then has to be looked at")
     flags.check_writable(snapshot.manifest.reader_flags, snapshot.manifest.writer_flags)
 
 
-def place_of(
+def located(
     uri: str | os.PathLike[str] | Dataset,
     storage_options: Mapping[str, Any] | None,
     allowed_bases: Sequence[str] | None,
     session: Session | None,
-) -> Place:
-    """Where a user's table is.
+) -> tuple[TableLocation, Session]:
+    """Where a user's table is, and the session to reach it with.
 
     Raises
     ------
@@ -498,31 +516,30 @@ def place_of(
         Options are given beside a Dataset, which has its own.
     """
     if not isinstance(uri, Dataset):
-        return Place.of(os.fspath(uri), session or default(), storage_options, False, allowed_bases)
+        active = session or default()
+        return TableLocation.of(os.fspath(uri), storage_options, False, allowed_bases, active.limits), active
     if any(value is not None for value in (storage_options, allowed_bases, session)):
         raise ValueError("a Dataset is open already: give its options to lancecy.dataset instead")
-    return uri.place
+    return uri.location, uri.session()
 
 
-def _newest(uri: str | os.PathLike[str] | Dataset, place: Place) -> Snapshot | None:
-    return uri._newest() if isinstance(uri, Dataset) else place.newest()
+def _newest(
+    uri: str | os.PathLike[str] | Dataset, location: TableLocation, session: Session
+) -> Snapshot | None:
+    return uri._newest() if isinstance(uri, Dataset) else newest_snapshot(location, session)
 
 
-def opened_at(place: Place, version: int, bases: Sequence[BasePath] = ()) -> Dataset:
+def opened_at(
+    location: TableLocation, session: Session, version: int, bases: Sequence[BasePath] = ()
+) -> Dataset:
     """The table at the version that was made, allowed to read the bases its maker named.
 
     Parameters
     ----------
-    place : Place
+    location : TableLocation
+    session : Session
     version : int
     bases : sequence of BasePath
     """
-    policy = place.policy if not bases else granted(place.policy, bases)
-    return dataset(
-        place.uri,
-        version,
-        storage_options=policy.storage_options or None,
-        untrusted=policy.untrusted,
-        allowed_bases=policy.allowed_bases or None,
-        session=place.session,
-    )
+    allowed = location.allowing(map(canonical_base, bases))
+    return Dataset(load_snapshot(allowed, version, session=session))

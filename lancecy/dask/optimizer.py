@@ -560,8 +560,9 @@ def _check() -> None:
     from lancecy.dask.dtypes import empty_frame
     from lancecy.scanning.request import ScanRequest
     from lancecy.scanning.task import ScanSpec
+    from lancecy.table.location import TableLocation
 
-    reader = Reader(ScanSpec("memory://lancecy-check", 1, ScanRequest()))
+    reader = Reader(ScanSpec(TableLocation("memory://lancecy-check"), 1, ScanRequest()))
     units = [(0, i, i + 1, 1, i) for i in range(64)]
     parts = Parts(np.array(units, np.int64), np.arange(65), (*range(64), 63))
     meta = empty_frame(pa.schema({"a": pa.int64(), "b": pa.int64(), "c": pa.float64(), "d": pa.binary()}))

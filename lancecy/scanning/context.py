@@ -290,31 +290,13 @@ def context_for(spec: ScanSpec, session: Session | None = None) -> ScanContext:
     DatasetNotFoundError, NotFoundError, FormatError, StoreError
         The table or that version of it cannot be opened here.
     """
-    session = session or default()
-    if session.limits != spec.limits:
-        session = session.with_limits(spec.limits)
-    options = dict(spec.options)
-    key = (
-        session.key,
-        spec.uri,
-        spec.version,
-        spec.identity,
-        repr(sorted(options.items(), key=repr)),
-        spec.untrusted,
-        spec.allowed_bases,
-    )
+    session = (session or default()).with_limits(spec.location.limits)
+    key = (session.key, spec.version, spec.identity, *spec.location.key)
     with _contexts_lock:
         found = _contexts.get(key)
     if found is not None:
         return found
-    snapshot = load_snapshot(
-        spec.uri,
-        version=spec.version,
-        session=session,
-        storage_options=session.options_for(spec.uri) or options or None,
-        untrusted=spec.untrusted,
-        allowed_bases=spec.allowed_bases,
-    )
+    snapshot = load_snapshot(spec.location.known_to(session), spec.version, session=session)
     if spec.identity and snapshot.identity != spec.identity:
         raise NotFoundError(
             f"version {spec.version} of {spec.uri} is not the one this scan was planned on: "

@@ -8,10 +8,9 @@ no open file and no secret: a worker opens the table at that version by its URI
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
-from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.scanning.request import ScanRequest
+from lancecy.table.location import TableLocation
 
 __all__ = ["ScanSpec", "ScanTask", "ScanUnit"]
 
@@ -44,27 +43,23 @@ class ScanSpec:
 
     Attributes
     ----------
-    uri : str
-        Root of the dataset, without secrets.
+    location : TableLocation
+        Travels with its secrets only if the user chose to embed them.
     version : int
     request : ScanRequest
-    options : tuple of (str, value)
-        Storage options without secrets (all of them if the user chose to embed credentials).
-    untrusted : bool
-    allowed_bases : tuple of str or None
     identity : str
         Of the manifest that was planned on: a table made anew at the same place is another one.
-    limits : Limits
     """
 
-    uri: str
+    location: TableLocation
     version: int
     request: ScanRequest
-    options: tuple[tuple[str, Any], ...] = ()
-    untrusted: bool = False
-    allowed_bases: tuple[str, ...] | None = None
     identity: str = ""
-    limits: Limits = DEFAULT_LIMITS
+
+    @property
+    def uri(self) -> str:
+        """Root of the dataset, without secrets."""
+        return self.location.uri
 
     def narrowed(self, names: list[str]) -> ScanSpec:
         """The same scan returning only these columns."""

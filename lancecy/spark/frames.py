@@ -235,7 +235,7 @@ def read(
         check(spark)
     sure = nulls.proved(source.context, plan)
     converter = _converter(plan.schema, truncate_nanoseconds, sure)
-    reader = TaskReader(plan.tasks[0].spec, tuple(parts), converter, source.context.session.limits)
+    reader = TaskReader(plan.tasks[0].spec, tuple(parts), converter)
     read_rows = numbers(spark, len(parts)).mapInArrow(reader, _strict(struct, sure))
     frame = nulls.declared(read_rows, struct, sure)
     if getattr(spark, "_sc", None) is None:

@@ -17,18 +17,18 @@ import pyarrow as pa
 from lancecy.datasets import Dataset
 from lancecy.errors import UnsupportedError, printable
 from lancecy.schema import Schema
-from lancecy.session import Session, default
+from lancecy.session import Session
 from lancecy.spark.tasks import spare_collector
 from lancecy.spark.types import METADATA_KEY, original_schema, spark_struct
 from lancecy.spark.workers import carried
-from lancecy.table.snapshot import Snapshot
+from lancecy.table.snapshot import Snapshot, newest_snapshot
 from lancecy.write.metadata import FragmentMetadata
-from lancecy.write.options import Durability, Mode, Place, options_of
+from lancecy.write.options import Durability, Mode, options_of
 from lancecy.write.schemas import schema_of
 from lancecy.write.shared import SharedWrite, share
 from lancecy.write.storage import cast_batch, storage_type
 from lancecy.write.targets import DatasetBasePath
-from lancecy.writers import opened_at, place_of
+from lancecy.writers import located, opened_at
 
 if TYPE_CHECKING:
     import os
@@ -119,12 +119,12 @@ def write(
     """
     if mode not in _MODES:
         raise ValueError(f"mode is {mode!r}; it can be {', '.join(map(repr, _MODES[:-1]))}")
-    place = place_of(uri, storage_options, allowed_bases, session)
-    snapshot = place.newest()
+    location, active = located(uri, storage_options, allowed_bases, session)
+    snapshot = newest_snapshot(location, active)
     if mode == "ignore" and snapshot is not None:
-        return opened_at(place, snapshot.version)
+        return opened_at(location, active, snapshot.version)
     asked: Any = _SAME.get(mode, "create" if mode == "ignore" else mode)
-    written, how = options_of(
+    written, commit_options = options_of(
         asked,
         data_storage_version=data_storage_version,
         enable_stable_row_ids=enable_stable_row_ids,
@@ -141,7 +141,13 @@ def write(
     )
     columns = columns_of(df.schema, snapshot if asked == "append" else None)
     shared = share(
-        columns, place, snapshot, written, replace(how, token=token), embed_credentials=embed_credentials
+        columns,
+        location,
+        active,
+        snapshot,
+        written,
+        replace(commit_options, token=token),
+        embed_credentials=embed_credentials,
     )
     if check_workers:
         from lancecy.spark.workers import check
@@ -153,7 +159,7 @@ def write(
         shared.failed(error)
         raise
     committed = shared.commit(fragments_of(row["fragments"] for row in rows))
-    return opened_at(place, committed.version, shared.plan.bases)
+    return opened_at(location, active, committed.version, shared.plan.bases)
 
 
 # -- types ----------------------------------------------------------------------------------------
@@ -304,9 +310,9 @@ def planned_sink(struct: StructType, asked: Any, mode: Mode) -> TaskWriter:
     LanceError, ValueError
         As for :func:`lancecy.write_dataset`.
     """
-    place = Place.of(asked.path, default(), asked.storage_options or None, False, asked.allowed_bases)
-    snapshot = place.newest()
-    written, how = options_of(
+    location, session = located(asked.path, asked.storage_options or None, asked.allowed_bases, None)
+    snapshot = newest_snapshot(location, session)
+    written, commit_options = options_of(
         mode,
         data_storage_version=asked.data_storage_version,
         enable_stable_row_ids=asked.enable_stable_row_ids,
@@ -320,5 +326,6 @@ def planned_sink(struct: StructType, asked: Any, mode: Mode) -> TaskWriter:
         durability=asked.durability,
     )
     columns = columns_of(struct, snapshot if mode == "append" else None)
-    how = replace(how, token=asked.token)
-    return TaskWriter(share(columns, place, snapshot, written, how, embed_credentials=True), columns)
+    commit_options = replace(commit_options, token=asked.token)
+    shared = share(columns, location, session, snapshot, written, commit_options, embed_credentials=True)
+    return TaskWriter(shared, columns)

@@ -105,7 +105,7 @@ class LancecyDataSource(DataSource):
         wanted = to_arrow_schema(schema, timezone="UTC")
         converter = Converter(plan.schema, asked.truncate_nanoseconds, pa.schema(list(wanted)))
         spec = plan.tasks[0].spec
-        return LancecyReader(TaskReader(spec, (), converter, source.context.session.limits), parts)
+        return LancecyReader(TaskReader(spec, (), converter), parts)
 
     def writer(self, schema: StructType, overwrite: bool) -> LancecyWriter:
         """Plan a write.

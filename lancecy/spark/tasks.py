@@ -137,17 +137,14 @@ class TaskReader:
     parts : tuple of tuple of int
         Made by :func:`pack`.
     converter : Converter
-    limits : Limits
-        Upper bounds for what files may claim.
     """
 
     spec: ScanSpec
     parts: tuple[tuple[int, ...], ...]
     converter: Converter
-    limits: Limits
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return carried(__name__, "TaskReader", self.spec, self.parts, self.converter, self.limits)
+        return carried(__name__, "TaskReader", self.spec, self.parts, self.converter)
 
     def narrowed(self, names: Sequence[str], batch_size: int, batch_bytes: int) -> TaskReader:
         """A reader of these columns only.
@@ -176,7 +173,7 @@ class TaskReader:
         """Batches of one part."""
         units = _unpacked(part)
         task = ScanTask(self.spec, units, sum(u.rows for u in units), 0)
-        for found in tasks.batches(task, _session(self.limits, _processors())):
+        for found in tasks.batches(task, _session(self.spec.location.limits, _processors())):
             yield self.converter.batch(found)
 
 

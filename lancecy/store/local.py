@@ -92,7 +92,7 @@ class LocalStore:
         self._base = self._root or "/"
         self._durable = True
 
-    def hasty(self) -> LocalStore:
+    def without_fsync(self) -> LocalStore:
         """The same store without fsync: after a system crash, files may be torn."""
         store = copy(self)
         store._durable = False

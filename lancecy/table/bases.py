@@ -25,111 +25,54 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import unquote
 
 from lancecy.errors import FormatError, PathPolicyError
 from lancecy.session import Session
 from lancecy.store.base import Store
-from lancecy.store.credentials import has_login, redact, without_login
+from lancecy.store.credentials import has_login, without_login
 from lancecy.store.services import same_service
 from lancecy.store.uri import canonical_uri, scheme_of, split_credentials
 from lancecy.table import flags
-from lancecy.table.manifest import BasePath, DataFile, DeletionFile, ExternalFile, Manifest
+from lancecy.table.location import TableLocation
+from lancecy.table.manifest import BasePath, BasePaths, DataFile, DeletionFile, ExternalFile
 from lancecy.table.paths import DATA, DELETIONS, check_name, check_relative, check_text, deletion_file_name
 
-__all__ = ["Bases", "PathPolicy", "canonical_base", "spelling"]
+__all__ = ["Bases", "canonical_base", "spelling"]
 
 _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://")
-_OWN_OPTION = re.compile(r"base_(\d+)\.(.+)")
-
-
-@dataclass(frozen=True, slots=True)
-class PathPolicy:
-    """What the user allows the paths of a table to do.
-
-    Attributes
-    ----------
-    untrusted : bool
-        The table's author is not trusted.
-    allowed_bases : tuple of str
-        Canonical URIs; what lies below one may be read.
-    storage_options : mapping
-        As given for the root, ``base_<id>.<key>`` entries included. Never shown; pickled without secrets.
-    """
-
-    untrusted: bool = False
-    allowed_bases: tuple[str, ...] = ()
-    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
-
-    @classmethod
-    def of(
-        cls,
-        untrusted: bool = False,
-        allowed_bases: Iterable[str] | None = None,
-        storage_options: Mapping[str, Any] | None = None,
-    ) -> PathPolicy:
-        """The policy for what a user wrote.
-
-        Raises
-        ------
-        TypeError
-            ``allowed_bases`` is one text instead of several.
-        """
-        if isinstance(allowed_bases, str):
-            raise TypeError("allowed_bases is a list of paths or URIs, not one of them")
-        prefixes = tuple(canonical_uri(prefix) for prefix in allowed_bases or ())
-        return cls(untrusted, prefixes, dict(storage_options or {}))
-
-    def __reduce__(self) -> tuple[type[PathPolicy], tuple[object, ...]]:
-        # A pickle travels; what is secret stays.
-        return PathPolicy, (self.untrusted, self.allowed_bases, redact(self.storage_options))
-
-    @property
-    def root_options(self) -> dict[str, Any]:
-        """Storage options without those of single bases."""
-        return {key: value for key, value in self.storage_options.items() if not _OWN_OPTION.fullmatch(key)}
-
-    def base_options(self, base_id: int) -> dict[str, Any]:
-        """Storage options given for one base, their prefix removed."""
-        matches = ((_OWN_OPTION.fullmatch(key), value) for key, value in self.storage_options.items())
-        return {match[2]: value for match, value in matches if match is not None and int(match[1]) == base_id}
-
-    def open(self, session: Session, uri: str, options: Mapping[str, Any]) -> Store:
-        """The store at a URI: for untrusted tables without memory maps, and blind to symbolic links."""
-        trusted = not self.untrusted
-        return session.store(uri, options or None, mapped=trusted, follow_symlinks=trusted)
 
 
 class Bases:
-    """Where the files of a manifest are.
+    """Where the files of a version are.
 
     Parameters
     ----------
     root : Store
         Rooted at the dataset.
-    manifest : Manifest
+    location : TableLocation
+        What the paths may do, and the storage options.
+    bases : BasePaths
+        Those of the version.
     session : Session
         Opens the stores of other bases.
-    policy : PathPolicy
 
     Notes
     -----
     Makes no request itself. Thread-safe: stores once resolved are kept, and resolving twice is harmless.
     """
 
-    def __init__(self, root: Store, manifest: Manifest, session: Session, policy: PathPolicy) -> None:
+    def __init__(self, root: Store, location: TableLocation, bases: BasePaths, session: Session) -> None:
         self._root = root
-        self._manifest = manifest
+        self._location = location
+        self._bases = bases
         self._session = session
-        self._policy = policy
         self._places: dict[int, tuple[Store, str]] = {}
         self._uris: dict[int, str] = {}
 
     def __repr__(self) -> str:
-        return f"<Bases of {self._root.uri}: {sorted(self._manifest.base_paths)}>"
+        return f"<Bases of {self._root.uri}: {sorted(self._bases.by_id)}>"
 
     def data(self, file: DataFile) -> tuple[Store, str]:
         """Store of a data file and its path there.
@@ -143,19 +86,39 @@ class Bases:
         UnsupportedError
             No store for the base's scheme.
         """
-        return self._locate(file.base_id, DATA, check_name(file.path, "name of a data file"))
+        name = check_name(file.path, "name of a data file")
+        store, folder = self.folder(file.base_id, DATA)
+        return store, folder + name
 
     def deletion(self, fragment_id: int, file: DeletionFile) -> tuple[Store, str]:
         """Store of a fragment's deletion file and its path there (raises as :meth:`data`)."""
-        return self._locate(file.base_id, DELETIONS, deletion_file_name(fragment_id, file))
+        name = deletion_file_name(fragment_id, file)
+        store, folder = self.folder(file.base_id, DELETIONS)
+        return store, folder + name
 
     def external(self, file: ExternalFile) -> tuple[Store, str]:
         """Store of a file addressed from the dataset root and its path there (raises as :meth:`data`)."""
         return self._root, check_relative(file.path, "path of an external file")
 
-    def folder(self, base_id: int) -> tuple[Store, str]:
-        """Store of a base and what to put before paths in it, "" or ending in a slash (raises as :meth:`data`)."""
-        return self._place_once(base_id)
+    def folder(self, base_id: int | None, kind: str) -> tuple[Store, str]:
+        """Store of a base and what to put before the names of its files of one kind, "" or ending in a slash.
+
+        Parameters
+        ----------
+        base_id : int or None
+            None is the table's own folder.
+        kind : str
+            ``paths.DATA`` or ``paths.DELETIONS``.
+
+        Raises
+        ------
+        PathPolicyError, FormatError, UnsupportedError
+            As :meth:`data`.
+        """
+        if base_id is None:
+            return self._root, f"{kind}/"
+        store, prefix = self._place_once(base_id)
+        return store, f"{prefix}{kind}/" if self._bases.by_id[base_id].is_dataset_root else prefix
 
     def blob(self, base_id: int, uri: str) -> tuple[Store, str]:
         """Store of an object that a blob is in and its path there.
@@ -189,7 +152,7 @@ class Bases:
         """Whether the root and all bases are memory-mapped, so that reading costs no request."""
         if not self._root.traits.is_mapped:
             return False
-        for base_id, base in self._manifest.base_paths.items():
+        for base_id, base in self._bases.by_id.items():
             try:
                 # Whatever is not local is not mapped, and need not be opened to know it.
                 if scheme_of(self._uri(base)) != "file" or not self._place(base_id)[0].traits.is_mapped:
@@ -204,15 +167,7 @@ class Bases:
         if below is not None:
             return self._root, f"{below}/" if below else ""
         self._check_granted(what, place)
-        return self._policy.open(self._session, place, self._shared_options(place)), ""
-
-    def _locate(self, base_id: int | None, folder: str, name: str) -> tuple[Store, str]:
-        if base_id is None:
-            return self._root, f"{folder}/{name}"
-        store, prefix = self._place_once(base_id)
-        if self._manifest.base_paths[base_id].is_dataset_root:
-            prefix = f"{prefix}{folder}/"
-        return store, prefix + name
+        return self._location.open_other(self._session, place, self._shared_options(place)), ""
 
     def _place_once(self, base_id: int) -> tuple[Store, str]:
         place = self._places.get(base_id)
@@ -222,11 +177,11 @@ class Bases:
 
     def _place(self, base_id: int) -> tuple[Store, str]:
         """Store of a base and what to put before paths in it, "" or ending in a slash."""
-        base = self._manifest.base_paths.get(base_id)
+        base = self._bases.by_id.get(base_id)
         if base is None:
-            known = ", ".join(map(str, sorted(self._manifest.base_paths))) or "none"
+            known = ", ".join(map(str, sorted(self._bases.by_id))) or "none"
             raise FormatError(f"a file is in base {base_id}, but the bases of the manifest are {known}")
-        if not self._manifest.reader_flags & flags.BASES:
+        if not self._bases.is_flagged:
             raise PathPolicyError(
                 f"base {base_id} is used, but the manifest lacks the feature flag for bases ({flags.BASES}), which "
                 "every writer of bases sets; if the table is yours, any change of it sets the flag, such as update_config"
@@ -235,13 +190,13 @@ class Bases:
         below = _below(uri, self._root.uri)
         if below is not None:
             return self._root, f"{below}/" if below else ""
-        own = self._policy.base_options(base_id)
+        own = self._location.base_options(base_id)
         self._check_granted(f"base {base_id}", uri, base_id, bool(own))
         shared = self._shared_options(uri)
         # A key of one login and a token of another are of no use together, and the base is not to see the token.
         if has_login(own):
             shared = without_login(shared)
-        return self._policy.open(self._session, uri, {**shared, **own}), ""
+        return self._location.open_other(self._session, uri, {**shared, **own}), ""
 
     def _uri(self, base: BasePath) -> str:
         """Canonical place of a base, kept so that a relative one is warned of once."""
@@ -257,7 +212,7 @@ class Bases:
             return canonical_base(base)
         what = f"path of base {base.id}"
         check_text(path, what)
-        if self._policy.untrusted or scheme_of(self._root.uri) != "file":
+        if self._location.untrusted or scheme_of(self._root.uri) != "file":
             raise PathPolicyError(
                 f"{what} is {path!r}: neither an absolute path nor a URI. Relative ones are read for trusted local "
                 "tables only; relocate_base gives the base an absolute path"
@@ -273,21 +228,21 @@ class Bases:
 
     def _shared_options(self, uri: str) -> dict[str, Any]:
         """What of the root's options is used for a place that may be opened."""
-        options, root = self._policy.root_options, self._root.uri
+        options, root = self._location.root_options, self._root.uri
         return options if scheme_of(uri) == scheme_of(root) or same_service(uri, root, options) else {}
 
     def _check_granted(
         self, what: str, uri: str, base_id: int | None = None, has_options: bool = False
     ) -> None:
-        if any(_below(uri, prefix) is not None for prefix in self._policy.allowed_bases):
+        if any(_below(uri, prefix) is not None for prefix in self._location.allowed_bases):
             return
         root = self._root.uri
-        if self._policy.untrusted:
+        if self._location.untrusted:
             raise PathPolicyError(
                 f"{what} of this table is {uri}, outside of {root}, and the table is opened as "
                 f"untrusted; if it may be read, pass allowed_bases=[{uri!r}]"
             )
-        if has_options or same_service(uri, root, self._policy.root_options):
+        if has_options or same_service(uri, root, self._location.root_options):
             return
         keys = "" if base_id is None else f", or storage_options with 'base_{base_id}.<option>' keys"
         raise PathPolicyError(

@@ -16,7 +16,7 @@ Facts: table sheet, sections 4 and 5.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from lancecy.errors import (
@@ -35,7 +35,7 @@ from lancecy.table import manifest_wire
 from lancecy.table.commit_options import Committed, Origin, Policy
 from lancecy.table.conflicts import Verdict, check
 from lancecy.table.history import History
-from lancecy.table.manifest import BasePath, Fragment, Manifest
+from lancecy.table.manifest import BasePaths, Fragment
 from lancecy.table.operations import UNKNOWN, Operation, Transaction, encode_transaction
 from lancecy.table.operations.apply import apply
 from lancecy.table.operations.base import Newest, VersionStamp
@@ -99,7 +99,7 @@ class _Commit:
         self.seen = 0 if origin is None else origin.version
         self.base: Stored | None = None
         self.doubt: int | None = None  # a version that may be this transaction's
-        self.checked: Mapping[int, BasePath] | None = None  # bases under which new files were looked for
+        self.checked: BasePaths | None = None  # bases under which new files were looked for
         self.written: tuple[str, bytes] | None = None  # the transaction file
         self.found = False  # the version that must exist until then, once that is written
         self.resolved: tuple[Operation, Stored] | None = None  # for the next attempt
@@ -176,7 +176,7 @@ class _Commit:
             self.written = (stamp.transaction_file, data)
         # Not before the transaction file is there: a cleanup that finds it spares what it names, and what an earlier
         # one removed is missed here.
-        yield from self._check_references(operation, made.places)
+        yield from self._check_references(operation, made.bases)
         manifest = manifest_wire.encode(made.message, made.indices, data, made.dictionaries)
         manifest_wire.remember(manifest, made.message, self.policy.limits)
         return manifest
@@ -191,11 +191,11 @@ class _Commit:
         self.resolved = (resolved, self.base)
         return resolved
 
-    def _check_references(self, operation: Operation, places: Manifest) -> Steps[None]:
+    def _check_references(self, operation: Operation, bases: BasePaths) -> Steps[None]:
         """See that what the change needs of the past, or of those who wrote files for it, is there."""
         needed = operation.references()
         if self.policy.check_files:
-            yield from self._check_files(needed.fragments, places)
+            yield from self._check_files(needed.fragments, bases)
         if needed.version is not None and not self.found:
             if (yield from self.history.at(needed.version)) is None:
                 raise NotFoundError(
@@ -205,13 +205,13 @@ class _Commit:
                 )
             self.found = True
 
-    def _check_files(self, fragments: Sequence[Fragment], places: Manifest) -> Steps[None]:
+    def _check_files(self, fragments: Sequence[Fragment], bases: BasePaths) -> Steps[None]:
         """See that new files are there, complete, once for each set of bases they may be in."""
-        if self.checked == places.base_paths:
+        if self.checked == bases:
             return
         for file in [file for fragment in fragments for file in fragment.files]:
             try:
-                meta: ObjectMeta = yield HeadFile(places, file)
+                meta: ObjectMeta = yield HeadFile(bases, file)
             except DatasetNotFoundError as error:
                 raise CommitError(
                     f"data file {file.path!r} is missing; nothing was committed, write its rows again"
@@ -220,7 +220,7 @@ class _Commit:
                 raise CommitError(
                     f"data file {file.path!r} has {meta.size} bytes instead of {file.size}; nothing was committed, write its rows again"
                 )
-        self.checked = places.base_paths
+        self.checked = bases
 
     # -- what happened since ----------------------------------------------------------------------
 

@@ -16,15 +16,15 @@ from dataclasses import replace
 from typing import Any, TypeVar
 
 from lancecy.errors import ExistsError, StoreError, UnsupportedError
-from lancecy.schema import Schema
 from lancecy.session import Session
 from lancecy.store.base import PutMode, Store
 from lancecy.store.local import NETWORK, LocalStore
 from lancecy.table.answers import answer, run
-from lancecy.table.bases import Bases, PathPolicy
+from lancecy.table.bases import Bases
 from lancecy.table.commit import commit
 from lancecy.table.commit_options import Committed, Origin, Policy
-from lancecy.table.manifest import Manifest
+from lancecy.table.location import TableLocation
+from lancecy.table.manifest import BasePaths
 from lancecy.table.operations import Transaction
 from lancecy.table.paths import TEMPORARY, VERSIONS
 from lancecy.table.references_wire import nanoseconds
@@ -55,7 +55,7 @@ def commit_to(
     transaction: Transaction,
     origin: Origin | None,
     session: Session,
-    places: PathPolicy,
+    location: TableLocation,
     policy: Policy | None = None,
     versions: VersionStore | None = None,
 ) -> Committed:
@@ -69,8 +69,8 @@ def commit_to(
     origin : Origin or None
         The version it was made from; None creates a table.
     session : Session
-    places : PathPolicy
-        What resolves bases.
+    location : TableLocation
+        What the paths of the table may do.
     policy : Policy, optional
     versions : VersionStore, optional
         Publishes the version; by default the one for the kind of store.
@@ -85,7 +85,7 @@ def commit_to(
     versions = versions or version_store(store)
     if versions.needs_conditional_put:
         check_create(store)
-    return drive(commit(transaction, origin, policy or Policy(), versions), store, session, places)
+    return drive(commit(transaction, origin, policy or Policy(), versions), store, session, location)
 
 
 def check_create(store: Store) -> None:
@@ -126,7 +126,9 @@ def _place(uri: str) -> str:
     return uri if scheme in ("", "file") or not rest else f"{scheme}://{rest.partition('/')[0]}"
 
 
-def drive(steps: Steps[T], store: Store, session: Session, places: PathPolicy, own: Store | None = None) -> T:
+def drive(
+    steps: Steps[T], store: Store, session: Session, location: TableLocation, own: Store | None = None
+) -> T:
     """Run a generator of requests to its end over a store.
 
     Parameters
@@ -135,7 +137,7 @@ def drive(steps: Steps[T], store: Store, session: Session, places: PathPolicy, o
     store : Store
         Rooted at the dataset.
     session : Session
-    places : PathPolicy
+    location : TableLocation
     own : Store, optional
         The same store, blind to symbolic links: what is listed in order to be removed, and what removes it.
 
@@ -144,7 +146,7 @@ def drive(steps: Steps[T], store: Store, session: Session, places: PathPolicy, o
     LanceError
         Whatever the generator raises.
     """
-    return run(steps, _Answers(store, session, places, own or store).answer)
+    return run(steps, _Answers(store, session, location, own or store).answer)
 
 
 def _store_time(store: Store) -> int | None:
@@ -164,19 +166,19 @@ def _store_time(store: Store) -> int | None:
 class _Answers:
     """What a store has to say to each request."""
 
-    def __init__(self, store: Store, session: Session, places: PathPolicy, own: Store) -> None:
+    def __init__(self, store: Store, session: Session, location: TableLocation, own: Store) -> None:
         self.store = store
         self.own = own
         self.session = session
-        self.places = places
+        self.location = location
 
     def answer(self, request: Request) -> Any:
         match request:
-            case ReadDeletion(manifest, fragment_id, file):
-                store, path = self._bases(manifest).deletion(fragment_id, file)
+            case ReadDeletion(bases, fragment_id, file):
+                store, path = self._bases(bases).deletion(fragment_id, file)
                 return store.get(path)
-            case HeadFile(manifest, file):
-                store, path = self._bases(manifest).data(file)
+            case HeadFile(bases, file):
+                store, path = self._bases(bases).data(file)
                 return store.head(path)
             case ListOwned(folder):
                 return list(self.own.list(folder))
@@ -194,7 +196,7 @@ class _Answers:
 
     def _table(self, place: str) -> tuple[Store, str]:
         """Store of another table and where in it that is; refused as a base of this one would be."""
-        return self._bases(Manifest(0, Schema(()))).table(place)
+        return self._bases(BasePaths()).table(place)
 
-    def _bases(self, manifest: Manifest) -> Bases:
-        return Bases(self.store, manifest, self.session, self.places)
+    def _bases(self, bases: BasePaths) -> Bases:
+        return Bases(self.store, self.location, bases, self.session)

@@ -18,6 +18,7 @@ from lancecy.schema import Schema
 
 __all__ = [
     "BasePath",
+    "BasePaths",
     "DataFile",
     "DeletionFile",
     "DeletionFileType",
@@ -48,6 +49,21 @@ class BasePath:
     path: str
     name: str | None = None
     is_dataset_root: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class BasePaths:
+    """The bases of a version: as much of its manifest as says where its files are.
+
+    Attributes
+    ----------
+    by_id : mapping of id to BasePath
+    is_flagged : bool
+        Whether the manifest has the feature flag for bases.
+    """
+
+    by_id: Mapping[int, BasePath] = field(default_factory=dict)
+    is_flagged: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -279,3 +295,8 @@ class Manifest:
     def has_stable_row_ids(self) -> bool:
         """Whether rows carry ids that survive moves (reader flag 2)."""
         return bool(self.reader_flags & 2)
+
+    @property
+    def bases(self) -> BasePaths:
+        """The bases, and whether reader flag 16 announces them."""
+        return BasePaths(self.base_paths, bool(self.reader_flags & 16))

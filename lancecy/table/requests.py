@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 
 from lancecy.errors import StoreError
-from lancecy.table.manifest import DataFile, DeletionFile, Manifest
+from lancecy.table.manifest import BasePaths, DataFile, DeletionFile
 
 __all__ = [
     "Call",
@@ -85,7 +85,7 @@ class Read:
 class ReadDeletion:
     """The deletion file of a fragment as ``Memory``, in the base it is in."""
 
-    manifest: Manifest
+    bases: BasePaths
     fragment_id: int
     file: DeletionFile
 
@@ -94,7 +94,7 @@ class ReadDeletion:
 class HeadFile:
     """``ObjectMeta`` of a data file, in the base it is in; ``DatasetNotFoundError`` if there is none."""
 
-    manifest: Manifest
+    bases: BasePaths
     file: DataFile
 
 

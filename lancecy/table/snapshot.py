@@ -7,25 +7,23 @@ ids and sizes of files are fetched when asked for, and what is worth it is kept 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Any
 
-from lancecy.errors import FormatError, TruncatedError
-from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.errors import DatasetNotFoundError, FormatError, TruncatedError
+from lancecy.limits import Limits
 from lancecy.schema import Schema
 from lancecy.session import Session, default
 from lancecy.store.base import Memory, Store
-from lancecy.store.credentials import freeze
 from lancecy.store.reads import SourceFile
-from lancecy.store.uri import split_credentials
 from lancecy.table import deletion, flags, locate
-from lancecy.table.bases import Bases, PathPolicy
+from lancecy.table.bases import Bases
 from lancecy.table.choose import choose_manifest
 from lancecy.table.deletion import DeletionVector
 from lancecy.table.indices_wire import decode_index_section
+from lancecy.table.location import TableLocation
 from lancecy.table.manifest import DataFile, ExternalFile, Fragment, IndexEntry, Manifest
 from lancecy.table.rowids import RowIdSequence, VersionSequence
 from lancecy.table.rowids_wire import decode_row_ids, decode_versions
@@ -33,7 +31,7 @@ from lancecy.table.rowindex import RowIndex
 from lancecy.table.rowindex_build import index_rows
 from lancecy.table.versions import ManifestLocation, VersionStore, version_store
 
-__all__ = ["RowCounts", "Snapshot", "load_snapshot"]
+__all__ = ["RowCounts", "Snapshot", "load_snapshot", "newest_snapshot"]
 
 # How much of a manifest file goes into its identity: the part that holds its time and transaction.
 _IDENTITY_BYTES = 64 << 10
@@ -79,25 +77,29 @@ class Snapshot:
     bases : Bases
         Resolves every path of the manifest.
     session : Session
-    policy : PathPolicy
+        With the limits of the location.
+    location : TableLocation
+        What it was opened by.
     versions : VersionStore
         Finds and publishes the versions of the dataset.
-    location : ManifestLocation
-        The manifest file.
+    manifest_file : ManifestLocation
     identity : str
         Differs between manifest files that differ, also of one version of a dataset that was made anew.
-    limits : Limits
     """
 
     store: Store
     manifest: Manifest
     bases: Bases
     session: Session
-    policy: PathPolicy
+    location: TableLocation
     versions: VersionStore
-    location: ManifestLocation
+    manifest_file: ManifestLocation
     identity: str
-    limits: Limits = DEFAULT_LIMITS
+
+    @property
+    def limits(self) -> Limits:
+        """Caps on what its files may claim."""
+        return self.location.limits
 
     @property
     def uri(self) -> str:
@@ -120,7 +122,7 @@ class Snapshot:
     @cached_property
     def key(self) -> tuple[Hashable, ...]:
         """What a cached value depends on that was read by way of this snapshot."""
-        return (self.uri, self.version, self.identity, *self._access)
+        return (self.version, self.identity, *self.location.key)
 
     @cached_property
     def is_mapped(self) -> bool:
@@ -171,7 +173,7 @@ class Snapshot:
 
     def dictionary_source(self) -> SourceFile:
         """The manifest file, which holds the values of 0.1 dictionary fields."""
-        return SourceFile(self.store, self.location.path, self.location.size, self.identity)
+        return SourceFile(self.store, self.manifest_file.path, self.manifest_file.size, self.identity)
 
     def deletions(self, fragment: Fragment, num_rows: int | None = None) -> DeletionVector | None:
         """The deleted rows of a fragment, None if none are.
@@ -201,7 +203,7 @@ class Snapshot:
             except FormatError as error:
                 raise error.within(path)
 
-        key = ("deletions", store.uri, path, file.num_deleted_rows, rows, self.identity, self._access)
+        key = ("deletions", store.uri, path, file.num_deleted_rows, rows, self.identity, self.location.key)
         return self.session.cache.get(key, load, lambda vector: vector.nbytes + 200)
 
     def row_ids(self, fragment: Fragment) -> RowIdSequence | None:
@@ -222,7 +224,7 @@ class Snapshot:
             except FormatError as error:
                 raise error.within(f"row ids of fragment {fragment.id}")
 
-        key = ("row ids", self.uri, self.version, self.identity, fragment.id, self._access)
+        key = ("row ids", self.uri, self.version, self.identity, fragment.id, self.location.key)
         return self.session.cache.get(key, load, lambda sequence: sequence.nbytes + 200)
 
     def created_versions(self, fragment: Fragment) -> VersionSequence | None:
@@ -243,7 +245,7 @@ class Snapshot:
         LimitError
             More ids without order than an index holds.
         """
-        key = ("row index", self.uri, self.version, self.identity, self._access)
+        key = ("row index", self.uri, self.version, self.identity, self.location.key)
         return self.session.cache.get(key, lambda: index_rows(self), lambda index: index.nbytes + 1000)
 
     def indices(self) -> tuple[IndexEntry, ...]:
@@ -258,15 +260,8 @@ class Snapshot:
             return ()
         start, length = self.manifest.index_section
         self.limits.check("metadata_bytes", length, "size of the index section")
-        data = self.store.get(self.location.path, start, start + length).tobytes()
+        data = self.store.get(self.manifest_file.path, start, start + length).tobytes()
         return decode_index_section(data, self.limits)
-
-    @cached_property
-    def _access(self) -> tuple[Hashable, ...]:
-        """What a cached value was read under: another policy, credentials or limits may refuse to read it."""
-        policy = self.policy
-        options = freeze(policy.storage_options)
-        return policy.untrusted, policy.allowed_bases, options, self.limits
 
     def _versions(
         self, fragment: Fragment, stored: bytes | ExternalFile | None, kind: str
@@ -281,7 +276,7 @@ class Snapshot:
             except FormatError as error:
                 raise error.within(f"{kind} versions of fragment {fragment.id}")
 
-        key = (kind, self.uri, self.version, self.identity, fragment.id, self._access)
+        key = (kind, self.uri, self.version, self.identity, fragment.id, self.location.key)
         return self.session.cache.get(key, load, lambda sequence: sequence.nbytes + 200)
 
     def _bytes(self, stored: bytes | ExternalFile) -> bytes:
@@ -305,35 +300,23 @@ class Snapshot:
 
 
 def load_snapshot(
-    uri: str,
+    location: TableLocation,
     version: int | None = None,
     asof: datetime | str | None = None,
     session: Session | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    untrusted: bool = False,
-    allowed_bases: Iterable[str] | None = None,
-    limits: Limits | None = None,
     recover: bool = False,
 ) -> Snapshot:
-    """The dataset at a URI, at its latest or a given version.
+    """The dataset at a location, at its latest or a given version.
 
     Parameters
     ----------
-    uri : str
-        Path or URI of the dataset's root (or of a branch, ``{root}/tree/{branch}``).
+    location : TableLocation
+        Of the dataset (or of a branch, ``{root}/tree/{branch}``).
     version : int, optional
     asof : datetime or str, optional
         The newest version made at or before this time (``locate.parse_time``); ignored with ``version``.
     session : Session, optional
         The process's own by default.
-    storage_options : mapping, optional
-        As for Dask and pandas; ``base_<id>.<key>`` entries apply to one base.
-    untrusted : bool
-        Read with ``pread`` instead of memory maps, follow no symbolic links, and see ``bases``.
-    allowed_bases : iterable of str, optional
-        Places the table may use besides the root and, if it is trusted, those of the root's service.
-    limits : Limits, optional
-        Those of the session by default.
     recover : bool
         If the newest manifest is damaged, open the newest sound version instead, with a warning.
 
@@ -352,23 +335,39 @@ def load_snapshot(
 
     Examples
     --------
-    >>> load_snapshot("example.lance").version
+    >>> load_snapshot(TableLocation.of("example.lance")).version
     2
     """
-    session = session or default()
-    limits = limits or session.limits
-    root, found = split_credentials(uri)
-    policy = PathPolicy.of(untrusted, allowed_bases, {**found, **(storage_options or {})})
-    store = policy.open(session, root, policy.root_options)
+    session = (session or default()).with_limits(location.limits)
+    store = location.open(session)
     try:
         versions = version_store(store)
-        location, manifest, memory = choose_manifest(store, versions, version, asof, recover, limits)
+        file, manifest, memory = choose_manifest(store, versions, version, asof, recover, location.limits)
         flags.check_readable(manifest.reader_flags, manifest.writer_flags)
     except FormatError as error:
         raise error.within(store.uri)
-    if policy.storage_options:
+    if location.storage_options:
         # Scan tasks of this process carry no secrets and look the options up again.
-        session.remember_options(root, policy.storage_options)
+        session.remember_options(location.uri, location.storage_options)
     identity = f"{zlib.crc32(memory[-_IDENTITY_BYTES:].data):08x}"
-    bases = Bases(store, manifest, session, policy)
-    return Snapshot(store, manifest, bases, session, policy, versions, location, identity, limits)
+    bases = Bases(store, location, manifest.bases, session)
+    return Snapshot(store, manifest, bases, session, location, versions, file, identity)
+
+
+def newest_snapshot(location: TableLocation, session: Session) -> Snapshot | None:
+    """The dataset at a location at its newest version, None if there is no dataset.
+
+    Parameters
+    ----------
+    location : TableLocation
+    session : Session
+
+    Raises
+    ------
+    LanceError
+        As :func:`load_snapshot`.
+    """
+    try:
+        return load_snapshot(location, session=session)
+    except DatasetNotFoundError:
+        return None

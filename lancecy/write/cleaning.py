@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -17,11 +18,8 @@ from lancecy.store.uri import canonical_uri
 from lancecy.table import flags
 from lancecy.table.cleanup import CleanupStats, Scope, Terms, cleanup
 from lancecy.table.drive import drive
-from lancecy.table.manifest import BasePath
 from lancecy.table.refs import branch_folder
 from lancecy.table.versions import version_store
-from lancecy.write.options import Place
-from lancecy.write.targets import granted
 
 if TYPE_CHECKING:
     from lancecy.table.snapshot import Snapshot
@@ -38,11 +36,6 @@ class Cleaning(ABC):
     """What of a dataset cleans up."""
 
     _snapshot: Snapshot
-
-    @property
-    @abstractmethod
-    def place(self) -> Place:
-        """Where the table is, and how it is reached."""
 
     @abstractmethod
     def _newest(self) -> Snapshot:
@@ -136,12 +129,11 @@ class Cleaning(ABC):
             delete_unverified,
             error_if_tagged_old_versions,
         )
-        return clean(self._newest(), self.place, terms, used_by, progress, dry_run=dry_run)
+        return clean(self._newest(), terms, used_by, progress, dry_run=dry_run)
 
 
 def clean(
     newest: Snapshot,
-    place: Place,
     terms: Terms,
     used_by: Iterable[str | os.PathLike[str]] = (),
     progress: Progress | None = None,
@@ -153,9 +145,7 @@ def clean(
     Parameters
     ----------
     newest : Snapshot
-        The newest version.
-    place : Place
-        Of the table, or of the branch.
+        The newest version of the table, or of the branch.
     terms : Terms
     used_by : iterable of str or path
     progress : Progress, optional
@@ -173,20 +163,13 @@ def clean(
     flags.check_writable(newest.manifest.reader_flags, newest.manifest.writer_flags)
     named = [canonical_uri(root) for root in used_by]
     noted = newest.manifest.config.get(USED_BY, "").split("\n")
-    policy = granted(place.policy, [BasePath(0, root) for root in named])
-    branch = newest.manifest.branch
-    root, options = _main_root(place.uri, branch), policy.root_options
-    trusted = not policy.untrusted
-    store = policy.open(place.session, root, options)
+    branch, session = newest.manifest.branch, newest.session
+    location = newest.location.allowing(named)
+    location = replace(location, uri=_main_root(location.uri, branch))
+    store, own = location.open(session), location.open(session, follow_symlinks=False)
     users = (*named, *(line.strip() for line in noted if line.strip()))
-    scope = Scope(version_store(store), branch, users, limits=place.limits)
-    return drive(
-        cleanup(scope, terms, progress, dry_run=dry_run),
-        store,
-        place.session,
-        policy,
-        own=place.session.store(root, options or None, mapped=trusted, follow_symlinks=False),
-    )
+    scope = Scope(version_store(store), branch, users, limits=location.limits)
+    return drive(cleanup(scope, terms, progress, dry_run=dry_run), store, session, location, own)
 
 
 def _main_root(uri: str, branch: str | None) -> str:

@@ -16,19 +16,21 @@ import pyarrow as pa
 
 from lancecy.errors import CommitUnknownError, LanceError
 from lancecy.interop.streams import lasting, record_batches
+from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore
-from lancecy.table.bases import PathPolicy
+from lancecy.table.bases import canonical_base
 from lancecy.table.commit_options import Committed, Origin, Policy
 from lancecy.table.drive import check_create, commit_to
+from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath
 from lancecy.table.operations import Operation, Overwrite, UpdateBases, new_transaction
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.fragments import NewFiles
 from lancecy.write.metadata import FragmentMetadata
-from lancecy.write.options import CommitOptions, Place, WriteOptions
+from lancecy.write.options import CommitOptions, WriteOptions, with_durability
 from lancecy.write.planning import planned
-from lancecy.write.targets import check_outside, granted
+from lancecy.write.targets import check_outside
 
 __all__ = ["commit_from", "commit_operation", "write_files", "write_table"]
 
@@ -36,7 +38,8 @@ __all__ = ["commit_from", "commit_operation", "write_files", "write_table"]
 def write_files(
     data: object,
     schema: pa.Schema | None,
-    place: Place,
+    location: TableLocation,
+    session: Session,
     snapshot: Snapshot | None,
     options: WriteOptions,
     number: int = 0,
@@ -49,7 +52,8 @@ def write_files(
         See ``interop.streams.record_batches``.
     schema : pyarrow.Schema, optional
         What the columns are to be.
-    place : Place
+    location : TableLocation
+    session : Session
     snapshot : Snapshot or None
         Of the table they are for; None for a new one.
     options : WriteOptions
@@ -64,15 +68,16 @@ def write_files(
         The storage failed.
     """
     reader = record_batches(data, schema)
-    plan = planned(reader.schema, place.uri, snapshot, options)
+    plan = planned(reader.schema, location.uri, snapshot, options)
     plan.check_apart(snapshot is None or options.mode == "overwrite")
-    return plan.new_files(place, options, number=number).write(lasting(reader, data))
+    return plan.new_files(location, session, options, number=number).write(lasting(reader, data))
 
 
 def write_table(
     data: object,
     schema: pa.Schema | None,
-    place: Place,
+    location: TableLocation,
+    session: Session,
     snapshot: Snapshot | None,
     options: WriteOptions,
     commit: CommitOptions,
@@ -81,7 +86,7 @@ def write_table(
 
     Parameters
     ----------
-    data, schema, place, snapshot, options
+    data, schema, location, session, snapshot, options
         As for :func:`write_files`.
     commit : CommitOptions
 
@@ -100,16 +105,16 @@ def write_table(
         As for :func:`write_files`, and ``table.commit.commit``; no file is left behind.
     """
     reader = record_batches(data, schema)
-    plan = planned(reader.schema, place.uri, snapshot, options)
-    store = place.store(options.durable)
+    plan = planned(reader.schema, location.uri, snapshot, options)
+    store = with_durability(location.open(session), options.durable)
     with _folders_removed_on_error(store, ("_transactions", "_versions") if snapshot is None else ()):
         check_create(store)
-        files = plan.new_files(place, options)
+        files = plan.new_files(location, session, options)
         fragments = files.write(lasting(reader, data))
-        policy = granted(place.policy, plan.bases)
+        allowed = location.allowing(map(canonical_base, plan.bases))
         with _removed_if_refused(files):
             operation = plan.operation(options, fragments, is_new=snapshot is None)
-            return commit_operation(operation, place, snapshot, commit, policy=policy), plan.bases
+            return commit_operation(operation, allowed, session, snapshot, commit), plan.bases
 
 
 @contextmanager
@@ -140,26 +145,25 @@ def _removed_if_refused(files: NewFiles) -> Any:
 
 def commit_operation(
     operation: Operation,
-    place: Place,
+    location: TableLocation,
+    session: Session,
     snapshot: Snapshot | None,
     options: CommitOptions,
     *,
     read_version: int | None = None,
-    policy: PathPolicy | None = None,
 ) -> Committed:
     """Make a change of a table its next version.
 
     Parameters
     ----------
     operation : Operation
-    place : Place
+    location : TableLocation
+    session : Session
     snapshot : Snapshot or None
         A version of the table; None creates one.
     options : CommitOptions
     read_version : int, optional
         The version the change was made from, if it is not the snapshot's.
-    policy : PathPolicy, optional
-        What resolves bases, if it is not the place's.
 
     Raises
     ------
@@ -167,34 +171,34 @@ def commit_operation(
         See ``table.commit.commit``.
     """
     if isinstance(operation, UpdateBases):
-        check_outside(place.uri, operation.bases)
+        check_outside(location.uri, operation.bases)
     elif isinstance(operation, Overwrite):
-        check_outside(place.uri, operation.initial_bases)
+        check_outside(location.uri, operation.initial_bases)
     origin = None
     if snapshot is not None:
         is_same = read_version is None or read_version == snapshot.version
         number = snapshot.version if is_same else cast("int", read_version)
-        origin = Origin(number, snapshot.location.naming, snapshot.identity if is_same else None)
-    return commit_from(operation, place, origin, options, policy)
+        origin = Origin(number, snapshot.manifest_file.naming, snapshot.identity if is_same else None)
+    return commit_from(operation, location, session, origin, options)
 
 
 def commit_from(
     operation: Operation,
-    place: Place,
+    location: TableLocation,
+    session: Session,
     origin: Origin | None,
     options: CommitOptions,
-    policy: PathPolicy | None = None,
 ) -> Committed:
     """:func:`commit_operation` for those who have no snapshot at hand.
 
     Parameters
     ----------
     operation : Operation
-    place : Place
+    location : TableLocation
+    session : Session
     origin : Origin or None
         The version the change was made from; None creates a table.
     options : CommitOptions
-    policy : PathPolicy, optional
 
     Raises
     ------
@@ -208,8 +212,7 @@ def commit_from(
         attempts=options.attempts + 1,
         once=options.token is not None,
         naming=options.naming,
-        limits=place.limits,
+        limits=location.limits,
     )
-    return commit_to(
-        place.store(options.durable), transaction, origin, place.session, policy or place.policy, terms
-    )
+    store = with_durability(location.open(session), options.durable)
+    return commit_to(store, transaction, origin, session, location, terms)

@@ -27,7 +27,7 @@ from lancecy.table.paths import data_file_name
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.schemas import arranged
 
-__all__ = ["FileLimits", "Locate", "NewFiles"]
+__all__ = ["FileLimits", "Folder", "NewFiles"]
 
 _ANEW = (
     "; as files of no other version can stand beside those that a table of 0.1 has already, that means to write all of "
@@ -39,8 +39,8 @@ _WAITING = 512 << 20
 # Rows are handed on in pieces of this size at most, after each of which the size of the file is looked at.
 _PIECE_BYTES = 64 << 20
 
-Locate = Callable[[DataFile], "tuple[Store, str]"]
-"""A data file to its store and its path there."""
+Folder = Callable[["int | None"], "tuple[Store, str]"]
+"""A base, None for the table's own folder, to its store and what comes before the names of data files there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +97,8 @@ class NewFiles:
         Of the data files, such as "2.1".
     bases : tuple of int or None
         Where files go in turn, beginning with the first.
-    locate : function
-        See ``Locate``.
+    folder : function
+        See ``Folder``.
     limits : FileLimits
     dictionaries : Dictionaries, optional
         Of a 0.1 table: one for all of its files.
@@ -111,7 +111,7 @@ class NewFiles:
     >>> from lancecy.store.memory import MemoryStore
     >>> from lancecy.write.schemas import schema_of
     >>> store, rows = MemoryStore("doc-files"), pa.record_batch({"a": [1, 2, 3]})
-    >>> files = NewFiles(schema_of(rows.schema), "2.1", (None,), lambda file: (store, file.path), FileLimits(2))
+    >>> files = NewFiles(schema_of(rows.schema), "2.1", (None,), lambda base: (store, ""), FileLimits(2))
     >>> [made.physical_rows for made in files.write([rows])]
     [2, 1]
     """
@@ -121,13 +121,13 @@ class NewFiles:
         schema: Schema,
         version: str,
         bases: tuple[int | None, ...],
-        locate: Locate,
+        folder: Folder,
         limits: FileLimits,
         dictionaries: Dictionaries | None = None,
         tag: str = "",
     ) -> None:
         self._schema, self._version, self._bases, self._tag = schema, version, bases, tag
-        self._locate, self._limits = locate, limits
+        self._folder, self._limits = folder, limits
         self._has_sidecars = any(
             node.is_blob and node.is_struct for top in schema.fields for node in top.walk()
         )
@@ -238,7 +238,8 @@ class NewFiles:
     def _begin(self) -> _Open:
         base = self._bases[len(self._begun) % len(self._bases)]
         file = DataFile(data_file_name(tag=self._tag), (), base_id=base)
-        store, path = self._locate(file)
+        store, folder = self._folder(base)
+        path = folder + file.path
         self._begun.append((store, path))
         if isinstance(store, LocalStore):
             deepest = f"{path.removesuffix('.lance')}/blob" if self._has_sidecars else path

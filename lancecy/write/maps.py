@@ -13,6 +13,7 @@ from lancecy.table.operations import MapUpdate, Operation, UpdateConfig
 from lancecy.write.options import CommitOptions, check_texts
 
 if TYPE_CHECKING:
+    from lancecy.table.manifest import BasePath
     from lancecy.table.snapshot import Snapshot
 
 __all__ = ["Maps"]
@@ -29,7 +30,7 @@ class Maps(ABC):
         operation: Operation,
         origin: Snapshot | None = None,
         options: CommitOptions | None = None,
-        bases: Iterable[str] = (),
+        bases: Iterable[BasePath] = (),
     ) -> None:
         """Commit a change, made from this version if no other is given, and move to what it made."""
 

@@ -49,7 +49,7 @@ def delete_of(context: ScanContext, predicate: object) -> tuple[Delete, int]:
         raise TypeError("a delete needs a predicate; 'true' deletes every row")
     snapshot = context.snapshot
     request = make_request(snapshot.schema.arrow, columns=[], filter=predicate)
-    planned = plan(context, request, ScanSpec(snapshot.uri, snapshot.version, request), _UNIT_BYTES)
+    planned = plan(context, request, ScanSpec(snapshot.location, snapshot.version, request), _UNIT_BYTES)
 
     def rows_of(unit: ScanUnit) -> NDArray[np.int64]:
         return choose(context, unit, planned.projection).picked.to_indices()

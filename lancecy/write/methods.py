@@ -14,8 +14,10 @@ import pyarrow as pa
 
 from lancecy.errors import DatasetNotFoundError, RetryableConflictError
 from lancecy.table import flags
+from lancecy.table.manifest import BasePath
 from lancecy.table.operations import Operation, Restore, UpdateBases
 from lancecy.table.rowid_checks import check_row_ids, row_id_faults
+from lancecy.table.snapshot import Snapshot, newest_snapshot
 from lancecy.write.cleaning import Cleaning
 from lancecy.write.dataset import commit_operation, write_table
 from lancecy.write.maps import Maps
@@ -26,7 +28,6 @@ from lancecy.write.targets import DatasetBasePath, base_paths_of, targets
 
 if TYPE_CHECKING:
     from lancecy.scanning.context import ScanContext
-    from lancecy.table.snapshot import Snapshot
 
 __all__ = ["Changes"]
 
@@ -42,7 +43,7 @@ class Changes(Maps, Cleaning, Repairs, ABC):
         """What scans share."""
 
     @abstractmethod
-    def _move(self, version: int | None, bases: Iterable[str] = ()) -> None:
+    def _move(self, version: int | None, bases: Iterable[BasePath] = ()) -> None:
         """Become another version, None for the newest; ``bases`` may be read from now on."""
 
     def insert(
@@ -66,10 +67,10 @@ class Changes(Maps, Cleaning, Repairs, ABC):
             See :func:`lancecy.write_dataset`.
         """
         written, commit = options_of(mode, **options)
-        place = self.place
         snapshot = self._newest() if mode != "create" else self._snapshot
-        committed, bases = write_table(data, schema, place, snapshot, written, commit)
-        self._move(committed.version, [base.path for base in bases])
+        location, session = self._snapshot.location, self._snapshot.session
+        committed, bases = write_table(data, schema, location, session, snapshot, written, commit)
+        self._move(committed.version, bases)
 
     def append(self, data: Any, *, schema: pa.Schema | None = None, **options: Any) -> None:
         """Add rows; as :meth:`insert`.
@@ -174,7 +175,7 @@ class Changes(Maps, Cleaning, Repairs, ABC):
         options = CommitOptions(properties=dict(transaction_properties or {}))
         # Their ids are given at the commit: somebody else may be registering bases too.
         operation = UpdateBases(tuple(base.to_base_path() for base in wanted))
-        self._change(operation, newest, options, bases=[base.path for base in checked])
+        self._change(operation, newest, options, bases=checked)
         return self
 
     def relocate_base(self, base: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> Any:
@@ -205,7 +206,7 @@ class Changes(Maps, Cleaning, Repairs, ABC):
         known = newest.manifest.base_paths
         (number,) = targets(known, [base])
         moved = replace(known[number or 0], path=DatasetBasePath(new_path).to_base_path().path)
-        self._change(UpdateBases((moved,), relocate=True), newest, bases=[moved.path])
+        self._change(UpdateBases((moved,), relocate=True), newest, bases=[moved])
         return self
 
     # -- how --------------------------------------------------------------------------------------
@@ -214,9 +215,10 @@ class Changes(Maps, Cleaning, Repairs, ABC):
         """The newest version of the table: this one if it is."""
         if self._snapshot.latest_version() == self._snapshot.version:
             return self._snapshot
-        found = self.place.newest()
+        location = self._snapshot.location
+        found = newest_snapshot(location, self._snapshot.session)
         if found is None:
-            raise DatasetNotFoundError(f"there is no table at {self.place.uri} any more", kind="dataset")
+            raise DatasetNotFoundError(f"there is no table at {location.uri} any more", kind="dataset")
         return found
 
     def _check_writable(self) -> None:
@@ -229,10 +231,11 @@ class Changes(Maps, Cleaning, Repairs, ABC):
         operation: Operation,
         origin: Snapshot | None = None,
         options: CommitOptions | None = None,
-        bases: Iterable[str] = (),
+        bases: Iterable[BasePath] = (),
     ) -> None:
         """Commit a change, made from this version if no other is given, and move to what it made."""
+        origin = origin or self._snapshot
         committed = commit_operation(
-            operation, self.place, origin or self._snapshot, options or CommitOptions()
+            operation, origin.location, origin.session, origin, options or CommitOptions()
         )
         self._move(committed.version, bases)

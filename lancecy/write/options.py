@@ -1,21 +1,15 @@
-"""What a write is told: where, what, and how it is committed; the arguments of users as values."""
+"""What a write is told: what, and how it is committed; the arguments of users as values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
-from lancecy.errors import DatasetNotFoundError
-from lancecy.limits import Limits
-from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore
-from lancecy.store.uri import split_credentials
-from lancecy.table.bases import PathPolicy
 from lancecy.table.paths import Naming
-from lancecy.table.snapshot import Snapshot, load_snapshot
 from lancecy.write.fragments import FileLimits
 from lancecy.write.targets import DatasetBasePath
 
@@ -23,12 +17,11 @@ __all__ = [
     "CommitOptions",
     "Durability",
     "Mode",
-    "Place",
     "WriteOptions",
     "check_texts",
     "is_durable",
     "options_of",
-    "paced",
+    "with_durability",
 ]
 
 Mode: TypeAlias = Literal["create", "append", "overwrite"]
@@ -37,60 +30,9 @@ Durability: TypeAlias = Literal["fsync", "none"]
 _MESSAGE = "__lance_commit_message"
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a table is or is to be, and how it is reached.
-
-    Attributes
-    ----------
-    uri : str
-        Canonical, without credentials.
-    session : Session
-    policy : PathPolicy
-    limits : Limits
-    """
-
-    uri: str
-    session: Session
-    policy: PathPolicy
-    limits: Limits
-
-    @classmethod
-    def of(
-        cls,
-        uri: str,
-        session: Session,
-        storage_options: Mapping[str, Any] | None = None,
-        untrusted: bool = False,
-        allowed_bases: Sequence[str] | None = None,
-    ) -> Place:
-        """The place a user named."""
-        root, found = split_credentials(uri)
-        policy = PathPolicy.of(untrusted, allowed_bases, {**found, **(storage_options or {})})
-        return cls(root, session, policy, session.limits)
-
-    def store(self, durable: bool = True) -> Store:
-        """Rooted at the table; to write without waiting for the disk if it need not be durable."""
-        return paced(self.policy.open(self.session, self.uri, self.policy.root_options), durable)
-
-    def newest(self) -> Snapshot | None:
-        """The newest version of the table, None if there is no table."""
-        try:
-            return load_snapshot(
-                self.uri,
-                session=self.session,
-                storage_options=self.policy.storage_options,
-                untrusted=self.policy.untrusted,
-                allowed_bases=self.policy.allowed_bases,
-                limits=self.limits,
-            )
-        except DatasetNotFoundError:
-            return None
-
-
-def paced(store: Store, durable: bool) -> Store:
+def with_durability(store: Store, durable: bool) -> Store:
     """The store, to write to without waiting for the disk if it need not be durable."""
-    return store.hasty() if not durable and isinstance(store, LocalStore) else store
+    return store.without_fsync() if not durable and isinstance(store, LocalStore) else store
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,19 +16,22 @@ from lancecy.errors import ExistsError, UnsupportedError
 from lancecy.file.create import check_writable
 from lancecy.file.v0_dictionaries import Dictionaries
 from lancecy.schema import Schema
+from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.table import flags
-from lancecy.table.bases import Bases
-from lancecy.table.manifest import BasePath, DataFile, Fragment, Manifest
+from lancecy.table.bases import Bases, canonical_base
+from lancecy.table.location import TableLocation
+from lancecy.table.manifest import BasePath, BasePaths, Fragment
 from lancecy.table.operations import Append, Operation, Overwrite
 from lancecy.table.operations.new_fragments import version_of
+from lancecy.table.paths import DATA
 from lancecy.table.rowid_checks import check_row_ids, row_id_faults
 from lancecy.table.snapshot import Snapshot
-from lancecy.write.fragments import Locate, NewFiles
+from lancecy.write.fragments import Folder, NewFiles
 from lancecy.write.legacy import check_versions, dictionaries_for, with_dictionaries
-from lancecy.write.options import Place, WriteOptions, paced
+from lancecy.write.options import WriteOptions, with_durability
 from lancecy.write.schemas import fitted, schema_of, with_blobs
-from lancecy.write.targets import base_paths_of, check_outside, granted, least_filled_first, targets
+from lancecy.write.targets import base_paths_of, check_outside, least_filled_first, targets
 
 __all__ = ["Plan", "planned"]
 
@@ -86,40 +89,47 @@ class Plan:
                 feature="dictionaries of new fragments",
             )
 
-    def new_files(self, place: Place, options: WriteOptions, tag: str = "", number: int = 0) -> NewFiles:
+    def new_files(
+        self,
+        location: TableLocation,
+        session: Session,
+        options: WriteOptions,
+        tag: str = "",
+        number: int = 0,
+    ) -> NewFiles:
         """The data files of one writer.
 
         Parameters
         ----------
-        place : Place
+        location : TableLocation
+        session : Session
         options : WriteOptions
         tag : str
             Hexadecimal digits that the names of the files have in common.
         number : int
             Of the writer, if there are many: the next one begins with the next base, so that all fill evenly.
         """
-        located, turn = self.locate(place, options), number % len(self.targets)
+        folder, turn = self.folder(location, session, options), number % len(self.targets)
         bases = self.targets[turn:] + self.targets[:turn]
-        return NewFiles(self.written, self.version, bases, located, options.limits, self.dictionaries, tag)
+        return NewFiles(self.written, self.version, bases, folder, options.limits, self.dictionaries, tag)
 
-    def locate(self, place: Place, options: WriteOptions) -> Locate:
-        """What says where a data file is to be.
+    def folder(self, location: TableLocation, session: Session, options: WriteOptions) -> Folder:
+        """What says where the data files of a base are to be.
 
         Parameters
         ----------
-        place : Place
+        location : TableLocation
+        session : Session
         options : WriteOptions
         """
-        words = flags.BASES if self.places else 0
-        manifest = Manifest(0, Schema(()), base_paths=self.places, reader_flags=words)
-        policy = granted(place.policy, self.bases)
-        places = Bases(place.store(options.durable), manifest, place.session, policy)
+        allowed = location.allowing(map(canonical_base, self.bases))
+        bases = Bases(allowed.open(session), allowed, BasePaths(self.places), session)
 
-        def located(file: DataFile) -> tuple[Store, str]:
-            store, path = places.data(file)
-            return paced(store, options.durable), path
+        def folder(base_id: int | None) -> tuple[Store, str]:
+            store, prefix = bases.folder(base_id, DATA)
+            return with_durability(store, options.durable), prefix
 
-        return located
+        return folder
 
     def operation(self, options: WriteOptions, fragments: Sequence[Fragment], is_new: bool) -> Operation:
         """What makes fragments part of the table.

@@ -17,6 +17,7 @@ from lancecy.table.rowindex_build import SameIdError
 from lancecy.write.options import CommitOptions
 
 if TYPE_CHECKING:
+    from lancecy.table.manifest import BasePath
     from lancecy.table.snapshot import Snapshot
 
 __all__ = ["Repairs", "RowIdRepair"]
@@ -64,7 +65,7 @@ class Repairs(ABC):
         operation: Operation,
         origin: Snapshot | None = None,
         options: CommitOptions | None = None,
-        bases: Iterable[str] = (),
+        bases: Iterable[BasePath] = (),
     ) -> None:
         """Commit a change, made from this version if no other is given, and move to what it made."""
 

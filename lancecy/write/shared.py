@@ -9,7 +9,7 @@ All files of one such write have the end of their names in common; whatever beco
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
@@ -18,21 +18,19 @@ from typing import Any
 import pyarrow as pa
 
 from lancecy.errors import CommitUnknownError, DatasetNotFoundError, LanceError
-from lancecy.limits import Limits
-from lancecy.session import default
-from lancecy.store.credentials import redact
-from lancecy.table.bases import PathPolicy
+from lancecy.session import Session, default
+from lancecy.table.bases import canonical_base
 from lancecy.table.commit_options import Committed, Origin
 from lancecy.table.drive import check_create
-from lancecy.table.manifest import DataFile, Fragment
+from lancecy.table.location import TableLocation
+from lancecy.table.manifest import Fragment
 from lancecy.table.operations import ReserveFragments, new_transaction
 from lancecy.table.paths import TRANSACTIONS
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.dataset import commit_from
 from lancecy.write.metadata import FragmentMetadata
-from lancecy.write.options import CommitOptions, Place, WriteOptions
+from lancecy.write.options import CommitOptions, WriteOptions, with_durability
 from lancecy.write.planning import Plan, planned
-from lancecy.write.targets import granted
 
 __all__ = ["SharedWrite", "share"]
 
@@ -49,32 +47,37 @@ class SharedWrite:
 
     Attributes
     ----------
-    place : Place
+    location : TableLocation
+        Embeds its credentials if those who write are to get them.
     plan : Plan
     options : WriteOptions
-    how : CommitOptions
+    commit_options : CommitOptions
         With a token.
     origin : Origin or None
         The version it was planned from; None for a new table.
     tag : str
         End of the names of all its files.
-    embed_credentials : bool
+    session : Session
+        Stays behind: elsewhere it is the default one.
     """
 
-    place: Place
+    location: TableLocation
     plan: Plan
     options: WriteOptions
-    how: CommitOptions
+    commit_options: CommitOptions
     origin: Origin | None
     tag: str
-    embed_credentials: bool = field(default=False, repr=False)
+    session: Session = field(repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        policy = self.place.policy
-        options = policy.storage_options if self.embed_credentials else redact(policy.storage_options)
-        where = (self.place.uri, policy.untrusted, policy.allowed_bases, dict(options), self.place.limits)
-        what = (self.plan, self.options, self.how, self.origin, self.tag, self.embed_credentials)
-        return _arrived, (where, what)
+        return _arrived, (
+            self.location,
+            self.plan,
+            self.options,
+            self.commit_options,
+            self.origin,
+            self.tag,
+        )
 
     def __dask_tokenize__(self) -> object:
         return ("lancecy.write.SharedWrite", self.tag)
@@ -94,7 +97,7 @@ class SharedWrite:
         SchemaError, UnsupportedError, StoreError
             As ``fragments.NewFiles.write``; no file of this part is left behind.
         """
-        return self.plan.new_files(self.place, self.options, self.tag, number).write(batches)
+        return self.plan.new_files(self.location, self.session, self.options, self.tag, number).write(batches)
 
     def commit(self, fragments: Iterable[Fragment], *, clear: bool = True) -> Committed:
         """Make fragments part of the table, once, however often this is called.
@@ -112,9 +115,9 @@ class SharedWrite:
             See ``table.commit.commit``.
         """
         operation = self.plan.operation(self.options, tuple(fragments), is_new=self.origin is None)
-        policy = granted(self.place.policy, self.plan.bases)
+        location = self.location.allowing(map(canonical_base, self.plan.bases))
         try:
-            return commit_from(operation, self.place, self.origin, self.how, policy)
+            return commit_from(operation, location, self.session, self.origin, self.commit_options)
         except CommitUnknownError:
             raise
         except LanceError:
@@ -127,9 +130,9 @@ class SharedWrite:
         """Whether a commit was begun, so that only the table's history knows how it went."""
         # The operation plays no part in the name.
         version = 0 if self.origin is None else self.origin.version
-        name = new_transaction(ReserveFragments(0), version, token=self.how.token).file_name
+        name = new_transaction(ReserveFragments(0), version, token=self.commit_options.token).file_name
         try:
-            self.place.store().head(f"{TRANSACTIONS}/{name}")
+            self.location.open(self.session).head(f"{TRANSACTIONS}/{name}")
         except DatasetNotFoundError:
             return False
         return True
@@ -143,8 +146,8 @@ class SharedWrite:
         return removed
 
     def _clear(self, base: int | None) -> int:
-        store, path = self.plan.locate(self.place, self.options)(DataFile("x", (), base_id=base))
-        folder = path.rpartition("/")[0]
+        store, prefix = self.plan.folder(self.location, self.session, self.options)(base)
+        folder = prefix.rstrip("/")
         found = [meta.path for meta in islice(store.list(folder), _MOST_NAMES)]
         ours = [
             name for name in found if name.endswith(f"{self.tag}.lance") and name.rpartition("/")[0] == folder
@@ -163,7 +166,7 @@ class SharedWrite:
         """
         count = self.clear()
         error.add_note(
-            f"Nothing was committed to {self.place.uri}. {count} data files of other parts were removed; what "
+            f"Nothing was committed to {self.location.uri}. {count} data files of other parts were removed; what "
             f"workers may still be writing is called *{self.tag}.lance, and no reader ever sees it: "
             "cleanup_old_versions removes it."
         )
@@ -171,10 +174,11 @@ class SharedWrite:
 
 def share(
     schema: pa.Schema,
-    place: Place,
+    location: TableLocation,
+    session: Session,
     snapshot: Snapshot | None,
     options: WriteOptions,
-    how: CommitOptions,
+    commit_options: CommitOptions,
     *,
     embed_credentials: bool = False,
 ) -> SharedWrite:
@@ -184,11 +188,12 @@ def share(
     ----------
     schema : pyarrow.Schema
         Of the rows that will come.
-    place : Place
+    location : TableLocation
+    session : Session
     snapshot : Snapshot or None
         Of the table they are for; None for a new one.
     options : WriteOptions
-    how : CommitOptions
+    commit_options : CommitOptions
         Gets a token of its own if it has none.
     embed_credentials : bool
 
@@ -197,24 +202,29 @@ def share(
     LanceError, ValueError, TypeError
         As ``planning.planned``; or a base that may not be used, or a store that cannot be committed to.
     """
-    plan = planned(schema, place.uri, snapshot, options)
+    plan = planned(schema, location.uri, snapshot, options)
     plan.check_apart(snapshot is None or options.mode == "overwrite")
-    locate = plan.locate(place, options)
+    folder = plan.folder(location, session, options)
     for base in dict.fromkeys(plan.targets):
-        locate(DataFile("x", (), base_id=base))
-    check_create(place.store(options.durable))
-    origin = (
-        None if snapshot is None else Origin(snapshot.version, snapshot.location.naming, snapshot.identity)
-    )
+        folder(base)
+    check_create(with_durability(location.open(session), options.durable))
+    origin = None
+    if snapshot is not None:
+        origin = Origin(snapshot.version, snapshot.manifest_file.naming, snapshot.identity)
     tag = secrets.token_hex(_TAG_BYTES)
-    once = how if how.token is not None else replace(how, token=f"shared write {secrets.token_hex(16)}")
-    return SharedWrite(place, plan, options, once, origin, tag, embed_credentials)
+    if commit_options.token is None:
+        commit_options = replace(commit_options, token=f"shared write {secrets.token_hex(16)}")
+    sent = location.with_credentials(embed_credentials)
+    return SharedWrite(sent, plan, options, commit_options, origin, tag, session)
 
 
 def _arrived(
-    where: tuple[str, bool, tuple[str, ...], Mapping[str, Any], Limits], what: tuple[Any, ...]
+    location: TableLocation,
+    plan: Plan,
+    options: WriteOptions,
+    commit_options: CommitOptions,
+    origin: Origin | None,
+    tag: str,
 ) -> SharedWrite:
-    uri, untrusted, allowed_bases, options, limits = where
-    session = default()
-    known = session.options_for(uri) or options
-    return SharedWrite(Place(uri, session, PathPolicy(untrusted, allowed_bases, known), limits), *what)
+    session = default().with_limits(location.limits)
+    return SharedWrite(location.known_to(session), plan, options, commit_options, origin, tag, session)

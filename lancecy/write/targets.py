@@ -11,11 +11,11 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from lancecy.errors import NotFoundError, PathPolicyError
 from lancecy.store.uri import canonical_uri
-from lancecy.table.bases import PathPolicy, canonical_base, spelling
+from lancecy.table.bases import canonical_base, spelling
 from lancecy.table.manifest import BasePath, Fragment
 from lancecy.table.operations.base_paths import registered
 
@@ -24,7 +24,6 @@ __all__ = [
     "base_paths_of",
     "bytes_by_base",
     "check_outside",
-    "granted",
     "least_filled_first",
     "targets",
 ]
@@ -136,11 +135,6 @@ def check_outside(root: str, bases: Iterable[BasePath]) -> None:
             raise PathPolicyError(
                 f"base {base.path!r} is in the table's own folder: choose a place outside of it"
             )
-
-
-def granted(policy: PathPolicy, bases: Iterable[BasePath]) -> PathPolicy:
-    """The policy of a user who named these bases: they may be used, wherever they are."""
-    return replace(policy, allowed_bases=(*policy.allowed_bases, *map(canonical_base, bases)))
 
 
 def targets(

@@ -17,8 +17,9 @@ from lancecy.dask.reader import Parts, Reader, units_of
 from lancecy.expr import parse
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
+from lancecy.table.location import TableLocation
 
-SPEC = ScanSpec("memory://t", 1, ScanRequest())
+SPEC = ScanSpec(TableLocation("memory://t"), 1, ScanRequest())
 
 
 def _parts(*rows: list[int], local: bool = False, divisions: tuple[int, ...] | None = None) -> Parts:

@@ -23,7 +23,8 @@ from distributed import Client, LocalCluster
 import lancecy
 from lancecy import DatasetBasePath
 from lancecy.errors import ExistsError, SchemaError, UnsupportedError
-from lancecy.write.options import Place, options_of
+from lancecy.table.location import TableLocation
+from lancecy.write.options import options_of
 from lancecy.write.shared import share
 from tests.helpers.compare import assert_tables_equal
 from tests.helpers.golden import golden
@@ -276,9 +277,10 @@ def test_write_with_a_token_happens_once(tmp_path: Path) -> None:
 
 def test_only_results_that_arrive_are_committed(tmp_path: Path) -> None:
     """Both attempts of a task run to their end, as when a scheduler gives up a worker that is still alive."""
-    options, how = options_of("append")
-    place = Place.of(str(tmp_path / "t"), lancecy.Session())
-    shared = share(pa.schema({"n": pa.int64()}), place, None, options, how)
+    options, commit_options = options_of("append")
+    location = TableLocation.of(str(tmp_path / "t"))
+    columns = pa.schema({"n": pa.int64()})
+    shared = share(columns, location, lancecy.Session(), None, options, commit_options)
     first, second = (shared.write(iter([pa.record_batch({"n": [1, 2]})]), 0) for _ in range(2))
     assert first != second
     there = pickle.loads(pickle.dumps(shared))

@@ -12,12 +12,13 @@ import pyarrow as pa
 from lancecy.schema import Schema
 from lancecy.session import Session
 from lancecy.store.local import LocalStore
-from lancecy.table.bases import PathPolicy
 from lancecy.table.commit_options import Committed, Origin, Policy
 from lancecy.table.drive import commit_to
+from lancecy.table.location import TableLocation
 from lancecy.table.manifest import DataFile, Fragment
 from lancecy.table.operations import Append, Delete, Operation, Overwrite, new_transaction
-from lancecy.table.snapshot import Snapshot, load_snapshot
+from lancecy.table.snapshot import Snapshot
+from tests.helpers.snapshots import snapshot_of
 
 __all__ = ["append", "change", "create", "delete_where", "fragments_of", "numbers", "origin_of"]
 
@@ -65,12 +66,12 @@ def schema_of(table: pa.Table) -> Schema:
 
     with tempfile.TemporaryDirectory() as folder:
         lance.write_dataset(table, f"{folder}/t")
-        return load_snapshot(f"{folder}/t").schema
+        return snapshot_of(f"{folder}/t").schema
 
 
 def origin_of(snapshot: Snapshot) -> Origin:
     """What a commit has to know of the version it is made from."""
-    return Origin(snapshot.version, snapshot.location.naming, snapshot.identity)
+    return Origin(snapshot.version, snapshot.manifest_file.naming, snapshot.identity)
 
 
 def create(uri: str, table: pa.Table, *, policy: Policy | None = None, **options: Any) -> Committed:
@@ -79,7 +80,7 @@ def create(uri: str, table: pa.Table, *, policy: Policy | None = None, **options
     fragments = written_by_pylance(uri, table, mode="overwrite", data_storage_version=version)
     operation = Overwrite(fragments, schema_of(table), data_version=version, **options)
     store = LocalStore(uri)
-    return commit_to(store, new_transaction(operation), None, SESSION, PathPolicy(), policy)
+    return commit_to(store, new_transaction(operation), None, SESSION, TableLocation(store.uri), policy)
 
 
 def change(
@@ -91,9 +92,9 @@ def change(
     **given: Any,
 ) -> Committed:
     """Commit an operation, made from the newest version or from an older snapshot."""
-    read = snapshot or load_snapshot(uri)
+    read = snapshot or snapshot_of(uri)
     transaction = new_transaction(operation, read.version, **given)
-    return commit_to(read.store, transaction, origin_of(read), SESSION, PathPolicy(), policy)
+    return commit_to(read.store, transaction, origin_of(read), SESSION, read.location, policy)
 
 
 def append(uri: str, table: pa.Table, **options: Any) -> Committed:

@@ -37,7 +37,7 @@ MEMORY = 512 << 20
 def latest_files(root: Path) -> list[Path]:
     """The files that the latest version consists of."""
     ds = lancecy.dataset(root)
-    names = {Path(ds._snapshot.location.path).name}
+    names = {Path(ds._snapshot.manifest_file.path).name}
     for fragment in ds._snapshot.manifest.fragments:
         names |= {file.path for file in fragment.files}
         if fragment.deletion_file is not None:

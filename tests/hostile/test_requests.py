@@ -16,8 +16,11 @@ from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.memory import MemoryStore
 from lancecy.store.uri import open_store
-from lancecy.table.bases import Bases, PathPolicy
-from tests.helpers.builders import make_base, make_manifest
+from lancecy.table.bases import Bases
+from lancecy.table.location import TableLocation
+from lancecy.table.manifest import BasePaths
+from lancecy.table.paths import DATA
+from tests.helpers.builders import make_base
 from tests.helpers.datasets import write_table
 from tests.helpers.mutate import tail_message, with_tail
 from tests.helpers.recorder import Recorder, heard_of, running
@@ -242,9 +245,9 @@ def test_headers_for_a_web_server_go_to_its_host_and_port_only(recorder: Recorde
     with running(Recorder()) as host:
 
         def place_in(server: str) -> tuple[Store, str]:
-            manifest = make_manifest(base_paths={1: make_base(1, f"{server}/x")}, reader_flags=16)
-            policy = PathPolicy.of(storage_options=headers)
-            return Bases(MemoryStore(f"{host.url}/t"), manifest, Session(), policy).folder(1)
+            bases = BasePaths({1: make_base(1, f"{server}/x")})
+            location = TableLocation.of(f"{host.url}/t", headers)
+            return Bases(MemoryStore(location.uri), location, bases, Session()).folder(1, DATA)
 
         for other in (recorder.url, host.url.replace("127.0.0.1", "localhost")):
             with pytest.raises(PathPolicyError, match="allowed_bases"):

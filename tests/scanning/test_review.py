@@ -50,7 +50,7 @@ def test_tasks_of_a_table_that_was_made_anew_are_refused(tmp_path: Path) -> None
 def test_limits_travel_with_tasks_and_pickles(tmp_path: Path) -> None:
     root = write_table(str(tmp_path / "t"))
     ds = lancecy.dataset(root, limits=Limits(nesting=63))
-    assert ds.scanner().plan().tasks[0].spec.limits.nesting == 63
+    assert ds.scanner().plan().tasks[0].spec.location.limits.nesting == 63
     assert pickle.loads(pickle.dumps(ds)).context.session.limits.nesting == 63
 
 

@@ -15,6 +15,8 @@ from hypothesis import strategies as st
 import lancecy
 from lancecy.errors import ColumnNotFoundError, ExpressionError, FormatError, NotFoundError
 from lancecy.parallel import tasks
+from lancecy.table.location import TableLocation
+from lancecy.table.snapshot import load_snapshot
 from tests.helpers.compare import assert_tables_equal
 from tests.helpers.datasets import VERSIONS, data_file, expected, write_table
 
@@ -324,9 +326,8 @@ def test_versions_and_checkout(tmp_path: Path) -> None:
 def test_datasets_pickle_without_secrets(path: str) -> None:
     import pickle
 
-    ds = lancecy.Dataset(
-        lancecy.dataset(path)._snapshot, lancecy.Session(), {"secret": "hunter2", "anon": False}
-    )
+    location = TableLocation.of(path, {"secret": "hunter2", "anon": False})
+    ds = lancecy.Dataset(load_snapshot(location, session=lancecy.Session()))
     data = pickle.dumps(ds)
     assert b"hunter2" not in data
     copy = pickle.loads(data)

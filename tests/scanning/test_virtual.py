@@ -20,11 +20,11 @@ from lancecy.errors import ColumnNotFoundError, FormatError
 from lancecy.expr import bind, evaluate, parse
 from lancecy.parallel.tasks import read
 from lancecy.store.uri import open_store
-from lancecy.table.snapshot import load_snapshot
 from tests.helpers.builders import row_id_sequence, segment, version_sequence, write_manifest
 from tests.helpers.compare import assert_tables_equal
 from tests.helpers.datasets import expected, write_table
 from tests.helpers.golden import GoldenVersion, all_versions
+from tests.helpers.snapshots import snapshot_of
 
 ROWS = 50
 DELETED = {0: [0, 3, 40], 2: [7, 49], 3: [5]}
@@ -54,7 +54,7 @@ def made(root: Path, data_version: str, stable: bool = True, **changes: Any) -> 
     write_table(str(root), fragments=4, rows=ROWS, deleted=DELETED, data_version=data_version)
     if not stable:
         return lancecy.dataset(root)
-    manifest = load_snapshot(str(root)).manifest
+    manifest = snapshot_of(str(root)).manifest
     fragments = []
     for fragment, ids, created, updated in zip(manifest.fragments, SEGMENTS, CREATED, UPDATED, strict=True):
         given = {
@@ -248,7 +248,7 @@ def test_expressions_of_other_libraries(case: tuple[lancecy.Dataset, pa.Table]) 
 
 def test_a_stored_column_comes_before_a_virtual_one(tmp_path: Path) -> None:
     write_table(str(tmp_path), fragments=2, rows=10)
-    manifest = load_snapshot(str(tmp_path)).manifest
+    manifest = snapshot_of(str(tmp_path)).manifest
     fields = tuple(replace(f, name="_rowid") if f.name == "id" else f for f in manifest.schema.fields)
     write_manifest(
         open_store(str(tmp_path)),

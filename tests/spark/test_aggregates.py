@@ -182,9 +182,7 @@ def test_reader_gives_one_row_for_all_its_parts(tmp_path: Path, version: str, co
             for f in a.fields(f"p{i}", None if a.column is None else plan.schema.field(a.column).type)
         ]
     )
-    reader = AggregateReader(
-        TaskReader(spec, tuple(parts), Converter(plan.schema), ds.context.session.limits), aggregates
-    )
+    reader = AggregateReader(TaskReader(spec, tuple(parts), Converter(plan.schema)), aggregates)
     numbers = [pa.record_batch({"id": [n]}) for n in range(len(parts))]
     (found,) = list(reader(iter(numbers)))
     assert found.schema == target
@@ -207,7 +205,7 @@ def test_rows_alone_are_counted_without_a_column(tmp_path: Path) -> None:
     ds = lancecy.write_dataset(pa.table({"id": range(100)}), tmp_path / "t.lance")
     plan, parts = divide(ds.scanner(["id"], "id % 2 = 0", **batch_limits(None)), ds.context, 1, None)
     spec = plan.tasks[0].spec.narrowed([])
-    reader = TaskReader(spec, tuple(parts), Converter(pa.schema([])), ds.context.session.limits)
+    reader = TaskReader(spec, tuple(parts), Converter(pa.schema([])))
     target = pa.schema([pa.field("p0", pa.int64(), nullable=False)])
     (found,) = AggregateReader(reader, (Aggregate("count"),))(iter([pa.record_batch({"id": [0]})]))
     assert found.schema == target

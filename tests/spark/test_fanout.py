@@ -21,7 +21,7 @@ def test_part_of_an_executor_is_read_from_all_bases_at_once(version: str, cores:
     stores.write(deleted={3: [3, 4]}, data_version=version)
     ds = stores.dataset()
     plan, parts = divide(ds.scanner(COLUMNS), ds.context, cores, blocksize=4000 * (3 - cores))
-    reader = TaskReader(plan.tasks[0].spec, tuple(parts), Converter(plan.schema), ds.context.session.limits)
+    reader = TaskReader(plan.tasks[0].spec, tuple(parts), Converter(plan.schema))
     found: list[pa.RecordBatch] = []
     for part in parts:
         stores.clear()

@@ -159,8 +159,7 @@ def test_names_that_spark_cannot_tell_apart_get_no_promise() -> None:
 def _reader(place: Path) -> tuple[TaskReader, int]:
     ds = lancecy.dataset(place)
     plan, parts = _parts(ds, 2, 300_000, columns=["id", "word"])
-    limits = ds.context.session.limits
-    return TaskReader(plan.tasks[0].spec, tuple(parts), Converter(plan.schema, False), limits), len(parts)
+    return TaskReader(plan.tasks[0].spec, tuple(parts), Converter(plan.schema, False)), len(parts)
 
 
 def _numbers(count: int) -> Iterator[pa.RecordBatch]:

@@ -8,9 +8,9 @@ from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.memory import MemoryStore
 from lancecy.store.wrap import CountingStore
-from lancecy.table.bases import Bases, PathPolicy
-from lancecy.table.manifest import BasePath
-from tests.helpers.builders import make_manifest
+from lancecy.table.bases import Bases
+from lancecy.table.location import TableLocation
+from lancecy.table.manifest import BasePath, BasePaths
 
 __all__ = ["RecordingSession", "make_bases"]
 
@@ -32,9 +32,9 @@ class RecordingSession(Session):
 
 
 def make_bases(
-    *bases: BasePath, root: str = "/tables/t", flags: int = 16, **policy: Any
+    *bases: BasePath, root: str = "/tables/t", is_flagged: bool = True, **policy: Any
 ) -> tuple[Bases, RecordingSession, CountingStore]:
     session = RecordingSession()
     store = CountingStore(MemoryStore(root))
-    manifest = make_manifest(base_paths={base.id: base for base in bases}, reader_flags=flags)
-    return Bases(store, manifest, session, PathPolicy.of(**policy)), session, store
+    paths = BasePaths({base.id: base for base in bases}, is_flagged)
+    return Bases(store, TableLocation.of(root, **policy), paths, session), session, store

@@ -14,9 +14,10 @@ from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore
 from lancecy.store.memory import MemoryStore
-from lancecy.table.bases import Bases, PathPolicy
-from lancecy.table.manifest import BasePath, DeletionFileType, ExternalFile
-from tests.helpers.builders import make_base, make_data_file, make_deletion_file, make_manifest
+from lancecy.table.bases import Bases
+from lancecy.table.location import TableLocation
+from lancecy.table.manifest import BasePath, BasePaths, DeletionFileType, ExternalFile
+from tests.helpers.builders import make_base, make_data_file, make_deletion_file
 from tests.helpers.folded import folded
 from tests.table.recording import make_bases
 
@@ -300,7 +301,9 @@ def test_what_percent_signs_hide_is_refused(path: str) -> None:
 
 @pytest.mark.parametrize("untrusted", [False, True])
 def test_bases_without_their_flag_are_refused(untrusted: bool) -> None:
-    bases, session, _ = make_bases(make_base(1, "/other"), flags=0, untrusted=untrusted, allowed_bases=["/"])
+    bases, session, _ = make_bases(
+        make_base(1, "/other"), is_flagged=False, untrusted=untrusted, allowed_bases=["/"]
+    )
     with pytest.raises(PathPolicyError, match="lacks the feature flag"):
         place_of(bases)
     assert place_of(bases, None) == "/tables/t/data/f.lance"
@@ -335,11 +338,7 @@ def test_relative_base_of_a_trusted_local_table_is_below_the_working_directory(
 
 def test_one_text_is_not_a_list_of_prefixes() -> None:
     with pytest.raises(TypeError, match="allowed_bases is a list"):
-        PathPolicy.of(allowed_bases="/mnt")
-
-
-def test_policy_shows_no_options() -> None:
-    assert "hunter2" not in repr(PathPolicy.of(storage_options={"secret": "hunter2"}))
+        TableLocation.of("/tables/t", allowed_bases="/mnt")
 
 
 def test_stores_are_opened_once() -> None:
@@ -362,8 +361,8 @@ def test_mapped_only_if_every_base_is(tmp_path: Path) -> None:
     root = LocalStore(str(tmp_path / "t"))
 
     def is_mapped(store: Store, *bases: BasePath, **policy: Any) -> bool:
-        manifest = make_manifest(base_paths={base.id: base for base in bases}, reader_flags=16)
-        return Bases(store, manifest, Session(), PathPolicy.of(**policy)).is_mapped
+        location = TableLocation.of(store.uri, **policy)
+        return Bases(store, location, BasePaths({base.id: base for base in bases}), Session()).is_mapped
 
     local = make_base(1, str(tmp_path / "other"))
     assert is_mapped(root)

@@ -30,10 +30,10 @@ from lancecy.store.base import Memory, ObjectMeta, PutMode
 from lancecy.store.local import LocalStore
 from lancecy.store.memory import MemoryStore
 from lancecy.store.wrap import CountingStore, Fault, FaultyStore
-from lancecy.table.bases import PathPolicy
 from lancecy.table.commit_options import Committed, Origin, Policy
 from lancecy.table.drive import _place, check_create, commit_to
 from lancecy.table.locate import at_version, latest, locations, read
+from lancecy.table.location import TableLocation
 from lancecy.table.manifest import DataFile, Fragment
 from lancecy.table.manifest_wire import encode
 from lancecy.table.operations import (
@@ -84,7 +84,9 @@ class Table:
         identity = given.pop("identity", None)
         origin = None if version is None else Origin(version, latest(self.store).naming, identity)
         transaction = new_transaction(operation, version or 0, **given)
-        return commit_to(self.store, transaction, origin, SESSION, PathPolicy(), policy, given_versions)
+        return commit_to(
+            self.store, transaction, origin, SESSION, TableLocation(self.store.uri), policy, given_versions
+        )
 
     def stored(self, version: int | None = None) -> Stored:
         location = latest(self.store) if version is None else at_version(self.store, version)
@@ -434,7 +436,13 @@ def test_both_namings_are_kept_and_never_mixed() -> None:
     assert table.change(Append(table.files(1)), 3).version == 13
     table.store.rename("_versions/13.manifest", f"_versions/{manifest_name(13)}")
     with pytest.raises(ConflictError, match="renamed"):
-        commit_to(table.store, new_transaction(Append(()), 12), Origin(12, Naming.V1), SESSION, PathPolicy())
+        commit_to(
+            table.store,
+            new_transaction(Append(()), 12),
+            Origin(12, Naming.V1),
+            SESSION,
+            TableLocation(table.store.uri),
+        )
 
 
 def test_token_makes_a_change_happen_once_however_often_it_is_tried() -> None:

@@ -27,7 +27,6 @@ from lancecy.table.operations import (
     UpdateConfig,
 )
 from lancecy.table.paths import Naming
-from lancecy.table.snapshot import load_snapshot
 from tests.helpers.committing import (
     append,
     change,
@@ -37,6 +36,7 @@ from tests.helpers.committing import (
     schema_of,
     written_by_pylance,
 )
+from tests.helpers.snapshots import snapshot_of
 
 pytestmark = pytest.mark.interop
 
@@ -68,7 +68,7 @@ def uri(tmp_path: Path) -> str:
 def test_pylance_reads_what_is_created_appended_and_deleted(uri: str, version: str, stable: bool) -> None:
     create(uri, numbers(0, 100), data_version=version, stable_row_ids=stable)
     append_as(uri, numbers(100, 40), version)
-    change(uri, delete_where(load_snapshot(uri), lambda n: n % 7 == 0))
+    change(uri, delete_where(snapshot_of(uri), lambda n: n % 7 == 0))
     dataset = checked(uri)
     assert rows(uri) == [n for n in range(140) if n % 7]
     assert dataset.data_storage_version == version
@@ -94,7 +94,7 @@ def test_fifty_alternations_agree_with_a_plain_model(uri: str, stable: bool) -> 
         elif kind == "delete":
             k = rng.randrange(2, 9)
             if ours:
-                change(uri, delete_where(load_snapshot(uri), lambda n, k=k: n % k == 1))
+                change(uri, delete_where(snapshot_of(uri), lambda n, k=k: n % k == 1))
             else:
                 lance.dataset(uri).delete(f"n % {k} = 1")
             model = [n for n in model if n % k != 1]
@@ -110,15 +110,15 @@ def test_fifty_alternations_agree_with_a_plain_model(uri: str, stable: bool) -> 
         else:
             lance.dataset(uri).update_config({"step": str(step)})
         assert rows(uri) == model, (step, kind)
-    assert load_snapshot(uri).manifest.num_rows == len(model)
+    assert snapshot_of(uri).manifest.num_rows == len(model)
 
 
 def test_large_deletions_are_bitmaps_and_small_ones_arrow_files(uri: str) -> None:
     create(uri, numbers(0, 20_000))
-    change(uri, delete_where(load_snapshot(uri), lambda n: n < 10))
-    small = load_snapshot(uri).fragments[0].deletion_file
-    change(uri, delete_where(load_snapshot(uri), lambda n: n % 3 == 0))
-    large = load_snapshot(uri).fragments[0].deletion_file
+    change(uri, delete_where(snapshot_of(uri), lambda n: n < 10))
+    small = snapshot_of(uri).fragments[0].deletion_file
+    change(uri, delete_where(snapshot_of(uri), lambda n: n % 3 == 0))
+    large = snapshot_of(uri).fragments[0].deletion_file
     assert small is not None and small.file_type is DeletionFileType.ARROW
     assert large is not None and large.file_type is DeletionFileType.BITMAP
     assert rows(uri) == [n for n in range(20_000) if n % 3 and n >= 10]
@@ -127,9 +127,9 @@ def test_large_deletions_are_bitmaps_and_small_ones_arrow_files(uri: str) -> Non
 def test_fragment_without_rows_left_is_removed(uri: str) -> None:
     create(uri, numbers(0, 10))
     append(uri, numbers(10, 10))
-    change(uri, delete_where(load_snapshot(uri), lambda n: n < 4))
-    change(uri, delete_where(load_snapshot(uri), lambda n: n < 12))
-    assert [fragment.id for fragment in load_snapshot(uri).fragments] == [1]
+    change(uri, delete_where(snapshot_of(uri), lambda n: n < 4))
+    change(uri, delete_where(snapshot_of(uri), lambda n: n < 12))
+    assert [fragment.id for fragment in snapshot_of(uri).fragments] == [1]
     assert rows(uri) == list(range(12, 20))
 
 
@@ -139,7 +139,7 @@ def test_fragment_without_rows_left_is_removed(uri: str) -> None:
 @STABLE
 def test_stale_delete_is_merged_with_one_of_pylance(uri: str, stable: bool) -> None:
     create(uri, numbers(0, 60), stable_row_ids=stable)
-    old, theirs = load_snapshot(uri), lance.dataset(uri)
+    old, theirs = snapshot_of(uri), lance.dataset(uri)
     theirs.delete("n % 5 = 0")
     change(uri, delete_where(old, lambda n: n % 5 == 1), snapshot=old)
     assert rows(uri) == [n for n in range(60) if n % 5 > 1]
@@ -149,7 +149,7 @@ def test_stale_delete_is_merged_with_one_of_pylance(uri: str, stable: bool) -> N
 def test_pylance_merges_its_stale_delete_with_ours(uri: str, stable: bool) -> None:
     create(uri, numbers(0, 60), stable_row_ids=stable)
     theirs = lance.dataset(uri)
-    change(uri, delete_where(load_snapshot(uri), lambda n: n % 5 == 1))
+    change(uri, delete_where(snapshot_of(uri), lambda n: n % 5 == 1))
     append(uri, numbers(60, 5))
     theirs.delete("n % 5 = 0 AND n < 60")
     assert rows(uri) == [n for n in range(60) if n % 5 > 1] + list(range(60, 65))
@@ -157,7 +157,7 @@ def test_pylance_merges_its_stale_delete_with_ours(uri: str, stable: bool) -> No
 
 def test_overlapping_deletes_have_to_be_made_anew(uri: str) -> None:
     create(uri, numbers(0, 60))
-    old = load_snapshot(uri)
+    old = snapshot_of(uri)
     lance.dataset(uri).delete("n < 5")
     with pytest.raises(RetryableConflictError, match="deleted in version 2 already"):
         change(uri, delete_where(old, lambda n: n < 8), snapshot=old)
@@ -167,7 +167,7 @@ def test_overlapping_deletes_have_to_be_made_anew(uri: str) -> None:
 def test_update_and_compaction_of_pylance_stand_in_the_way_of_a_stale_delete(uri: str) -> None:
     create(uri, numbers(0, 60))
     append(uri, numbers(60, 20))
-    old = load_snapshot(uri)
+    old = snapshot_of(uri)
     lance.dataset(uri).optimize.compact_files()
     with pytest.raises(RetryableConflictError, match="rewrite"):
         change(uri, delete_where(old, lambda n: n < 8), snapshot=old)
@@ -177,7 +177,7 @@ def test_update_and_compaction_of_pylance_stand_in_the_way_of_a_stale_delete(uri
 
 def test_append_follows_every_harmless_change_of_pylance(uri: str) -> None:
     create(uri, numbers(0, 60))
-    old = load_snapshot(uri)
+    old = snapshot_of(uri)
     dataset = lance.dataset(uri)
     dataset.delete("n = 3")
     dataset.update({"rest": "rest + 1"}, where="n = 5")
@@ -193,7 +193,7 @@ def test_append_follows_every_harmless_change_of_pylance(uri: str) -> None:
 def test_append_after_overwrite_or_restore_is_refused_both_ways(uri: str) -> None:
     create(uri, numbers(0, 10))
     append(uri, numbers(10, 10))
-    old, theirs = load_snapshot(uri), lance.dataset(uri)
+    old, theirs = snapshot_of(uri), lance.dataset(uri)
     change(uri, Restore(1))
     with pytest.raises(ConflictError, match="exclude each other"):
         append(uri, numbers(20, 1), snapshot=old)
@@ -206,13 +206,13 @@ def test_append_after_overwrite_or_restore_is_refused_both_ways(uri: str) -> Non
 
 def test_files_for_a_column_id_that_was_given_out_again_are_refused(uri: str) -> None:
     create(uri, numbers(0, 10))
-    old = load_snapshot(uri)
+    old = snapshot_of(uri)
     files = written_by_pylance(uri, numbers(10, 5))
     dataset = lance.dataset(uri)
     dataset.drop_columns(["word"])
     dataset.optimize.compact_files()
     dataset.add_columns({"again": "n + 1"})
-    known = {field.name: field.id for field in load_snapshot(uri).schema.fields}
+    known = {field.name: field.id for field in snapshot_of(uri).schema.fields}
     if known["again"] == 2:
         with pytest.raises(RetryableConflictError, match="is about"):
             change(uri, Append(files), snapshot=old)
@@ -226,7 +226,7 @@ def test_files_for_a_column_id_that_was_given_out_again_are_refused(uri: str) ->
 
 def test_stable_row_ids_are_given_once_and_survive(uri: str) -> None:
     create(uri, numbers(0, 10), stable_row_ids=True)
-    old = load_snapshot(uri)
+    old = snapshot_of(uri)
     lance.write_dataset(numbers(100, 5), uri, mode="append")
     append(uri, numbers(10, 5), snapshot=old)  # numbered anew behind what pylance appended meanwhile
     found = checked(uri).to_table(columns=["n"], with_row_id=True)
@@ -291,10 +291,10 @@ def test_indices_answer_right_after_every_commit(uri: str, stable: bool) -> None
     dataset.create_scalar_index("rest", "BITMAP")
     dataset.create_scalar_index("word", "INVERTED")
     names = {"n_idx", "rest_idx", "word_idx"}
-    section = load_snapshot(uri).indices()
+    section = snapshot_of(uri).indices()
     steps: tuple[Callable[[], object], ...] = (
         lambda: append(uri, numbers(100, 40)),
-        lambda: change(uri, delete_where(load_snapshot(uri), lambda n: n % 6 == 0)),
+        lambda: change(uri, delete_where(snapshot_of(uri), lambda n: n % 6 == 0)),
         lambda: change(uri, ReserveFragments(2)),
         lambda: change(uri, UpdateConfig(MapUpdate({"k": "v"}))),
         lambda: change(uri, UpdateBases((BasePath(0, "/nowhere", "b"),))),
@@ -304,7 +304,7 @@ def test_indices_answer_right_after_every_commit(uri: str, stable: bool) -> None
     for step in steps:
         step()
         assert {index.name for index in lance.dataset(uri).describe_indices()} == names
-        assert [entry.raw for entry in load_snapshot(uri).indices()] == [entry.raw for entry in section]
+        assert [entry.raw for entry in snapshot_of(uri).indices()] == [entry.raw for entry in section]
         _answers(uri)
     lance.dataset(uri).optimize.optimize_indices()
     append(uri, numbers(300, 10))
@@ -314,7 +314,7 @@ def test_indices_answer_right_after_every_commit(uri: str, stable: bool) -> None
     assert lance.dataset(uri).describe_indices() == []
     _answers(uri)
     change(uri, Restore(4))
-    assert [entry.raw for entry in load_snapshot(uri).indices()] == [entry.raw for entry in section]
+    assert [entry.raw for entry in snapshot_of(uri).indices()] == [entry.raw for entry in section]
     _answers(uri)
     append(uri, numbers(100, 40))
     _answers(uri)
@@ -352,7 +352,7 @@ def test_primary_key_is_set_once_as_in_pylance(uri: str) -> None:
     )
     create(uri, table)
     change(uri, UpdateConfig(field_metadata={0: MapUpdate({key: "true", f"{key}:position": "1"})}))
-    assert load_snapshot(uri).schema.fields[0].unenforced_primary_key_position == 1
+    assert snapshot_of(uri).schema.fields[0].unenforced_primary_key_position == 1
     with pytest.raises(SchemaError, match="cannot be changed"):
         change(uri, UpdateConfig(field_metadata={0: MapUpdate({key: None})}))
     with pytest.raises(Exception, match="cannot be changed"):
@@ -369,7 +369,7 @@ def test_bases_are_registered_and_files_in_them_read(uri: str, tmp_path: Path) -
         initial_bases=(BasePath(0, f"{tmp_path}/b1", "one"), BasePath(7, f"{tmp_path}/b7", "seven")),
     )
     change(uri, UpdateBases((BasePath(0, f"{tmp_path}/b2", "two", is_dataset_root=True),)))
-    found = {base.id: base.name for base in load_snapshot(uri).manifest.base_paths.values()}
+    found = {base.id: base.name for base in snapshot_of(uri).manifest.base_paths.values()}
     assert found == {1: "one", 7: "seven", 2: "two"}
     lance.write_dataset(numbers(5, 4), uri, mode="append", target_bases=["one", "two"], max_rows_per_file=2)
     append(uri, numbers(9, 1))
@@ -377,7 +377,7 @@ def test_bases_are_registered_and_files_in_them_read(uri: str, tmp_path: Path) -
     lance.dataset(uri).add_bases([lance.DatasetBasePath(f"{tmp_path}/b3", "three")])
     with pytest.raises(Exception, match="(?i)conflict|exists"):
         lance.dataset(uri).add_bases([lance.DatasetBasePath(f"{tmp_path}/b9", "two")])
-    assert load_snapshot(uri).manifest.base_paths[3].name == "three"
+    assert snapshot_of(uri).manifest.base_paths[3].name == "three"
 
 
 def test_bases_that_look_alike_are_refused_where_pylance_forgets_to(uri: str, tmp_path: Path) -> None:
@@ -393,7 +393,7 @@ def test_bases_that_look_alike_are_refused_where_pylance_forgets_to(uri: str, tm
             change(uri, UpdateBases((base,)))
     with pytest.raises(ConflictError, match="already"):
         change(uri, UpdateBases((BasePath(0, "/x", "x"), BasePath(0, "/y", "x"))))
-    assert dict(load_snapshot(uri).manifest.base_paths) == {4: first}
+    assert dict(snapshot_of(uri).manifest.base_paths) == {4: first}
 
 
 def test_base_that_moved_is_found_at_its_new_place(uri: str, tmp_path: Path) -> None:
@@ -408,9 +408,9 @@ def test_base_that_moved_is_found_at_its_new_place(uri: str, tmp_path: Path) -> 
 
 def test_files_written_for_a_base_that_moved_meanwhile_are_refused(uri: str, tmp_path: Path) -> None:
     create(uri, numbers(0, 5), initial_bases=(BasePath(0, f"{tmp_path}/b1", "one"),))
-    old = load_snapshot(uri)
+    old = snapshot_of(uri)
     lance.write_dataset(numbers(5, 4), uri, mode="append", target_bases=["one"])
-    files = load_snapshot(uri).fragments[1:]
+    files = snapshot_of(uri).fragments[1:]
     change(uri, Restore(1))
     change(uri, UpdateBases((BasePath(1, f"{tmp_path}/elsewhere", "one"),), relocate=True))
     with pytest.raises(ConflictError):
@@ -432,13 +432,13 @@ def test_old_names_of_manifests_are_kept(uri: str) -> None:
 def test_version_of_data_files_may_differ_from_the_table_s(uri: str) -> None:
     create(uri, numbers(0, 5), data_version="2.0")
     append_as(uri, numbers(5, 5), "2.1")
-    manifest = load_snapshot(uri).manifest
+    manifest = snapshot_of(uri).manifest
     assert (manifest.reader_flags, manifest.writer_flags, manifest.data_version) == (256, 256, "2.0")
     assert rows(uri) == list(range(10))
     table = numbers(0, 3)
     files = written_by_pylance(uri, table, data_storage_version="2.2")
     change(uri, Overwrite(files, schema_of(table), data_version="2.2"))
-    assert load_snapshot(uri).manifest.reader_flags == 0
+    assert snapshot_of(uri).manifest.reader_flags == 0
     assert rows(uri) == [0, 1, 2]
 
 
@@ -447,10 +447,10 @@ def test_branch_of_pylance_takes_commits(uri: str, tmp_path: Path) -> None:
     lance.dataset(uri).create_branch("b")
     branch = f"{uri}/tree/b"
     append(branch, numbers(5, 5))
-    change(branch, delete_where(load_snapshot(branch), lambda n: n == 2))
+    change(branch, delete_where(snapshot_of(branch), lambda n: n == 2))
     found = lance.dataset(uri).checkout_version(("b", None)).to_table()["n"].to_pylist()
     assert found == [0, 1, 3, 4, *range(5, 10)]
-    assert load_snapshot(branch).manifest.branch == "b"
+    assert snapshot_of(branch).manifest.branch == "b"
     assert rows(uri) == list(range(5))
 
 
@@ -517,7 +517,7 @@ def test_what_a_crash_leaves_behind_disturbs_nobody(uri: str) -> None:
 
 OURS: dict[str, tuple[Callable[[str], object], bool]] = {
     "append": (lambda uri: append(uri, numbers(50, 5)), True),
-    "delete": (lambda uri: change(uri, delete_where(load_snapshot(uri), lambda n: n == 5)), True),
+    "delete": (lambda uri: change(uri, delete_where(snapshot_of(uri), lambda n: n == 5)), True),
     "delete whole": (lambda uri: change(uri, Delete(removed=(0,))), True),
     "reserve": (lambda uri: change(uri, ReserveFragments(2)), True),
     "config": (lambda uri: change(uri, UpdateConfig(MapUpdate({"k": "1"}))), True),
@@ -547,7 +547,7 @@ def test_stale_append_of_pylance_understands_what_happened_here(uri: str, name: 
 
 def test_stale_changes_of_configuration_collide_by_key_in_both_directions(uri: str) -> None:
     create(uri, numbers(0, 10))
-    ours, theirs = load_snapshot(uri), lance.dataset(uri)
+    ours, theirs = snapshot_of(uri), lance.dataset(uri)
     change(uri, UpdateConfig(MapUpdate({"k": "1"})))
     theirs.update_config({"other": "2"})
     with pytest.raises(ConflictError):

@@ -11,10 +11,10 @@ from lancecy.errors import ExistsError
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.uri import open_store
-from lancecy.table.bases import PathPolicy
 from lancecy.table.commit_options import Origin
 from lancecy.table.drive import commit_to
 from lancecy.table.locate import latest, locations, read
+from lancecy.table.location import TableLocation
 from lancecy.table.manifest import DataFile, Fragment
 from lancecy.table.operations import Append, Overwrite, new_transaction
 from tests.helpers.builders import make_schema
@@ -34,10 +34,10 @@ def test_appends_of_several_writers_are_all_in_the_bucket(s3_server: S3Server) -
     root = s3_server.make_bucket("commits") + f"/{uuid.uuid4().hex}"
     store = open_store(root, s3_server.storage_options)
     creation = new_transaction(Overwrite((_fragment(store),), make_schema(), data_version="2.1"))
-    commit_to(store, creation, None, Session(), PathPolicy())
+    commit_to(store, creation, None, Session(), TableLocation(store.uri))
     again = new_transaction(Overwrite((), make_schema(), data_version="2.1"))
     with pytest.raises(ExistsError):
-        commit_to(store, again, None, Session(), PathPolicy())
+        commit_to(store, again, None, Session(), TableLocation(store.uri))
     acked: list[int] = []
 
     def work() -> None:
@@ -45,7 +45,7 @@ def test_appends_of_several_writers_are_all_in_the_bucket(s3_server: S3Server) -
             location = latest(store)
             transaction = new_transaction(Append((_fragment(store),)), location.version)
             origin = Origin(location.version, location.naming)
-            acked.append(commit_to(store, transaction, origin, Session(), PathPolicy()).version)
+            acked.append(commit_to(store, transaction, origin, Session(), TableLocation(store.uri)).version)
 
     threads = [threading.Thread(target=work) for _ in range(3)]
     for thread in threads:

@@ -12,8 +12,8 @@ import pytest
 
 from lancecy.table.conflicts import check
 from lancecy.table.operations.transaction import decode_transaction
-from lancecy.table.snapshot import load_snapshot
 from lancecy.table.stored_wire import decode_stored
+from tests.helpers.snapshots import snapshot_of
 from tests.table.grid import MINE, measured
 
 pytestmark = pytest.mark.interop
@@ -72,9 +72,9 @@ def test_transaction_of_pylance_is_in_its_column(column: str, tmp_path: Path) ->
     lance.write_dataset(_rows(0), uri)
     dataset = lance.write_dataset(_rows(10), uri, mode="append")
     DID[column](dataset)
-    location = load_snapshot(uri).location
+    location = snapshot_of(uri).manifest_file
     assert location.version > 2
-    stored = decode_stored(load_snapshot(uri).store.get(location.path), "x", location.version)
+    stored = decode_stored(snapshot_of(uri).store.get(location.path), "x", location.version)
     theirs = decode_transaction(stored.transaction or b"").operation
     found = {mine: check(operation, theirs) for mine, operation in MINE.items()}
     assert found == {mine: measured(mine)[column] for mine in MINE}

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from lancecy.session import Session
 from lancecy.table.locate import list_versions
-from lancecy.table.snapshot import load_snapshot
 from tests.helpers.folded import folded
 from tests.helpers.golden import Golden, GoldenVersion, all_goldens, all_versions
+from tests.helpers.snapshots import snapshot_of
 
 SESSION = Session()
 
 
 @folded("table", all_goldens(), ids=lambda table: table.name)
 def test_versions_are_found(table: Golden) -> None:
-    snapshot = load_snapshot(str(table.path), session=SESSION)
+    snapshot = snapshot_of(str(table.path), session=SESSION)
     assert snapshot.version == max(table.versions)
     listed = list_versions(snapshot.store, SESSION)
     assert {v.version for v in listed} >= set(table.versions)
@@ -26,7 +26,7 @@ def test_versions_are_found(table: Golden) -> None:
 def test_rows_and_columns_are_those_expected(table: GoldenVersion) -> None:
     path = str(table.golden.path)
     for untrusted in (False, True):
-        snapshot = load_snapshot(path, version=table.version, session=SESSION, untrusted=untrusted)
+        snapshot = snapshot_of(path, version=table.version, session=SESSION, untrusted=untrusted)
         expected = table.expected
         assert snapshot.schema.arrow.names == expected.schema.names
         assert snapshot.row_counts.num_rows in (None, expected.num_rows)

@@ -16,7 +16,8 @@ from lancecy.session import Session
 from lancecy.table.locate import list_versions
 from lancecy.table.manifest import DeletionFileType
 from lancecy.table.rowids import row_ids
-from lancecy.table.snapshot import Snapshot, load_snapshot
+from lancecy.table.snapshot import Snapshot
+from tests.helpers.snapshots import snapshot_of
 
 pytestmark = pytest.mark.interop
 
@@ -35,7 +36,7 @@ def write(path: Path, data: pa.Table, **options: Any) -> Any:
 
 
 def opened(path: Path | str, **options: Any) -> Snapshot:
-    return load_snapshot(str(path), session=Session(), **options)
+    return snapshot_of(str(path), session=Session(), **options)
 
 
 def deleted_offsets(snapshot: Snapshot) -> dict[int, list[int]]:

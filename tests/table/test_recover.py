@@ -14,8 +14,9 @@ from lancecy.limits import Limits
 from lancecy.session import Session
 from lancecy.store.local import LocalStore
 from lancecy.table.manifest import Manifest
-from lancecy.table.snapshot import Snapshot, load_snapshot
+from lancecy.table.snapshot import Snapshot
 from tests.helpers.builders import MADE_AT, encode_manifest, make_fragment, make_manifest, write_manifest
+from tests.helpers.snapshots import snapshot_of
 
 
 def table(folder: Path, *manifests: Manifest) -> LocalStore:
@@ -31,7 +32,7 @@ def versions(*numbers: int) -> list[Manifest]:
 
 
 def opened(store: LocalStore, **options: Any) -> Snapshot:
-    return load_snapshot(store.uri, session=Session(), **options)
+    return snapshot_of(store.uri, session=Session(), **options)
 
 
 @pytest.mark.parametrize("damage", ["torn", "zeros", "empty", "flipped"])
@@ -95,4 +96,4 @@ def test_every_truncation_of_the_only_manifest_is_an_error(tmp_path: Path) -> No
     for length in range(0, len(data), 3):
         store.put("_versions/9.manifest", data[:length])
         with pytest.raises(FormatError, match="recover=True"):
-            load_snapshot(store.uri, session=session)
+            snapshot_of(store.uri, session=session)

@@ -26,7 +26,7 @@ from lancecy.store.uri import register_store
 from lancecy.store.wrap import CountingStore
 from lancecy.table.manifest import DeletionFileType, ExternalFile, Manifest
 from lancecy.table.paths import Naming
-from lancecy.table.snapshot import Snapshot, load_snapshot
+from lancecy.table.snapshot import Snapshot
 from tests.helpers.builders import (
     MADE_AT,
     deletion_arrow,
@@ -41,6 +41,7 @@ from tests.helpers.builders import (
     version_sequence,
     write_manifest,
 )
+from tests.helpers.snapshots import snapshot_of
 from tests.table.recording import RecordingSession
 
 
@@ -53,7 +54,7 @@ def table(folder: Path, *manifests: Manifest, naming: Naming = Naming.V2, **part
 
 
 def opened(store: LocalStore, **options: Any) -> Snapshot:
-    return load_snapshot(store.uri, session=Session(), **options)
+    return snapshot_of(store.uri, session=Session(), **options)
 
 
 def versions(*numbers: int) -> list[Manifest]:
@@ -92,7 +93,7 @@ def test_version_is_a_number(tmp_path: Path, version: Any) -> None:
 def test_missing_dataset_is_a_file_not_found_error(tmp_path: Path) -> None:
     for arguments in ({}, {"version": 3}, {"asof": "2030-01-01"}, {"recover": True}):
         with pytest.raises(FileNotFoundError, match="no Lance dataset") as caught:
-            load_snapshot(str(tmp_path / "nope"), session=Session(), **arguments)
+            snapshot_of(str(tmp_path / "nope"), session=Session(), **arguments)
         assert isinstance(caught.value, DatasetNotFoundError)
 
 
@@ -101,7 +102,7 @@ def test_opening_takes_one_listing_and_one_read() -> None:
     write_manifest(store, make_manifest())
     store.clear()
     register_store("counted", lambda uri, options, *, mapped, follow_symlinks: store)
-    snapshot = load_snapshot("counted://one", session=Session())
+    snapshot = snapshot_of("counted://one", session=Session())
     assert snapshot.row_counts.num_rows == 65
     assert [r.method for r in store.requests if r.method != "list"] == ["get"]
     assert store.count("list") <= 2
@@ -117,12 +118,12 @@ def test_limits_apply(tmp_path: Path) -> None:
     with pytest.raises(LimitError, match=r"Limits\.fragments"):
         opened(store, limits=Limits(fragments=1))
     with pytest.raises(LimitError):
-        load_snapshot(store.uri, session=Session(limits=Limits(fields=2)))
+        snapshot_of(store.uri, session=Session(limits=Limits(fields=2)))
 
 
 def test_options_are_remembered_for_the_tasks_of_this_process(tmp_path: Path) -> None:
     session = Session()
-    load_snapshot(table(tmp_path).uri, session=session, storage_options={"key": "K"})
+    snapshot_of(table(tmp_path).uri, session=session, storage_options={"key": "K"})
     assert session.options_for(str(tmp_path)) == {"key": "K"}
 
 
@@ -189,15 +190,15 @@ def linked_table(folder: Path) -> LocalStore:
 @pytest.mark.parametrize("what", ["deletions", "row_ids", "created_versions"])
 def test_trusted_reads_do_not_answer_for_untrusted_ones(tmp_path: Path, what: str) -> None:
     session, store = Session(), linked_table(tmp_path)
-    trusted = load_snapshot(store.uri, session=session)
+    trusted = snapshot_of(store.uri, session=session)
     (fragment,) = trusted.fragments
     found = getattr(trusted, what)(fragment)
     assert found is not None
-    strict = load_snapshot(store.uri, session=session, untrusted=True)
+    strict = snapshot_of(store.uri, session=session, untrusted=True)
     for _ in range(2):
         with pytest.raises(PathPolicyError, match="symbolic link"):
             getattr(strict, what)(fragment)
-    again = load_snapshot(store.uri, session=session)
+    again = snapshot_of(store.uri, session=session)
     assert getattr(again, what)(fragment) is found
 
 
@@ -215,14 +216,12 @@ def test_cached_parts_are_those_of_one_way_to_open(tmp_path: Path, options: dict
     fragment = make_fragment(deletion_file=make_deletion_file())
     session, store = Session(), table(tmp_path, make_manifest(fragments=(fragment,)))
     store.put("_deletions/12-6-77.arrow", deletion_arrow([39, 0, 7]))
-    plain, other = (load_snapshot(store.uri, session=session, **given) for given in ({}, options))
+    plain, other = (snapshot_of(store.uri, session=session, **given) for given in ({}, options))
     found = plain.deletions(fragment)
     assert found is not None
-    assert load_snapshot(store.uri, session=session).deletions(fragment) is found
+    assert snapshot_of(store.uri, session=session).deletions(fragment) is found
     assert other.deletions(fragment) is not found
-    assert load_snapshot(store.uri, session=session, **options).deletions(fragment) is other.deletions(
-        fragment
-    )
+    assert snapshot_of(store.uri, session=session, **options).deletions(fragment) is other.deletions(fragment)
 
 
 def test_missing_or_damaged_deletion_file_is_named(tmp_path: Path) -> None:
@@ -361,7 +360,7 @@ def test_indices_are_carried(tmp_path: Path) -> None:
 def test_credentials_in_the_uri_become_options_and_stay_out_of_it() -> None:
     session = RecordingSession()
     with pytest.raises(DatasetNotFoundError) as caught:
-        load_snapshot(
+        snapshot_of(
             "ftp://me:hunter2@host/t", session=session, storage_options={"port": 21, "base_3.port": 22}
         )
     assert session.opened == [

@@ -164,7 +164,7 @@ def test_detached_versions_keep_their_files(tmp_path: Path) -> None:
     ds = table(tmp_path)
     snapshot = ds.checkout_version(1)._snapshot
     number = 1 << 63 | 5
-    stored = decode_stored(snapshot.store.get(snapshot.location.path), "1", 1)
+    stored = decode_stored(snapshot.store.get(snapshot.manifest_file.path), "1", 1)
     stored.message.version = number
     (tmp_path / f"_versions/d{number}.manifest").write_bytes(manifest_wire.encode(stored.message))
     assert ds.cleanup_old_versions(NOW).data_files_removed == 0
@@ -310,15 +310,16 @@ def test_clock_of_a_store_counts(tmp_path: Path) -> None:
     """Our clock may be years ahead of that which dates the objects."""
     from lancecy.session import default
     from lancecy.store.local import NETWORK, LocalStore
-    from lancecy.table.bases import PathPolicy
     from lancecy.table.cleanup import Scope, Terms, cleanup
     from lancecy.table.drive import drive
+    from lancecy.table.location import TableLocation
 
     ds = table(tmp_path)
     store = LocalStore(str(tmp_path), traits=NETWORK)  # is asked for its time
     terms = Terms(ds.version, 0)
     before = files(tmp_path)
-    stats = drive(cleanup(Scope(version_store(store)), terms, dry_run=True), store, default(), PathPolicy())
+    steps = cleanup(Scope(version_store(store)), terms, dry_run=True)
+    stats = drive(steps, store, default(), TableLocation(store.uri))
     assert (stats.old_versions, files(tmp_path)) == (3, before)
 
 

@@ -163,7 +163,7 @@ def test_arguments_of_another_type_are_refused_before_anything_is_written(
 def test_names_of_manifests_are_kept(tmp_path: Path) -> None:
     ds = lancecy.write_dataset(plain(), tmp_path / "t", enable_v2_manifest_paths=False)
     ds.append(plain())
-    assert ds._snapshot.location.naming is Naming.V1
+    assert ds._snapshot.manifest_file.naming is Naming.V1
     assert {"1.manifest", "2.manifest"} <= data_files(tmp_path / "t" / "_versions")
 
 
@@ -591,9 +591,7 @@ def test_child_that_ends_in_the_middle_of_a_write_leaves_it_alone(tmp_path: Path
 
     store = LocalStore(str(tmp_path))
     schema = schema_of(plain(1).schema)
-    files = fragments.NewFiles(
-        schema, "2.1", (None,), lambda file: (store, file.path), fragments.FileLimits(5)
-    )
+    files = fragments.NewFiles(schema, "2.1", (None,), lambda base: (store, ""), fragments.FileLimits(5))
     made = files.write(rows())
     assert sum(part.physical_rows or 0 for part in made) == 40
     assert all((tmp_path / part.files[0].path).exists() for part in made)

@@ -21,9 +21,9 @@ from typing import ClassVar, Protocol, Self
 
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
-from lancecy.schema import Schema
+from lancecy.table import flags
 from lancecy.table.fragment_wire import decode_base_paths
-from lancecy.table.manifest import BasePath, Fragment, Manifest
+from lancecy.table.manifest import BasePath, BasePaths, Fragment
 from lancecy.table.requests import Steps
 from lancecy.table.stored_wire import Stored
 
@@ -118,11 +118,10 @@ class NewManifest:
         return cls(message, stored.indices, stored.dictionaries, stored)
 
     @property
-    def places(self) -> Manifest:
-        """As much of the manifest as says where its files are."""
+    def bases(self) -> BasePaths:
+        """The bases that its files are in."""
         bases = decode_base_paths(self.message.base_paths)
-        flags = self.message.reader_feature_flags
-        return Manifest(self.message.version, Schema(()), base_paths=bases, reader_flags=flags)
+        return BasePaths(bases, bool(self.message.reader_feature_flags & flags.BASES))
 
 
 @dataclass(frozen=True, slots=True)

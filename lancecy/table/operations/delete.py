@@ -149,7 +149,7 @@ def _check_file(base: Stored, fragment_id: int, file: DeletionFile, limits: Limi
     """See that a deletion file written elsewhere is there and says what the change says of it."""
     fragment = base.fragments.get(fragment_id)
     rows = None if fragment is None else fragment.physical_rows
-    memory = yield ReadDeletion(base.manifest, fragment_id, file)
+    memory = yield ReadDeletion(base.manifest.bases, fragment_id, file)
     deletion.decode(memory, file, rows, limits)
 
 
@@ -166,7 +166,7 @@ def _merged(base: Stored, fragment: Fragment, rows: Int64, limits: Limits) -> St
     file = fragment.deletion_file
     if file is None:
         return DeletionVector(rows.astype(np.int64))
-    memory = yield ReadDeletion(base.manifest, fragment.id, file)
+    memory = yield ReadDeletion(base.manifest.bases, fragment.id, file)
     before = deletion.decode(memory, file, fragment.physical_rows, limits).offsets
     both = roaring.union(before, rows)
     if both.size != before.size + rows.size:

@@ -1,0 +1,183 @@
+"""The address of a table: where it is, how its storage is reached, and what its paths may do.
+
+Whatever reopens a table, sends it to a worker or resolves its paths takes one :class:`TableLocation`. A branch has a
+folder of its own, ``{root}/tree/{name}``, and so a URI of its own; its name becomes a field here when branches are made.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.session import Session
+from lancecy.store.base import Store
+from lancecy.store.credentials import freeze, redact
+from lancecy.store.uri import canonical_uri, split_credentials
+
+__all__ = ["TableLocation"]
+
+_OF_ONE_BASE = re.compile(r"base_(\d+)\.(.+)")
+
+
+@dataclass(frozen=True, eq=False)
+class TableLocation:
+    """Where a table is or is to be, how it is reached, and what the user allows its paths to do.
+
+    Two are equal if they read the same table under the same rules: secrets, and whether they are sent along, do not count.
+    Pickles without secrets unless it embeds them.
+
+    Attributes
+    ----------
+    uri : str
+        Canonical, without credentials.
+    storage_options : mapping
+        As given for the root, ``base_<id>.<key>`` entries included. Never shown.
+    untrusted : bool
+        The table's author is not trusted.
+    allowed_bases : tuple of str
+        Canonical URIs; what lies below one may be read.
+    limits : Limits
+        Caps on what files may claim.
+    embed_credentials : bool
+        Whether a pickle has the secrets.
+
+    Examples
+    --------
+    >>> import pickle
+    >>> location = TableLocation.of("s3://bucket/t/", {"endpoint_url": "http://h", "secret": "hunter2"})
+    >>> sent = pickle.loads(pickle.dumps(location))
+    >>> sent.uri, dict(sent.storage_options), sent == location
+    ('s3://bucket/t', {'endpoint_url': 'http://h'}, True)
+    """
+
+    uri: str
+    storage_options: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    untrusted: bool = False
+    allowed_bases: tuple[str, ...] = ()
+    limits: Limits = field(default=DEFAULT_LIMITS, repr=False)
+    embed_credentials: bool = field(default=False, repr=False)
+
+    @classmethod
+    def of(
+        cls,
+        uri: str,
+        storage_options: Mapping[str, Any] | None = None,
+        untrusted: bool = False,
+        allowed_bases: Iterable[str] | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+    ) -> TableLocation:
+        """The location for what a user wrote.
+
+        Parameters
+        ----------
+        uri : str
+            Path or URI; what it says of user and password becomes storage options.
+        storage_options, untrusted, allowed_bases, limits
+            As for :func:`lancecy.dataset`.
+
+        Raises
+        ------
+        TypeError
+            ``allowed_bases`` is one text instead of several.
+        ValueError
+            Not a URI a folder can have.
+        """
+        if isinstance(allowed_bases, str):
+            # Taken letter by letter, its first "/" would allow everything.
+            raise TypeError("allowed_bases is a list of prefixes, not one text")
+        root, found = split_credentials(uri)
+        prefixes = tuple(canonical_uri(prefix) for prefix in allowed_bases or ())
+        return cls(root, {**found, **(storage_options or {})}, untrusted, prefixes, limits)
+
+    # -- opening --------------------------------------------------------------
+
+    def open(self, session: Session, *, follow_symlinks: bool = True) -> Store:
+        """The store rooted at the table.
+
+        Parameters
+        ----------
+        session : Session
+        follow_symlinks : bool
+            False is blind to symbolic links, whether or not the table is trusted.
+
+        Raises
+        ------
+        UnsupportedError
+            No store for the scheme.
+        """
+        return self.open_other(session, self.uri, self.root_options, follow_symlinks=follow_symlinks)
+
+    def open_other(
+        self, session: Session, uri: str, options: Mapping[str, Any], *, follow_symlinks: bool = True
+    ) -> Store:
+        """The store at another URI: for untrusted tables without memory maps, and blind to symbolic links."""
+        trusted = not self.untrusted
+        return session.store(
+            uri, options or None, mapped=trusted, follow_symlinks=trusted and follow_symlinks
+        )
+
+    @property
+    def root_options(self) -> dict[str, Any]:
+        """Storage options without those of single bases."""
+        return {key: value for key, value in self.storage_options.items() if not _OF_ONE_BASE.fullmatch(key)}
+
+    def base_options(self, base_id: int) -> dict[str, Any]:
+        """Storage options given for one base, their prefix removed."""
+        matches = ((_OF_ONE_BASE.fullmatch(key), value) for key, value in self.storage_options.items())
+        return {match[2]: value for match, value in matches if match is not None and int(match[1]) == base_id}
+
+    # -- others like it -------------------------------------------------------
+
+    def allowing(self, places: Iterable[str]) -> TableLocation:
+        """The location of a user who named these places: the table may use them, wherever they are.
+
+        Parameters
+        ----------
+        places : iterable of str
+            Canonical URIs.
+        """
+        added = tuple(places)
+        return replace(self, allowed_bases=(*self.allowed_bases, *added)) if added else self
+
+    def with_credentials(self, embedded: bool = True) -> TableLocation:
+        """The location whose pickle has the secrets, or has not."""
+        return self if embedded is self.embed_credentials else replace(self, embed_credentials=embedded)
+
+    def known_to(self, session: Session) -> TableLocation:
+        """The location as this process reaches it: with the storage options that its session remembers for the root, if any."""
+        known = session.options_for(self.uri)
+        return replace(self, storage_options=known) if known else self
+
+    # -- what it is -----------------------------------------------------------
+
+    @cached_property
+    def key(self) -> tuple[Hashable, ...]:
+        """What a value depends on that was read here: other rules, credentials or limits may refuse to read it. Hashable."""
+        return self.uri, self.untrusted, self.allowed_bases, freeze(self.storage_options), self.limits
+
+    @cached_property
+    def _identity(self) -> tuple[Hashable, ...]:
+        return self.uri, self.untrusted, self.allowed_bases, freeze(redact(self.storage_options)), self.limits
+
+    def __eq__(self, other: object) -> bool:
+        return self._identity == other._identity if isinstance(other, TableLocation) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return TableLocation, self._sent()
+
+    def __dask_tokenize__(self) -> object:
+        uri, options, *rest = self._sent()
+        return ("lancecy.TableLocation", uri, sorted(options.items()), *rest)
+
+    def _sent(self) -> tuple[Any, ...]:
+        """The arguments that make it anew elsewhere."""
+        options = self.storage_options if self.embed_credentials else redact(self.storage_options)
+        rest = (self.untrusted, self.allowed_bases, self.limits, self.embed_credentials)
+        return (self.uri, dict(options), *rest)
