@@ -11,8 +11,8 @@ from lancecy import display
 from lancecy.encodings.columns import taken
 from lancecy.errors import LimitError
 from lancecy.parallel import threads
+from lancecy.scanning.batches import DEFAULT_BATCH_ROWS, cut, slice_rows, table_of
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.execute import DEFAULT_BATCH_ROWS, cut, slice_rows, table_of
 from lancecy.scanning.explain import Explanation, explain
 from lancecy.scanning.order import OrderBy, orderings, sort_positions, with_keys
 from lancecy.scanning.pandas_metadata import to_frame

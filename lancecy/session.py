@@ -245,10 +245,6 @@ class Session:
         """The threads for work, started on first use."""
         return self._pools.pool(Level.WORKING)
 
-    def io_pool(self) -> ThreadPoolExecutor:
-        """The threads for single storage requests, started on first use; they wait for no other pool."""
-        return self._pools.pool(Level.STORAGE)
-
     def map(self, function: Callable[[T], U], items: Iterable[T], blocking: bool = False) -> list[U]:
         """Apply a function to every item, in parallel.
 

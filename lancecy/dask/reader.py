@@ -26,8 +26,8 @@ from lancecy.errors import FormatError
 from lancecy.expr import Expr
 from lancecy.expr.nodes import chain
 from lancecy.parallel.tasks import read_rows
-from lancecy.scanning.execute import Picked
 from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
+from lancecy.scanning.units import Picked
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from lancecy.parallel.threads import DEFAULT_BUDGET, read_ahead, read_units, windows
+from lancecy.scanning.batches import cut
 from lancecy.scanning.context import context_for
-from lancecy.scanning.execute import Picked, cut
 from lancecy.scanning.plan import unit_sizes
 from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
+from lancecy.scanning.units import Picked
 from lancecy.session import Session
 
 __all__ = ["batches", "read", "read_rows"]

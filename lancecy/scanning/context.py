@@ -22,6 +22,7 @@ from lancecy.file.v0_reader import DictionaryFile
 from lancecy.scanning.fragment import FragmentFiles
 from lancecy.scanning.project import Projection, project
 from lancecy.scanning.request import ScanRequest
+from lancecy.scanning.sources import SOURCES, CandidateSource
 from lancecy.scanning.task import ScanSpec, ScanUnit
 from lancecy.schema import Field
 from lancecy.session import Session, default
@@ -46,11 +47,14 @@ class ScanContext:
     ----------
     snapshot : Snapshot
     session : Session
+    sources : tuple of CandidateSource
+        Asked by every scan which rows may match.
     """
 
     def __init__(self, snapshot: Snapshot, session: Session) -> None:
         self.snapshot = snapshot
         self.session = session
+        self.sources: tuple[CandidateSource, ...] = SOURCES
         self._opened: dict[int, FragmentFiles] = {}
         self._opening: dict[int, threading.Lock] = {}
         self._projections: dict[ScanRequest, Projection] = {}

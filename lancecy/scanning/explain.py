@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import html
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from lancecy.errors import printable
 from lancecy.expr import describe
+from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.execute import located, prune
-from lancecy.scanning.plan import ScanPlan
+from lancecy.scanning.filtering import question
+from lancecy.scanning.plan import ScanPlan, early_answers
 from lancecy.scanning.project import Projection
 from lancecy.scanning.request import ScanRequest
+from lancecy.scanning.sources import Answer, PageCount, answers
 from lancecy.scanning.task import ScanUnit
 from lancecy.schema import Field
 from lancecy.table.manifest import Fragment
@@ -36,6 +39,29 @@ def human_bytes(count: float) -> str:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceLine:
+    """What a candidate source told of one fragment.
+
+    Attributes
+    ----------
+    name : str
+        "row ids", "statistics"; see ``lancecy.scanning.sources``.
+    kind : str
+        "exact": of the rows it left, what it proved is not tested again. "at most": all conditions are.
+        "unknown": it ruled out nothing.
+    rows : int
+        Live rows left by it and the sources before it.
+    proved : tuple of str
+        Conditions that are true for all rows it left.
+    """
+
+    name: str
+    kind: str
+    rows: int
+    proved: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class FragmentLine:
     """One fragment in an explanation.
 
@@ -45,7 +71,7 @@ class FragmentLine:
     base : str
         "" for the dataset's own root, else name or id of the base.
     rows, kept_rows : int
-        Live rows, and those left after page statistics.
+        Live rows, and those left by all sources.
     pages, kept_pages : int
         Pages described by statistics, and those that may match.
     bytes, kept_bytes : int
@@ -55,7 +81,9 @@ class FragmentLine:
     version : str
         Of the data files: "0.1", "2.0", ...; the highest if they differ, "" if they were not opened.
     located_rows : int
-        Live rows left by what the filter says of row ids, addresses and versions, before page statistics.
+        Live rows left by sources that read no data file: by what the filter says of row ids, addresses and versions.
+    sources : tuple of SourceLine
+        Those that were asked which rows may match, in order.
     """
 
     fragment: int
@@ -69,6 +97,7 @@ class FragmentLine:
     stored_pages: int = 0
     version: str = ""
     located_rows: int = 0
+    sources: tuple[SourceLine, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +134,7 @@ class Explanation:
 
     @property
     def located_rows(self) -> int:
-        """Rows left by what the filter says of row ids, addresses and versions."""
+        """Rows left by sources that read no data file, row ids among them."""
         return sum(line.located_rows for line in self.fragments)
 
     @property
@@ -138,6 +167,21 @@ class Explanation:
         """Encoded bytes of the wanted columns without any pruning."""
         return sum(line.bytes for line in self.fragments)
 
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Candidate sources that ruled out rows, or proved conditions, of some fragment."""
+        told = (s.name for line in self.fragments for s in line.sources if s.kind != "unknown")
+        return tuple(dict.fromkeys(told))
+
+    def _left_by(self, name: str) -> str:
+        """What a source left, and what it proved; where it was not asked, sources before it told enough."""
+        told = [(line, next((s for s in line.sources if s.name == name), None)) for line in self.fragments]
+        left = sum(line.kept_rows if s is None else s.rows for line, s in told)
+        kinds = dict.fromkeys(s.kind for _, s in told if s is not None and s.kind != "unknown")
+        proved = dict.fromkeys(text for _, s in told if s is not None for text in s.proved)
+        shown = ", ".join([*kinds, *proved][: len(kinds) + 3])
+        return f"{left:,} of {self.rows:,} rows left ({shown})"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, fit for JSON: the attributes, the sums over all fragments, and each fragment."""
         sums = (
@@ -160,13 +204,12 @@ class Explanation:
         if self.pages:
             pages = f"{self.kept_pages:,} of {self.pages:,} kept, {self.pages - self.kept_pages:,} pruned"
         skipped = self.num_fragments - self.kept_fragments
-        located = [("row ids", f"{self.located_rows:,} of {self.rows:,} rows left")]
         return [
             ("scan of", f"{self.uri} at version {self.version}"),
             ("columns", shown or "none"),
             ("filter", self.filter or "none"),
             ("fragments", f"{self.kept_fragments:,} of {self.num_fragments:,} kept, {skipped:,} skipped"),
-            *(located if self.located_rows < self.rows else ()),
+            *((name, self._left_by(name)) for name in self.sources),
             ("file versions", ", ".join(sorted({line.version for line in self.fragments} - {""})) or "none"),
             ("pages", pages),
             ("rows", f"{self.kept_rows:,} of {self.rows:,} to look at"),
@@ -199,7 +242,7 @@ class Explanation:
 
 
 def explain(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> Explanation:
-    """Apply page statistics without reading data and say what is left.
+    """Ask the candidate sources, without reading data, and say what is left.
 
     Reads the metadata and statistics of the data files involved.
     """
@@ -210,9 +253,10 @@ def explain(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> Expla
         lambda unit: _line(context, unit, projection, request), plan.units, lambda unit: unit.fragment
     ):
         lines[line.fragment] = _merged(lines.get(line.fragment), line)
-    if projection.where:
+    if request.use_stats and projection.conditions and _is_narrowed(context, plan, request):
         lines = {
-            f.id: _whole(context, f, lines.get(f.id), fields) for f in context.selected(request.fragments)
+            f.id: _whole(context, f, lines.get(f.id), fields, projection)
+            for f in context.selected(request.fragments)
         }
     return Explanation(
         uri=context.snapshot.uri,
@@ -229,25 +273,43 @@ def _line(context: ScanContext, unit: ScanUnit, projection: Projection, request:
     fields = list({*projection.fields, *projection.filter_fields})
     files = context.files(unit.fragment)
     files.prepare(fields, context.session)
-    live = files.live(unit.start, unit.stop)
-    left = located(context, files, unit, projection)
-    kept, pages = left, None
-    if projection.filter is not None and request.use_stats:
-        kept, pages = prune(context, files, projection, kept)
+    live = kept = files.live(unit.start, unit.stop)
+    told: list[SourceLine] = []
+    located, pages = len(live), PageCount()
+    rows = RowSelection.range(files.num_rows, unit.start, unit.stop)
+    asked = context.sources if request.use_stats else ()
+    for answer in answers(asked, question(context, files, projection), rows):
+        kept = files.living(answer.rows)
+        told.append(_source_line(answer, len(kept)))
+        if not answer.source.reads_files:
+            located = len(kept)
+        pages = PageCount(pages.total + answer.found.pages.total, pages.kept + answer.found.pages.kept)
     size = files.estimated_bytes(fields) / max(1, files.num_rows)
     return FragmentLine(
         fragment=unit.fragment,
         base=_base_name(context, unit.fragment),
         rows=len(live),
         kept_rows=len(kept),
-        pages=pages.total if pages else 0,
-        kept_pages=pages.kept if pages else 0,
+        pages=pages.total,
+        kept_pages=pages.kept,
         bytes=int(size * len(live)),
         kept_bytes=int(size * len(kept)),
         stored_pages=files.num_pages(fields),
         version=".".join(map(str, files.version)),
-        located_rows=len(left),
+        located_rows=located,
+        sources=tuple(told),
     )
+
+
+def _source_line(answer: Answer, rows: int) -> SourceLine:
+    proved = tuple(describe(condition, max_values=10) for condition in answer.found.proved)
+    return SourceLine(answer.source.name, answer.found.kind, rows, proved)
+
+
+def _is_narrowed(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> bool:
+    """Whether sources left rows out when the scan was planned."""
+    fragments = context.selected(request.fragments)
+    return plan.num_rows < sum(context.live_rows(fragment) for fragment in fragments)
 
 
 def _merged(first: FragmentLine | None, second: FragmentLine) -> FragmentLine:
@@ -261,18 +323,46 @@ def _merged(first: FragmentLine | None, second: FragmentLine) -> FragmentLine:
         bytes=first.bytes + second.bytes,
         kept_bytes=first.kept_bytes + second.kept_bytes,
         located_rows=first.located_rows + second.located_rows,
+        sources=tuple(_merged_sources(first.sources, second.sources)),
     )
 
 
+def _merged_sources(first: Sequence[SourceLine], second: Sequence[SourceLine]) -> Iterator[SourceLine]:
+    """Of two units: a source that was not asked, because no row was left, left none."""
+    others = {line.name: line for line in second}
+    for line in first:
+        other = others.pop(line.name, None)
+        yield line if other is None else replace(line, rows=line.rows + other.rows)
+    yield from others.values()
+
+
 def _whole(
-    context: ScanContext, fragment: Fragment, line: FragmentLine | None, fields: set[Field]
+    context: ScanContext,
+    fragment: Fragment,
+    line: FragmentLine | None,
+    fields: set[Field],
+    projection: Projection,
 ) -> FragmentLine:
-    """The line of a fragment of which the plan has only the rows that a filter on row ids leaves, or none."""
+    """The line of a fragment of which the plan has only the rows that sources left, or none."""
     rows = context.live_rows(fragment)
     size = int(rows * context.bytes_per_row(fragment, list(fields)))
     if line is None:
-        return FragmentLine(fragment.id, _base_name(context, fragment.id), rows, 0, 0, 0, size, 0)
+        told = tuple(_planned_sources(context, fragment, projection))
+        return FragmentLine(
+            fragment.id, _base_name(context, fragment.id), rows, 0, 0, 0, size, 0, sources=told
+        )
     return replace(line, rows=rows, bytes=max(line.bytes, size))
+
+
+def _planned_sources(
+    context: ScanContext, fragment: Fragment, projection: Projection
+) -> Iterator[SourceLine]:
+    """What sources said of a fragment that the plan leaves out; its data files are not opened."""
+    num_rows = context.physical_rows(fragment)
+    deleted = context.snapshot.deletions(fragment, num_rows)
+    for answer in early_answers(context, fragment, num_rows, projection):
+        rows = answer.rows if deleted is None else answer.rows.minus(deleted.offsets)
+        yield _source_line(answer, len(rows))
 
 
 def _base_name(context: ScanContext, fragment_id: int) -> str:

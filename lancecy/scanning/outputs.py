@@ -1,4 +1,4 @@
-"""Columns of a unit's rows: read alone, side by side, or with those of other units.
+"""Read columns of a unit's rows: read alone, side by side, or with those of other units.
 
 What makes the difference is how much there is to decode. A column of megabytes is worth a
 thread; columns of a few kilobytes are read together by one, because threads would mostly wait
@@ -8,10 +8,7 @@ for each other; and units of a few rows are read with other units (``fragment.re
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import TypeVar
-
-import pyarrow as pa
 
 from lancecy.encodings.columns import ArrowArray, joined
 from lancecy.errors import LimitError
@@ -19,13 +16,11 @@ from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.cost import pick_is_cheaper
 from lancecy.scanning.fragment import FragmentFiles, read_together
-from lancecy.scanning.project import Projection
+from lancecy.scanning.units import FilteredUnit, bytes_of
 from lancecy.schema import Field
 from lancecy.session import Session
 
 __all__ = [
-    "Chosen",
-    "bytes_of",
     "in_order",
     "jobs_of",
     "map_sized",
@@ -33,7 +28,6 @@ __all__ = [
     "outputs_together",
     "read_columns",
     "read_field",
-    "read_fields",
     "read_several",
 ]
 
@@ -42,35 +36,6 @@ U = TypeVar("U")
 
 INLINE_BYTES = 4 << 20
 SMALL_COLUMN_BYTES = 64 << 10
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Chosen:
-    """Rows of a unit that will be returned.
-
-    Attributes
-    ----------
-    files : FragmentFiles
-    rows : RowSelection
-        Candidates; all of them pass when ``mask`` is None.
-    mask : pyarrow.BooleanArray or None
-        Over the candidates: which of them passed.
-    picked : RowSelection
-        The rows that passed.
-    reused : dict of Field to column
-        Columns already read for the filter, over the candidates.
-    """
-
-    files: FragmentFiles
-    rows: RowSelection
-    picked: RowSelection
-    mask: pa.BooleanArray | None = None
-    reused: dict[Field, ArrowArray] = field(default_factory=dict)
-
-
-def bytes_of(chosen: Chosen, fields: Sequence[Field]) -> float:
-    """About how many encoded bytes the fields of the candidates take."""
-    return len(chosen.rows) * chosen.files.estimated_bytes(fields) / max(1, chosen.files.num_rows)
 
 
 def map_sized(context: ScanContext, function: Callable[[T], U], items: Sequence[T], nbytes: float) -> list[U]:
@@ -132,51 +97,57 @@ def read_several(
 
 
 def outputs_together(
-    context: ScanContext, chosen: Sequence[Chosen], fields: Sequence[Field]
+    context: ScanContext, units: Sequence[FilteredUnit], fields: Sequence[Field]
 ) -> list[list[ArrowArray]]:
     """As :func:`output_fields` for several units of mapped files that have little to read."""
-    reused = chosen[0].reused.keys() if chosen else set()
-    if len(chosen) < 2 or any(c.reused.keys() != reused for c in chosen):
-        return [output_fields(context, c, fields) for c in chosen]
+    reused = units[0].reused.keys() if units else set()
+    if len(units) < 2 or any(c.reused.keys() != reused for c in units):
+        return [output_fields(context, c, fields) for c in units]
     fresh = [f for f in fields if f not in reused]
-    read = read_several([(c.files, c.picked) for c in chosen], fresh, context.session)
+    read = read_several([(c.files, c.picked) for c in units], fresh, context.session)
     if not reused:
         return read
     found = []
-    for c, mine in zip(chosen, read, strict=True):
+    for c, mine in zip(units, read, strict=True):
         columns = dict(zip(fresh, mine, strict=True))
         kept = c.reused if c.mask is None else {f: c.reused[f].filter(c.mask) for f in fields if f in reused}
         found.append([columns[f] if f in columns else kept[f] for f in fields])
     return found
 
 
-def output_fields(context: ScanContext, chosen: Chosen, fields: Sequence[Field]) -> list[ArrowArray]:
+def output_fields(context: ScanContext, unit: FilteredUnit, fields: Sequence[Field]) -> list[ArrowArray]:
     """Fields of the output for the rows that passed."""
-    mask, session = chosen.mask, context.session
+    mask, session = unit.mask, context.session
     columns: dict[Field, ArrowArray] = {}
     picked: list[Field] = []
     whole: list[Field] = []
     for wanted in fields:
-        found = chosen.reused.get(wanted)
+        found = unit.reused.get(wanted)
         if found is not None:
             columns[wanted] = found if mask is None else found.filter(mask)
-        elif mask is None or pick_is_cheaper(chosen.files, wanted, chosen.rows, chosen.picked):
+        elif (
+            mask is None
+            # What costs requests is read only where it is returned.
+            or not unit.files.mapped
+            or pick_is_cheaper(unit.files, wanted, unit.rows, unit.picked)
+        ):
             picked.append(wanted)
         else:
             whole.append(wanted)
-    read = read_columns(chosen.files, picked, chosen.picked, session)
+    read = read_columns(unit.files, picked, unit.picked, session)
     if len(picked) == len(fields):
         return read
     columns.update(zip(picked, read, strict=True))
-    read = read_columns(chosen.files, whole, chosen.rows, session)
+    read = read_columns(unit.files, whole, unit.rows, session)
     columns.update((f, column.filter(mask)) for f, column in zip(whole, read, strict=True))
     return [columns[f] for f in fields]
 
 
-def jobs_of(chosen: Chosen, fields: Sequence[Field]) -> tuple[list[list[Field]], float]:
+def jobs_of(unit: FilteredUnit, fields: Sequence[Field]) -> tuple[list[list[Field]], float]:
     """Fields as pieces of work: one that has something to decode alone, all those together that have little.
 
-    Threads that read many small columns would mostly wait for each other.
+    Threads that read many small columns would mostly wait for each other. Where reading costs requests, all
+    fields are one piece: they are fetched together.
 
     Returns
     -------
@@ -184,34 +155,22 @@ def jobs_of(chosen: Chosen, fields: Sequence[Field]) -> tuple[list[list[Field]],
     nbytes : float, bytes
         Encoded, of the candidates' rows of the fields that are alone.
     """
-    if bytes_of(chosen, fields) < SMALL_COLUMN_BYTES:
+    nbytes = bytes_of(unit, fields)
+    if not unit.files.mapped:
+        return [list(fields)], nbytes
+    if nbytes < SMALL_COLUMN_BYTES:
         return [list(fields)] if fields else [], 0.0
     small: list[Field] = []
     alone: list[list[Field]] = []
     total = 0.0
     for wanted in fields:
-        nbytes = bytes_of(chosen, [wanted])
+        nbytes = bytes_of(unit, [wanted])
         if nbytes < SMALL_COLUMN_BYTES:
             small.append(wanted)
         else:
             alone.append([wanted])
             total += nbytes
     return ([small, *alone] if small else alone), total
-
-
-def read_fields(context: ScanContext, chosen: Chosen, projection: Projection) -> list[ArrowArray]:
-    """All fields of the output; on stores that cost requests they are fetched together."""
-    fields = projection.fields
-    if chosen.files.mapped:
-        jobs, work = jobs_of(chosen, fields)
-        return in_order(
-            fields, jobs, map_sized(context, lambda job: output_fields(context, chosen, job), jobs, work)
-        )
-    fresh = [f for f in fields if f not in chosen.reused]
-    columns = dict(zip(fresh, read_columns(chosen.files, fresh, chosen.picked, context.session), strict=True))
-    reused = [f for f in fields if f in chosen.reused]
-    columns.update(zip(reused, output_fields(context, chosen, reused), strict=True))
-    return [columns[f] for f in fields]
 
 
 def in_order(

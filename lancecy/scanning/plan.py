@@ -15,16 +15,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.presence import null_tests
+from lancecy.scanning.null_only import null_tests
 from lancecy.scanning.project import Projection
 from lancecy.scanning.request import ScanRequest
+from lancecy.scanning.sources import Answer, Question, answers, early
 from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
-from lancecy.scanning.virtual import selected_rows
 from lancecy.schema import Field
 from lancecy.table.manifest import Fragment
 
-__all__ = ["ScanPlan", "plan", "unit_sizes"]
+__all__ = ["ScanPlan", "early_answers", "plan", "unit_sizes"]
 
 # Units never hold more than this, so that 32-bit string offsets of one unit suffice in ordinary tables.
 _MAX_UNIT_BYTES = 512 << 20
@@ -178,7 +179,7 @@ def _unit_bytes(total: float, blocksize: int | None, min_units: int, smallest: i
 def _fragment_units(
     context: ScanContext, request: ScanRequest, projection: Projection
 ) -> Iterator[tuple[Fragment, ScanUnit]]:
-    """One unit per fragment, cut by limit and offset when every live row is returned, and by row ids if they tell."""
+    """One unit per fragment, cut by limit and offset when every live row is returned, and by sources if they tell."""
     free = request.filter is None
     skip = request.offset if free else 0
     left = request.limit if free else None
@@ -193,7 +194,7 @@ def _fragment_units(
         if last > first:
             start, stop = _physical_range(context, fragment, first, last, live)
             unit = ScanUnit(fragment.id, start, stop, last - first, position + first)
-            if projection.where:
+            if request.use_stats and projection.conditions:
                 unit = _narrowed(context, fragment, unit, projection)
             if unit.rows:
                 yield fragment, unit
@@ -201,12 +202,13 @@ def _fragment_units(
 
 
 def _narrowed(context: ScanContext, fragment: Fragment, unit: ScanUnit, projection: Projection) -> ScanUnit:
-    """The unit of a whole fragment from the first to the last row that metadata says may pass."""
+    """The unit of a whole fragment from the first to the last row that may pass, by sources that open no file."""
     num_rows = unit.stop
-    rows = selected_rows(context.snapshot, fragment, num_rows, projection.where)
-    if not len(rows) or rows.starts is None or rows.stops is None:
+    start, stop = 0, num_rows
+    for answer in early_answers(context, fragment, num_rows, projection):
+        start, stop = _ends(answer.rows)
+    if stop == start:
         return replace(unit, start=0, stop=0, rows=0)
-    start, stop = int(rows.starts[0]), int(rows.stops[-1])
     if (start, stop) == (0, num_rows):
         return unit
     before, rows_left = start, stop - start
@@ -216,6 +218,26 @@ def _narrowed(context: ScanContext, fragment: Fragment, unit: ScanUnit, projecti
             before -= len(deleted.between(0, start))
             rows_left -= len(deleted.between(start, stop))
     return ScanUnit(fragment.id, start, stop, rows_left, unit.position + before)
+
+
+def early_answers(
+    context: ScanContext, fragment: Fragment, num_rows: int, projection: Projection
+) -> Iterator[Answer]:
+    """What sources that open no file say of a whole fragment."""
+    question = Question(
+        context.snapshot, context.session, fragment, num_rows, projection, lambda: context.files(fragment.id)
+    )
+    return answers(early(context.sources), question, RowSelection.all(num_rows))
+
+
+def _ends(rows: RowSelection) -> tuple[int, int]:
+    """The first selected row and the one after the last; both 0 if there is none."""
+    if not len(rows):
+        return 0, 0
+    if rows.starts is None or rows.stops is None:
+        offsets = rows.to_indices()
+        return int(offsets.min()), int(offsets.max()) + 1
+    return int(rows.starts[0]), int(rows.stops[-1])
 
 
 def _physical_range(

@@ -9,7 +9,9 @@ name, as pylance returns them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypedDict
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -57,6 +59,14 @@ class Output:
         return (self.path,) if self.path is not None else (self.bound.paths if self.bound else ())
 
 
+class _Tested(TypedDict):
+    """The attributes of a projection that say what is tested."""
+
+    filter: Bound | None
+    filter_fields: tuple[Field, ...]
+    filter_virtual: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Projection:
     """What a scan reads and returns.
@@ -72,6 +82,10 @@ class Projection:
         Pruned likewise.
     schema : pyarrow.Schema
         Of the result.
+    whole : Bound or None
+        The filter with all its conditions.
+    stored : Schema
+        Of the columns in files.
     where : tuple of Expr
         Bound conditions that :func:`lancecy.scanning.virtual.selected_rows` answers from metadata.
     virtual : tuple of str
@@ -85,9 +99,34 @@ class Projection:
     filter: Bound | None
     filter_fields: tuple[Field, ...]
     schema: pa.Schema = field(compare=False)
+    whole: Bound | None = field(repr=False)
+    stored: Schema = field(compare=False, repr=False)
     where: tuple[Expr, ...] = ()
     virtual: tuple[str, ...] = ()
     filter_virtual: tuple[str, ...] = ()
+    _narrower: dict[frozenset[Expr], Projection] = field(default_factory=dict, compare=False, repr=False)
+
+    @cached_property
+    def conditions(self) -> tuple[Expr, ...]:
+        """All conditions of the filter: a row is selected if each of them is true."""
+        return (*self.where, *(() if self.filter is None else conjuncts(self.filter.expr)))
+
+    def less(self, proved: frozenset[Expr]) -> Projection:
+        """The same, where ``filter`` is what is left to be tested of rows for which some conditions are true.
+
+        Parameters
+        ----------
+        proved : frozenset of Expr
+            Some of ``conditions``.
+        """
+        if len(proved) == len(self.where) and proved.issuperset(self.where):
+            return self
+        found = self._narrower.get(proved)
+        if found is None:
+            rest = [part for part in self.conditions if part not in proved]
+            found = replace(self, where=(), **_tested(self.stored, self.whole, rest), _narrower={})
+            self._narrower[proved] = found
+        return found
 
 
 def _leaf_ids(fields: Iterable[Field]) -> frozenset[int]:
@@ -140,19 +179,24 @@ def _names(arrow: pa.Schema, virtual: Sequence[str]) -> pa.Schema:
     return pa.schema(fields, metadata=arrow.metadata)
 
 
-def _split(bound: Bound | None, virtual: Sequence[str]) -> tuple[tuple[Expr, ...], Bound | None]:
-    """The conditions of a filter that metadata answers, and those left."""
-    if bound is None:
-        return (), None
+def _metadata_answers(bound: Bound | None, virtual: Sequence[str]) -> tuple[Expr, ...]:
+    """The conditions of a filter that metadata answers."""
     names = frozenset(virtual)
-    parts = conjuncts(bound.expr)
-    where = tuple(part for part in parts if is_selectable(part, names))
-    if not where:
-        return (), bound
-    rest = [part for part in parts if not is_selectable(part, names)]
-    if len(rest) < 2:
-        return where, bound.restricted(rest[0]) if rest else None
-    return where, bound.restricted(Call("and", tuple(rest), pa.bool_()))
+    return () if bound is None else tuple(p for p in conjuncts(bound.expr) if is_selectable(p, names))
+
+
+def _tested(schema: Schema, bound: Bound | None, parts: Sequence[Expr]) -> _Tested:
+    """What is evaluated to test some of a filter's conditions, and what is read for it."""
+    if bound is None or not parts:
+        return {"filter": None, "filter_fields": (), "filter_virtual": ()}
+    if len(parts) < len(conjuncts(bound.expr)):
+        bound = bound.restricted(parts[0] if len(parts) == 1 else Call("and", tuple(parts), pa.bool_()))
+    virtual = _virtual_names(schema)
+    return {
+        "filter": bound,
+        "filter_fields": _needed(schema, (path for path in bound.paths if path[0] not in virtual)),
+        "filter_virtual": tuple(name for name in virtual if (name,) in bound.paths),
+    }
 
 
 def project(schema: Schema, request: ScanRequest) -> Projection:
@@ -176,17 +220,17 @@ def project(schema: Schema, request: ScanRequest) -> Projection:
     outputs += tuple(_virtual(name, name) for name, wanted in asked.items() if wanted and name not in listed)
     paths = [path for out in outputs for path in out.paths]
     bound = None if request.filter is None else bind(request.filter, names, boolean=True)
-    where, rest = _split(bound, virtual) if request.use_stats else ((), bound)
-    tested = () if rest is None else rest.paths
+    where = _metadata_answers(bound, virtual) if request.use_stats else ()
+    rest = [] if bound is None else [part for part in conjuncts(bound.expr) if part not in where]
     return Projection(
         outputs=outputs,
         fields=_needed(schema, (path for path in paths if path[0] not in virtual)),
-        filter=rest,
-        filter_fields=_needed(schema, (path for path in tested if path[0] not in virtual)),
         schema=pa.schema([out.field for out in outputs], metadata=arrow.metadata),
         where=where,
         virtual=tuple(name for name in virtual if (name,) in paths),
-        filter_virtual=tuple(name for name in virtual if (name,) in tested),
+        whole=bound,
+        stored=schema,
+        **_tested(schema, bound, rest),
     )
 
 

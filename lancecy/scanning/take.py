@@ -13,17 +13,22 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from lancecy.encodings.columns import ArrowArray, taken
+from lancecy.encodings.columns import taken
 from lancecy.rows import RowSelection
+from lancecy.scanning.batches import table_of
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.execute import finish, table_of
+from lancecy.scanning.engine import Pieces, rows_of
 from lancecy.scanning.locate import as_row_ids, find_rows
-from lancecy.scanning.outputs import Chosen, outputs_together, read_fields
 from lancecy.scanning.project import Projection
+from lancecy.scanning.schedule import Apart, Together
+from lancecy.scanning.units import FilteredUnit
 
 __all__ = ["as_row_numbers", "take_row_ids", "take_rows"]
 
 Int64 = NDArray[np.int64]
+
+# Handing a few hundred rows to another thread costs more than reading them.
+_FEW_VALUES = 200_000
 
 
 def as_row_numbers(indices: object, num_rows: int) -> Int64:
@@ -99,7 +104,7 @@ def take_row_ids(context: ScanContext, projection: Projection, row_ids: ArrayLik
     chosen = []
     for rows in found:
         selection = RowSelection.take(rows.files.num_rows, rows.offsets)
-        chosen.append(Chosen(rows.files, selection, selection))
+        chosen.append(FilteredUnit(rows.files, selection, selection))
     table = table_of(projection.schema, _read(context, projection, chosen), asked.size)
     return _in_order(table, asked)
 
@@ -112,7 +117,7 @@ def _in_order(table: pa.Table, asked: Int64) -> pa.Table:
     return pa.Table.from_arrays([taken(c, order) for c in table.columns], schema=table.schema)
 
 
-def _by_fragment(context: ScanContext, starts: Int64, rows: Int64) -> list[Chosen]:
+def _by_fragment(context: ScanContext, starts: Int64, rows: Int64) -> list[FilteredUnit]:
     """One selection per fragment that has any of the (ascending) rows."""
     edges = np.searchsorted(rows, starts)
     used = np.flatnonzero(np.diff(edges)).tolist()
@@ -122,20 +127,12 @@ def _by_fragment(context: ScanContext, starts: Int64, rows: Int64) -> list[Chose
     ):
         local = files.physical(rows[edges[index] : edges[index + 1]] - starts[index])
         selection = RowSelection.take(files.num_rows, local)
-        chosen.append(Chosen(files, selection, selection))
+        chosen.append(FilteredUnit(files, selection, selection))
     return chosen
 
 
-def _read(context: ScanContext, projection: Projection, chosen: Sequence[Chosen]) -> list[list[ArrowArray]]:
-    if not all(c.files.mapped for c in chosen):
-        read = context.spread(
-            lambda c: read_fields(context, c, projection), chosen, lambda c: c.files.fragment.id
-        )
-        return [finish(context, c, projection, columns) for c, columns in zip(chosen, read, strict=True)]
-    # Handing a few hundred rows to another thread costs more than reading them.
-    if sum(len(c.picked) for c in chosen) * len(projection.fields) < 200_000:
-        read = outputs_together(context, chosen, projection.fields)
-        return [finish(context, c, projection, columns) for c, columns in zip(chosen, read, strict=True)]
-    return context.session.map(
-        lambda c: finish(context, c, projection, read_fields(context, c, projection)), chosen
-    )
+def _read(context: ScanContext, projection: Projection, chosen: Sequence[FilteredUnit]) -> Pieces:
+    few = sum(len(c.picked) for c in chosen) * len(projection.fields) < _FEW_VALUES
+    schedule = Together() if few and all(c.files.mapped for c in chosen) else Apart(context)
+    found = schedule.over(lambda units: rows_of(context, units, projection), chosen)
+    return [piece for unit in found for piece in unit.pieces]

@@ -28,7 +28,7 @@ from pyspark.sql import functions as f
 from pyspark.sql.classic.dataframe import DataFrame
 from pyspark.sql.types import StructField
 
-from lancecy.scanning.execute import DEFAULT_BATCH_BYTES
+from lancecy.scanning.batches import DEFAULT_BATCH_BYTES
 from lancecy.spark.aggregates import Aggregate, AggregateReader, Function
 from lancecy.spark.tasks import TaskReader, numbers
 from lancecy.spark.types import spark_struct

@@ -19,8 +19,8 @@ import pyarrow as pa
 from lancecy.limits import Limits
 from lancecy.parallel import tasks
 from lancecy.scanners import Scanner
+from lancecy.scanning.batches import DEFAULT_BATCH_BYTES
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.execute import DEFAULT_BATCH_BYTES
 from lancecy.scanning.plan import ScanPlan
 from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
 from lancecy.session import Session

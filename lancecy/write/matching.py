@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.execute import choose
+from lancecy.scanning.filtering import choose
 from lancecy.scanning.plan import plan
 from lancecy.scanning.request import make_request
 from lancecy.scanning.task import ScanSpec, ScanUnit

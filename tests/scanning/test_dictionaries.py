@@ -12,7 +12,7 @@ import pytest
 
 import lancecy
 from lancecy.encodings.columns import joined, taken, unified
-from lancecy.scanning.execute import _brought_together
+from lancecy.scanning.batches import _brought_together
 from lancecy.schema import Field
 from tests.helpers.pages import plain
 from tests.scanning.handmade import dictionary_values, write_handmade

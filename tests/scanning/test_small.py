@@ -14,7 +14,7 @@ from lancecy.encodings.block import Block
 from lancecy.encodings.together import SmallPage, read_small
 from lancecy.errors import FormatError
 from lancecy.limits import Limits
-from lancecy.scanning import execute, outputs
+from lancecy.scanning import filtering, outputs
 from lancecy.scanning.parts import open_parts
 from lancecy.store.reads import Read
 from tests.helpers.compare import assert_tables_equal
@@ -121,6 +121,6 @@ def test_several_small_units_and_large_ones(tmp_path: Path, monkeypatch: pytest.
     ds = few_rows(tmp_path, "2.2")
     for column_bytes, rows in ((0, 8192), (64 << 10, 8), (64 << 10, 0)):
         monkeypatch.setattr(outputs, "SMALL_COLUMN_BYTES", column_bytes)
-        monkeypatch.setattr(execute, "SMALL_ROWS", rows)
+        monkeypatch.setattr(filtering, "SMALL_ROWS", rows)
         assert_tables_equal(ds.to_table(), expected(range(48)))
         assert_tables_equal(ds.to_table(filter="x >= 8"), expected(range(16, 48)))

@@ -13,7 +13,7 @@ import pytest
 import lancecy
 from lancecy.encodings import fullzip, miniblock, v20_binary
 from lancecy.expr import bind, parse
-from lancecy.scanning.presence import null_tests
+from lancecy.scanning.null_only import null_tests
 from lancecy.schema import Field, Schema
 from tests.helpers.golden import all_goldens, blob_goldens
 from tests.helpers.nulls import assert_nulls_alone

@@ -1,0 +1,91 @@
+"""Output columns as tables, and tables as record batches of the sizes a request allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from lancecy.encodings.columns import ArrowArray, joined
+from lancecy.scanning.request import ScanRequest
+
+__all__ = ["DEFAULT_BATCH_BYTES", "DEFAULT_BATCH_ROWS", "cut", "slice_rows", "table_of"]
+
+DEFAULT_BATCH_ROWS = 65_536
+DEFAULT_BATCH_BYTES = 16 << 20
+SMALL_BYTES = 1 << 20
+
+
+def table_of(schema: pa.Schema, pieces: Sequence[Sequence[ArrowArray]], num_rows: int) -> pa.Table:
+    """One table out of the output columns of several units."""
+    if not len(schema):
+        # A table without columns still has rows: pyarrow keeps their number only through a slice of one.
+        rows = pa.schema([pa.field("", pa.null())], metadata=schema.metadata)
+        return pa.Table.from_arrays([pa.nulls(num_rows)], schema=rows).select([])
+    columns = [joined([piece[index] for piece in pieces], wanted.type) for index, wanted in enumerate(schema)]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def slice_rows(table: pa.Table, offset: int, limit: int | None = None) -> pa.Table:
+    """Rows ``offset`` to ``offset + limit``; pyarrow does not count the rows of a table without columns."""
+    if table.num_columns:
+        return table.slice(offset, limit)
+    rows = max(0, table.num_rows - offset)
+    return table_of(table.schema, [], rows if limit is None else min(rows, limit))
+
+
+def cut(table: pa.Table, request: ScanRequest) -> Iterator[pa.RecordBatch]:
+    """Record batches of a table, no larger than the request allows; small chunks are brought together."""
+    max_rows = request.batch_size or DEFAULT_BATCH_ROWS
+    per_row = max(1.0, _row_bytes(table) / max(1, table.num_rows))
+    max_bytes = request.batch_bytes or (DEFAULT_BATCH_BYTES if request.batch_size is None else None)
+    if max_bytes is not None:
+        max_rows = max(1, min(max_rows, int(max_bytes / per_row)))
+    if not table.num_columns:
+        for start in range(0, table.num_rows, max_rows):
+            count = min(max_rows, table.num_rows - start)
+            yield pa.RecordBatch.from_arrays([pa.nulls(count)], names=[""]).select([])
+        return
+    small = min(SMALL_BYTES, max_bytes or SMALL_BYTES)
+    yield from _brought_together(table.to_reader(max_chunksize=max_rows), max_rows, small)
+
+
+def _row_bytes(table: pa.Table | pa.RecordBatch) -> int:
+    """Bytes of all rows; the dictionaries that chunks share are not theirs."""
+    return sum(
+        chunk.indices.nbytes if pa.types.is_dictionary(chunk.type) else chunk.nbytes
+        for column in table.columns
+        for chunk in (column.chunks if isinstance(column, pa.ChunkedArray) else [column])
+    )
+
+
+def _brought_together(
+    batches: Iterable[pa.RecordBatch], max_rows: int, max_bytes: int
+) -> Iterator[pa.RecordBatch]:
+    """Consecutive batches as one while they are small; so little cannot overflow the offsets of text."""
+    waiting: list[pa.RecordBatch] = []
+    rows = size = 0
+    for batch in batches:
+        nbytes = _row_bytes(batch)
+        if waiting and size + nbytes > max_bytes:
+            yield from _as_one(waiting)
+            waiting, rows, size = [], 0, 0
+        elif waiting and rows + batch.num_rows > max_rows:
+            # Columns of 2.x files end their pages at different rows: batches are filled across the edges.
+            yield from _as_one([*waiting, batch.slice(0, max_rows - rows)])
+            batch = batch.slice(max_rows - rows)
+            waiting, rows, size, nbytes = [], 0, 0, _row_bytes(batch)
+        waiting.append(batch)
+        rows, size = rows + batch.num_rows, size + nbytes
+    if waiting:
+        yield from _as_one(waiting)
+
+
+def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
+    if len(batches) == 1:
+        return batches
+    try:
+        return [pa.concat_batches(batches)]
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        # Dictionaries whose values together are more than codes can count: each batch keeps its own.
+        return batches

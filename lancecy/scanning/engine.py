@@ -1,0 +1,176 @@
+"""The scan engine: choose rows, read columns, assemble.
+
+Every scan, count and take goes through here, whatever runs it. Each step takes several units; which units are
+taken together is the schedule's business (``schedule``).
+
+=============  ========================================================
+choose rows    ``filtering``: what ``sources`` leave, then the filter
+read columns   ``outputs``: alone, side by side or with other units
+assemble       computed columns, virtual columns, order of the output
+=============  ========================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from lancecy.encodings.columns import ArrowArray
+from lancecy.expr import evaluate
+from lancecy.scanning.context import ScanContext
+from lancecy.scanning.filtering import all_passing, candidates, named, virtual_columns
+from lancecy.scanning.outputs import in_order, jobs_of, map_sized, output_fields, outputs_together
+from lancecy.scanning.project import Output, Projection, extract
+from lancecy.scanning.schedule import Schedule
+from lancecy.scanning.task import ScanUnit
+from lancecy.scanning.units import FilteredUnit, Picked, bytes_of, first_rows, split_unit
+from lancecy.schema import Field
+
+__all__ = ["Pieces", "UnitRows", "choose_rows", "count_rows", "read_rows", "rows_of"]
+
+Pieces = list[list[ArrowArray]]
+"""Output columns, once per piece of a unit."""
+
+# Reading less than this is not worth a job of its own.
+_JOB_BYTES = 8 << 20
+_JOB_ROWS = 8192
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UnitRows:
+    """What was read of one unit.
+
+    Attributes
+    ----------
+    picked : (FragmentFiles, RowSelection)
+        Which of its rows passed.
+    pieces : list of list of column
+        Output columns of these rows, in one piece or several; none if no row passed.
+    """
+
+    picked: Picked
+    pieces: Pieces
+
+
+def read_rows(
+    context: ScanContext,
+    projection: Projection,
+    units: Sequence[ScanUnit],
+    schedule: Schedule,
+    use_sources: bool = True,
+    most: int | None = None,
+) -> list[UnitRows]:
+    """The rows of units that pass, and their output columns.
+
+    Parameters
+    ----------
+    context : ScanContext
+    projection : Projection
+    units : sequence of ScanUnit
+    schedule : Schedule
+    use_sources : bool
+        Leave out rows that candidate sources rule out.
+    most : int or None
+        Only so many rows, the first ones.
+
+    Returns
+    -------
+    list of UnitRows
+        One per unit, in order.
+    """
+    if most is None:
+        return schedule.over(
+            lambda group: rows_of(context, choose_rows(context, projection, group, use_sources), projection),
+            units,
+        )
+    chosen = schedule.over(lambda group: choose_rows(context, projection, group, use_sources), units)
+    return schedule.over(lambda group: rows_of(context, group, projection), list(first_rows(chosen, most)))
+
+
+def count_rows(
+    context: ScanContext,
+    projection: Projection,
+    units: Sequence[ScanUnit],
+    schedule: Schedule,
+    use_sources: bool = True,
+) -> int:
+    """Rows of units that pass, without reading other columns than the filter's."""
+    counts = schedule.over(
+        lambda group: [len(c.picked) for c in choose_rows(context, projection, group, use_sources)], units
+    )
+    return sum(counts)
+
+
+def choose_rows(
+    context: ScanContext, projection: Projection, units: Sequence[ScanUnit], use_sources: bool = True
+) -> list[FilteredUnit]:
+    """The rows of several units that are alive and pass the filter."""
+    # Asking sources is a little NumPy over metadata: threads would only wait for each other.
+    return all_passing(context, [candidates(context, unit, projection, use_sources) for unit in units])
+
+
+def rows_of(context: ScanContext, units: Sequence[FilteredUnit], projection: Projection) -> list[UnitRows]:
+    """The output columns of the rows that passed."""
+    rows = _rows_of_a_job(context, units, projection)
+    parts = [[part for part in split_unit(unit, rows) if len(part.picked)] for unit in units]
+    columns = _columns(context, [part for mine in parts for part in mine], projection.fields)
+    return [
+        UnitRows(
+            (unit.files, unit.picked), [_assembled(context, part, projection, next(columns)) for part in mine]
+        )
+        for unit, mine in zip(units, parts, strict=True)
+    ]
+
+
+def _rows_of_a_job(context: ScanContext, units: Sequence[FilteredUnit], projection: Projection) -> int:
+    """Candidates from which a thread should read the columns, so that none ends up with most of the rows."""
+    rows = sum(len(c.rows) for c in units)
+    if projection.filter is None or not all(c.files.mapped for c in units):
+        return rows
+    passed = sum(len(c.picked) for c in units) / max(1, rows)
+    nbytes = sum(bytes_of(c, projection.fields) for c in units)
+    jobs = min(4 * context.session.threads, passed * nbytes // _JOB_BYTES)
+    return rows if jobs < 2 else max(_JOB_ROWS, -(-rows // int(jobs)))
+
+
+def _columns(
+    context: ScanContext, units: Sequence[FilteredUnit], fields: Sequence[Field]
+) -> Iterator[list[ArrowArray]]:
+    """The fields of each of several units: small units together, others side by side if that is worth it."""
+    jobs: list[list[list[Field]]] = []
+    small: list[FilteredUnit] = []
+    work = 0.0
+    for c in units:
+        mine, nbytes = jobs_of(c, fields)
+        if not nbytes:
+            small.append(c)
+        jobs.append(mine if nbytes else [])
+        # Rows picked here and there cost several times their bytes.
+        work += nbytes * min(1, 8 * len(c.picked) / len(c.rows))
+    together = iter(outputs_together(context, small, fields))
+    todo = [(c, job) for c, mine in zip(units, jobs, strict=True) for job in mine]
+    read = iter(map_sized(context, lambda item: output_fields(context, *item), todo, work))
+    for mine in jobs:
+        yield in_order(fields, mine, [next(read) for _ in mine]) if mine else next(together)
+
+
+def _assembled(
+    context: ScanContext, unit: FilteredUnit, projection: Projection, columns: Sequence[ArrowArray]
+) -> list[ArrowArray]:
+    """Output columns of one unit out of the fields read."""
+    by_name = {f.name: c for f, c in zip(projection.fields, columns, strict=True)}
+    by_name.update(virtual_columns(context, unit.files, unit.picked, projection.virtual))
+    return [_output(out, by_name, len(unit.picked)) for out in projection.outputs]
+
+
+def _output(out: Output, by_name: dict[str, ArrowArray], num_rows: int) -> ArrowArray:
+    bound = out.bound
+    if bound is None:
+        return extract(by_name[out.paths[0][0]], out.paths[0])
+    names = [name for name in by_name if any(p[0] == name for p in bound.paths)]
+    value = evaluate(bound, named(names, [by_name[n] for n in names], num_rows))
+    if isinstance(value, pa.Scalar):
+        return pa.repeat(value, num_rows)
+    return value

@@ -1,0 +1,158 @@
+"""Choose rows: those of a unit that are alive and pass the filter.
+
+Candidates come from metadata (``sources``); the filter's columns are read for these rows alone, and what no
+source has proved is evaluated.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import pyarrow as pa
+
+from lancecy.encodings.columns import ArrowArray, as_array, joined
+from lancecy.expr import Bound, Expr, mask
+from lancecy.rows import RowSelection
+from lancecy.scanning.context import ScanContext
+from lancecy.scanning.extension import bare
+from lancecy.scanning.fragment import FragmentFiles
+from lancecy.scanning.null_only import NullTests, null_tests
+from lancecy.scanning.outputs import map_sized, read_columns, read_several
+from lancecy.scanning.project import Projection
+from lancecy.scanning.sources import Question, answers
+from lancecy.scanning.task import ScanUnit
+from lancecy.scanning.units import CandidateUnit, FilteredUnit, bytes_of, passed
+from lancecy.scanning.virtual import virtual_values
+from lancecy.schema import Field
+
+__all__ = ["all_passing", "candidates", "choose", "named", "passing", "question", "virtual_columns"]
+
+SMALL_ROWS = 8192
+
+
+def choose(
+    context: ScanContext, unit: ScanUnit, projection: Projection, use_stats: bool = True
+) -> FilteredUnit:
+    """Find the rows of a unit that are alive and pass the filter."""
+    return passing(context, candidates(context, unit, projection, use_stats))
+
+
+def question(context: ScanContext, files: FragmentFiles, projection: Projection) -> Question:
+    """What the sources of a context are asked of an open fragment."""
+    found = (context.snapshot, context.session, files.fragment, files.num_rows)
+    return Question(*found, projection, lambda: files)
+
+
+def candidates(
+    context: ScanContext, unit: ScanUnit, projection: Projection, use_sources: bool = True
+) -> CandidateUnit:
+    """The rows of a unit that are alive and that may match; touches metadata only."""
+    files = context.files(unit.fragment)
+    if not use_sources or not projection.conditions:
+        left = projection.less(frozenset()) if projection.where else projection
+        return CandidateUnit(files, files.live(unit.start, unit.stop), left)
+    rows = RowSelection.range(files.num_rows, unit.start, unit.stop)
+    proved: frozenset[Expr] = frozenset()
+    for answer in answers(context.sources, question(context, files, projection), rows):
+        rows, proved = answer.rows, answer.proved
+    # Single rows, as row ids have them, are read by their numbers.
+    single = bool(proved) and rows.starts is not None and rows.starts.size * 4 > len(rows)
+    rows = files.living(rows)
+    if single and rows.starts is not None:
+        rows = RowSelection(files.num_rows, indices=rows.to_indices())
+    return CandidateUnit(files, rows, projection.less(proved))
+
+
+def passing(context: ScanContext, unit: CandidateUnit) -> FilteredUnit:
+    """Of the candidates, those for which the filter is true; reads the filter's columns."""
+    files, rows, projection = unit.files, unit.rows, unit.projection
+    if projection.filter is None or len(rows) == 0:
+        return FilteredUnit(files, rows, rows)
+    tests = _null_tests(files, projection, projection.filter)
+    columns = read_columns(files, projection.filter_fields, rows, context.session, tests.tested)
+    seen = {f.name: c for f, c in zip(projection.filter_fields, columns, strict=True)}
+    seen.update(virtual_columns(context, files, rows, projection.filter_virtual))
+    read = zip(projection.filter_fields, columns, strict=True)
+    fresh = {wanted: column for wanted, column in read if wanted not in tests.tested}
+    return passed(unit, _mask(tests.bound, seen, len(rows)), fresh)
+
+
+def all_passing(context: ScanContext, units: Sequence[CandidateUnit]) -> list[FilteredUnit]:
+    """As :func:`passing` for several units: side by side where there is enough to decode, small ones together."""
+    if all(c.projection.filter is None for c in units):
+        return [passing(context, c) for c in units]
+    work = sum(bytes_of(c, c.projection.filter_fields) for c in units)
+    found = map_sized(context, lambda group: _passing_group(context, group), list(_small_groups(units)), work)
+    return [c for group in found for c in group]
+
+
+def _small_groups(units: Sequence[CandidateUnit]) -> Iterator[list[CandidateUnit]]:
+    """Units in groups for which one filter is evaluated once; those of many rows are alone."""
+    group: list[CandidateUnit] = []
+    rows = most = 0
+    for c in units:
+        if group and (rows + len(c.rows) > most or c.projection is not group[0].projection):
+            yield group
+            group, rows = [], 0
+        if not group:
+            most = _group_rows(c.projection.filter_fields)
+        group.append(c)
+        rows += len(c.rows)
+    if group:
+        yield group
+
+
+def _group_rows(fields: Sequence[Field]) -> int:
+    # Every fragment has a dictionary of its own: to make them one may cost more than it saves.
+    nodes = (node for f in fields for node in f.walk())
+    return 0 if any(node.logical_type.startswith("dict:") for node in nodes) else SMALL_ROWS
+
+
+def _passing_group(context: ScanContext, group: Sequence[CandidateUnit]) -> list[FilteredUnit]:
+    projection = group[0].projection
+    bound, fields = projection.filter, projection.filter_fields
+    if len(group) == 1 or bound is None or null_tests(bound, fields, projection.fields).tested:
+        return [passing(context, c) for c in group]
+    read = read_several([(c.files, c.rows) for c in group], fields, context.session)
+    seen = {f.name: joined([mine[i] for mine in read], f.arrow_type) for i, f in enumerate(fields)}
+    made = [virtual_columns(context, c.files, c.rows, projection.filter_virtual) for c in group]
+    seen.update((name, pa.chunked_array([mine[name] for mine in made])) for name in projection.filter_virtual)
+    all_passed = _mask(bound, seen, sum(len(c.rows) for c in group))
+    found = []
+    start = 0
+    for c, mine in zip(group, read, strict=True):
+        found.append(passed(c, all_passed.slice(start, len(c.rows)), dict(zip(fields, mine, strict=True))))
+        start += len(c.rows)
+    return found
+
+
+def _mask(bound: Bound, columns: dict[str, ArrowArray], num_rows: int) -> pa.BooleanArray:
+    return as_array(mask(bound, named(list(columns), list(columns.values()), num_rows)))
+
+
+def _null_tests(files: FragmentFiles, projection: Projection, bound: Bound) -> NullTests:
+    """Which of the filter's fields are read without their values."""
+    if not files.tells_nulls:
+        return NullTests(bound)
+    found = null_tests(bound, projection.filter_fields, projection.fields)
+    if files.mapped:
+        return found
+    # Where reading costs requests, nothing is read twice.
+    tested = {f: nodes for f, nodes in found.tested.items() if f not in projection.fields}
+    return replace(found, tested=tested) if tested else NullTests(bound)
+
+
+def virtual_columns(
+    context: ScanContext, files: FragmentFiles, rows: RowSelection, names: Sequence[str]
+) -> dict[str, ArrowArray]:
+    """Virtual columns of some rows, by name."""
+    if not names:
+        return {}
+    offsets, found = rows.to_indices(), (context.snapshot, files.fragment, files.num_rows)
+    return {name: pa.array(virtual_values(*found, name, offsets)) for name in names}
+
+
+def named(names: Sequence[str], columns: Sequence[ArrowArray], num_rows: int) -> pa.Table:
+    """The columns an expression sees; one that names none (a constant) still needs the number of rows."""
+    return pa.table([bare(c) for c in columns], names=names) if names else pa.table({"": pa.nulls(num_rows)})

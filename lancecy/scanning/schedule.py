@@ -1,0 +1,64 @@
+"""How the units of a scan are shared out: one step over all of them, or one step each, side by side.
+
+The engine has one way to choose rows and one to read columns, both for several units at once. A schedule
+says which units are "several":
+
+- :class:`Together`, for mapped files: all of them, in this thread. Inside a step, columns and groups of units
+  that have enough to decode go to the session's threads, and those of a few kilobytes are decoded together.
+- :class:`Apart`, for files that cost requests: each alone. Threads wait for requests, all bases work at once.
+
+A worker of a cluster runs its share of a plan by the same schedules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from lancecy.scanning.context import ScanContext
+from lancecy.scanning.task import ScanUnit
+from lancecy.scanning.units import FilteredUnit
+
+__all__ = ["Apart", "Schedule", "Together", "schedule_of"]
+
+U = TypeVar("U")
+V = TypeVar("V", ScanUnit, FilteredUnit)
+
+
+class Schedule(Protocol):
+    """Applies steps of a scan to its units."""
+
+    def over(self, step: Callable[[Sequence[V]], list[U]], units: Sequence[V]) -> list[U]:
+        """Results of a step that takes several units and returns one result for each; in the order of the units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """One step for all units."""
+
+    def over(self, step: Callable[[Sequence[V]], list[U]], units: Sequence[V]) -> list[U]:
+        """As :class:`Schedule` says."""
+        return step(units)
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """One step for each unit, side by side; see ``ScanContext.spread``."""
+
+    context: ScanContext
+
+    def over(self, step: Callable[[Sequence[V]], list[U]], units: Sequence[V]) -> list[U]:
+        """As :class:`Schedule` says."""
+        found = self.context.spread(lambda unit: step([unit]), units, _fragment_of)
+        return [one for (one,) in found]
+
+
+def _fragment_of(unit: ScanUnit | FilteredUnit) -> int:
+    return unit.fragment if isinstance(unit, ScanUnit) else unit.files.fragment.id
+
+
+def schedule_of(context: ScanContext, units: Sequence[ScanUnit]) -> Schedule:
+    """The schedule for these units; opens their files if some might be mapped."""
+    mapped = context.snapshot.is_mapped and all(context.files(unit.fragment).mapped for unit in units)
+    return Together() if mapped else Apart(context)

@@ -1,0 +1,272 @@
+"""Candidate sources: which rows of a fragment may match a filter, told without reading its columns.
+
+A scan asks every source of its context (``ScanContext.sources``) in turn, and reads the rows that all of them
+leave. :data:`SOURCES` is what a context has by itself; an index is one more entry.
+
+A filter is a list of conditions joined by AND. A source answers with rows and with what it has *proved*:
+
+========  ===========================================================================================
+exact     the rows for which its conditions are true and no others; these are not tested again
+at most   all rows for which the filter is true, and perhaps others: every condition is tested again
+unknown   nothing; another index, a fragment written after the index was
+========  ===========================================================================================
+
+What a source has to keep in mind:
+
+- True is not "not false". A condition that is null for a row does not select it, and neither does its negation:
+  ``NOT (x = 7)`` leaves out the rows in which ``x`` is null, so it is no complement of the rows of ``x = 7``.
+- Rows are offsets in the fragment as written. Deleted rows may be among them: the scan takes these out.
+- A limit counts rows that passed, after everything here, so a source answers for the whole fragment.
+- A fragment of which it knows only some rows is unknown to it, unless the others are among its candidates.
+
+An error of a source ends the scan: to go on without would hide a damaged index behind slow answers. A
+:class:`LanceError` passes as it is, any other exception becomes one that names the source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.errors import FormatError, LanceError
+from lancecy.expr import Expr, falsify
+from lancecy.rows import RowSelection
+from lancecy.scanning.fragment import FragmentFiles
+from lancecy.scanning.project import Projection
+from lancecy.scanning.virtual import selected_rows, virtual_stats
+from lancecy.session import Session
+from lancecy.stats import StatsTable
+from lancecy.table.manifest import Fragment
+from lancecy.table.snapshot import Snapshot
+
+__all__ = [
+    "SOURCES",
+    "Answer",
+    "CandidateSource",
+    "Candidates",
+    "PageCount",
+    "PageStatistics",
+    "Question",
+    "RowIds",
+    "answers",
+    "early",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class PageCount:
+    """Pages a source knows of, and those that may hold a match."""
+
+    total: int = 0
+    kept: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates:
+    """What a source knows of a fragment.
+
+    Attributes
+    ----------
+    rows : RowSelection or None
+        Over the physical rows of the fragment: at least those for which the filter is true. None if unknown.
+    proved : tuple of Expr
+        Conditions of the question that are true for each of these rows, so that they are not tested again.
+    pages : PageCount
+        Of sources that go by pages, for explanations.
+    """
+
+    rows: RowSelection | None = None
+    proved: tuple[Expr, ...] = ()
+    pages: PageCount = PageCount()
+
+    @classmethod
+    def exact(cls, rows: RowSelection, proved: Iterable[Expr]) -> Candidates:
+        """The rows for which these conditions are true, and no others."""
+        return cls(rows, tuple(proved))
+
+    @classmethod
+    def at_most(cls, rows: RowSelection) -> Candidates:
+        """All rows for which the filter is true, and perhaps others."""
+        return cls(rows)
+
+    @property
+    def kind(self) -> str:
+        """``exact``, ``at most`` or ``unknown``."""
+        return "unknown" if self.rows is None else "exact" if self.proved else "at most"
+
+
+UNKNOWN = Candidates()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Question:
+    """What a source is asked: which rows of one fragment may pass a filter.
+
+    Attributes
+    ----------
+    snapshot : Snapshot
+    session : Session
+    fragment : Fragment
+        As the manifest states it.
+    num_rows : int
+        Its physical rows.
+    projection : Projection
+        ``conditions`` are those of the filter, bound to the schema.
+    files : function without arguments
+        Opens the data files; only for sources that read files.
+    """
+
+    snapshot: Snapshot
+    session: Session
+    fragment: Fragment
+    num_rows: int
+    projection: Projection
+    files: Callable[[], FragmentFiles]
+
+
+class CandidateSource(Protocol):
+    """Something that knows which rows of a fragment may match; shared by threads."""
+
+    @property
+    def name(self) -> str:
+        """What explanations and errors call it."""
+
+    @property
+    def reads_files(self) -> bool:
+        """Whether it opens data files. Others are asked when a scan is planned too, which leaves out fragments."""
+
+    def candidates(self, question: Question) -> Candidates:
+        """The rows of the fragment that may match.
+
+        Raises
+        ------
+        LanceError
+            What it reads is damaged or missing.
+        """
+
+
+@dataclass(frozen=True, slots=True)
+class RowIds:
+    """Conditions on row ids, addresses and versions alone, answered exactly from the manifest."""
+
+    name: str = "row ids"
+    reads_files: bool = False
+
+    def candidates(self, question: Question) -> Candidates:
+        """See :func:`lancecy.scanning.virtual.selected_rows`."""
+        where = question.projection.where
+        if not where:
+            return UNKNOWN
+        rows = selected_rows(question.snapshot, question.fragment, question.num_rows, where)
+        return Candidates.exact(rows, where)
+
+
+@dataclass(frozen=True, slots=True)
+class PageStatistics:
+    """Pages whose statistics prove that the filter is true for none of their rows are left out."""
+
+    name: str = "statistics"
+    reads_files: bool = True
+
+    def candidates(self, question: Question) -> Candidates:
+        """See :func:`lancecy.expr.falsify`; 2.x files have no bounds."""
+        projection = question.projection
+        bound, virtual = projection.filter, projection.filter_virtual
+        if bound is None:
+            return UNKNOWN
+        files = question.files()
+        rows: RowSelection | None = None
+        total = kept = 0
+        for starts, table in files.page_stats(projection.filter_fields, bound.paths, question.session):
+            if virtual:
+                found = virtual_stats(question.snapshot, files.fragment, files.num_rows, virtual, starts)
+                table = StatsTable(table.row_counts, {**table.columns, **found})
+            empty = falsify(bound, table)
+            total += empty.size
+            kept += int(empty.size - np.count_nonzero(empty))
+            if empty.any():
+                left = _pages_as_rows(starts, ~empty)
+                rows = left if rows is None else rows.intersect(left)
+        return Candidates(rows, pages=PageCount(total, kept))
+
+
+def _pages_as_rows(starts: NDArray[np.int64], keep: NDArray[np.bool_]) -> RowSelection:
+    edges = np.flatnonzero(np.diff(keep.view(np.int8), prepend=0, append=0))
+    first, last = starts[edges[0::2]], starts[edges[1::2]]
+    some = last > first
+    return RowSelection(int(starts[-1]), first[some], last[some])
+
+
+SOURCES: tuple[CandidateSource, ...] = (RowIds(), PageStatistics())
+"""Sources of every scan, in the order they are asked: what costs nothing first."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """One source's answer.
+
+    Attributes
+    ----------
+    source : CandidateSource
+    found : Candidates
+    rows : RowSelection
+        What this source and those before it leave.
+    proved : frozenset of Expr
+        What they have proved.
+    """
+
+    source: CandidateSource
+    found: Candidates
+    rows: RowSelection
+    proved: frozenset[Expr]
+
+
+def early(sources: Sequence[CandidateSource]) -> tuple[CandidateSource, ...]:
+    """The sources that open no data file."""
+    return tuple(source for source in sources if not source.reads_files)
+
+
+def answers(sources: Sequence[CandidateSource], question: Question, rows: RowSelection) -> Iterator[Answer]:
+    """Ask sources one by one, until no row is left or every condition is proved.
+
+    Parameters
+    ----------
+    sources : sequence of CandidateSource
+    question : Question
+    rows : RowSelection
+        The rows that the caller wants, of the fragment's physical ones.
+
+    Raises
+    ------
+    LanceError
+        A source failed, or its rows are not those of the fragment.
+    """
+    conditions = frozenset(question.projection.conditions)
+    proved: frozenset[Expr] = frozenset()
+    for source in sources:
+        if not len(rows) or proved >= conditions:
+            return
+        found = _ask(source, question)
+        if found.rows is not None:
+            rows = rows.intersect(found.rows)
+            proved |= conditions.intersection(found.proved)
+        yield Answer(source, found, rows, proved)
+
+
+def _ask(source: CandidateSource, question: Question) -> Candidates:
+    try:
+        found = source.candidates(question)
+    except (LanceError, MemoryError):
+        raise
+    except Exception as error:
+        raise LanceError(f"candidate source {source.name!r} failed: {error!r}") from error
+    if found.rows is not None and found.rows.num_rows != question.num_rows:
+        raise FormatError(
+            f"candidate source {source.name!r} answers for {found.rows.num_rows} rows of fragment "
+            f"{question.fragment.id}, which has {question.num_rows}"
+        )
+    return found

@@ -1,0 +1,121 @@
+"""Scan units on their way to rows: candidates first, then what passed the filter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lancecy.encodings.columns import ArrowArray
+from lancecy.rows import RowSelection
+from lancecy.scanning.fragment import FragmentFiles
+from lancecy.scanning.project import Projection
+from lancecy.schema import Field
+
+__all__ = ["CandidateUnit", "FilteredUnit", "Picked", "bytes_of", "first_rows", "passed", "split_unit"]
+
+Picked: TypeAlias = tuple[FragmentFiles, RowSelection]
+"""The files of a unit and which of their rows passed."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CandidateUnit:
+    """Rows of a unit that are alive and that no source has ruled out.
+
+    Attributes
+    ----------
+    files : FragmentFiles
+    rows : RowSelection
+    projection : Projection
+        That of the scan; its filter is what is left to be tested of these rows.
+    """
+
+    files: FragmentFiles
+    rows: RowSelection
+    projection: Projection
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FilteredUnit:
+    """Rows of a unit that will be returned.
+
+    Attributes
+    ----------
+    files : FragmentFiles
+    rows : RowSelection
+        Candidates; all of them pass when ``mask`` is None.
+    picked : RowSelection
+        The rows that passed.
+    mask : pyarrow.BooleanArray or None
+        Over the candidates: which of them passed.
+    reused : dict of Field to column
+        Columns already read for the filter, over the candidates.
+    """
+
+    files: FragmentFiles
+    rows: RowSelection
+    picked: RowSelection
+    mask: pa.BooleanArray | None = None
+    reused: dict[Field, ArrowArray] = field(default_factory=dict)
+
+
+def bytes_of(unit: CandidateUnit | FilteredUnit, fields: Sequence[Field]) -> float:
+    """About how many encoded bytes the fields of the candidates take."""
+    return len(unit.rows) * unit.files.estimated_bytes(fields) / max(1, unit.files.num_rows)
+
+
+def passed(unit: CandidateUnit, mask: pa.BooleanArray, read: dict[Field, ArrowArray]) -> FilteredUnit:
+    """What is left of candidates for which a filter was evaluated, and the columns that were read for it."""
+    files, rows = unit.files, unit.rows
+    count = mask.true_count
+    if count == 0:
+        return FilteredUnit(files, rows.slice(0, 0), rows.slice(0, 0))
+    if count == len(rows):
+        return FilteredUnit(files, rows, rows, None, read)
+    return FilteredUnit(files, rows, rows.pick(_positions(mask)), mask, read)
+
+
+def split_unit(unit: FilteredUnit, max_rows: int) -> Iterator[FilteredUnit]:
+    """The same rows as several units of at most ``max_rows`` candidates, those without a row that passed left out."""
+    if len(unit.rows) <= max_rows:
+        yield unit
+        return
+    for start in range(0, len(unit.rows), max_rows):
+        rows = unit.rows.slice(start, max_rows)
+        reused = {name: column.slice(start, max_rows) for name, column in unit.reused.items()}
+        mask = None if unit.mask is None else unit.mask.slice(start, max_rows)
+        if mask is None:
+            yield FilteredUnit(unit.files, rows, rows, None, reused)
+        elif mask.true_count:
+            yield FilteredUnit(unit.files, rows, rows.pick(_positions(mask)), mask, reused)
+
+
+def first_rows(units: Sequence[FilteredUnit], most: int) -> Iterator[FilteredUnit]:
+    """The same units with no more than ``most`` rows picked in all; what was read of those rows is kept."""
+    for unit in units:
+        first = _cut(unit, most) if len(unit.picked) > most else unit
+        yield first
+        most -= len(first.picked)
+
+
+def _cut(unit: FilteredUnit, most: int) -> FilteredUnit:
+    """The first rows that passed, fewer than all of them."""
+    picked, mask = unit.picked.slice(0, most), unit.mask
+    if mask is None:
+        reused = {f: c.slice(0, most) for f, c in unit.reused.items()}
+    else:
+        stop = int(_positions(mask)[most])
+        mask = mask.slice(0, stop)
+        reused = {f: c.slice(0, stop).filter(mask) for f, c in unit.reused.items()}
+    return FilteredUnit(unit.files, picked, picked, None, reused)
+
+
+def _positions(mask: pa.BooleanArray) -> NDArray[np.int64]:
+    """Where a mask is true."""
+    found: NDArray[np.int64] = pc.indices_nonzero(mask).to_numpy(zero_copy_only=False).view(np.int64)
+    return found
