@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +25,17 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from lancecy.file.v0_dictionaries import Dictionaries
+    from lancecy.file.v2_values import FieldRead
 
 __all__ = ["FileReader", "FileSummary", "FileWriter", "NullReader", "WriteOptions"]
 
 
 class FileReader(Protocol):
     """One data file, opened."""
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """(major, minor), such as (0, 1); 2.0 under one name."""
 
     @property
     def num_rows(self) -> int:
@@ -80,6 +85,13 @@ class FileReader(Protocol):
             The breadcrumbs name page, column and file.
         """
 
+    @property
+    def nulls(self) -> NullReader | None:
+        """What reads nulls without the values; None if the file does not tell them apart."""
+
+    def small_reads(self, fields: Sequence[Field], rows: RowSelection) -> list[FieldRead] | None:
+        """Reads of fields, to be made together with those of other files; None if this one has to be read alone."""
+
     def stats(self, paths: Mapping[tuple[str, ...], Sequence[Field]]) -> Read[StatsTable]:
         """Bounds per page of the columns asked for.
 
@@ -95,9 +107,8 @@ class FileReader(Protocol):
         """
 
 
-@runtime_checkable
 class NullReader(Protocol):
-    """A reader of files that say which values are null apart from the values."""
+    """Reads which values are null, of files that say so apart from the values."""
 
     def read_nulls(
         self, fields: Sequence[Field], tested: frozenset[int], selection: RowSelection

@@ -264,6 +264,9 @@ class V0Reader:
     safe to share between threads, which at worst parse the same thing twice.
     """
 
+    version = (0, 1)
+    nulls = None  # what is null is told with the values
+
     def __init__(
         self,
         source: SourceFile,
@@ -309,6 +312,9 @@ class V0Reader:
         return self._row_starts
 
     # -- values
+
+    def small_reads(self, fields: Sequence[Field], rows: RowSelection) -> None:
+        """None: every file of 0.1 is read alone."""
 
     def read(self, fields: Sequence[Field], selection: RowSelection) -> Read[dict[int, Block]]:
         """Decode top-level fields; see ``FileReader.read``."""

@@ -146,6 +146,11 @@ class V2Reader:
         return self._container.version
 
     @property
+    def nulls(self) -> V2Reader:
+        """This reader; see ``FileReader.nulls``."""
+        return self
+
+    @property
     def num_columns(self) -> int:
         """Physical columns of the file."""
         return self._container.num_columns

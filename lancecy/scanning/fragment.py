@@ -20,8 +20,6 @@ from lancecy.encodings.block import Block
 from lancecy.encodings.columns import ArrowArray
 from lancecy.encodings.presence import stub
 from lancecy.errors import LanceError
-from lancecy.file.base import NullReader
-from lancecy.file.v2_reader import V2Reader
 from lancecy.file.v2_values import FieldRead, read_fields
 from lancecy.rows import RowSelection
 from lancecy.scanning.parts import Part, open_parts, physical_rows
@@ -119,7 +117,7 @@ class FragmentFiles:
     @cached_property
     def version(self) -> tuple[int, int]:
         """(major, minor): the highest version of its files."""
-        return max((getattr(part.reader, "version", (0, 1)) for part in self.parts), default=(0, 1))
+        return max((part.reader.version for part in self.parts), default=(0, 1))
 
     @property
     def in_chunks(self) -> bool:
@@ -153,7 +151,7 @@ class FragmentFiles:
     @cached_property
     def tells_nulls(self) -> bool:
         """Whether all files say which values are null apart from the values."""
-        return all(isinstance(part.reader, NullReader) for part in self.parts)
+        return all(part.reader.nulls is not None for part in self.parts)
 
     def _columns(
         self, fields: Sequence[Field], rows: RowSelection, tested: Mapping[Field, frozenset[int]]
@@ -171,9 +169,10 @@ class FragmentFiles:
         pieces: list[tuple[Field, ArrowArray]] = []
         for part in self.parts:
             present = pruned(wanted, part.ids)
-            if present is None or not isinstance(part.reader, NullReader):
+            reader = part.reader.nulls
+            if present is None or reader is None:
                 continue
-            blocks = yield from part.reader.read_nulls([present], tested, rows)
+            blocks = yield from reader.read_nulls([present], tested, rows)
             held = stub(present, tested)
             pieces.append((held, _column(part, blocks[present.id], held)))
         return [assemble(stub(wanted, tested), pieces, len(rows))]
@@ -198,10 +197,9 @@ class FragmentFiles:
 
     def small_reads(self, fields: Sequence[Field], rows: RowSelection) -> list[FieldRead] | None:
         """Reads of fields to be made with those of other fragments; None if this one has to be read alone."""
-        reader = self.parts[0].reader if len(self.parts) == 1 else None
-        if not isinstance(reader, V2Reader) or any(pruned(f, self.parts[0].ids) is not f for f in fields):
+        if len(self.parts) != 1 or any(pruned(f, self.parts[0].ids) is not f for f in fields):
             return None
-        return reader.small_reads(fields, rows)
+        return self.parts[0].reader.small_reads(fields, rows)
 
     # -- statistics -----------------------------------------------------------
 
@@ -228,9 +226,7 @@ class FragmentFiles:
         if found is None:
             found = self._read_stats(fields, paths, session)
             # 2.x files have no bounds: what they tell is little, and looked at again by every filter.
-            if all(getattr(part.reader, "version", (0, 1)) >= (2, 0) for part in self.parts) and self.knows(
-                fields
-            ):
+            if all(part.reader.version >= (2, 0) for part in self.parts) and self.knows(fields):
                 if len(self._stats) >= _MAX_STATS:
                     self._stats.clear()
                 self._stats[key] = found
