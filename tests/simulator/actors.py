@@ -22,6 +22,7 @@ from lancecy.table.operations import (
     MapUpdate,
     Operation,
     Overwrite,
+    RepairRowIds,
     ReserveFragments,
     Restore,
     Transaction,
@@ -35,16 +36,14 @@ from lancecy.table.versions import ConditionalPut, VersionStore
 from tests.simulator.model import Ledger, Table, replay, violations
 from tests.simulator.world import Crash, Fault, World, run
 
-__all__ = ["KINDS", "SCHEMA", "Protocol", "Running", "Simulation", "files", "make"]
+__all__ = ["MAKERS", "SCHEMA", "Protocol", "Running", "Simulation", "files", "make"]
 
 SCHEMA = Schema((Field("n", 0, logical_type="int64"),))
-KINDS = (
-    "append", "delete", "delete whole", "overwrite", "restore", "reserve", "config", "bases"
-)  # fmt: skip
 # Faults after which a writer may truly not know: its own request to write may have been carried out.
 _DOUBTFUL = {Fault.FAILED, Fault.LOST, Fault.LATE, Fault.BUSY, Fault.CONFLICT, Fault.NO_SPACE, Fault.FULL,
              Fault.STALE_READ, Fault.FORBIDDEN}  # fmt: skip
 
+History = dict[int, Table]
 Protocol = Callable[[Transaction, Origin | None, Policy, VersionStore], Steps[Committed]]
 
 
@@ -60,31 +59,47 @@ def files(world: World, count: int) -> tuple[Fragment, ...]:
     return tuple(made)
 
 
-def make(kind: str, world: World, history: dict[int, Table], version: int) -> Operation:
-    """A change of the given kind that makes sense for a version."""
-    rng, table = world.rng, history[version]
-    match kind:
-        case "append":
-            return Append(files(world, rng.randrange(1, 3)))
-        case "overwrite":
-            return Overwrite(files(world, rng.randrange(3)), SCHEMA)
-        case "restore":
-            return Restore(rng.choice(sorted(history)))
-        case "reserve":
-            return ReserveFragments(rng.randrange(1, 4))
-        case "config":
-            return UpdateConfig(MapUpdate({f"k{rng.randrange(6)}": str(rng.random())}))
-        case "bases":
-            return UpdateBases((BasePath(0, f"/b/{rng.getrandbits(40):x}"),))
+def _delete(world: World, history: History, version: int) -> Operation:
+    table = history[version]
     if not table.parts:
         return Append(files(world, 1))
-    if kind == "delete whole":
-        return Delete(removed=(rng.choice(table.parts).id,))
-    rows = {}
+    rng, rows = world.rng, {}
     for part in rng.sample(table.parts, rng.randrange(1, min(3, len(table.parts)) + 1)):
         living = sorted(set(range(part.rows)) - part.gone)
         rows[part.id] = np.array(sorted(rng.sample(living, rng.randrange(1, len(living) + 1))), np.int64)
     return Delete(rows)
+
+
+def _delete_whole(world: World, history: History, version: int) -> Operation:
+    parts = history[version].parts
+    return Delete(removed=(world.rng.choice(parts).id,)) if parts else Append(files(world, 1))
+
+
+def _config(world: World, history: History, version: int) -> Operation:
+    return UpdateConfig(MapUpdate({f"k{world.rng.randrange(6)}": str(world.rng.random())}))
+
+
+def _bases(world: World, history: History, version: int) -> Operation:
+    return UpdateBases((BasePath(0, f"/b/{world.rng.getrandbits(40):x}"),))
+
+
+# What makes a change of a table at the version given, one for each kind of change.
+MAKERS: dict[str, Callable[[World, History, int], Operation]] = {
+    "append": lambda world, history, version: Append(files(world, world.rng.randrange(1, 3))),
+    "delete": _delete,
+    "delete whole": _delete_whole,
+    "overwrite": lambda world, history, version: Overwrite(files(world, world.rng.randrange(3)), SCHEMA),
+    "restore": lambda world, history, version: Restore(world.rng.choice(sorted(history))),
+    "reserve": lambda world, history, version: ReserveFragments(world.rng.randrange(1, 4)),
+    "config": _config,
+    "bases": _bases,
+    "repair": lambda world, history, version: RepairRowIds(),
+}
+
+
+def make(kind: str, world: World, history: History, version: int) -> Operation:
+    """A change of the given kind that makes sense for a version."""
+    return MAKERS[kind](world, history, version)
 
 
 @dataclass

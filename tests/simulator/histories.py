@@ -11,12 +11,13 @@ from lancecy.table.commit_options import Committed
 from lancecy.table.operations import Append
 from lancecy.table.versions import ConditionalPut
 from tests.helpers.external_versions import ExternalVersions
-from tests.simulator.actors import KINDS, Protocol, Running, Simulation, files, make
+from tests.simulator.actors import Protocol, Running, Simulation, files, make
 from tests.simulator.world import Fault
 
 __all__ = ["check_history"]
 
-_WEIGHTS = (10, 8, 2, 2, 2, 1, 4, 3)
+_WEIGHTS = {"append": 10, "delete": 8, "delete whole": 2, "overwrite": 2, "restore": 2, "reserve": 1, "config": 4,
+            "bases": 3}  # fmt: skip
 # The cleaner keeps as many versions: nobody sleeps through more in the middle of a commit.
 _KEPT = 12
 
@@ -37,7 +38,9 @@ def _writer(
         version = max(v for v in history if rng.random() < 0.6 or v == min(history))
         if version not in simulation.world.manifests():
             continue  # cleaned up before it was opened
-        operation = make(rng.choices(KINDS, _WEIGHTS)[0], simulation.world, history, version)
+        operation = make(
+            rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0], simulation.world, history, version
+        )
         yield from _followed(simulation, simulation.start(operation, version), rng, often)
 
 

@@ -6,7 +6,7 @@ library's reader, and must equal what replaying the changes in the order of the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -20,6 +20,7 @@ from lancecy.table.operations import (
     Delete,
     Operation,
     Overwrite,
+    RepairRowIds,
     ReserveFragments,
     Restore,
     Transaction,
@@ -31,7 +32,7 @@ from lancecy.table.paths import deletion_file_name
 from lancecy.table.rowids_wire import decode_row_ids, decode_versions
 from tests.simulator.world import World
 
-__all__ = ["Ledger", "Part", "Table", "read_table", "replay", "violations"]
+__all__ = ["AFTER", "EXCLUDED", "Ledger", "Part", "Table", "read_table", "replay", "violations"]
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Table:
     """A version."""
 
     parts: tuple[Part, ...] = ()
+    columns: Mapping[int, str] = field(default_factory=dict)
     config: Mapping[str, str] = field(default_factory=dict)
     bases: Mapping[int, str] = field(default_factory=dict)
     max_id: int = -1
@@ -76,34 +78,46 @@ class Table:
         return replace(self, parts=tuple(parts))
 
 
-def after(table: Table, operation: Operation, version: int, history: Mapping[int, Table]) -> Table:
-    """The table that a change makes of another."""
-    match operation:
-        case Append(fragments):
-            return table.added(fragments, version)
-        case Overwrite():
-            fresh = replace(table, parts=(), stable=table.stable or operation.stable_row_ids)
-            return fresh.added(operation.fragments, version)
-        case Delete():
-            return table.without(operation)
-        case Restore(old):
-            max_id = max(table.max_id, history[old].max_id)
-            return replace(
-                history[old], max_id=max_id, next_row_id=max(table.next_row_id, history[old].next_row_id)
-            )
-        case ReserveFragments(count):
-            return replace(table, max_id=max(table.max_id, 0) + count)
-        case UpdateConfig():
-            entries = operation.config.entries if operation.config else {}
-            return replace(
-                table, config={**table.config, **{k: v for k, v in entries.items() if v is not None}}
-            )
-        case UpdateBases(bases):
-            known = dict(table.bases)
-            for base in bases:
-                known[next(n for n in range(1, 99) if n not in known)] = base.path
-            return replace(table, bases=known)
-    raise AssertionError(operation)
+def _overwritten(table: Table, operation: Overwrite, version: int, history: Mapping[int, Table]) -> Table:
+    stable = table.stable or operation.stable_row_ids
+    columns = {column.id: column.name for column in operation.schema.fields}
+    return replace(table, parts=(), columns=columns, stable=stable).added(operation.fragments, version)
+
+
+def _restored(table: Table, operation: Restore, version: int, history: Mapping[int, Table]) -> Table:
+    old = history[operation.version]
+    max_id, row_id = max(table.max_id, old.max_id), max(table.next_row_id, old.next_row_id)
+    return replace(old, max_id=max_id, next_row_id=row_id)
+
+
+def _reserved(table: Table, operation: ReserveFragments, version: int, history: Mapping[int, Table]) -> Table:
+    return replace(table, max_id=max(table.max_id, 0) + operation.num_fragments)
+
+
+def _configured(table: Table, operation: UpdateConfig, version: int, history: Mapping[int, Table]) -> Table:
+    entries = operation.config.entries if operation.config else {}
+    added = {key: value for key, value in entries.items() if value is not None}
+    return replace(table, config={**table.config, **added})
+
+
+def _based(table: Table, operation: UpdateBases, version: int, history: Mapping[int, Table]) -> Table:
+    known = dict(table.bases)
+    for base in operation.bases:
+        known[next(n for n in range(1, 99) if n not in known)] = base.path
+    return replace(table, bases=known)
+
+
+# The table that a change makes of another: (table, operation, version, history) -> table.
+AFTER: dict[type[Operation], Callable[..., Table]] = {
+    Append: lambda table, operation, version, history: table.added(operation.fragments, version),
+    Delete: lambda table, operation, version, history: table.without(operation),
+    Overwrite: _overwritten,
+    Restore: _restored,
+    ReserveFragments: _reserved,
+    UpdateConfig: _configured,
+    UpdateBases: _based,
+    RepairRowIds: lambda table, operation, version, history: table,
+}
 
 
 def read_table(world: World, manifest: Manifest) -> Table:
@@ -129,7 +143,8 @@ def read_table(world: World, manifest: Manifest) -> Table:
         parts.append(Part(fragment.id, file.path, rows, gone, first, made))
     bases = {base.id: base.path for base in manifest.base_paths.values()}
     max_id = -1 if manifest.max_fragment_id is None else manifest.max_fragment_id
-    return Table(tuple(parts), dict(manifest.config), bases, max_id, manifest.next_row_id, stable)
+    columns = {column.id: column.name for column in manifest.schema.fields}
+    return Table(tuple(parts), columns, dict(manifest.config), bases, max_id, manifest.next_row_id, stable)
 
 
 @dataclass
@@ -157,7 +172,7 @@ class Ledger:
 
 
 # What may not have happened between the version a change was made from and the one it became.
-_EXCLUDED = {
+EXCLUDED: dict[type[Operation], tuple[type[Operation], ...]] = {
     Append: (Overwrite, Restore),
     Delete: (Overwrite, Restore),
     Overwrite: (Overwrite,),
@@ -184,14 +199,14 @@ def replay(world: World, ledger: Ledger) -> tuple[dict[int, Table], list[str]]:
         seen.add(uuid)
         intent = ledger.intents[uuid]
         read = max(start for start in ledger.reads[uuid] if start < version)
-        excluded = _EXCLUDED.get(type(intent.operation), ())
+        excluded = EXCLUDED.get(type(intent.operation), ())
         wrong += [
             f"version {version} was made from {read} over version {between}"
             for between in range(read + 1, version)
             if isinstance(kinds.get(between), excluded)
         ]
         kinds[version] = intent.operation
-        expected = after(table, intent.operation, version, history)
+        expected = AFTER[type(intent.operation)](table, intent.operation, version, history)
         if version not in there:
             history[version] = table = expected  # cleaned up, and its files perhaps with it
             continue

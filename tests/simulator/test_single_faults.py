@@ -2,102 +2,32 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Callable, Iterable
 from itertools import chain, repeat
 
 import pytest
 
-from lancecy.errors import ContentionError, LanceError
-from lancecy.table.commit_options import Committed, Policy
-from lancecy.table.operations import Append
-from lancecy.table.requests import Call, Create, Request
-from lancecy.table.versions import ConditionalPut, LocalLink, VersionStore
-from tests.helpers.external_versions import ExternalVersions
-from tests.simulator.actors import KINDS, Running, Simulation, files, make
-from tests.simulator.world import Fault, World, possible
-
-STORES: dict[str, Callable[[], VersionStore]] = {
-    "put": ConditionalPut,
-    "external": ExternalVersions,
-    "disk": LocalLink,
-}
-
-
-def begun(kind: str, store: str = "put") -> tuple[Simulation, Running]:
-    """A table of two versions, and a change made from the second on its way."""
-    versions = STORES[store]()
-    if kind == "create":
-        simulation = Simulation(World(random.Random(5)), versions=versions)
-        return simulation, simulation.start(simulation.creation(), None)
-    simulation = Simulation.of(5, versions=versions)
-    simulation.commit_now(Append(files(simulation.world, 2)), 1)
-    return simulation, simulation.start(make(kind, simulation.world, simulation.history(), 2), 2)
-
-
-def decides(request: Request) -> bool:
-    """Whether a request is the atomic step that publishes a version."""
-    return isinstance(request, Create) or (isinstance(request, Call) and request.changes)
-
-
-def finish(
-    simulation: Simulation, mine: Running, faults: Iterable[Fault | None], rival: bool
-) -> tuple[list[Request], object]:
-    """Run a commit to its end, with somebody else's append before its decisive request: its requests, and what came."""
-    made: list[Request] = []
-    running = mine.advance(faults)
-    while True:
-        try:
-            request = next(running)
-        except StopIteration as end:
-            return made, end.value
-        if rival and decides(request):
-            rival = False
-            newest = max(simulation.world.archive, default=0)
-            if newest:
-                simulation.commit_now(Append(files(simulation.world, 1)), newest)
-            else:
-                simulation.commit_now(simulation.creation(), None)
-        made.append(request)
+from lancecy.errors import ContentionError
+from lancecy.table.commit_options import Policy
+from lancecy.table.operations import Append, Foreign
+from lancecy.table.operations.registry import REGISTRY
+from tests.simulator.actors import MAKERS, files
+from tests.simulator.single_faults import STORES, begun, check_single_faults, decides, finish, recover
+from tests.simulator.world import Fault, possible
 
 
 @pytest.mark.parametrize(
     "store", [name if name == "put" else pytest.param(name, marks=pytest.mark.slow) for name in STORES]
 )
 @pytest.mark.parametrize("rival", [False, True], ids=["alone", "raced"])
-@pytest.mark.parametrize("kind", ["create", *KINDS])
+@pytest.mark.parametrize("kind", ["create", *MAKERS])
 def test_history_is_right_whatever_goes_wrong_once(kind: str, rival: bool, store: str) -> None:
-    requests, _ = finish(*begun(kind, store), (), rival)
-    assert len(requests) >= 4
-    for place, request in enumerate(requests):
-        for fault in possible(request):
-            simulation, mine = begun(kind, store)
-            if fault is Fault.LATE and simulation.versions.fails_at_once:
-                continue
-            _, outcome = finish(simulation, mine, chain(repeat(None, place), [fault]), rival)
-            assert mine.met[:1] == [fault]
-            where = f"{fault} at request {place} ({type(request).__name__}): {outcome!r}"
-            assert not simulation.violations(), where
-            _recover(simulation, mine, kind, outcome, where)
+    check_single_faults(kind, rival, store)
 
 
-def _recover(simulation: Simulation, mine: Running, kind: str, outcome: object, where: str) -> None:
-    """Anybody may try the same change once more, and the table goes on (I5, I11)."""
-    intent = simulation.ledger.intents[mine.uuid]
-    if not isinstance(outcome, Committed):
-        # A new process that knows the token and opens what is there now.
-        simulation.ledger.failed.discard(mine.uuid)
-        newest = max(simulation.world.archive, default=0)
-        version = None if kind == "create" else newest
-        again = simulation.start(intent.operation, version, token=mine.uuid, once=True).finish()
-        landed = sum(mine.uuid.encode() in data for data in simulation.world.archive.values())
-        assert isinstance(again, Committed | LanceError) and landed <= 1, where
-        assert isinstance(again, Committed) == (landed == 1), f"{where}, then {again!r}"
-    if simulation.world.archive:
-        newest = max(simulation.world.archive)
-        last = simulation.commit_now(Append(files(simulation.world, 1)), newest)
-        assert isinstance(last, Committed), f"{where}, then {last!r}"
-    assert not simulation.violations(), where
+def test_every_operation_that_is_made_is_among_them() -> None:
+    made = {operation for operation in REGISTRY.values() if not issubclass(operation, Foreign)}
+    started = [begun(kind) for kind in MAKERS]
+    assert {type(simulation.ledger.intents[mine.uuid].operation) for simulation, mine in started} == made
 
 
 @pytest.mark.slow
@@ -116,7 +46,7 @@ def test_history_is_right_whatever_goes_wrong_twice(kind: str) -> None:
                     continue
                 where = f"{one} at {first}, {other} {distance} later: {outcome!r}"
                 assert not simulation.violations(), where
-                _recover(simulation, mine, kind, outcome, where)
+                recover(simulation, mine, kind, outcome, where)
 
 
 def test_store_that_never_answers_leaves_nothing_decided() -> None:

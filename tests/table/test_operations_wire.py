@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import chain
+
 import pytest
 
 from lancecy.errors import FormatError
 from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.table.fragment_wire import encode_fragment
 from lancecy.table.operations import (
     Append,
     Delete,
@@ -13,6 +16,7 @@ from lancecy.table.operations import (
     MapUpdate,
     Operation,
     Overwrite,
+    RepairRowIds,
     ReserveFragments,
     Restore,
     Transaction,
@@ -20,43 +24,68 @@ from lancecy.table.operations import (
     UpdateConfig,
     new_transaction,
 )
+from lancecy.table.operations.merge import Merge
+from lancecy.table.operations.registry import REGISTRY
 from lancecy.table.operations.transaction import decode_transaction, encode_transaction
-from tests.helpers.builders import make_base, make_fragment, make_schema
+from tests.helpers.builders import make_base, make_deletion_file, make_fragment, make_schema
 
 FRESH = make_fragment(
     0, deletion_file=None, row_ids=None, created_at_versions=None, last_updated_versions=None
 )
 
 
-@pytest.mark.parametrize("operation", [
-    Append((FRESH, FRESH)),
-    Overwrite((FRESH,), make_schema(), {"k": "v"}, initial_bases=(make_base(2), make_base(5, "/x", name="n"))),
-    Restore(9),
-    ReserveFragments(3),
-    UpdateConfig(MapUpdate({"a": "1", "b": None}), MapUpdate({}, replace=True), MapUpdate({"s": "2"}),
-                 {7: MapUpdate({"f": None})}),
-    UpdateConfig(table_metadata=MapUpdate({"a": ""})),
-    UpdateBases((make_base(0), make_base(0, "/x", is_dataset_root=True))),
-])  # fmt: skip
+DELETION = make_deletion_file()
+# Of each operation that is made: what is written, and what is read.
+SAMPLES: dict[type[Operation], list[Operation]] = {
+    Append: [Append((FRESH, FRESH))],
+    Delete: [Delete(removed=(3, 4), predicate="a > 1")],
+    Overwrite: [Overwrite((FRESH,), make_schema(), {"k": "v"},
+                          initial_bases=(make_base(2), make_base(5, "/x", name="n")))],
+    Restore: [Restore(9)],
+    ReserveFragments: [ReserveFragments(3)],
+    UpdateConfig: [
+        UpdateConfig(MapUpdate({"a": "1", "b": None}), MapUpdate({}, replace=True), MapUpdate({"s": "2"}),
+                     {7: MapUpdate({"f": None})}),
+        UpdateConfig(table_metadata=MapUpdate({"a": ""})),
+    ],
+    UpdateBases: [UpdateBases((make_base(0), make_base(0, "/x", is_dataset_root=True)))],
+    RepairRowIds: [RepairRowIds()],
+}  # fmt: skip
+
+
+def test_every_operation_that_is_made_has_a_sample() -> None:
+    assert {*SAMPLES} == {made for made in REGISTRY.values() if not issubclass(made, Foreign)}
+
+
+def test_every_operation_of_the_message_is_registered() -> None:
+    fields = transaction_pb2.Transaction.DESCRIPTOR.oneofs_by_name["operation"].fields
+    assert {field.name for field in fields} | {"repair_row_ids", "unknown"} == {*REGISTRY}
+
+
+@pytest.mark.parametrize(
+    "operation", list(chain.from_iterable(SAMPLES.values())), ids=lambda sample: sample.name
+)
 def test_operation_comes_back_as_it_was(operation: Operation) -> None:
     given = Transaction(4, "some-id", operation, {"__lance_commit_message": "why"})
-    found = decode_transaction(encode_transaction(given))
+    written = encode_transaction(given)
+    found = decode_transaction(written)
     assert (found.read_version, found.uuid, found.properties) == (4, "some-id", given.properties)
-    assert found.operation == operation
+    if isinstance(operation, RepairRowIds):
+        assert found.operation == Merge("merge", fields=frozenset())
+        return
+    assert type(found.operation) is type(operation)
+    assert encode_transaction(found) == written
+    assert found.operation == operation or isinstance(operation, Delete), "a delete has no equality"
 
 
 def test_delete_comes_back_with_its_files() -> None:
-    from lancecy.table.fragment_wire import encode_fragment
-    from tests.helpers.builders import make_deletion_file
-
-    file = make_deletion_file()
-    changed = encode_fragment(make_fragment(12, deletion_file=file))
-    operation = Delete(files={12: file}, removed=(3, 4), predicate="a > 1")
+    changed = encode_fragment(make_fragment(12, deletion_file=DELETION))
+    operation = Delete(files={12: DELETION}, removed=(3, 4), predicate="a > 1")
     found = decode_transaction(
         encode_transaction(Transaction(4, "u", operation), table_pb2.Manifest(fragments=[changed]))
     ).operation
     assert isinstance(found, Delete)
-    assert (dict(found.files), found.removed, found.predicate) == ({12: file}, (3, 4), "a > 1")
+    assert (dict(found.files), found.removed, found.predicate) == ({12: DELETION}, (3, 4), "a > 1")
 
 
 def test_new_fragments_are_written_without_ids_of_any_kind() -> None:
