@@ -19,7 +19,7 @@ from lancecy.table import flags
 from lancecy.table.bases import canonical_base
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath
-from lancecy.table.operations import Overwrite, Restore, UpdateBases
+from lancecy.table.operations import Operation
 from lancecy.table.paths import Naming
 from lancecy.table.snapshot import Snapshot, load_snapshot, newest_snapshot
 from lancecy.write.dask_parts import collected, committed_later, is_dask, parts_of, schema_of_collection
@@ -480,24 +480,24 @@ def commit(
         naming=naming,
         durable=is_durable(durability),
     )
-    bases: tuple[BasePath, ...] = ()
-    if isinstance(change, Overwrite):
-        bases = change.initial_bases
-    elif isinstance(change, UpdateBases):
-        bases = change.bases
+    bases = change.references().bases
     allowed = location.allowing(map(canonical_base, bases))
     committed = commit_operation(change, allowed, active, snapshot, options, read_version=read_version)
     return opened_at(location, active, committed.version, bases)
 
 
 def _check_commit(
-    location: TableLocation, snapshot: Snapshot | None, change: Any, read_version: int | None, given: bool
+    location: TableLocation,
+    snapshot: Snapshot | None,
+    change: Operation,
+    read_version: int | None,
+    given: bool,
 ) -> None:
     if snapshot is None:
-        if not isinstance(change, Overwrite):
+        if not change.makes_tables:
             raise DatasetNotFoundError(f"there is no table at {location.uri}", kind="dataset")
         return
-    if read_version is None and not given and not isinstance(change, Overwrite | Restore | UpdateBases):
+    if read_version is None and not given and change.needs_read_version:
         raise ValueError("read_version is needed: what happened since then has to be looked at")
     flags.check_writable(snapshot.manifest.reader_flags, snapshot.manifest.writer_flags)
 

@@ -30,5 +30,5 @@ answer them with every fault there is.
 ``commit_options``  what a commit is told beside its transaction, and what it tells
 ``commit``          the loop over all of that
 ``cleanup``         old versions and leftovers go (``cleanup_plan`` decides; ``retention``, ``refs``, ``references_wire`` say what stays)
-``drive``           answers the requests from a store: ``commit_to``
+``driver``          answers the requests from a store: ``commit_to``
 """

@@ -32,11 +32,11 @@ from lancecy.store.base import ObjectMeta
 from lancecy.table.cleanup_plan import (
     FOLDERS,
     GRACE_NS,
+    CleanupOptions,
     CleanupStats,
     Found,
     Kind,
     Removal,
-    Terms,
     Times,
     expired,
     file_of,
@@ -48,20 +48,20 @@ from lancecy.table.refs import Pin
 from lancecy.table.requests import ListOwned, Now, Remove, Steps, StoreTime, again
 from lancecy.table.retention import ListedManifest, Needs, Scope
 
-__all__ = ["CleanupStats", "Scope", "Terms", "cleanup"]
+__all__ = ["CleanupOptions", "CleanupStats", "Scope", "cleanup"]
 
 _BATCH = 1000
 
 
 def cleanup(
-    scope: Scope, terms: Terms, progress: Progress | None = None, *, dry_run: bool = False
+    scope: Scope, options: CleanupOptions, progress: Progress | None = None, *, dry_run: bool = False
 ) -> Steps[CleanupStats]:
     """Requests that remove old versions and what only they need.
 
     Parameters
     ----------
     scope : Scope
-    terms : Terms
+    options : CleanupOptions
     progress : Progress, optional
     dry_run : bool
         Find out what would go, and remove nothing.
@@ -77,7 +77,7 @@ def cleanup(
     StoreError
         The storage failed; the message says what was removed before.
     """
-    work = _Cleanup(scope, terms, progress or silent)
+    work = _Cleanup(scope, options, progress or silent)
     try:
         removal = yield from work.planned()
         if not dry_run:
@@ -92,8 +92,8 @@ def cleanup(
 class _Cleanup:
     """One cleanup on its way."""
 
-    def __init__(self, scope: Scope, terms: Terms, progress: Progress) -> None:
-        self.scope, self.terms, self.progress = scope, terms, progress
+    def __init__(self, scope: Scope, options: CleanupOptions, progress: Progress) -> None:
+        self.scope, self.options, self.progress = scope, options, progress
         self.needs = Needs(scope)
         self.pins: frozenset[Pin] = frozenset()
         self.read: set[tuple[str, str]] = set()  # manifests, by their place and path
@@ -138,7 +138,7 @@ class _Cleanup:
         for version in intents.restored & set(going):
             kept |= going.pop(version).references.own
         self.going = going
-        gone = leftovers(home, files, kept, named, intents.raw, self.terms, times)
+        gone = leftovers(home, files, kept, named, intents.raw, self.options, times)
         return Removal(tuple(found.meta for found in going.values()), tuple(gone))
 
     def _going(self, files: Sequence[ObjectMeta], history: Sequence[Found], times: Times) -> dict[int, Found]:
@@ -148,7 +148,7 @@ class _Cleanup:
         removable = [Found(ours.get(f.meta.path, f.meta), f.references) for f in history]
         going = {
             found.references.version: found
-            for found in expired(removable, self.terms, times)
+            for found in expired(removable, self.options, times)
             if found.meta.path in ours and not found.references.tagged
         }
         self._check_tags(going)
@@ -160,8 +160,8 @@ class _Cleanup:
         versions = [found.references.version for found in history]
         if len(set(versions)) != len(versions):
             raise FormatError(f"{self.scope.home}{VERSIONS}/ has two manifests of one version")
-        if self.terms.opened not in versions:
-            number = str(self.terms.opened)
+        if self.options.opened not in versions:
+            number = str(self.options.opened)
             raise NotFoundError(
                 f"version {number}, which is open, is gone: open the newest one", kind="version", name=number
             )
@@ -170,7 +170,7 @@ class _Cleanup:
         tagged = sorted(
             (pin.version, pin.path) for pin in self._own_pins() if pin.is_tag and pin.version in going
         )
-        if tagged and self.terms.fail_if_tagged:
+        if tagged and self.options.fail_if_tagged:
             shown = ", ".join(f"{version} ({path})" for version, path in tagged[:5])
             raise ConflictError(
                 f"{len(tagged)} versions that would go are tagged: {shown}; delete the tags, or keep these "
@@ -191,7 +191,7 @@ class _Cleanup:
     def _may_be_pending(self, meta: ObjectMeta, known: Collection[str], times: Times) -> bool:
         """Whether a file is of a transaction that no version names and that may be committed yet."""
         path = meta.path[len(self.scope.home) :]
-        if self.terms.unverified or path in known or file_of(path) is not Kind.TRANSACTION:
+        if self.options.unverified or path in known or file_of(path) is not Kind.TRANSACTION:
             return False
         return not times.is_old(meta, GRACE_NS)
 

@@ -21,11 +21,11 @@ from lancecy.table.references_wire import References, nanoseconds
 __all__ = [
     "FOLDERS",
     "GRACE_NS",
+    "CleanupOptions",
     "CleanupStats",
     "Found",
     "Kind",
     "Removal",
-    "Terms",
     "Times",
     "expired",
     "file_of",
@@ -76,7 +76,7 @@ class CleanupStats:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class CleanupOptions:
     """What a user wants cleaned up.
 
     Attributes
@@ -169,25 +169,25 @@ class Removal:
         return CleanupStats(bytes_removed=sum(meta.size for _, meta in all_of_it), **counts)
 
 
-def expired(history: Sequence[Found], terms: Terms, times: Times) -> list[Found]:
+def expired(history: Sequence[Found], options: CleanupOptions, times: Times) -> list[Found]:
     """The versions that go if nothing needs them, oldest first.
 
     Parameters
     ----------
     history : sequence of Found
         All versions, oldest first.
-    terms : Terms
+    options : CleanupOptions
     times : Times
     """
-    bound = terms.opened
-    if terms.retain is not None:
-        bound = min(bound, history[-min(terms.retain, len(history))].references.version)
+    bound = options.opened
+    if options.retain is not None:
+        bound = min(bound, history[-min(options.retain, len(history))].references.version)
     return [
         found
         for found in history
         if found.references.version < bound
-        and (terms.versions is None or found.references.version in terms.versions)
-        and (terms.older_than_ns is None or _is_older(found, terms.older_than_ns, times))
+        and (options.versions is None or found.references.version in options.versions)
+        and (options.older_than_ns is None or _is_older(found, options.older_than_ns, times))
     ]
 
 
@@ -205,7 +205,7 @@ def leftovers(
     kept: Collection[str],
     named: Collection[str],
     intents: bytes,
-    terms: Terms,
+    options: CleanupOptions,
     times: Times,
 ) -> list[tuple[Kind, ObjectMeta]]:
     """The files that go.
@@ -220,7 +220,7 @@ def leftovers(
         Paths below ``home`` that versions need which stay, or which go.
     intents : bytes
         Of transactions that may be about to be committed.
-    terms : Terms
+    options : CleanupOptions
     times : Times
     """
     gone: list[tuple[Kind, ObjectMeta]] = []
@@ -232,10 +232,10 @@ def leftovers(
             continue
         if kind is Kind.INDEX:
             indices.setdefault(needed, []).append(meta)
-        elif _may_go([meta], needed in named, terms, times):
+        elif _may_go([meta], needed in named, options, times):
             gone.append((kind, meta))
     for needed, metas in indices.items():
-        if _may_go(metas, needed in named, terms, times):
+        if _may_go(metas, needed in named, options, times):
             gone += [(Kind.INDEX, meta) for meta in metas]
     return gone
 
@@ -246,12 +246,12 @@ def _is_intended(needed: str, intents: bytes) -> bool:
     return folder == DATA and name.encode() in intents
 
 
-def _may_go(metas: Sequence[ObjectMeta], was_named: bool, terms: Terms, times: Times) -> bool:
+def _may_go(metas: Sequence[ObjectMeta], was_named: bool, options: CleanupOptions, times: Times) -> bool:
     if was_named:
         # Older than the version that named them, unless they were touched since.
-        age = terms.older_than_ns
+        age = options.older_than_ns
         return age is None or all(m.modified is None or times.is_old(m, age) for m in metas)
-    return terms.unverified or all(times.is_old(meta, GRACE_NS) for meta in metas)
+    return options.unverified or all(times.is_old(meta, GRACE_NS) for meta in metas)
 
 
 def file_of(path: str) -> Kind | None:

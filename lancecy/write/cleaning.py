@@ -16,8 +16,8 @@ from lancecy.errors import UnsupportedError
 from lancecy.progress import Progress
 from lancecy.store.uri import canonical_uri
 from lancecy.table import flags
-from lancecy.table.cleanup import CleanupStats, Scope, Terms, cleanup
-from lancecy.table.drive import drive
+from lancecy.table.cleanup import CleanupOptions, CleanupStats, Scope, cleanup
+from lancecy.table.driver import drive
 from lancecy.table.refs import branch_folder
 from lancecy.table.versions import version_store
 
@@ -121,7 +121,7 @@ class Cleaning(ABC):
         """
         if older_than is None and retain_versions is None and versions is None:
             older_than = _USUAL_AGE
-        terms = Terms(
+        options = CleanupOptions(
             self._snapshot.version,
             None if older_than is None else older_than // timedelta(microseconds=1) * 1000,
             retain_versions,
@@ -129,12 +129,12 @@ class Cleaning(ABC):
             delete_unverified,
             error_if_tagged_old_versions,
         )
-        return clean(self._newest(), terms, used_by, progress, dry_run=dry_run)
+        return clean(self._newest(), options, used_by, progress, dry_run=dry_run)
 
 
 def clean(
     newest: Snapshot,
-    terms: Terms,
+    options: CleanupOptions,
     used_by: Iterable[str | os.PathLike[str]] = (),
     progress: Progress | None = None,
     *,
@@ -146,7 +146,7 @@ def clean(
     ----------
     newest : Snapshot
         The newest version of the table, or of the branch.
-    terms : Terms
+    options : CleanupOptions
     used_by : iterable of str or path
     progress : Progress, optional
     dry_run : bool
@@ -156,9 +156,9 @@ def clean(
     LanceError, ValueError
         See there.
     """
-    if terms.retain is not None and terms.retain < 1:
-        raise ValueError(f"retain_versions is {terms.retain}; at least one version has to stay")
-    if terms.older_than_ns is not None and terms.older_than_ns < 0:
+    if options.retain is not None and options.retain < 1:
+        raise ValueError(f"retain_versions is {options.retain}; at least one version has to stay")
+    if options.older_than_ns is not None and options.older_than_ns < 0:
         raise ValueError("older_than is negative")
     flags.check_writable(newest.manifest.reader_flags, newest.manifest.writer_flags)
     named = [canonical_uri(root) for root in used_by]
@@ -169,7 +169,7 @@ def clean(
     store, own = location.open(session), location.open(session, follow_symlinks=False)
     users = (*named, *(line.strip() for line in noted if line.strip()))
     scope = Scope(version_store(store), branch, users, limits=location.limits)
-    return drive(cleanup(scope, terms, progress, dry_run=dry_run), store, session, location, own)
+    return drive(cleanup(scope, options, progress, dry_run=dry_run), store, session, location, own)
 
 
 def _main_root(uri: str, branch: str | None) -> str:

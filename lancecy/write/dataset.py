@@ -21,10 +21,10 @@ from lancecy.store.base import Store
 from lancecy.store.local import LocalStore
 from lancecy.table.bases import canonical_base
 from lancecy.table.commit_options import Committed, Origin, Policy
-from lancecy.table.drive import check_create, commit_to
+from lancecy.table.driver import check_create, commit_to
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath
-from lancecy.table.operations import Operation, Overwrite, UpdateBases, new_transaction
+from lancecy.table.operations import Operation, new_transaction
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.fragments import NewFiles
 from lancecy.write.metadata import FragmentMetadata
@@ -170,10 +170,7 @@ def commit_operation(
     LanceError, ValueError
         See ``table.commit.commit``.
     """
-    if isinstance(operation, UpdateBases):
-        check_outside(location.uri, operation.bases)
-    elif isinstance(operation, Overwrite):
-        check_outside(location.uri, operation.initial_bases)
+    check_outside(location.uri, operation.references().bases)
     origin = None
     if snapshot is not None:
         is_same = read_version is None or read_version == snapshot.version
@@ -208,11 +205,11 @@ def commit_from(
     transaction = new_transaction(
         operation, 0 if origin is None else origin.version, options.all_properties, options.token
     )
-    terms = Policy(
+    policy = Policy(
         attempts=options.attempts + 1,
         once=options.token is not None,
         naming=options.naming,
         limits=location.limits,
     )
     store = with_durability(location.open(session), options.durable)
-    return commit_to(store, transaction, origin, session, location, terms)
+    return commit_to(store, transaction, origin, session, location, policy)

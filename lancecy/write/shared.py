@@ -21,7 +21,7 @@ from lancecy.errors import CommitUnknownError, DatasetNotFoundError, LanceError
 from lancecy.session import Session, default
 from lancecy.table.bases import canonical_base
 from lancecy.table.commit_options import Committed, Origin
-from lancecy.table.drive import check_create
+from lancecy.table.driver import check_create
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import Fragment
 from lancecy.table.operations import ReserveFragments, new_transaction

@@ -13,7 +13,7 @@ from lancecy.schema import Schema
 from lancecy.session import Session
 from lancecy.store.local import LocalStore
 from lancecy.table.commit_options import Committed, Origin, Policy
-from lancecy.table.drive import commit_to
+from lancecy.table.driver import commit_to
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import DataFile, Fragment
 from lancecy.table.operations import Append, Delete, Operation, Overwrite, new_transaction

@@ -16,7 +16,7 @@ import pytest
 from lancecy.errors import LanceError, StoreError
 from lancecy.table import cleanup as cleaning
 from lancecy.table import cleanup_plan, commit
-from lancecy.table.cleanup import CleanupStats, Scope, Terms, cleanup
+from lancecy.table.cleanup import CleanupOptions, CleanupStats, Scope, cleanup
 from lancecy.table.commit_options import Committed
 from lancecy.table.operations import Append, Restore
 from lancecy.table.requests import Create, Remove, Request
@@ -55,8 +55,8 @@ def cleaned(
     simulation: Simulation, faults: Iterable[Fault | None] = (), before: dict[int, Any] | None = None
 ) -> tuple[list[Request], object]:
     """Clean up, with other things done before some of its requests: its requests, and what came of it."""
-    terms = Terms(8, 14 * DAY, fail_if_tagged=False)
-    running = run(cleanup(Scope(simulation.versions), terms), simulation.world, iter(faults))
+    options = CleanupOptions(8, 14 * DAY, fail_if_tagged=False)
+    running = run(cleanup(Scope(simulation.versions), options), simulation.world, iter(faults))
     made: list[Request] = []
     try:
         while True:
@@ -144,7 +144,7 @@ def _interleaved(seed: int) -> list[str]:
     simulation = begun(seed)
     mine: Running = simulation.start(Restore(rng.choice((2, 4, 5))), 8)
     cleaner = run(
-        cleanup(Scope(simulation.versions), Terms(8, 14 * DAY, fail_if_tagged=False)),
+        cleanup(Scope(simulation.versions), CleanupOptions(8, 14 * DAY, fail_if_tagged=False)),
         simulation.world,
         iter(()),
     )
@@ -193,7 +193,7 @@ def test_old_files_that_are_being_committed_stay_or_are_missed() -> None:
     assert place >= 6
 
 
-def _no_grace(metas: Any, was_named: bool, terms: Terms, times: Any) -> bool:
+def _no_grace(metas: Any, was_named: bool, options: CleanupOptions, times: Any) -> bool:
     return True
 
 
@@ -210,7 +210,7 @@ MISTAKES: dict[str, Any] = {
     "files need no age": patch.object(cleanup_plan, "_may_go", _no_grace),
     "tags are forgotten": patch.object(cleaning._Cleanup, "_own_pins", lambda self: []),
     "only the newest version counts": patch.object(
-        cleaning, "expired", lambda history, terms, times: list(history[:-1])
+        cleaning, "expired", lambda history, options, times: list(history[:-1])
     ),
 }
 

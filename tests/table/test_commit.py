@@ -31,7 +31,7 @@ from lancecy.store.local import LocalStore
 from lancecy.store.memory import MemoryStore
 from lancecy.store.wrap import CountingStore, Fault, FaultyStore
 from lancecy.table.commit_options import Committed, Origin, Policy
-from lancecy.table.drive import _place, check_create, commit_to
+from lancecy.table.driver import _place, check_create, commit_to
 from lancecy.table.locate import at_version, latest, locations, read
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import DataFile, Fragment

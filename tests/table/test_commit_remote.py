@@ -12,7 +12,7 @@ from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.uri import open_store
 from lancecy.table.commit_options import Origin
-from lancecy.table.drive import commit_to
+from lancecy.table.driver import commit_to
 from lancecy.table.locate import latest, locations, read
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import DataFile, Fragment

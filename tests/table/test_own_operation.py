@@ -27,9 +27,9 @@ from lancecy.table.operations import (
 )
 from lancecy.table.operations.base import Footprint, NewManifest, VersionStamp
 from lancecy.table.operations.registry import REGISTRY
-from lancecy.table.snapshot import load_snapshot
 from lancecy.table.stored_wire import Stored, decode_stored
 from tests.helpers.committing import change
+from tests.helpers.snapshots import snapshot_of
 from tests.simulator.actors import MAKERS
 from tests.simulator.model import AFTER, EXCLUDED, Table
 from tests.simulator.single_faults import check_single_faults
@@ -91,13 +91,14 @@ def _after(table: Table, operation: Rename, version: int, history: Mapping[int, 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch: pytest.MonkeyPatch) -> None:
     """The line of the registry, the row and the column of the grid, and the model of the simulator."""
-    monkeypatch.setitem(REGISTRY, "project", Rename)
+    operation: type[Operation] = Rename
+    monkeypatch.setitem(REGISTRY, "project", operation)
     for row in GRID.values():
         monkeypatch.setitem(row, "rename", row["project"])
     monkeypatch.setitem(GRID, "rename", ROW)
     monkeypatch.setitem(MAKERS, "rename", _make)
-    monkeypatch.setitem(AFTER, Rename, _after)
-    monkeypatch.setitem(EXCLUDED, Rename, (Overwrite, Restore, Rename))
+    monkeypatch.setitem(AFTER, operation, _after)
+    monkeypatch.setitem(EXCLUDED, operation, (Overwrite, Restore, Rename))
 
 
 RENAME = Rename({0: "n", 1: "words"})
@@ -130,7 +131,7 @@ def test_pylance_reads_what_it_made(tmp_path: Path) -> None:
 
 def test_it_is_put_on_top_of_an_append_that_was_faster(tmp_path: Path) -> None:
     uri = made(tmp_path)
-    before = load_snapshot(uri)
+    before = snapshot_of(uri)
     lancecy.dataset(uri).append({"a": [3], "b": ["z"]}, durability="none")
     assert change(uri, RENAME, snapshot=before).version == 3
     assert lancecy.dataset(uri).to_table().to_pydict() == {"n": [1, 2, 3], "words": ["x", "y", "z"]}
@@ -140,11 +141,11 @@ def test_it_conflicts_as_its_row_says(tmp_path: Path) -> None:
     expected = {column: LETTERS[letter] for column, letter in ROW.items()}
     assert {column: check(RENAME, Foreign(column)) for column in ROW} == expected
     uri = made(tmp_path)
-    before = load_snapshot(uri)
+    before = snapshot_of(uri)
     change(uri, RENAME)
     with pytest.raises(RetryableConflictError, match="version 2 .an operation of kind Rename.*changed"):
         change(uri, Rename({0: "a", 1: "c"}), snapshot=before)
-    before = load_snapshot(uri)
+    before = snapshot_of(uri)
     lancecy.write_dataset({"x": [1]}, uri, mode="overwrite", durability="none")
     with pytest.raises(
         ConflictError, match="version 3 .an operation of kind Overwrite.*of kind Rename, exclude"
@@ -167,7 +168,7 @@ def test_it_comes_back_from_its_bytes(tmp_path: Path) -> None:
     uri = made(tmp_path)
     committed = change(uri, RENAME)
     location = committed.location
-    stored = decode_stored(load_snapshot(uri).store.get(location.path), location.path, committed.version)
+    stored = decode_stored(snapshot_of(uri).store.get(location.path), location.path, committed.version)
     assert decode_transaction(stored.transaction or b"").operation == RENAME
     again = encode_transaction(new_transaction(RENAME), stored.message)
     assert decode_transaction(again).operation == RENAME

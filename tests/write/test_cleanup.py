@@ -310,15 +310,15 @@ def test_clock_of_a_store_counts(tmp_path: Path) -> None:
     """Our clock may be years ahead of that which dates the objects."""
     from lancecy.session import default
     from lancecy.store.local import NETWORK, LocalStore
-    from lancecy.table.cleanup import Scope, Terms, cleanup
-    from lancecy.table.drive import drive
+    from lancecy.table.cleanup import CleanupOptions, Scope, cleanup
+    from lancecy.table.driver import drive
     from lancecy.table.location import TableLocation
 
     ds = table(tmp_path)
     store = LocalStore(str(tmp_path), traits=NETWORK)  # is asked for its time
-    terms = Terms(ds.version, 0)
+    options = CleanupOptions(ds.version, 0)
     before = files(tmp_path)
-    steps = cleanup(Scope(version_store(store)), terms, dry_run=True)
+    steps = cleanup(Scope(version_store(store)), options, dry_run=True)
     stats = drive(steps, store, default(), TableLocation(store.uri))
     assert (stats.old_versions, files(tmp_path)) == (3, before)
 

@@ -6,7 +6,7 @@ A commit asks an operation these, in this order::
     resolve      what only the newest version tells, as requests: which files to write, where bases are
     apply        the next manifest's message (``create``: that of a new table)
     encode       its message in the transaction file
-    references   what must be there before the version is published
+    references   what it refers to: checked before the version is published
 
 A commit that lost a race begins again at ``footprints``. ``decode`` is how others read it.
 
@@ -126,7 +126,7 @@ class NewManifest:
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """What a version needs that an operation makes, beside what the newest version has.
+    """What an operation refers to, beside what the newest version has.
 
     Attributes
     ----------
@@ -134,10 +134,13 @@ class References:
         New ones. Their data files are looked for before the version is published.
     version : int or None
         A version that must exist until then.
+    bases : tuple of BasePath
+        Bases that it registers or moves.
     """
 
     fragments: tuple[Fragment, ...] = ()
     version: int | None = None
+    bases: tuple[BasePath, ...] = ()
 
 
 class OtherVersions(Protocol):
@@ -179,12 +182,18 @@ class Operation(ABC):
         Its rows and columns of the conflict grid.
     writes : str
         Kind of the files that :meth:`resolve` writes, for messages; "" if it writes none.
+    makes_tables : bool
+        Whether it has a :meth:`create`.
+    needs_read_version : bool
+        Whether what it means depends on the version it was made from, so that a user must name one.
     """
 
     __slots__ = ()
 
     kinds: ClassVar[tuple[str, ...]]
     writes: ClassVar[str] = ""
+    makes_tables: ClassVar[bool] = False
+    needs_read_version: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -251,7 +260,7 @@ class Operation(ABC):
         """
 
     def references(self) -> References:
-        """What must be there before the version is published."""
+        """What it refers to, beside what the newest version has."""
         return References()
 
     def written_fields(self) -> frozenset[int] | None:

@@ -53,6 +53,8 @@ class Overwrite(Operation):
     """
 
     kinds = ("overwrite",)
+    makes_tables = True
+    needs_read_version = False
 
     fragments: tuple[Fragment, ...]
     schema: Schema
@@ -119,7 +121,7 @@ class Overwrite(Operation):
         )
 
     def references(self) -> References:
-        return References(self.fragments)
+        return References(self.fragments, bases=self.initial_bases)
 
 
 def _check_dictionaries(message: table_pb2.Manifest, version: str | None) -> None:

@@ -49,6 +49,7 @@ class Restore(Operation):
     """
 
     kinds = ("restore",)
+    needs_read_version = False
 
     version: int
     stored: Stored | None = field(default=None, repr=False, compare=False)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.table.manifest import BasePath
-from lancecy.table.operations.base import Footprint, NewManifest, Operation, VersionStamp
+from lancecy.table.operations.base import Footprint, NewManifest, Operation, References, VersionStamp
 from lancecy.table.operations.base_paths import add_bases, decode_bases, encode_bases
 from lancecy.table.stored_wire import Stored
 
@@ -28,6 +28,7 @@ class UpdateBases(Operation):
     """
 
     kinds = ("bases", "relocate")
+    needs_read_version = False
 
     bases: tuple[BasePath, ...]
     relocate: bool = False
@@ -47,3 +48,6 @@ class UpdateBases(Operation):
     @classmethod
     def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> UpdateBases:
         return cls(decode_bases(message.update_bases.new_bases))
+
+    def references(self) -> References:
+        return References(bases=self.bases)
