@@ -84,7 +84,7 @@ protos: $(PROTOC)
 
 model: $(BUILT)
 	LANCECY_MODEL_EXAMPLES=$${LANCECY_MODEL_EXAMPLES:-200} LANCECY_MODEL_STEPS=$${LANCECY_MODEL_STEPS:-50} \
-		$(PYTEST) -q -n 0 -o timeout=0 -o faulthandler_timeout=0 tests/write/test_model.py $(ARGS)
+		$(PYTEST) -q -n 0 -o timeout=0 -o faulthandler_timeout=0 tests/changes/test_model.py $(ARGS)
 
 HUNT := $(PYTEST) -q -s -n 0 -o timeout=0 -o faulthandler_timeout=0
 

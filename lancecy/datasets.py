@@ -2,7 +2,7 @@
 
 Names and meanings follow pylance where it has them. Everything is delegated: a
 method here builds a request and hands it to ``scan`` and ``parallel``; those that change the table are in
-``write.methods``.
+``changes``.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancecy import blobs, display
+from lancecy.changes.methods import Changes
 from lancecy.dataset_stats import DatasetStats
 from lancecy.interop.delayed import block_bytes, delayed_tables
 from lancecy.keyword_options import shared_options
@@ -39,7 +40,6 @@ from lancecy.table.manifest import BasePath, DataFile, DeletionFile, Fragment
 from lancecy.table.snapshot import Snapshot, load_snapshot
 from lancecy.verification import Verification, verify
 from lancecy.versions_diff import VersionDiff, diff
-from lancecy.write.methods import Changes
 
 if TYPE_CHECKING:
     import pandas as pd

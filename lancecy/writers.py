@@ -12,6 +12,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from lancecy.changes.dask_parts import collected, committed_later, is_dask, parts_of, schema_of_collection
+from lancecy.changes.insert import commit_operation, write_files, write_table
+from lancecy.changes.options import CommitOptions, Durability, Mode, WriteOptions, is_durable, options_of
+from lancecy.changes.shared import share
 from lancecy.datasets import Dataset
 from lancecy.errors import DatasetNotFoundError
 from lancecy.session import Session, default
@@ -22,12 +26,8 @@ from lancecy.table.manifest import BasePath
 from lancecy.table.operations import Operation
 from lancecy.table.paths import Naming
 from lancecy.table.snapshot import Snapshot, load_snapshot, newest_snapshot
-from lancecy.write.dask_parts import collected, committed_later, is_dask, parts_of, schema_of_collection
-from lancecy.write.dataset import commit_operation, write_files, write_table
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.operations import BaseOperation, operation_of
-from lancecy.write.options import CommitOptions, Durability, Mode, WriteOptions, is_durable, options_of
-from lancecy.write.shared import share
 from lancecy.write.targets import DatasetBasePath
 
 __all__ = ["commit", "located", "opened_at", "write_dask", "write_dataset", "write_fragments"]

@@ -1,8 +1,8 @@
 """Scan tasks: plain data that any executor can run.
 
 A task names rows of fragments, a pinned version and a request. It carries no handle,
-no open file and no secret: a worker opens the table at that version by its URI
-(once per process) and asks its own session for credentials.
+no open file and, pickled, no secret: a worker opens the table at that version by its
+location (once per process) and asks its own session for credentials.
 """
 
 from __future__ import annotations

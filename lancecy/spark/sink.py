@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from lancecy.changes.options import Durability, Mode, options_of
+from lancecy.changes.shared import SharedWrite, share
 from lancecy.datasets import Dataset
 from lancecy.errors import UnsupportedError, printable
 from lancecy.schema import Schema
@@ -23,9 +25,7 @@ from lancecy.spark.types import METADATA_KEY, original_schema, spark_struct
 from lancecy.spark.workers import carried
 from lancecy.table.snapshot import Snapshot, newest_snapshot
 from lancecy.write.metadata import FragmentMetadata
-from lancecy.write.options import Durability, Mode, options_of
 from lancecy.write.schemas import schema_of
-from lancecy.write.shared import SharedWrite, share
 from lancecy.write.storage import cast_batch, storage_type
 from lancecy.write.targets import DatasetBasePath
 from lancecy.writers import located, opened_at

@@ -9,6 +9,7 @@ Reading:
 ``versions``       version stores: find, list, publish and remove the versions of a table
 ``locate``         latest manifest, manifest of a version or a time, all versions
 ``choose``         the one of these that an open asks for, damaged ones stepped over on request
+``location``       the address of a table, which everything takes that reopens it
 ``bases``          the one way from a file named in a manifest to a store and a path
 ``deletion``       deleted rows, from both forms of file (``roaring`` decodes one of them)
 ``rowids``         stable row ids and row versions (``rowids_wire`` decodes them)

@@ -22,13 +22,13 @@ from distributed import Client, LocalCluster
 
 import lancecy
 from lancecy import DatasetBasePath
+from lancecy.changes.options import options_of
+from lancecy.changes.shared import share
 from lancecy.errors import ExistsError, SchemaError, UnsupportedError
 from lancecy.table.location import TableLocation
-from lancecy.write.options import options_of
-from lancecy.write.shared import share
+from tests.changes.rows import data_files
 from tests.helpers.compare import assert_tables_equal
 from tests.helpers.golden import golden
-from tests.write.rows import data_files
 
 TYPES = golden("14.0.2_v22_types").path
 

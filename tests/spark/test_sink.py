@@ -17,12 +17,12 @@ import pytest
 import lancecy
 from lancecy import DatasetBasePath
 from lancecy.errors import ExistsError, SchemaError, UnsupportedError
+from tests.changes.rows import data_files
 from tests.helpers.buckets import spread_over_buckets
 from tests.helpers.s3 import S3Server
 from tests.spark.conftest import ROOT
 from tests.spark.test_source import NOT_STORED, _load, _told
 from tests.spark.values import as_seen, every_type
-from tests.write.rows import data_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -36,9 +36,9 @@ from lancecy.table.paths import Naming
 from lancecy.write import dataset as writing
 from lancecy.write import fragments
 from lancecy.write.schemas import schema_of
+from tests.changes.rows import data_files, numbers, rows_of, sorted_rows
 from tests.helpers.folded import folded
 from tests.helpers.s3 import S3Server
-from tests.write.rows import data_files, numbers, rows_of, sorted_rows
 
 VERSIONS = ("2.0", "2.1", "2.2")
 

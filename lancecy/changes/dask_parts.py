@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from lancecy.changes.shared import SharedWrite
 from lancecy.errors import LanceError, SchemaError, UnsupportedError, printable
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.metadata import FragmentMetadata
-from lancecy.write.shared import SharedWrite
 from lancecy.write.storage import cast_batch, storage_schema
 
 __all__ = ["collected", "committed_later", "is_dask", "parts_of", "schema_of_collection"]

@@ -15,8 +15,8 @@ import pyarrow as pa
 import pytest
 
 import lancecy
+from tests.changes.rows import rows_of
 from tests.helpers.folded import folded
-from tests.write.rows import rows_of
 
 pytestmark = pytest.mark.interop
 

@@ -9,8 +9,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from lancecy.changes.options import CommitOptions, check_texts
 from lancecy.table.operations import MapUpdate, Operation, UpdateConfig
-from lancecy.write.options import CommitOptions, check_texts
 
 if TYPE_CHECKING:
     from lancecy.table.manifest import BasePath

@@ -20,7 +20,7 @@ from lancecy.errors import (
     NotFoundError,
     RetryableConflictError,
 )
-from tests.write.rows import data_files, rows_of
+from tests.changes.rows import data_files, rows_of
 
 
 def table(tmp_path: Path, count: int = 20, per_file: int = 5, **options: Any) -> lancecy.Dataset:

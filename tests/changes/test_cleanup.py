@@ -19,7 +19,7 @@ from lancecy.errors import ConflictError, FormatError, NotFoundError, PathPolicy
 from lancecy.progress import Step
 from lancecy.table.cleanup_plan import CleanupStats
 from lancecy.table.versions import version_store
-from tests.write.rows import rows_of
+from tests.changes.rows import rows_of
 
 NOW = timedelta(0)
 EIGHT_DAYS = 8 * 86_400
@@ -299,7 +299,7 @@ def test_arguments_that_nobody_can_mean_are_refused(tmp_path: Path, given: dict[
 
 
 def test_branch_that_was_moved_is_refused(tmp_path: Path) -> None:
-    from lancecy.write.cleaning import _main_root
+    from lancecy.changes.cleanup import _main_root
 
     assert _main_root("s3://b/t/tree/a/c", "a/c") == "s3://b/t"
     with pytest.raises(UnsupportedError, match="not around it"):

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lancecy.changes.legacy import check_versions, dictionaries_for, with_dictionaries
+from lancecy.changes.options import WriteOptions, with_durability
 from lancecy.errors import ExistsError, UnsupportedError
 from lancecy.file.create import check_writable
 from lancecy.file.v0_dictionaries import Dictionaries
@@ -28,8 +30,6 @@ from lancecy.table.paths import DATA
 from lancecy.table.rowid_checks import check_row_ids, row_id_faults
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.fragments import Folder, NewFiles
-from lancecy.write.legacy import check_versions, dictionaries_for, with_dictionaries
-from lancecy.write.options import WriteOptions, with_durability
 from lancecy.write.schemas import fitted, schema_of, with_blobs
 from lancecy.write.targets import base_paths_of, check_outside, least_filled_first, targets
 

@@ -10,11 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from lancecy.changes.options import CommitOptions
 from lancecy.errors import LimitError
 from lancecy.table.operations import Operation, RepairRowIds
 from lancecy.table.rowid_checks import row_id_faults
 from lancecy.table.rowindex_build import SameIdError
-from lancecy.write.options import CommitOptions
 
 if TYPE_CHECKING:
     from lancecy.table.manifest import BasePath

@@ -28,7 +28,7 @@ from hypothesis.stateful import (
 import lancecy
 from lancecy import LanceOperation
 from lancecy.errors import ConflictError
-from tests.write.model import POOL, State, Table, arrow_of, rows_of
+from tests.changes.model import POOL, State, Table, arrow_of, rows_of
 
 pytestmark = pytest.mark.interop
 lance = pytest.importorskip("lance")

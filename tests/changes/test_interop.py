@@ -16,7 +16,7 @@ import lancecy
 from lancecy import DatasetBasePath, LanceOperation
 from lancecy.errors import SchemaError, UnsupportedError
 from lancecy.write.schemas import schema_of
-from tests.write.rows import data_files, numbers, sorted_rows
+from tests.changes.rows import data_files, numbers, sorted_rows
 
 pytestmark = pytest.mark.interop
 lance = pytest.importorskip("lance")

@@ -14,6 +14,8 @@ from typing import Any, cast
 
 import pyarrow as pa
 
+from lancecy.changes.options import CommitOptions, WriteOptions, with_durability
+from lancecy.changes.planning import planned
 from lancecy.errors import CommitUnknownError, LanceError
 from lancecy.interop.streams import lasting, record_batches
 from lancecy.session import Session
@@ -28,8 +30,6 @@ from lancecy.table.operations import Operation, new_transaction
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.fragments import NewFiles
 from lancecy.write.metadata import FragmentMetadata
-from lancecy.write.options import CommitOptions, WriteOptions, with_durability
-from lancecy.write.planning import planned
 from lancecy.write.targets import check_outside
 
 __all__ = ["commit_from", "commit_operation", "write_files", "write_table"]

@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lancecy.changes.cleanup import Cleaning
+from lancecy.changes.delete import delete_of
+from lancecy.changes.insert import commit_operation, write_table
+from lancecy.changes.metadata import Maps
+from lancecy.changes.options import CommitOptions, Mode, options_of
+from lancecy.changes.repair import Repairs
 from lancecy.errors import DatasetNotFoundError, RetryableConflictError
 from lancecy.table import flags
 from lancecy.table.manifest import BasePath
 from lancecy.table.operations import Operation, Restore, UpdateBases
 from lancecy.table.rowid_checks import check_row_ids, row_id_faults
 from lancecy.table.snapshot import Snapshot, newest_snapshot
-from lancecy.write.cleaning import Cleaning
-from lancecy.write.dataset import commit_operation, write_table
-from lancecy.write.maps import Maps
-from lancecy.write.matching import delete_of
-from lancecy.write.options import CommitOptions, Mode, options_of
-from lancecy.write.repairing import Repairs
 from lancecy.write.targets import DatasetBasePath, base_paths_of, targets
 
 if TYPE_CHECKING:

@@ -17,6 +17,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from lancecy.changes.insert import commit_from
+from lancecy.changes.options import CommitOptions, WriteOptions, with_durability
+from lancecy.changes.planning import Plan, planned
 from lancecy.errors import CommitUnknownError, DatasetNotFoundError, LanceError
 from lancecy.session import Session, default
 from lancecy.table.bases import canonical_base
@@ -27,10 +30,7 @@ from lancecy.table.manifest import Fragment
 from lancecy.table.operations import ReserveFragments, new_transaction
 from lancecy.table.paths import TRANSACTIONS
 from lancecy.table.snapshot import Snapshot
-from lancecy.write.dataset import commit_from
 from lancecy.write.metadata import FragmentMetadata
-from lancecy.write.options import CommitOptions, WriteOptions, with_durability
-from lancecy.write.planning import Plan, planned
 
 __all__ = ["SharedWrite", "share"]
 
