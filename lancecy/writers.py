@@ -12,8 +12,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from lancecy.changes.commit import commit_operation
 from lancecy.changes.dask_parts import collected, committed_later, is_dask, parts_of, schema_of_collection
-from lancecy.changes.insert import commit_operation, write_files, write_table
+from lancecy.changes.insert import write_files, write_table
 from lancecy.changes.options import CommitOptions, Durability, Mode, WriteOptions, is_durable, options_of
 from lancecy.changes.shared import share
 from lancecy.datasets import Dataset

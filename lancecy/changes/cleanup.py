@@ -1,17 +1,14 @@
-"""Removing old versions of a table, and files that nobody needs any more: the door to ``table.cleanup``.
-
-A part of ``methods.Changes``.
-"""
+"""Removing old versions of a table, and files that nobody needs any more: the door to ``table.cleanup``."""
 
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from lancecy.changes.base import Change
 from lancecy.errors import UnsupportedError
 from lancecy.progress import Progress
 from lancecy.store.uri import canonical_uri
@@ -24,7 +21,7 @@ from lancecy.table.versions import version_store
 if TYPE_CHECKING:
     from lancecy.table.snapshot import Snapshot
 
-__all__ = ["USED_BY", "Cleaning", "clean"]
+__all__ = ["USED_BY", "Cleanups", "clean"]
 
 USED_BY = "lancecy.used_by"
 """Key of a table's configuration: roots of tables that have files of this one, one in a line."""
@@ -32,14 +29,8 @@ USED_BY = "lancecy.used_by"
 _USUAL_AGE = timedelta(days=14)
 
 
-class Cleaning(ABC):
-    """What of a dataset cleans up."""
-
-    _snapshot: Snapshot
-
-    @abstractmethod
-    def _newest(self) -> Snapshot:
-        """The newest version of the table."""
+class Cleanups(Change):
+    """The methods of a dataset that clean up."""
 
     def cleanup_old_versions(
         self,
@@ -140,7 +131,7 @@ def clean(
     *,
     dry_run: bool = False,
 ) -> CleanupStats:
-    """Clean up a table; see :meth:`Cleaning.cleanup_old_versions`.
+    """Clean up a table; see :meth:`Cleanups.cleanup_old_versions`.
 
     Parameters
     ----------

@@ -1,12 +1,14 @@
-"""The rows of a version that a predicate is true for, as offsets within their fragments."""
+"""Deleting: the rows that a predicate is true for, as offsets within their fragments."""
 
 from __future__ import annotations
 
 from collections import defaultdict
+from datetime import timedelta
 
 import numpy as np
 from numpy.typing import NDArray
 
+from lancecy.changes.base import Change
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.filtering import choose
 from lancecy.scanning.plan import plan
@@ -14,7 +16,7 @@ from lancecy.scanning.request import make_request
 from lancecy.scanning.task import ScanSpec, ScanUnit
 from lancecy.table.operations import Delete
 
-__all__ = ["delete_of"]
+__all__ = ["Deletes", "delete_of"]
 
 # Rows of a unit are tested at once, so this bounds what of a large fragment is in memory.
 _UNIT_BYTES = 32 << 20
@@ -66,3 +68,49 @@ def delete_of(context: ScanContext, predicate: object) -> tuple[Delete, int]:
     count = sum(rows.size for rows in gone.values())
     kept = {number: rows for number, rows in gone.items() if number not in set(whole)}
     return Delete(kept, removed=tuple(whole), predicate=str(predicate)), count
+
+
+class Deletes(Change):
+    """The methods of a dataset that delete rows."""
+
+    def delete(
+        self,
+        predicate: object,
+        *,
+        conflict_retries: int = 10,
+        retry_timeout: timedelta = timedelta(seconds=30),
+    ) -> dict[str, int]:
+        """Delete the rows for which a predicate is true; files stay as they are, and indices stay right.
+
+        Parameters
+        ----------
+        predicate : str, pyarrow.compute.Expression or lancecy.Expr
+            "true" deletes every row.
+        conflict_retries : int
+            How often the rows are looked up anew, in the newest version then, if somebody else changed them.
+        retry_timeout : timedelta
+            After this no new attempt is made.
+
+        Returns
+        -------
+        dict
+            ``{"num_deleted_rows": int}``; no version is made for 0.
+
+        Raises
+        ------
+        RetryableConflictError
+            Others were faster every time.
+        CommitError
+            See :func:`lancecy.commit`.
+        ExpressionError, ColumnNotFoundError
+            The predicate does not fit the schema.
+        """
+
+        def attempt() -> int:
+            self._check_writable()
+            operation, count = delete_of(self.context, predicate)
+            if count:
+                self._change(operation)
+            return count
+
+        return {"num_deleted_rows": self._retried(attempt, conflict_retries, retry_timeout)}

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 
-from lancecy.changes.options import CommitOptions, WriteOptions, with_durability
+from lancecy.changes.base import Change
+from lancecy.changes.commit import commit_operation
+from lancecy.changes.options import CommitOptions, Mode, WriteOptions, options_of, with_durability
 from lancecy.changes.planning import planned
 from lancecy.errors import CommitUnknownError, LanceError
 from lancecy.interop.streams import lasting, record_batches
@@ -22,17 +24,15 @@ from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore
 from lancecy.table.bases import canonical_base
-from lancecy.table.commit_options import Committed, Origin, Policy
-from lancecy.table.driver import check_create, commit_to
+from lancecy.table.commit_options import Committed
+from lancecy.table.driver import check_create
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath
-from lancecy.table.operations import Operation, new_transaction
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.fragments import NewFiles
 from lancecy.write.metadata import FragmentMetadata
-from lancecy.write.targets import check_outside
 
-__all__ = ["commit_from", "commit_operation", "write_files", "write_table"]
+__all__ = ["Inserts", "write_files", "write_table"]
 
 
 def write_files(
@@ -143,73 +143,42 @@ def _removed_if_refused(files: NewFiles) -> Any:
         raise error.within(files.remove())
 
 
-def commit_operation(
-    operation: Operation,
-    location: TableLocation,
-    session: Session,
-    snapshot: Snapshot | None,
-    options: CommitOptions,
-    *,
-    read_version: int | None = None,
-) -> Committed:
-    """Make a change of a table its next version.
+class Inserts(Change):
+    """The methods of a dataset that insert rows."""
 
-    Parameters
-    ----------
-    operation : Operation
-    location : TableLocation
-    session : Session
-    snapshot : Snapshot or None
-        A version of the table; None creates one.
-    options : CommitOptions
-    read_version : int, optional
-        The version the change was made from, if it is not the snapshot's.
+    def insert(
+        self, data: Any, *, mode: Mode = "append", schema: pa.Schema | None = None, **options: Any
+    ) -> None:
+        """Write rows into the table.
 
-    Raises
-    ------
-    LanceError, ValueError
-        See ``table.commit.commit``.
-    """
-    check_outside(location.uri, operation.references().bases)
-    origin = None
-    if snapshot is not None:
-        is_same = read_version is None or read_version == snapshot.version
-        number = snapshot.version if is_same else cast("int", read_version)
-        origin = Origin(number, snapshot.manifest_file.naming, snapshot.identity if is_same else None)
-    return commit_from(operation, location, session, origin, options)
+        Parameters
+        ----------
+        data : object
+            See :func:`lancecy.write_dataset`.
+        mode : "append" or "overwrite"
+        schema : pyarrow.Schema, optional
+            What the columns are to be.
+        **options
+            As for :func:`lancecy.write_dataset`.
 
+        Raises
+        ------
+        LanceError
+            See :func:`lancecy.write_dataset`.
+        """
+        written, commit = options_of(mode, **options)
+        snapshot = self._newest() if mode != "create" else self._snapshot
+        location, session = self._snapshot.location, self._snapshot.session
+        committed, bases = write_table(data, schema, location, session, snapshot, written, commit)
+        self._move(committed.version, bases)
 
-def commit_from(
-    operation: Operation,
-    location: TableLocation,
-    session: Session,
-    origin: Origin | None,
-    options: CommitOptions,
-) -> Committed:
-    """:func:`commit_operation` for those who have no snapshot at hand.
+    def append(self, data: Any, *, schema: pa.Schema | None = None, **options: Any) -> None:
+        """Add rows; as :meth:`insert`.
 
-    Parameters
-    ----------
-    operation : Operation
-    location : TableLocation
-    session : Session
-    origin : Origin or None
-        The version the change was made from; None creates a table.
-    options : CommitOptions
-
-    Raises
-    ------
-    LanceError, ValueError
-        See ``table.commit.commit``.
-    """
-    transaction = new_transaction(
-        operation, 0 if origin is None else origin.version, options.all_properties, options.token
-    )
-    policy = Policy(
-        attempts=options.attempts + 1,
-        once=options.token is not None,
-        naming=options.naming,
-        limits=location.limits,
-    )
-    store = with_durability(location.open(session), options.durable)
-    return commit_to(store, transaction, origin, session, location, policy)
+        Parameters
+        ----------
+        data : object
+        schema : pyarrow.Schema, optional
+        **options
+        """
+        self.insert(data, mode="append", schema=schema, **options)

@@ -1,38 +1,18 @@
-"""Maps of texts that a table keeps: configuration, metadata, those of the schema and of columns.
-
-A part of ``methods.Changes``.
-"""
+"""MetadataUpdates of texts that a table keeps: configuration, metadata, those of the schema and of columns."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
-from lancecy.changes.options import CommitOptions, check_texts
-from lancecy.table.operations import MapUpdate, Operation, UpdateConfig
+from lancecy.changes.base import Change
+from lancecy.changes.options import check_texts
+from lancecy.table.operations import MapUpdate, UpdateConfig
 
-if TYPE_CHECKING:
-    from lancecy.table.manifest import BasePath
-    from lancecy.table.snapshot import Snapshot
-
-__all__ = ["Maps"]
+__all__ = ["MetadataUpdates"]
 
 
-class Maps(ABC):
-    """What of a dataset changes its maps."""
-
-    _snapshot: Snapshot
-
-    @abstractmethod
-    def _change(
-        self,
-        operation: Operation,
-        origin: Snapshot | None = None,
-        options: CommitOptions | None = None,
-        bases: Iterable[BasePath] = (),
-    ) -> None:
-        """Commit a change, made from this version if no other is given, and move to what it made."""
+class MetadataUpdates(Change):
+    """The methods of a dataset that change its metadata."""
 
     def update_config(self, values: Mapping[str, str | None], *, replace: bool = False) -> dict[str, str]:
         """Change the configuration of the table.

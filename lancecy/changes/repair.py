@@ -1,23 +1,17 @@
-"""Mending what of a table's metadata can be mended: row ids that were never given out.
-
-A part of ``methods.Changes``.
-"""
+"""Mending what of a table's metadata can be mended: row ids that were never given out."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lancecy.changes.options import CommitOptions
+from lancecy.changes.base import Change
 from lancecy.errors import LimitError
-from lancecy.table.operations import Operation, RepairRowIds
+from lancecy.table.operations import RepairRowIds
 from lancecy.table.rowid_checks import row_id_faults
 from lancecy.table.rowindex_build import SameIdError
 
 if TYPE_CHECKING:
-    from lancecy.table.manifest import BasePath
     from lancecy.table.snapshot import Snapshot
 
 __all__ = ["Repairs", "RowIdRepair"]
@@ -50,24 +44,8 @@ class RowIdRepair:
         return bool(self.fragments) or self.next_row_id != self.was_next_row_id
 
 
-class Repairs(ABC):
-    """What of a dataset mends it."""
-
-    _snapshot: Snapshot
-
-    @abstractmethod
-    def _newest(self) -> Snapshot:
-        """The newest version of the table."""
-
-    @abstractmethod
-    def _change(
-        self,
-        operation: Operation,
-        origin: Snapshot | None = None,
-        options: CommitOptions | None = None,
-        bases: Iterable[BasePath] = (),
-    ) -> None:
-        """Commit a change, made from this version if no other is given, and move to what it made."""
+class Repairs(Change):
+    """The methods of a dataset that mend it."""
 
     def repair(self) -> RowIdRepair:
         """Mend the row ids of the newest version, so that the table can be written to again.

@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancecy.changes.insert import commit_from
+from lancecy.changes.commit import commit_from
 from lancecy.changes.options import CommitOptions, WriteOptions, with_durability
 from lancecy.changes.planning import Plan, planned
 from lancecy.errors import CommitUnknownError, DatasetNotFoundError, LanceError

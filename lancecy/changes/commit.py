@@ -1,0 +1,88 @@
+"""Committing a given operation: it becomes the next version of a table."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from lancecy.changes.options import CommitOptions, with_durability
+from lancecy.session import Session
+from lancecy.table.commit_options import Committed, Origin, Policy
+from lancecy.table.driver import commit_to
+from lancecy.table.location import TableLocation
+from lancecy.table.operations import Operation, new_transaction
+from lancecy.table.snapshot import Snapshot
+from lancecy.write.targets import check_outside
+
+__all__ = ["commit_from", "commit_operation"]
+
+
+def commit_operation(
+    operation: Operation,
+    location: TableLocation,
+    session: Session,
+    snapshot: Snapshot | None,
+    options: CommitOptions,
+    *,
+    read_version: int | None = None,
+) -> Committed:
+    """Make a change of a table its next version.
+
+    Parameters
+    ----------
+    operation : Operation
+    location : TableLocation
+    session : Session
+    snapshot : Snapshot or None
+        A version of the table; None creates one.
+    options : CommitOptions
+    read_version : int, optional
+        The version the change was made from, if it is not the snapshot's.
+
+    Raises
+    ------
+    LanceError, ValueError
+        See ``table.commit.commit``.
+    """
+    check_outside(location.uri, operation.references().bases)
+    origin = None
+    if snapshot is not None:
+        is_same = read_version is None or read_version == snapshot.version
+        number = snapshot.version if is_same else cast("int", read_version)
+        origin = Origin(number, snapshot.manifest_file.naming, snapshot.identity if is_same else None)
+    return commit_from(operation, location, session, origin, options)
+
+
+def commit_from(
+    operation: Operation,
+    location: TableLocation,
+    session: Session,
+    origin: Origin | None,
+    options: CommitOptions,
+) -> Committed:
+    """:func:`commit_operation` for those who have no snapshot at hand.
+
+    Parameters
+    ----------
+    operation : Operation
+    location : TableLocation
+    session : Session
+    origin : Origin or None
+        The version the change was made from; None creates a table.
+    options : CommitOptions
+
+    Raises
+    ------
+    LanceError, ValueError
+        See ``table.commit.commit``.
+    """
+    transaction = new_transaction(
+        operation, 0 if origin is None else origin.version, options.all_properties, options.token
+    )
+    terms = Policy(
+        attempts=options.attempts + 1,
+        once=options.token is not None,
+        naming=options.naming,
+        limits=location.limits,
+    )
+    store = with_durability(location.open(session), options.durable)
+    return commit_to(store, transaction, origin, session, location, terms)

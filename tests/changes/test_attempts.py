@@ -1,0 +1,52 @@
+"""Changes that meet others of the same rows begin again from the newest version."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+import lancecy
+from lancecy.errors import ConflictError, RetryableConflictError
+
+LONG = timedelta(minutes=1)
+
+
+@pytest.fixture
+def ds(tmp_path: Path) -> lancecy.Dataset:
+    return lancecy.write_dataset({"n": [1, 2]}, tmp_path / "t")
+
+
+def attempts(ds: lancecy.Dataset, conflicts: int, retries: int, timeout: timedelta = LONG) -> list[int]:
+    """Versions that attempts began with, the first of which find that somebody else was faster."""
+    seen: list[int] = []
+
+    def attempt() -> list[int]:
+        seen.append(ds.version)
+        if len(seen) <= conflicts:
+            lancecy.write_dataset({"n": [3]}, ds.uri, mode="append")
+            raise RetryableConflictError("somebody was faster")
+        return seen
+
+    try:
+        return ds._retried(attempt, retries, timeout)
+    except RetryableConflictError:
+        return [*seen, -1]
+
+
+def test_each_attempt_begins_with_the_newest_version(ds: lancecy.Dataset) -> None:
+    assert attempts(ds, 2, 10) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("retries", "timeout", "versions"), [(1, LONG, [1, 2, -1]), (9, LONG * 0, [1, -1])])
+def test_attempts_end(ds: lancecy.Dataset, retries: int, timeout: timedelta, versions: list[int]) -> None:
+    assert attempts(ds, 99, retries, timeout) == versions
+
+
+def test_other_conflicts_are_not_repeated(ds: lancecy.Dataset) -> None:
+    def attempt() -> None:
+        raise ConflictError("they exclude each other")
+
+    with pytest.raises(ConflictError):
+        ds._retried(attempt, 9, LONG)
