@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from lancecy.encodings.notation import notation
-from lancecy.encodings.pages import Column
+from lancecy.encodings.model.notation import notation
+from lancecy.encodings.model.pages import Column
 from lancecy.errors import printable
-from lancecy.file.survey import FileSurvey, SurveyedColumn, survey
+from lancecy.file.describe import FileSurvey, SurveyedColumn, survey
 from lancecy.limits import Limits
 from lancecy.scanning.explain import human_bytes
 from lancecy.session import Session, default

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lancecy import display
-from lancecy.encodings.columns import taken
+from lancecy.encodings.arrow.columns import taken
 from lancecy.errors import LimitError
 from lancecy.parallel import threads
 from lancecy.scanning.batches import DEFAULT_BATCH_ROWS, cut, slice_rows, table_of

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lancecy.blobs.files import BUFFER_SIZE, BlobFile, StoredObject
-from lancecy.encodings.arrow import to_arrow
-from lancecy.encodings.assemble import pruned
+from lancecy.encodings.arrow.assemble import pruned
+from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.errors import FormatError, LanceError, UnsupportedError, printable
-from lancecy.file.sidecars import sidecar_path
+from lancecy.file.v2.sidecars import sidecar_path
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.fragment import FragmentFiles, Part

@@ -1,48 +1,21 @@
-"""Spec trees and blocks: how values lie in pages, and how they are decoded.
+"""How values lie in pages: descriptions become specs, specs and bytes become blocks, blocks become Arrow.
 
-What is described
-    ===============  ==============================================================
-    ``spec``         nodes that say how values are laid out: plain data
-    ``layouts``      how a page of 2.1 and later combines values and levels
-    ``pages``        the pages of a physical column of 2.x, as arrays
-    ``block``        decoded buffers with a length, not yet Arrow
-    ``notation``     a node in one line, for people
-    ===============  ==============================================================
+A folder knows those above it and none below; ``v0``, ``v20`` and ``v21`` do not know each other.
 
-Three dialects, each from a description to blocks
-    ===============  ==============================================================
-    ``legacy*``      0.1: a field's spec, and Reads over its pages (``legacy_write``, ``legacy_stats``: the way back)
-    ``v20*``         2.0: nodes of a page, nested by columns
-    ``structural``   2.1 and later: one leaf with all that is around it
-    ``miniblock``    values in chunks, levels beside them
-    ``fullzip``      each value with its levels before it (``cells``: the walk)
-    ``constant``     one value, or null, for all
-    ``planar*``      2.3: structure and values described apart (``planar_sparse``, ``planar_slots``: positions)
-    ``blob``         descriptors of values elsewhere
-    ``repdef``       levels to offsets and validity
-    ``*_wire``       messages to nodes
-    ===============  ==============================================================
+==========  ==============================================================
+``model``   specs, layouts, pages and blocks: plain data
+``blocks``  operations on blocks of any kind, and their memory
+``arrow``   blocks to Arrow and back
+``codecs``  encodings of values that several versions share
+``v0``      pages of 0.1, described by the type of their field
+``v20``     pages of 2.0, one column per field
+``v21``     pages of 2.1 and later, one column per leaf
+``batch``   small pages of many columns and files, decoded at once
+==========  ==============================================================
 
-Encodings that several dialects use
-    ===============  ==============================================================
-    ``flat``         plain values and fixed-size lists: copied in one go, or views
-    ``values``       compressed values of chunks (``chunks``, ``fixed``, ``strings``, ``coded_runs``, ``sequences``)
-    ``dictionaries`` codes and items
-    ``placing``      values by number, put into slots
-    ``presence``     nulls without the values
-    ``fsst``         symbol tables
-    ``general``      lz4 and zstd
-    ``packed``       structs row by row
-    ===============  ==============================================================
-
-To Arrow
-    ===============  ==============================================================
-    ``arrow``        blocks and Arrow arrays, sharing memory
-    ``assemble``     one column from parts of it
-    ``columns``      columns in chunks: joined, their rows in another order, extension types
-    ``nulls``        columns of nulls that cost no memory
-    ``jsonb``        JSON as 2.x stores it
-    ===============  ==============================================================
+The three versions describe pages in three ways and share specs, blocks and codecs, so an
+encoding is written once. Modules in folders named ``wire`` turn messages into specs and
+back; no other module sees protobuf.
 
 A decoder is a Read (``store.reads``): it asks for ranges as arrays and does no IO. It
 makes one kernel call per buffer, whatever the number of pages or chunks.

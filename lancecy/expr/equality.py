@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancecy import kernels
-from lancecy.encodings.columns import validity_of
+from lancecy.encodings.arrow.columns import validity_of
 
 __all__ = ["equal", "not_equal"]
 

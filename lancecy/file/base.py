@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.encodings.block import Block
+from lancecy.encodings.model.block import Block
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.stats import StatsTable

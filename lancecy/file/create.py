@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lancecy.file.base import FileWriter, WriteOptions
-from lancecy.file.v0_writer import V0Writer
-from lancecy.file.v2_writer import V2Writer
+from lancecy.file.v0.writer import V0Writer
+from lancecy.file.v2.writer import V2Writer
 from lancecy.file.writable import check_writable
 from lancecy.schema import Schema
 from lancecy.store.base import Store

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from lancecy.file.base import FileReader
-from lancecy.file.v0_reader import open_v0
-from lancecy.file.v2_reader import open_v2
+from lancecy.file.v0.reader import open_v0
+from lancecy.file.v2.reader import open_v2
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.schema import Field
 from lancecy.store.cache import ByteCache

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from lancecy.encodings.blob_described import MEMBERS
+from lancecy.encodings.codecs.blobs import MEMBERS
 from lancecy.errors import FormatError, UnsupportedError, printable
 from lancecy.schema import PACKED_KEYS, Field, Schema, parse_logical_type
 

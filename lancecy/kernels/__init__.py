@@ -14,11 +14,11 @@ of :mod:`lancecy.kernels.reference` instead; nothing does so silently.
 ``_bitstream``     unpack_stream
 ``_bytesplit``     join_bytes
 ``_runs``          expand_runs
-``_cuts``          chunk_table, cut_ranges, cut_rows, distinct_pages
+``_page_runs``     chunk_table, cut_ranges, cut_rows, distinct_pages
 ``_varwidth``      varwidth_offsets, list_offsets
 ``_offsets``       chunk_offsets, zipped_offsets
-``_ends``          ended_offsets
-``_picks``         pick_ended
+``_v20_offsets``   ended_offsets
+``_v20_take``      pick_ended
 ``_fsst``          fsst_decode
 ``_lz4``           lz4_blocks
 ``_match``         match_bytes
@@ -30,7 +30,7 @@ of :mod:`lancecy.kernels.reference` instead; nothing does so silently.
 ``_fullzip``       zip_fixed, zip_variable
 ``_jsonb``         json_texts
 ``_pack``          pack_blocks
-``_place``         place_spans
+``_scatter``       place_spans
 ``_stats``         compare_bounds, compare_bytes_bounds (EQ, NE, LT, LE, GT, GE)
 =================  ==========================================================
 """
@@ -99,9 +99,7 @@ if _chosen == "reference":
     from lancecy.kernels.reference.bits import copy_bits
     from lancecy.kernels.reference.bitstream import unpack_stream
     from lancecy.kernels.reference.bytesplit import join_bytes
-    from lancecy.kernels.reference.cuts import chunk_table, cut_ranges, cut_rows, distinct_pages
     from lancecy.kernels.reference.dictionary import check_codes
-    from lancecy.kernels.reference.ends import ended_offsets
     from lancecy.kernels.reference.fsst import fsst_decode
     from lancecy.kernels.reference.fullzip import zip_fixed, zip_variable
     from lancecy.kernels.reference.jsonb import json_texts
@@ -111,13 +109,15 @@ if _chosen == "reference":
     from lancecy.kernels.reference.match import match_bytes
     from lancecy.kernels.reference.offsets import chunk_offsets, zipped_offsets
     from lancecy.kernels.reference.pack import pack_blocks
-    from lancecy.kernels.reference.picks import pick_ended
-    from lancecy.kernels.reference.place import place_spans
+    from lancecy.kernels.reference.page_runs import chunk_table, cut_ranges, cut_rows, distinct_pages
     from lancecy.kernels.reference.rows import select_rows
     from lancecy.kernels.reference.runs import expand_runs
+    from lancecy.kernels.reference.scatter import place_spans
     from lancecy.kernels.reference.spans import copy_spans, gather_fixed, rows_to_pages
     from lancecy.kernels.reference.stats import compare_bounds, compare_bytes_bounds
     from lancecy.kernels.reference.structural import chunk_headers
+    from lancecy.kernels.reference.v20_offsets import ended_offsets
+    from lancecy.kernels.reference.v20_take import pick_ended
     from lancecy.kernels.reference.varwidth import list_offsets, varwidth_offsets
 elif _chosen == "cython":
     try:
@@ -125,9 +125,7 @@ elif _chosen == "cython":
         from lancecy.kernels._bits import copy_bits
         from lancecy.kernels._bitstream import unpack_stream
         from lancecy.kernels._bytesplit import join_bytes
-        from lancecy.kernels._cuts import chunk_table, cut_ranges, cut_rows, distinct_pages
         from lancecy.kernels._dictionary import check_codes
-        from lancecy.kernels._ends import ended_offsets
         from lancecy.kernels._fsst import fsst_decode
         from lancecy.kernels._fullzip import zip_fixed, zip_variable
         from lancecy.kernels._jsonb import json_texts
@@ -137,13 +135,15 @@ elif _chosen == "cython":
         from lancecy.kernels._match import match_bytes
         from lancecy.kernels._offsets import chunk_offsets, zipped_offsets
         from lancecy.kernels._pack import pack_blocks
-        from lancecy.kernels._picks import pick_ended
-        from lancecy.kernels._place import place_spans
+        from lancecy.kernels._page_runs import chunk_table, cut_ranges, cut_rows, distinct_pages
         from lancecy.kernels._rows import select_rows
         from lancecy.kernels._runs import expand_runs
+        from lancecy.kernels._scatter import place_spans
         from lancecy.kernels._spans import copy_spans, gather_fixed, rows_to_pages
         from lancecy.kernels._stats import compare_bounds, compare_bytes_bounds
         from lancecy.kernels._structural import chunk_headers
+        from lancecy.kernels._v20_offsets import ended_offsets
+        from lancecy.kernels._v20_take import pick_ended
         from lancecy.kernels._varwidth import list_offsets, varwidth_offsets
     except ImportError as error:
         raise ImportError(

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.errors import NotFoundError
-from lancecy.file.v0_reader import DictionaryFile
+from lancecy.file.v0.reader import DictionaryFile
 from lancecy.scanning.fragment import FragmentFiles
 from lancecy.scanning.project import Projection, project
 from lancecy.scanning.request import ScanRequest

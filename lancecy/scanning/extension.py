@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lancecy.encodings.columns import ArrowArray, storage_of
-from lancecy.encodings.nulls import null_mask
+from lancecy.encodings.arrow.columns import ArrowArray, storage_of
+from lancecy.encodings.arrow.nulls import null_mask
 
 __all__ = ["bare", "bare_type"]
 

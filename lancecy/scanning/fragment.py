@@ -14,11 +14,11 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.encodings.arrow import null_array, to_arrow
-from lancecy.encodings.assemble import assemble, pruned
-from lancecy.encodings.block import Block
-from lancecy.encodings.columns import ArrowArray
-from lancecy.encodings.presence import stub
+from lancecy.encodings.arrow.assemble import assemble, pruned
+from lancecy.encodings.arrow.columns import ArrowArray
+from lancecy.encodings.arrow.to_arrow import null_array, to_arrow
+from lancecy.encodings.blocks.null_only import stub
+from lancecy.encodings.model.block import Block
 from lancecy.errors import LanceError
 from lancecy.file.v2_values import FieldRead, read_fields
 from lancecy.rows import RowSelection

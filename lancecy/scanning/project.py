@@ -16,8 +16,8 @@ from typing import TypedDict
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancecy.encodings.assemble import pruned
-from lancecy.encodings.columns import ArrowArray, storage_of
+from lancecy.encodings.arrow.assemble import pruned
+from lancecy.encodings.arrow.columns import ArrowArray, storage_of
 from lancecy.expr import Bound, Expr, bind, conjuncts
 from lancecy.expr.nodes import Call
 from lancecy.expr.nodes import Column as ColumnExpr

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from lancecy.encodings.nulls import null_mask
+from lancecy.encodings.arrow.nulls import null_mask
 from lancecy.errors import FormatError, UnsupportedError, printable
 from lancecy.spark.types import spark_arrow_schema
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from lancecy.encodings.columns import ArrowArray, joined
+from lancecy.encodings.arrow.columns import ArrowArray, joined
 from lancecy.errors import LanceError, UnsupportedError, printable
 from lancecy.progress import Progress, Step, silent
 from lancecy.rows import RowSelection

@@ -13,9 +13,9 @@ from itertools import count
 
 import pyarrow as pa
 
-from lancecy.encodings.jsonb_write import to_stored
-from lancecy.encodings.nulls import null_mask
-from lancecy.encodings.rebuilding import rebuilt
+from lancecy.encodings.arrow.json_write import to_stored
+from lancecy.encodings.arrow.map_nested import rebuilt
+from lancecy.encodings.arrow.nulls import null_mask
 from lancecy.errors import SchemaError, UnsupportedError, printable
 from lancecy.schema import (
     BLOB_EXTENSION,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from lancecy.encodings.nulls import null_mask
+from lancecy.encodings.arrow.nulls import null_mask
 from lancecy.errors import SchemaError, printable
 
 __all__ = ["cast_batch", "storage_schema", "storage_type"]

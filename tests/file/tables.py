@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from lancecy.encodings.arrow import to_arrow
-from lancecy.encodings.assemble import pruned
+from lancecy.encodings.arrow.assemble import pruned
+from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.file.base import FileReader
 from lancecy.file.open import open_file
 from lancecy.rows import RowSelection

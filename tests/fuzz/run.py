@@ -17,13 +17,13 @@ from tests.fuzz.build import tree
 __all__ = ["main"]
 
 PARSING = [
-    "lancecy.encodings.fsst",
-    "lancecy.encodings.general",
-    "lancecy.encodings.v20_wire",
-    "lancecy.encodings.v21_nodes_wire",
-    "lancecy.encodings.v21_parts_wire",
-    "lancecy.encodings.v21_wire",
-    "lancecy.encodings.v23_wire",
+    "lancecy.encodings.codecs.fsst",
+    "lancecy.encodings.codecs.general",
+    "lancecy.encodings.v20.wire.decode",
+    "lancecy.encodings.v21.wire.nodes",
+    "lancecy.encodings.v21.wire.parts",
+    "lancecy.encodings.v21.wire.decode",
+    "lancecy.encodings.v21.wire.planar",
     "lancecy.expr",
     "lancecy.file",
     "lancecy.schema",

@@ -115,8 +115,11 @@ class _Book:
 def main() -> None:
     """Read every golden table and write the seeds."""
     from lancecy import kernels
-    from lancecy.encodings import fsst, general, v20_wire, v21_wire
-    from lancecy.file import v0_wire, v2_wire
+    from lancecy.encodings.codecs import fsst, general
+    from lancecy.encodings.v20.wire import decode as v20_wire
+    from lancecy.encodings.v21.wire import decode as v21_wire
+    from lancecy.file.v0.wire import decode as v0_wire
+    from lancecy.file.v2.wire import decode as v2_wire
     from lancecy.table import indices_wire, manifest_wire, roaring, rowids_wire
     from tests.fuzz.targets import KERNELS, PARSERS, twin_of
 

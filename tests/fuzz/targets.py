@@ -16,11 +16,17 @@ import numpy as np
 import pyarrow as pa
 
 from lancecy import kernels
-from lancecy.encodings import fsst, general, v20_wire, v21_wire
+from lancecy.encodings.codecs import fsst, general
+from lancecy.encodings.v20.wire import decode as v20_wire
+from lancecy.encodings.v21.wire import decode as v21_wire
 from lancecy.errors import LanceError
 from lancecy.expr import bind, describe, growth, parse
 from lancecy.expr.evaluate import compute
-from lancecy.file import footer, survey, v0_wire, v2_meta, v2_wire
+from lancecy.file import footer
+from lancecy.file.describe import survey
+from lancecy.file.v0.wire import decode as v0_wire
+from lancecy.file.v2 import meta as v2_meta
+from lancecy.file.v2.wire import decode as v2_wire
 from lancecy.limits import DEFAULT_LIMITS
 from lancecy.scanning import pandas_metadata
 from lancecy.schema import parse_logical_type
@@ -164,7 +170,7 @@ def _survey(data: bytes) -> None:
     store = MemoryStore()
     store.put("f.lance", data)
     session = Session(limits=LIMITS, threads=1)
-    run(survey.survey(SourceFile(store, "f.lance", len(data)), LIMITS), session.fetch)
+    run(survey(SourceFile(store, "f.lance", len(data)), LIMITS), session.fetch)
 
 
 def _compressed(data: bytes) -> None:

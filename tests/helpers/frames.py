@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from lancecy.file.open import open_file
-from lancecy.file.v2_reader import V2Reader
+from lancecy.file.v2.reader import V2Reader
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.schema import Field
 from tests.helpers.pages import Files

@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from lancecy.encodings.arrow import to_arrow
-from lancecy.encodings.block import AllNull, Block, FixedList, Listed, Pieces, Structured
-from lancecy.encodings.pages import Column
-from lancecy.encodings.structural import read_leaf
-from lancecy.file.v2_meta import open_container
-from lancecy.file.v2_wire import decode_column, parse_spec
+from lancecy.encodings.arrow.to_arrow import to_arrow
+from lancecy.encodings.model.block import AllNull, Block, FixedList, Listed, Pieces, Structured
+from lancecy.encodings.model.pages import Column
+from lancecy.encodings.v21.leaf import read_leaf
+from lancecy.file.v2.meta import open_container
+from lancecy.file.v2.wire.decode import decode_column, parse_spec
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.proto import file_pb2
 from lancecy.rows import RowSelection

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import lancecy
-from lancecy.encodings.columns import ArrowArray, as_array, storage_of
+from lancecy.encodings.arrow.columns import ArrowArray, as_array, storage_of
 from lancecy.rows import RowSelection
 from lancecy.scanning.fragment import FragmentFiles
 from lancecy.schema import Field

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import ArrayLike
 
-from lancecy.encodings.block import Block
+from lancecy.encodings.model.block import Block
 from lancecy.file.base import FileReader
 from lancecy.file.open import open_file
 from lancecy.limits import DEFAULT_LIMITS, Limits

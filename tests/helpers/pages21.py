@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from lancecy.encodings.pages import Column
-from lancecy.encodings.structural import read_leaf
-from lancecy.encodings.v21_wire import parse_page
+from lancecy.encodings.model.pages import Column
+from lancecy.encodings.v21.leaf import read_leaf
+from lancecy.encodings.v21.wire.decode import parse_page
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.rows import RowSelection
 from lancecy.schema import Field

@@ -13,11 +13,11 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from lancecy.encodings.arrow import to_arrow
-from lancecy.encodings.block import Block
-from lancecy.encodings.pages import Column
-from lancecy.encodings.v20 import read_field
-from lancecy.encodings.v20_wire import parse_page
+from lancecy.encodings.arrow.to_arrow import to_arrow
+from lancecy.encodings.model.block import Block
+from lancecy.encodings.model.pages import Column
+from lancecy.encodings.v20.read import read_field
+from lancecy.encodings.v20.wire.decode import parse_page
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.rows import RowSelection
 from lancecy.schema import Field

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from lancecy.encodings.arrow import to_arrow
+from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.file.base import FileSummary, WriteOptions
 from lancecy.file.create import create_file
 from lancecy.file.open import open_file

@@ -11,7 +11,8 @@ import pyarrow.compute as pc
 import pytest
 
 import lancecy
-from lancecy.encodings import fullzip, miniblock, v20_binary
+from lancecy.encodings.v20 import binary as v20_binary
+from lancecy.encodings.v21 import fullzip, miniblock
 from lancecy.expr import bind, parse
 from lancecy.scanning.null_only import null_tests
 from lancecy.schema import Field, Schema

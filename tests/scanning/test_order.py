@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.encodings import columns
+from lancecy.encodings.arrow import columns
 from lancecy.errors import ColumnNotFoundError
 from lancecy.scanning.order import ColumnOrdering, orderings, sort_positions
 from lancecy.schema import Field

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import lancecy
-from lancecy.encodings.block import Block
-from lancecy.encodings.together import SmallPage, read_small
+from lancecy.encodings.batch import SmallPage, read_small
+from lancecy.encodings.model.block import Block
 from lancecy.errors import FormatError
 from lancecy.limits import Limits
 from lancecy.scanning import filtering, outputs
@@ -34,7 +34,7 @@ def together(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         found.append(len(pages))
         return read_small(pages, limits)
 
-    monkeypatch.setattr("lancecy.file.v2_values.read_small", counted)
+    monkeypatch.setattr("lancecy.file.v2.values.read_small", counted)
     return found
 
 

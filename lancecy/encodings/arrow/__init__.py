@@ -1,0 +1,12 @@
+"""Blocks to Arrow arrays and back, and what Arrow columns need beyond that.
+
+===============  ==============================================================
+``to_arrow``     a block becomes an Arrow array that shares its memory
+``from_arrow``   an Arrow array becomes a block, for writers
+``assemble``     one nested column out of parts that hold some of its leaves
+``columns``      chunked columns: joined, their rows reordered, extension types
+``nulls``        columns of nulls that cost no memory
+``map_nested``   a function applied to arrays inside nested arrays
+``json``         binary JSON as text (``json_write``: the way back)
+===============  ==============================================================
+"""

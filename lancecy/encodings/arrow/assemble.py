@@ -1,0 +1,194 @@
+"""One nested column out of parts that each hold some of its leaves.
+
+Parts come from several data files, or from the leaves of one file of 2.1 and later. What
+is around their leaves, lists and structs, is in every part, and lists must begin and end
+at the same places in all of them. Where parts come in chunks, as pages do, nothing is
+joined: they are cut at each other's edges, which copies nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from itertools import pairwise
+from typing import TypeAlias
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancecy.encodings.arrow.columns import ArrowArray, chunks_of, cut_out, storage_of, typed, validity_of
+from lancecy.encodings.arrow.nulls import null_array
+from lancecy.errors import FormatError, printable
+from lancecy.schema import Field
+
+__all__ = ["assemble", "pruned"]
+
+Part: TypeAlias = "tuple[Field, pa.Array]"
+
+
+def pruned(wanted: Field, ids: frozenset[int]) -> Field | None:
+    """``Field.pruned``, whatever lost a child being plain storage.
+
+    A struct that has lost children is no longer of its extension type, and a map that has lost its keys or
+    its values is a list of structs.
+    """
+    if not wanted.children:
+        # Most fields; nothing to remember, and comparing the ids of wide tables would cost more.
+        return wanted if wanted.id in ids else None
+    return _pruned(wanted, ids)
+
+
+@lru_cache(maxsize=8192)
+def _pruned(wanted: Field, ids: frozenset[int]) -> Field | None:
+    held = wanted.pruned(ids)
+    return None if held is None else _plain(held, wanted)
+
+
+def _plain(held: Field, whole: Field) -> Field:
+    if held == whole:
+        return whole
+    by_id = {child.id: child for child in whole.children}
+    metadata = {name: v for name, v in held.metadata.items() if not name.startswith("ARROW:extension:")}
+    children = tuple(_plain(child, by_id[child.id]) for child in held.children)
+    kind = "list.struct" if held.is_map else held.logical_type
+    return replace(held, logical_type=kind, children=children, metadata=metadata, extension_name="")
+
+
+def assemble(wanted: Field, parts: Sequence[tuple[Field, ArrowArray]], length: int) -> ArrowArray:
+    """One column out of the parts there are of it; what none holds is null.
+
+    Parameters
+    ----------
+    wanted : Field
+    parts : sequence of (Field, column)
+        A part of ``wanted``, as :func:`pruned` gives it, and its values; all of the same length.
+    length : int
+        Rows.
+
+    Raises
+    ------
+    FormatError
+        Parts disagree about their rows or about the lengths of lists.
+    """
+    if not parts:
+        return null_array(wanted.arrow_type, length)
+    present, column = parts[0]
+    if (len(parts) == 1 and present == wanted) or not wanted.children or wanted.is_blob:
+        return column
+    if any(len(column) != length for _, column in parts):
+        raise FormatError(f"parts of column {printable(wanted.name)!r} differ in length")
+    fields = [field for field, _ in parts]
+    columns = [storage_of(column) for _, column in parts]
+    rows = _cut([chunks_of(column) for column in columns])
+    arrays = [_merged(wanted, list(zip(fields, row, strict=True))) for row in rows]
+    if len(arrays) == 1:
+        return arrays[0]
+    return pa.chunked_array(arrays, wanted.arrow_type)
+
+
+def _cut(columns: Sequence[Sequence[pa.Array]]) -> list[list[pa.Array]]:
+    """Chunks of several columns cut at each other's edges: a list of arrays of equal length per stretch."""
+    ends: list[list[int]] = []
+    for chunks in columns:
+        total, mine = 0, []
+        for chunk in chunks:
+            total += len(chunk)
+            mine.append(total)
+        ends.append(mine)
+    edges = sorted({0, *(end for mine in ends for end in mine)})
+    if len(edges) == 1:
+        return []
+    cut = [_cut_one(chunks, edges) for chunks in columns]
+    return [list(row) for row in zip(*cut, strict=True)]
+
+
+def _cut_one(chunks: Sequence[pa.Array], edges: Sequence[int]) -> list[pa.Array]:
+    """One column cut at these edges, its own among them."""
+    pieces, number, start = [], 0, 0
+    for first, last in pairwise(edges):
+        if first - start >= len(chunks[number]):
+            start += len(chunks[number])
+            number += 1
+        whole = last - first == len(chunks[number])
+        pieces.append(chunks[number] if whole else cut_out(chunks[number], first - start, last - first))
+    return pieces
+
+
+def _merged(wanted: Field, parts: Sequence[Part]) -> pa.Array:
+    """Arrays of the same rows put together."""
+    if len(parts) == 1 and parts[0][0] == wanted:
+        return typed(parts[0][1], wanted.arrow_type)
+    bare = [(field, storage_of(array)) for field, array in parts]
+    if wanted.is_struct:
+        merged = _structs(wanted, bare)
+    elif wanted.is_fixed_list:
+        merged = _fixed_lists(wanted, bare)
+    elif wanted.is_list or wanted.is_map:
+        merged = _lists(wanted, bare)
+    else:
+        return parts[0][1]
+    return typed(merged, wanted.arrow_type)
+
+
+def _below(child: Field, parts: Sequence[Part], length: int) -> pa.Array:
+    if not parts:
+        return null_array(child.arrow_type, length)
+    return _merged(child, parts)
+
+
+def _structs(wanted: Field, parts: Sequence[Part]) -> pa.Array:
+    first = parts[0][1]
+    children = [
+        _below(child, [part for f, a in parts for part in _child(f, a, child)], len(first))
+        for child in wanted.children
+    ]
+    validity = validity_of(first)
+    return pa.Array.from_buffers(
+        wanted.storage_type, len(first), [validity], first.null_count, children=children
+    )
+
+
+def _child(parent: Field, array: pa.StructArray, child: Field) -> list[Part]:
+    """The child and its values, if this part of the struct has it."""
+    return [(c, array.field(i)) for i, c in enumerate(parent.children) if c.id == child.id]
+
+
+def _lists(wanted: Field, parts: Sequence[Part]) -> pa.Array:
+    """Lists whose elements are in several parts; where lists begin and end is the same in all of them."""
+    first = parts[0][1]
+    offsets, elements = _offsets(first), []
+    for field, array in parts:
+        mine = offsets if array is first else _offsets(array)
+        if not mine.equals(offsets):
+            raise FormatError(
+                f"parts disagree about the lengths of the lists of column {printable(wanted.name)!r}"
+            )
+        begin = array.offsets[0].as_py()
+        elements.append((field.children[0], cut_out(array.values, begin, mine[-1].as_py())))
+    child = _below(wanted.children[0], elements, len(elements[0][1]))
+    if wanted.is_map and (child.null_count or child.field(0).null_count):
+        # Arrow ends the process over them. Keys that no file has are null, too.
+        raise FormatError(f"keys of the map {printable(wanted.name)!r} are missing or null")
+    buffers = [validity_of(first), offsets.buffers()[1]]
+    return pa.Array.from_buffers(wanted.storage_type, len(first), buffers, first.null_count, children=[child])
+
+
+def _offsets(array: pa.Array) -> pa.Array:
+    """Offsets of lists that begin with 0, in memory of their own length."""
+    offsets = array.offsets
+    if offsets.offset or offsets[0].as_py():
+        return pc.subtract(offsets, offsets[0])
+    return offsets
+
+
+def _fixed_lists(wanted: Field, parts: Sequence[Part]) -> pa.Array:
+    first, size = parts[0][1], wanted.list_size
+    elements = [
+        (field.children[0], cut_out(array.values, array.offset * size, len(array) * size))
+        for field, array in parts
+    ]
+    child = _below(wanted.children[0], elements, len(first) * size)
+    return pa.Array.from_buffers(
+        wanted.storage_type, len(first), [validity_of(first)], first.null_count, children=[child]
+    )

@@ -1,0 +1,10 @@
+"""Operations on decoded blocks of any kind, and the memory blocks are decoded into.
+
+=============  ==============================================================
+``memory``     buffers that are used again once nothing refers to them
+``select``     some values of a block
+``split``      one block into consecutive ones
+``scatter``    values by number, written into slots
+``null_only``  which values are null, without the values
+=============  ==============================================================
+"""

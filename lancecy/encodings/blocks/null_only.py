@@ -1,0 +1,133 @@
+"""Which values are null, without the values.
+
+``x IS NULL`` needs of a column only its levels, bitmaps or running ends. A column is then
+read as a *stub*: a boolean field in place of the one that is tested, whose bits mean nothing
+and whose nulls are those of the values::
+
+    struct<a: list<struct<b, c>>, …>    tested: a    ->    struct<a: bool>
+
+Decoders of 2.1 and later are told so by a leaf without fields (``without_values``), of which
+there is nothing to decode but levels; those of 2.0 have a module of their own (``v20.null_only``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+
+from lancecy.encodings.model.block import (
+    AllNull,
+    Block,
+    Coded,
+    FixedList,
+    FixedWidth,
+    Leaves,
+    Listed,
+    Pieces,
+    Structured,
+    VariableWidth,
+)
+from lancecy.encodings.model.layouts import BlobPage, ConstantPage, MiniBlock, PageSpec, Planar
+from lancecy.encodings.model.pages import Page
+from lancecy.encodings.model.spec import Repeated
+from lancecy.schema import Field
+
+__all__ = ["has_no_values", "hollow", "says_null_by_value", "stub", "stub_block", "without_values"]
+
+
+def stub(field: Field, tested: frozenset[int]) -> Field:
+    """The field with booleans in place of the nodes that are tested.
+
+    Parameters
+    ----------
+    field : Field
+        All its leaves are within tested nodes.
+    tested : frozenset of int
+        Field ids, none of which is within another.
+
+    Examples
+    --------
+    >>> texts = Field("t", 1, logical_type="list", children=(Field("item", 2, logical_type="string"),))
+    >>> stub(Field("s", 0, logical_type="struct", children=(texts,)), frozenset({1})).arrow_type
+    StructType(struct<t: bool>)
+    """
+    if field.id in tested:
+        return _plain(field, "bool", ())
+    return _plain(field, field.logical_type, tuple(stub(child, tested) for child in field.children))
+
+
+def _plain(field: Field, logical_type: str, children: tuple[Field, ...]) -> Field:
+    return replace(field, logical_type=logical_type, children=children, metadata={}, extension_name="")
+
+
+def without_values(leaf: Field) -> Field:
+    """A leaf of which only nulls are asked: a struct without fields."""
+    return _plain(leaf, "struct", ())
+
+
+def has_no_values(leaf: Field) -> bool:
+    """Whether a leaf has nothing but nulls to it: it is, or stands as, a struct without fields."""
+    return leaf.is_struct and not leaf.children
+
+
+def says_null_by_value(page: Page) -> bool:
+    """Whether values of a page of 2.1 or later may be null though its levels do not say so."""
+    return _by_value(page.spec, page.sizes.size)
+
+
+def _by_value(spec: PageSpec | None, num_buffers: int) -> bool:
+    if isinstance(spec, Planar):
+        return _by_value(spec.values, num_buffers if spec.sparse is None else 0)
+    if isinstance(spec, MiniBlock):
+        return isinstance(spec.values, Repeated) or isinstance(spec.dictionary, Repeated)
+    if isinstance(spec, ConstantPage):
+        # Levels are in two buffers, before them is the value, if it is not in the message.
+        return spec.value is None and num_buffers % 2 == 0
+    return spec is None or isinstance(spec, BlobPage)
+
+
+def hollow(block: Block, field: Field, tested: frozenset[int]) -> Block:
+    """The stub of a block.
+
+    Parameters
+    ----------
+    block : Block
+        Of the top-level field, or of what is below it along structs.
+    field : Field
+        Its leaves are within tested nodes; those that the block lacks are left out.
+    tested : frozenset of int
+    """
+    if isinstance(block, Pieces):
+        return Pieces(block.length, tuple(hollow(piece, field, tested) for piece in block.blocks))
+    if isinstance(block, Leaves):
+        parts = cast("tuple[tuple[Field, Block], ...]", block.parts)
+        stubs = ((stub(part, tested), hollow(leaf, part, tested)) for part, leaf in parts)
+        return Leaves(block.length, tuple(stubs))
+    if field.id in tested:
+        return stub_block(block)
+    if not isinstance(block, Structured):
+        return block
+    held = ((child, block.children.get(child.id)) for child in field.children)
+    return replace(block, children={f.id: hollow(b, f, tested) for f, b in held if b is not None})
+
+
+def stub_block(block: Block) -> Block:
+    r"""Booleans that are null where the block is.
+
+    Examples
+    --------
+    >>> stub_block(VariableWidth(2, 4, b"", b"", b"\x01", 1)).null_count
+    1
+    """
+    if isinstance(block, AllNull):
+        return block
+    if isinstance(block, Pieces):
+        return Pieces(block.length, tuple(stub_block(piece) for piece in block.blocks))
+    if isinstance(block, Coded):
+        block = block.codes
+    if not isinstance(block, FixedWidth | VariableWidth | Listed | FixedList | Structured):
+        raise TypeError(f"a {type(block).__name__} block does not say what is null")
+    values = np.zeros((block.length + 7) >> 3, np.uint8)
+    return FixedWidth(block.length, 1, values, block.validity, block.null_count)

@@ -1,0 +1,19 @@
+"""Encodings of values that several versions of the format share, each in a module of its own.
+
+=================  ==============================================================
+``values``         the registry: compressed values of chunks, one function per node
+``flat``           plain values and fixed-size lists: copied in one go, or views
+``fixed``          values of one width in chunks: plain, bit-packed, byte by byte
+``strings``        byte strings of 2.1 and later
+``run_length``     values repeated in runs
+``arithmetic``     index sequences of 2.3: ranges, running sums, items by number
+``dictionaries``   codes and items
+``zipped_values``  values one behind the other, each with its position
+``packed``         structs row by row (``packed_write``: the way back)
+``fsst``           strings coded with a symbol table
+``general``        lz4 and zstd
+``blobs``          values of blob columns on their way into a file
+=================  ==============================================================
+
+A decoder makes one kernel call per buffer, whatever the number of pages or chunks.
+"""

@@ -1,0 +1,164 @@
+"""Blobs of 2.2 on their way into a file: bytes go where their size says, descriptors say where that is.
+
+Small values stand in the data file, larger ones share an object beside it, and the largest have one to
+themselves. Columns may set the sizes by their metadata.
+
+Source: file sheet 2.1, section 3.11.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lancecy.encodings.arrow.from_arrow import block_of
+from lancecy.encodings.arrow.nulls import null_mask
+from lancecy.encodings.blocks.select import offsets_of
+from lancecy.encodings.model.block import VariableWidth
+from lancecy.encodings.v21.write.chunk_parts import memory_of
+from lancecy.errors import SchemaError, UnsupportedError, printable
+from lancecy.schema import Field
+from lancecy.store.base import Memory
+
+__all__ = ["MEMBERS", "BlobPlaces", "described_blobs", "spans_of"]
+
+Int64 = NDArray[np.int64]
+
+MEMBERS = (("data", "uri"), ("data", "uri", "position", "size"))
+"""What a blob is to those who write it."""
+
+_PACKED, _ALONE = 1, 2
+_KEY = "lance-encoding:blob-{}-size-threshold"
+
+
+class BlobPlaces(Protocol):
+    """Where bytes of blobs can go; values are spans of some memory, none of them empty."""
+
+    def place(self, memory: Memory, starts: Int64, lengths: Int64) -> Int64:
+        """Into the data file; the position of each."""
+
+    def share(self, memory: Memory, starts: Int64, lengths: Int64, most: int) -> tuple[Int64, Int64]:
+        """Into objects of at most so many bytes, if no value has more; the number of its object and position of each."""
+
+    def part(self, memory: Memory, starts: Int64, lengths: Int64) -> Int64:
+        """Each into an object of its own; its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sizes:
+    """Most bytes of a value in the data file, of one in a shared object, and of that object."""
+
+    inline: int
+    packed: int
+    pack: int
+
+    @classmethod
+    def of(cls, field: Field) -> _Sizes:
+        inline = _number(field, "inline", 64 << 10)
+        return cls(inline, _number(field, "dedicated", 4 << 20), _number(field, "pack-file", 1 << 30))
+
+
+def _number(field: Field, name: str, usual: int) -> int:
+    text = field.metadata.get(_KEY.format(name))
+    if text is None:
+        return usual
+    if not text.isdigit() or len(text) > 18:
+        raise SchemaError(
+            f"column {printable(field.name)!r}: metadata {_KEY.format(name)} is no number of bytes",
+            difference="sizes of blobs",
+        )
+    return int(text)
+
+
+def described_blobs(array: pa.StructArray, field: Field, places: BlobPlaces) -> pa.StructArray:
+    """Write the bytes of blobs.
+
+    Parameters
+    ----------
+    array : pyarrow.StructArray
+        Of the members of ``MEMBERS``.
+    field : Field
+    places : BlobPlaces
+
+    Returns
+    -------
+    pyarrow.StructArray
+        Of kind, position, size, number of an object and URI, as ``Field.scanned`` has them.
+
+    Raises
+    ------
+    SchemaError
+        A value has neither bytes nor a URI, or both.
+    UnsupportedError
+        A value is a URI.
+    """
+    names = [array.type.field(i).name for i in range(array.type.num_fields)]
+    if tuple(names) not in MEMBERS:
+        raise SchemaError(
+            f"column {printable(field.name)!r} is one of blobs, and lacks data or uri", difference="blobs"
+        )
+    data, uris = array.flatten()[:2]
+    _check(array, uris, data, field)
+    memory, starts, sizes = spans_of(data.cast(pa.large_binary()), field)
+    limits = _Sizes.of(field)
+    kinds = np.where(sizes > limits.packed, _ALONE, np.where(sizes > limits.inline, _PACKED, 0))
+    positions, numbers = np.zeros_like(sizes), np.zeros_like(sizes)
+    for kind in (0, _PACKED, _ALONE):
+        rows = np.flatnonzero((kinds == kind) & (sizes > 0))
+        spans = memory, starts[rows], sizes[rows]
+        if not rows.size:
+            continue
+        if kind == 0:
+            positions[rows] = places.place(*spans)
+        elif kind == _PACKED:
+            numbers[rows], positions[rows] = places.share(*spans, limits.pack)
+        else:
+            numbers[rows] = places.part(*spans)
+    columns = [
+        *(pa.array(kinds.astype(np.uint8)), pa.array(positions.astype(np.uint64))),
+        *(pa.array(sizes.astype(np.uint64)), pa.array(numbers.astype(np.uint32))),
+        pa.array([""], pa.string()).take(pa.array(np.zeros_like(sizes))),
+    ]
+    names = ["kind", "position", "size", "blob_id", "blob_uri"]
+    return pa.StructArray.from_arrays(columns, names=names, mask=null_mask(array))
+
+
+def spans_of(array: pa.LargeBinaryArray, field: Field) -> tuple[Memory, Int64, Int64]:
+    """Bytes of values, and where in them each begins and how long it is; what is null has none.
+
+    Parameters
+    ----------
+    array : pyarrow.LargeBinaryArray
+    field : Field
+
+    Returns
+    -------
+    (memory, starts, sizes)
+        (nbytes,) uint8 and two (len(array),) int64.
+    """
+    block = block_of(array, field)
+    if not isinstance(block, VariableWidth):
+        raise TypeError(f"a {type(block).__name__} block has no blobs")
+    offsets = offsets_of(block)
+    return memory_of(block.values), offsets[:-1], np.diff(offsets)
+
+
+def _check(array: pa.StructArray, uris: pa.Array, data: pa.Array, field: Field) -> None:
+    found = pc.index(uris.is_valid(), True).as_py()
+    name = printable(field.name)
+    if found >= 0 and not data[found].is_valid:
+        raise UnsupportedError(
+            f"column {name!r} refers to an object outside of the table in row {found}, which is not written: give its "
+            "bytes instead",
+            feature="external blobs",
+        )
+    if found >= 0 or data.null_count > array.null_count:
+        raise SchemaError(
+            f"column {name!r} has a blob with both bytes and a URI, or neither: give one of them, or null",
+            difference="blobs",
+        )

@@ -1,0 +1,189 @@
+"""Strings coded with a table of up to 255 symbols (FSST).
+
+The table that a page carries always has 2,312 bytes::
+
+    u64 header | n symbols of 8 bytes | n lengths of 1 byte | zeros
+    header: "FSST" in bits 32 to 63, bit 24 whether the strings are coded at all,
+            bits 16 and 8 upwards only matter to the writer, bits 0 to 7 = n
+
+Every byte of a coded string is the number of a symbol, except 255: the byte after it stands
+for itself. Values are coded one by one, so any of them can be decoded alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lancecy import kernels
+from lancecy.encodings.blocks.memory import allocate
+from lancecy.encodings.blocks.select import stored_offsets
+from lancecy.encodings.model.block import VariableWidth
+from lancecy.errors import FormatError
+from lancecy.limits import INT32_MAX, check_offsets
+from lancecy.store.base import Memory
+
+__all__ = ["TABLE_BYTES", "Symbols", "decode", "decode_spans", "parse_symbols"]
+
+Int64 = NDArray[np.int64]
+Offsets = NDArray[np.int32] | NDArray[np.int64]
+
+TABLE_BYTES = 2312
+_MAGIC = 0x46535354
+_MAX_LENGTH = 8
+# Memory for so few coded bytes is not worth an estimate, which looks at so many.
+_FEW_BYTES = 1 << 16
+_SAMPLE = 4096
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Symbols:
+    """A table of symbols.
+
+    Attributes
+    ----------
+    symbols : (256,) uint64
+        Text of each symbol, its first byte lowest.
+    lengths : (256,) uint8
+        Bytes of each symbol, at most 8; 0 where there is none.
+    """
+
+    symbols: NDArray[np.uint64]
+    lengths: NDArray[np.uint8]
+
+
+@lru_cache(maxsize=64)
+def parse_symbols(table: bytes) -> Symbols | None:
+    """The symbols of a table, or None if it says that the strings are not coded.
+
+    Parameters
+    ----------
+    table : bytes
+        As it stands in the description of a page.
+
+    Raises
+    ------
+    FormatError
+        It does not have 2,312 bytes or the mark "FSST", or a symbol is empty or longer than 8 bytes.
+
+    Notes
+    -----
+    Source: FSST encoding, versions 2.0 and later. Arrays of the result are read-only and shared.
+    """
+    if len(table) != TABLE_BYTES:
+        raise FormatError(f"a symbol table has {len(table)} bytes, not {TABLE_BYTES}")
+    header = int.from_bytes(table[:8], "little")
+    if header >> 32 != _MAGIC:
+        raise FormatError("a symbol table does not begin with its mark")
+    if not header >> 24 & 1:
+        return None
+    # One byte, so at most 255: code 255 is the escape and never has a symbol.
+    count = header & 0xFF
+    symbols, lengths = np.zeros(256, np.uint64), np.zeros(256, np.uint8)
+    symbols[:count] = np.frombuffer(table, "<u8", count, 8)
+    lengths[:count] = np.frombuffer(table, np.uint8, count, 8 + 8 * count)
+    bad = np.flatnonzero((lengths[:count] == 0) | (lengths[:count] > _MAX_LENGTH))
+    if bad.size:
+        at = int(bad[0])
+        raise FormatError(f"symbol {at} has a length of {lengths[at]}", position=at)
+    symbols.flags.writeable = lengths.flags.writeable = False
+    return Symbols(symbols, lengths)
+
+
+def decode(symbols: Symbols | None, block: VariableWidth) -> VariableWidth:
+    """The strings that coded ones stand for.
+
+    Parameters
+    ----------
+    symbols : Symbols or None
+        None: the strings are not coded, and the block is returned as it is.
+    block : VariableWidth
+        Coded strings; null slots have no bytes.
+
+    Returns
+    -------
+    VariableWidth
+        Fresh offsets and values, the same validity.
+
+    Raises
+    ------
+    FormatError
+        A string has a code without a symbol or ends in an escape; ``position`` is the string.
+    LimitError
+        There are more bytes than offsets of the block's width can count: smaller batches help.
+    """
+    if symbols is None:
+        return block
+    offsets = stored_offsets(block)
+    values: Memory = np.frombuffer(block.values, np.uint8)  # type: ignore[call-overload]
+    whole = np.zeros(1, np.int64), np.array([values.size], np.int64)
+    decoded = decode_spans(symbols, offsets, values, *whole)
+    return replace(decoded, validity=block.validity, null_count=block.null_count)
+
+
+def decode_spans(
+    symbols: Symbols, offsets: Offsets, memory: Memory, positions: Int64, lengths: Int64
+) -> VariableWidth:
+    """The strings that coded ones stand for, which lie in several places.
+
+    Parameters
+    ----------
+    symbols : Symbols
+    offsets : (num_values + 1,) int32 or int64
+        Of the coded strings, in the bytes of all spans back to back.
+    memory : (nbytes,) uint8
+    positions, lengths : (num_spans,) int64, bytes
+        Together no more than ``memory`` has. Strings end where spans do.
+
+    Returns
+    -------
+    VariableWidth
+        Fresh offsets, of the width of those given, and values.
+
+    Raises
+    ------
+    FormatError, LimitError
+        As ``decode``.
+    """
+    offsets_buffer, memory_of_offsets = allocate(offsets.nbytes)
+    out_offsets = memory_of_offsets.view(offsets.dtype)
+    coded = symbols.symbols, symbols.lengths, memory, positions, lengths, offsets
+    cap = INT32_MAX if offsets.dtype == np.int32 else np.iinfo(np.int64).max
+    text, out = allocate(min(cap, _likely_size(symbols, memory, positions, lengths)))
+    done = size = 0
+    while True:
+        done = kernels.fsst_decode(*coded, done, size, out_offsets, out)
+        size = int(out_offsets[done])
+        if done == offsets.size - 1:
+            break
+        if out.size == cap:
+            check_offsets(INT32_MAX + 1, "or more bytes of strings")
+        # With room for the longest symbol per byte that is left there is no third time.
+        text, out = _moved(out[:size], min(cap, size + _MAX_LENGTH * int(offsets[-1] - offsets[done])))
+    if size < out.size // 2:
+        text, _ = _moved(out[:size], size)
+    return VariableWidth(done, offsets.dtype.itemsize, offsets_buffer, text.slice(0, size))
+
+
+def _moved(text: Memory, room: int) -> tuple[pa.Buffer, Memory]:
+    """The same bytes at the start of other memory."""
+    buffer, out = allocate(room)
+    out[: text.size] = text
+    return buffer, out
+
+
+def _likely_size(symbols: Symbols, memory: Memory, positions: Int64, lengths: Int64) -> int:
+    """Bytes that the strings decode to, most probably: by bytes of all spans here and there, and an eighth more."""
+    total = int(lengths.sum())
+    if total <= _FEW_BYTES:
+        return _MAX_LENGTH * total
+    filled = np.flatnonzero(lengths)
+    filled = filled[:: -(-filled.size // _SAMPLE)]
+    each = -(-_SAMPLE // filled.size)
+    places = positions[filled, None] + lengths[filled, None] * np.arange(each) // each
+    mean = float(symbols.lengths[memory[places]].mean())
+    return min(_MAX_LENGTH * total, int(1.125 * mean * total) + _FEW_BYTES)

@@ -1,0 +1,161 @@
+"""Byte strings of version 2.1 and later: in chunks, and in a buffer that stands alone.
+
+::
+
+    chunk   n + 1 offsets from the start of the buffer | bytes | padding
+    chunk   (2.3) offsets from the first byte, coded in a buffer of their own or none | bytes
+    alone   width in bits | position of the bytes | n + 1 offsets from 0 | bytes      all of the same width
+
+Source: file sheet 2.1, sections 3.5 and 3.12.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy import kernels
+from lancecy.encodings.arrow.to_arrow import allocate
+from lancecy.encodings.model.block import VariableWidth
+from lancecy.encodings.model.chunks import Buffers, Chunks, places_of, require_bytes, starts_of
+from lancecy.encodings.model.spec import Variable
+from lancecy.errors import FormatError, TruncatedError
+from lancecy.limits import check_offsets
+from lancecy.store.base import Memory
+
+__all__ = ["block_strings", "chunk_spans", "chunk_strings", "strings_at"]
+
+Int64 = NDArray[np.int64]
+
+
+def chunk_strings(spec: Variable, chunks: Chunks) -> VariableWidth:
+    """The wanted strings of chunks whose offsets stand before the bytes.
+
+    Raises
+    ------
+    FormatError
+        Offsets descend or leave their chunk, or strings overlap; TruncatedError if offsets are missing.
+    """
+    offsets, starts, lengths = chunk_spans(spec, chunks)
+    values = _bytes_of(chunks.buffers[spec.buffer], starts, lengths)
+    return VariableWidth(chunks.runs.num_rows, spec.offset_width, offsets, values)
+
+
+def chunk_spans(spec: Variable, chunks: Chunks) -> tuple[NDArray[Any], Int64, Int64]:
+    """Offsets of the wanted strings in all their bytes, and the bytes of each run in the chunks' memory.
+
+    Returns
+    -------
+    offsets : (num_values + 1,) int32 or int64
+        From 0, into the bytes of all runs back to back.
+    starts, lengths : (num_runs,) int64, bytes
+        Together no more than the chunks have.
+
+    Raises
+    ------
+    FormatError
+        As ``chunk_strings``.
+    """
+    source, runs, width = chunks.buffers[spec.buffer], chunks.runs, spec.offset_width
+    require_bytes(source, (chunks.counts + 1) * width, "offsets of strings")
+    _, memory = allocate((runs.num_rows + 1) * width)
+    offsets = memory.view(f"<i{width}")
+    starts, lengths = np.empty_like(runs.pages), np.empty_like(runs.pages)
+    parts = (source.memory, source.positions, source.lengths, chunks.counts, width)
+    wanted = (runs.pages, runs.starts, runs.counts)
+    kernels.chunk_offsets(*parts, *wanted, offsets, starts, lengths)
+    _check_overlap(source, lengths)
+    return offsets, starts, lengths
+
+
+def _check_overlap(source: Buffers, lengths: Int64) -> None:
+    total, stored = int(lengths.sum()), int(source.lengths.sum())
+    if total > stored:
+        raise FormatError(f"strings of {total} bytes in chunks of {stored}: strings overlap")
+
+
+def _bytes_of(source: Buffers, starts: Int64, lengths: Int64) -> object:
+    """The bytes of all runs back to back; together no more than the chunks have."""
+    _check_overlap(source, lengths)
+    buffer, out = allocate(int(lengths.sum()))
+    kernels.copy_spans(source.memory, starts, lengths, out)
+    return buffer
+
+
+def strings_at(spec: Variable, chunks: Chunks, offsets: Int64) -> VariableWidth:
+    """The wanted strings of chunks whose offsets are decoded already.
+
+    Parameters
+    ----------
+    spec : Variable
+    chunks : Chunks
+    offsets : (sum of counts + 1 of each chunk,) int64
+        Of all values of all chunks.
+
+    Raises
+    ------
+    FormatError
+        As ``chunk_strings``.
+    LimitError
+        More bytes than 32-bit offsets can count.
+    """
+    source, runs, width = chunks.buffers[spec.buffer], chunks.runs, spec.offset_width
+    first = starts_of(chunks.counts + 1)[runs.pages] + runs.starts
+    begin, end = offsets[first], offsets[first + runs.counts]
+    if bool(((begin < 0) | (end < begin) | (end > source.lengths[runs.pages])).any()):
+        raise FormatError("offsets of strings descend or leave their chunk")
+    out = np.zeros(runs.num_rows + 1, np.int64)
+    shifts = np.cumsum(end - begin) - (end - begin) - begin
+    out[1:] = offsets[places_of(first + 1, runs.counts)] + np.repeat(shifts, runs.counts)
+    if bool((out[1:] < out[:-1]).any()):
+        raise FormatError("offsets of strings descend")
+    if width == 4:
+        check_offsets(int(out[-1]), "bytes of strings")
+    values = _bytes_of(source, source.positions[runs.pages] + begin, end - begin)
+    return VariableWidth(runs.num_rows, width, out.astype(f"<i{width}", copy=False), values)
+
+
+def block_strings(spec: Variable, memory: Memory, num_items: int) -> VariableWidth:
+    """All strings of a buffer that stands alone; the bytes are shared.
+
+    Words of the offsets' width: that width in bits, where the bytes start, the offsets, counted from there.
+    Releases before 0.39 wrote, in front of the offsets, one byte for the width, four for the number of
+    strings and four for the start.
+
+    Raises
+    ------
+    FormatError
+        Offsets or the position of the bytes leave the buffer; TruncatedError if it is too short.
+    """
+    width = spec.offset_width
+    start, head = _block_head(width, memory, num_items)
+    if num_items + 1 > (memory.size - head) // width:
+        raise TruncatedError(f"{memory.size} bytes cannot hold {num_items} strings")
+    offsets = np.frombuffer(memory, f"<i{width}", num_items + 1, head).copy()  # aligned
+    if not head + (num_items + 1) * width <= start <= memory.size:
+        raise FormatError(f"bytes of strings at {start} of a buffer of {memory.size}")
+    first, last = int(offsets[0]), int(offsets[-1])
+    if first < 0 or last > memory.size - start or bool((offsets[1:] < offsets[:-1]).any()):
+        raise FormatError("offsets of strings descend or leave their buffer")
+    offsets -= first
+    return VariableWidth(num_items, width, offsets, memory[start + first : start + last])
+
+
+_EARLY_HEAD = struct.Struct("<BII")
+
+
+def _block_head(width: int, memory: Memory, num_items: int) -> tuple[int, int]:
+    """Where the bytes and where the offsets of a buffer of strings start."""
+    if memory.size < 2 * width:
+        raise TruncatedError(f"{memory.size} bytes cannot hold {num_items} strings")
+    bits, start = np.frombuffer(memory, f"<i{width}", 2).tolist()
+    if bits == width * 8:
+        return start, 2 * width
+    if memory.size >= _EARLY_HEAD.size:
+        early_bits, early_items, early_start = _EARLY_HEAD.unpack(memory[: _EARLY_HEAD.size].tobytes())
+        if (early_bits, early_items) == (width * 8, num_items):
+            return early_start, _EARLY_HEAD.size
+    raise FormatError(f"strings with offsets of {bits} bits, where {width * 8} are announced")

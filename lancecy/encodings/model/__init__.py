@@ -1,0 +1,11 @@
+"""What pages and decoded values are: plain frozen data that every other folder speaks of.
+
+============  ==============================================================
+``spec``      nodes that say how values are laid out
+``layouts``   how a page of 2.1 and later combines values and levels
+``pages``     the pages of a physical column of 2.x, as arrays
+``chunks``    chunks of values, and runs within chunks and pages
+``block``     decoded buffers with a length, not yet Arrow
+``notation``  a node in one line, for people
+============  ==============================================================
+"""

@@ -1,0 +1,139 @@
+"""Pages of a physical column of a 2.x file, as arrays.
+
+What ``file.v2_wire`` makes of a column's metadata and what the decoders of 2.x start
+from. Pages with the same encoding share one ``PageSpec`` object, so that ``is`` tells
+groups of equal pages apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.encodings.model.layouts import PageSpec
+from lancecy.store.base import Memory
+from lancecy.store.cache import ByteCache
+
+__all__ = ["Column", "EncodedPage", "Page", "PageMemory"]
+
+Int64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PageMemory:
+    """What decoders keep of the pages of a column from one read to the next, in a cache bounded in bytes.
+
+    Attributes
+    ----------
+    cache : ByteCache
+    key : tuple
+        Of the column in its file, and of the limits it is read under.
+    """
+
+    cache: ByteCache
+    key: tuple[Hashable, ...]
+
+    def find(self, page: int, what: str) -> Any:
+        """What is kept of the page of that number under a name, None if that is nothing."""
+        return self.cache.find((*self.key, page, what))
+
+    def keep(self, page: int, what: str, value: object, nbytes: int) -> None:
+        """Keep a value, which nobody changes, for the page of that number."""
+        self.cache.keep((*self.key, page, what), value, nbytes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Page:
+    """One page.
+
+    Attributes
+    ----------
+    number : int
+        Index among the pages of its column.
+    num_rows : int
+        As the metadata says: rows, or in 2.0 elements for a column below a list. Under a fixed-size list of
+        structs (2.2) rows times the sizes of those lists.
+    spec : PageSpec
+    positions, sizes : (num_buffers,) int64, bytes
+        Buffers in the file, checked to lie in it.
+    memory : PageMemory or None
+        That of its column.
+    """
+
+    number: int
+    num_rows: int
+    spec: PageSpec
+    positions: Int64
+    sizes: Int64
+    memory: PageMemory | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Column:
+    """A physical column.
+
+    Attributes
+    ----------
+    index : int
+        Number of the column in the file.
+    is_blob : bool
+        The column encoding says that values are descriptors of blobs (2.0).
+    row_starts : (num_pages + 1,) int64
+        Running sum of ``lengths``, first is 0.
+    specs : tuple of PageSpec, one per page
+    first_buffer : (num_pages + 1,) int64
+        Page p has buffers ``first_buffer[p]`` to ``first_buffer[p + 1]``.
+    positions, sizes : (num_buffers,) int64, bytes
+        Buffers of all pages, checked to lie in the file.
+    memory : PageMemory or None
+        Where decoders may keep what they read of its pages.
+    """
+
+    index: int
+    is_blob: bool
+    row_starts: Int64
+    specs: tuple[PageSpec, ...]
+    first_buffer: Int64
+    positions: Int64
+    sizes: Int64
+    memory: PageMemory | None = None
+
+    @property
+    def num_pages(self) -> int:
+        """Pages, empty ones included."""
+        return len(self.specs)
+
+    @property
+    def num_rows(self) -> int:
+        """Values of all pages."""
+        return int(self.row_starts[-1])
+
+    def page(self, number: int) -> Page:
+        """One page; its arrays are views."""
+        first, last = self.first_buffer[number : number + 2].tolist()
+        start, stop = self.row_starts[number : number + 2].tolist()
+        buffers = self.positions[first:last], self.sizes[first:last]
+        return Page(number, stop - start, self.specs[number], *buffers, self.memory)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedPage:
+    """A page that is to be written.
+
+    Attributes
+    ----------
+    spec : PageSpec
+    buffers : tuple of (nbytes,) uint8
+        May share the memory of the values.
+    length : int
+        Rows, as the page metadata counts them: elements below lists of 2.0, and rows times the sizes of
+        fixed-size lists of structs around the leaf.
+    """
+
+    spec: PageSpec
+    buffers: tuple[Memory, ...]
+    length: int

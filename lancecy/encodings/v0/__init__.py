@@ -1,0 +1,9 @@
+"""Pages of 0.1 files, whose encoding follows from the type of the field.
+
+==========  ==============================================================
+``read``    columns of pages to blocks
+``bounds``  what overlapping pages may claim of a file's bytes
+``write``   blocks to pages, many of a column at once
+``stats``   minimum and maximum of every page of a column
+==========  ==============================================================
+"""

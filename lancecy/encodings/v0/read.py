@@ -1,0 +1,358 @@
+"""Columns of 0.1 files: a field's spec, and the Reads that decode its pages.
+
+A page is a bare run of values; everything else follows from the field's type::
+
+    plain         v0 v1 v2 ...                  little-endian, booleans packed, fixed-size lists flattened
+    var-binary    bytes of all values | p0 p1 ... pn        the page starts at p0; absolute int64 positions
+    list          o0 o1 ... on                  relative to the child's page of the same batch
+    dictionary    codes, as plain               the values are elsewhere
+    struct, null  nothing
+
+All pages of a column, or the parts of them that a selection wants, are addressed as
+arrays (one entry per run) and decoded by one kernel call per buffer. Source: file
+sheet 0.1, sections 3 and 4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy import kernels
+from lancecy.encodings.arrow.to_arrow import allocate
+from lancecy.encodings.codecs import flat
+from lancecy.encodings.model.block import AllNull, Block, Coded, FixedWidth, Listed, Structured, VariableWidth
+from lancecy.encodings.model.spec import (
+    DictionaryOf,
+    FixedListOf,
+    ListOf,
+    NullOf,
+    Plain,
+    Spec,
+    StructOf,
+    VarBinary,
+    flat_bits,
+)
+from lancecy.encodings.v0.bounds import Asked, ByteLedger, check_elements
+from lancecy.errors import FormatError, UnsupportedError, printable
+from lancecy.limits import check_offsets
+from lancecy.rows import PageRuns
+from lancecy.schema import Field, parse_logical_type
+from lancecy.store.base import Memory
+from lancecy.store.reads import Ranges, Read, SourceFile, gather, value_read
+
+__all__ = ["ColumnPages", "ColumnSource", "read_column", "spec_of", "whole_pages"]
+
+Int64 = NDArray[np.int64]
+
+_OFFSET_WIDTHS = {"string": 4, "binary": 4, "large_string": 8, "large_binary": 8, "json": 8}
+
+
+# -- field to spec ------------------------------------------------------------------
+
+
+def spec_of(field: Field) -> Spec:
+    """How a field's pages are encoded in a 0.1 file.
+
+    The stored encoding number is not looked at: it is absent or wrong in files of several releases.
+
+    Raises
+    ------
+    FormatError
+        The type string follows no rule, or a list has not exactly one child.
+    UnsupportedError
+        A type that 0.1 files cannot hold.
+
+    Source: file sheet 0.1, sections 2.2 and 4.
+
+    Examples
+    --------
+    >>> flat_bits(spec_of(Field("v", 0, logical_type="fixed_size_list:float:4")))
+    128
+    """
+    kind = field.logical_type
+    if kind == "null":
+        return NullOf()
+    if kind in _OFFSET_WIDTHS:
+        return VarBinary(_OFFSET_WIDTHS[kind], field.nullable)
+    if field.is_struct:
+        return StructOf({child.id: spec_of(child) for child in field.children})
+    if field.is_list:
+        return _list_spec(field)
+    if kind.startswith("dict:"):
+        return _dictionary_spec(field)
+    return _fixed_spec(parse_logical_type(kind), kind)
+
+
+def _list_spec(field: Field) -> ListOf:
+    if len(field.children) != 1:
+        raise FormatError(f"list field {printable(field.name)!r} has {len(field.children)} children, not 1")
+    child = field.children[0]
+    return ListOf(8 if field.is_large_list else 4, child.id, spec_of(child))
+
+
+def _dictionary_spec(field: Field) -> DictionaryOf:
+    dictionary_type = parse_logical_type(field.logical_type)
+    _, value, key, _ = field.logical_type.split(":")
+    codes = Plain(dictionary_type.index_type.bit_width, signed=not key.startswith("u"))
+    if value in _OFFSET_WIDTHS:
+        return DictionaryOf(codes, VarBinary(_OFFSET_WIDTHS[value], field.nullable), field.nullable)
+    values = _fixed_spec(dictionary_type.value_type, field.logical_type)
+    if not isinstance(values, Plain):
+        raise UnsupportedError(f"dictionary of {value!r} values", feature=field.logical_type)
+    return DictionaryOf(codes, values, field.nullable)
+
+
+def _fixed_spec(data_type: Any, kind: str) -> Plain | FixedListOf:
+    # ``Any``: pyarrow types are read by attribute; only ``encodings.arrow`` and ``schema`` import pyarrow.
+    sizes = []
+    while data_type.num_fields == 1 and hasattr(data_type, "list_size"):
+        sizes.append(data_type.list_size)
+        data_type = data_type.value_type
+    if hasattr(data_type, "index_type"):
+        raise UnsupportedError(f"type {kind!r} has dictionary values", feature=kind)
+    try:
+        bits = _bits(data_type)
+    except ValueError as error:
+        raise UnsupportedError(f"type {kind!r} has no fixed width", feature=kind) from error
+    if bits < 0:
+        raise UnsupportedError(f"type {kind!r} has no fixed width", feature=kind)
+    spec: Plain | FixedListOf = Plain(bits)
+    for size in reversed(sizes):
+        spec = FixedListOf(size, spec)
+    return spec
+
+
+def _bits(data_type: Any) -> int:
+    """Bits per value; Arrow's own ``bit_width`` wraps at 32 bits for very wide binary values."""
+    bits = int(data_type.bit_width)
+    return bits if 0 < bits < 8 else int(data_type.byte_width) * 8
+
+
+# -- what a column is read from -----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnPages:
+    """The pages of one column, checked to lie within the file.
+
+    Attributes
+    ----------
+    positions : (num_pages,) int64, bytes
+    lengths : (num_pages,) int64
+        Values that may be read of each page: rows, or child elements below a list. (For lists this is the
+        number of lists, one less than the number of offsets that is stored.)
+    """
+
+    positions: Int64
+    lengths: Int64
+
+
+def whole_pages(lengths: Int64) -> PageRuns:
+    """Runs that take every value of every page, empty pages left out."""
+    pages = np.flatnonzero(lengths)
+    return PageRuns(pages, np.zeros(pages.size, np.int64), lengths[pages])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnSource:
+    """Where the columns of one file are.
+
+    Attributes
+    ----------
+    file : SourceFile
+    pages : mapping of column id to ColumnPages
+        Structs have an entry too when they stand below a list: their length is their children's.
+    dictionary : function of a column id, giving a Read of the dictionary's values
+    ledger : ByteLedger
+        Shared by all sources of one file, so that its columns cannot claim the same bytes.
+    """
+
+    file: SourceFile
+    pages: Mapping[int, ColumnPages]
+    dictionary: Callable[[int], Read[Block]]
+    ledger: ByteLedger = field(default_factory=ByteLedger)
+
+
+# -- reading ------------------------------------------------------------------------
+
+
+def read_column(
+    spec: Spec, column_id: int, source: ColumnSource, runs: PageRuns, *, in_pieces: bool = False
+) -> Read[Block]:
+    """Decode what ``runs`` selects of one column and everything below it.
+
+    Parameters
+    ----------
+    spec : Spec
+        As ``spec_of`` gives it.
+    column_id : int
+        Key into ``source.pages``.
+    source : ColumnSource
+    runs : PageRuns
+        Runs within the pages' lengths, none of them empty, in the order wanted.
+    in_pieces : bool
+        Large plain pages of a memory map may come back as views, as a ``Pieces`` block.
+
+    Returns
+    -------
+    Read of Block
+        One round of ranges for plain columns, two for strings and lists, one more per level of nesting.
+
+    Raises
+    ------
+    FormatError
+        Offsets or codes are out of bounds, or values overlap; TruncatedError if bytes are missing.
+    LimitError
+        More bytes or elements than 32-bit offsets can count.
+    """
+    return _read(spec, column_id, source, runs, Asked(runs), in_pieces=in_pieces)
+
+
+def _read(
+    spec: Spec, column_id: int, source: ColumnSource, runs: PageRuns, asked: Asked, *, in_pieces: bool = False
+) -> Read[Block]:
+    if runs.counts.size == 0:
+        return _empty(spec, column_id, source)
+    if isinstance(spec, (Plain, FixedListOf)):
+        return flat.read_flat(spec, source.file, source.pages[column_id].positions, runs, in_pieces)
+    if isinstance(spec, VarBinary):
+        return _read_var_binary(spec, column_id, source, runs, asked)
+    if isinstance(spec, ListOf):
+        return _read_list(spec, column_id, source, runs, asked)
+    if isinstance(spec, StructOf):
+        return _read_struct(spec, source, runs, asked)
+    if isinstance(spec, DictionaryOf):
+        return _read_dictionary(spec, column_id, source, runs)
+    return value_read(AllNull(runs.num_rows))
+
+
+def _read_var_binary(
+    spec: VarBinary, column_id: int, source: ColumnSource, runs: PageRuns, asked: Asked
+) -> Read[Block]:
+    num_rows, file = runs.num_rows, source.file
+    starts = source.pages[column_id].positions[runs.pages] + runs.starts * 8
+    (span,) = yield [Ranges(file, starts, (runs.counts + 1) * 8)]
+    offsets_buffer, offsets = allocate((num_rows + 1) * spec.offset_width)
+    validity_buffer, validity = allocate((num_rows + 7) // 8)
+    value_starts, value_lengths = np.empty_like(starts), np.empty_like(starts)
+    arguments = (span.memory, span.positions, runs.counts, file.size, spec.nullable)
+    outputs = (validity, value_starts, value_lengths)
+    try:
+        total, null_count = kernels.varwidth_offsets(
+            *arguments, offsets.view(f"<i{spec.offset_width}"), *outputs
+        )
+    except FormatError:
+        if spec.offset_width == 4:
+            _refuse_large(kernels.varwidth_offsets, arguments, outputs, num_rows, "bytes of strings")
+        raise
+    if not source.ledger.has(column_id, "values", total):
+        # Rows asked for several times are read several times.
+        source.ledger.charge(column_id, "values", total // asked.times, file.size)
+    values: object = b""
+    if total:
+        (span,) = yield [Ranges(file, value_starts, value_lengths)]
+        values = flat.copy_or_view(span, file, value_lengths, total)
+    nulls = validity_buffer if null_count else None
+    return VariableWidth(num_rows, spec.offset_width, offsets_buffer, values, nulls, null_count)
+
+
+def _refuse_large(
+    kernel: Callable[..., tuple[int, int] | int],
+    arguments: tuple[Any, ...],
+    outputs: tuple[Any, ...],
+    num_rows: int,
+    what: str,
+) -> None:
+    """Raise LimitError if 64-bit offsets would have done, which is what 32-bit ones failed for."""
+    counted = kernel(*arguments, np.empty(num_rows + 1, np.int64), *outputs)
+    check_offsets(counted[0] if isinstance(counted, tuple) else counted, what)
+
+
+def _read_list(
+    spec: ListOf, column_id: int, source: ColumnSource, runs: PageRuns, asked: Asked
+) -> Read[Block]:
+    num_rows, width = runs.num_rows, spec.offset_width
+    starts = source.pages[column_id].positions[runs.pages] + runs.starts * width
+    (span,) = yield [Ranges(source.file, starts, (runs.counts + 1) * width)]
+    offsets_buffer, offsets = allocate((num_rows + 1) * width)
+    child_starts, child_counts = np.empty_like(starts), np.empty_like(starts)
+    child_lengths = source.pages[spec.child_id].lengths[runs.pages]
+    arguments = (span.memory, span.positions, runs.counts, width, child_lengths)
+    outputs = (child_starts, child_counts)
+    try:
+        total = kernels.list_offsets(*arguments, offsets.view(f"<i{width}"), *outputs)
+    except FormatError:
+        if width == 4:
+            _refuse_large(kernels.list_offsets, arguments, outputs, num_rows, "list elements")
+        raise
+    check_elements(total, child_lengths, runs, asked)
+    keep = np.flatnonzero(child_counts)
+    child_runs = PageRuns(runs.pages[keep], child_starts[keep], child_counts[keep])
+    child = yield from _read(spec.child, spec.child_id, source, child_runs, asked)
+    # Equal offsets are an empty list in this version, never a null (file sheet 0.1, 4.5).
+    return Listed(num_rows, width, offsets_buffer, child)
+
+
+def _read_struct(spec: StructOf, source: ColumnSource, runs: PageRuns, asked: Asked) -> Read[Block]:
+    reads = [_read(child, column_id, source, runs, asked) for column_id, child in spec.children.items()]
+    blocks = yield from gather(reads)
+    return Structured(runs.num_rows, dict(zip(spec.children, blocks, strict=True)))
+
+
+def _read_dictionary(spec: DictionaryOf, column_id: int, source: ColumnSource, runs: PageRuns) -> Read[Block]:
+    positions = source.pages[column_id].positions
+    codes, values = yield from gather(
+        [flat.read_flat(spec.codes, source.file, positions, runs, False), source.dictionary(column_id)]
+    )
+    return _coded(spec, codes, values)
+
+
+def _coded(spec: DictionaryOf, codes: Block, values: Block) -> Coded:
+    if not isinstance(codes, FixedWidth) or not isinstance(values, (FixedWidth, VariableWidth)):
+        raise TypeError("dictionary codes and values are flat blocks")
+    kind = f"<{'i' if spec.codes.signed else 'u'}{spec.codes.bits // 8}"
+    numbers = np.frombuffer(codes.values, kind)  # type: ignore[call-overload]
+    try:
+        kernels.check_codes(numbers, values.length)
+    except FormatError:
+        # pandas leaves -1 under the nulls of a categorical and pylance stores it as it is, though it cannot
+        # read it back. Any other code without a value is damage.
+        outside = numbers[(numbers < 0) | (numbers >= values.length)]
+        if not (spec.nullable and spec.codes.signed and (outside == -1).all()):
+            raise
+        codes = _with_nulls(codes, numbers, values.length)
+    return Coded(codes.length, codes, values)
+
+
+def _with_nulls(codes: FixedWidth, numbers: NDArray[Any], num_values: int) -> FixedWidth:
+    """The codes with a null for each that names no value."""
+    buffer, validity = allocate(-(-codes.length // 8))
+    null_count = kernels.check_codes(numbers, num_values, validity)
+    return replace(codes, validity=buffer, null_count=null_count)
+
+
+def _empty(spec: Spec, column_id: int, source: ColumnSource) -> Read[Block]:
+    """No rows: the block a reader of this spec makes of nothing, without asking for bytes."""
+    if isinstance(spec, VarBinary):
+        return VariableWidth(0, spec.offset_width, _zero_offset(spec.offset_width), b"")
+    if isinstance(spec, ListOf):
+        child = yield from _empty(spec.child, spec.child_id, source)
+        return Listed(0, spec.offset_width, _zero_offset(spec.offset_width), child)
+    if isinstance(spec, StructOf):
+        blocks = yield from gather([_empty(child, key, source) for key, child in spec.children.items()])
+        return Structured(0, dict(zip(spec.children, blocks, strict=True)))
+    if isinstance(spec, DictionaryOf):
+        values = yield from source.dictionary(column_id)
+        return Coded(0, FixedWidth(0, spec.codes.bits, b""), values)
+    if isinstance(spec, (Plain, FixedListOf)):
+        return flat.nested(spec, FixedWidth(0, flat_bits(spec), b""))
+    return AllNull(0)
+
+
+def _zero_offset(width: int) -> Memory:
+    return np.zeros(width, np.uint8)

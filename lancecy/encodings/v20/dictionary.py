@@ -1,0 +1,241 @@
+"""Decoders of 2.0 pages that hold a dictionary and codes into it.
+
+In a page of plain strings the dictionary saves room: code 0 is null, code k is item
+k - 1, and the strings themselves come out. In a page of an Arrow dictionary field codes
+count from 0 and stay codes; a row is null whose item is null. Small pages are decoded
+together, with their dictionaries one after the other. Source: file sheet 2.0,
+section 4.7.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy import kernels
+from lancecy.encodings.arrow.to_arrow import allocate
+from lancecy.encodings.model.block import AllNull, Block, Coded, FixedWidth, VariableWidth
+from lancecy.encodings.model.chunks import touched
+from lancecy.encodings.model.spec import DictionaryOf, PageDictionary, Plain, Spec, VarBinary
+from lancecy.encodings.v20.fixed import with_validity
+from lancecy.encodings.v20.pages import Pages, array_of, check_unbacked, joined, misfit
+from lancecy.errors import FormatError
+from lancecy.limits import check_offsets
+from lancecy.rows import PageRuns
+from lancecy.store.reads import Read, gather
+
+__all__ = ["read_page_dictionary"]
+
+Int64 = NDArray[np.int64]
+
+_STRING_CODE = Plain(8, signed=False)
+_MOST_ITEMS = 1 << 31
+_LARGE_PAGE = 1 << 16
+"""Pages of which at least so many rows are wanted are decoded alone, each with its own dictionary."""
+_MOST_PAGES = 32
+
+
+def read_page_dictionary(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Read[Block]:
+    """Strings, or codes and what they name, as the field's type says."""
+    if not isinstance(pages.spec, PageDictionary):
+        misfit(pages.spec, shape)
+    numbers, local = touched(runs)
+    if numbers.size < pages.counts.size:
+        pages = pages.some(numbers)
+    if isinstance(shape, VarBinary):
+        bounds = _groups(pages, _MOST_ITEMS, local) if in_pieces else [0, numbers.size]
+    elif isinstance(shape, DictionaryOf):
+        bounds = _groups(pages, 1 << (shape.codes.bits - shape.codes.signed), local)
+    else:
+        misfit(pages.spec, shape)
+    reads = []
+    for first, last in itertools.pairwise(bounds):
+        a, b = np.searchsorted(local.pages, (first, last)).tolist()
+        part = PageRuns(local.pages[a:b] - first, local.starts[a:b], local.counts[a:b])
+        reads.append(_read_group(pages.some(np.arange(first, last)), shape, part))
+    return joined((yield from gather(reads)))
+
+
+def _groups(pages: Pages, most_items: int, runs: PageRuns) -> list[int]:
+    """Bounds of pages decoded together: neighbours of few rows that have not too many items together."""
+    num_pages = pages.counts.size
+    wanted = np.bincount(runs.pages, runs.counts, num_pages).tolist()
+    bounds, items, rows = [0], 0, 0
+    for page, (more, own) in enumerate(zip(pages.numbers("num_items").tolist(), wanted, strict=True)):
+        # A writer's page is some 10 MB of strings, so many pages of many rows do not pass 32-bit offsets.
+        is_full = rows >= _LARGE_PAGE and page - bounds[-1] >= _MOST_PAGES
+        if page > bounds[-1] and (own >= _LARGE_PAGE or is_full or items + more > most_items):
+            bounds.append(page)
+            items = rows = 0
+        items, rows = items + more, rows + own
+        if own >= _LARGE_PAGE:
+            items = most_items
+    return [*bounds, num_pages]
+
+
+def _read_group(pages: Pages, shape: VarBinary | DictionaryOf, runs: PageRuns) -> Read[Block]:
+    return (
+        _read_strings(pages, shape, runs) if isinstance(shape, VarBinary) else _read_codes(pages, shape, runs)
+    )
+
+
+def _read_parts(pages: Pages, codes: Plain, values: Spec, runs: PageRuns) -> Read[tuple[Block, Block]]:
+    """Codes of the runs, and the dictionaries of all pages one after the other."""
+    num_items = pages.numbers("num_items")
+    stored = np.flatnonzero(num_items)
+    reads = [pages.below("codes").read(codes, runs)]
+    if stored.size:
+        whole = PageRuns(stored, np.zeros_like(stored), num_items[stored])
+        reads.append(pages.below("items", num_items).read(values, whole))
+    blocks = yield from gather(reads)
+    numbers, items = blocks[0], blocks[1] if stored.size else AllNull(0)
+    if isinstance(items, AllNull):
+        check_unbacked(items.length, pages.file, pages.limits, "dictionary values")
+    return numbers, items
+
+
+def _first_items(pages: Pages, runs: PageRuns) -> tuple[Int64, Int64]:
+    """For each run: where the dictionary of its page starts among all, and how many items it has."""
+    num_items = pages.numbers("num_items")
+    starts = np.cumsum(num_items) - num_items
+    return starts[runs.pages], num_items[runs.pages]
+
+
+def _item_validity(items: Block) -> NDArray[np.bool_] | None:
+    """Which items are not null; None if all are not."""
+    if isinstance(items, AllNull):
+        return np.zeros(items.length, np.bool_)
+    if not isinstance(items, (FixedWidth, VariableWidth)):
+        raise TypeError(f"a dictionary cannot be a {type(items).__name__} block")
+    if items.validity is None:
+        return None
+    bits = np.unpackbits(array_of(items.validity), count=items.length, bitorder="little")
+    valid: NDArray[np.bool_] = bits.view(np.bool_)
+    return valid
+
+
+# -- strings --------------------------------------------------------------------------
+
+
+def _read_strings(pages: Pages, shape: VarBinary, runs: PageRuns) -> Read[Block]:
+    block, items = yield from _read_parts(pages, _STRING_CODE, shape, runs)
+    if not isinstance(block, FixedWidth) or block.validity is not None:
+        misfit(pages.below("codes").spec, _STRING_CODE)
+    stored: NDArray[np.uint8] = array_of(block.values)[: block.length]
+    bases, num_items = _first_items(pages, runs)
+    if int(stored.max()) > int(num_items.min()):
+        _check_each(stored, np.repeat(num_items, runs.counts) + 1)
+    codes: NDArray[Any] = stored - np.uint8(1)  # what nulls become is never looked at
+    if pages.counts.size > 1:
+        codes = codes.astype(np.int64) + np.repeat(bases, runs.counts)
+    valid = stored != 0 if int(stored.min()) == 0 else None
+    if (item_validity := _item_validity(items)) is not None and items.length:
+        named = item_validity[codes if valid is None else np.where(valid, codes, 0)]
+        valid = named if valid is None else valid & named
+    null_count = 0 if valid is None else block.length - int(np.count_nonzero(valid))
+    if null_count == block.length or not isinstance(items, VariableWidth):
+        return AllNull(block.length)
+    validity = np.packbits(valid, bitorder="little") if valid is not None and null_count else None
+    return _named(codes, items, validity, null_count)
+
+
+def _check_each(codes: NDArray[Any], stops: Int64) -> None:
+    bad = (codes < 0) | (codes.astype(np.uint64) >= stops.astype(np.uint64))
+    if bool(bad.any()):
+        row = int(np.argmax(bad))
+        raise FormatError(f"code of row {row} is not in the dictionary", position=row)
+
+
+def _named(
+    codes: NDArray[Any], items: VariableWidth, validity: NDArray[np.uint8] | None, null_count: int
+) -> Block:
+    """The strings that codes name."""
+    width = items.offset_width
+    item_offsets = array_of(items.offsets, f"<i{width}")
+    buffer, out = allocate((codes.size + 1) * width)
+    offsets = out.view(f"<i{width}")
+    try:
+        total = kernels.take_offsets(codes, item_offsets, offsets, validity)
+    except FormatError:
+        total = kernels.take_offsets(codes, item_offsets, np.empty(codes.size + 1, np.int64), validity)
+    # Nothing but a few codes stands behind these bytes, so wide offsets are bounded like narrow ones.
+    check_offsets(total, "bytes of strings")
+    data, values = allocate(total)
+    kernels.take_values(codes, item_offsets, array_of(items.values), offsets, values, validity)
+    return VariableWidth(codes.size, width, buffer, data, validity, null_count)
+
+
+# -- Arrow dictionaries ---------------------------------------------------------------
+
+
+def _read_codes(pages: Pages, shape: DictionaryOf, runs: PageRuns) -> Read[Block]:
+    block, items = yield from _read_parts(pages, shape.codes, shape.values, runs)
+    if isinstance(block, AllNull) or isinstance(items, AllNull):
+        return AllNull(block.length)
+    if not isinstance(block, FixedWidth):
+        misfit(pages.below("codes").spec, shape.codes)
+    kind = f"<{'i' if shape.codes.signed else 'u'}{shape.codes.bits >> 3}"
+    codes: NDArray[Any] = array_of(block.values, kind)[: block.length]
+    if block.validity is None:
+        return _coded(pages, codes, items, runs)
+    # Releases 0.16 and 0.17 wrote nulls of the codes themselves: what lies under them names nothing.
+    valid = np.unpackbits(array_of(block.validity), count=block.length, bitorder="little").view(np.bool_)
+    if not valid.any():
+        return AllNull(block.length)
+    coded = _coded(pages, codes, items, runs, valid)
+    return with_validity(coded, array_of(block.validity), block.null_count)
+
+
+def _coded(
+    pages: Pages, codes: NDArray[Any], items: Block, runs: PageRuns, valid: NDArray[np.bool_] | None = None
+) -> Block:
+    """Checked codes over the dictionaries of all pages; where ``valid`` is false they are not looked at."""
+    bases, num_items = _first_items(pages, runs)
+    if pages.counts.size == 1:
+        kernels.check_codes(codes if valid is None else codes[valid], int(num_items[0]))
+    else:
+        stops = np.repeat(num_items, runs.counts)
+        _check_each(*((codes, stops) if valid is None else (codes[valid], stops[valid])))
+        codes = codes + np.repeat(bases.astype(codes.dtype), runs.counts)
+    if valid is not None:
+        codes = np.where(valid, codes, codes.dtype.type(0))
+    block = FixedWidth(codes.size, codes.dtype.itemsize * 8, codes)
+    item_validity = _item_validity(items)
+    if item_validity is None:
+        return Coded(block.length, block, items)
+    return _with_null_codes(block, codes, items, item_validity)
+
+
+def _with_null_codes(
+    block: FixedWidth, codes: NDArray[Any], items: Block, item_validity: NDArray[np.bool_]
+) -> Block:
+    """Rows of null items become nulls themselves; Arrow joins no dictionaries that have null items."""
+    valid = item_validity[codes]
+    kept = np.flatnonzero(item_validity)
+    if kept.size == 0:
+        return AllNull(block.length)
+    if int(kept[-1]) != kept.size - 1:  # else the null items are the last ones, and codes stay as they are
+        renamed = np.cumsum(item_validity) - 1
+        block = FixedWidth(block.length, block.bits, np.maximum(renamed, 0).astype(codes.dtype)[codes])
+    coded = Coded(block.length, block, _picked(items, kept))
+    return with_validity(coded, np.packbits(valid, bitorder="little"), int(np.count_nonzero(~valid)))
+
+
+def _picked(items: Block, kept: Int64) -> Block:
+    """Only these items, none of which is null."""
+    if isinstance(items, VariableWidth):
+        return _named(kept, items, None, 0)
+    if not isinstance(items, FixedWidth):
+        raise TypeError(f"a dictionary cannot be a {type(items).__name__} block")
+    values = array_of(items.values)
+    if items.bits == 1:
+        bits = np.unpackbits(values, bitorder="little")[kept]
+        return FixedWidth(kept.size, 1, np.packbits(bits, bitorder="little"))
+    width = items.bits >> 3
+    buffer, out = allocate(kept.size * width)
+    if width:
+        kernels.take_fixed(kept, values[: items.length * width], width, out)
+    return FixedWidth(kept.size, items.bits, buffer)

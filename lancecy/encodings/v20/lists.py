@@ -1,0 +1,202 @@
+"""Lists of 2.0 files, and the strings of 0.12 and 0.13, which are lists of bytes.
+
+The pages of a list column say how many elements each of its lists owns; the elements are
+rows of the next column, whose pages are cut independently of these. Source: file sheet
+2.0, sections 4.4 and 4.14.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.encodings.arrow.to_arrow import allocate
+from lancecy.encodings.model.block import (
+    AllNull,
+    Block,
+    FixedList,
+    FixedWidth,
+    Listed,
+    Pieces,
+    Structured,
+    VariableWidth,
+)
+from lancecy.encodings.model.chunks import runs_within
+from lancecy.encodings.model.layouts import PageSpec
+from lancecy.encodings.model.pages import Column
+from lancecy.encodings.model.spec import EndedList, Nullable, NullOf, Plain, Spec, VarBinary
+from lancecy.encodings.v0.read import spec_of
+from lancecy.encodings.v20.binary import bytes_block
+from lancecy.encodings.v20.columns import Rows, Source, groups_of, node_of, read_pages
+from lancecy.encodings.v20.offsets import Ends, Spans, join_ends, read_ends, spans_of
+from lancecy.encodings.v20.pages import Pages, array_of, check_unbacked, misfit
+from lancecy.errors import FormatError, printable
+from lancecy.rows import PageRuns
+from lancecy.schema import Field
+from lancecy.store.reads import Read, gather
+
+__all__ = ["is_old_string", "read_hollow_lists", "read_list", "read_old_strings"]
+
+Int64 = NDArray[np.int64]
+
+
+def _element_starts(column: Column) -> Int64:
+    """(num_pages + 1,) int64: the first element of each page's lists, then the number of elements.
+
+    Pages without rows have no elements, whatever they say of themselves.
+    """
+    starts = np.zeros(column.num_pages + 1, np.int64)
+    counts = np.fromiter((_num_items(spec) for spec in column.specs), np.int64, column.num_pages)
+    counts[np.diff(column.row_starts) == 0] = 0
+    np.cumsum(counts, out=starts[1:])
+    return starts
+
+
+def _num_items(spec: PageSpec) -> int:
+    found = spec if isinstance(spec, EndedList) else node_of(spec)
+    return found.num_items if isinstance(found, EndedList) else 0
+
+
+def _read_spans(
+    column: Column, source: Source, runs: PageRuns, sizes: Int64, offset_width: int, what: str
+) -> Read[Spans]:
+    """What the lists of some runs own; ``sizes`` are the elements of each page."""
+    groups = [(_list_node(group.pages), group.runs) for group in groups_of(column, source, runs)]
+    parts = yield from gather([read_ends(pages.below("offsets"), part) for pages, part in groups])
+    ends: Ends = join_ends(parts, [part.counts for _, part in groups])
+    adjustments = np.concatenate([pages.numbers("adjustment")[part.pages] for pages, part in groups])
+    if not adjustments.all():
+        raise FormatError("lists whose ends cannot tell null from valid")
+    return spans_of(ends, runs, adjustments, sizes[runs.pages], offset_width, what)
+
+
+def _list_node(pages: Pages) -> Pages:
+    while isinstance(pages.spec, Nullable) and pages.spec.validity is None:
+        pages = pages.below("values")
+    if not isinstance(pages.spec, EndedList):
+        raise FormatError(f"a list cannot be a page of {type(pages.spec).__name__}")
+    return pages
+
+
+def _elements(spans: Spans, runs: PageRuns, element_starts: Int64) -> Rows:
+    """Ranges of the child's rows, neighbours joined."""
+    keep = np.flatnonzero(spans.lengths)
+    starts = spans.starts[keep] + element_starts[runs.pages[keep]]
+    stops = starts + spans.lengths[keep]
+    if starts.size < 2:
+        return Rows(starts, stops)
+    gaps = np.flatnonzero(starts[1:] != stops[:-1])
+    first = np.concatenate(([0], gaps + 1))
+    last = np.concatenate((gaps, [starts.size - 1]))
+    return Rows(starts[first], stops[last])
+
+
+def read_list(field: Field, column: Column, source: Source, rows: Rows) -> Read[Block]:
+    """Lists of varying length, and their elements."""
+    if len(field.children) != 1:
+        raise FormatError(f"list field {printable(field.name)!r} has {len(field.children)} children, not 1")
+    child = field.children[0]
+    runs = runs_within(column.row_starts, rows.starts, rows.stops)
+    element_starts = _element_starts(column)
+    width = 8 if field.is_large_list else 4
+    spans_read = _read_spans(column, source, runs, np.diff(element_starts), width, "list elements")
+    total = int(element_starts[-1])
+    guess = Rows(np.zeros(1, np.int64), np.array([total], np.int64))
+    block: Block | None = None
+    if rows.is_all(column.num_rows) and total and _num_rows(source, child) == total:
+        # All lists own all elements, unless the writer was odd: both are read in one round.
+        spans, block = yield from _both(spans_read, source.below(child, guess))
+    else:
+        spans = yield from spans_read
+    wanted = _elements(spans, runs, element_starts)
+    if block is None or not wanted.is_all(total):
+        block = yield from source.below(child, wanted)
+    check_unbacked(_unbacked(block), source.file, source.limits, "list elements")
+    return Listed(runs.num_rows, width, spans.offsets, block, spans.validity, spans.null_count)
+
+
+def read_hollow_lists(column: Column, source: Source, runs: PageRuns) -> Read[Block]:
+    """Lists of which only the nulls are wanted: structs without fields stand for them."""
+    sizes = np.diff(_element_starts(column))
+    spans = yield from _read_spans(column, source, runs, sizes, 8, "list elements")
+    return Structured(runs.num_rows, {}, spans.validity, spans.null_count)
+
+
+def _num_rows(source: Source, field: Field) -> int:
+    column = source.columns.get(field.id)
+    return -1 if column is None else column.num_rows
+
+
+def _both(one: Read[Spans], other: Read[Block]) -> Read[tuple[Spans, Block]]:
+    spans, block = yield from gather(cast(list[Read[object]], [one, other]))
+    return cast(Spans, spans), cast(Block, block)
+
+
+def _unbacked(block: Block) -> int:
+    """Values of the block and below it that take no bytes anywhere."""
+    if isinstance(block, AllNull):
+        return block.length
+    if isinstance(block, Pieces):
+        return sum(_unbacked(piece) for piece in block.blocks)
+    if isinstance(block, Structured):
+        children = max((_unbacked(child) for child in block.children.values()), default=0)
+        return children if block.children else block.length
+    if isinstance(block, FixedList):
+        return _unbacked(block.child) if block.size else block.length
+    if isinstance(block, (FixedWidth, VariableWidth)):
+        return block.length if getattr(block, "bits", 8) == 0 else 0
+    return 0
+
+
+# -- strings of 0.12 and 0.13 ------------------------------------------------------------
+
+
+def is_old_string(column: Column, field: Field) -> bool:
+    """Whether a column of strings is one of lists, whose bytes are the next column."""
+    if field.is_struct or column.num_pages == 0 or not isinstance(_first_node(column), EndedList):
+        return False
+    return isinstance(spec_of(field), VarBinary)
+
+
+def _first_node(column: Column) -> Spec:
+    """The node of the first page that has rows."""
+    page = int(np.argmax(np.diff(column.row_starts) > 0))
+    return node_of(column.specs[page])
+
+
+def read_old_strings(field: Field, column: Column, source: Source, rows: Rows) -> Read[Block]:
+    """Strings as lists of bytes."""
+    shape = spec_of(field)
+    data = source.column_after(column)
+    if not isinstance(shape, VarBinary) or data is None:
+        raise FormatError(f"the bytes of the strings of column {column.index} are in no column")
+    runs = runs_within(column.row_starts, rows.starts, rows.stops)
+    starts = _element_starts(column)
+    spans = yield from _read_spans(
+        column, source, runs, np.diff(starts), shape.offset_width, "bytes of strings"
+    )
+    wanted = _elements(spans, runs, starts)
+    if wanted.starts.size == 0:
+        return bytes_block(runs.num_rows, spans, b"")
+    if int(wanted.stops[-1]) > data.num_rows:
+        raise FormatError(f"column {data.index} has {data.num_rows} bytes, not {int(wanted.stops[-1])}")
+    byte_runs = runs_within(data.row_starts, wanted.starts, wanted.stops)
+    block = yield from read_pages(data, Plain(8), source, byte_runs, False)
+    return bytes_block(runs.num_rows, spans, _bytes_of(block))
+
+
+def _bytes_of(block: Block) -> object:
+    """The values of byte blocks, back to back."""
+    pieces = block.blocks if isinstance(block, Pieces) else (block,)
+    parts = []
+    for piece in pieces:
+        if not isinstance(piece, FixedWidth) or piece.validity is not None:
+            misfit(NullOf(), Plain(8))
+        parts.append(array_of(piece.values)[: piece.length])
+    if len(parts) == 1:
+        return parts[0]
+    buffer, out = allocate(block.length)
+    np.concatenate(parts, out=out)
+    return buffer

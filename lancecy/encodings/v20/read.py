@@ -1,0 +1,276 @@
+"""Columns of 2.0 files: from a field and a selection of rows to a block.
+
+A field has a column of its own, and so has each of its children::
+
+    leaf          pages of values; nulls inside them
+    list          pages of running ends; the elements are the rows of the child's column,
+                  the pages of both cut independently
+    struct        a column of one empty page, and the children's columns; no nulls
+    packed        a struct whose rows are the values of its own column
+    blob          like a packed struct: where each blob is and how long
+    old strings   a list of bytes: the bytes are the column after this one (0.12, 0.13)
+
+Pages of one form are decoded together (``pages``); a column whose pages differ, or
+whose large pages need no copy, comes back in pieces. Source: file sheet 2.0, sections 3
+to 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import replace
+from typing import cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.encodings.model.block import AllNull, Block, Coded, Pieces, Structured
+from lancecy.encodings.model.chunks import row_ranges, runs_within
+from lancecy.encodings.model.layouts import PageSpec
+from lancecy.encodings.model.pages import Column
+from lancecy.encodings.model.spec import (
+    BitStream,
+    Compressed,
+    EndedBinary,
+    FixedBinary,
+    FixedListOf,
+    Nullable,
+    NullOf,
+    PackedBlocks,
+    PackedRows,
+    PageDictionary,
+    Plain,
+    Spec,
+    StructHeader,
+    SymbolCoded,
+)
+from lancecy.encodings.v0.read import spec_of
+from lancecy.encodings.v20 import binary, dictionary, fixed, lists, packed
+from lancecy.encodings.v20.columns import Rows, Source, node_of, read_pages
+from lancecy.encodings.v20.pages import Decoder, Pages, served
+from lancecy.errors import FormatError
+from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.rows import PageRuns, RowSelection
+from lancecy.schema import Field
+from lancecy.store.base import Memory
+from lancecy.store.reads import Read, SourceFile, gather, named
+
+__all__ = [
+    "DECODERS",
+    "check_nulls",
+    "check_rows",
+    "decode_small",
+    "is_packed",
+    "likeness",
+    "read_field",
+    "read_node",
+]
+
+Int64 = NDArray[np.int64]
+
+DECODERS: Mapping[type[object], Decoder] = {
+    NullOf: fixed.read_nulls,
+    Nullable: fixed.read_nullable,
+    Plain: fixed.read_plain,
+    FixedListOf: fixed.read_fixed_list,
+    Compressed: packed.read_compressed,
+    BitStream: packed.read_bit_stream,
+    PackedBlocks: packed.read_packed_blocks,
+    PackedRows: packed.read_packed_rows,
+    EndedBinary: binary.read_ended_binary,
+    SymbolCoded: binary.read_symbol_coded,
+    FixedBinary: binary.read_fixed_binary,
+    PageDictionary: dictionary.read_page_dictionary,
+}
+
+
+def is_packed(column: Column) -> bool:
+    """Whether the column of a struct field holds its rows, so that its children have no columns.
+
+    Such a field must be read with all its children.
+    """
+    return column.num_pages > 0 and isinstance(node_of(column.specs[0]), PackedRows)
+
+
+def read_field(
+    field: Field,
+    columns: Mapping[int, Column],
+    column_after: Callable[[Column], Column | None],
+    file: SourceFile,
+    selection: RowSelection,
+    limits: Limits = DEFAULT_LIMITS,
+) -> Read[Block]:
+    """Decode rows of a top-level field.
+
+    Parameters
+    ----------
+    field : Field
+        Pruned to what is wanted; packed structs with all their children.
+    columns : mapping of field id to Column
+        Of all fields of the tree that have a column, structs and lists included.
+    column_after : function of a Column
+        The one whose index is next, None if there is none; asked only for strings of old files.
+    file : SourceFile
+    selection : RowSelection
+        Ascending, without duplicates.
+    limits : Limits
+
+    Returns
+    -------
+    Read of Block
+        Of as many rows as are selected; a blob column gives what ``Field.scanned`` has. A whole column
+        takes one round of ranges, a part of it one, and one more for strings and each list around them.
+
+    Raises
+    ------
+    FormatError
+        The pages do not fit the type or each other, or their bytes contradict them.
+    LimitError
+        More values than 32-bit offsets or ``limits`` admit.
+    UnsupportedError
+        A type that 2.0 files cannot hold.
+    """
+    starts, stops = row_ranges(selection)
+    source = Source(columns, column_after, file, limits, DECODERS, read_node)
+    return read_node(field, source, Rows(starts, stops), True)
+
+
+def likeness(field: Field, column: Column) -> Hashable | None:
+    """Equal for columns of one page that :func:`decode_small` decodes together; None for others."""
+    if field.children or field.is_struct or column.is_blob:
+        return None
+    form = _form(cast(Spec, column.specs[0]))
+    # Pages may have buffers that no node names.
+    return None if form is None else (form, spec_of(field), column.sizes.size)
+
+
+def _form(spec: Spec) -> Spec | None:
+    """The node without numbers that differ from page to page; None if one of several pages needs more than they."""
+    if isinstance(spec, Plain | BitStream | PackedBlocks | FixedBinary | Compressed):
+        return spec
+    if isinstance(spec, EndedBinary):
+        offsets, values = _form(spec.offsets), _form(spec.values)
+        if offsets is None or values is None:
+            return None
+        return EndedBinary(offsets, values, min(spec.adjustment, 1))
+    if isinstance(spec, FixedListOf):
+        child = _form(spec.child)
+        return None if child is None else replace(spec, child=child)
+    if isinstance(spec, Nullable | SymbolCoded):
+        values = _form(spec.values)
+        return None if values is None else replace(spec, values=values)
+    return None
+
+
+def decode_small(
+    specs: Sequence[PageSpec],
+    field: Field,
+    counts: Int64,
+    memory: Memory,
+    positions: Int64,
+    sizes: Int64,
+    runs: PageRuns,
+    file: SourceFile,
+    limits: Limits,
+) -> Block:
+    """Rows of pages of several columns of one :func:`likeness`, as one block.
+
+    Parameters
+    ----------
+    specs : sequence of PageSpec
+        Of each page.
+    field : Field
+        One of the fields.
+    counts : (num_pages,) int64
+        Rows of each page.
+    memory : (nbytes,) uint8
+        With all buffers.
+    positions, sizes : (num_pages * num_buffers,) int64, bytes
+        Buffers of each page in ``memory``.
+    runs : PageRuns
+    file : SourceFile
+        One of the files.
+    limits : Limits
+
+    Raises
+    ------
+    FormatError, LimitError
+        As :func:`read_field`, but the message names no page.
+    """
+    nodes = tuple(cast(Spec, spec) for spec in specs)
+    own = nodes[:1] if all(node is nodes[0] for node in nodes) else nodes
+    first = np.arange(len(nodes)) * (positions.size // len(nodes))
+    pages = Pages(own, counts, first, positions, sizes, file, limits, DECODERS)
+    return served(pages.read(spec_of(field), runs), memory)
+
+
+def check_nulls(field: Field, block: Block) -> None:
+    """Refuse nulls in a column that may have none.
+
+    Raises
+    ------
+    FormatError
+        There are some.
+    """
+    if not field.nullable and field.logical_type != "null":
+        _refuse_nulls(block)
+
+
+def read_node(field: Field, source: Source, rows: Rows, in_pieces: bool) -> Read[Block]:
+    """Decode rows of a field at any depth; ``in_pieces`` is whether it may stay apart as a ``Pieces`` block."""
+    if rows.starts.size == 0:
+        return AllNull(0)
+    column = source.column(field)
+    check_rows(column, rows)
+    block: Block
+    if column.is_blob:
+        block = yield from _read_leaf(field.scanned, column, source, rows, in_pieces)
+    elif field.is_list:
+        block = yield from lists.read_list(field, column, source, rows)
+    elif field.is_struct and not is_packed(column):
+        block = yield from _read_struct(field, column, source, rows)
+    elif lists.is_old_string(column, field):
+        block = yield from lists.read_old_strings(field, column, source, rows)
+    else:
+        block = yield from _read_leaf(field, column, source, rows, in_pieces)
+    check_nulls(field, block)
+    return block
+
+
+def check_rows(column: Column, rows: Rows) -> None:
+    """Refuse rows that a column does not have.
+
+    Raises
+    ------
+    FormatError
+        It has fewer.
+    """
+    if int(rows.stops[-1]) > column.num_rows:
+        raise FormatError(
+            f"column {column.index} has {column.num_rows} rows, where {int(rows.stops[-1])} are needed"
+        )
+
+
+def _read_leaf(field: Field, column: Column, source: Source, rows: Rows, in_pieces: bool) -> Read[Block]:
+    runs = runs_within(column.row_starts, rows.starts, rows.stops)
+    return read_pages(column, spec_of(field), source, runs, in_pieces)
+
+
+def _refuse_nulls(block: Block) -> None:
+    if isinstance(block, Pieces):
+        for piece in block.blocks:
+            _refuse_nulls(piece)
+    elif isinstance(block, Coded):
+        _refuse_nulls(block.codes)
+    elif (isinstance(block, AllNull) and block.length) or getattr(block, "null_count", 0):
+        raise FormatError("nulls in a column that is not nullable")
+
+
+def _read_struct(field: Field, column: Column, source: Source, rows: Rows) -> Read[Block]:
+    if column.num_pages != 1 or not isinstance(column.specs[0], StructHeader):
+        kinds = sorted({type(spec).__name__ for spec in column.specs})
+        raise FormatError(f"a struct has {column.num_pages} pages of {', '.join(kinds)}, not one empty page")
+    reads = [named(source.below(child, rows), f"field {child.id} {child.name!r}") for child in field.children]
+    blocks = yield from gather(reads)
+    ids = [child.id for child in field.children]
+    return Structured(rows.count, dict(zip(ids, blocks, strict=True)))

@@ -1,0 +1,189 @@
+"""Chunks of a mini-block page: where they are, and which of them some rows need.
+
+The words of a page tell bytes and values of every chunk (``chunk_table``). Rows of a page
+without lists are values; rows of lists are looked for in the repetition index, which says how many
+rows end in each chunk and whether its last one goes on. Source: file sheet 2.1, sections 3.1, 3.3 and 5.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy import kernels
+from lancecy.encodings.model.chunks import row_ranges, runs_of, touched
+from lancecy.encodings.model.layouts import MiniBlock, max_repetition
+from lancecy.encodings.model.pages import Page
+from lancecy.errors import FormatError
+from lancecy.rows import PageRuns, RowSelection
+from lancecy.store.base import Memory
+
+__all__ = ["LARGEST_CHUNK", "ChunkTable", "Wanted", "chunk_table", "wanted_of", "word_bytes"]
+
+Int64 = NDArray[np.int64]
+
+LARGEST_CHUNK = 1 << 16
+"""Values of one chunk; the word of one that is not the last cannot say more than 2^15."""
+
+
+def word_bytes(spec: MiniBlock) -> int:
+    """Bytes of a chunk's word, and of the size of a value buffer."""
+    return 4 if spec.is_large else 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ChunkTable:
+    """All chunks of a page.
+
+    Attributes
+    ----------
+    offsets : (num_chunks + 1,) int64, bytes
+        From the start of the chunks' buffer.
+    starts : (num_chunks + 1,) int64
+        Value slots before each chunk.
+    index : (num_chunks, 2) uint64 or None
+        The repetition index.
+    """
+
+    offsets: Int64
+    starts: Int64
+    index: NDArray[np.uint64] | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return 500 + 2 * self.offsets.nbytes + (0 if self.index is None else self.index.nbytes)
+
+    def chunks(self, numbers: Int64 | None) -> tuple[Int64, Int64, Int64]:
+        """Offset, bytes and value slots of some chunks, or of all of them."""
+        if numbers is None:
+            offsets = self.offsets[:-1]
+            return offsets, self.offsets[1:] - offsets, self.starts[1:] - self.starts[:-1]
+        following = numbers + 1
+        offsets = self.offsets[numbers]
+        return offsets, self.offsets[following] - offsets, self.starts[following] - self.starts[numbers]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wanted:
+    """What a selection needs of a page.
+
+    Attributes
+    ----------
+    chunks : (num_wanted,) int64, ascending, or None
+        None: all.
+    num_rows : int
+    runs : PageRuns or None
+        Values, as runs in ``chunks``; None if the levels have to tell.
+    groups : (num_groups + 1,) int64 or None
+        Chunks ``groups[i]`` to ``groups[i + 1]`` of ``chunks`` follow each other in the page.
+    ranges : (3, num_ranges) int64 or None
+        Group, first row and stop of each range of rows, counted from the first that begins in the group.
+    """
+
+    chunks: Int64 | None
+    num_rows: int
+    runs: PageRuns | None = None
+    groups: Int64 | None = None
+    ranges: Int64 | None = None
+
+
+def chunk_table(
+    words: Memory, spec: MiniBlock, page: Page, nbytes: int, index: Memory | None = None
+) -> ChunkTable:
+    """All chunks of a page.
+
+    Parameters
+    ----------
+    words : (num_chunks * ``word_bytes``,) uint8
+    spec : MiniBlock
+    page : Page
+    nbytes : int, bytes
+        Of the buffer with the chunks.
+    index : (num_chunks * 16,) uint8 or None
+        The repetition index; None: there is none, or it is not needed.
+
+    Raises
+    ------
+    FormatError
+        Words, chunks, index and page contradict each other.
+    """
+    width = word_bytes(spec)
+    if words.size == 0 or words.size % width:
+        raise FormatError(f"{words.size} bytes of chunk words of {width} bytes")
+    offsets, starts = np.empty((2, words.size // width + 1), np.int64)
+    kernels.chunk_table(words, width, offsets, starts)
+    if offsets[-1] != nbytes:
+        raise FormatError(f"chunks take {int(offsets[-1])} bytes, their buffer has {nbytes}")
+    rest = spec.num_items - int(starts[-2])
+    if not 0 <= rest <= LARGEST_CHUNK:
+        raise FormatError(
+            f"{rest} of {spec.num_items} items are left for the last of {starts.size - 1} chunks"
+        )
+    if spec.num_items != page.num_rows and max_repetition(spec.layers) == 0:
+        raise FormatError(f"{spec.num_items} items in a page of {page.num_rows} rows")
+    starts[-1] = spec.num_items
+    if index is None:
+        return ChunkTable(offsets, starts)
+    if index.size != (starts.size - 1) * 16:
+        raise FormatError(f"repetition index of {index.size} bytes for {starts.size - 1} chunks")
+    return ChunkTable(offsets, starts, np.frombuffer(index.tobytes(), "<u8").reshape(-1, 2))
+
+
+def wanted_of(spec: MiniBlock, page: Page, rows: RowSelection, table: ChunkTable) -> Wanted:
+    """The chunks that some rows of a page need.
+
+    Raises
+    ------
+    FormatError
+        The repetition index contradicts the page.
+    """
+    if max_repetition(spec.layers):
+        return _list_chunks(rows, *_row_bounds(table.index, table.offsets.size - 1, page.num_rows))
+    chunks, runs = touched(runs_of(table.starts, rows))
+    return Wanted(chunks, len(rows), runs)
+
+
+def _groups(chunks: Int64) -> Int64:
+    breaks = np.flatnonzero(chunks[1:] != chunks[:-1] + 1) + 1
+    return np.concatenate(([0], breaks, [chunks.size]))
+
+
+def _row_bounds(entries: NDArray[np.uint64] | None, num_chunks: int, num_rows: int) -> tuple[Int64, Int64]:
+    """Running sums, per chunk: rows that begin before it, and rows that end in it or before.
+
+    A row that goes on in the next chunk begins in this one and ends in a later one. Without an index every
+    row is taken to reach through the whole page.
+    """
+    if entries is None:
+        begins = np.full(num_chunks + 1, num_rows, np.int64)
+        begins[0] = 0
+        ends = np.zeros(num_chunks, np.int64)
+        ends[-1] = num_rows
+        return begins, ends
+    if int(entries[:, 0].max()) > num_rows:
+        raise FormatError("repetition index counts more rows than the page has")
+    ends = np.cumsum(entries[:, 0].astype(np.int64))
+    goes_on = (entries[:, 1] != 0).astype(np.int64)
+    begins = np.zeros(num_chunks + 1, np.int64)
+    begins[1:] = ends + goes_on
+    if int(ends[-1]) != num_rows or goes_on[-1] or bool((begins[1:] < begins[:-1]).any()):
+        raise FormatError(f"repetition index counts {int(ends[-1])} rows, where the page has {num_rows}")
+    return begins, ends
+
+
+def _list_chunks(rows: RowSelection, begins: Int64, ends: Int64) -> Wanted:
+    starts, stops = row_ranges(rows)
+    first = np.searchsorted(begins, starts, side="right") - 1
+    last = np.searchsorted(ends, stops - 1, side="right")
+    size = ends.size + 1
+    open_ranges = np.cumsum(np.bincount(first, minlength=size) - np.bincount(last + 1, minlength=size))
+    chunks = np.flatnonzero(open_ranges[:-1])
+    groups = _groups(chunks)
+    heads = chunks[groups[:-1]]
+    mine = np.searchsorted(heads, first, side="right") - 1
+    before = begins[heads[mine]]
+    ranges = np.stack((mine, starts - before, stops - before))
+    return Wanted(chunks, len(rows), None, groups, ranges)

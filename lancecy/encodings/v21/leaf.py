@@ -1,0 +1,266 @@
+"""Leaves of files of version 2.1 and later: a selection split over pages, and pages put together.
+
+Each physical column is one leaf with all that is around it. ``read_leaf`` gives every
+page its part of the rows, runs the Reads of all pages in lockstep, so that their requests
+go out together, and builds the nested blocks. ``_READERS`` says which module reads
+which layout. Source: file sheet 2.1, sections 1.5 and 5.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.encodings.blocks.null_only import says_null_by_value, without_values
+from lancecy.encodings.codecs import flat
+from lancecy.encodings.model.block import (
+    AllNull,
+    Block,
+    Coded,
+    FixedList,
+    FixedWidth,
+    Pieces,
+    Structured,
+    VariableWidth,
+)
+from lancecy.encodings.model.chunks import row_ranges
+from lancecy.encodings.model.layouts import BlobPage, ConstantPage, FullZip, Layer, MiniBlock, Planar
+from lancecy.encodings.model.pages import Column, Page
+from lancecy.encodings.model.spec import DictionaryOf, FixedListOf, Plain, Spec, VarBinary, flat_bits
+from lancecy.encodings.v0.read import spec_of
+from lancecy.encodings.v21 import blob, constant, fullzip, miniblock
+from lancecy.encodings.v21.planar import read as planar
+from lancecy.encodings.v21.planar import sparse
+from lancecy.encodings.v21.planar.sparse import SparsePage
+from lancecy.encodings.v21.repdef import LeafPage, build, rows_per_value
+from lancecy.errors import FormatError, LanceError, UnsupportedError, printable
+from lancecy.limits import Limits
+from lancecy.rows import RowSelection
+from lancecy.schema import Field
+from lancecy.store.reads import Read, SourceFile, gather
+
+__all__ = ["finished", "read_leaf"]
+
+Int64 = NDArray[np.int64]
+
+_READERS: dict[type[object], Callable[..., Read[LeafPage]]] = {
+    MiniBlock: miniblock.read,
+    FullZip: fullzip.read,
+    ConstantPage: constant.read,
+    BlobPage: blob.read,
+    Planar: planar.read,
+}
+
+_PLAIN = (Layer.ALL_VALID_ITEM,)
+_shape = lru_cache(maxsize=8192)(spec_of)
+
+
+def read_leaf(
+    chain: tuple[Field, ...],
+    column: Column,
+    file: SourceFile,
+    selection: RowSelection,
+    limits: Limits,
+    only_nulls: bool = False,
+) -> Read[Block]:
+    """Decode rows of one physical column.
+
+    Parameters
+    ----------
+    chain : tuple of Field
+        From the top-level field down to the leaf; a packed struct, a struct without fields and a blob are
+        leaves.
+    column : Column
+    file : SourceFile
+    selection : RowSelection
+        Over the rows of the file, ascending, without duplicates.
+    limits : Limits
+    only_nulls : bool
+        Leave out the values: the leaf is whatever block has the same nulls.
+
+    Returns
+    -------
+    Read of Block
+        ``len(selection)`` rows of the top-level field, in which all leaves but this one are missing;
+        ``Pieces`` if several pages are touched, ``AllNull(0)`` if none is.
+
+    Raises
+    ------
+    FormatError
+        Bytes do not follow the format; the breadcrumb names the page. TruncatedError if some are missing.
+    LimitError
+        A page is beyond ``limits``.
+    UnsupportedError
+        A layout, or a shape of nesting, that is not read.
+    """
+    factor = rows_per_value(chain)
+    if column.num_rows != selection.num_rows * factor:
+        raise FormatError(f"a column of {column.num_rows} values in a file of {selection.num_rows} rows")
+    reads = [
+        _read_page(chain, column.page(number), rows, file, limits, only_nulls)
+        for number, rows in _page_rows(column, selection, factor)
+    ]
+    if len(reads) == 1:
+        return (yield from reads[0])
+    blocks = yield from gather(reads)
+    return Pieces(len(selection), tuple(blocks)) if blocks else AllNull(0)
+
+
+def _page_rows(column: Column, selection: RowSelection, factor: int) -> list[tuple[int, RowSelection]]:
+    """Pages that hold selected rows, each with its part of the selection."""
+    if factor == 1:
+        if column.num_pages == 1:
+            return [(0, selection)] if len(selection) else []
+        if selection.indices is not None:
+            return _page_indices(column.row_starts, selection.indices)
+    starts, stops = row_ranges(selection)
+    starts, stops = starts * factor, stops * factor
+    edges = column.row_starts
+    first = np.searchsorted(stops, edges[:-1], side="right").tolist()
+    last = np.searchsorted(starts, edges[1:], side="left").tolist()
+    chosen = []
+    for page in np.flatnonzero(edges[1:] > edges[:-1]).tolist():
+        if last[page] > first[page]:
+            begin, end = int(edges[page]), int(edges[page + 1])
+            mine = slice(first[page], last[page])
+            within = np.maximum(starts[mine], begin) - begin, np.minimum(stops[mine], end) - begin
+            chosen.append((page, RowSelection(end - begin, *within)))
+    return chosen
+
+
+def _page_indices(edges: Int64, indices: Int64) -> list[tuple[int, RowSelection]]:
+    bounds = np.searchsorted(indices, edges)
+    chosen = []
+    for page in np.flatnonzero(bounds[1:] > bounds[:-1]).tolist():
+        begin, end = edges[page : page + 2].tolist()
+        mine = indices[bounds[page] : bounds[page + 1]] - begin
+        chosen.append((page, RowSelection(end - begin, indices=mine)))
+    return chosen
+
+
+def _read_page(
+    chain: tuple[Field, ...],
+    page: Page,
+    rows: RowSelection,
+    file: SourceFile,
+    limits: Limits,
+    only_nulls: bool,
+) -> Read[Block]:
+    try:
+        if only_nulls and not says_null_by_value(page):
+            chain = (*chain[:-1], without_values(chain[-1]))
+        reader = _READERS.get(type(page.spec))
+        if reader is None:
+            raise UnsupportedError(
+                f"pages of layout {type(page.spec).__name__}", feature=type(page.spec).__name__
+            )
+        leaf = yield from reader(page.spec, page, chain, rows, file, limits)
+        return build(leaf, chain) if isinstance(page.spec, BlobPage) else finished(leaf, chain)
+    except LanceError as error:
+        raise error.within(f"page {page.number}")
+
+
+def finished(leaf: LeafPage, chain: tuple[Field, ...]) -> Block:
+    """The column that a leaf belongs to, its values being checked to have the layout of their type.
+
+    Raises
+    ------
+    FormatError
+        They have another, or see ``repdef.build``.
+    """
+    values = _fitted(leaf.values, chain[-1])
+    if leaf.layers == _PLAIN and leaf.rep is None and len(chain) == 1 and values.length == leaf.num_rows:
+        return values
+    if values is not leaf.values:
+        leaf = replace(leaf, values=values)
+    return sparse.build(leaf, chain) if isinstance(leaf, SparsePage) else build(leaf, chain)
+
+
+# -- what a leaf must look like -------------------------------------------------------
+
+
+def _fitted(block: Block, field: Field) -> Block:
+    """The block if it has the layout of the field's type; rows of a packed struct are taken apart.
+
+    Raises
+    ------
+    FormatError
+        It has another layout.
+    """
+    if isinstance(block, AllNull):
+        return block
+    if not field.is_struct:
+        column = _shape(field)
+        if isinstance(block, VariableWidth) and isinstance(column, VarBinary) and _is_bare(block):
+            # Pages of 2.3 whose strings are all empty do not say how wide their offsets are.
+            return replace(
+                block, offset_width=column.offset_width, offsets=np.zeros(block.length + 1, np.int64)
+            )
+        if not _fits(block, column):
+            raise FormatError(
+                f"a page decodes to {_describe(block)}, where the column is {printable(field.logical_type)}"
+            )
+        return block
+    if isinstance(block, FixedWidth):
+        return _unpacked(block, field)
+    if not isinstance(block, Structured) or set(block.children) != {child.id for child in field.children}:
+        raise FormatError(f"a page decodes to {_describe(block)}, where the column is a struct")
+    children = {child.id: _fitted(block.children[child.id], child) for child in field.children}
+    return replace(block, children=children)
+
+
+def _is_bare(block: VariableWidth) -> bool:
+    return len(memoryview(block.values)) == 0  # type: ignore[arg-type]
+
+
+def _fits(block: Block, column: Spec) -> bool:
+    if isinstance(block, AllNull):
+        return True
+    if isinstance(column, Plain):
+        return isinstance(block, FixedWidth) and block.bits == column.bits
+    if isinstance(column, VarBinary):
+        return isinstance(block, VariableWidth) and block.offset_width == column.offset_width
+    if isinstance(column, FixedListOf):
+        return isinstance(block, FixedList) and block.size == column.size and _fits(block.child, column.child)
+    if isinstance(column, DictionaryOf):
+        return (
+            isinstance(block, Coded)
+            and block.codes.bits == column.codes.bits
+            and _fits(block.dictionary, column.values)
+        )
+    return False
+
+
+def _describe(block: Block) -> str:
+    if isinstance(block, FixedWidth):
+        return f"values of {block.bits} bits"
+    if isinstance(block, VariableWidth):
+        return f"strings with {block.offset_width * 8}-bit offsets"
+    return {FixedList: "fixed-size lists", Coded: "codes of a dictionary"}.get(type(block), "structs")
+
+
+def _unpacked(rows: FixedWidth, field: Field) -> Structured:
+    """The fields of packed rows, each back to back."""
+    columns: list[Any] = [spec_of(child) for child in field.children]
+    if not all(isinstance(column, Plain | FixedListOf) for column in columns):
+        raise FormatError("packed rows of one width hold fields of varying size")
+    bits = [flat_bits(column) for column in columns]
+    if any(width & 7 for width in bits):
+        raise UnsupportedError("packed structs with fields of single bits", feature="packed struct of bits")
+    if sum(bits) != rows.bits:
+        raise FormatError(f"packed rows of {rows.bits} bits, where the fields take {sum(bits)}")
+    widths = [width >> 3 for width in bits]
+    table: NDArray[np.uint8] = np.frombuffer(rows.values, np.uint8, rows.length * sum(widths))  # type: ignore[call-overload]
+    table = table.reshape(rows.length, sum(widths))
+    children: dict[int, Block] = {}
+    start = 0
+    for child, column, width in zip(field.children, columns, widths, strict=True):
+        values = np.ascontiguousarray(table[:, start : start + width]).reshape(-1)
+        children[child.id] = flat.nested(column, FixedWidth(rows.length, flat_bits(column), values))
+        start += width
+    return Structured(rows.length, children)

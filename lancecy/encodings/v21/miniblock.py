@@ -1,0 +1,308 @@
+"""Mini-block pages: small values in chunks, levels beside them.
+
+Buffers of a page, in order::
+
+    words        one per chunk: log2 of its values (4 bits) | bytes / 8 - 1; 16 or 32 bits
+    chunks       levels | rep bytes | def bytes | bytes of each value buffer | padding to 8
+                 rep .. | def .. | value buffers .., each padded to 8
+    dictionary   if values are codes
+    index        if there are lists, per chunk: u64 rows that end in it | u64 levels after the last end
+
+All chunks that a selection touches are handled as arrays: which chunks (``chunk_tables``),
+where their parts are (one kernel call), levels, then values. A read of
+all rows asks for the page in one round; another one for words, index and dictionary
+first and for the chunks it needs second. What the first round brought is kept for the
+next read. Source: file sheet 2.1, sections 3.1 to 3.3, 3.7 and 5.3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy import kernels
+from lancecy.encodings.blocks.null_only import has_no_values
+from lancecy.encodings.codecs.dictionaries import look_up
+from lancecy.encodings.codecs.values import decode, decode_block, decode_levels
+from lancecy.encodings.model.block import Block, FixedList, FixedWidth, Structured, VariableWidth
+from lancecy.encodings.model.chunks import Buffers, Chunks, runs_within, starts_of, whole_runs
+from lancecy.encodings.model.layouts import MiniBlock, max_repetition
+from lancecy.encodings.model.pages import Page
+from lancecy.encodings.v21.chunk_tables import ChunkTable, Wanted, chunk_table, wanted_of, word_bytes
+from lancecy.encodings.v21.repdef import LeafPage, all_visible_max
+from lancecy.errors import FormatError
+from lancecy.limits import Limits
+from lancecy.rows import PageRuns, RowSelection
+from lancecy.schema import Field
+from lancecy.store.base import Memory
+from lancecy.store.reads import Ranges, Read, SourceFile, value_read
+
+__all__ = ["Heads", "dictionary_of", "flat_levels", "headers", "read"]
+
+Int64 = NDArray[np.int64]
+Levels = NDArray[np.uint16]
+
+_SMALL_PAGE = 64 << 10
+"""Pages of at most this many bytes are fetched whole: a second round costs more."""
+
+
+def read(
+    spec: MiniBlock,
+    page: Page,
+    chain: tuple[Field, ...],
+    rows: RowSelection,
+    file: SourceFile,
+    limits: Limits,
+) -> Read[LeafPage]:
+    """Decode rows of a mini-block page.
+
+    Parameters
+    ----------
+    spec : MiniBlock
+    page : Page
+        With the buffers that ``spec`` needs.
+    chain : tuple of Field
+        From the top-level field to the leaf.
+    rows : RowSelection
+        Over ``page.num_rows`` rows, ascending, without duplicates; at least one.
+
+    Returns
+    -------
+    Read of LeafPage
+        One round for all rows, else two.
+
+    Raises
+    ------
+    FormatError
+        Sizes, counts, levels or values of the page contradict each other; TruncatedError if bytes are missing.
+    LimitError
+        More than ``limits`` allow.
+    """
+    if has_no_values(chain[-1]) and spec.definition is None and max_repetition(spec.layers) == 0:
+        return value_read(LeafPage(spec.layers, None, None, Structured(len(rows), {}), len(rows)))
+    if rows.is_all:
+        return _read_whole(spec, page, chain, rows, file, limits)
+    return _read_part(spec, page, chain, rows, file, limits)
+
+
+def _read_whole(
+    spec: MiniBlock,
+    page: Page,
+    chain: tuple[Field, ...],
+    rows: RowSelection,
+    file: SourceFile,
+    limits: Limits,
+) -> Read[LeafPage]:
+    (span,) = yield [Ranges(file, page.positions, page.sizes)]
+    at, sizes = span.positions.tolist(), page.sizes.tolist()
+    table = chunk_table(span.memory[at[0] : at[0] + sizes[0]], spec, page, sizes[1])
+    offsets, lengths, counts = table.chunks(None)
+    heads = headers(spec, span.memory, offsets + at[1], lengths)
+    runs = None if max_repetition(spec.layers) else whole_runs(counts)
+    items = None
+    if spec.dictionary is not None:
+        items = dictionary_of(spec, page, span.memory[at[2] : at[2] + sizes[2]], limits)
+    return leaf_page(spec, heads, counts, Wanted(None, len(rows), runs), items, chain, limits)
+
+
+def _read_part(
+    spec: MiniBlock,
+    page: Page,
+    chain: tuple[Field, ...],
+    rows: RowSelection,
+    file: SourceFile,
+    limits: Limits,
+) -> Read[LeafPage]:
+    sizes = page.sizes.tolist()
+    at_once = sum(sizes) <= _SMALL_PAGE
+    table: ChunkTable | None = None if page.memory is None else page.memory.find(page.number, "chunks")
+    items = None if spec.dictionary is None else _kept_items(page)
+    span = None
+    if table is None or (items is None and spec.dictionary is not None):
+        which = np.arange(page.sizes.size)
+        if not at_once:
+            which = which[which != 1]
+        (span,) = yield [Ranges(file, page.positions[which], page.sizes[which])]
+        at = dict(zip(which.tolist(), span.positions.tolist(), strict=True))
+        parts = {number: span.memory[start : start + sizes[number]] for number, start in at.items()}
+        table = chunk_table(parts[0], spec, page, sizes[1], parts[len(sizes) - 1] if spec.has_index else None)
+        if page.memory is not None:
+            page.memory.keep(page.number, "chunks", table, table.nbytes)
+        items = None if spec.dictionary is None else dictionary_of(spec, page, parts[2], limits)
+    wanted = wanted_of(spec, page, rows, table)
+    offsets, lengths, counts = table.chunks(wanted.chunks)
+    if span is not None and at_once:
+        positions = offsets + int(span.positions[1])
+    else:
+        (span,) = yield [Ranges(file, offsets + page.positions[1], lengths)]
+        positions = span.positions
+    heads = headers(spec, span.memory, positions, lengths)
+    return leaf_page(spec, heads, counts, wanted, items, chain, limits)
+
+
+# -- the dictionary -------------------------------------------------------------------
+
+
+def _kept_items(page: Page) -> Block | None:
+    items: Block | None = None if page.memory is None else page.memory.find(page.number, "items")
+    return items
+
+
+def dictionary_of(spec: MiniBlock, page: Page, memory: Memory, limits: Limits) -> Block | None:
+    """The dictionary of a page, if its values are codes; kept for the next read if that is possible.
+
+    Parameters
+    ----------
+    memory : (nbytes,) uint8
+        As it is stored.
+    """
+    if spec.dictionary is None:
+        return None
+    items = _kept_items(page)
+    if items is not None:
+        return items
+    if page.memory is None:
+        return decode_block(spec.dictionary, memory, spec.num_dictionary_items, limits)
+    # A copy: what is kept holds on to neither a map nor all that was fetched together.
+    items = decode_block(spec.dictionary, memory.copy(), spec.num_dictionary_items, limits)
+    page.memory.keep(page.number, "items", items, 500 + _nbytes(items))
+    return items
+
+
+def _nbytes(block: Block) -> int:
+    if isinstance(block, FixedList):
+        return _nbytes(block.child)
+    if isinstance(block, Structured):
+        return sum(_nbytes(child) for child in block.children.values())
+    if isinstance(block, VariableWidth):
+        return memoryview(block.offsets).nbytes + memoryview(block.values).nbytes  # type: ignore[arg-type]
+    return memoryview(block.values).nbytes if isinstance(block, FixedWidth) else 0  # type: ignore[arg-type]
+
+
+# -- what is in them ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Heads:
+    """Where the parts of the wanted chunks are: what ``chunk_headers`` has found in ``memory``."""
+
+    memory: Memory
+    found: Int64
+    values: tuple[Buffers, ...]
+
+    @property
+    def num_levels(self) -> Int64:
+        """As stored, modulo 65536."""
+        levels: Int64 = self.found[0]
+        return levels
+
+    @property
+    def rep(self) -> Buffers:
+        return Buffers(self.memory, self.found[1], self.found[2])
+
+    @property
+    def definition(self) -> Buffers:
+        return Buffers(self.memory, self.found[3], self.found[4])
+
+
+def headers(spec: MiniBlock, memory: Memory, positions: Int64, lengths: Int64) -> Heads:
+    """Where the parts of chunks are.
+
+    Parameters
+    ----------
+    spec : MiniBlock
+    memory : (nbytes,) uint8
+    positions, lengths : (num_chunks,) int64, bytes
+        Of the chunks in ``memory``.
+
+    Raises
+    ------
+    FormatError
+        Parts pass the end of their chunk; ``position`` is the chunk. TruncatedError if a chunk is not there.
+    """
+    found = np.empty((5 + 2 * spec.num_buffers, positions.size), np.int64)
+    has_levels = (spec.rep is not None, spec.definition is not None)
+    shape = (*has_levels, spec.num_buffers, word_bytes(spec))
+    kernels.chunk_headers(memory, positions, lengths, *shape, found)
+    values = [Buffers(memory, found[row], found[row + 1]) for row in range(5, 5 + 2 * spec.num_buffers, 2)]
+    return Heads(memory, found, tuple(values))
+
+
+def leaf_page(
+    spec: MiniBlock,
+    heads: Heads,
+    counts: Int64,
+    wanted: Wanted,
+    items: Block | None,
+    chain: tuple[Field, ...],
+    limits: Limits,
+) -> LeafPage:
+    if wanted.runs is not None:
+        runs, rep = wanted.runs, None
+        definition = flat_levels(spec, heads, counts, runs, limits)
+    else:
+        rep, definition, runs = _list_levels(spec, heads, counts, wanted, limits)
+    if has_no_values(chain[-1]):
+        return LeafPage(spec.layers, rep, definition, Structured(runs.num_rows, {}), wanted.num_rows)
+    values = decode(spec.values, Chunks(heads.values, counts, runs), limits)
+    validity = None
+    if items is not None:
+        values, validity = look_up(values, items, chain[-1], spec.layers, definition, limits)
+    return LeafPage(spec.layers, rep, definition, values, wanted.num_rows, validity)
+
+
+def flat_levels(
+    spec: MiniBlock, heads: Heads, counts: Int64, runs: PageRuns, limits: Limits
+) -> Levels | None:
+    """Definition levels of a page without lists, one per value."""
+    if spec.definition is None:
+        return None
+    different = (heads.num_levels ^ counts) & 0xFFFF
+    if bool(different.any()):
+        chunk = int(np.argmax(different != 0))
+        raise FormatError(
+            f"chunk {chunk} has {int(heads.num_levels[chunk])} levels for {int(counts[chunk])} values",
+            position=chunk,
+        )
+    return decode_levels(spec.definition, heads.definition, counts, runs, limits)
+
+
+def _list_levels(
+    spec: MiniBlock, heads: Heads, counts: Int64, wanted: Wanted, limits: Limits
+) -> tuple[Levels, Levels | None, PageRuns]:
+    """Levels of the wanted rows, and where their values are."""
+    if spec.rep is None:
+        raise FormatError("lists without repetition levels")
+    stored, everything = heads.num_levels, whole_runs(heads.num_levels)
+    rep = decode_levels(spec.rep, heads.rep, stored, everything, limits)
+    definition = None
+    if spec.definition is not None:
+        definition = decode_levels(spec.definition, heads.definition, stored, everything, limits)
+        if not definition.any():
+            # Nothing is null or empty: structs around lists are nullable in pages of lancecy even so.
+            definition = None
+    visible_max = all_visible_max(spec.layers)
+    slots = rep.size if definition is None else int(np.count_nonzero(definition <= visible_max))
+    if slots != int(counts.sum()):
+        raise FormatError(
+            f"levels of the chunks are for {slots} values, where {int(counts.sum())} are stored"
+        )
+    if wanted.ranges is None or wanted.groups is None:
+        return rep, definition, whole_runs(counts)
+    found = np.empty((4, wanted.ranges.shape[1]), np.int64)
+    group_stops = starts_of(stored)[wanted.groups[1:]]
+    kernels.select_rows(
+        rep, definition, max_repetition(spec.layers), visible_max, group_stops, *wanted.ranges, *found
+    )
+    runs = runs_within(starts_of(counts), found[2], found[3])
+    return _cut(rep, found), None if definition is None else _cut(definition, found), runs
+
+
+def _cut(levels: Levels, found: Int64) -> Levels:
+    """Only the levels of the ranges that were found."""
+    lengths = found[1] - found[0]
+    out = np.empty(int(lengths.sum()), np.uint16)
+    kernels.copy_spans(levels.view(np.uint8), found[0] * 2, lengths * 2, out.view(np.uint8))
+    return out

@@ -1,0 +1,305 @@
+"""Compressive encodings of version 2.1 and later: from messages to ``spec`` nodes.
+
+A chunk holds its value buffers in the order in which a walk over the encoding, outer
+to inner, comes to them; :class:`NodeParser` counts them and gives each node its
+number. Total, as all of the ``_wire`` modules are.
+
+Source: file sheet 2.1, sections 2.3 and 3.4 to 3.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lancecy.encodings.model.spec import (
+    BlockDictionary,
+    ByteSplit,
+    Compressed,
+    Deltas,
+    FixedListOf,
+    InlinePacked,
+    PackedBlocks,
+    PackedFields,
+    PackedRows,
+    Plain,
+    Repeated,
+    RunLengths,
+    Sequence,
+    Spec,
+    SymbolCoded,
+    Variable,
+)
+from lancecy.errors import FormatError, UnsupportedError
+from lancecy.limits import Limits
+
+__all__ = ["NodeParser", "check_level", "stored_bits"]
+
+_WORD_BITS = (8, 16, 32, 64)
+_SCHEMES = {1: "lz4", 2: "zstd"}
+_SYMBOL_TABLE_BYTES = 2312
+
+
+class NodeParser:
+    """Parses one tree; afterwards ``num_buffers`` is how many buffers it names.
+
+    Attributes
+    ----------
+    num_buffers : int
+    """
+
+    def __init__(self, version: tuple[int, int], limits: Limits) -> None:
+        self.num_buffers = 0
+        self._version = version
+        self._limits = limits
+        self._depth = 0
+
+    def parse(self, message: Any) -> Spec:
+        """The node of a CompressiveEncoding message and everything below it.
+
+        Raises
+        ------
+        FormatError, LimitError, UnsupportedError
+            See ``decode.parse_page``.
+        """
+        which = message.WhichOneof("compression")
+        if which is None:
+            raise FormatError("an encoding names no compression")
+        self._depth += 1
+        self._limits.check("nesting", self._depth, "nesting of encodings")
+        node = _PARSERS[which](self, getattr(message, which))
+        self._depth -= 1
+        return node
+
+    def _buffer(self) -> int:
+        self.num_buffers += 1
+        return self.num_buffers - 1
+
+    def _only_from_23(self, what: str) -> None:
+        if self._version < (2, 3):
+            raise FormatError(f"{what} encoding in a file of version {self._version[0]}.{self._version[1]}")
+
+    def _child(self, message: Any, name: str) -> Spec:
+        if not message.HasField(name):
+            raise FormatError(f"{message.DESCRIPTOR.name} encoding lacks {name}")
+        return self.parse(getattr(message, name))
+
+    def _alone(self, message: Any) -> tuple[Spec, int]:
+        """A tree whose buffers are all in one, if it has any: with the number of that one, or of the next."""
+        parser = NodeParser(self._version, self._limits)
+        parser._depth = self._depth
+        node = parser.parse(message)
+        return node, self._buffer() if parser.num_buffers else self.num_buffers
+
+    # -- leaves ---------------------------------------------------------------
+
+    def _flat(self, message: Any) -> Plain:
+        _refuse_compression(message, "data")
+        return Plain(self._bits(message.bits_per_value), buffer=self._buffer())
+
+    def _bits(self, bits: int) -> int:
+        if bits != 1 and bits % 8:
+            raise FormatError(f"values of {bits} bits")
+        self._limits.check("value_bytes", bits // 8, "width of a value")
+        return bits
+
+    def _variable(self, message: Any) -> Variable:
+        _refuse_compression(message, "values")
+        if not message.HasField("offsets"):
+            raise FormatError("Variable encoding lacks offsets")
+        offsets = message.offsets
+        if offsets.WhichOneof("compression") == "flat" or self._version < (2, 3):
+            if offsets.WhichOneof("compression") != "flat" or offsets.flat.bits_per_value not in (32, 64):
+                raise FormatError("offsets of strings are not plain 32 or 64-bit numbers")
+            _refuse_compression(offsets.flat, "data")
+            return Variable(offsets.flat.bits_per_value // 8, self._buffer())
+        coded, _ = self._alone(offsets)
+        bits = stored_bits(coded)
+        if bits not in (None, 32, 64):
+            raise FormatError(f"offsets of strings of {bits} bits")
+        return Variable((bits or 32) // 8, self._buffer(), coded)
+
+    def _constant(self, message: Any) -> Repeated:
+        return Repeated(message.value if message.HasField("value") else None)
+
+    def _out_of_line(self, message: Any) -> PackedBlocks:
+        bits = _word_bits(message.uncompressed_bits_per_value)
+        if message.values.WhichOneof("compression") != "flat":
+            raise FormatError("bit-packed blocks do not state their width")
+        packed = message.values.flat.bits_per_value
+        _refuse_compression(message.values.flat, "data")
+        if packed > bits:
+            raise FormatError(f"blocks of {bits}-bit words packed to {packed} bits")
+        return PackedBlocks(packed, bits, True, self._buffer())
+
+    def _inline(self, message: Any) -> InlinePacked:
+        _refuse_compression(message, "values")
+        return InlinePacked(_word_bits(message.uncompressed_bits_per_value), self._buffer())
+
+    def _byte_split(self, message: Any) -> ByteSplit:
+        values = self._child(message, "values")
+        if not isinstance(values, Plain) or values.bits % 8 or values.bits == 0:
+            raise FormatError("split bytes are not of plain values")
+        return ByteSplit(values.bits, values.buffer)
+
+    def _sequence(self, message: Any) -> Sequence:
+        self._only_from_23("Range")
+        return Sequence(_word_bits(message.bits_per_value), message.start, message.step)
+
+    # -- nodes with nodes below them ------------------------------------------
+
+    def _fsst(self, message: Any) -> SymbolCoded:
+        if len(message.symbol_table) != _SYMBOL_TABLE_BYTES:
+            raise FormatError(f"symbol table of {len(message.symbol_table)} bytes")
+        values = self._child(message, "values")
+        if not isinstance(values, Variable):
+            raise FormatError("symbols do not code strings")
+        return SymbolCoded(message.symbol_table, values)
+
+    def _dictionary(self, message: Any) -> BlockDictionary:
+        self._only_from_23("Dictionary")
+        parser = NodeParser(self._version, self._limits)
+        parser._depth = self._depth
+        codes, items = parser._child(message, "indices"), parser._child(message, "items")
+        count = self._limits.check("dictionary_values", message.num_items, "number of dictionary items")
+        return BlockDictionary(codes, items, count, self._buffer() if parser.num_buffers else 0)
+
+    def _rle(self, message: Any) -> RunLengths:
+        values, lengths = self._child(message, "values"), self._child(message, "run_lengths")
+        if self._version < (2, 3) and not (isinstance(values, Plain) and isinstance(lengths, Plain)):
+            raise FormatError("values or lengths of runs are not plain")
+        if isinstance(values, Plain) and (values.bits % 8 or values.bits == 0):
+            raise FormatError(f"runs of values of {values.bits} bits")
+        if isinstance(lengths, Plain) and lengths.bits not in _WORD_BITS:
+            raise FormatError(f"run lengths of {lengths.bits} bits")
+        return RunLengths(values, lengths)
+
+    def _general(self, message: Any) -> Compressed:
+        scheme = _SCHEMES.get(message.compression.scheme)
+        if scheme is None:
+            raise UnsupportedError(
+                f"compression scheme {message.compression.scheme}", feature="compression scheme"
+            )
+        first = self.num_buffers
+        values = self._child(message, "values")
+        if self.num_buffers == first:
+            raise FormatError("compression of an encoding without buffers")
+        return Compressed(scheme, values, first)
+
+    def _fixed_list(self, message: Any) -> FixedListOf:
+        validity = self._buffer() if message.has_validity else None
+        child = self._child(message, "values")
+        if isinstance(child, Variable | SymbolCoded | PackedFields):
+            raise FormatError("fixed-size lists of values of varying size")
+        size, bits = message.items_per_value, stored_bits(child) or 0
+        self._limits.check("value_bytes", size * max(bits // 8, _num_items(child)), "width of a list")
+        return FixedListOf(size, child, validity)
+
+    def _packed_struct(self, message: Any) -> PackedRows:
+        bits = tuple(message.bits_per_value)
+        self._limits.check("fields", len(bits), "number of packed fields")
+        for width in bits:
+            if width % 8:
+                raise UnsupportedError(f"packed fields of {width} bits", feature="packed struct of bits")
+        values = self._child(message, "values")
+        if stored_bits(values) != sum(bits):
+            raise FormatError(f"packed rows of {stored_bits(values)} bits hold fields of {sum(bits)} bits")
+        return PackedRows(bits, (), values)
+
+    def _packed_fields(self, message: Any) -> PackedFields:
+        if self._version < (2, 2):
+            raise FormatError("packed structs of varying size in a file of version 2.1")
+        self._limits.check("fields", len(message.fields), "number of packed fields")
+        return PackedFields(tuple(self._packed_field(field) for field in message.fields))
+
+    def _packed_field(self, message: Any) -> tuple[Spec, int, bool]:
+        value = self._child(message, "value")
+        which = message.WhichOneof("layout")
+        if which == "bits_per_length":
+            if message.bits_per_length not in (32, 64):
+                raise FormatError(f"lengths of packed strings of {message.bits_per_length} bits")
+            return value, message.bits_per_length, True
+        if which != "bits_per_value" or message.bits_per_value % 8:
+            raise FormatError("a packed field has no width in bytes")
+        return value, self._bits(message.bits_per_value), False
+
+    def _deltas(self, message: Any) -> Deltas:
+        self._only_from_23("Delta")
+        bits = _word_bits(message.bits_per_value)
+        return Deltas(bits, message.base, self._child(message, "deltas"))
+
+
+_PARSERS: dict[str, Callable[[NodeParser, Any], Spec]] = {
+    "flat": NodeParser._flat,
+    "variable": NodeParser._variable,
+    "constant": NodeParser._constant,
+    "out_of_line_bitpacking": NodeParser._out_of_line,
+    "inline_bitpacking": NodeParser._inline,
+    "fsst": NodeParser._fsst,
+    "dictionary": NodeParser._dictionary,
+    "rle": NodeParser._rle,
+    "byte_stream_split": NodeParser._byte_split,
+    "general": NodeParser._general,
+    "fixed_size_list": NodeParser._fixed_list,
+    "packed_struct": NodeParser._packed_struct,
+    "variable_packed_struct": NodeParser._packed_fields,
+    "range": NodeParser._sequence,
+    "delta": NodeParser._deltas,
+}
+
+
+def stored_bits(spec: Spec) -> int | None:
+    """Bits that one decoded value has, bitmaps of lists not counted; None if it varies or the node does not say.
+
+    Examples
+    --------
+    >>> stored_bits(FixedListOf(3, InlinePacked(32)))
+    96
+    """
+    if isinstance(spec, Plain | PackedBlocks | InlinePacked | ByteSplit | Sequence | Deltas):
+        return spec.bits
+    if isinstance(spec, RunLengths | Compressed):
+        return stored_bits(spec.values)
+    if isinstance(spec, PackedRows):
+        return sum(spec.bits)
+    if isinstance(spec, BlockDictionary):
+        return stored_bits(spec.items)
+    if isinstance(spec, FixedListOf):
+        below = stored_bits(spec.child)
+        return None if below is None else spec.size * below
+    return None
+
+
+def _num_items(spec: Spec) -> int:
+    """Items of a fixed-size list, those within items counted instead of them; 1 for anything else."""
+    items = 1
+    while isinstance(spec, FixedListOf):
+        items *= spec.size
+        spec = spec.child
+    return items
+
+
+def check_level(spec: Spec) -> None:
+    """Refuse a codec that levels cannot have: they are 16-bit numbers, plain, packed or in runs."""
+    if not isinstance(spec, Plain | InlinePacked | PackedBlocks | RunLengths):
+        raise UnsupportedError(f"levels coded as {type(spec).__name__}", feature=type(spec).__name__)
+    if isinstance(spec, RunLengths) and not (
+        isinstance(spec.values, Plain) and isinstance(spec.lengths, Plain)
+    ):
+        raise UnsupportedError("levels in runs that are not plain", feature="coded runs")
+    if stored_bits(spec) != 16:
+        raise FormatError(f"levels of {stored_bits(spec)} bits")
+
+
+def _word_bits(bits: int) -> int:
+    if bits not in _WORD_BITS:
+        raise UnsupportedError(f"bit-packing of {bits}-bit words", feature="bit-packing")
+    return bits
+
+
+def _refuse_compression(message: Any, name: str) -> None:
+    """No writer is known to have compressed a buffer inside a leaf of the tree."""
+    if message.HasField(name) and getattr(message, name).scheme:
+        raise UnsupportedError(
+            f"compression inside a {message.DESCRIPTOR.name} encoding", feature="buffer compression"
+        )

@@ -1,0 +1,13 @@
+"""Columns of 2.1 and 2.2 to pages.
+
+===================  ==============================================================
+``shred``            nested blocks to leaves with repetition and definition levels
+``select_encoding``  which layout and which encodings a page gets
+``chunk_parts``      values and levels, cut into chunks
+``miniblock``        mini-block pages
+``fullzip``          full-zip pages
+``constant``         constant pages
+``dictionary``       strings of few distinct values as codes
+``blob``             pages of positions and sizes of blobs
+===================  ==============================================================
+"""

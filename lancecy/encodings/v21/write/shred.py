@@ -1,0 +1,312 @@
+"""Nested blocks to leaves with repetition and definition levels: the way back of ``repdef``.
+
+A column of 2.1 and later is stored leaf by leaf. ``shred`` goes from the top-level field to
+each leaf and keeps, for every entry, how far out a new list begins and what is null or empty.
+On the way down both are counted from outside, as what is further in is not known yet; at the
+leaf they become the levels of the format, counted from inside, with a layer for every node
+that says only as much as the page and the readers of the reference need::
+
+    [[1, 2], [], null, [3]]     entries 1 2 - - 3     continue 0 1 0 0 0     marks 0 0 empty null 0
+    levels                      rep 1 0 1 1 1         def 0 0 2 1 0          layers VI, NEL
+
+Source: file sheet 2.1, sections 3.2 and 3.10.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.encodings.blocks.select import mask_of, stored_offsets
+from lancecy.encodings.model.block import AllNull, Block, Coded, FixedList, Listed, Structured
+from lancecy.encodings.model.layouts import Layer
+from lancecy.errors import SchemaError, UnsupportedError, printable
+from lancecy.schema import Field
+
+__all__ = ["ShreddedLeaf", "shred"]
+
+Levels = NDArray[np.uint16]
+Marks = NDArray[np.uint8]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ShreddedLeaf:
+    """One leaf of one page.
+
+    Attributes
+    ----------
+    field : Field
+    layers : tuple of Layer, inner to outer
+    rep, definition : (num_entries,) uint16 or None
+        None: no lists; nothing null or empty.
+    visible : (num_entries,) bool or None
+        Entries that have a value slot; None: all.
+    values : Block
+        One value per slot; its own validity is in the levels already.
+    num_valid : int
+        Slots that are not null, and not below a null.
+    num_rows : int
+        Rows, times the sizes of fixed-size lists of structs around the leaf.
+    """
+
+    field: Field
+    layers: tuple[Layer, ...]
+    rep: Levels | None
+    definition: Levels | None
+    visible: Mask | None
+    values: Block
+    num_valid: int
+    num_rows: int
+
+    @property
+    def num_entries(self) -> int:
+        """Entries: slots, and null or empty lists."""
+        return self.values.length if self.visible is None else self.visible.size
+
+    @property
+    def valid(self) -> Mask | None:
+        """(num_slots,) bool: slots that are not null, and not below a null; None: all."""
+        if self.definition is None:
+            return None
+        found: Mask = self.slot_levels == 0
+        return found
+
+    @property
+    def slot_levels(self) -> Levels:
+        """(num_slots,) uint16: definition levels of the slots."""
+        if self.definition is None:
+            return np.zeros(self.values.length, np.uint16)
+        return self.definition if self.visible is None else self.definition[self.visible]
+
+
+def shred(field: Field, block: Block) -> Iterator[ShreddedLeaf]:
+    """The leaves of a top-level field, depth first.
+
+    Raises
+    ------
+    SchemaError
+        A null where the field allows none.
+    UnsupportedError
+        Lists around or in fixed-size lists of structs.
+    """
+    return _walk(field, block, _State(block.length, block.length))
+
+
+class _Layer(NamedTuple):
+    """What a layer is, and what there is in it."""
+
+    is_list: bool
+    has_nulls: bool
+    has_empty: bool = False
+    may_be_null: bool = False
+    """Of items: other pages may have nulls."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _State:
+    """What is known of the entries above a node; ``live`` are those that have a slot of the node's."""
+
+    num_rows: int
+    num_entries: int
+    layers: tuple[_Layer, ...] = ()
+    """Outer to inner."""
+    continued: Marks | None = None
+    marks: Marks | None = None
+    live: Mask | None = None
+    repeated: bool = False
+
+    @property
+    def num_lists(self) -> int:
+        return sum(layer.is_list for layer in self.layers)
+
+    def with_marks(self, new: Mask, mark: int) -> Marks:
+        """Marks with one more, of slots."""
+        marks = np.zeros(self.num_entries, np.uint8) if self.marks is None else self.marks.copy()
+        if self.live is None:
+            marks[new] = mark
+        else:
+            marks[np.flatnonzero(self.live)[new]] = mark
+        return marks
+
+    def unmarked(self) -> Mask | None:
+        """Slots that are neither null nor below a null; None: all."""
+        if self.marks is None:
+            return None
+        marks = self.marks if self.live is None else self.marks[self.live]
+        found: Mask = marks == 0
+        return found
+
+    def item(self, field: Field, block: Block) -> _State:
+        """Below a layer of items."""
+        new = _nulls_of(block)
+        open_ = self.unmarked()
+        if new is not None and open_ is not None:
+            new &= open_
+        has_nulls, marks = new is not None and bool(new.any()), self.marks
+        if new is not None and has_nulls:
+            if not field.nullable and field.logical_type != "null":
+                raise _null_in(field)
+            marks = self.with_marks(new, 2 * len(self.layers) + 1)
+        may_be_null = field.nullable or (bool(self.layers) and self.layers[-1].may_be_null)
+        layer = _Layer(False, has_nulls or _is_below_null(open_), may_be_null=may_be_null)
+        return replace(self, layers=(*self.layers, layer), marks=marks)
+
+    def lists(self, field: Field, block: Listed) -> _State:
+        """Below a layer of lists, one entry per element and per list without any."""
+        if self.repeated:
+            raise UnsupportedError(
+                f"column {printable(field.name)!r}: lists within fixed-size lists of structs",
+                feature="list in fixed-size list of structs",
+            )
+        lengths = np.diff(stored_offsets(block))
+        number = 2 * len(self.layers)
+        nulls, open_ = _nulls_of(block), self.unmarked()
+        empty = lengths == 0
+        if nulls is not None:
+            empty &= ~nulls
+            nulls = nulls if open_ is None else nulls & open_
+        if open_ is not None:
+            empty &= open_
+        has_nulls, has_empty = nulls is not None and bool(nulls.any()), bool(empty.any())
+        state = self
+        if nulls is not None and has_nulls:
+            if not field.nullable:
+                raise _null_in(field)
+            state = replace(state, marks=state.with_marks(nulls, number + 1))
+        if has_empty:
+            state = replace(state, marks=state.with_marks(empty, number + 2))
+        around = self.around()
+        # pylance (14.0.2) also loses count of lists around a nullable struct if a list in it has no definition level.
+        is_below = any(layer.may_be_null for layer in around)
+        layer = _Layer(True, has_nulls or is_below, has_empty)
+        return replace(state, layers=(*around, layer)).expanded(lengths)
+
+    def around(self) -> tuple[_Layer, ...]:
+        """The layers around lists, of which items are nullable by their type, whatever is in this page.
+
+        pylance (14.0.2) takes the number of values of a page for that of structs around lists, if another page that
+        it reads with this one has null structs and this one has a layer that cannot be null.
+        """
+        return tuple(layer._replace(has_nulls=layer.has_nulls or layer.may_be_null) for layer in self.layers)
+
+    def expanded(self, lengths: NDArray[np.integer]) -> _State:
+        """Entries taken apart into elements; those without keep one."""
+        counts = np.maximum(lengths, 1).astype(np.int64)
+        if self.live is not None:
+            spread = np.ones(self.num_entries, np.int64)
+            spread[self.live] = counts
+            counts = spread
+        starts = np.cumsum(counts) - counts
+        total = int(counts.sum())
+        continued = np.full(total, self.num_lists, np.uint8)
+        continued[starts] = 0 if self.continued is None else self.continued
+        marks = live = None
+        if self.marks is not None:
+            # Marked are null and empty lists and what is below nulls, none of which have elements.
+            marks = np.zeros(total, np.uint8)
+            marks[starts] = self.marks
+            live = marks == 0
+        return replace(self, num_entries=total, continued=continued, marks=marks, live=live)
+
+    def fixed(self, field: Field, size: int) -> _State:
+        """Below a fixed-size list of structs: every entry once per element."""
+        if self.num_lists:
+            raise UnsupportedError(
+                f"column {printable(field.name)!r}: fixed-size lists of structs within lists",
+                feature="fixed-size list of structs in list",
+            )
+        marks = None if self.marks is None else np.repeat(self.marks, size)
+        return replace(
+            self,
+            num_rows=self.num_rows * size,
+            num_entries=self.num_entries * size,
+            layers=self.around(),
+            marks=marks,
+            repeated=True,
+        )
+
+
+def _is_below_null(open_: Mask | None) -> bool:
+    """Whether a layer has entries that are null because a struct around them is.
+
+    The level of the outermost null tells them. Readers of the reference (pylance 14.0.2) need a layer that can
+    be null even so: they miscount its lists otherwise, and take members that allow no null for null.
+    """
+    return open_ is not None and not bool(open_.all())
+
+
+def _null_in(field: Field) -> SchemaError:
+    return SchemaError(
+        f"column {printable(field.name)!r} has nulls, which its field does not allow", difference="nulls"
+    )
+
+
+def _nulls_of(block: Block) -> Mask | None:
+    """Which values are null; None: none."""
+    if isinstance(block, AllNull):
+        return np.ones(block.length, np.bool_)
+    own = block.codes if isinstance(block, Coded) else block
+    validity = getattr(own, "validity", None)
+    return None if validity is None else ~mask_of(validity, block.length)
+
+
+def _walk(field: Field, block: Block, state: _State) -> Iterator[ShreddedLeaf]:
+    if isinstance(block, Listed):
+        (child,) = field.children
+        yield from _walk(child, block.child, state.lists(field, block))
+    elif isinstance(block, Structured) and field.children and not field.is_whole:
+        below = state.item(field, block)
+        for child in field.children:
+            yield from _walk(child, block.children[child.id], below)
+    elif isinstance(block, FixedList) and field.children:
+        (child,) = field.children
+        yield from _walk(child, block.child, state.item(field, block).fixed(field, block.size))
+    else:
+        yield _leaf(field, block, state.item(field, block))
+
+
+_LAYERS = {
+    (False, False, False): Layer.ALL_VALID_ITEM,
+    (False, True, False): Layer.NULLABLE_ITEM,
+    (True, False, False): Layer.ALL_VALID_LIST,
+    (True, True, False): Layer.NULLABLE_LIST,
+    (True, False, True): Layer.EMPTYABLE_LIST,
+    (True, True, True): Layer.NULL_AND_EMPTY_LIST,
+}
+
+
+def _leaf(field: Field, block: Block, state: _State) -> ShreddedLeaf:
+    rep = definition = None
+    if state.continued is not None:
+        rep = (state.num_lists - state.continued.astype(np.uint16)).astype(np.uint16)
+    if any(layer.has_nulls or layer.has_empty for layer in state.layers):
+        marks = np.zeros(state.num_entries, np.uint8) if state.marks is None else state.marks
+        definition = _codes(state)[marks]
+    open_ = state.unmarked()
+    return ShreddedLeaf(
+        field=field,
+        layers=tuple(_LAYERS[layer[:3]] for layer in reversed(state.layers)),
+        rep=rep,
+        definition=definition,
+        visible=state.live,
+        values=block,
+        num_valid=block.length if open_ is None else int(np.count_nonzero(open_)),
+        num_rows=state.num_rows,
+    )
+
+
+def _codes(state: _State) -> Levels:
+    """The definition level of each mark."""
+    codes = np.zeros(2 * len(state.layers) + 1, np.uint16)
+    level = 0
+    for number in range(len(state.layers) - 1, -1, -1):
+        layer = state.layers[number]
+        for offset, present in ((1, layer.has_nulls), (2, layer.has_empty)):
+            level += present
+            codes[2 * number + offset] = level if present else 0
+    return codes

@@ -1,0 +1,185 @@
+"""What a data file holds, column by column, told by its metadata: for people, not for scans.
+
+Unlike a reader, which is given the table's schema, a survey takes the file as it is: it
+opens files that belong to no table, and says of a column that cannot be read why.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lancecy.encodings.model.pages import Column
+from lancecy.encodings.model.spec import StructOf
+from lancecy.encodings.v0.bounds import ByteLedger
+from lancecy.encodings.v0.read import spec_of
+from lancecy.errors import FormatError, LanceError, TruncatedError, printable
+from lancecy.file.describe_wire import column_names, written_fields
+from lancecy.file.footer import FOOTER_BYTES, parse_footer
+from lancecy.file.tail import Tail, read_parts, read_tail
+from lancecy.file.v0.layout import all_nodes
+from lancecy.file.v0.reader import V0Reader, open_v0
+from lancecy.file.v0.wire.decode import decode_metadata
+from lancecy.file.v2.meta import Container, build_column, open_container
+from lancecy.file.v2.specs import SpecCache
+from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.schema import Field
+from lancecy.store.reads import Read, SourceFile, named
+
+__all__ = ["FileSurvey", "SurveyedColumn", "survey"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SurveyedColumn:
+    """One physical column.
+
+    Attributes
+    ----------
+    name : str
+        Dotted; of columns that nothing names, their number.
+    logical_type : str
+        As the format writes it; "" if unknown.
+    pages : Column or None
+        None if its metadata cannot be read.
+    problem : str
+        Why not.
+    """
+
+    name: str
+    logical_type: str
+    pages: Column | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileSurvey:
+    """What a file says of itself.
+
+    Attributes
+    ----------
+    version : (major, minor)
+        (0, 1), or that of a 2.x file, 2.0 under one name.
+    num_rows : int
+    size : int, bytes
+    metadata_bytes : int
+        At the end of the file, about.
+    columns : tuple of SurveyedColumn
+    """
+
+    version: tuple[int, int]
+    num_rows: int
+    size: int
+    metadata_bytes: int
+    columns: tuple[SurveyedColumn, ...]
+
+
+def survey(source: SourceFile, limits: Limits = DEFAULT_LIMITS) -> Read[FileSurvey]:
+    """Read the metadata of a data file of any version, and nothing else.
+
+    Parameters
+    ----------
+    source : SourceFile
+    limits : Limits
+
+    Raises
+    ------
+    FormatError, LimitError
+        The file is damaged, or no data file.
+    """
+    return named(_survey(source, limits), source.path)
+
+
+def _survey(source: SourceFile, limits: Limits) -> Read[FileSurvey]:
+    tail = yield from read_tail(source)
+    if parse_footer(tail.memory).is_v2:
+        return (yield from _survey_v2(source, limits))
+    return (yield from _survey_v0(source, tail, limits))
+
+
+# -- 2.x -----------------------------------------------------------------------------
+
+
+def _survey_v2(source: SourceFile, limits: Limits) -> Read[FileSurvey]:
+    container = yield from open_container(source, limits)
+    numbers = range(container.num_columns)
+    parts = [container.descriptor, *(container.part(number) for number in numbers)]
+    descriptor, *data = yield from read_parts(source, container.held, parts)
+    names = column_names(descriptor, container.version, limits)
+    if len(names) != container.num_columns:
+        # The first releases gave strings two columns, and files on their own do not say which.
+        names = [(f"column {number}", "") for number in numbers]
+    specs, ledger = SpecCache(container.version, limits), ByteLedger()
+    columns = []
+    for number, (name, kind) in zip(numbers, names, strict=True):
+        column = SurveyedColumn(printable(name), printable(kind), None)
+        try:
+            pages = build_column(data[number], number, source.size, limits, specs, ledger)
+        except LanceError as error:
+            columns.append(replace(column, problem=str(error)))
+        else:
+            columns.append(replace(column, pages=pages))
+    return _surveyed(source, container, tuple(columns))
+
+
+def _surveyed(source: SourceFile, container: Container, columns: tuple[SurveyedColumn, ...]) -> FileSurvey:
+    metadata = source.size - container.data_bytes
+    return FileSurvey(container.version, container.num_rows, source.size, metadata, columns)
+
+
+# -- 0.1 -----------------------------------------------------------------------------
+
+
+def _survey_v0(source: SourceFile, tail: Tail, limits: Limits) -> Read[FileSurvey]:
+    block = yield from _block(source, tail, parse_footer(tail.memory).position, "metadata")
+    metadata = decode_metadata(block, limits)
+    if metadata.manifest_position == 0:
+        raise FormatError("the file does not say which fields it holds; only its table knows")
+    manifest = yield from _block(source, tail, metadata.manifest_position, "embedded manifest")
+    fields = written_fields(manifest, limits)
+    ids = [node.id for top in fields for node in top.walk()]
+    reader = yield from open_v0(source, ids, fields, limits)
+    columns = tuple(column for top in fields for column in _legacy_columns(reader, top))
+    used = source.size - metadata.page_table_position
+    return FileSurvey((0, 1), reader.num_rows, source.size, used, columns)
+
+
+def _block(source: SourceFile, tail: Tail, position: int, what: str) -> Read[np.ndarray]:
+    """A message of the file that stands behind its length."""
+    end = source.size - FOOTER_BYTES
+    if not 0 <= position <= end - 4:
+        raise FormatError(f"the {what} lies outside the file", position=position)
+    (prefix,) = yield from read_parts(source, tail, [(position, 4)])
+    (length,) = struct.unpack("<I", prefix.tobytes())
+    if length > end - position - 4:
+        raise TruncatedError(f"{what} of {length} bytes in {end - position - 4}", position=position)
+    (block,) = yield from read_parts(source, tail, [(position + 4, length)])
+    return block
+
+
+def _legacy_columns(reader: V0Reader, top: Field) -> Iterator[SurveyedColumn]:
+    """Each node of a field that has pages; the elements of lists count in rows of their own."""
+    names = dict(_dotted(top, ""))
+    kinds = {node.id: printable(node.logical_type) for node in top.walk()}
+    try:
+        nodes = list(all_nodes([(top.id, spec_of(top))]))
+    except LanceError as error:
+        yield SurveyedColumn(names[top.id], kinds[top.id], None, str(error))
+        return
+    for column_id, spec in nodes:
+        if isinstance(spec, StructOf):
+            continue
+        rows, positions, sizes = reader.pages_of(column_id, spec)
+        starts = np.concatenate(([0], np.cumsum(rows))).astype(np.int64)
+        buffers = np.arange(positions.size + 1, dtype=np.int64)
+        pages = Column(column_id, False, starts, (spec,) * positions.size, buffers, positions, sizes)
+        yield SurveyedColumn(names[column_id], kinds[column_id], pages)
+
+
+def _dotted(node: Field, above: str) -> Iterator[tuple[int, str]]:
+    name = f"{above}.{printable(node.name)}" if above else printable(node.name)
+    yield node.id, name
+    for child in node.children:
+        yield from _dotted(child, name)

@@ -1,0 +1,227 @@
+"""Dictionaries of 0.1 tables: every file's codes are of one dictionary per field, which the manifest file holds.
+
+Files of one write are written before anybody knows all values, so a dictionary grows while they are: the values
+that are known keep their codes. A table that is there keeps the dictionaries it has; what is
+appended to it has to do with these.
+
+Source: file sheet 0.1, section 4.3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lancecy import kernels
+from lancecy.encodings.arrow.columns import as_array
+from lancecy.encodings.arrow.from_arrow import block_of
+from lancecy.encodings.arrow.to_arrow import to_arrow
+from lancecy.encodings.blocks.select import mask_of
+from lancecy.encodings.model.block import Block, Coded, FixedWidth, VariableWidth
+from lancecy.encodings.v0.write import legacy_pages, refused
+from lancecy.errors import FormatError, UnsupportedError, printable
+from lancecy.schema import DictionaryRef, Field, parse_logical_type
+
+__all__ = ["Dictionaries", "has_dictionaries", "no_codes", "placed"]
+
+Int64 = NDArray[np.int64]
+
+
+def has_dictionaries(fields: Iterable[Field]) -> bool:
+    """Whether any field at or below these has a dictionary."""
+    return any(node.logical_type.startswith("dict:") for top in fields for node in top.walk())
+
+
+def placed(fields: Iterable[Field], refs: Mapping[int, DictionaryRef]) -> tuple[Field, ...]:
+    """The fields, those with dictionaries saying where they are."""
+    if not refs:
+        return tuple(fields)
+    return tuple(
+        replace(
+            field,
+            dictionary=refs.get(field.id, field.dictionary),
+            children=placed(field.children, refs),
+        )
+        for field in fields
+    )
+
+
+class Dictionaries:
+    """The dictionaries of a write, by field id.
+
+    Parameters
+    ----------
+    known : mapping of field id to (Field, Block), optional
+        Those of the table that is appended to; nothing is added to them.
+
+    Examples
+    --------
+    >>> book, field = Dictionaries(), Field("d", 3, logical_type="dict:string:int8:false")
+    >>> for words in (["a", "b"], ["c", "a"]):
+    ...     coded = pa.array(words).dictionary_encode().cast(pa.dictionary(pa.int8(), pa.string()))
+    ...     print(book.codes(field, block_of(coded, field)).values.tolist())
+    [0, 1]
+    [2, 0]
+    """
+
+    def __init__(self, known: Mapping[int, tuple[Field, Block]] | None = None) -> None:
+        self._fields: dict[int, Field] = {}
+        self._values: dict[int, pa.Array] = {}
+        self._last: dict[int, tuple[Block, NDArray[Any], int]] = {}
+        self._closed = known is not None
+        for number, (field, block) in (known or {}).items():
+            self._fields[number] = field
+            # An empty value of a table is a null, and the other way round.
+            self._values[number] = _array(block, field)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the values so far."""
+        return sum(values.nbytes for values in self._values.values())
+
+    def codes(self, field: Field, block: Coded) -> FixedWidth:
+        """The codes that the dictionary of the table has for values; the others are added to it.
+
+        Raises
+        ------
+        UnsupportedError
+            Values that it cannot hold, that it lacks and may not get, or more than its codes can tell apart.
+        """
+        raw = np.frombuffer(block.codes.values, f"u{block.codes.bits // 8}", block.length)  # type: ignore[call-overload]
+        new, of_null = self._recoding(field, block, raw)
+        found = raw
+        if not np.array_equal(new, np.arange(new.size)):
+            out = np.empty(raw.nbytes, np.uint8)
+            kernels.take_fixed(raw, new.view(np.uint8), raw.itemsize, out)
+            found = out.view(raw.dtype)
+        if block.codes.null_count:
+            is_valid = mask_of(block.codes.validity, block.length)
+            found = np.where(is_valid, found, found.dtype.type(of_null))
+        return FixedWidth(block.length, block.codes.bits, found.view(np.uint8))
+
+    def _recoding(self, field: Field, block: Coded, raw: NDArray[Any]) -> tuple[NDArray[Any], int]:
+        """(num_values,) of the codes' type: new codes, and that of null."""
+        has_null = block.codes.null_count > 0
+        last = self._last.get(field.id)
+        if last is not None and _is_same(last[0], block.dictionary) and (last[2] >= 0 or not has_null):
+            new, of_null = last[1], last[2]
+        else:
+            new, of_null = self._looked_up(field, block, raw, has_null)
+            self._last[field.id] = block.dictionary, new, of_null
+        if (new < 0).any():
+            self._check_used(field, block, raw, new)
+            new = np.maximum(new, 0)
+        # Rows that are all null have codes of no value.
+        return (new if new.size else np.zeros(1, np.int64)).astype(raw.dtype), of_null
+
+    def _looked_up(self, field: Field, block: Coded, raw: NDArray[Any], has_null: bool) -> tuple[Int64, int]:
+        """(num_values,) int64: the code of each value, -1 for those that are not in the table's dictionary."""
+        values = _array(block.dictionary, field)
+        known = self._values.get(field.id, values.slice(0, 0))
+        self._fields.setdefault(field.id, field)
+        most = _most(field)
+        if not self._closed:
+            grown = _grown(known, values, has_null)
+            if len(grown) > most:
+                used = pa.array(np.unique(_valid(block, raw)))
+                grown = _grown(known, values.take(used), has_null)
+            if len(grown) > most:
+                raise UnsupportedError(
+                    f"column {printable(field.name)!r} has more values than its codes can tell apart, all of "
+                    "which share one dictionary in a table of version 0.1: write version 2.0, or larger codes",
+                    feature="dictionaries that differ",
+                )
+            known = self._values[field.id] = grown
+        new = pc.index_in(values, known, skip_nulls=True).fill_null(-1).cast(pa.int64()).to_numpy()
+        null = pc.index_in(pa.scalar(None, known.type), known).as_py()
+        if has_null and null is None:
+            raise self._lacking(field, "null")
+        return new, -1 if null is None else null
+
+    def _check_used(self, field: Field, block: Coded, raw: NDArray[Any], new: Int64) -> None:
+        """Refuse values without a code, unless no row has them."""
+        used = _valid(block, raw)
+        gone = used[new[used] < 0]
+        if not gone.size:
+            return
+        value = _array(block.dictionary, field)[int(gone[0])].as_py()
+        if value is None:
+            raise refused(field.name, "empty values in a dictionary")
+        raise self._lacking(field, printable(repr(value)))
+
+    def _lacking(self, field: Field, what: str) -> UnsupportedError:
+        return UnsupportedError(
+            f"column {printable(field.name)!r} has the value {what}, which the dictionary of the table lacks: a "
+            "table of version 0.1 has one dictionary for all of its files; overwrite it with version 2.0, which has not",
+            feature="dictionaries that differ",
+        )
+
+    def pages(self, position: int) -> tuple[bytes, dict[int, DictionaryRef]]:
+        """The values as they stand in a file, and where, if they are written at ``position``.
+
+        Parameters
+        ----------
+        position : int, bytes
+        """
+        parts, refs = [], {}
+        for number in sorted(self._values):
+            field = _value_field(self._fields[number])
+            values = self._values[number]
+            starts = np.array([0, len(values)], np.int64)
+            (pages,) = legacy_pages(field, block_of(values, field), starts, position, no_codes)
+            refs[number] = DictionaryRef(int(pages.positions[0]), len(values))
+            parts.append(pages.buffer.tobytes())
+            position += pages.buffer.size
+        return b"".join(parts), refs
+
+
+def _is_same(one: Block, other: Block) -> bool:
+    """Whether two dictionaries are in the same memory; the first is held, so nothing else can be there."""
+    if not isinstance(one, VariableWidth | FixedWidth) or type(one) is not type(other):
+        return False
+    names = ("values", "offsets") if isinstance(one, VariableWidth) else ("values",)
+    pairs = [(np.asarray(getattr(one, name)), np.asarray(getattr(other, name))) for name in names]
+    return one.length == other.length and all(a.ctypes.data == b.ctypes.data for a, b in pairs)
+
+
+def _valid(block: Coded, raw: NDArray[Any]) -> NDArray[Any]:
+    if block.codes.validity is None:
+        return raw
+    found: NDArray[Any] = raw[mask_of(block.codes.validity, block.length)]
+    return found
+
+
+def _grown(known: pa.Array, values: pa.Array, has_null: bool) -> pa.Array:
+    """The values and those they lack; a null is one that rows may be."""
+    parts = [known, values.drop_null(), *([pa.nulls(1, known.type)] if has_null else [])]
+    return as_array(pa.chunked_array([pa.concat_arrays(parts).unique()]))
+
+
+def _most(field: Field) -> int:
+    key = parse_logical_type(field.logical_type).index_type
+    return int(1 << (key.bit_width - (1 if pa.types.is_signed_integer(key) else 0)))
+
+
+def _value_field(field: Field) -> Field:
+    """The values as a column of their own, in which an empty text is a null."""
+    return Field(field.name, field.id, logical_type=field.logical_type.split(":")[1])
+
+
+def _array(block: Block, field: Field) -> pa.Array:
+    """The values, empty ones as nulls: a file has no other."""
+    values = as_array(to_arrow(block, _value_field(field)))
+    if isinstance(block, VariableWidth):
+        is_empty = pc.equal(pc.binary_length(values), 0)
+        values = pc.if_else(is_empty, pa.scalar(None, values.type), values)
+    return values
+
+
+def no_codes(field: Field, _block: Coded) -> FixedWidth:
+    """Stands for ``Dictionaries.codes`` where there can be none: among values of dictionaries, and statistics."""
+    raise FormatError(f"the dictionary of column {field.name!r} is itself a dictionary column")

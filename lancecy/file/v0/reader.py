@@ -1,0 +1,451 @@
+"""Reader of 0.1 files: metadata, pages and statistics behind the ``FileReader`` protocol.
+
+Rust-era files, from the front; positions alone say where things are, never their order::
+
+    pages | page table | statistics and their table | dictionary values | manifest | Metadata | footer
+
+Opening takes the last 64 KiB, and in a second round whatever of Metadata and page table
+lies before them. Source: file sheet 0.1, sections 1, 3 and 7.1.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import struct
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.encodings.model.block import Block
+from lancecy.encodings.model.spec import DictionaryOf, Spec, VarBinary
+from lancecy.encodings.v0.bounds import ByteLedger
+from lancecy.encodings.v0.read import ColumnPages, ColumnSource, read_column, spec_of, whole_pages
+from lancecy.errors import FormatError, TruncatedError, UnsupportedError
+from lancecy.file.footer import FOOTER_BYTES, Footer, parse_footer
+from lancecy.file.v0.layout import all_nodes, gaps_before, page_nbytes
+from lancecy.file.v0.meta import (
+    CELL_BYTES,
+    PageTable,
+    check_pages,
+    choose_origin,
+    origin_candidates,
+    written_candidates,
+)
+from lancecy.file.v0.runs import page_runs
+from lancecy.file.v0.stats import StoredStats, column_stats, open_stats, without_bounds
+from lancecy.file.v0.wire.decode import V0Metadata, decode_field_ids, decode_metadata
+from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.rows import PageRuns, RowSelection
+from lancecy.schema import DictionaryRef, Field
+from lancecy.stats import ColumnStats, StatsTable
+from lancecy.store.base import Memory
+from lancecy.store.reads import Ranges, Read, SourceFile, gather, named, value_read
+
+__all__ = ["TAIL_BYTES", "DictionaryFile", "V0Reader", "open_v0", "read_dictionary"]
+
+Int64 = NDArray[np.int64]
+
+TAIL_BYTES = 64 << 10
+
+DictionaryKey: TypeAlias = tuple[DictionaryRef | None, str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DictionaryFile(SourceFile):
+    """The file that dictionary fields point into, with the dictionaries read from it so far.
+
+    Given as ``dictionary_source`` to all data files of a table, each dictionary is read and kept once and not
+    once per file.
+
+    Attributes
+    ----------
+    kept : dict of where the values are and of what type to Block
+    ledger : ByteLedger
+        Of this file: dictionaries that differ cannot claim the same bytes.
+    """
+
+    kept: dict[DictionaryKey, Block] = field(default_factory=dict)
+    ledger: ByteLedger = field(default_factory=ByteLedger)
+
+
+# -- opening -------------------------------------------------------------------------
+
+
+def open_v0(
+    source: SourceFile,
+    field_ids: Sequence[int],
+    fields: Sequence[Field],
+    limits: Limits = DEFAULT_LIMITS,
+    dictionary_source: SourceFile | None = None,
+) -> Read[V0Reader]:
+    """Parse what a 0.1 file says of itself.
+
+    Parameters
+    ----------
+    source : SourceFile
+        Its size is the store's; the size that manifests state is wrong for files of several releases.
+    field_ids : sequence of int
+        As the manifest lists them for this file, negative ones included.
+    fields : sequence of Field
+        Top level of the table's schema. Types tell where the page table of files of old releases starts.
+    limits : Limits
+    dictionary_source : SourceFile or None
+        File that ``Field.dictionary`` points into: the manifest the schema came from.
+
+    Raises
+    ------
+    FormatError, LimitError
+        The file is damaged; the breadcrumb is its path.
+    """
+    return named(_open(source, field_ids, fields, limits, dictionary_source), source.path)
+
+
+def _open(
+    source: SourceFile,
+    field_ids: Sequence[int],
+    fields: Sequence[Field],
+    limits: Limits,
+    dictionary_source: SourceFile | None,
+) -> Read[V0Reader]:
+    tail = yield from _read_from(source, max(0, source.size - TAIL_BYTES), _Tail(source.size))
+    footer = parse_footer(tail.memory)
+    tail, metadata = yield from _read_metadata(source, footer, tail, limits)
+    position = metadata.page_table_position
+    if position > source.size - FOOTER_BYTES:
+        raise FormatError("the page table lies outside the file", position=position)
+    present = [i for i in field_ids if i >= 0]
+    last_id = max(present, default=-1)
+    limits.check("columns", last_id - min(present, default=0) + 1, "span of field ids")
+    num_batches = metadata.row_starts.size - 1
+    # Origin 0 needs the most rows; what the file cannot hold is not asked for.
+    stop = min(source.size - FOOTER_BYTES, position + (last_id + 1) * num_batches * CELL_BYTES)
+    tail = yield from _read_from(source, position, tail)
+    known = _known(fields, frozenset(present))
+    data, candidates = tail.slice(position, stop), origin_candidates(field_ids)
+    is_hidden = len(present) < len(field_ids)
+    if is_hidden:
+        # The id that the table starts with may have moved to another file; the file itself remembers it.
+        tail, written = yield from _written_ids(source, metadata, tail, limits)
+        if written and set(present) <= set(written):
+            candidates = written_candidates(written, data, metadata.row_starts.size - 1)
+    table = choose_origin(
+        candidates, data, last_id, known, metadata.row_starts, position, must_be_unique=is_hidden
+    )
+    return V0Reader(source, frozenset(present), metadata, table, dict(known), limits, dictionary_source)
+
+
+def _written_ids(
+    source: SourceFile, metadata: V0Metadata, tail: _Tail, limits: Limits
+) -> Read[tuple[_Tail, list[int]]]:
+    """Ids of the embedded manifest; none if the file has no manifest."""
+    position, end = metadata.manifest_position, source.size - FOOTER_BYTES
+    if position == 0:
+        return tail, []
+    if position > end - 4:
+        raise FormatError("the embedded manifest lies outside the file", position=position)
+    tail = yield from _read_from(source, position, tail)
+    block = tail.slice(position, end)
+    (length,) = struct.unpack("<I", block[:4].tobytes())
+    if length > block.size - 4:
+        raise TruncatedError(f"manifest of {length} bytes in {block.size - 4}", position=position)
+    return tail, decode_field_ids(block[4 : 4 + length], limits)
+
+
+def _known(fields: Sequence[Field], ids: frozenset[int]) -> list[tuple[int, Spec]]:
+    """Specs of the fields that the file holds; a type that cannot be read matters when it is read."""
+    specs = []
+    for held in (top.pruned(ids) for top in fields):
+        if held is not None:
+            with contextlib.suppress(FormatError, UnsupportedError):
+                specs.append((held.id, spec_of(held)))
+    return specs
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tail:
+    """The bytes of a file from ``start`` to its end."""
+
+    start: int
+    memory: Memory = field(default_factory=lambda: np.empty(0, np.uint8))
+
+    def slice(self, start: int, stop: int) -> Memory:
+        return self.memory[start - self.start : max(start, stop) - self.start]
+
+
+def _read_from(source: SourceFile, start: int, tail: _Tail) -> Read[_Tail]:
+    """The file from ``start`` on; a round only for what ``tail`` does not hold."""
+    if start >= tail.start:
+        return tail
+    missing = tail.start - start
+    (span,) = yield [Ranges(source, np.array([start], np.int64), np.array([missing], np.int64))]
+    if span.memory.size == source.size:
+        return _Tail(0, span.memory)  # a memory map: everything is there
+    at = int(span.positions[0])
+    front = span.memory[at : at + missing]
+    if front.size != missing:
+        raise TruncatedError(f"{front.size} of {missing} bytes at {start}", position=start)
+    return _Tail(start, front if tail.memory.size == 0 else np.concatenate((front, tail.memory)))
+
+
+def _read_metadata(
+    source: SourceFile, footer: Footer, tail: _Tail, limits: Limits
+) -> Read[tuple[_Tail, V0Metadata]]:
+    end = source.size - FOOTER_BYTES
+    if not 0 <= footer.position <= end - 4:
+        hint = f"; its footer is that of version {footer.major}.{footer.minor}" if footer.is_v2 else ""
+        raise FormatError(
+            f"metadata at {footer.position} lies outside the file{hint}", position=footer.position
+        )
+    tail = yield from _read_from(source, footer.position, tail)
+    block = tail.slice(footer.position, end)
+    (length,) = struct.unpack("<I", block[:4].tobytes())
+    if length > block.size - 4:
+        raise TruncatedError(f"metadata of {length} bytes in {block.size - 4}", position=footer.position)
+    return tail, decode_metadata(block[4 : 4 + length], limits)
+
+
+# -- reading -------------------------------------------------------------------------
+
+
+def read_dictionary(
+    field: Field, source: SourceFile, limits: Limits, ledger: ByteLedger | None = None
+) -> Read[Block]:
+    """The values of a dictionary field: one page of the manifest file, an empty text being a null.
+
+    Parameters
+    ----------
+    field : Field
+    source : SourceFile
+        The manifest file.
+    limits : Limits
+    ledger : ByteLedger, optional
+        Of that file.
+
+    Raises
+    ------
+    FormatError, LimitError
+        The field names no dictionary, or it cannot be where it says.
+    """
+    return named(_read_dictionary(field, source, limits, ledger), f"dictionary values in {source.path}")
+
+
+def _read_dictionary(
+    field: Field, source: SourceFile, limits: Limits, ledger: ByteLedger | None
+) -> Read[Block]:
+    spec, ref = spec_of(field), field.dictionary
+    if not isinstance(spec, DictionaryOf) or ref is None:
+        raise FormatError(f"field {field.name!r} names no dictionary")
+    length = limits.check("dictionary_values", ref.length, "number of dictionary values")
+    table = PageTable(field.id, np.array([[ref.offset]], np.int64), np.array([[length]], np.int64))
+    starts = np.array([0, length], np.int64)
+    ledger = ByteLedger() if ledger is None else ledger
+    pages: Mapping[int, ColumnPages] = check_pages(
+        table, field, spec.values, starts, source.size, limits, ledger
+    )
+    column = ColumnSource(source, pages, _dictionary_of_dictionary, ledger)
+    return (yield from read_column(spec.values, field.id, column, whole_pages(np.diff(starts))))
+
+
+def _dictionary_of_dictionary(column_id: int) -> Read[Block]:
+    raise FormatError(f"the dictionary of column {column_id} is itself a dictionary column")
+
+
+def _dictionary_key(field: Field) -> DictionaryKey:
+    return field.dictionary, field.logical_type
+
+
+class V0Reader:
+    """A 0.1 file, opened (implements ``FileReader``).
+
+    Immutable but for caches of what has been parsed and the record of what bytes columns have taken;
+    safe to share between threads, which at worst parse the same thing twice.
+    """
+
+    version = (0, 1)
+    nulls = None  # what is null is told with the values
+
+    def __init__(
+        self,
+        source: SourceFile,
+        field_ids: frozenset[int],
+        metadata: V0Metadata,
+        table: PageTable,
+        known: Mapping[int, Spec],
+        limits: Limits,
+        dictionary_source: SourceFile | None,
+    ) -> None:
+        self.source = source
+        self.field_ids = field_ids
+        self.num_rows = int(metadata.row_starts[-1])
+        self._metadata = metadata
+        self._row_starts = metadata.row_starts
+        self._table = table
+        self._known = known
+        self._limits = limits
+        self._dictionary_source = dictionary_source
+        self._all_runs = whole_pages(np.diff(metadata.row_starts))
+        self._columns: dict[Field, tuple[Spec, ColumnSource]] = {}
+        # Readers that were given the same file of dictionaries keep one copy of each between them.
+        shared = dictionary_source if isinstance(dictionary_source, DictionaryFile) else None
+        self._dictionaries: dict[DictionaryKey, Block] = {} if shared is None else shared.kept
+        self._dictionary_ledger = ByteLedger() if shared is None else shared.ledger
+        self._stats: dict[int, ColumnStats | None] = {}
+        self._stored_stats: StoredStats | None = None
+        self._gaps: Int64 | None = None
+        self._ledger = ByteLedger()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes kept in memory, caches included."""
+        gaps = self._gaps.nbytes if self._gaps is not None else 0
+        statistics = 64 * len(self._stats) * (self._row_starts.size + 8) + len(
+            self._metadata.statistics or b""
+        )
+        values = sum(ref.length * 16 for ref in self._refs())
+        return 4096 + 5 * self._row_starts.nbytes + self._table.nbytes + gaps + statistics + values
+
+    def page_starts(self, field: Field) -> Int64:
+        """(num_pages + 1,) int64: first row of each page; the same for all fields of a 0.1 file."""
+        return self._row_starts
+
+    # -- values
+
+    def small_reads(self, fields: Sequence[Field], rows: RowSelection) -> None:
+        """None: every file of 0.1 is read alone."""
+
+    def read(self, fields: Sequence[Field], selection: RowSelection) -> Read[dict[int, Block]]:
+        """Decode top-level fields; see ``FileReader.read``."""
+        return named(self._read(fields, selection), self.source.path)
+
+    def _read(self, fields: Sequence[Field], selection: RowSelection) -> Read[dict[int, Block]]:
+        whole = selection.num_rows == self.num_rows and selection.is_all
+        runs = self._all_runs if whole else page_runs(self._row_starts, selection)
+        blocks = yield from gather([self._read_field(field, runs) for field in fields])
+        return {field.id: block for field, block in zip(fields, blocks, strict=True)}
+
+    def _read_field(self, field: Field, runs: PageRuns) -> Read[Block]:
+        return named(self._read_column(field, runs), f"column {field.id} {field.name!r}")
+
+    def _read_column(self, field: Field, runs: PageRuns) -> Read[Block]:
+        spec, source = self._prepared(field)
+        return (yield from read_column(spec, field.id, source, runs, in_pieces=True))
+
+    def _prepared(self, field: Field) -> tuple[Spec, ColumnSource]:
+        """Spec and checked pages of a top-level field; checked once per shape of the field."""
+        found = self._columns.get(field)
+        if found is None:
+            spec = spec_of(field)
+            size, ledger = self.source.size, self._ledger
+            pages = check_pages(self._table, field, spec, self._row_starts, size, self._limits, ledger)
+            nodes = {node.id: node for node in field.walk()}
+            source = ColumnSource(
+                self.source, pages, lambda column_id: self._dictionary(nodes[column_id]), ledger
+            )
+            found = self._columns[field] = (spec, source)
+        return found
+
+    # -- dictionaries
+
+    def _refs(self) -> list[DictionaryRef]:
+        refs = [node.dictionary for top in list(self._columns) for node in top.walk()]
+        return [ref for ref in refs if ref is not None]
+
+    def _dictionary(self, field: Field) -> Read[Block]:
+        known = self._dictionaries.get(_dictionary_key(field))
+        if known is not None:
+            return value_read(known)
+        if self._dictionary_source is None:
+            raise ValueError("this reader was opened without the file that holds the dictionaries")
+        return self._kept(field, self._dictionary_source)
+
+    def _kept(self, field: Field, source: SourceFile) -> Read[Block]:
+        block = yield from read_dictionary(field, source, self._limits, self._dictionary_ledger)
+        return self._dictionaries.setdefault(_dictionary_key(field), block)
+
+    # -- sizes
+
+    def page_bytes(self, field: Field) -> Int64:
+        """(num_pages,) int64, bytes: what each page of the field and of all below it takes; no IO.
+
+        Exact for plain columns. Strings are counted by the room before their pages, which is at least
+        what they take. Cells that no reader would accept count as nothing.
+        """
+        total = np.zeros(self._row_starts.size - 1, np.int64)
+        for column_id, spec in all_nodes([(field.id, spec_of(field))]):
+            total += self.pages_of(column_id, spec)[2]
+        return total
+
+    def pages_of(self, column_id: int, spec: Spec) -> tuple[Int64, Int64, Int64]:
+        """(num_pages,) int64 each: values, position and bytes of the pages of one column, without those below it.
+
+        Cells that no reader would accept count as nothing.
+        """
+        index = column_id - self._table.origin
+        if not 0 <= index < len(self._table.positions):
+            return (np.zeros(self._row_starts.size - 1, np.int64),) * 3
+        lengths = np.clip(self._table.lengths[index], 0, self.source.size)
+        sizes = np.clip(page_nbytes(lengths, spec), 0, self.source.size) + self._value_bytes(index, spec)
+        return lengths, self._table.positions[index], sizes
+
+    def _value_bytes(self, index: int, spec: Spec) -> Int64 | int:
+        return self._gaps_before()[index] if isinstance(spec, VarBinary) else 0
+
+    def column_bytes(self, field: Field) -> int:
+        """About how many bytes the field and all below it take in the file; no IO."""
+        return min(int(self.page_bytes(field).sum()), self.source.size)
+
+    def knows(self, _field: Field) -> bool:
+        """True: one page table has all columns of the file."""
+        return True
+
+    def prepare(self, _fields: Sequence[Field]) -> Read[None]:
+        """Nothing to do, see :meth:`knows`."""
+        return value_read(None)
+
+    def _gaps_before(self) -> Int64:
+        if self._gaps is None:
+            self._gaps = gaps_before(self._table, dict(all_nodes(self._known.items())), self.source.size)
+        return self._gaps
+
+    # -- statistics
+
+    def stats(self, paths: Mapping[tuple[str, ...], Sequence[Field]]) -> Read[StatsTable]:
+        """Bounds per page of the columns asked for; see ``FileReader.stats``. Parsed once per column."""
+        return named(self._read_stats(paths), f"statistics of {self.source.path}")
+
+    def _read_stats(self, paths: Mapping[tuple[str, ...], Sequence[Field]]) -> Read[StatsTable]:
+        leaves = {
+            path: chain[-1]
+            for path, chain in paths.items()
+            if chain[-1].id in self.field_ids and chain[-1].is_leaf and all(f.is_struct for f in chain[:-1])
+        }
+        missing = {leaf.id: leaf for leaf in leaves.values() if leaf.id not in self._stats}
+        if missing:
+            yield from self._load_stats(list(missing.values()))
+        found = {path: self._stats[leaf.id] for path, leaf in leaves.items()}
+        columns = {path: stats for path, stats in found.items() if stats is not None}
+        return StatsTable(np.diff(self._row_starts), columns)
+
+    def _load_stats(self, leaves: Sequence[Field]) -> Read[None]:
+        rows = np.diff(self._row_starts)
+        message = self._metadata.statistics
+        if message is None or rows.size == 0:
+            self._stats.update({leaf.id: without_bounds(leaf, rows.size) for leaf in leaves})
+            return
+        if self._stored_stats is None:
+            self._stored_stats = yield from open_stats(self.source, message, rows.size, self._limits)
+        stored = self._stored_stats
+        reads = [column_stats(stored, leaf, rows, self._gaps_of(leaf), self._limits) for leaf in leaves]
+        results = yield from gather(reads)
+        self._stats.update(zip((leaf.id for leaf in leaves), results, strict=True))
+
+    def _gaps_of(self, leaf: Field) -> Int64:
+        """Room before each page of a string column; nothing is said (all room) of other columns."""
+        index = leaf.id - self._table.origin
+        if isinstance(spec_of(leaf), VarBinary) and 0 <= index < len(self._table.positions):
+            gaps: Int64 = self._gaps_before()[index]
+            return gaps
+        return np.ones(self._row_starts.size - 1, np.int64)

@@ -1,0 +1,167 @@
+"""Which physical columns of a 2.x file a field is read from.
+
+The manifest lists field ids of the file and, beside each, the number of a column. In
+2.0 every node of a schema has a column, lists and structs included; from 2.1 on only
+leaves have. In all of them a node may hold everything below it in the one column of its
+own: packed structs, fixed-size lists of structs (2.0), descriptors of blobs. What lies
+below such a node is not listed.
+
+Source: file sheet 2.0, section 3; file sheet 2.1, section 1.5; and what pylance 14 writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+from lancecy.encodings.arrow.assemble import pruned
+from lancecy.errors import FormatError, printable
+from lancecy.schema import Field
+
+__all__ = ["FieldColumns", "Leaf", "column_numbers"]
+
+
+def column_numbers(field_ids: Sequence[int], column_indices: Sequence[int]) -> dict[int, int]:
+    """Number of the column of each field that has one of its own.
+
+    Parameters
+    ----------
+    field_ids : sequence of int
+        As the manifest lists them; negative ones are tombstones.
+    column_indices : sequence of int
+        Parallel to them; negative ones mean "no column of its own".
+
+    Raises
+    ------
+    FormatError
+        The lists differ in length, a field is listed twice, or two fields share a column.
+
+    Examples
+    --------
+    >>> column_numbers([3, -2, 4, 5], [0, 1, -1, 2])
+    {3: 0, 5: 2}
+    """
+    if len(field_ids) != len(column_indices):
+        raise FormatError(f"the manifest names {len(field_ids)} fields and {len(column_indices)} columns")
+    present = [field_id for field_id in field_ids if field_id >= 0]
+    if len(set(present)) < len(present):
+        raise FormatError("the manifest names a field of this file twice")
+    pairs = zip(field_ids, column_indices, strict=True)
+    found = {field_id: column for field_id, column in pairs if field_id >= 0 and column >= 0}
+    if len(set(found.values())) < len(found):
+        raise FormatError("the manifest names a column of this file twice")
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A node with a column of its own and none of its parents' values in it (2.1 and later).
+
+    Attributes
+    ----------
+    chain : tuple of Field
+        From the top-level field down to the node, which is whole as the file has it.
+    part : Field
+        The top-level field as it was asked for, pruned to this leaf.
+    column : int
+    """
+
+    chain: tuple[Field, ...]
+    part: Field
+    column: int
+
+
+@dataclass(frozen=True, eq=False)
+class FieldColumns:
+    """Fields of one file and their columns.
+
+    Attributes
+    ----------
+    numbers : mapping of field id to column number
+    listed : frozenset of int
+        Ids in the manifest's list.
+    fields : tuple of Field
+        Top level of the table's schema.
+    """
+
+    numbers: Mapping[int, int]
+    listed: frozenset[int]
+    fields: tuple[Field, ...]
+
+    @cached_property
+    def ids(self) -> frozenset[int]:
+        """Ids of all fields whose values the file holds."""
+        below = [node.id for top in self.fields for node in self._hidden(top)]
+        return self.listed.union(below) if below else self.listed
+
+    def _hidden(self, top: Field) -> Iterator[Field]:
+        """Everything below nodes that hold it all in their own column."""
+        if not top.children:
+            return
+        for node in top.walk():
+            if node.children and self.holds_all(node):
+                yield from (below for child in node.children for below in child.walk())
+
+    def holds_all(self, node: Field) -> bool:
+        """Whether the column of this node holds what is below it as well."""
+        others = self.numbers.keys() - {node.id}
+        if node.id not in self.numbers or not node.ids.isdisjoint(others):
+            return False
+        # A struct may have lost all its children to other files; listed without a column, they are in its own.
+        is_packed = node.is_said_packed or node.is_blob or node.is_fixed_list
+        return is_packed or not self.listed.isdisjoint(node.ids - {node.id})
+
+    @cached_property
+    def _whole(self) -> dict[int, Field]:
+        return {top.id: top for top in self.fields}
+
+    def restored(self, field: Field) -> Field:
+        """The same (pruned) field, nodes that hold all below them in one column being whole again.
+
+        Blobs are as ``Field.scanned`` has them, unless they are asked for as bytes.
+        """
+        whole = self._whole.get(field.id)
+        return field if whole is None else self._restored(field, whole)
+
+    def _restored(self, field: Field, whole: Field) -> Field:
+        if not field.children:
+            return field
+        if whole.is_blob:
+            return whole.scanned
+        if self.holds_all(whole):
+            return whole
+        by_id = {child.id: child for child in whole.children}
+        children = tuple(
+            self._restored(child, by_id[child.id]) if child.id in by_id else child for child in field.children
+        )
+        return field if children == field.children else replace(field, children=children)
+
+    def leaves(self, field: Field, whole: Field) -> tuple[Leaf, ...]:
+        """The leaves of a top-level field, depth first.
+
+        Parameters
+        ----------
+        field : Field
+            As it is asked for.
+        whole : Field
+            The same as ``restored`` gives it.
+
+        Raises
+        ------
+        FormatError
+            Part of the field has no column in this file.
+        """
+        return tuple(self._leaves((whole,), field))
+
+    def _leaves(self, chain: tuple[Field, ...], asked: Field) -> Iterator[Leaf]:
+        node = chain[-1]
+        column = self.numbers.get(node.id)
+        if column is not None:
+            part = pruned(asked, node.ids)
+            yield Leaf(chain, asked if part is None else part, column)
+        elif node.children:
+            for child in node.children:
+                yield from self._leaves((*chain, child), asked)
+        else:
+            raise FormatError(f"field {node.id} {printable(node.name)!r} has no column in this file")

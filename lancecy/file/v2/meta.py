@@ -1,0 +1,314 @@
+"""What a 2.x file says of itself: footer, tables, columns, every number checked.
+
+The container is the same from 2.0 to 2.3::
+
+    buffers | FileDescriptor | column metadata | CMO table | GBO table | footer
+                                                 columns'    global
+                                                 positions   buffers'
+
+Positions alone say where things are, never their order. Nothing is allocated from a
+number before the bytes that back it are known to be in the file.
+
+Source: file sheet 2.0, section 2; file sheet 2.1, section 1.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.encodings.model.chunks import starts_of
+from lancecy.encodings.model.layouts import PageSpec
+from lancecy.encodings.model.pages import Column, PageMemory
+from lancecy.encodings.v0.bounds import ByteLedger
+from lancecy.errors import FormatError, LanceError, LimitError, TruncatedError
+from lancecy.file.footer import V2_FOOTER_BYTES, parse_footer
+from lancecy.file.tail import Tail, read_parts, read_tail
+from lancecy.file.v2.specs import SpecCache
+from lancecy.file.v2.wire.decode import ColumnMessage, decode_column, decode_num_rows
+from lancecy.limits import Limits
+from lancecy.store.base import Memory
+from lancecy.store.reads import Read, SourceFile
+
+__all__ = ["Container", "V2Footer", "build_column", "open_container", "parse_v2_footer"]
+
+Int64 = NDArray[np.int64]
+
+HELD_BYTES = 1 << 20
+"""Column metadata of a mapped file is kept up to this size; larger metadata is read when it is needed."""
+
+_ENTRY_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class V2Footer:
+    """The last 40 bytes of a 2.x file.
+
+    Attributes
+    ----------
+    column_table, buffer_table : int, bytes
+        Positions of the tables of column metadata and of global buffers; both lie whole in the file.
+    num_columns, num_buffers : int
+    major, minor : int
+        As written: (0, 3) and (2, 0) are both version 2.0.
+    """
+
+    column_table: int
+    buffer_table: int
+    num_columns: int
+    num_buffers: int
+    major: int
+    minor: int
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """The file's version, 2.0 under one name."""
+        return (2, 0) if (self.major, self.minor) == (0, 3) else (self.major, self.minor)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Container:
+    """The frame of an opened file.
+
+    Attributes
+    ----------
+    version : (major, minor)
+    num_rows : int
+    positions, lengths : (num_columns,) int64, bytes
+        Metadata of each column, checked to lie in the file.
+    descriptor : (position, length), bytes
+        The FileDescriptor.
+    held : Tail
+        Column metadata that was there when the file was opened: all of it unless it is large.
+    data_bytes : int
+        Bytes before the metadata; an upper bound of what all columns take.
+    """
+
+    version: tuple[int, int]
+    num_rows: int
+    positions: Int64
+    lengths: Int64
+    descriptor: tuple[int, int]
+    held: Tail
+    data_bytes: int
+
+    @property
+    def num_columns(self) -> int:
+        """Physical columns of the file."""
+        return int(self.positions.size)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the metadata of every column is held."""
+        return self.num_columns == 0 or (
+            self.held.start <= int(self.positions.min())
+            and int((self.positions + self.lengths).max()) <= self.held.stop
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory."""
+        return self.held.memory.nbytes + self.positions.nbytes + self.lengths.nbytes
+
+    def part(self, column: int) -> tuple[int, int]:
+        """Position and length of the metadata of a column."""
+        return int(self.positions[column]), int(self.lengths[column])
+
+
+def parse_v2_footer(tail: Memory, file_size: int, limits: Limits) -> V2Footer:
+    """The footer at the end of these bytes.
+
+    Parameters
+    ----------
+    tail : (nbytes,) uint8
+        The last bytes of the file.
+    file_size : int, bytes
+    limits : Limits
+
+    Raises
+    ------
+    TruncatedError
+        The file is too short.
+    FormatError
+        It is no Lance file, or a table does not lie in it.
+    LimitError
+        More columns than ``limits.columns``.
+    """
+    major_minor = parse_footer(tail)
+    if not major_minor.is_v2:
+        version = f"{major_minor.major}.{major_minor.minor}"
+        raise FormatError(f"the footer is that of version {version}, the manifest tells of a 2.x file")
+    if tail.size < V2_FOOTER_BYTES:
+        raise TruncatedError(
+            f"{tail.size} bytes are too few for a file of version 2, which ends with {V2_FOOTER_BYTES}"
+        )
+    # The first number, where metadata of columns begins, says nothing that the tables do not.
+    numbers = struct.unpack("<8xQQIIHH4x", tail[-V2_FOOTER_BYTES:].tobytes())
+    columns_at, buffers_at, num_buffers, num_columns, major, minor = numbers
+    limits.check("columns", num_columns, "number of columns")
+    end = file_size - V2_FOOTER_BYTES
+    _check_table(columns_at, num_columns, end, "columns")
+    _check_table(buffers_at, num_buffers, end, "global buffers")
+    return V2Footer(columns_at, buffers_at, num_columns, num_buffers, major, minor)
+
+
+def _check_table(position: int, count: int, end: int, what: str) -> None:
+    if position > end or count * _ENTRY_BYTES > end - position:
+        raise FormatError(
+            f"the table of {count} {what} at {position} lies outside the file", position=position
+        )
+
+
+# -- opening -------------------------------------------------------------------------
+
+
+def open_container(source: SourceFile, limits: Limits) -> Read[Container]:
+    """Read and check the frame of a file: one round of requests, two if the metadata is large.
+
+    Raises
+    ------
+    FormatError, LimitError
+        The file is damaged.
+    """
+    tail = yield from read_tail(source)
+    footer = parse_v2_footer(tail.memory, source.size, limits)
+    if footer.num_buffers == 0:
+        raise FormatError("the file has no global buffer and so no descriptor")
+    end = source.size - V2_FOOTER_BYTES
+    (entry,) = yield from read_parts(source, tail, [(footer.buffer_table, _ENTRY_BYTES)])
+    positions, lengths = _entries(entry, end, "global buffer")
+    descriptor = (int(positions[0]), int(lengths[0]))
+    table = (footer.column_table, footer.num_columns * _ENTRY_BYTES)
+    described, entries = yield from read_parts(source, tail, [descriptor, table])
+    positions, lengths = _entries(entries, end, "metadata of column")
+    if float(lengths.sum(dtype=np.float64)) > source.size:
+        raise FormatError("the metadata of columns overlaps")
+    return Container(
+        footer.version,
+        decode_num_rows(described, limits),
+        positions,
+        lengths,
+        descriptor,
+        _held(source, tail, positions, lengths),
+        int(min(positions.min(initial=end), descriptor[0])),
+    )
+
+
+def _entries(table: Memory, end: int, what: str) -> tuple[Int64, Int64]:
+    """Positions and lengths of a table, every range inside the file."""
+    pairs = np.frombuffer(table.tobytes(), "<u8").reshape(-1, 2)
+    position, length = pairs[:, 0], pairs[:, 1]
+    outside = (position > end) | (length > np.uint64(end) - np.minimum(position, np.uint64(end)))
+    if outside.any():
+        index = int(outside.argmax())
+        raise FormatError(
+            f"the {what} {index}, {length[index]} bytes at {position[index]}, lies outside the file",
+            position=index,
+        )
+    return position.astype(np.int64), length.astype(np.int64)
+
+
+def _held(source: SourceFile, tail: Tail, positions: Int64, lengths: Int64) -> Tail:
+    """A copy of the column metadata that is in ``tail``; nothing if it is large and costs no request."""
+    if positions.size == 0:
+        return Tail(source.size)
+    start = max(tail.start, int(positions.min()))
+    stop = int((positions + lengths).max())
+    if stop <= start or stop - start > HELD_BYTES:
+        return Tail(source.size)
+    return Tail(start, tail.part(start, stop - start).copy())
+
+
+# -- columns -------------------------------------------------------------------------
+
+
+def build_column(
+    data: Memory,
+    index: int,
+    file_size: int,
+    limits: Limits,
+    specs: SpecCache,
+    ledger: ByteLedger,
+    memory: PageMemory | None = None,
+) -> Column:
+    """One column of a file, checked.
+
+    Parameters
+    ----------
+    data : (nbytes,) uint8
+        Its ColumnMetadata message.
+    index : int
+        Number of the column in the file.
+    file_size : int, bytes
+        Every buffer lies in it.
+    limits : Limits
+    specs : SpecCache
+        Specs parsed so far.
+    ledger : ByteLedger
+        Of the file: buffers of different pages and columns do not overlap.
+    memory : PageMemory or None
+        Where decoders may keep what they read of its pages.
+
+    Raises
+    ------
+    FormatError
+        A buffer lies outside the file or over others, or an encoding is none.
+    LimitError
+        More pages or values than ``limits`` allow.
+    UnsupportedError
+        An encoding that is not read.
+    """
+    message = decode_column(data, limits)
+    positions, sizes = _buffers(message, file_size)
+    ledger.charge(index, "pages", int(sizes.sum(dtype=np.float64)), file_size)
+    return Column(
+        index=index,
+        is_blob=message.is_blob,
+        row_starts=starts_of(_lengths(message, file_size, limits)),
+        specs=_specs(message, specs),
+        first_buffer=starts_of(np.array(message.num_buffers, np.int64)),
+        positions=positions,
+        sizes=sizes,
+        memory=memory,
+    )
+
+
+def _buffers(message: ColumnMessage, file_size: int) -> tuple[Int64, Int64]:
+    positions, sizes = np.array(message.positions, np.uint64), np.array(message.sizes, np.uint64)
+    size = np.uint64(file_size)
+    outside = (positions > size) | (sizes > size - np.minimum(positions, size))
+    if outside.any():
+        buffer = int(outside.argmax())
+        page = int(np.searchsorted(np.cumsum(message.num_buffers), buffer, side="right"))
+        error = FormatError(
+            f"a buffer of {sizes[buffer]} bytes at {positions[buffer]} lies outside the file", position=page
+        )
+        raise error.within(f"page {page}")
+    return positions.astype(np.int64), sizes.astype(np.int64)
+
+
+def _lengths(message: ColumnMessage, file_size: int, limits: Limits) -> Int64:
+    """Values of each page; together no more than rows are allowed, or than the file has bits."""
+    lengths = np.array(message.lengths, np.uint64)
+    total = float(lengths.sum(dtype=np.float64))
+    if total > max(limits.rows_per_file, file_size * 8):
+        raise LimitError(
+            f"pages of {total:.0f} values, beyond the limit of {limits.rows_per_file}",
+            limit="rows_per_file",
+            claimed=int(total),
+        )
+    return lengths.astype(np.int64)
+
+
+def _specs(message: ColumnMessage, specs: SpecCache) -> tuple[PageSpec, ...]:
+    """The spec of every page; equal ones are one object."""
+    found = []
+    for page, (encoding, num_buffers) in enumerate(zip(message.encodings, message.num_buffers, strict=True)):
+        try:
+            found.append(specs.find(encoding, num_buffers))
+        except LanceError as error:
+            raise error.within(f"page {page}")
+    return tuple(found)

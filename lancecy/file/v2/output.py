@@ -1,0 +1,149 @@
+"""The container of a 2.x file while it is written: buffers where they belong, and the end of the file.
+
+::
+
+    buffers of pages, each at a multiple of 64 | FileDescriptor | column metadata | tables | footer
+
+Source: file sheet 2.0, section 2; file sheet 2.1, sections 1.1 to 1.4.
+"""
+
+from __future__ import annotations
+
+import struct
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy import kernels
+from lancecy.encodings.model.pages import EncodedPage
+from lancecy.file.footer import MAGIC
+from lancecy.file.sink import Sink
+from lancecy.file.v2.wire.encode import PlacedPage, encode_column, encode_descriptor, encode_spec
+from lancecy.schema import Schema
+from lancecy.store.base import Memory
+
+__all__ = ["Output"]
+
+Int64 = NDArray[np.int64]
+
+_ALIGNMENT = 64
+_RUN = 4 << 20
+_PADDING = b"H" * _ALIGNMENT
+
+
+class Output:
+    """Pages of columns, written as they come.
+
+    Parameters
+    ----------
+    sink : Sink
+    version : (major, minor)
+        (2, 0), (2, 1) or (2, 2).
+    num_columns : int
+    blobs : frozenset of int
+        Columns that say of themselves that they are of blobs, as those of 2.0 do.
+    """
+
+    def __init__(
+        self, sink: Sink, version: tuple[int, int], num_columns: int, blobs: frozenset[int] = frozenset()
+    ) -> None:
+        self._sink = sink
+        self._version = version
+        self._blobs = blobs
+        self._columns: list[list[PlacedPage]] = [[] for _ in range(num_columns)]
+
+    @property
+    def position(self) -> int:
+        """Bytes taken so far."""
+        return self._sink.position
+
+    def add(self, column: int, page: EncodedPage, first_row: int) -> None:
+        """Write the buffers of a page, which is the next one of its column.
+
+        Raises
+        ------
+        StoreError
+            Bytes could not be written.
+        """
+        positions = []
+        for buffer in page.buffers:
+            positions.append(self._aligned())
+            self._sink.write(buffer)
+        placed = PlacedPage(
+            encoding=encode_spec(page.spec, self._version),
+            positions=tuple(positions),
+            sizes=tuple(buffer.size for buffer in page.buffers),
+            length=page.length,
+            first_row=first_row if self._version > (2, 0) else 0,
+        )
+        self._columns[column].append(placed)
+
+    def place(self, memory: Memory, starts: Int64, lengths: Int64) -> Int64:
+        """Write values apart from the pages, each at a multiple of 64.
+
+        Parameters
+        ----------
+        memory : (nbytes,) uint8
+        starts, lengths : (num_values,) int64
+            Of the values in the memory; none of them empty.
+
+        Returns
+        -------
+        (num_values,) int64
+            Where they are in the file.
+
+        Raises
+        ------
+        StoreError
+            Bytes could not be written.
+        """
+        self._aligned()
+        room = -(-lengths // _ALIGNMENT) * _ALIGNMENT
+        offsets = np.cumsum(room) - room
+        positions: Int64 = offsets + self.position
+        # Small ones are put together first; whatever passes a run's end is a run of its own.
+        edges = np.flatnonzero(np.diff(offsets // _RUN, prepend=-1))
+        for first, last in pairwise([*edges.tolist(), lengths.size]):
+            self._write_run(memory, starts[first:last], lengths[first:last], offsets[first:last])
+        return positions
+
+    def _write_run(self, memory: Memory, starts: Int64, lengths: Int64, offsets: Int64) -> None:
+        if starts.size == 1:
+            self._sink.write(memory[starts[0] : starts[0] + lengths[0]])
+        else:
+            run = np.zeros(int(offsets[-1] - offsets[0] + lengths[-1]), np.uint8)
+            kernels.place_spans(memory, starts, lengths, run, offsets - offsets[0])
+            self._sink.write(run)
+        self._aligned()
+
+    def end(self, schema: Schema, num_rows: int) -> None:
+        """Write everything that stands behind the pages.
+
+        Raises
+        ------
+        StoreError
+            Bytes could not be written.
+        """
+        self._aligned()
+        descriptor = self._place(encode_descriptor(schema, num_rows))
+        columns = [
+            self._place(encode_column(pages, number in self._blobs))
+            for number, pages in enumerate(self._columns)
+        ]
+        first = columns[0][0] if columns else self.position
+        column_table, _ = self._place(np.array(columns, "<u8").tobytes())
+        buffer_table, _ = self._place(struct.pack("<QQ", *descriptor))
+        # What the manifest calls 2.0 is 0.3 in the file.
+        major, minor = self._version if self._version > (2, 0) else (0, 3)
+        counts = (1, len(columns), major, minor, MAGIC)
+        self._place(struct.pack("<QQQIIHH4s", first, column_table, buffer_table, *counts))
+        self._sink.finish()
+
+    def _place(self, data: bytes) -> tuple[int, int]:
+        return self._sink.place(data), len(data)
+
+    def _aligned(self) -> int:
+        """The next position where a buffer may be."""
+        self._sink.place(_PADDING[: -self._sink.position % _ALIGNMENT])
+        return self._sink.position

@@ -1,0 +1,429 @@
+"""Reader of 2.x files behind the ``FileReader`` protocol; which dialect its pages are is a matter of their specs.
+
+Opening reads the frame (``meta``) and nothing of any column. The metadata of a column
+is parsed when it is first asked for and kept; ``values`` decodes what is known.
+
+Decoders see ascending selections without duplicates; any other order is laid over their
+blocks. Source: file sheet 2.0, sections 1 to 3; file sheet 2.1, section 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.encodings.model.block import AllNull, Block, Reordered
+from lancecy.encodings.model.pages import Column, PageMemory
+from lancecy.encodings.model.spec import EndedList
+from lancecy.encodings.v0.bounds import ByteLedger
+from lancecy.encodings.v21.repdef import rows_per_value
+from lancecy.errors import FormatError, LanceError, UnsupportedError, printable
+from lancecy.file.tail import read_parts
+from lancecy.file.v2.fields import FieldColumns, Leaf, column_numbers
+from lancecy.file.v2.meta import Container, build_column, open_container
+from lancecy.file.v2.specs import SpecCache
+from lancecy.file.v2.stats import is_structural, page_stats
+from lancecy.file.v2.values import FieldRead, Prepared, read_fields
+from lancecy.file.v2.wire.decode import decode_children
+from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.rows import RowSelection
+from lancecy.schema import Field
+from lancecy.stats import ColumnStats, StatsTable
+from lancecy.store.base import Memory
+from lancecy.store.cache import ByteCache
+from lancecy.store.reads import Ranges, Read, SourceFile, Span, gather, named, run, value_read
+
+__all__ = ["VERSIONS", "V2Reader", "open_v2"]
+
+_EARLY = ((2, 0), (2, 1))
+"""What release 0.16 states, asked for 2.1: the manifest says 2.0, the footer 2.1. The file's pages tell."""
+
+Int64 = NDArray[np.int64]
+
+VERSIONS = ((2, 0), (2, 1), (2, 2), (2, 3))
+
+
+# -- opening -------------------------------------------------------------------------
+
+
+def open_v2(
+    source: SourceFile,
+    field_ids: Sequence[int],
+    column_indices: Sequence[int],
+    fields: Sequence[Field],
+    version: tuple[int, int],
+    limits: Limits = DEFAULT_LIMITS,
+    cache: ByteCache | None = None,
+) -> Read[V2Reader]:
+    """Parse what a 2.x file says of itself.
+
+    Parameters
+    ----------
+    source : SourceFile
+        Its size is the store's, or what the manifest states, which is wrong for files of several releases: then
+        the file does not end as it should.
+    field_ids, column_indices : sequences of int
+        As the manifest lists them for this file.
+    fields : sequence of Field
+        Top level of the table's schema.
+    version : (major, minor)
+        As the manifest states it: (0, 3) and (2, 0) are both version 2.0.
+    limits : Limits
+    cache : ByteCache or None
+        Where what is parsed of pages is kept; None: it is parsed for each read.
+
+    Raises
+    ------
+    FormatError, LimitError
+        The file is damaged, or of another version; the breadcrumb is its path.
+    UnsupportedError
+        A version that is not read.
+    """
+    return named(_open(source, field_ids, column_indices, fields, version, limits, cache), source.path)
+
+
+def _open(
+    source: SourceFile,
+    field_ids: Sequence[int],
+    column_indices: Sequence[int],
+    fields: Sequence[Field],
+    version: tuple[int, int],
+    limits: Limits,
+    cache: ByteCache | None,
+) -> Read[V2Reader]:
+    wanted = (2, 0) if version == (0, 3) else version
+    if wanted not in VERSIONS:
+        text = f"{version[0]}.{version[1]}"
+        raise UnsupportedError(f"data file of version {text}", feature=f"file version {text}")
+    numbers = column_numbers(field_ids, column_indices)
+    container = yield from open_container(source, limits)
+    if container.version != wanted and (wanted, container.version) != _EARLY:
+        found, told = (".".join(map(str, v)) for v in (container.version, wanted))
+        raise FormatError(f"the file is of version {found}, the manifest says {told}")
+    most = max(numbers.values(), default=-1)
+    if most >= container.num_columns:
+        raise FormatError(f"the manifest names column {most} of a file that has {container.num_columns}")
+    listed = frozenset(field_id for field_id in field_ids if field_id >= 0)
+    return V2Reader(source, container, FieldColumns(numbers, listed, tuple(fields)), limits, cache)
+
+
+# -- reading -------------------------------------------------------------------------
+
+
+class V2Reader:
+    """A 2.x file, opened (implements ``FileReader``).
+
+    Immutable but for caches of what has been parsed and the record of what bytes columns take; safe to
+    share between threads, which at worst parse the same thing twice. Blobs are read as descriptors if the
+    field is asked for as ``Field.scanned`` has it.
+    """
+
+    def __init__(
+        self,
+        source: SourceFile,
+        container: Container,
+        fields: FieldColumns,
+        limits: Limits,
+        cache: ByteCache | None = None,
+    ) -> None:
+        self.source = source
+        self.num_rows = container.num_rows
+        self._container = container
+        self._fields = fields
+        self._limits = limits
+        self._columns: dict[int, Column] = {}
+        self._cache = cache
+        self._specs = SpecCache(container.version, limits, cache)
+        self._prepared: dict[Field, Prepared] = {}
+        self._ledger = ByteLedger()
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Version of the file; 2.0 under one name."""
+        return self._container.version
+
+    @property
+    def nulls(self) -> V2Reader:
+        """This reader; see ``FileReader.nulls``."""
+        return self
+
+    @property
+    def num_columns(self) -> int:
+        """Physical columns of the file."""
+        return self._container.num_columns
+
+    @property
+    def field_ids(self) -> frozenset[int]:
+        """Ids of the fields whose values are in this file."""
+        return self._fields.ids
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of memory once all columns are parsed: what is kept grows, and caches ask once."""
+        parsed = 1500 * self.num_columns + 2 * int(self._container.lengths.sum())
+        return 4096 + self._container.nbytes + parsed
+
+    def read(self, fields: Sequence[Field], selection: RowSelection) -> Read[dict[int, Block]]:
+        """Decode top-level fields; see ``FileReader.read``."""
+        return named(self._read(fields, selection), self.source.path)
+
+    def read_nulls(
+        self, fields: Sequence[Field], tested: frozenset[int], selection: RowSelection
+    ) -> Read[dict[int, Block]]:
+        """Which values are null; see ``NullReader.read_nulls``."""
+        return named(self._read(fields, selection, tested), self.source.path)
+
+    def _read(
+        self, fields: Sequence[Field], selection: RowSelection, tested: frozenset[int] | None = None
+    ) -> Read[dict[int, Block]]:
+        if selection.num_rows != self.num_rows:
+            raise ValueError(f"a selection over {selection.num_rows} rows cannot choose from {self.num_rows}")
+        if len(selection) == 0:
+            return {field.id: AllNull(0) for field in fields}
+        ordered, order = _ascending(selection)
+        known = [prepared for field in fields if (prepared := self._prepared.get(field)) is not None]
+        if len(known) < len(fields):
+            known = yield from gather([self._prepare(field) for field in fields])
+        reads = [self._field_read(*item, ordered) for item in zip(fields, known, strict=True)]
+        if tested is None:
+            blocks = yield from read_fields(reads)
+        else:
+            blocks = yield from gather([read.nulls(tested) for read in reads])
+        if order is not None:
+            blocks = [Reordered(order.size, block, order) for block in blocks]
+        return {field.id: block for field, block in zip(fields, blocks, strict=True)}
+
+    def small_reads(self, fields: Sequence[Field], rows: RowSelection) -> list[FieldRead] | None:
+        """Reads of fields, to be made together with those of other files.
+
+        Returns
+        -------
+        list of FieldRead, or None
+            None: a field is too large for that or was never read, or the rows do not ascend.
+        """
+        reads = []
+        for field in fields:
+            known = self._prepared.get(field)
+            if known is None or known.alike is None:
+                return None
+            reads.append(self._field_read(field, known, rows))
+        return reads if len(rows) and _ascending(rows)[1] is None else None
+
+    def _field_read(self, field: Field, known: Prepared, rows: RowSelection) -> FieldRead:
+        return FieldRead(field, known, self._after, self.source, rows, self._limits)
+
+    def _after(self, column: Column) -> Column | None:
+        """The column after one whose second half it is: strings of the first releases."""
+        return self._columns.get(column.index + 1)
+
+    # -- columns
+
+    def knows(self, field: Field) -> bool:
+        """Whether the field's columns are parsed, or can be without a request."""
+        return self._known(field) is not None
+
+    def prepare(self, fields: Sequence[Field]) -> Read[None]:
+        """Parse the metadata of these fields' columns: one round of requests if it is large and not known yet."""
+        return named(self._prepare_all(fields), self.source.path)
+
+    def _prepare_all(self, fields: Sequence[Field]) -> Read[None]:
+        yield from gather([self._prepare(field) for field in fields if not self.knows(field)])
+
+    def _prepare(self, field: Field) -> Read[Prepared]:
+        found = self._prepared.get(field)
+        if found is not None:
+            return value_read(found)
+        return named(self._load(field), f"column {field.id} {field.name!r}")
+
+    def _load(self, field: Field, for_values: bool = True) -> Read[Prepared]:
+        """Parse the columns of a field; how packed structs were written matters for their values only."""
+        whole = self._fields.restored(field)
+        nodes = [node for node in whole.walk() if node.id in self._fields.numbers]
+        numbers = [self._fields.numbers[node.id] for node in nodes]
+        packed = {node.id for node in nodes if node.children and self._fields.holds_all(node)}
+        descriptor = yield from self._load_columns(numbers, with_descriptor=for_values and bool(packed))
+        if descriptor is not None:
+            whole = self._as_written(whole, packed, descriptor)
+        columns = {node.id: self._columns[n] for node, n in zip(nodes, numbers, strict=True)}
+        yield from self._load_columns([c.index + 1 for c in columns.values() if self._may_continue(c)])
+        leaves: tuple[Leaf, ...] = ()
+        if self._is_structural(columns.values()):
+            leaves = self._fields.leaves(field, whole)
+            for leaf in leaves:
+                self._check_rows(columns[leaf.chain[-1].id], rows_per_value(leaf.chain))
+        elif whole.id in columns:
+            self._check_aligned(whole, columns)
+        else:
+            raise FormatError(f"field {whole.id} {printable(whole.name)!r} has no column in this file")
+        found = Prepared.of(whole, columns, leaves, self._specs)
+        if for_values or not packed:
+            self._prepared[field] = found
+        return found
+
+    def _load_columns(self, numbers: Sequence[int], with_descriptor: bool = False) -> Read[Memory | None]:
+        """Parse columns that are not known yet, in one round; gives the FileDescriptor if asked for."""
+        missing = [n for n in dict.fromkeys(numbers) if n not in self._columns]
+        parts = [self._container.part(n) for n in missing]
+        if with_descriptor:
+            parts.append(self._container.descriptor)
+        if not parts:
+            return None
+        found = yield from read_parts(self.source, self._container.held, parts)
+        for number, data in zip(missing, found, strict=False):
+            try:
+                self._columns[number] = build_column(
+                    data,
+                    number,
+                    self.source.size,
+                    self._limits,
+                    self._specs,
+                    self._ledger,
+                    self._memory(number),
+                )
+            except LanceError as error:
+                raise error.within(f"metadata of physical column {number}")
+        return found[-1] if with_descriptor else None
+
+    def _memory(self, number: int) -> PageMemory | None:
+        if self._cache is None:
+            return None
+        return PageMemory(self._cache, ("page", *self.source.key, self._limits, number))
+
+    def _may_continue(self, column: Column) -> bool:
+        """Whether strings of the column may have their bytes in the next one, as the first releases wrote them."""
+        return column.index + 1 < self.num_columns and any(isinstance(s, EndedList) for s in column.specs)
+
+    def _as_written(self, field: Field, packed: set[int], descriptor: Memory) -> Field:
+        """The field with the children of packed structs that the file was written with, in their order.
+
+        Rows of such structs tell nothing of their fields, and the table may have dropped some since.
+        """
+        if field.id in packed and not field.is_blob:
+            children = decode_children(descriptor, field.id, self._limits)
+            ids = {child.id for child in children}
+            if children and min(ids) >= 0 and len(ids) == len(children):
+                known = {child.id: child for child in field.children}
+                return replace(field, children=tuple(known.get(c.id, c) for c in children))
+            return field
+        children = tuple(self._as_written(child, packed, descriptor) for child in field.children)
+        return replace(field, children=children) if children else field
+
+    def _is_structural(self, columns: Iterable[Column]) -> bool:
+        """Whether pages are those of 2.1 and later.
+
+        Raises
+        ------
+        FormatError
+            Pages of both kinds.
+        """
+        by_kind = {type(spec): spec for column in columns for spec in column.specs}
+        kinds = {is_structural(spec) for spec in by_kind.values()}
+        if len(kinds) > 1:
+            raise FormatError("a column has pages of 2.0 and of later versions")
+        return kinds.pop() if kinds else self.version != (2, 0)
+
+    def _check_aligned(self, field: Field, columns: Mapping[int, Column]) -> None:
+        """Columns of 2.0 that have one value per row have as many as the file has rows."""
+        column = columns.get(field.id)
+        if column is None:
+            return
+        self._check_rows(column, 1)
+        if field.is_struct:
+            for child in field.children:
+                self._check_aligned(child, columns)
+
+    def _check_rows(self, column: Column, factor: int) -> None:
+        if column.num_rows not in (self.num_rows, self.num_rows * factor):
+            raise FormatError(
+                f"pages of physical column {column.index} have {column.num_rows} rows, the file {self.num_rows}"
+            )
+
+    # -- pages, sizes and statistics
+
+    def _known(self, field: Field) -> Prepared | None:
+        """The field's columns if no request is needed to know them."""
+        found = self._prepared.get(field)
+        if found is not None or not self._container.is_whole:
+            return found
+        return run(named(self._load(field, for_values=False), self.source.path), _no_requests)
+
+    def page_starts(self, field: Field) -> Int64:
+        """(num_pages + 1,) int64: first row of each page of the field's first column.
+
+        One page as long as the field is not known (:meth:`knows`).
+        """
+        column = self._primary(field)
+        if column is None or column.num_pages == 0:
+            return np.array([0, self.num_rows], np.int64)
+        return self._per_row(column)
+
+    def _primary(self, field: Field) -> Column | None:
+        known = self._known(field)
+        return None if known is None else known.primary()
+
+    def _per_row(self, column: Column) -> Int64:
+        """First rows of a column's pages, whatever its values count."""
+        factor = column.num_rows // self.num_rows if self.num_rows else 1
+        return column.row_starts // max(1, factor)
+
+    def page_bytes(self, field: Field) -> Int64:
+        """(num_pages,) int64, bytes: what each page takes; other columns of the field by their share of rows."""
+        starts, total = self.page_starts(field), self.column_bytes(field)
+        column = self._primary(field)
+        if column is None or column.num_pages == 0:
+            return np.array([total], np.int64)
+        sums = np.concatenate(([0], np.cumsum(column.sizes)))
+        mine = sums[column.first_buffer[1:]] - sums[column.first_buffer[:-1]]
+        others = total - int(mine.sum())
+        shares: Int64 = mine + np.diff(starts) * others // max(1, self.num_rows)
+        return shares
+
+    def column_bytes(self, field: Field) -> int:
+        """Encoded bytes of the field and all below it; about, if the metadata is large and not read yet."""
+        known = self._known(field)
+        if known is not None:
+            columns = list(known.columns.values())
+            after = (self._after(c) for c in columns if self._may_continue(c))
+            numbers = {c.index: c for c in [*columns, *(c for c in after if c is not None)]}
+            return sum(int(c.sizes.sum()) for c in numbers.values())
+        held = sum(node.id in self._fields.numbers for node in field.walk())
+        return self._container.data_bytes * max(1, held) // max(1, self.num_columns)
+
+    def stats(self, paths: Mapping[tuple[str, ...], Sequence[Field]]) -> Read[StatsTable]:
+        """Which pages of the columns asked for are all null or without nulls; no bounds are stored.
+
+        Pages are those of the first column asked for. Columns whose pages differ from them are left out.
+        """
+        return value_read(self._stats(paths))
+
+    def _stats(self, paths: Mapping[tuple[str, ...], Sequence[Field]]) -> StatsTable:
+        starts = np.array([0, self.num_rows], np.int64)
+        found: dict[tuple[str, ...], ColumnStats] = {}
+        for number, (path, chain) in enumerate(paths.items()):
+            if number == 0:
+                starts = self.page_starts(chain[0])
+            if chain[-1].id not in self.field_ids or not chain[-1].is_leaf or chain[-1].is_blob:
+                continue
+            known = self._known(chain[0])
+            column = None if known is None else known.columns.get(chain[-1].id)
+            if column is not None and all(node.is_struct for node in chain[:-1]):
+                pages = self._per_row(column)
+                if np.array_equal(pages, starts):
+                    found[path] = page_stats(column)
+        return StatsTable(np.diff(starts), found)
+
+
+def _ascending(selection: RowSelection) -> tuple[RowSelection, Int64 | None]:
+    """The selection in ascending order without duplicates, and what restores the order wanted."""
+    rows = selection.indices
+    if rows is None or bool((rows[1:] > rows[:-1]).all()):
+        return selection, None
+    unique, order = np.unique(rows, return_inverse=True)
+    return RowSelection(selection.num_rows, indices=unique), order.astype(np.int64, copy=False)
+
+
+def _no_requests(_: list[Ranges]) -> list[Span]:
+    raise ValueError("metadata that is held needs no request")

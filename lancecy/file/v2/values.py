@@ -1,0 +1,221 @@
+"""Fields of 2.x files whose columns are known, to blocks.
+
+In 2.0 a field is decoded as one tree of columns; from 2.1 on each leaf alone, with
+everything that is around it. Fields whose only column is one small page are read with
+all others that are encoded like it, of this file or of several (``encodings.batch``),
+and alone where that fails: then the error names the column and the page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from lancecy.encodings.batch import MOST_BYTES, SmallPage, likeness, read_small
+from lancecy.encodings.blocks.null_only import hollow, stub
+from lancecy.encodings.model.block import Block, Leaves
+from lancecy.encodings.model.pages import Column
+from lancecy.encodings.v20.null_only import read_nulls
+from lancecy.encodings.v20.read import read_field
+from lancecy.encodings.v21.leaf import read_leaf
+from lancecy.errors import LanceError
+from lancecy.file.v2.fields import Leaf
+from lancecy.file.v2.specs import SpecCache
+from lancecy.limits import Limits
+from lancecy.rows import RowSelection
+from lancecy.schema import Field
+from lancecy.store.reads import Read, SourceFile, gather, named
+
+__all__ = ["FieldRead", "Prepared", "read_fields"]
+
+_FEW = 4
+"""Columns that are encoded alike and worth being read together."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Prepared:
+    """A field whose columns are parsed.
+
+    Attributes
+    ----------
+    field : Field
+        As decoders need it: what one column holds is whole.
+    columns : mapping of field id to Column
+        Every column of the field.
+    leaves : tuple of Leaf
+        Empty in 2.0.
+    chain : tuple of Field
+        Of the first column: from the top-level field to the one whose values it has.
+    alike : object or None
+        One and the same for fields that can be read together; None: not with any other.
+    """
+
+    field: Field
+    columns: Mapping[int, Column]
+    leaves: tuple[Leaf, ...]
+    chain: tuple[Field, ...]
+    alike: object | None = None
+
+    @classmethod
+    def of(
+        cls, field: Field, columns: Mapping[int, Column], leaves: tuple[Leaf, ...], specs: SpecCache
+    ) -> Prepared:
+        """With what is worked out from the columns."""
+        chain = leaves[0].chain if leaves else (field,)
+        token = None
+        if len(leaves) < 2 and len(columns) == 1:
+            token = specs.token(likeness(chain, columns[chain[-1].id]))
+        return cls(field, columns, leaves, chain, token)
+
+    def primary(self) -> Column | None:
+        """A column that has one value per row: that of the first leaf, lists included in 2.0."""
+        if self.leaves:
+            return self.column
+        node = self.field
+        while node.is_struct and node.children and node.children[0].id in self.columns:
+            node = node.children[0]
+        return self.columns.get(node.id)
+
+    @property
+    def column(self) -> Column:
+        """The first column."""
+        return self.columns[self.chain[-1].id]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FieldRead:
+    """One field of one file, and the rows that are wanted of it.
+
+    Attributes
+    ----------
+    asked : Field
+        As it was asked for.
+    known : Prepared
+    after : function of a Column
+        The one after it in the file, if it is known.
+    source : SourceFile
+    rows : RowSelection
+        Ascending, without duplicates; at least one.
+    limits : Limits
+    """
+
+    asked: Field
+    known: Prepared
+    after: Callable[[Column], Column | None]
+    source: SourceFile
+    rows: RowSelection
+    limits: Limits
+
+    def alone(self) -> Read[Block]:
+        """The field by itself."""
+        known = self.known
+        try:
+            if not known.leaves:
+                return (
+                    yield from read_field(
+                        known.field, known.columns, self.after, self.source, self.rows, self.limits
+                    )
+                )
+            reads = [self._leaf(leaf) for leaf in known.leaves]
+            if len(reads) == 1:
+                return (yield from reads[0])
+            blocks = yield from gather(reads)
+        except LanceError as error:
+            raise error.within(f"column {self.asked.id} {self.asked.name!r}")
+        parts = zip((leaf.part for leaf in known.leaves), blocks, strict=True)
+        return Leaves(len(self.rows), tuple(parts))
+
+    def nulls(self, tested: frozenset[int]) -> Read[Block]:
+        """The field's stub (``encodings.presence``): from 2.1 on, any leaf within a node tells its nulls."""
+        known = self.known
+        columns = known.columns
+        try:
+            if not known.leaves:
+                whole = (known.field, tested, columns, self.after, self.source, self.rows, self.limits)
+                return (yield from read_nulls(*whole))
+            chosen: dict[int, Leaf] = {}
+            by_size = sorted(known.leaves, key=lambda leaf: int(columns[leaf.chain[-1].id].sizes.sum()))
+            for leaf in by_size:
+                node = next((node.id for node in leaf.chain if node.id in tested), None)
+                if node is None:  # it is in a packed struct, whose values tell
+                    return hollow((yield from self.alone()), self.asked, tested)
+                chosen.setdefault(node, leaf)
+            blocks = yield from gather([self._leaf(leaf, only_nulls=True) for leaf in chosen.values()])
+        except LanceError as error:
+            raise error.within(f"column {self.asked.id} {self.asked.name!r}")
+        parts = tuple(
+            (stub(leaf.part, tested), hollow(block, leaf.part, tested))
+            for leaf, block in zip(chosen.values(), blocks, strict=True)
+        )
+        return parts[0][1] if len(parts) == 1 else Leaves(len(self.rows), parts)
+
+    def _leaf(self, leaf: Leaf, only_nulls: bool = False) -> Read[Block]:
+        column = self.known.columns[leaf.chain[-1].id]
+        read = read_leaf(leaf.chain, column, self.source, self.rows, self.limits, only_nulls)
+        if len(leaf.chain) == 1:
+            return read
+        return named(read, "leaf " + repr(".".join(node.name for node in leaf.chain)))
+
+
+def read_fields(fields: Sequence[FieldRead]) -> Read[list[Block]]:
+    """Decode fields, of one file or of several.
+
+    Raises
+    ------
+    FormatError, LimitError, UnsupportedError
+        The breadcrumbs name page and column.
+    """
+    groups = list(_groups(fields)) if len(fields) >= _FEW else []
+    if not groups:
+        return (yield from gather([field.alone() for field in fields]))
+    found: list[Block | None] = [None] * len(fields)
+    grouped = {index for group in groups for index in group}
+    others = [index for index in range(len(fields)) if index not in grouped]
+    reads = [
+        *(_together([fields[index] for index in group]) for group in groups),
+        *(_listed(fields[index]) for index in others),
+    ]
+    read = yield from gather(reads)
+    for indices, blocks in zip([*groups, *([index] for index in others)], read, strict=True):
+        for index, block in zip(indices, blocks, strict=False):
+            found[index] = block
+    left = [index for index, block in enumerate(found) if block is None]
+    if left:
+        again = yield from gather([fields[index].alone() for index in left])
+        for index, block in zip(left, again, strict=True):
+            found[index] = block
+    return [block for block in found if block is not None]
+
+
+def _together(group: Sequence[FieldRead]) -> Read[list[Block]]:
+    """Several fields that are alike; nothing if they have to be read one by one."""
+    pages = [SmallPage(f.known.chain, f.known.column.page(0), f.source, f.rows) for f in group]
+    try:
+        return (yield from read_small(pages, group[0].limits))
+    except LanceError:
+        return []
+
+
+def _listed(field: FieldRead) -> Read[list[Block]]:
+    return [(yield from field.alone())]
+
+
+def _groups(fields: Sequence[FieldRead]) -> Iterator[list[int]]:
+    """Fields to be read together, by number; no more in a group than ``MOST_BYTES``."""
+    alike: dict[int, list[int]] = {}
+    for index, field in enumerate(fields):
+        if field.known.alike is not None:
+            alike.setdefault(id(field.known.alike), []).append(index)
+    for indices in alike.values():
+        if len(indices) < _FEW:
+            continue
+        group: list[int] = []
+        nbytes = 0
+        for index in indices:
+            group.append(index)
+            nbytes += sum(fields[index].known.column.sizes.tolist())
+            if nbytes >= MOST_BYTES:
+                yield group
+                group, nbytes = [], 0
+        if group:
+            yield group

@@ -1,0 +1,1 @@
+"""Protobuf messages of 2.x containers: ``decode`` reads them, ``encode`` writes them."""

@@ -1,0 +1,202 @@
+"""The messages of a 2.x container, as plain values.
+
+Total: any bytes give a value or a ``FormatError``, ``LimitError`` or ``UnsupportedError``.
+What a page is encoded with comes out as serialized bytes: thousands of pages of one column
+share a few of them, and ``parse_spec`` is called once for each.
+
+Source: file sheet 2.0, section 2.1; file sheet 2.1, sections 1.3 and 1.4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import chain
+
+from google.protobuf import any_pb2
+
+from lancecy.encodings.model.layouts import PageSpec
+from lancecy.encodings.v20.wire import decode as v20_wire
+from lancecy.encodings.v21.wire import decode as v21_wire
+from lancecy.errors import FormatError, UnsupportedError
+from lancecy.limits import Limits
+from lancecy.proto import file2_pb2, file_pb2
+from lancecy.schema import Field
+from lancecy.schema_wire import parse_message
+from lancecy.store.base import Memory
+
+__all__ = [
+    "ARRAY_ENCODING",
+    "ColumnMessage",
+    "decode_children",
+    "decode_column",
+    "decode_num_rows",
+    "decode_schema_fields",
+    "parse_spec",
+]
+
+ARRAY_ENCODING = "lance.encodings.ArrayEncoding"
+"""Message of the pages of 2.0 files."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ColumnMessage:
+    """What a file says of one column, unchecked.
+
+    Attributes
+    ----------
+    is_blob : bool
+        The column holds descriptors of blobs.
+    lengths : list of int
+        Values of each page.
+    num_buffers : list of int
+        Buffers of each page.
+    positions, sizes : list of int, bytes
+        Buffers of all pages, one page after the other; as many of one as of the other. Below 2**64.
+    encodings : list of bytes
+        Of each page; for ``parse_spec``.
+    """
+
+    is_blob: bool
+    lengths: list[int]
+    num_buffers: list[int]
+    positions: list[int]
+    sizes: list[int]
+    encodings: list[bytes]
+
+
+def decode_num_rows(data: Memory, limits: Limits) -> int:
+    """Rows of the file, from its FileDescriptor.
+
+    Raises
+    ------
+    FormatError
+        The bytes are no such message.
+    LimitError
+        More rows than ``limits.rows_per_file``.
+    """
+    message = parse_message(file_pb2.FileDescriptor, data, "file descriptor", limits)
+    return limits.check("rows_per_file", message.length, "number of rows")
+
+
+def decode_schema_fields(data: Memory, limits: Limits) -> tuple[file_pb2.Field, ...]:
+    """The list of fields in a FileDescriptor, as it stands there.
+
+    Raises
+    ------
+    FormatError, LimitError
+        The bytes are no such message, or there are more fields than ``limits.fields``.
+    """
+    message = parse_message(file_pb2.FileDescriptor, data, "file descriptor", limits)
+    limits.check("fields", len(message.schema.fields), "number of fields")
+    return tuple(message.schema.fields)
+
+
+def decode_children(data: Memory, parent_id: int, limits: Limits) -> tuple[Field, ...]:
+    """What a FileDescriptor lists right below a field: name, id and type of each, without their own children.
+
+    Parameters
+    ----------
+    data : (nbytes,) uint8
+        The message.
+    parent_id : int
+        Id that the table knows the field by.
+    limits : Limits
+
+    Raises
+    ------
+    FormatError, LimitError
+        See ``decode_schema_fields``.
+    """
+    return tuple(
+        Field(
+            name=node.name,
+            id=node.id,
+            parent_id=parent_id,
+            logical_type=node.logical_type,
+            nullable=node.nullable,
+            metadata=dict(node.metadata),
+        )
+        for node in decode_schema_fields(data, limits)
+        if node.parent_id == parent_id
+    )
+
+
+def decode_column(data: Memory, limits: Limits) -> ColumnMessage:
+    """The ColumnMetadata message in these bytes.
+
+    Raises
+    ------
+    FormatError
+        The bytes are no such message, or a page has more positions of buffers than sizes or the reverse.
+    LimitError
+        More pages than ``limits.pages``.
+    UnsupportedError
+        An encoding stands elsewhere in the file, which no writer does.
+    """
+    message = parse_message(file2_pb2.ColumnMetadata, data, "column metadata", limits)
+    pages = list(message.pages)
+    limits.check("pages", len(pages), "number of pages")
+    offsets = [page.buffer_offsets[:] for page in pages]
+    sizes = [page.buffer_sizes[:] for page in pages]
+    counts = [len(page) for page in offsets]
+    if counts != [len(page) for page in sizes]:
+        raise FormatError("a page has not as many positions of buffers as sizes")
+    return ColumnMessage(
+        is_blob=_is_blob(message.encoding, limits),
+        lengths=[page.length for page in pages],
+        num_buffers=counts,
+        positions=list(chain.from_iterable(offsets)),
+        sizes=list(chain.from_iterable(sizes)),
+        encodings=[page.encoding.direct.encoding or _serialized(page.encoding) for page in pages],
+    )
+
+
+def _serialized(encoding: file2_pb2.Encoding) -> bytes:
+    """The Any message of an encoding that is not plainly there."""
+    kind = encoding.WhichOneof("location")
+    if kind == "indirect":
+        raise UnsupportedError(
+            "the encoding of a page stands elsewhere in the file", feature="indirect encoding"
+        )
+    if kind != "direct":
+        raise FormatError("a page has no encoding")
+    return encoding.direct.encoding
+
+
+def _is_blob(encoding: file2_pb2.Encoding, limits: Limits) -> bool:
+    """Whether a column is one of blobs; release 0.12.0 says nothing of its columns."""
+    kind = encoding.WhichOneof("location")
+    if kind == "indirect":
+        raise UnsupportedError(
+            "the encoding of a column stands elsewhere in the file", feature="indirect encoding"
+        )
+    if kind != "direct":
+        return False
+    described = parse_message(any_pb2.Any, encoding.direct.encoding, "column encoding", limits)
+    return v20_wire.parse_column_encoding(described.type_url, described.value, limits)
+
+
+def parse_spec(encoding: bytes, version: tuple[int, int], num_buffers: int, limits: Limits) -> PageSpec:
+    """How a page is laid out.
+
+    Parameters
+    ----------
+    encoding : bytes
+        One of ``ColumnMessage.encodings``.
+    version : (major, minor)
+        Of the file; (2, 0) for the first of the 2.x versions. Pages of 2.0 occur in files of version 2.1
+        that releases before the stable one wrote, and are known by their type.
+    num_buffers : int
+        Buffers that the page has.
+    limits : Limits
+
+    Raises
+    ------
+    FormatError, LimitError, UnsupportedError
+        See ``v20_wire.parse_page`` and ``v21_wire.parse_page``.
+    """
+    described = parse_message(any_pb2.Any, encoding, "page encoding", limits)
+    is_array = described.type_url.rpartition("/")[2] == ARRAY_ENCODING
+    if version == (2, 0) or (is_array and version == (2, 1)):
+        return v20_wire.parse_page(described.type_url, described.value, num_buffers, limits)
+    return v21_wire.parse_page(described.type_url, described.value, version, num_buffers, limits)

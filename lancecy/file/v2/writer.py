@@ -1,0 +1,251 @@
+"""Writer of files of version 2.0, 2.1 and 2.2; the version decides how a column is taken apart.
+
+Each top-level column waits on its own until about ``page_bytes`` of it are there, and then becomes
+a page of every physical column below it. Columns of a large batch are cut into pages where they lie.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lancecy.encodings.arrow.columns import as_array
+from lancecy.encodings.arrow.from_arrow import block_of, narrowed, size_of
+from lancecy.encodings.arrow.map_nested import rebuilt
+from lancecy.encodings.codecs.blobs import described_blobs
+from lancecy.encodings.v20.write import header_page, v20_pages
+from lancecy.encodings.v21.write.blob import placed_blobs
+from lancecy.encodings.v21.write.select_encoding import encode_page
+from lancecy.encodings.v21.write.shred import shred
+from lancecy.errors import LanceError, LimitError, SchemaError, UnsupportedError, printable
+from lancecy.file.base import FileSummary, WriteOptions
+from lancecy.file.streamed import StreamedWriter
+from lancecy.file.v2.distinct import Distinct
+from lancecy.file.v2.output import Output
+from lancecy.file.v2.sidecars import Sidecars
+from lancecy.file.writable import check_writable
+from lancecy.schema import Field, Schema
+from lancecy.store.base import Memory, Store
+
+__all__ = ["V2Writer"]
+
+Int64 = NDArray[np.int64]
+
+_MANY = 1024
+_LEAST_PER_LEAF = 8
+"""A page of a column with many leaves may be longer, so that each leaf gets an eighth of a page."""
+
+
+class V2Writer(StreamedWriter):
+    """A ``FileWriter``; see there.
+
+    Parameters
+    ----------
+    store : Store
+    path : str
+    schema : Schema
+    version : "2.0", "2.1" or "2.2"
+    options : WriteOptions
+
+    Raises
+    ------
+    UnsupportedError
+        The version cannot hold the schema; nothing has been created then.
+    StoreError
+        The file could not be created.
+    """
+
+    def __init__(self, store: Store, path: str, schema: Schema, version: str, options: WriteOptions) -> None:
+        check_writable(schema, version)
+        major, minor = (int(part) for part in version.split("."))
+        self._version = (major, minor)
+        self._path, self._schema = path, schema
+        self._pending = [_Pending(field, options.page_bytes) for field in schema.fields]
+        self._nodes = [node for field in schema.fields for node in self._owners(field)]
+        self._numbers = {node.id: number for number, node in enumerate(self._nodes)}
+        has_all = self._version == (2, 0)
+        self._headers = {
+            node.id: 0 for node in self._nodes if has_all and node.is_struct and not node.is_whole
+        }
+        self._distinct = Distinct()
+        self._num_rows = 0
+        self._sidecars = Sidecars(store, path)
+        super().__init__(store.put_stream(path))
+        blobs = (number for number, node in enumerate(self._nodes) if has_all and node.is_blob)
+        self._output = Output(self._sink, self._version, len(self._nodes), frozenset(blobs))
+
+    def _owners(self, field: Field) -> Iterator[Field]:
+        """Nodes with a column: leaves, in 2.0 what is around them too, and nothing below one that holds it all."""
+        if self._version == (2, 0) or not field.children or field.is_whole:
+            yield field
+        if not field.is_whole:
+            for child in field.children:
+                yield from self._owners(child)
+
+    def write(self, batch: pa.RecordBatch) -> None:
+        """Append rows; see ``FileWriter.write``."""
+        self._require_open()
+        if batch.num_columns != len(self._pending):
+            raise SchemaError(
+                f"a batch has {batch.num_columns} columns, where the schema has {len(self._pending)}"
+            )
+        arrays = [
+            narrowed(array, item.field) for array, item in zip(batch.columns, self._pending, strict=True)
+        ]
+        if not batch.num_rows:
+            return
+        for pending, array in zip(self._pending, arrays, strict=True):
+            for piece in pending.add(rebuilt(array, pending.field, _is_blob, self._placed)):
+                self._flush(pending, piece)
+        self._num_rows += batch.num_rows
+
+    def finish(self) -> FileSummary:
+        """Write what is left and publish the file; see ``FileWriter.finish``."""
+        self._require_open()
+        with self._given_up_on_error():
+            for pending in self._pending:
+                for piece in pending.rest():
+                    self._flush(pending, piece)
+            for field_id, num_rows in self._headers.items():
+                self._output.add(self._numbers[field_id], header_page(num_rows), 0)
+            self._sidecars.finish()
+            fields = tuple(_as_stored(field) for field in self._schema.fields)
+            self._output.end(Schema(fields, self._schema.metadata), self._num_rows)
+        self._publish()
+        return FileSummary(
+            path=self._path,
+            size=self._output.position,
+            num_rows=self._num_rows,
+            fields=tuple(node.id for node in self._nodes),
+            column_indices=tuple(range(len(self._nodes))),
+            major=self._version[0],
+            minor=self._version[1],
+        )
+
+    def abort(self) -> None:
+        """Publish nothing; see ``FileWriter.abort``."""
+        super().abort()
+        self._sidecars.abort()
+
+    def _placed(self, array: pa.Array, field: Field) -> pa.Array:
+        if field.is_struct:
+            return described_blobs(array, field, _Places(self._output, self._sidecars))
+        return placed_blobs(array, field, self._output.place)
+
+    def _flush(self, pending: _Pending, array: pa.Array) -> None:
+        """Write a page of every physical column of a top-level column."""
+        field = pending.stored
+        try:
+            if pending.is_coded:
+                self._distinct.note(array, field)
+            block = block_of(array, field)
+            if self._version == (2, 0):
+                for node, page in v20_pages(field, block):
+                    if isinstance(page, int):
+                        self._headers[node.id] += page
+                    elif page.length:
+                        self._output.add(self._numbers[node.id], page, 0)
+            else:
+                for leaf in shred(field, block):
+                    page = encode_page(leaf, self._version)
+                    self._output.add(self._numbers[leaf.field.id], page, pending.first_row)
+        except LanceError as error:
+            place = f"column {printable(field.name)!r}, rows from {pending.first_row} on"
+            raise error.within(place) from error.__cause__
+        pending.first_row += len(array)
+
+
+@dataclass(frozen=True, slots=True)
+class _Places:
+    """Where bytes of blobs go; see ``BlobPlaces``."""
+
+    output: Output
+    sidecars: Sidecars
+
+    def place(self, memory: Memory, starts: Int64, lengths: Int64) -> Int64:
+        return self.output.place(memory, starts, lengths)
+
+    def share(self, memory: Memory, starts: Int64, lengths: Int64, most: int) -> tuple[Int64, Int64]:
+        return self.sidecars.share(memory, starts, lengths, most)
+
+    def part(self, memory: Memory, starts: Int64, lengths: Int64) -> Int64:
+        return self.sidecars.part(memory, starts, lengths)
+
+
+def _as_stored(field: Field) -> Field:
+    """The field as the file itself describes it, where blobs of 2.2 are descriptors without ids."""
+    if field.is_blob and field.is_struct:
+        scanned = field.scanned
+        return replace(scanned, children=tuple(replace(c, id=-1, parent_id=-1) for c in scanned.children))
+    if not field.children:
+        return field
+    return replace(field, children=tuple(_as_stored(child) for child in field.children))
+
+
+def _is_blob(field: Field) -> bool:
+    return field.is_blob
+
+
+class _Pending:
+    """A top-level column whose next page is not full yet."""
+
+    def __init__(self, field: Field, page_bytes: int) -> None:
+        self.field = field
+        self.stored = field.scanned
+        """Of blobs, where they are is what pages hold."""
+        self.first_row = 0
+        """Of the next page."""
+        nodes = tuple(field.walk())
+        self.is_coded = any(node.logical_type.startswith("dict:") for node in nodes)
+        num_leaves = sum(not node.children for node in nodes)
+        self._most = max(1, page_bytes, page_bytes // _LEAST_PER_LEAF * num_leaves)
+        self._arrays: list[pa.Array] = []
+        self._nbytes = 0
+        self._patience = _MANY
+
+    def add(self, array: pa.Array) -> Iterator[pa.Array]:
+        """Pages that are full now."""
+        nbytes = size_of(array)
+        if nbytes >= self._most:
+            yield from self.rest()
+            yield from _cut(array, nbytes, self._most)
+            return
+        self._arrays.append(array)
+        self._nbytes += nbytes
+        if self._nbytes >= self._most:
+            yield from self.rest()
+        elif len(self._arrays) >= self._patience:
+            # An array of one row takes a thousand times its bytes.
+            self._arrays = self._joined()
+            self._patience = len(self._arrays) + _MANY
+
+    def rest(self) -> Iterator[pa.Array]:
+        """What waits, as one page; as they came where they cannot be put together."""
+        pages = self._joined()
+        self._arrays, self._nbytes, self._patience = [], 0, _MANY
+        yield from pages
+
+    def _joined(self) -> list[pa.Array]:
+        if len(self._arrays) < 2:
+            return self._arrays
+        try:
+            return [as_array(pa.chunked_array(self._arrays))]
+        except (UnsupportedError, LimitError):
+            return self._arrays
+
+
+def _cut(array: pa.Array, nbytes: int, most: int) -> Iterator[pa.Array]:
+    """Slices of about the same number of rows, none of them much larger than a page unless it is a row."""
+    count = min(len(array), -(-nbytes // most))
+    if count <= 1:
+        yield array
+        return
+    for number in range(count):
+        start, stop = len(array) * number // count, len(array) * (number + 1) // count
+        piece = array.slice(start, stop - start)
+        size = size_of(piece)
+        yield from _cut(piece, size, most) if size > 2 * most else (piece,)

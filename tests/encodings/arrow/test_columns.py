@@ -1,0 +1,197 @@
+"""Columns in chunks: joining them, and rows out of them in any order, in as many chunks as they need."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lancecy.encodings.arrow.columns import (
+    as_array,
+    chunks_of,
+    cut_out,
+    joined,
+    storage_of,
+    taken,
+    typed,
+    unified,
+)
+from lancecy.errors import LimitError, UnsupportedError
+from tests.helpers.folded import folded
+from tests.helpers.nested_types import Code
+
+WORDS = [None if n % 9 == 0 else "w" * (n % 13) for n in range(200)]
+ROWS = [
+    np.arange(199, -1, -1),
+    np.array([5, 5, 199, 0, 5]),
+    np.zeros(50, np.int64),
+    np.array([], np.int64),
+]
+
+
+def chunked(values: pa.Array, *cuts: int) -> pa.ChunkedArray:
+    edges = [0, *cuts, len(values)]
+    return pa.chunked_array([values.slice(a, b - a) for a, b in itertools.pairwise(edges)], values.type)
+
+
+@folded("rows", ROWS, ids=len)
+@folded("most", [1, 40, 500, 1 << 31])
+@folded(
+    "kind",
+    [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string()), pa.list_(pa.string())],
+    ids=str,
+)
+def test_rows_in_order_whatever_fits_into_a_chunk(
+    rows: np.ndarray[tuple[int], np.dtype[np.int64]], most: int, kind: pa.DataType
+) -> None:
+    values = pa.array(WORDS)
+    if pa.types.is_dictionary(kind):
+        values = values.dictionary_encode().cast(kind)
+    elif pa.types.is_list(kind):
+        values = pa.array([None if w is None else [w] * (len(w) % 3) for w in WORDS], kind)
+    else:
+        values = values.cast(kind)
+    for column in (values, chunked(values, 3, 100, 100, 150)):
+        found = taken(column, rows, most)
+        assert found.type == kind
+        assert found.to_pylist() == [values[int(row)].as_py() for row in rows]
+
+
+TYPES: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
+    "text": (pa.string(), lambda n: None if n % 5 == 4 else "x" * (n * 7 % 40)),
+    "list": (pa.list_(pa.int8()), lambda n: list(range(n % 6))),
+    "map": (pa.map_(pa.string(), pa.int8()), lambda n: [(str(i), n) for i in range(n % 5)]),
+    "nulls": (pa.list_(pa.null()), lambda n: [None] * (n % 9)),
+    "struct": (pa.struct([("a", pa.string()), ("b", pa.int64())]), lambda n: {"a": str(n) * (n % 9), "b": n}),
+    "int": (pa.int64(), lambda n: n),
+    "dict": (pa.dictionary(pa.int8(), pa.string()), lambda n: None if n % 4 == 1 else f"w{n % 3}"),
+}
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@given(lengths=st.lists(st.integers(0, 12), max_size=6), most=st.integers(1, 4000), seed=st.integers(0, 99))
+def test_rows_of_slices_come_in_the_order_asked_for(
+    kind: str, lengths: list[int], most: int, seed: int
+) -> None:
+    data_type, value = TYPES[kind]
+    rows: list[Any] = [value(n) for n in range(sum(lengths))]
+    edges = np.cumsum([0, *lengths])
+    column = pa.chunked_array(
+        [pa.array([None, *rows[a:b]], data_type).slice(1) for a, b in itertools.pairwise(edges)],
+        data_type,
+    )
+    positions = np.random.default_rng(seed).permutation(len(rows))[: max(0, len(rows) - 3)]
+    found = taken(column, positions, most)
+    found.validate(full=True)
+    assert found.type == data_type
+    assert found.to_pylist() == [rows[p] for p in positions]
+
+
+def test_no_chunk_holds_more_than_it_may_unless_one_row_does() -> None:
+    rows = ["x" * (900 if n == 13 else 10) for n in range(200)]
+    column = pa.chunked_array([pa.array(rows[:90]), pa.array(rows[90:])])
+    found = taken(column, np.arange(199, -1, -1), 500)
+    assert found.to_pylist() == rows[::-1]
+    assert all(chunk.nbytes <= 500 or len(chunk) == 1 for chunk in found.chunks)
+    assert found.num_chunks < 20
+
+
+def test_one_array_is_enough_when_everything_fits() -> None:
+    assert isinstance(taken(chunked(pa.array(WORDS), 50), np.array([3, 1])), pa.Array)
+    parts = taken(pa.array(["x" * 100] * 4), np.array([0, 1, 2, 3, 3, 2]), 250)
+    assert isinstance(parts, pa.ChunkedArray)
+    assert max(len(chunk) for chunk in parts.chunks) <= 2
+    assert len(parts) == 6
+
+
+@pytest.mark.slow
+def test_rows_of_two_gigabytes_of_text_in_another_order() -> None:
+    wide = pa.array(["a" * (1 << 20), "b" * (1 << 20)])
+    chunk = wide.take(pa.array([0, 1] * 550))
+    column = pa.chunked_array([chunk, chunk])
+    with pytest.raises(pa.ArrowInvalid, match="overflow"):
+        column.combine_chunks()
+    found = taken(column, np.arange(2199, -1, -1))
+    assert found.num_chunks >= 2 and len(found) == 2200
+    assert [found[i].as_py()[0] for i in (0, 1, 2198, 2199)] == ["b", "a", "b", "a"]
+
+
+@pytest.mark.slow
+def test_a_row_that_is_wanted_more_often_than_one_array_can_hold_it() -> None:
+    size = 750 << 20
+    offsets = np.array([0, size, size, size, size], "<i4")
+    text = pa.Array.from_buffers(
+        pa.string(), 4, [None, pa.py_buffer(offsets), pa.py_buffer(np.full(size, 97, np.uint8))]
+    )
+    with pytest.raises(pa.ArrowInvalid, match="overflow"):
+        text.take(pa.array([0, 0, 0]))
+    found = taken(text, np.array([0, 3, 0, 0]))
+    assert pc.binary_length(found).to_pylist() == [size, 0, size, size]
+
+
+def test_pieces_that_one_array_cannot_hold() -> None:
+    wide = pa.ListArray.from_arrays(pa.array([0, 1 << 30], pa.int32()), pa.nulls(1 << 30))
+    assert len(as_array(pa.chunked_array([wide]))) == 1
+    with pytest.raises(LimitError, match="3 pieces of type .* smaller batches"):
+        as_array(pa.chunked_array([wide] * 3))
+
+
+def test_dictionaries_that_together_are_too_large_for_their_codes() -> None:
+    codes = pa.array(range(100), pa.int8())
+    left, right = (
+        pa.DictionaryArray.from_arrays(codes, pa.array([f"{side}{n}" for n in codes])) for side in "lr"
+    )
+    column = joined([left, right], left.type)
+    assert column.to_pylist() == [*left.to_pylist(), *right.to_pylist()]
+    with pytest.raises(UnsupportedError, match="cannot be brought together"):
+        as_array(column)
+    with pytest.raises(UnsupportedError, match="cannot be brought together"):
+        taken(column, np.array([150, 3]))
+    few = joined([left.take(pa.array([99, 3])), right.take(pa.array([98]))], left.type)
+    assert taken(few, np.array([2, 0, 1, 2])).to_pylist() == ["r98", "l99", "l3", "r98"]
+
+
+def test_dictionaries_that_differ_become_one() -> None:
+    one = pa.DictionaryArray.from_arrays(pa.array([0, 1, None], pa.int8()), pa.array(["a", "b"]))
+    two = pa.DictionaryArray.from_arrays(pa.array([1, 0], pa.int8()), pa.array(["c", None]))
+    array = as_array(pa.chunked_array([one, two]))
+    assert array.to_pylist() == ["a", "b", None, None, "c"]
+    assert array.type == one.type
+    same = unified([one, one.slice(1)])
+    assert same[0] is one
+
+
+def test_chunks_without_rows_are_left_out() -> None:
+    column = chunked(pa.array([1, 2]), 0, 1, 1)
+    assert [len(chunk) for chunk in chunks_of(column)] == [1, 1]
+    assert as_array(column).to_pylist() == [1, 2]
+    assert as_array(pa.chunked_array([], pa.int8())).equals(pa.array([], pa.int8()))
+    assert as_array(chunked(pa.array([], pa.int8()), 0)).equals(pa.array([], pa.int8()))
+
+
+def test_extension_types_come_and_go() -> None:
+    storage = pa.array(["[]", None])
+    array = typed(storage, pa.json_())
+    assert array.type == pa.json_()
+    assert storage_of(array).equals(storage)
+    column = typed(chunked(storage, 1), pa.json_())
+    assert column.type == pa.json_()
+    assert storage_of(column).equals(chunked(storage, 1))
+    assert typed(storage, pa.string()) is storage
+    assert storage_of(storage) is storage
+
+
+def test_lists_of_an_extension_type_that_has_no_hash_are_cut() -> None:
+    """Users' subclasses of ``pa.ExtensionType`` have none."""
+    codes = pa.ExtensionArray.from_storage(Code(), pa.array([1, 2, 3]))
+    with pytest.raises(TypeError):
+        hash(codes.type)
+    lists = pa.ListArray.from_arrays([0, 1, 3], codes)
+    assert cut_out(lists, 1, 1).to_pylist() == [[2, 3]]

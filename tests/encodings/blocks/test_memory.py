@@ -1,0 +1,149 @@
+"""Memory that is used again."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import threading
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+
+from lancecy.encodings.blocks import memory
+from lancecy.encodings.blocks.memory import Shelf, allocate
+
+LARGE = 1 << 20
+
+
+@pytest.fixture(autouse=True)
+def shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf:
+    """A shelf of its own for each test."""
+    fresh = Shelf(8 * LARGE)
+    monkeypatch.setattr(memory, "SHELF", fresh)
+    return fresh
+
+
+@pytest.mark.parametrize("nbytes", [0, 1, 100, LARGE - 1, LARGE, LARGE + 1])
+def test_buffer_and_array_are_the_same_bytes(nbytes: int) -> None:
+    buffer, view = allocate(nbytes)
+    view[:] = np.arange(nbytes, dtype=np.uint8)
+    assert (buffer.size, view.nbytes, str(view.dtype)) == (nbytes, nbytes, "uint8")
+    assert buffer.to_pybytes() == view.tobytes()
+
+
+def test_a_block_is_used_again_for_about_as_many_bytes() -> None:
+    buffer, view = allocate(LARGE + 5)
+    address = buffer.address
+    del buffer, view
+    smaller = allocate(LARGE)
+    assert smaller[0].address != address
+    again = allocate(LARGE + 9)
+    assert again[0].address == address
+
+
+def array_over(buffer: pa.Buffer, view: NDArray[np.uint8]) -> object:
+    return pa.Array.from_buffers(pa.uint8(), LARGE, [None, buffer])
+
+
+HOLDERS: dict[str, Callable[[pa.Buffer, NDArray[np.uint8]], object]] = {
+    "buffer": lambda buffer, view: buffer,
+    "slice": lambda buffer, view: buffer.slice(1000, 10),
+    "array": array_over,
+    "column": lambda buffer, view: pa.table({"a": array_over(buffer, view)}).column(0).slice(7, 1),
+    "view": lambda buffer, view: view,
+    "part": lambda buffer, view: view[5:][3:].view(np.int8)[::2],
+    "numpy": lambda buffer, view: np.frombuffer(buffer, np.uint8)[1:],
+    "arrow": lambda buffer, view: pa.py_buffer(view[4:8]),
+    "memoryview": lambda buffer, view: view.data[1:],
+}
+
+
+@pytest.mark.parametrize("holder", HOLDERS)
+def test_a_block_is_not_used_again_while_anything_holds_it(shelf: Shelf, holder: str) -> None:
+    buffer, view = allocate(LARGE)
+    address = buffer.address
+    held = HOLDERS[holder](buffer, view)
+    del buffer, view
+    gc.collect()
+    assert shelf.nbytes == 0
+    assert allocate(LARGE)[0].address != address
+    del held
+    assert shelf.take(LARGE).address == address
+
+
+def test_no_more_waits_than_there_is_room_for(shelf: Shelf) -> None:
+    blocks = [allocate(LARGE) for _ in range(20)]
+    del blocks
+    assert shelf.nbytes == 8 * LARGE
+    larger = [allocate(2 * LARGE) for _ in range(3)]
+    del larger
+    assert shelf.nbytes == 8 * LARGE
+    # What was used last is there, and what was not used for longest had to go.
+    assert len({shelf.take(2 * LARGE).address for _ in range(3)}) == 3
+    assert shelf.nbytes == 2 * LARGE
+
+
+def test_what_is_larger_than_the_shelf_is_let_go(shelf: Shelf) -> None:
+    block = allocate(9 * LARGE)
+    del block
+    assert shelf.nbytes == 0
+
+
+def test_small_blocks_are_not_kept(shelf: Shelf) -> None:
+    block = allocate(1000)
+    del block
+    assert shelf.nbytes == 0
+
+
+def test_nobody_waits_for_the_shelf(shelf: Shelf) -> None:
+    """As in a child that was forked while another thread was at it."""
+    first = allocate(LARGE)
+    with shelf._lock:
+        second = allocate(LARGE)
+        del first, second
+        assert shelf.nbytes == 0
+    third = allocate(LARGE)
+    del third
+    assert shelf.nbytes == LARGE
+
+
+def in_child(shelf: Shelf, results: object) -> None:
+    block = allocate(LARGE)
+    block[1][:] = 2
+    results.put((shelf.nbytes, int(block[1].sum())))  # type: ignore[attr-defined]
+
+
+def test_a_forked_child_has_blocks_of_its_own(shelf: Shelf) -> None:
+    waiting = allocate(LARGE)
+    waiting[1][:] = 1
+    del waiting
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    child = context.Process(target=in_child, args=(shelf, results))
+    child.start()
+    assert results.get(timeout=270) == (0, 2 * LARGE)
+    child.join(60)
+    assert shelf.nbytes == LARGE
+    assert allocate(LARGE)[1].sum() == LARGE
+
+
+def test_threads_never_get_the_same_block() -> None:
+    failures: list[int] = []
+
+    def work(mark: int) -> None:
+        rng = np.random.default_rng(mark)
+        for _ in range(60):
+            leases = [allocate(int(size)) for size in rng.choice([LARGE // 2, LARGE // 2 + 9, LARGE], 4)]
+            for _, view in leases:
+                view[::4096] = mark
+            failures.extend(mark for _, view in leases if not (view[::4096] == mark).all())
+
+    threads = [threading.Thread(target=work, args=(mark,)) for mark in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
