@@ -6,7 +6,7 @@ Facts: file sheet 0.1, sections 3, 4.3 and 7.2.
 from __future__ import annotations
 
 from lancecy.errors import SchemaError, UnsupportedError, printable
-from lancecy.file.v0.dictionaries import Dictionaries, has_dictionaries, placed
+from lancecy.file.dictionaries import Dictionaries, has_dictionaries, placed
 from lancecy.file.v0.reader import read_dictionary
 from lancecy.schema import Schema
 from lancecy.store.reads import gather, run

@@ -16,7 +16,7 @@ from lancecy.changes.legacy import check_versions, dictionaries_for, with_dictio
 from lancecy.changes.options import WriteOptions, with_durability
 from lancecy.errors import ExistsError, UnsupportedError
 from lancecy.file.create import check_writable
-from lancecy.file.v0.dictionaries import Dictionaries
+from lancecy.file.dictionaries import Dictionaries
 from lancecy.schema import Schema
 from lancecy.session import Session
 from lancecy.store.base import Store

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.assemble import assemble, pruned
 from lancecy.encodings.arrow.columns import ArrowArray
-from lancecy.encodings.arrow.to_arrow import null_array, to_arrow
+from lancecy.encodings.arrow.nulls import null_array
+from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.encodings.blocks.null_only import stub
 from lancecy.encodings.model.block import Block
 from lancecy.errors import LanceError

@@ -18,7 +18,7 @@ import pyarrow as pa
 from lancecy.errors import LanceError, SchemaError, UnsupportedError
 from lancecy.file.base import FileSummary, FileWriter, WriteOptions
 from lancecy.file.create import create_file
-from lancecy.file.v0.dictionaries import Dictionaries
+from lancecy.file.dictionaries import Dictionaries
 from lancecy.schema import Schema
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore

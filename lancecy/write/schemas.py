@@ -13,7 +13,7 @@ from itertools import count
 
 import pyarrow as pa
 
-from lancecy.encodings.arrow.json_write import to_stored
+from lancecy.encodings.arrow.json import to_stored
 from lancecy.encodings.arrow.map_nested import rebuilt
 from lancecy.encodings.arrow.nulls import null_mask
 from lancecy.errors import SchemaError, UnsupportedError, printable

@@ -7,6 +7,6 @@
 ``columns``      chunked columns: joined, their rows reordered, extension types
 ``nulls``        columns of nulls that cost no memory
 ``map_nested``   a function applied to arrays inside nested arrays
-``json``         binary JSON as text (``json_write``: the way back)
+``json``         binary JSON to text and back
 ===============  ==============================================================
 """

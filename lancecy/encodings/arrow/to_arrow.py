@@ -1,6 +1,6 @@
 """Blocks and Arrow: the one seam between decoded buffers and Arrow arrays.
 
-``to_arrow`` gives a block a type and shares its memory, that of ``allocate``. Offsets, codes
+``to_arrow`` gives a block a type and shares its memory, that of ``memory.allocate``. Offsets, codes
 and lengths have been checked by the kernels before a block exists; what is left to check here
 is text: Arrow's kernels take UTF-8 on trust, so strings of a file are looked at once (a maximum
 over the bytes, 40 GB/s; only text that is not ASCII is validated value by value).
@@ -20,7 +20,6 @@ from lancecy.encodings.arrow.assemble import assemble
 from lancecy.encodings.arrow.columns import ArrowArray, as_array, chunks_of, storage_of, taken, typed
 from lancecy.encodings.arrow.json import to_texts
 from lancecy.encodings.arrow.nulls import VARIABLE_TYPES, element_type, null_array
-from lancecy.encodings.blocks.memory import allocate
 from lancecy.encodings.model.block import (
     AllNull,
     Block,
@@ -37,7 +36,7 @@ from lancecy.encodings.model.block import (
 from lancecy.errors import FormatError, printable
 from lancecy.schema import Field
 
-__all__ = ["ArrowArray", "allocate", "null_array", "to_arrow"]
+__all__ = ["to_arrow"]
 
 
 def to_arrow(

@@ -2,6 +2,7 @@
 
 =============  ==============================================================
 ``memory``     buffers that are used again once nothing refers to them
+``validity``   bitmaps
 ``select``     some values of a block
 ``split``      one block into consecutive ones
 ``scatter``    values by number, written into slots

@@ -15,7 +15,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = ["SHELF", "Shelf", "allocate"]
+from lancecy.store.base import Memory
+
+__all__ = ["SHELF", "Shelf", "allocate", "memory_of"]
 
 _SMALLEST = 256 << 10
 """Smaller blocks are Arrow's business: its pool keeps them warm by itself."""
@@ -130,3 +132,10 @@ def allocate(nbytes: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
     block = SHELF.take(nbytes)
     lease = _Lease(block, nbytes, SHELF)
     return pa.foreign_buffer(block.address, nbytes, lease), np.asarray(lease)
+
+
+def memory_of(buffer: object) -> Memory:
+    """The bytes of anything with the buffer protocol."""
+    if isinstance(buffer, np.ndarray):
+        return buffer.reshape(-1).view(np.uint8)
+    return np.frombuffer(buffer, np.uint8)  # type: ignore[call-overload,no-any-return]

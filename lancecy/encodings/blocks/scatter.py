@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.arrow.to_arrow import allocate
+from lancecy.encodings.blocks.memory import allocate
 from lancecy.encodings.blocks.select import offsets_of
 from lancecy.encodings.model.block import AllNull, Block, FixedList, FixedWidth, Structured, VariableWidth
 from lancecy.errors import UnsupportedError

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
+from lancecy.encodings.blocks.validity import mask_of
 from lancecy.encodings.model.block import (
     AllNull,
     Block,
@@ -23,23 +24,10 @@ from lancecy.encodings.model.block import (
     VariableWidth,
 )
 
-__all__ = ["compacted", "kept", "mask_of", "offsets_of", "stored_offsets"]
+__all__ = ["compacted", "kept", "offsets_of", "stored_offsets"]
 
 Mask = NDArray[np.bool_]
 Bits = NDArray[np.uint8]
-
-
-def mask_of(bits: object, length: int) -> Mask:
-    r"""A bitmap as one truth value per bit.
-
-    Examples
-    --------
-    >>> mask_of(b"\x05", 3).tolist()
-    [True, False, True]
-    """
-    memory = np.frombuffer(bits, np.uint8)  # type: ignore[call-overload]
-    mask: Mask = np.unpackbits(memory, count=length, bitorder="little").view(np.bool_)
-    return mask
 
 
 def stored_offsets(block: VariableWidth | Listed) -> NDArray[Any]:

@@ -9,7 +9,7 @@
 ``arithmetic``     index sequences of 2.3: ranges, running sums, items by number
 ``dictionaries``   codes and items
 ``zipped_values``  values one behind the other, each with its position
-``packed``         structs row by row (``packed_write``: the way back)
+``packed``         structs row by row
 ``fsst``           strings coded with a symbol table
 ``general``        lz4 and zstd
 ``blobs``          values of blob columns on their way into a file

@@ -1,13 +1,15 @@
-"""Blobs of 2.2 on their way into a file: bytes go where their size says, descriptors say where that is.
+"""Values of blob columns on their way into a file: bytes go apart from pages, and columns say where they are.
 
-Small values stand in the data file, larger ones share an object beside it, and the largest have one to
-themselves. Columns may set the sizes by their metadata.
+Up to 2.1 all bytes stand in the data file, each value at a multiple of 64. From 2.2 on small values do,
+larger ones share an object beside it, and the largest have one to themselves. Columns may set the sizes by
+their metadata.
 
-Source: file sheet 2.1, section 3.11.
+Source: file sheet 2.0, section 5.4; file sheet 2.1, section 3.11.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,14 +20,24 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.from_arrow import block_of
 from lancecy.encodings.arrow.nulls import null_mask
+from lancecy.encodings.blocks.memory import memory_of
 from lancecy.encodings.blocks.select import offsets_of
-from lancecy.encodings.model.block import VariableWidth
-from lancecy.encodings.v21.write.chunk_parts import memory_of
+from lancecy.encodings.blocks.validity import mask_of
+from lancecy.encodings.model.block import FixedWidth, Structured, VariableWidth
 from lancecy.errors import SchemaError, UnsupportedError, printable
 from lancecy.schema import Field
 from lancecy.store.base import Memory
 
-__all__ = ["MEMBERS", "BlobPlaces", "described_blobs", "spans_of"]
+__all__ = [
+    "MEMBERS",
+    "BlobPlaces",
+    "Place",
+    "blob_numbers",
+    "described_blobs",
+    "null_positions",
+    "placed_blobs",
+    "spans_of",
+]
 
 Int64 = NDArray[np.int64]
 
@@ -162,3 +174,50 @@ def _check(array: pa.StructArray, uris: pa.Array, data: pa.Array, field: Field) 
             f"column {name!r} has a blob with both bytes and a URI, or neither: give one of them, or null",
             difference="blobs",
         )
+
+
+Place = Callable[[Memory, Int64, Int64], Int64]
+"""Writes spans of some memory, given where they begin and how long they are, and says where each is then."""
+
+
+def placed_blobs(array: pa.LargeBinaryArray, field: Field, place: Place) -> pa.StructArray:
+    """Write values apart from pages.
+
+    Parameters
+    ----------
+    array : pyarrow.LargeBinaryArray
+    field : Field
+    place : function
+        See ``Place``; not asked for values without bytes.
+
+    Returns
+    -------
+    pyarrow.StructArray
+        Of position and size, null where the value is.
+    """
+    memory, starts, sizes = spans_of(array, field)
+    positions = np.zeros_like(sizes)
+    filled = np.flatnonzero(sizes)
+    positions[filled] = place(memory, starts[filled], sizes[filled])
+    members = [pa.array(numbers.astype(np.uint64)) for numbers in (positions, sizes)]
+    return pa.StructArray.from_arrays(members, names=["position", "size"], mask=null_mask(array))
+
+
+def null_positions(rows: Structured) -> Structured:
+    """Positions and sizes as pages of 2.0 have them, where a null is position 1 and no bytes."""
+    if rows.validity is None:
+        return rows
+    position, size = rows.children
+    numbers = blob_numbers(rows, position).copy()
+    numbers[~mask_of(rows.validity, rows.length)] = 1
+    return Structured(
+        rows.length, {position: FixedWidth(rows.length, 64, numbers), size: rows.children[size]}
+    )
+
+
+def blob_numbers(rows: Structured, member: int) -> NDArray[np.uint64]:
+    """(rows.length,) uint64: positions or sizes, by the id of the member."""
+    block = rows.children[member]
+    if not isinstance(block, FixedWidth):
+        raise TypeError(f"a {type(block).__name__} block has no positions")
+    return np.frombuffer(block.values, "<u8", rows.length)  # type: ignore[call-overload,no-any-return]

@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.arrow.to_arrow import allocate
+from lancecy.encodings.blocks.memory import allocate
 from lancecy.encodings.blocks.scatter import placed
 from lancecy.encodings.blocks.select import stored_offsets
+from lancecy.encodings.blocks.validity import slot_validity
 from lancecy.encodings.codecs.arithmetic import as_numbers
 from lancecy.encodings.model.block import AllNull, Block, Coded, FixedList, FixedWidth, VariableWidth
-from lancecy.encodings.model.layouts import Layer
-from lancecy.encodings.v21.repdef import all_visible_max, slot_validity
+from lancecy.encodings.model.layouts import Layer, all_visible_max
 from lancecy.errors import FormatError
 from lancecy.limits import Limits
 from lancecy.schema import Field

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.arrow.to_arrow import allocate
+from lancecy.encodings.blocks.memory import allocate
 from lancecy.encodings.model.block import FixedWidth
 from lancecy.encodings.model.chunks import Buffers, Chunks, require_bytes
 from lancecy.encodings.model.spec import ByteSplit, InlinePacked, PackedBlocks, Plain

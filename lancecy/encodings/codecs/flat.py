@@ -15,13 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.arrow.to_arrow import allocate
+from lancecy.encodings.blocks.memory import allocate, memory_of
 from lancecy.encodings.model.block import Block, FixedList, FixedWidth, Pieces
 from lancecy.encodings.model.spec import FixedListOf, Plain, Spec, flat_bits, flat_leaf
 from lancecy.rows import PageRuns
+from lancecy.store.base import Memory
 from lancecy.store.reads import Ranges, Read, SourceFile, Span
 
-__all__ = ["VIEW_BYTES", "copy_or_view", "nested", "read_flat"]
+__all__ = ["VIEW_BYTES", "copy_or_view", "flattened", "nested", "read_flat", "width_of"]
 
 Int64 = NDArray[np.int64]
 
@@ -169,3 +170,28 @@ def _groups(is_view: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
     edges = np.flatnonzero(is_view[1:] | is_view[:-1]) + 1
     bounds = [0, *edges.tolist(), is_view.size]
     return itertools.pairwise(bounds)
+
+
+def flattened(block: Block) -> tuple[Spec, list[tuple[Memory, int]]]:
+    """Spec of values of one width, and their buffers with the bits that each has per slot.
+
+    Fixed-size lists have a bitmap for every list whose elements may be null, outer lists first. The validity
+    of the slots themselves is left out.
+    """
+    if isinstance(block, FixedWidth):
+        return Plain(block.bits), [(memory_of(block.values), block.bits)]
+    if not isinstance(block, FixedList):
+        raise TypeError(f"a {type(block).__name__} block has no values of one width")
+    inner, buffers = flattened(block.child)
+    validity = getattr(block.child, "validity", None)
+    buffers = [(memory, bits * block.size) for memory, bits in buffers]
+    if validity is not None:
+        buffers.insert(0, (memory_of(validity), block.size))
+    return FixedListOf(block.size, inner, None if validity is None else 0), buffers
+
+
+def width_of(block: Block) -> int:
+    """Bits of one value of one width, bitmaps of fixed-size lists included."""
+    if isinstance(block, FixedWidth):
+        return block.bits
+    return sum(bits for _, bits in flattened(block)[1])

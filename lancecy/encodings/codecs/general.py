@@ -22,7 +22,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.arrow.to_arrow import allocate
+from lancecy.encodings.blocks.memory import allocate
 from lancecy.errors import FormatError, LimitError, TruncatedError
 from lancecy.limits import Limits
 from lancecy.store.base import Memory

@@ -1,8 +1,11 @@
-"""Packed structs with fields of varying size: each row's fields one after the other.
+"""Packed structs: the fields of each row one after the other, read and written.
 
-A field of one width is there as it is; one that varies has its length before it, in 4 or
-8 bytes. All rows are gone through at once, field by field: a cursor per row, which moves
-on by what the field took. Source: file sheet 2.1, section 3.7.
+Rows of one width are values like any others. From 2.2 on fields may vary in size, each with its
+length before it in 4 or 8 bytes. All rows are read at once, field by field: a cursor per row moves
+on by what the field took. A written field cannot be null, except below a struct that is, where
+nothing or zeros are stored.
+
+Source: file sheet 2.0, section 4.9; file sheet 2.1, section 3.7.
 """
 
 from __future__ import annotations
@@ -11,17 +14,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
+from lancecy.encodings.blocks.memory import memory_of
+from lancecy.encodings.blocks.select import offsets_of
+from lancecy.encodings.blocks.validity import mask_of
+from lancecy.encodings.codecs.flat import flattened
 from lancecy.encodings.codecs.zipped_values import Cells, Spans, cell_bits, decode_cells, decode_spans
-from lancecy.encodings.model.block import Block, Structured
-from lancecy.encodings.model.spec import PackedFields, Spec
-from lancecy.errors import FormatError, printable
+from lancecy.encodings.model.block import Block, FixedList, FixedWidth, Structured, VariableWidth
+from lancecy.encodings.model.spec import PackedFields, Spec, Variable
+from lancecy.errors import FormatError, UnsupportedError, printable
 from lancecy.limits import Limits
 from lancecy.schema import Field
 from lancecy.store.base import Memory
 
-__all__ = ["decode_rows"]
+__all__ = ["check_members", "decode_rows", "fixed_members", "packed_fields", "packed_rows"]
 
 Int64 = NDArray[np.int64]
+Mask = NDArray[np.bool_]
 
 
 def decode_rows(spec: PackedFields, rows: Spans, field: Field, limits: Limits) -> Structured:
@@ -129,3 +137,133 @@ class _Walk:
         if bool(left.any()):
             row = self._row(left)
             raise FormatError(f"packed row {row} goes on after its last field", position=row)
+
+
+# -- writing ----------------------------------------------------------------------------
+
+
+def check_members(field: Field, rows: Structured, valid: Mask | None) -> None:
+    """Refuse nulls, which packed rows have no room for.
+
+    Parameters
+    ----------
+    field : Field
+        The struct.
+    rows : Structured
+    valid : (rows.length,) bool or None
+        Rows that are not null themselves; None: all.
+
+    Raises
+    ------
+    UnsupportedError
+    """
+    for child in field.children:
+        block: Block = rows.children[child.id]
+        validity = getattr(block, "validity", None)
+        if validity is not None:
+            gone = ~mask_of(validity, rows.length)
+            if bool((gone if valid is None else gone & valid).any()):
+                raise _null_in(field, child)
+        while isinstance(block, FixedList):
+            block = block.child
+            if getattr(block, "null_count", 0):
+                raise _null_in(field, child)
+
+
+def _null_in(field: Field, child: Field) -> UnsupportedError:
+    return UnsupportedError(
+        f"member {printable(child.name)!r} of the packed struct {printable(field.name)!r} has nulls, which packed "
+        "structs cannot hold: leave the metadata lance-encoding:packed out",
+        feature="nulls in packed structs",
+    )
+
+
+def fixed_members(rows: Structured) -> list[tuple[Spec, int, Memory]] | None:
+    """Codec, bits per row and bytes of every member; None if some of them vary."""
+    if any(isinstance(member, VariableWidth) for member in rows.children.values()):
+        return None
+    return [_fixed_member(member) for member in rows.children.values()]
+
+
+def _fixed_member(block: Block) -> tuple[Spec, int, Memory]:
+    if isinstance(block, FixedList):
+        spec, buffers = flattened(_without_bitmaps(block))
+    else:
+        spec, buffers = flattened(block)
+    memory, bits = buffers[-1]
+    return spec, bits, memory[: block.length * bits // 8]
+
+
+def _without_bitmaps(block: Block) -> Block:
+    """Lists none of whose elements is null."""
+    if isinstance(block, FixedList):
+        return FixedList(block.length, block.size, _without_bitmaps(block.child))
+    if isinstance(block, FixedWidth):
+        return FixedWidth(block.length, block.bits, block.values)
+    raise TypeError(f"a {type(block).__name__} block has no values of one width")
+
+
+def packed_rows(rows: Structured) -> tuple[tuple[int, ...], FixedWidth] | None:
+    r"""Bits of each member and the rows; None if members vary.
+
+    Examples
+    --------
+    >>> members = {1: FixedWidth(2, 8, b"ab"), 2: FixedWidth(2, 16, b"xxyy")}
+    >>> bits, packed = packed_rows(Structured(2, members))
+    >>> bits, bytes(packed.values)
+    ((8, 16), b'axxbyy')
+    """
+    members = fixed_members(rows)
+    if members is None:
+        return None
+    tables = [memory.reshape(rows.length, bits // 8) for _, bits, memory in members]
+    out = np.ascontiguousarray(np.concatenate(tables, axis=1)).reshape(-1)
+    widths = tuple(bits for _, bits, _ in members)
+    return widths, FixedWidth(rows.length, sum(widths), out)
+
+
+def packed_fields(rows: Structured, valid: Mask | None) -> tuple[PackedFields, VariableWidth]:
+    """Rows of members that may vary, and how they are to be read; rows that are null have no bytes.
+
+    Parameters
+    ----------
+    rows : Structured
+    valid : (rows.length,) bool or None
+        Rows that are not null; None: all.
+    """
+    members = [_Member.of(block) for block in rows.children.values()]
+    sizes = np.zeros(rows.length, np.int64)
+    for member in members:
+        sizes += member.head + member.lengths
+    if valid is not None:
+        sizes[~valid] = 0
+    ends = np.concatenate(([0], np.cumsum(sizes)))
+    out = np.empty(int(ends[-1]), np.uint8)
+    stored = slice(None) if valid is None else valid
+    at = ends[:-1][stored]
+    for member in members:
+        lengths = member.lengths[stored]
+        head = lengths.astype("<i8").view(np.uint8).reshape(-1, 8)
+        for byte in range(member.head):
+            out[at + byte] = head[:, byte]
+        kernels.place_spans(member.memory, member.starts[stored], lengths, out, at + member.head)
+        at = at + member.head + lengths
+    spec = PackedFields(tuple((m.spec, m.bits, m.head > 0) for m in members))
+    width = 4 if int(ends[-1]) < 1 << 31 else 8
+    return spec, VariableWidth(rows.length, width, ends.astype(f"<i{width}"), out)
+
+
+class _Member:
+    """The values of a member as spans, and the bytes of the length before each."""
+
+    def __init__(self, spec: Spec, bits: int, head: int, memory: Memory, ends: Int64) -> None:
+        self.spec, self.bits, self.head, self.memory = spec, bits, head, memory
+        self.starts, self.lengths = np.ascontiguousarray(ends[:-1]), np.diff(ends)
+
+    @classmethod
+    def of(cls, block: Block) -> _Member:
+        if isinstance(block, VariableWidth):
+            width = block.offset_width
+            return cls(Variable(width), width * 8, width, memory_of(block.values), offsets_of(block))
+        spec, bits, memory = _fixed_member(block)
+        return cls(spec, bits, 0, memory, np.arange(block.length + 1) * (bits // 8))

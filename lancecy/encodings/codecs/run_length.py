@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.arrow.to_arrow import allocate
+from lancecy.encodings.blocks.memory import allocate
 from lancecy.encodings.codecs import general
 from lancecy.encodings.codecs.arithmetic import has_payload
 from lancecy.encodings.model.block import AllNull, Block, FixedWidth

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.arrow.to_arrow import allocate
+from lancecy.encodings.blocks.memory import allocate
 from lancecy.encodings.model.block import VariableWidth
 from lancecy.encodings.model.chunks import Buffers, Chunks, places_of, require_bytes, starts_of
 from lancecy.encodings.model.spec import Variable

@@ -15,6 +15,7 @@ from typing import TypeAlias
 from lancecy.encodings.model.spec import Spec
 
 __all__ = [
+    "EVERYTHING",
     "BlobPage",
     "ConstantPage",
     "FullZip",
@@ -23,6 +24,7 @@ __all__ = [
     "PageSpec",
     "Planar",
     "SparseLayer",
+    "all_visible_max",
     "max_definition",
     "max_repetition",
     "max_visible",
@@ -227,3 +229,12 @@ class Planar:
 
 
 PageSpec: TypeAlias = MiniBlock | ConstantPage | FullZip | BlobPage | Planar | Spec
+
+
+EVERYTHING = 0xFFFF
+"""No list is further out, so every entry has a slot, whatever its level."""
+
+
+def all_visible_max(layers: tuple[Layer, ...]) -> int:
+    """Highest definition level of an entry with a value slot; without lists every entry has one."""
+    return max_visible(layers) if max_repetition(layers) else EVERYTHING

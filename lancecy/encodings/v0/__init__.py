@@ -2,7 +2,6 @@
 
 ==========  ==============================================================
 ``read``    columns of pages to blocks
-``bounds``  what overlapping pages may claim of a file's bytes
 ``write``   blocks to pages, many of a column at once
 ``stats``   minimum and maximum of every page of a column
 ==========  ==============================================================

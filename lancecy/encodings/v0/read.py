@@ -1,4 +1,4 @@
-"""Columns of 0.1 files: a field's spec, and the Reads that decode its pages.
+"""Columns of 0.1 files: the Reads that decode their pages.
 
 A page is a bare run of values; everything else follows from the field's type::
 
@@ -17,120 +17,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.arrow.to_arrow import allocate
+from lancecy.encodings.blocks.memory import allocate
 from lancecy.encodings.codecs import flat
 from lancecy.encodings.model.block import AllNull, Block, Coded, FixedWidth, Listed, Structured, VariableWidth
+from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.spec import (
     DictionaryOf,
     FixedListOf,
     ListOf,
-    NullOf,
     Plain,
     Spec,
     StructOf,
     VarBinary,
     flat_bits,
 )
-from lancecy.encodings.v0.bounds import Asked, ByteLedger, check_elements
-from lancecy.errors import FormatError, UnsupportedError, printable
+from lancecy.errors import FormatError
 from lancecy.limits import check_offsets
 from lancecy.rows import PageRuns
-from lancecy.schema import Field, parse_logical_type
 from lancecy.store.base import Memory
 from lancecy.store.reads import Ranges, Read, SourceFile, gather, value_read
 
-__all__ = ["ColumnPages", "ColumnSource", "read_column", "spec_of", "whole_pages"]
+__all__ = ["Asked", "ColumnPages", "ColumnSource", "read_column", "whole_pages"]
 
 Int64 = NDArray[np.int64]
-
-_OFFSET_WIDTHS = {"string": 4, "binary": 4, "large_string": 8, "large_binary": 8, "json": 8}
-
-
-# -- field to spec ------------------------------------------------------------------
-
-
-def spec_of(field: Field) -> Spec:
-    """How a field's pages are encoded in a 0.1 file.
-
-    The stored encoding number is not looked at: it is absent or wrong in files of several releases.
-
-    Raises
-    ------
-    FormatError
-        The type string follows no rule, or a list has not exactly one child.
-    UnsupportedError
-        A type that 0.1 files cannot hold.
-
-    Source: file sheet 0.1, sections 2.2 and 4.
-
-    Examples
-    --------
-    >>> flat_bits(spec_of(Field("v", 0, logical_type="fixed_size_list:float:4")))
-    128
-    """
-    kind = field.logical_type
-    if kind == "null":
-        return NullOf()
-    if kind in _OFFSET_WIDTHS:
-        return VarBinary(_OFFSET_WIDTHS[kind], field.nullable)
-    if field.is_struct:
-        return StructOf({child.id: spec_of(child) for child in field.children})
-    if field.is_list:
-        return _list_spec(field)
-    if kind.startswith("dict:"):
-        return _dictionary_spec(field)
-    return _fixed_spec(parse_logical_type(kind), kind)
-
-
-def _list_spec(field: Field) -> ListOf:
-    if len(field.children) != 1:
-        raise FormatError(f"list field {printable(field.name)!r} has {len(field.children)} children, not 1")
-    child = field.children[0]
-    return ListOf(8 if field.is_large_list else 4, child.id, spec_of(child))
-
-
-def _dictionary_spec(field: Field) -> DictionaryOf:
-    dictionary_type = parse_logical_type(field.logical_type)
-    _, value, key, _ = field.logical_type.split(":")
-    codes = Plain(dictionary_type.index_type.bit_width, signed=not key.startswith("u"))
-    if value in _OFFSET_WIDTHS:
-        return DictionaryOf(codes, VarBinary(_OFFSET_WIDTHS[value], field.nullable), field.nullable)
-    values = _fixed_spec(dictionary_type.value_type, field.logical_type)
-    if not isinstance(values, Plain):
-        raise UnsupportedError(f"dictionary of {value!r} values", feature=field.logical_type)
-    return DictionaryOf(codes, values, field.nullable)
-
-
-def _fixed_spec(data_type: Any, kind: str) -> Plain | FixedListOf:
-    # ``Any``: pyarrow types are read by attribute; only ``encodings.arrow`` and ``schema`` import pyarrow.
-    sizes = []
-    while data_type.num_fields == 1 and hasattr(data_type, "list_size"):
-        sizes.append(data_type.list_size)
-        data_type = data_type.value_type
-    if hasattr(data_type, "index_type"):
-        raise UnsupportedError(f"type {kind!r} has dictionary values", feature=kind)
-    try:
-        bits = _bits(data_type)
-    except ValueError as error:
-        raise UnsupportedError(f"type {kind!r} has no fixed width", feature=kind) from error
-    if bits < 0:
-        raise UnsupportedError(f"type {kind!r} has no fixed width", feature=kind)
-    spec: Plain | FixedListOf = Plain(bits)
-    for size in reversed(sizes):
-        spec = FixedListOf(size, spec)
-    return spec
-
-
-def _bits(data_type: Any) -> int:
-    """Bits per value; Arrow's own ``bit_width`` wraps at 32 bits for very wide binary values."""
-    bits = int(data_type.bit_width)
-    return bits if 0 < bits < 8 else int(data_type.byte_width) * 8
 
 
 # -- what a column is read from -----------------------------------------------------
@@ -290,7 +206,7 @@ def _read_list(
         if width == 4:
             _refuse_large(kernels.list_offsets, arguments, outputs, num_rows, "list elements")
         raise
-    check_elements(total, child_lengths, runs, asked)
+    _check_elements(total, child_lengths, runs, asked)
     keep = np.flatnonzero(child_counts)
     child_runs = PageRuns(runs.pages[keep], child_starts[keep], child_counts[keep])
     child = yield from _read(spec.child, spec.child_id, source, child_runs, asked)
@@ -356,3 +272,65 @@ def _empty(spec: Spec, column_id: int, source: ColumnSource) -> Read[Block]:
 
 def _zero_offset(width: int) -> Memory:
     return np.zeros(width, np.uint8)
+
+
+# -- lists that overlap ---------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """The rows a caller asked for, before lists turned them into elements.
+
+    Attributes
+    ----------
+    runs : PageRuns
+
+    Examples
+    --------
+    >>> pages, starts, counts = np.zeros(3, np.int64), np.array([4, 0, 4]), np.array([1, 9, 1])
+    >>> Asked(PageRuns(pages, starts, counts)).times
+    3
+    """
+
+    runs: PageRuns
+
+    @cached_property
+    def times(self) -> int:
+        """How often the most wanted row is wanted: the deepest overlap of runs, at least 1."""
+        # Rows of a page are below 2**32, so this is a line on which pages lie one after the other.
+        begin = (self.runs.pages << 32) + self.runs.starts
+        end = begin + self.runs.counts
+        if bool((begin[1:] >= end[:-1]).all()):
+            return 1
+        # Ends go first, so that runs which touch do not overlap; sorting is stable.
+        order = np.argsort(np.concatenate((end, begin)), kind="stable")
+        depth = np.cumsum(np.where(order < end.size, -1, 1))
+        return max(1, int(depth.max(initial=1)))
+
+
+def _check_elements(total: int, child_lengths: Int64, runs: PageRuns, asked: Asked) -> None:
+    """Refuse lists that have more elements than their pages: then lists of a page share elements.
+
+    Parameters
+    ----------
+    total : int
+        Elements of all selected lists.
+    child_lengths : (num_runs,) int64
+        Elements of the child page that each run points into.
+    runs : PageRuns
+        The selected lists.
+    asked : Asked
+
+    Raises
+    ------
+    FormatError
+        More than each distinct page holds, as often as its rows are asked for.
+    """
+    if total <= int(child_lengths.min(initial=0)):
+        return
+    # Runs are mostly in page order; a page may still come up several times.
+    _, first = np.unique(runs.pages, return_index=True)
+    stored = int(child_lengths[first].sum())
+    if total <= stored or total <= stored * asked.times:
+        return
+    raise FormatError(f"lists of {total} elements in pages of {stored}: lists overlap")

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.arrow.to_arrow import allocate
+from lancecy.encodings.blocks.memory import allocate
 from lancecy.encodings.codecs import fsst
 from lancecy.encodings.model.block import AllNull, Block, FixedWidth, VariableWidth
 from lancecy.encodings.model.spec import EndedBinary, FixedBinary, Plain, Spec, SymbolCoded, VarBinary

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.arrow.to_arrow import allocate
+from lancecy.encodings.blocks.memory import allocate
 from lancecy.encodings.model.block import AllNull, Block, Coded, FixedWidth, VariableWidth
 from lancecy.encodings.model.chunks import touched
 from lancecy.encodings.model.spec import DictionaryOf, PageDictionary, Plain, Spec, VarBinary

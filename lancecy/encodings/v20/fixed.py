@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.arrow.to_arrow import allocate
+from lancecy.encodings.blocks.memory import allocate
 from lancecy.encodings.codecs import flat
 from lancecy.encodings.model.block import (
     AllNull,

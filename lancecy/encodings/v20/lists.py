@@ -12,7 +12,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.encodings.arrow.to_arrow import allocate
+from lancecy.encodings.blocks.memory import allocate
 from lancecy.encodings.model.block import (
     AllNull,
     Block,
@@ -24,10 +24,10 @@ from lancecy.encodings.model.block import (
     VariableWidth,
 )
 from lancecy.encodings.model.chunks import runs_within
+from lancecy.encodings.model.fields import spec_of
 from lancecy.encodings.model.layouts import PageSpec
 from lancecy.encodings.model.pages import Column
 from lancecy.encodings.model.spec import EndedList, Nullable, NullOf, Plain, Spec, VarBinary
-from lancecy.encodings.v0.read import spec_of
 from lancecy.encodings.v20.binary import bytes_block
 from lancecy.encodings.v20.columns import Rows, Source, groups_of, node_of, read_pages
 from lancecy.encodings.v20.offsets import Ends, Spans, join_ends, read_ends, spans_of

@@ -13,6 +13,7 @@ from dataclasses import replace
 from lancecy.encodings.blocks.null_only import hollow, stub_block
 from lancecy.encodings.model.block import AllNull, Block, Structured
 from lancecy.encodings.model.chunks import row_ranges, runs_within
+from lancecy.encodings.model.fields import spec_of
 from lancecy.encodings.model.pages import Column
 from lancecy.encodings.model.spec import (
     BitStream,
@@ -29,7 +30,6 @@ from lancecy.encodings.model.spec import (
     Spec,
     SymbolCoded,
 )
-from lancecy.encodings.v0.read import spec_of
 from lancecy.encodings.v20 import fixed, lists, read
 from lancecy.encodings.v20.columns import Rows, Source, groups_of
 from lancecy.encodings.v20.fixed import capacity

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.arrow.to_arrow import allocate
+from lancecy.encodings.blocks.memory import allocate
 from lancecy.encodings.model.block import FixedWidth
 from lancecy.encodings.model.spec import Plain
 from lancecy.encodings.v20.fixed import capacity

@@ -4,7 +4,7 @@ Pages are *of one form* when their nodes are the same but for numbers that diffe
 page to page (adjustments, counts of elements). A run of such pages is a :class:`Pages`:
 the same arrays for a page as for ten thousand, so every buffer is one request and one
 kernel call. Decoders are functions from pages, a shape and runs to a Read; the shape is
-what the field's type asks for, in the nodes of 0.1 (``v0.read.spec_of``), and a decoder
+what the field's type asks for, in the nodes of 0.1 (``fields.spec_of``), and a decoder
 refuses any page that does not give exactly that.
 """
 

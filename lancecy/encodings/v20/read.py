@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.model.block import AllNull, Block, Coded, Pieces, Structured
 from lancecy.encodings.model.chunks import row_ranges, runs_within
+from lancecy.encodings.model.fields import spec_of
 from lancecy.encodings.model.layouts import PageSpec
 from lancecy.encodings.model.pages import Column
 from lancecy.encodings.model.spec import (
@@ -44,7 +45,6 @@ from lancecy.encodings.model.spec import (
     StructHeader,
     SymbolCoded,
 )
-from lancecy.encodings.v0.read import spec_of
 from lancecy.encodings.v20 import binary, dictionary, fixed, lists, packed
 from lancecy.encodings.v20.columns import Rows, Source, node_of, read_pages
 from lancecy.encodings.v20.pages import Decoder, Pages, served

@@ -14,8 +14,11 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.encodings.blocks.select import mask_of, offsets_of
-from lancecy.encodings.codecs.packed_write import check_members, fixed_members, packed_rows
+from lancecy.encodings.blocks.memory import memory_of
+from lancecy.encodings.blocks.select import offsets_of
+from lancecy.encodings.blocks.validity import mask_of
+from lancecy.encodings.codecs.blobs import null_positions
+from lancecy.encodings.codecs.packed import check_members, fixed_members, packed_rows
 from lancecy.encodings.model.block import (
     AllNull,
     Block,
@@ -39,8 +42,6 @@ from lancecy.encodings.model.spec import (
     Spec,
     StructHeader,
 )
-from lancecy.encodings.v21.write.blob import null_positions
-from lancecy.encodings.v21.write.chunk_parts import memory_of
 from lancecy.errors import SchemaError, UnsupportedError, printable
 from lancecy.schema import Field
 from lancecy.store.base import Memory

@@ -15,18 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.arrow.to_arrow import allocate
+from lancecy.encodings.blocks.memory import allocate
 from lancecy.encodings.blocks.null_only import has_no_values
+from lancecy.encodings.blocks.validity import slot_validity
 from lancecy.encodings.codecs import flat
 from lancecy.encodings.codecs.dictionaries import taken
 from lancecy.encodings.codecs.values import decode_levels
 from lancecy.encodings.model.block import AllNull, Block, FixedWidth, Structured, VariableWidth
 from lancecy.encodings.model.chunks import Buffers, places_of, row_ranges, whole_runs
-from lancecy.encodings.model.layouts import ConstantPage, max_repetition
+from lancecy.encodings.model.fields import spec_of
+from lancecy.encodings.model.layouts import ConstantPage, all_visible_max, max_repetition
 from lancecy.encodings.model.pages import Page
 from lancecy.encodings.model.spec import FixedListOf, PackedBlocks, Plain, Spec, VarBinary, flat_bits
-from lancecy.encodings.v0.read import spec_of
-from lancecy.encodings.v21.repdef import LeafPage, all_visible_max, slot_validity
+from lancecy.encodings.v21.repdef import LeafPage
 from lancecy.errors import FormatError
 from lancecy.limits import Limits
 from lancecy.rows import RowSelection

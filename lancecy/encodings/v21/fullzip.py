@@ -21,17 +21,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.arrow.to_arrow import allocate
+from lancecy.encodings.blocks.memory import allocate
 from lancecy.encodings.blocks.null_only import has_no_values
 from lancecy.encodings.codecs import flat
 from lancecy.encodings.codecs.packed import decode_rows
 from lancecy.encodings.codecs.zipped_values import Cells, Spans, cell_bits, decode_cells, decode_spans
 from lancecy.encodings.model.block import Block, Structured
 from lancecy.encodings.model.chunks import row_ranges
-from lancecy.encodings.model.layouts import FullZip, max_definition, max_repetition
+from lancecy.encodings.model.layouts import FullZip, all_visible_max, max_definition, max_repetition
 from lancecy.encodings.model.pages import Page
 from lancecy.encodings.model.spec import FixedListOf, PackedFields, Plain, Spec
-from lancecy.encodings.v21.repdef import LeafPage, all_visible_max
+from lancecy.encodings.v21.repdef import LeafPage
 from lancecy.errors import FormatError, TruncatedError
 from lancecy.limits import Limits
 from lancecy.rows import PageRuns, RowSelection

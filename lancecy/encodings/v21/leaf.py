@@ -29,10 +29,10 @@ from lancecy.encodings.model.block import (
     VariableWidth,
 )
 from lancecy.encodings.model.chunks import row_ranges
+from lancecy.encodings.model.fields import spec_of
 from lancecy.encodings.model.layouts import BlobPage, ConstantPage, FullZip, Layer, MiniBlock, Planar
 from lancecy.encodings.model.pages import Column, Page
 from lancecy.encodings.model.spec import DictionaryOf, FixedListOf, Plain, Spec, VarBinary, flat_bits
-from lancecy.encodings.v0.read import spec_of
 from lancecy.encodings.v21 import blob, constant, fullzip, miniblock
 from lancecy.encodings.v21.planar import read as planar
 from lancecy.encodings.v21.planar import sparse

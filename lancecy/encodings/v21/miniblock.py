@@ -28,10 +28,10 @@ from lancecy.encodings.codecs.dictionaries import look_up
 from lancecy.encodings.codecs.values import decode, decode_block, decode_levels
 from lancecy.encodings.model.block import Block, FixedList, FixedWidth, Structured, VariableWidth
 from lancecy.encodings.model.chunks import Buffers, Chunks, runs_within, starts_of, whole_runs
-from lancecy.encodings.model.layouts import MiniBlock, max_repetition
+from lancecy.encodings.model.layouts import MiniBlock, all_visible_max, max_repetition
 from lancecy.encodings.model.pages import Page
 from lancecy.encodings.v21.chunk_tables import ChunkTable, Wanted, chunk_table, wanted_of, word_bytes
-from lancecy.encodings.v21.repdef import LeafPage, all_visible_max
+from lancecy.encodings.v21.repdef import LeafPage
 from lancecy.errors import FormatError
 from lancecy.limits import Limits
 from lancecy.rows import PageRuns, RowSelection

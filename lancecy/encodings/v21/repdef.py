@@ -22,7 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.arrow.to_arrow import allocate
+from lancecy.encodings.blocks.memory import allocate
+from lancecy.encodings.blocks.validity import slot_validity
 from lancecy.encodings.model.block import (
     AllNull,
     Block,
@@ -33,16 +34,13 @@ from lancecy.encodings.model.block import (
     Structured,
     VariableWidth,
 )
-from lancecy.encodings.model.layouts import Layer, max_definition, max_repetition, max_visible
+from lancecy.encodings.model.layouts import EVERYTHING, Layer, max_definition
 from lancecy.errors import FormatError, printable
 from lancecy.schema import Field
 
-__all__ = ["LeafPage", "all_visible_max", "build", "rows_per_value", "slot_validity"]
+__all__ = ["LeafPage", "build", "rows_per_value"]
 
 Levels = NDArray[np.uint16]
-
-EVERYTHING = 0xFFFF
-"""No list is further out, so every entry has a slot, whatever its level."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,11 +78,6 @@ def rows_per_value(chain: tuple[Field, ...]) -> int:
         if _is_fixed_list(field):
             product *= _list_size(field)
     return product
-
-
-def all_visible_max(layers: tuple[Layer, ...]) -> int:
-    """Highest definition level of an entry with a value slot; without lists every entry has one."""
-    return max_visible(layers) if max_repetition(layers) else EVERYTHING
 
 
 def build(page: LeafPage, chain: tuple[Field, ...]) -> Block:
@@ -161,23 +154,6 @@ class _State:
                 return level
             level += layer.levels
         return EVERYTHING
-
-
-def slot_validity(
-    definition: Levels, valid_max: int, visible_max: int, num_slots: int
-) -> tuple[NDArray[np.uint8] | None, int]:
-    """Bitmap of slots whose level is at most ``valid_max``, None if that is all of them; and the number of others.
-
-    Raises
-    ------
-    FormatError
-        There are more or fewer slots.
-    """
-    _, bits = allocate((definition.size + 7) >> 3)
-    slots, null_count = kernels.level_validity(definition, valid_max, visible_max, bits)
-    if slots != num_slots:
-        raise FormatError(f"definition levels are for {slots} values, where {num_slots} are stored")
-    return (bits[: (slots + 7) >> 3] if null_count else None), null_count
 
 
 def _item_validity(layer: Layer, num_slots: int, state: _State) -> tuple[object | None, int]:

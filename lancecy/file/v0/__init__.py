@@ -1,14 +1,12 @@
 """Data files of version 0.1.
 
-================  ==============================================================
-``meta``          the page table: parsed, its origin found, its cells checked
-``layout``        bytes per page, computed from the page table
-``runs``          rows of a file to runs within its pages
-``reader``        a file behind the ``FileReader`` protocol
-``stats``         stored page statistics, as far as they may be believed
-``writer``        a file that is written
-``output``        the container of a file that is written
-``dictionaries``  dictionaries that all files of a table share
-``wire``          the messages of a file
-================  ==============================================================
+==========  ==============================================================
+``meta``    the page table: parsed, its origin found, its cells checked
+``layout``  bytes per page, computed from the page table
+``reader``  a file behind the ``FileReader`` protocol
+``stats``   stored page statistics, as far as they may be believed
+``writer``  a file that is written
+``output``  the container of a file that is written
+``wire``    the messages of a file
+==========  ==============================================================
 """

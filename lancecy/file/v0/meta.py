@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.spec import (
     DictionaryOf,
     FixedListOf,
@@ -24,7 +25,6 @@ from lancecy.encodings.model.spec import (
     VarBinary,
     flat_bits,
 )
-from lancecy.encodings.v0.bounds import ByteLedger
 from lancecy.encodings.v0.read import ColumnPages
 from lancecy.errors import FormatError, LimitError
 from lancecy.limits import Limits

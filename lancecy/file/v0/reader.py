@@ -20,9 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.encodings.model.block import Block
+from lancecy.encodings.model.chunks import page_runs
+from lancecy.encodings.model.fields import spec_of
+from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.spec import DictionaryOf, Spec, VarBinary
-from lancecy.encodings.v0.bounds import ByteLedger
-from lancecy.encodings.v0.read import ColumnPages, ColumnSource, read_column, spec_of, whole_pages
+from lancecy.encodings.v0.read import ColumnPages, ColumnSource, read_column, whole_pages
 from lancecy.errors import FormatError, TruncatedError, UnsupportedError
 from lancecy.file.footer import FOOTER_BYTES, Footer, parse_footer
 from lancecy.file.v0.layout import all_nodes, gaps_before, page_nbytes
@@ -34,7 +36,6 @@ from lancecy.file.v0.meta import (
     origin_candidates,
     written_candidates,
 )
-from lancecy.file.v0.runs import page_runs
 from lancecy.file.v0.stats import StoredStats, column_stats, open_stats, without_bounds
 from lancecy.file.v0.wire.decode import V0Metadata, decode_field_ids, decode_metadata
 from lancecy.limits import DEFAULT_LIMITS, Limits

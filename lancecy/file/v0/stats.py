@@ -30,8 +30,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.encodings.model.block import Block, FixedWidth, VariableWidth
+from lancecy.encodings.model.fields import spec_of
 from lancecy.encodings.model.spec import NullOf, Plain, Spec, VarBinary
-from lancecy.encodings.v0.read import ColumnSource, read_column, spec_of, whole_pages
+from lancecy.encodings.v0.read import ColumnSource, read_column, whole_pages
 from lancecy.encodings.v0.stats import BYTE_KINDS, TEXT_KINDS, bounds_kind, number_dtype
 from lancecy.errors import FormatError
 from lancecy.file.v0.meta import CELL_BYTES, PageTable, check_pages

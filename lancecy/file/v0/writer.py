@@ -15,13 +15,13 @@ import pyarrow as pa
 
 from lancecy.encodings.arrow.columns import as_array
 from lancecy.encodings.arrow.from_arrow import block_of, narrowed, size_of
+from lancecy.encodings.model.chunks import chunk_bounds
 from lancecy.encodings.v0.stats import page_bounds
 from lancecy.encodings.v0.write import check_storable, legacy_pages
-from lancecy.encodings.v21.write.chunk_parts import chunk_bounds
 from lancecy.errors import LanceError, LimitError, SchemaError
 from lancecy.file.base import FileSummary, WriteOptions
-from lancecy.file.streamed import StreamedWriter
-from lancecy.file.v0.dictionaries import Dictionaries
+from lancecy.file.dictionaries import Dictionaries
+from lancecy.file.sink import StreamedWriter
 from lancecy.file.v0.output import Output
 from lancecy.file.writable import check_writable
 from lancecy.schema import Field, Schema

@@ -2,7 +2,6 @@
 
 ============  ==============================================================
 ``meta``      footer, tables and columns, every number checked
-``specs``     page encodings, parsed once for all pages encoded alike
 ``fields``    which physical columns a field is read from
 ``values``    fields to blocks
 ``stats``     nulls, as the descriptions of pages tell

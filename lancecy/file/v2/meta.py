@@ -15,6 +15,7 @@ Source: file sheet 2.0, section 2; file sheet 2.1, section 1.
 from __future__ import annotations
 
 import struct
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,18 +23,18 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.model.chunks import starts_of
 from lancecy.encodings.model.layouts import PageSpec
+from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.pages import Column, PageMemory
-from lancecy.encodings.v0.bounds import ByteLedger
 from lancecy.errors import FormatError, LanceError, LimitError, TruncatedError
 from lancecy.file.footer import V2_FOOTER_BYTES, parse_footer
 from lancecy.file.tail import Tail, read_parts, read_tail
-from lancecy.file.v2.specs import SpecCache
-from lancecy.file.v2.wire.decode import ColumnMessage, decode_column, decode_num_rows
+from lancecy.file.v2.wire.decode import ColumnMessage, decode_column, decode_num_rows, parse_spec
 from lancecy.limits import Limits
 from lancecy.store.base import Memory
+from lancecy.store.cache import ByteCache
 from lancecy.store.reads import Read, SourceFile
 
-__all__ = ["Container", "V2Footer", "build_column", "open_container", "parse_v2_footer"]
+__all__ = ["Container", "SpecCache", "V2Footer", "build_column", "open_container", "parse_v2_footer"]
 
 Int64 = NDArray[np.int64]
 
@@ -312,3 +313,54 @@ def _specs(message: ColumnMessage, specs: SpecCache) -> tuple[PageSpec, ...]:
         except LanceError as error:
             raise error.within(f"page {page}")
     return tuple(found)
+
+
+class SpecCache:
+    """Specs by the bytes they were parsed from: one object for equal ones of a file, and those of files opened before.
+
+    Parameters
+    ----------
+    version : (major, minor)
+        Of the file.
+    limits : Limits
+    cache : ByteCache or None
+        Shared by files.
+    """
+
+    def __init__(self, version: tuple[int, int], limits: Limits, cache: ByteCache | None = None) -> None:
+        self._version = version
+        self._limits = limits
+        self._cache = cache
+        self._specs: dict[tuple[bytes, int], PageSpec] = {}
+        self._tokens: dict[Hashable, object] = {}
+
+    def find(self, encoding: bytes, num_buffers: int) -> PageSpec:
+        """The spec of a page of so many buffers.
+
+        Raises
+        ------
+        FormatError, LimitError, UnsupportedError
+            See ``parse_spec``.
+        """
+        found = self._specs.get((encoding, num_buffers))
+        if found is None:
+            found = self._specs[encoding, num_buffers] = self._parsed(encoding, num_buffers)
+        return found
+
+    def token(self, likeness: Hashable | None) -> object | None:
+        """One object for equal values, also in other files that are read with the same cache; None for None."""
+        if likeness is None:
+            return None
+        if self._cache is None:
+            return self._tokens.setdefault(likeness, object())
+        return self._cache.get(("likeness", likeness), object, 1024)
+
+    def _parsed(self, encoding: bytes, num_buffers: int) -> PageSpec:
+        version, limits = self._version, self._limits
+        if self._cache is None:
+            return parse_spec(encoding, version, num_buffers, limits)
+        return self._cache.get(
+            ("page spec", encoding, num_buffers, version, limits),
+            lambda: parse_spec(encoding, version, num_buffers, limits),
+            1024 + 2 * len(encoding),
+        )

@@ -16,15 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.encodings.model.block import AllNull, Block, Reordered
+from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.pages import Column, PageMemory
 from lancecy.encodings.model.spec import EndedList
-from lancecy.encodings.v0.bounds import ByteLedger
 from lancecy.encodings.v21.repdef import rows_per_value
 from lancecy.errors import FormatError, LanceError, UnsupportedError, printable
 from lancecy.file.tail import read_parts
 from lancecy.file.v2.fields import FieldColumns, Leaf, column_numbers
-from lancecy.file.v2.meta import Container, build_column, open_container
-from lancecy.file.v2.specs import SpecCache
+from lancecy.file.v2.meta import Container, SpecCache, build_column, open_container
 from lancecy.file.v2.stats import is_structural, page_stats
 from lancecy.file.v2.values import FieldRead, Prepared, read_fields
 from lancecy.file.v2.wire.decode import decode_children

@@ -20,7 +20,7 @@ from lancecy.encodings.v20.read import read_field
 from lancecy.encodings.v21.leaf import read_leaf
 from lancecy.errors import LanceError
 from lancecy.file.v2.fields import Leaf
-from lancecy.file.v2.specs import SpecCache
+from lancecy.file.v2.meta import SpecCache
 from lancecy.limits import Limits
 from lancecy.rows import RowSelection
 from lancecy.schema import Field

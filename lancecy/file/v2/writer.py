@@ -16,14 +16,13 @@ from numpy.typing import NDArray
 from lancecy.encodings.arrow.columns import as_array
 from lancecy.encodings.arrow.from_arrow import block_of, narrowed, size_of
 from lancecy.encodings.arrow.map_nested import rebuilt
-from lancecy.encodings.codecs.blobs import described_blobs
+from lancecy.encodings.codecs.blobs import described_blobs, placed_blobs
 from lancecy.encodings.v20.write import header_page, v20_pages
-from lancecy.encodings.v21.write.blob import placed_blobs
 from lancecy.encodings.v21.write.select_encoding import encode_page
 from lancecy.encodings.v21.write.shred import shred
 from lancecy.errors import LanceError, LimitError, SchemaError, UnsupportedError, printable
 from lancecy.file.base import FileSummary, WriteOptions
-from lancecy.file.streamed import StreamedWriter
+from lancecy.file.sink import StreamedWriter
 from lancecy.file.v2.distinct import Distinct
 from lancecy.file.v2.output import Output
 from lancecy.file.v2.sidecars import Sidecars

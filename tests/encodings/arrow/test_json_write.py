@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancecy.encodings.arrow.json import to_texts
-from lancecy.encodings.arrow.json_write import to_stored
+from lancecy.encodings.arrow.json import to_stored, to_texts
 from lancecy.errors import SchemaError
 
 VALUES = st.recursive(

@@ -6,7 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancecy.encodings.arrow.to_arrow import allocate, null_array, to_arrow
+from lancecy.encodings.arrow.nulls import null_array
+from lancecy.encodings.arrow.to_arrow import to_arrow
+from lancecy.encodings.blocks.memory import allocate
 from lancecy.encodings.model.block import (
     AllNull,
     Block,

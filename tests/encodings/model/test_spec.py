@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from lancecy.encodings.model.fields import spec_of
 from lancecy.encodings.model.spec import (
     DictionaryOf,
     FixedListOf,
@@ -16,7 +17,6 @@ from lancecy.encodings.model.spec import (
     flat_bits,
     flat_leaf,
 )
-from lancecy.encodings.v0.read import spec_of
 from lancecy.errors import FormatError, LimitError, UnsupportedError
 from lancecy.schema import Field
 from tests.helpers.folded import folded

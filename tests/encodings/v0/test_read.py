@@ -12,8 +12,9 @@ import pytest
 from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.encodings.codecs import flat
 from lancecy.encodings.model.block import Block, FixedWidth, Pieces, VariableWidth
+from lancecy.encodings.model.fields import spec_of
 from lancecy.encodings.model.spec import Plain
-from lancecy.encodings.v0.read import ColumnPages, ColumnSource, read_column, spec_of, whole_pages
+from lancecy.encodings.v0.read import ColumnPages, ColumnSource, read_column, whole_pages
 from lancecy.errors import FormatError, LimitError, UnsupportedError
 from lancecy.rows import PageRuns
 from lancecy.schema import Field, parse_logical_type

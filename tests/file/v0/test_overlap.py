@@ -11,7 +11,7 @@ import pytest
 
 from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.encodings.model.block import Listed
-from lancecy.encodings.v0.read import spec_of
+from lancecy.encodings.model.fields import spec_of
 from lancecy.errors import FormatError, LimitError
 from lancecy.file.base import FileReader
 from lancecy.file.v0.layout import all_nodes, page_nbytes

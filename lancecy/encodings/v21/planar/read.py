@@ -29,6 +29,7 @@ from lancecy.encodings.codecs.dictionaries import look_up
 from lancecy.encodings.codecs.values import decode_block
 from lancecy.encodings.model.block import AllNull, Block, Structured
 from lancecy.encodings.model.chunks import row_ranges
+from lancecy.encodings.model.fields import spec_of
 from lancecy.encodings.model.layouts import (
     ConstantPage,
     FullZip,
@@ -40,7 +41,6 @@ from lancecy.encodings.model.layouts import (
 )
 from lancecy.encodings.model.pages import Page
 from lancecy.encodings.model.spec import Spec, VarBinary
-from lancecy.encodings.v0.read import spec_of
 from lancecy.encodings.v21 import constant, fullzip, miniblock
 from lancecy.encodings.v21.planar.slots import Slots, Validity, integers
 from lancecy.encodings.v21.planar.sparse import (

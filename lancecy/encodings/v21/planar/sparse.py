@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.arrow.to_arrow import allocate
+from lancecy.encodings.blocks.memory import allocate
 from lancecy.encodings.blocks.scatter import packed
 from lancecy.encodings.codecs.arithmetic import has_payload
 from lancecy.encodings.model.block import Block, FixedList, Listed, Structured

@@ -17,21 +17,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
+from lancecy.encodings.blocks.memory import memory_of
 from lancecy.encodings.blocks.select import stored_offsets
-from lancecy.encodings.model.block import Block, FixedList, FixedWidth, VariableWidth
-from lancecy.encodings.model.spec import FixedListOf, InlinePacked, PackedBlocks, Plain, Spec, Variable
+from lancecy.encodings.codecs.flat import flattened
+from lancecy.encodings.model.block import Block, FixedWidth, VariableWidth
+from lancecy.encodings.model.chunks import chunk_bounds
+from lancecy.encodings.model.spec import InlinePacked, PackedBlocks, Plain, Spec, Variable
 from lancecy.store.base import Memory
 
-__all__ = [
-    "ChunkedValues",
-    "Part",
-    "chunk_bounds",
-    "fixed_values",
-    "level_part",
-    "packed_values",
-    "string_values",
-    "width_of",
-]
+__all__ = ["ChunkedValues", "Part", "fixed_values", "level_part", "packed_values", "string_values"]
 
 Int64 = NDArray[np.int64]
 Levels = NDArray[np.uint16]
@@ -84,39 +78,7 @@ class ChunkedValues:
     cut: Callable[[Int64], list[Part]]
 
 
-def memory_of(buffer: object) -> Memory:
-    """The bytes of anything with the buffer protocol."""
-    if isinstance(buffer, np.ndarray):
-        return buffer.reshape(-1).view(np.uint8)
-    return np.frombuffer(buffer, np.uint8)  # type: ignore[call-overload,no-any-return]
-
-
 # -- values of one width ----------------------------------------------------------------
-
-
-def flattened(block: Block) -> tuple[Spec, list[tuple[Memory, int]]]:
-    """Spec of values of one width, and their buffers with the bits that each has per slot.
-
-    Fixed-size lists have a bitmap for every list whose elements may be null, outer lists first. The validity
-    of the slots themselves is left out.
-    """
-    if isinstance(block, FixedWidth):
-        return Plain(block.bits), [(memory_of(block.values), block.bits)]
-    if not isinstance(block, FixedList):
-        raise TypeError(f"a {type(block).__name__} block has no values of one width")
-    inner, buffers = flattened(block.child)
-    validity = getattr(block.child, "validity", None)
-    buffers = [(memory, bits * block.size) for memory, bits in buffers]
-    if validity is not None:
-        buffers.insert(0, (memory_of(validity), block.size))
-    return FixedListOf(block.size, inner, None if validity is None else 0), buffers
-
-
-def width_of(block: Block) -> int:
-    """Bits of one value of one width, bitmaps of fixed-size lists included."""
-    if isinstance(block, FixedWidth):
-        return block.bits
-    return sum(bits for _, bits in flattened(block)[1])
 
 
 def fixed_values(block: Block) -> ChunkedValues | None:
@@ -211,19 +173,6 @@ def _string_slots(offsets: NDArray[Any], width: int) -> int:
                 return slots
         slots >>= 1
     return slots
-
-
-def chunk_bounds(num_slots: int, slots: int) -> Int64:
-    """First slot of each chunk, and the number of slots.
-
-    Examples
-    --------
-    >>> chunk_bounds(5, 2).tolist()
-    [0, 2, 4, 5]
-    """
-    bounds = np.arange(0, num_slots + slots, slots)
-    bounds[-1] = num_slots
-    return bounds
 
 
 def _longest_chunk(offsets: NDArray[Any], slots: int) -> int:

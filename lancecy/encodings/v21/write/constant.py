@@ -13,11 +13,11 @@ import struct
 import numpy as np
 from numpy.typing import NDArray
 
+from lancecy.encodings.blocks.memory import memory_of
 from lancecy.encodings.blocks.select import compacted, stored_offsets
 from lancecy.encodings.model.block import Block, FixedWidth, VariableWidth
 from lancecy.encodings.model.layouts import ConstantPage, Layer
 from lancecy.encodings.model.pages import EncodedPage
-from lancecy.encodings.v21.write.chunk_parts import memory_of
 from lancecy.encodings.v21.write.shred import ShreddedLeaf
 from lancecy.store.base import Memory
 

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from lancecy.encodings.arrow.from_arrow import block_of
+from lancecy.encodings.blocks.memory import memory_of
 from lancecy.encodings.model.block import Block, Coded, FixedWidth, VariableWidth
 from lancecy.encodings.model.spec import Plain, Spec, Variable
-from lancecy.encodings.v21.write.chunk_parts import memory_of
 from lancecy.encodings.v21.write.shred import ShreddedLeaf
 from lancecy.errors import UnsupportedError
 from lancecy.store.base import Memory

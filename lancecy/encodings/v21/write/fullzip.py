@@ -13,12 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.blocks.select import mask_of, offsets_of
+from lancecy.encodings.blocks.memory import memory_of
+from lancecy.encodings.blocks.select import offsets_of
+from lancecy.encodings.blocks.validity import mask_of
+from lancecy.encodings.codecs.flat import flattened
 from lancecy.encodings.model.block import Block, FixedWidth, VariableWidth
 from lancecy.encodings.model.layouts import FullZip, max_definition, max_repetition
 from lancecy.encodings.model.pages import EncodedPage
 from lancecy.encodings.model.spec import Plain, Spec, Variable
-from lancecy.encodings.v21.write.chunk_parts import flattened, memory_of
 from lancecy.encodings.v21.write.shred import ShreddedLeaf
 from lancecy.errors import UnsupportedError, printable
 from lancecy.store.base import Memory

@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
+from lancecy.encodings.model.chunks import chunk_bounds
 from lancecy.encodings.model.layouts import MiniBlock, max_repetition
 from lancecy.encodings.model.pages import EncodedPage
 from lancecy.encodings.model.spec import Spec
-from lancecy.encodings.v21.write.chunk_parts import ChunkedValues, Part, chunk_bounds, level_part
+from lancecy.encodings.v21.write.chunk_parts import ChunkedValues, Part, level_part
 from lancecy.encodings.v21.write.shred import ShreddedLeaf
 from lancecy.store.base import Memory
 

@@ -15,19 +15,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from lancecy.encodings.blocks.select import stored_offsets
-from lancecy.encodings.codecs.packed_write import check_members, packed_fields, packed_rows
+from lancecy.encodings.codecs.flat import flattened, width_of
+from lancecy.encodings.codecs.packed import check_members, packed_fields, packed_rows
 from lancecy.encodings.model.block import Coded, FixedList, FixedWidth, Structured, VariableWidth
 from lancecy.encodings.model.pages import EncodedPage
 from lancecy.encodings.model.spec import PackedRows, Plain
 from lancecy.encodings.v21.write.blob import write_blob_page
-from lancecy.encodings.v21.write.chunk_parts import (
-    ChunkedValues,
-    fixed_values,
-    flattened,
-    packed_values,
-    string_values,
-    width_of,
-)
+from lancecy.encodings.v21.write.chunk_parts import ChunkedValues, fixed_values, packed_values, string_values
 from lancecy.encodings.v21.write.constant import constant_of, write_all_null, write_constant
 from lancecy.encodings.v21.write.dictionary import few_distinct, stored_dictionary
 from lancecy.encodings.v21.write.fullzip import write_full_zip, write_zipped_rows

@@ -1,8 +1,10 @@
 """The Metadata message of 0.1 files, as plain values.
 
 Total: any bytes give a value or a ``FormatError`` or ``LimitError``. The statistics'
-schema stays serialized until statistics are asked for; most scans never do.
-Source: file sheet 0.1, sections 1.3 and 6.3.
+schema stays serialized until statistics are asked for; most scans never do. ``written_fields``
+reads the Manifest message that files embed.
+
+Source: file sheet 0.1, sections 1.3, 6.3 and 7.
 """
 
 from __future__ import annotations
@@ -19,7 +21,14 @@ from lancecy.schema import Field
 from lancecy.schema_wire import decode_fields, parse_message
 from lancecy.store.base import Memory
 
-__all__ = ["V0Metadata", "V0Statistics", "decode_field_ids", "decode_metadata", "decode_statistics"]
+__all__ = [
+    "V0Metadata",
+    "V0Statistics",
+    "decode_field_ids",
+    "decode_metadata",
+    "decode_statistics",
+    "written_fields",
+]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -112,3 +121,20 @@ def decode_statistics(data: bytes, limits: Limits) -> V0Statistics:
     """
     message = parse_message(file_pb2.Metadata.StatisticsMetadata, data, "statistics metadata", limits)
     return V0Statistics(decode_fields(message.schema, limits), message.page_table_position)
+
+
+def written_fields(data: Memory, limits: Limits) -> tuple[Field, ...]:
+    """Top-level fields that a 0.1 file was written with.
+
+    Parameters
+    ----------
+    data : (nbytes,) uint8
+        The Manifest message in the file, without its length prefix.
+
+    Raises
+    ------
+    FormatError, LimitError
+        See ``schema_wire.decode_fields``.
+    """
+    message = parse_message(table_pb2.Manifest, data, "embedded manifest", limits)
+    return decode_fields(message.fields, limits)

@@ -2,13 +2,16 @@
 
 Total: any bytes give a value or a ``FormatError``, ``LimitError`` or ``UnsupportedError``.
 What a page is encoded with comes out as serialized bytes: thousands of pages of one column
-share a few of them, and ``parse_spec`` is called once for each.
+share a few of them, and ``parse_spec`` is called once for each. ``column_names`` tells the columns
+of a file without its table: the file lists the fields it was written with, in an order from which
+the columns follow.
 
-Source: file sheet 2.0, section 2.1; file sheet 2.1, sections 1.3 and 1.4.
+Source: file sheet 2.0, sections 2.1 and 3; file sheet 2.1, sections 1.3 to 1.5.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -27,6 +30,7 @@ from lancecy.store.base import Memory
 __all__ = [
     "ARRAY_ENCODING",
     "ColumnMessage",
+    "column_names",
     "decode_children",
     "decode_column",
     "decode_num_rows",
@@ -200,3 +204,42 @@ def parse_spec(encoding: bytes, version: tuple[int, int], num_buffers: int, limi
     if version == (2, 0) or (is_array and version == (2, 1)):
         return v20_wire.parse_page(described.type_url, described.value, num_buffers, limits)
     return v21_wire.parse_page(described.type_url, described.value, version, num_buffers, limits)
+
+
+def column_names(data: Memory, version: tuple[int, int], limits: Limits) -> list[tuple[str, str]]:
+    """(dotted name, logical type) of each physical column of a 2.x file, in their order.
+
+    Parameters
+    ----------
+    data : (nbytes,) uint8
+        The FileDescriptor.
+    version : (major, minor)
+
+    Raises
+    ------
+    FormatError, LimitError
+        See ``v2.wire.decode_schema_fields``.
+    """
+    messages = decode_schema_fields(data, limits)
+    parents = {message.parent_id for message in messages}
+    return list(_named_columns(messages, parents, is_flat=version != (2, 0)))
+
+
+def _named_columns(
+    messages: Sequence[file_pb2.Field], parents: set[int], is_flat: bool
+) -> Iterator[tuple[str, str]]:
+    """Of each field that has a column; ``is_flat``: leaves only, as from 2.1 on."""
+    known: dict[int, tuple[str, bool]] = {}
+    for message in messages:
+        field = Field(
+            message.name, message.id, logical_type=message.logical_type, metadata=dict(message.metadata)
+        )
+        above, is_inside = known.get(message.parent_id, ("", False))
+        name = f"{above}.{field.name}" if above else field.name
+        is_whole = field.is_blob or field.is_said_packed
+        is_whole = is_whole or (field.is_fixed_list and not is_flat)
+        if field.id >= 0:
+            known[field.id] = (name, is_inside or is_whole)
+        is_nested = field.id in parents and not is_whole
+        if not is_inside and not (is_flat and is_nested):
+            yield name, field.logical_type

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancecy.encodings.v0.bounds import Asked, ByteLedger
+from lancecy.encodings.model.ledger import ByteLedger
+from lancecy.encodings.v0.read import Asked
 from lancecy.errors import FormatError
 from lancecy.rows import PageRuns
 

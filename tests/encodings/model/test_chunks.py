@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lancecy.file.v0.runs import page_runs
+from lancecy.encodings.model.chunks import page_runs
 from lancecy.rows import PageRuns, RowSelection
 
 pages_of = st.lists(st.integers(0, 5), min_size=0, max_size=12)
