@@ -16,7 +16,7 @@ from typing import Any
 from lancecy.encodings.model.notation import notation
 from lancecy.encodings.model.pages import Column
 from lancecy.errors import printable
-from lancecy.file.describe import FileSurvey, SurveyedColumn, survey
+from lancecy.file.describe import ColumnDescription, FileDescription, describe_file
 from lancecy.limits import Limits
 from lancecy.scanning.explain import human_bytes
 from lancecy.session import Session, default
@@ -256,16 +256,16 @@ def inspect(
     store = active.store(given or root, storage_options or active.options_for(root) or None)
     meta = store.head(name)
     source = SourceFile(store, name, meta.size, meta.identity)
-    return _inspection(f"{store.uri}/{name}", run(survey(source, active.limits), active.fetch))
+    return _inspection(f"{store.uri}/{name}", run(describe_file(source, active.limits), active.fetch))
 
 
-def _inspection(uri: str, found: FileSurvey) -> FileInspection:
+def _inspection(uri: str, found: FileDescription) -> FileInspection:
     version = ".".join(map(str, found.version))
     columns = tuple(_column(column) for column in found.columns)
     return FileInspection(printable(uri), version, found.num_rows, found.size, found.metadata_bytes, columns)
 
 
-def _column(found: SurveyedColumn) -> ColumnInspection:
+def _column(found: ColumnDescription) -> ColumnInspection:
     pages = found.pages
     if pages is None:
         return ColumnInspection(found.name, found.logical_type, 0, 0, 0, (), found.problem)

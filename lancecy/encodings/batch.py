@@ -39,7 +39,7 @@ from lancecy.schema import Field
 from lancecy.store.base import Memory
 from lancecy.store.reads import Ranges, Read, SourceFile
 
-__all__ = ["MOST_BYTES", "SmallPage", "likeness", "read_small"]
+__all__ = ["MOST_BYTES", "SmallPage", "batch_key", "read_small"]
 
 Int64 = NDArray[np.int64]
 
@@ -69,7 +69,7 @@ class SmallPage:
     rows: RowSelection
 
 
-def likeness(chain: tuple[Field, ...], column: Column) -> Hashable | None:
+def batch_key(chain: tuple[Field, ...], column: Column) -> Hashable | None:
     """Equal for columns that can be read together; None for one that has to be read alone.
 
     Such columns are one small page of one value per row. From 2.1 on it has one chunk; numbers of items may differ.
@@ -78,7 +78,7 @@ def likeness(chain: tuple[Field, ...], column: Column) -> Hashable | None:
         return None
     spec, sizes = column.specs[0], column.sizes.tolist()
     if not isinstance(spec, MiniBlock):
-        return v20.likeness(chain[-1], column) if len(chain) == 1 else None
+        return v20.batch_key(chain[-1], column) if len(chain) == 1 else None
     is_one_chunk = len(sizes) >= 2 and sizes[0] == word_bytes(spec) and spec.num_items <= LARGEST_CHUNK
     if not is_one_chunk or spec.num_items != column.num_rows:
         return None
@@ -93,7 +93,7 @@ def read_small(pages: Sequence[SmallPage], limits: Limits) -> Read[list[Block]]:
     Parameters
     ----------
     pages : sequence of SmallPage
-        At least one; of columns of one :func:`likeness`.
+        At least one; of columns of one :func:`batch_key`.
     limits : Limits
 
     Returns

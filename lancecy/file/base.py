@@ -126,7 +126,7 @@ class NullReader(Protocol):
         Returns
         -------
         Read of mapping of top-level field id to Block
-            Of the fields' stubs (``encodings.presence.stub``): what is tested is boolean, and null where the
+            Of the fields' null stubs (``encodings.blocks.null_only``): what is tested is boolean, and null where the
             value is.
         """
 

@@ -1,7 +1,7 @@
-"""What a data file holds, column by column, told by its metadata: for people, not for scans.
+"""Describes the columns and pages of a data file from its metadata: for people, not for scans.
 
-Unlike a reader, which is given the table's schema, a survey takes the file as it is: it
-opens files that belong to no table, and says of a column that cannot be read why.
+A reader is given the table's schema; a description takes the file as it is. It opens files
+that belong to no table, and says of a column that cannot be read why.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.schema import Field
 from lancecy.store.reads import Read, SourceFile, named
 
-__all__ = ["FileSurvey", "SurveyedColumn", "survey"]
+__all__ = ["ColumnDescription", "FileDescription", "describe_file"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class SurveyedColumn:
+class ColumnDescription:
     """One physical column.
 
     Attributes
@@ -54,7 +54,7 @@ class SurveyedColumn:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class FileSurvey:
+class FileDescription:
     """What a file says of itself.
 
     Attributes
@@ -65,17 +65,17 @@ class FileSurvey:
     size : int, bytes
     metadata_bytes : int
         At the end of the file, about.
-    columns : tuple of SurveyedColumn
+    columns : tuple of ColumnDescription
     """
 
     version: tuple[int, int]
     num_rows: int
     size: int
     metadata_bytes: int
-    columns: tuple[SurveyedColumn, ...]
+    columns: tuple[ColumnDescription, ...]
 
 
-def survey(source: SourceFile, limits: Limits = DEFAULT_LIMITS) -> Read[FileSurvey]:
+def describe_file(source: SourceFile, limits: Limits = DEFAULT_LIMITS) -> Read[FileDescription]:
     """Read the metadata of a data file of any version, and nothing else.
 
     Parameters
@@ -88,20 +88,20 @@ def survey(source: SourceFile, limits: Limits = DEFAULT_LIMITS) -> Read[FileSurv
     FormatError, LimitError
         The file is damaged, or no data file.
     """
-    return named(_survey(source, limits), source.path)
+    return named(_describe(source, limits), source.path)
 
 
-def _survey(source: SourceFile, limits: Limits) -> Read[FileSurvey]:
+def _describe(source: SourceFile, limits: Limits) -> Read[FileDescription]:
     tail = yield from read_tail(source)
     if parse_footer(tail.memory).is_v2:
-        return (yield from _survey_v2(source, limits))
-    return (yield from _survey_v0(source, tail, limits))
+        return (yield from _describe_v2(source, limits))
+    return (yield from _describe_v0(source, tail, limits))
 
 
 # -- 2.x -----------------------------------------------------------------------------
 
 
-def _survey_v2(source: SourceFile, limits: Limits) -> Read[FileSurvey]:
+def _describe_v2(source: SourceFile, limits: Limits) -> Read[FileDescription]:
     container = yield from open_container(source, limits)
     numbers = range(container.num_columns)
     parts = [container.descriptor, *(container.part(number) for number in numbers)]
@@ -113,25 +113,27 @@ def _survey_v2(source: SourceFile, limits: Limits) -> Read[FileSurvey]:
     specs, ledger = SpecCache(container.version, limits), ByteLedger()
     columns = []
     for number, (name, kind) in zip(numbers, names, strict=True):
-        column = SurveyedColumn(printable(name), printable(kind), None)
+        column = ColumnDescription(printable(name), printable(kind), None)
         try:
             pages = build_column(data[number], number, source.size, limits, specs, ledger)
         except LanceError as error:
             columns.append(replace(column, problem=str(error)))
         else:
             columns.append(replace(column, pages=pages))
-    return _surveyed(source, container, tuple(columns))
+    return _description(source, container, tuple(columns))
 
 
-def _surveyed(source: SourceFile, container: Container, columns: tuple[SurveyedColumn, ...]) -> FileSurvey:
+def _description(
+    source: SourceFile, container: Container, columns: tuple[ColumnDescription, ...]
+) -> FileDescription:
     metadata = source.size - container.data_bytes
-    return FileSurvey(container.version, container.num_rows, source.size, metadata, columns)
+    return FileDescription(container.version, container.num_rows, source.size, metadata, columns)
 
 
 # -- 0.1 -----------------------------------------------------------------------------
 
 
-def _survey_v0(source: SourceFile, tail: Tail, limits: Limits) -> Read[FileSurvey]:
+def _describe_v0(source: SourceFile, tail: Tail, limits: Limits) -> Read[FileDescription]:
     block = yield from _block(source, tail, parse_footer(tail.memory).position, "metadata")
     metadata = decode_metadata(block, limits)
     if metadata.manifest_position == 0:
@@ -142,7 +144,7 @@ def _survey_v0(source: SourceFile, tail: Tail, limits: Limits) -> Read[FileSurve
     reader = yield from open_v0(source, ids, fields, limits)
     columns = tuple(column for top in fields for column in _legacy_columns(reader, top))
     used = source.size - metadata.page_table_position
-    return FileSurvey((0, 1), reader.num_rows, source.size, used, columns)
+    return FileDescription((0, 1), reader.num_rows, source.size, used, columns)
 
 
 def _block(source: SourceFile, tail: Tail, position: int, what: str) -> Read[np.ndarray]:
@@ -158,14 +160,14 @@ def _block(source: SourceFile, tail: Tail, position: int, what: str) -> Read[np.
     return block
 
 
-def _legacy_columns(reader: V0Reader, top: Field) -> Iterator[SurveyedColumn]:
+def _legacy_columns(reader: V0Reader, top: Field) -> Iterator[ColumnDescription]:
     """Each node of a field that has pages; the elements of lists count in rows of their own."""
     names = dict(_dotted(top, ""))
     kinds = {node.id: printable(node.logical_type) for node in top.walk()}
     try:
         nodes = list(all_nodes([(top.id, spec_of(top))]))
     except LanceError as error:
-        yield SurveyedColumn(names[top.id], kinds[top.id], None, str(error))
+        yield ColumnDescription(names[top.id], kinds[top.id], None, str(error))
         return
     for column_id, spec in nodes:
         if isinstance(spec, StructOf):
@@ -174,7 +176,7 @@ def _legacy_columns(reader: V0Reader, top: Field) -> Iterator[SurveyedColumn]:
         starts = np.concatenate(([0], np.cumsum(rows))).astype(np.int64)
         buffers = np.arange(positions.size + 1, dtype=np.int64)
         pages = Column(column_id, False, starts, (spec,) * positions.size, buffers, positions, sizes)
-        yield SurveyedColumn(names[column_id], kinds[column_id], pages)
+        yield ColumnDescription(names[column_id], kinds[column_id], pages)
 
 
 def _dotted(node: Field, above: str) -> Iterator[tuple[int, str]]:

@@ -18,7 +18,7 @@ from lancecy.encodings.arrow.assemble import assemble, pruned
 from lancecy.encodings.arrow.columns import ArrowArray
 from lancecy.encodings.arrow.nulls import null_array
 from lancecy.encodings.arrow.to_arrow import to_arrow
-from lancecy.encodings.blocks.null_only import stub
+from lancecy.encodings.blocks.null_only import null_stub
 from lancecy.encodings.model.block import Block
 from lancecy.errors import LanceError
 from lancecy.file.v2_values import FieldRead, read_fields
@@ -137,7 +137,7 @@ class FragmentFiles:
         """Arrow columns of the given (pruned, top-level) fields for the selected rows.
 
         Of fields that ``tested`` names only the nulls of these nodes are read: the columns are those of
-        their stubs (``encodings.presence.stub``).
+        their null stubs (``encodings.blocks.null_only``).
 
         All columns are read in lockstep, so that their requests become one round, by the thread that asks:
         whoever has enough columns or rows for several threads shares them out.
@@ -176,7 +176,7 @@ class FragmentFiles:
             blocks = yield from reader.read_nulls([present], tested, rows)
             held = stub(present, tested)
             pieces.append((held, _column(part, blocks[present.id], held)))
-        return [assemble(stub(wanted, tested), pieces, len(rows))]
+        return [assemble(null_stub(wanted, tested), pieces, len(rows))]
 
     def _values(self, fields: Sequence[Field], rows: RowSelection) -> Read[list[ArrowArray]]:
         held = [[pruned(wanted, part.ids) for wanted in fields] for part in self.parts]

@@ -14,7 +14,7 @@ from itertools import count
 import pyarrow as pa
 
 from lancecy.encodings.arrow.json import to_stored
-from lancecy.encodings.arrow.map_nested import rebuilt
+from lancecy.encodings.arrow.map_nested import map_nested
 from lancecy.encodings.arrow.nulls import null_mask
 from lancecy.errors import SchemaError, UnsupportedError, printable
 from lancecy.schema import (
@@ -292,7 +292,7 @@ def arranged(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
         From :func:`fitted`.
     """
     columns = [
-        rebuilt(_arranged(batch.column(field.name), field), field, _is_other, _stored)
+        map_nested(_arranged(batch.column(field.name), field), field, _is_other, _stored)
         for field in schema.fields
     ]
     return pa.RecordBatch.from_arrays(columns, names=list(schema.names))

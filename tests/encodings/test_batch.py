@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lancecy.encodings.batch import SmallPage, likeness, read_small
+from lancecy.encodings.batch import SmallPage, batch_key, read_small
 from lancecy.errors import FormatError, LimitError
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.rows import RowSelection
@@ -136,8 +136,8 @@ def alone(built: BuiltColumn, chain: tuple[Field, ...], rows: Sequence[int] | No
 def test_pages_of_several_files_are_read_as_one_by_one(name: str, is_mapped: bool) -> None:
     make, chain = CASES[name]
     columns = [column_of(make(rows), is_mapped=is_mapped) for rows in LENGTHS]
-    assert len({likeness(chain, built.column) for built in columns}) == 1
-    assert likeness(chain, columns[0].column) is not None
+    assert len({batch_key(chain, built.column) for built in columns}) == 1
+    assert batch_key(chain, columns[0].column) is not None
     assert joint(columns, chain) == [alone(built, chain) for built in columns]
     chosen = [[0, 2], [0], [1, 2, 4], [3]]
     rows = [RowSelection.take(n, mine) for n, mine in zip(LENGTHS, chosen, strict=True)]
@@ -178,11 +178,11 @@ def test_pages_that_are_no_single_small_chunk_are_read_alone() -> None:
     listed = BuiltPage(lists, [words([two]), two, bytes(16)], 3)
     wrong = replace(numbers(3), num_rows=4)
     for page in (large, several, listed, wrong):
-        assert likeness((NUMBER,), column_of(page).column) is None
-    assert likeness((NUMBER,), column_of(numbers(3), numbers(3)).column) is None
+        assert batch_key((NUMBER,), column_of(page).column) is None
+    assert batch_key((NUMBER,), column_of(numbers(3), numbers(3)).column) is None
     pairs = leaf_field("fixed_size_list:struct:2", "pairs", 9, children=(NUMBER,))
-    assert likeness((pairs, NUMBER), column_of(numbers(4)).column) is None
-    assert likeness((NUMBER,), column_of(numbers(3)).column) != likeness(
+    assert batch_key((pairs, NUMBER), column_of(numbers(4)).column) is None
+    assert batch_key((NUMBER,), column_of(numbers(3)).column) != batch_key(
         (NUMBER,), column_of(texts(3)).column
     )
 
@@ -243,8 +243,8 @@ def column20(page: v20.Page, field: Field, is_mapped: bool = True) -> BuiltColum
 def test_pages_of_version_2_0_are_read_as_one_by_one(name: str, is_mapped: bool) -> None:
     make, field = CASES_20[name]
     columns = [column20(make(rows), field, is_mapped) for rows in LENGTHS]
-    assert len({likeness((field,), built.column) for built in columns}) == 1
-    assert likeness((field,), columns[0].column) is not None
+    assert len({batch_key((field,), built.column) for built in columns}) == 1
+    assert batch_key((field,), columns[0].column) is not None
     chosen = [None, [0], [0, 1, 4], [2]]
     rows = [
         RowSelection.all(n) if mine is None else RowSelection.take(n, mine)
@@ -262,7 +262,7 @@ def test_pages_of_version_2_0_are_read_as_one_by_one(name: str, is_mapped: bool)
 def test_pages_with_buffers_that_nothing_names_are_not_taken_for_others() -> None:
     field, page = leaf_field("int32"), flat20(3)
     spare = replace(page, buffers=[*page.buffers, b"\x09" * 16, b"\x09" * 16])
-    one, other = (likeness((field,), column20(made, field).column) for made in (page, spare))
+    one, other = (batch_key((field,), column20(made, field).column) for made in (page, spare))
     assert one is not None and other is not None and one != other
     assert joint([column20(spare, field) for _ in range(2)], (field,)) == [[0, 1, 2]] * 2
 
@@ -279,8 +279,8 @@ def test_columns_of_2_0_with_more_to_them_are_read_alone() -> None:
         v20.no_nulls(v20.flat(8)), v20.binary(v20.no_nulls(v20.flat(64, 1)), v20.flat(8, 2), 3), 1
     )
     page = v20.Page(codes, 1, [b"\x01", (2).to_bytes(8, "little"), b"ab"])
-    assert likeness((TEXT,), column20(page, TEXT).column) is None
-    assert likeness(STRUCT, column20(flat20(3), NUMBER).column) is None
-    assert likeness((TEXT,), column20(ended(3), TEXT).column) != likeness(
+    assert batch_key((TEXT,), column20(page, TEXT).column) is None
+    assert batch_key(STRUCT, column20(flat20(3), NUMBER).column) is None
+    assert batch_key((TEXT,), column20(ended(3), TEXT).column) != batch_key(
         (TEXT,), column20(flat20(3), TEXT).column
     )

@@ -23,7 +23,7 @@ from lancecy.errors import LanceError
 from lancecy.expr import bind, describe, growth, parse
 from lancecy.expr.evaluate import compute
 from lancecy.file import footer
-from lancecy.file.describe import survey
+from lancecy.file.describe import describe_file
 from lancecy.file.v0.wire import decode as v0_wire
 from lancecy.file.v2 import meta as v2_meta
 from lancecy.file.v2.wire import decode as v2_wire
@@ -170,7 +170,7 @@ def _survey(data: bytes) -> None:
     store = MemoryStore()
     store.put("f.lance", data)
     session = Session(limits=LIMITS, threads=1)
-    run(survey(SourceFile(store, "f.lance", len(data)), LIMITS), session.fetch)
+    run(describe_file(SourceFile(store, "f.lance", len(data)), LIMITS), session.fetch)
 
 
 def _compressed(data: bytes) -> None:

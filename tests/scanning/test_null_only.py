@@ -147,7 +147,7 @@ def test_values_are_not_decoded(path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     for module, function in [
         (miniblock, "decode"),
         (miniblock, "decode_block"),
-        (fullzip, "decode_cells"),
+        (fullzip, "decode_zipped"),
         (fullzip, "decode_spans"),
         (v20_binary, "_read_bytes"),
     ]:

@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.arrow.map_nested import elements_of, rebuilt
+from lancecy.encodings.arrow.map_nested import elements_of, map_nested
 from lancecy.encodings.arrow.nulls import VARIABLE_TYPES
-from lancecy.encodings.blocks.select import compacted, kept
+from lancecy.encodings.blocks.select import compacted, select
 from lancecy.encodings.blocks.validity import mask_of
 from lancecy.encodings.model.block import (
     AllNull,
@@ -86,7 +86,7 @@ def narrowed(array: pa.Array, field: Field) -> pa.Array:
 
 def _in_width(array: pa.Array, field: Field) -> pa.Array:
     if field.children:
-        return rebuilt(array, field, lambda node: not node.children, narrowed)
+        return map_nested(array, field, lambda node: not node.children, narrowed)
     try:
         return array.cast(field.storage_type)
     except pa.ArrowInvalid as error:
@@ -277,7 +277,7 @@ def _list(array: pa.Array, field: Field, hidden: Mask | None) -> Block:
     items = block_of(child.slice(first, last - first), inner)
     lengths = np.diff(offsets)
     if gone is not None and bool((lengths[gone] != 0).any()):
-        items = kept(items, np.repeat(~gone, lengths))
+        items = select(items, np.repeat(~gone, lengths))
         offsets = np.concatenate(([0], np.cumsum(np.where(gone, 0, lengths)))).astype(offsets.dtype)
     elif first:
         offsets = offsets - first

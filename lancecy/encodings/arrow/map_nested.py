@@ -15,13 +15,13 @@ from numpy.typing import NDArray
 from lancecy.encodings.arrow.nulls import null_mask
 from lancecy.schema import Field
 
-__all__ = ["elements_of", "rebuilt"]
+__all__ = ["elements_of", "map_nested"]
 
-Wanted = Callable[[Field], bool]
+Predicate = Callable[[Field], bool]
 Change = Callable[[pa.Array, Field], pa.Array]
 
 
-def rebuilt(array: pa.Array, field: Field, wanted: Wanted, change: Change) -> pa.Array:
+def map_nested(array: pa.Array, field: Field, wanted: Predicate, change: Change) -> pa.Array:
     """The array with every node that is wanted changed; the array itself if there is none.
 
     Parameters
@@ -39,7 +39,7 @@ def rebuilt(array: pa.Array, field: Field, wanted: Wanted, change: Change) -> pa
     >>> item = Field("item", 1, 0, "string")
     >>> lists = pa.array([["a"], None, ["b", "c"]])
     >>> field = Field("l", 0, -1, "list", children=(item,))
-    >>> rebuilt(lists, field, lambda f: f.is_leaf, lambda texts, _: pc.utf8_upper(texts)).to_pylist()
+    >>> map_nested(lists, field, lambda f: f.is_leaf, lambda texts, _: pc.utf8_upper(texts)).to_pylist()
     [['A'], None, ['B', 'C']]
     """
     if isinstance(array, pa.ExtensionArray):
@@ -55,17 +55,17 @@ def rebuilt(array: pa.Array, field: Field, wanted: Wanted, change: Change) -> pa
     return _list(array, field, wanted, change)
 
 
-def _struct(array: pa.StructArray, field: Field, wanted: Wanted, change: Change) -> pa.Array:
+def _struct(array: pa.StructArray, field: Field, wanted: Predicate, change: Change) -> pa.Array:
     # Members as they are below nulls of the struct: null.
     members = [
-        rebuilt(member, child, wanted, change)
+        map_nested(member, child, wanted, change)
         for member, child in zip(array.flatten(), field.children, strict=True)
     ]
     fields = [pa.field(child.name, m.type) for child, m in zip(field.children, members, strict=True)]
     return pa.StructArray.from_arrays(members, fields=fields, mask=null_mask(array))
 
 
-def _fixed_list(array: pa.FixedSizeListArray, field: Field, wanted: Wanted, change: Change) -> pa.Array:
+def _fixed_list(array: pa.FixedSizeListArray, field: Field, wanted: Predicate, change: Change) -> pa.Array:
     size, (child,) = field.list_size, field.children
     items = array.values.slice(array.offset * size, len(array) * size)
     if array.null_count:
@@ -73,14 +73,14 @@ def _fixed_list(array: pa.FixedSizeListArray, field: Field, wanted: Wanted, chan
         mask = pc.or_(gone, items.is_null())
         items = pa.StructArray.from_arrays(items.flatten(), fields=list(items.type), mask=mask)
     return pa.FixedSizeListArray.from_arrays(
-        rebuilt(items, child, wanted, change), size, mask=null_mask(array)
+        map_nested(items, child, wanted, change), size, mask=null_mask(array)
     )
 
 
-def _list(array: pa.Array, field: Field, wanted: Wanted, change: Change) -> pa.Array:
+def _list(array: pa.Array, field: Field, wanted: Predicate, change: Change) -> pa.Array:
     (child,) = field.children
     lengths, items = _items(array)
-    items = rebuilt(items, child, wanted, change)
+    items = map_nested(items, child, wanted, change)
     offsets = pa.array(np.concatenate(([0], np.cumsum(lengths, dtype=np.int64))))
     make, width = (pa.LargeListArray, pa.int64()) if field.is_large_list else (pa.ListArray, pa.int32())
     lists = make.from_arrays(offsets.cast(width), items, mask=null_mask(array))

@@ -1,7 +1,7 @@
 """Which values are null, without the values.
 
 ``x IS NULL`` needs of a column only its levels, bitmaps or running ends. A column is then
-read as a *stub*: a boolean field in place of the one that is tested, whose bits mean nothing
+read as a *null stub*: a boolean field in place of the one that is tested, whose bits mean nothing
 and whose nulls are those of the values::
 
     struct<a: list<struct<b, c>>, …>    tested: a    ->    struct<a: bool>
@@ -34,11 +34,11 @@ from lancecy.encodings.model.pages import Page
 from lancecy.encodings.model.spec import Repeated
 from lancecy.schema import Field
 
-__all__ = ["has_no_values", "hollow", "says_null_by_value", "stub", "stub_block", "without_values"]
+__all__ = ["has_no_values", "null_block", "null_only", "null_stub", "says_null_by_value", "without_values"]
 
 
-def stub(field: Field, tested: frozenset[int]) -> Field:
-    """The field with booleans in place of the nodes that are tested.
+def null_stub(field: Field, tested: frozenset[int]) -> Field:
+    """The null stub of a field: it has booleans in place of the nodes that are tested.
 
     Parameters
     ----------
@@ -50,12 +50,12 @@ def stub(field: Field, tested: frozenset[int]) -> Field:
     Examples
     --------
     >>> texts = Field("t", 1, logical_type="list", children=(Field("item", 2, logical_type="string"),))
-    >>> stub(Field("s", 0, logical_type="struct", children=(texts,)), frozenset({1})).arrow_type
+    >>> null_stub(Field("s", 0, logical_type="struct", children=(texts,)), frozenset({1})).arrow_type
     StructType(struct<t: bool>)
     """
     if field.id in tested:
         return _plain(field, "bool", ())
-    return _plain(field, field.logical_type, tuple(stub(child, tested) for child in field.children))
+    return _plain(field, field.logical_type, tuple(null_stub(child, tested) for child in field.children))
 
 
 def _plain(field: Field, logical_type: str, children: tuple[Field, ...]) -> Field:
@@ -88,8 +88,8 @@ def _by_value(spec: PageSpec | None, num_buffers: int) -> bool:
     return spec is None or isinstance(spec, BlobPage)
 
 
-def hollow(block: Block, field: Field, tested: frozenset[int]) -> Block:
-    """The stub of a block.
+def null_only(block: Block, field: Field, tested: frozenset[int]) -> Block:
+    """The null stub of a block: booleans in place of tested nodes.
 
     Parameters
     ----------
@@ -100,31 +100,31 @@ def hollow(block: Block, field: Field, tested: frozenset[int]) -> Block:
     tested : frozenset of int
     """
     if isinstance(block, Pieces):
-        return Pieces(block.length, tuple(hollow(piece, field, tested) for piece in block.blocks))
+        return Pieces(block.length, tuple(null_only(piece, field, tested) for piece in block.blocks))
     if isinstance(block, Leaves):
         parts = cast("tuple[tuple[Field, Block], ...]", block.parts)
-        stubs = ((stub(part, tested), hollow(leaf, part, tested)) for part, leaf in parts)
+        stubs = ((null_stub(part, tested), null_only(leaf, part, tested)) for part, leaf in parts)
         return Leaves(block.length, tuple(stubs))
     if field.id in tested:
-        return stub_block(block)
+        return null_block(block)
     if not isinstance(block, Structured):
         return block
     held = ((child, block.children.get(child.id)) for child in field.children)
-    return replace(block, children={f.id: hollow(b, f, tested) for f, b in held if b is not None})
+    return replace(block, children={f.id: null_only(b, f, tested) for f, b in held if b is not None})
 
 
-def stub_block(block: Block) -> Block:
+def null_block(block: Block) -> Block:
     r"""Booleans that are null where the block is.
 
     Examples
     --------
-    >>> stub_block(VariableWidth(2, 4, b"", b"", b"\x01", 1)).null_count
+    >>> null_block(VariableWidth(2, 4, b"", b"", b"\x01", 1)).null_count
     1
     """
     if isinstance(block, AllNull):
         return block
     if isinstance(block, Pieces):
-        return Pieces(block.length, tuple(stub_block(piece) for piece in block.blocks))
+        return Pieces(block.length, tuple(null_block(piece) for piece in block.blocks))
     if isinstance(block, Coded):
         block = block.codes
     if not isinstance(block, FixedWidth | VariableWidth | Listed | FixedList | Structured):

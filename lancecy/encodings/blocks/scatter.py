@@ -18,13 +18,13 @@ from lancecy.encodings.model.block import AllNull, Block, FixedList, FixedWidth,
 from lancecy.errors import UnsupportedError
 from lancecy.limits import Limits
 
-__all__ = ["packed", "placed"]
+__all__ = ["packed", "scatter"]
 
 Int64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-def placed(block: Block, which: Int64 | None, mask: Mask | None, limits: Limits) -> Block:
+def scatter(block: Block, which: Int64 | None, mask: Mask | None, limits: Limits) -> Block:
     """Values in the slots that are valid, nothing in the others.
 
     Parameters
@@ -52,7 +52,7 @@ def placed(block: Block, which: Int64 | None, mask: Mask | None, limits: Limits)
     --------
     >>> from lancecy.limits import DEFAULT_LIMITS
     >>> letters = FixedWidth(2, 8, np.frombuffer(b"ab", np.uint8))
-    >>> bytes(placed(letters, np.array([1, 0, 1]), None, DEFAULT_LIMITS).values)
+    >>> bytes(scatter(letters, np.array([1, 0, 1]), None, DEFAULT_LIMITS).values)
     b'bab'
     """
     if which is None and mask is None:
@@ -62,7 +62,7 @@ def placed(block: Block, which: Int64 | None, mask: Mask | None, limits: Limits)
     if isinstance(block, VariableWidth):
         return _strings(block, which, mask, limits)
     if isinstance(block, Structured):
-        children = {key: placed(child, which, mask, limits) for key, child in block.children.items()}
+        children = {key: scatter(child, which, mask, limits) for key, child in block.children.items()}
         return Structured(mask.size, children)
     return _rows(block, 1, which, mask, limits)
 

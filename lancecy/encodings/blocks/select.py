@@ -24,7 +24,7 @@ from lancecy.encodings.model.block import (
     VariableWidth,
 )
 
-__all__ = ["compacted", "kept", "offsets_of", "stored_offsets"]
+__all__ = ["compacted", "offsets_of", "select", "stored_offsets"]
 
 Mask = NDArray[np.bool_]
 Bits = NDArray[np.uint8]
@@ -68,7 +68,7 @@ def compacted(offsets: NDArray[Any], lengths: NDArray[Any], values: Bits) -> tup
     return ends.astype(offsets.dtype), out
 
 
-def kept(block: Block, mask: Mask) -> Block:
+def select(block: Block, mask: Mask) -> Block:
     """The values for which the mask is true.
 
     Parameters
@@ -80,14 +80,14 @@ def kept(block: Block, mask: Mask) -> Block:
     Examples
     --------
     >>> letters = FixedWidth(3, 8, np.frombuffer(b"abc", np.uint8))
-    >>> bytes(kept(letters, np.array([True, False, True])).values)
+    >>> bytes(select(letters, np.array([True, False, True])).values)
     b'ac'
     """
     length = int(np.count_nonzero(mask))
     if isinstance(block, AllNull):
         return AllNull(length)
     if isinstance(block, Coded):
-        codes = kept(block.codes, mask)
+        codes = select(block.codes, mask)
         if not isinstance(codes, FixedWidth):
             raise TypeError("codes are integers")
         return Coded(length, codes, block.dictionary)
@@ -97,10 +97,10 @@ def kept(block: Block, mask: Mask) -> Block:
     if isinstance(block, FixedWidth):
         return FixedWidth(length, block.bits, _values(block, mask), *nulls)
     if isinstance(block, Structured):
-        children = {number: kept(child, mask) for number, child in block.children.items()}
+        children = {number: select(child, mask) for number, child in block.children.items()}
         return Structured(length, children, *nulls)
     if isinstance(block, FixedList):
-        return FixedList(length, block.size, kept(block.child, np.repeat(mask, block.size)), *nulls)
+        return FixedList(length, block.size, select(block.child, np.repeat(mask, block.size)), *nulls)
     offsets = stored_offsets(block)
     lengths = np.diff(offsets)
     if isinstance(block, VariableWidth):
@@ -108,7 +108,7 @@ def kept(block: Block, mask: Mask) -> Block:
         ends, values = compacted(offsets[:-1][mask], lengths[mask], values)
         return VariableWidth(length, block.offset_width, ends, values, *nulls)
     ends = np.concatenate(([0], np.cumsum(lengths[mask]))).astype(offsets.dtype)
-    return Listed(length, block.offset_width, ends, kept(block.child, np.repeat(mask, lengths)), *nulls)
+    return Listed(length, block.offset_width, ends, select(block.child, np.repeat(mask, lengths)), *nulls)
 
 
 def _bitmap(validity: object, mask: Mask) -> tuple[Bits | None, int]:

@@ -36,8 +36,8 @@ from lancecy.errors import FormatError
 __all__ = [
     "as_integers",
     "as_numbers",
-    "has_cells",
     "has_payload",
+    "has_zipped_values",
     "items_by_code",
     "numbered",
     "ranges",
@@ -85,12 +85,12 @@ def numbered(spec: Spec) -> Spec:
     return spec
 
 
-def has_cells(spec: Spec) -> bool:
+def has_zipped_values(spec: Spec) -> bool:
     """Whether values that stand alone are stored one by one: lists, some of whose items may be null.
 
     Examples
     --------
-    >>> has_cells(FixedListOf(2, FixedListOf(3, Plain(8), validity=0)))
+    >>> has_zipped_values(FixedListOf(2, FixedListOf(3, Plain(8), validity=0)))
     True
     """
     while isinstance(spec, FixedListOf):

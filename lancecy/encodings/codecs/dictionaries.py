@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.blocks.memory import allocate
-from lancecy.encodings.blocks.scatter import placed
+from lancecy.encodings.blocks.scatter import scatter
 from lancecy.encodings.blocks.select import stored_offsets
 from lancecy.encodings.blocks.validity import slot_validity
 from lancecy.encodings.codecs.arithmetic import as_numbers
@@ -120,11 +120,11 @@ def _placed(numbers: NDArray[Any], items: Block, mask: Bitmap | None, limits: Li
     """Items of any kind; codes of slots that have none may be anything."""
     if mask is None:
         kernels.check_codes(numbers, items.length)
-        return placed(items, numbers.astype(np.int64), None, limits)
+        return scatter(items, numbers.astype(np.int64), None, limits)
     flags = _flags(mask, numbers.size)
     if bool((flags & (numbers >= items.length)).any()):
         kernels.check_codes(np.where(flags, numbers, 0), items.length)
-    return placed(items, numbers[flags].astype(np.int64), flags, limits)
+    return scatter(items, numbers[flags].astype(np.int64), flags, limits)
 
 
 def _fixed(numbers: NDArray[Any], items: FixedWidth, mask: Bitmap | None, limits: Limits) -> FixedWidth:

@@ -18,7 +18,13 @@ from lancecy.encodings.blocks.memory import memory_of
 from lancecy.encodings.blocks.select import offsets_of
 from lancecy.encodings.blocks.validity import mask_of
 from lancecy.encodings.codecs.flat import flattened
-from lancecy.encodings.codecs.zipped_values import Cells, Spans, cell_bits, decode_cells, decode_spans
+from lancecy.encodings.codecs.zipped_values import (
+    Spans,
+    ZippedValues,
+    decode_spans,
+    decode_zipped,
+    zipped_bits,
+)
 from lancecy.encodings.model.block import Block, FixedList, FixedWidth, Structured, VariableWidth
 from lancecy.encodings.model.spec import PackedFields, Spec, Variable
 from lancecy.errors import FormatError, UnsupportedError, printable
@@ -68,14 +74,14 @@ def decode_rows(spec: PackedFields, rows: Spans, field: Field, limits: Limits) -
         if varies:
             children[child.id] = decode_spans(node, walk.take_spans(bits >> 3), limits)
         else:
-            children[child.id] = decode_cells(node, walk.take_cells(_width(node, bits)), child)
+            children[child.id] = decode_zipped(node, walk.take_cells(_width(node, bits)), child)
     walk.finish()
     return Structured(rows.starts.size, children)
 
 
 def _width(node: Spec, bits: int) -> int:
-    if bits & 7 or cell_bits(node) != bits:
-        raise FormatError(f"a packed field of {bits} bits, whose encoding has {cell_bits(node)}")
+    if bits & 7 or zipped_bits(node) != bits:
+        raise FormatError(f"a packed field of {bits} bits, whose encoding has {zipped_bits(node)}")
     return bits >> 3
 
 
@@ -106,14 +112,14 @@ class _Walk:
         self._cursor = self._cursor + width
         return out
 
-    def take_cells(self, width: int) -> Cells:
+    def take_cells(self, width: int) -> ZippedValues:
         """A field of one width; zeros for null rows."""
         values = self._take(width)
         if self._filled is not None:
             table = np.zeros((self._num_rows, width), np.uint8)
             table[self._filled] = values.reshape(self._filled.size, width)
             values = table.reshape(-1)
-        return Cells.packed(values, width, self._num_rows)
+        return ZippedValues.packed(values, width, self._num_rows)
 
     def take_spans(self, length_width: int) -> Spans:
         """A field of varying size; nothing for null rows."""

@@ -23,8 +23,8 @@ from lancecy.encodings.codecs import fsst, general
 from lancecy.encodings.codecs.arithmetic import (
     as_integers,
     as_numbers,
-    has_cells,
     has_payload,
+    has_zipped_values,
     items_by_code,
     numbered,
     ranges,
@@ -34,7 +34,7 @@ from lancecy.encodings.codecs.arithmetic import (
 from lancecy.encodings.codecs.fixed import byte_split, inline_packed, packed_blocks, plain, room
 from lancecy.encodings.codecs.run_length import Decoder, Part, expanded
 from lancecy.encodings.codecs.strings import block_strings, chunk_spans, chunk_strings, strings_at
-from lancecy.encodings.codecs.zipped_values import Cells, cell_bits, decode_cells
+from lancecy.encodings.codecs.zipped_values import ZippedValues, decode_zipped, zipped_bits
 from lancecy.encodings.model.block import AllNull, Block, FixedList, FixedWidth, VariableWidth
 from lancecy.encodings.model.chunks import (
     Buffers,
@@ -269,7 +269,7 @@ def decode_block(spec: Spec, memory: Memory, num_items: int, limits: Limits) -> 
         return _without_symbols(spec, decode_block(spec.values, memory, num_items, limits))
     if isinstance(spec, Variable):
         return _lone_strings(spec, memory, num_items)
-    if has_cells(spec):
+    if has_zipped_values(spec):
         return _lone_cells(spec, memory, num_items)
     counts = np.array([num_items], np.int64)
     source = Buffers(memory, np.zeros(1, np.int64), np.array([memory.size], np.int64))
@@ -284,10 +284,10 @@ def _lone_strings(spec: Variable, memory: Memory, num_items: int) -> VariableWid
 
 def _lone_cells(spec: Spec, memory: Memory, num_items: int) -> Block:
     """Lists with null items lie one by one, each with its bitmaps before it, as in full-zip pages."""
-    width = (cell_bits(spec) + 7) >> 3
+    width = (zipped_bits(spec) + 7) >> 3
     if num_items > memory.size // max(1, width):
         raise TruncatedError(f"{memory.size} bytes cannot hold {num_items} lists of {width} bytes")
-    return decode_cells(spec, Cells.packed(memory[: num_items * width], width, num_items), _LISTS)
+    return decode_zipped(spec, ZippedValues.packed(memory[: num_items * width], width, num_items), _LISTS)
 
 
 def decode_levels(

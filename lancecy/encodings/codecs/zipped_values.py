@@ -34,13 +34,13 @@ from lancecy.limits import Limits, check_offsets
 from lancecy.schema import Field
 from lancecy.store.base import Memory
 
-__all__ = ["Cells", "Spans", "cell_bits", "decode_cells", "decode_spans"]
+__all__ = ["Spans", "ZippedValues", "decode_spans", "decode_zipped", "zipped_bits"]
 
 Int64 = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Cells:
+class ZippedValues:
     """Values of one width.
 
     Attributes
@@ -59,7 +59,7 @@ class Cells:
     is_packed: bool = False
 
     @classmethod
-    def packed(cls, memory: Memory, width: int, num_values: int) -> Cells:
+    def packed(cls, memory: Memory, width: int, num_values: int) -> ZippedValues:
         """Values back to back, which are all of ``memory``."""
         return cls(memory, np.arange(num_values, dtype=np.int64) * width, width, True)
 
@@ -82,7 +82,7 @@ class Spans:
 # -- cells --------------------------------------------------------------------------
 
 
-def cell_bits(spec: Spec) -> int:
+def zipped_bits(spec: Spec) -> int:
     """Bits one value takes as a cell, bitmaps included.
 
     Raises
@@ -92,7 +92,7 @@ def cell_bits(spec: Spec) -> int:
 
     Examples
     --------
-    >>> cell_bits(FixedListOf(128, Plain(32), validity=0))
+    >>> zipped_bits(FixedListOf(128, Plain(32), validity=0))
     4224
     """
     bits, count = 0, 1
@@ -113,14 +113,14 @@ def _bitmap_bytes(spec: FixedListOf, count: int) -> int:
     return (count + 7) >> 3 if spec.validity is not None else 0
 
 
-def decode_cells(spec: Spec, cells: Cells, field: Field) -> Block:
+def decode_zipped(spec: Spec, cells: ZippedValues, field: Field) -> Block:
     """The values of cells.
 
     Parameters
     ----------
     spec : Spec
-        ``cell_bits(spec)`` is ``8 * cells.width``.
-    cells : Cells
+        ``zipped_bits(spec)`` is ``8 * cells.width``.
+    cells : ZippedValues
     field : Field
         Booleans take a byte each, which only the type can tell.
 
@@ -134,7 +134,7 @@ def decode_cells(spec: Spec, cells: Cells, field: Field) -> Block:
     FormatError
         A cell is not in the memory.
     """
-    num_values, bits = cells.positions.size, cell_bits(spec)
+    num_values, bits = cells.positions.size, zipped_bits(spec)
     if isinstance(spec, FixedListOf):
         return _lists(spec, cells, 0, 1)
     values = _gather(cells, 0, cells.width)
@@ -143,7 +143,7 @@ def decode_cells(spec: Spec, cells: Cells, field: Field) -> Block:
     return FixedWidth(num_values, bits, values)
 
 
-def _gather(cells: Cells, offset: int, width: int) -> Memory:
+def _gather(cells: ZippedValues, offset: int, width: int) -> Memory:
     """``width`` bytes at ``offset`` of each cell, back to back; shared if cells are nothing else."""
     if cells.is_packed and width == cells.width:
         return cells.memory
@@ -153,7 +153,7 @@ def _gather(cells: Cells, offset: int, width: int) -> Memory:
     return out
 
 
-def _lists(spec: FixedListOf, cells: Cells, offset: int, count: int) -> Block:
+def _lists(spec: FixedListOf, cells: ZippedValues, offset: int, count: int) -> Block:
     """Lists of which ``count`` are in each cell, whose bitmap is ``offset`` bytes into it."""
     child_offset, child_count = offset, count * spec.size
     validity: NDArray[np.uint8] | None = None
@@ -172,7 +172,7 @@ def _lists(spec: FixedListOf, cells: Cells, offset: int, count: int) -> Block:
     return FixedList(cells.positions.size * count, spec.size, child)
 
 
-def _gather_bits(cells: Cells, offset: int, count: int, out: NDArray[np.uint8]) -> int:
+def _gather_bits(cells: ZippedValues, offset: int, count: int, out: NDArray[np.uint8]) -> int:
     """The bits at ``offset`` bytes of each cell, together; how many are set."""
     size = cells.positions.size
     return kernels.copy_bits(
@@ -180,7 +180,7 @@ def _gather_bits(cells: Cells, offset: int, count: int, out: NDArray[np.uint8]) 
     )
 
 
-def _items(spec: Spec, cells: Cells, offset: int, count: int) -> Block:
+def _items(spec: Spec, cells: ZippedValues, offset: int, count: int) -> Block:
     num_items = cells.positions.size * count
     if isinstance(spec, Repeated) and spec.value is None:
         return AllNull(num_items)

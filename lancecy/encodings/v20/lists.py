@@ -37,7 +37,7 @@ from lancecy.rows import PageRuns
 from lancecy.schema import Field
 from lancecy.store.reads import Read, gather
 
-__all__ = ["is_old_string", "read_hollow_lists", "read_list", "read_old_strings"]
+__all__ = ["is_old_string", "read_list", "read_null_lists", "read_old_strings"]
 
 Int64 = NDArray[np.int64]
 
@@ -117,7 +117,7 @@ def read_list(field: Field, column: Column, source: Source, rows: Rows) -> Read[
     return Listed(runs.num_rows, width, spans.offsets, block, spans.validity, spans.null_count)
 
 
-def read_hollow_lists(column: Column, source: Source, runs: PageRuns) -> Read[Block]:
+def read_null_lists(column: Column, source: Source, runs: PageRuns) -> Read[Block]:
     """Lists of which only the nulls are wanted: structs without fields stand for them."""
     sizes = np.diff(_element_starts(column))
     spans = yield from _read_spans(column, source, runs, sizes, 8, "list elements")

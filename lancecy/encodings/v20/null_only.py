@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from lancecy.encodings.blocks.null_only import hollow, stub_block
+from lancecy.encodings.blocks.null_only import null_block, null_only
 from lancecy.encodings.model.block import AllNull, Block, Structured
 from lancecy.encodings.model.chunks import row_ranges, runs_within
 from lancecy.encodings.model.fields import spec_of
@@ -52,7 +52,7 @@ def read_nulls(
     selection: RowSelection,
     limits: Limits,
 ) -> Read[Block]:
-    """The stub of a top-level field (``blocks.null_only.stub``).
+    """The null stub of a top-level field (``blocks.null_only.null_stub``).
 
     Parameters
     ----------
@@ -78,23 +78,23 @@ def _read(field: Field, tested: frozenset[int], source: Source, rows: Rows) -> R
     if field.id not in tested:
         own = source.columns.get(field.id)
         if own is not None and (own.is_blob or read.is_packed(own)):
-            return hollow((yield from read.read_node(field, values, rows, False)), field, tested)
+            return null_only((yield from read.read_node(field, values, rows, False)), field, tested)
         blocks = yield from gather([_read(child, tested, source, rows) for child in field.children])
         return Structured(rows.count, {f.id: b for f, b in zip(field.children, blocks, strict=True)})
     column = source.column(field)
     read.check_rows(column, rows)
     runs = runs_within(column.row_starts, rows.starts, rows.stops)
     if field.is_list or lists.is_old_string(column, field):
-        return stub_block((yield from lists.read_hollow_lists(column, values, runs)))
+        return null_block((yield from lists.read_null_lists(column, values, runs)))
     if field.is_struct and not column.is_blob and not read.is_packed(column):
         return _valid(rows.count)
     shape = spec_of(field.scanned if column.is_blob else field)
     reads = [group.pages.read(shape, group.runs) for group in groups_of(column, source, runs)]
-    return stub_block(joined((yield from gather(reads))))
+    return null_block(joined((yield from gather(reads))))
 
 
 def _valid(count: int) -> Block:
-    return stub_block(Structured(count, {}))
+    return null_block(Structured(count, {}))
 
 
 # -- pages ------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ def _ended_binary(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) ->
     ends = yield from read_ends(replace(pages.below("offsets"), decoders=read.DECODERS), runs)
     sizes = capacity(pages.below("values"))[runs.pages]
     spans = spans_of(ends, runs, pages.numbers("adjustment")[runs.pages], sizes, 8, "bytes of strings")
-    return stub_block(Structured(runs.num_rows, {}, spans.validity, spans.null_count))
+    return null_block(Structured(runs.num_rows, {}, spans.validity, spans.null_count))
 
 
 def _symbol_coded(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Read[Block]:
@@ -124,7 +124,7 @@ def _symbol_coded(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) ->
 def _page_dictionary(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Read[Block]:
     # Items may be null, so that codes alone do not tell.
     block = yield from replace(pages, decoders=read.DECODERS).read(shape, runs)
-    return stub_block(block)
+    return null_block(block)
 
 
 _DECODERS: Mapping[type[object], Decoder] = {

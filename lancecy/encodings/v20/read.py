@@ -57,11 +57,11 @@ from lancecy.store.reads import Read, SourceFile, gather, named
 
 __all__ = [
     "DECODERS",
+    "batch_key",
     "check_nulls",
     "check_rows",
     "decode_small",
     "is_packed",
-    "likeness",
     "read_field",
     "read_node",
 ]
@@ -135,7 +135,7 @@ def read_field(
     return read_node(field, source, Rows(starts, stops), True)
 
 
-def likeness(field: Field, column: Column) -> Hashable | None:
+def batch_key(field: Field, column: Column) -> Hashable | None:
     """Equal for columns of one page that :func:`decode_small` decodes together; None for others."""
     if field.children or field.is_struct or column.is_blob:
         return None
@@ -173,7 +173,7 @@ def decode_small(
     file: SourceFile,
     limits: Limits,
 ) -> Block:
-    """Rows of pages of several columns of one :func:`likeness`, as one block.
+    """Rows of pages of several columns of one :func:`batch_key`, as one block.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ from lancecy.errors import FormatError
 from lancecy.rows import PageRuns, RowSelection
 from lancecy.store.base import Memory
 
-__all__ = ["LARGEST_CHUNK", "ChunkTable", "Wanted", "chunk_table", "wanted_of", "word_bytes"]
+__all__ = ["LARGEST_CHUNK", "ChunkSelection", "ChunkTable", "chunk_table", "select_chunks", "word_bytes"]
 
 Int64 = NDArray[np.int64]
 
@@ -67,7 +67,7 @@ class ChunkTable:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Wanted:
+class ChunkSelection:
     """What a selection needs of a page.
 
     Attributes
@@ -132,7 +132,7 @@ def chunk_table(
     return ChunkTable(offsets, starts, np.frombuffer(index.tobytes(), "<u8").reshape(-1, 2))
 
 
-def wanted_of(spec: MiniBlock, page: Page, rows: RowSelection, table: ChunkTable) -> Wanted:
+def select_chunks(spec: MiniBlock, page: Page, rows: RowSelection, table: ChunkTable) -> ChunkSelection:
     """The chunks that some rows of a page need.
 
     Raises
@@ -143,7 +143,7 @@ def wanted_of(spec: MiniBlock, page: Page, rows: RowSelection, table: ChunkTable
     if max_repetition(spec.layers):
         return _list_chunks(rows, *_row_bounds(table.index, table.offsets.size - 1, page.num_rows))
     chunks, runs = touched(runs_of(table.starts, rows))
-    return Wanted(chunks, len(rows), runs)
+    return ChunkSelection(chunks, len(rows), runs)
 
 
 def _groups(chunks: Int64) -> Int64:
@@ -174,7 +174,7 @@ def _row_bounds(entries: NDArray[np.uint64] | None, num_chunks: int, num_rows: i
     return begins, ends
 
 
-def _list_chunks(rows: RowSelection, begins: Int64, ends: Int64) -> Wanted:
+def _list_chunks(rows: RowSelection, begins: Int64, ends: Int64) -> ChunkSelection:
     starts, stops = row_ranges(rows)
     first = np.searchsorted(begins, starts, side="right") - 1
     last = np.searchsorted(ends, stops - 1, side="right")
@@ -186,4 +186,4 @@ def _list_chunks(rows: RowSelection, begins: Int64, ends: Int64) -> Wanted:
     mine = np.searchsorted(heads, first, side="right") - 1
     before = begins[heads[mine]]
     ranges = np.stack((mine, starts - before, stops - before))
-    return Wanted(chunks, len(rows), None, groups, ranges)
+    return ChunkSelection(chunks, len(rows), None, groups, ranges)

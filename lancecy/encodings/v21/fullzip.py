@@ -25,7 +25,13 @@ from lancecy.encodings.blocks.memory import allocate
 from lancecy.encodings.blocks.null_only import has_no_values
 from lancecy.encodings.codecs import flat
 from lancecy.encodings.codecs.packed import decode_rows
-from lancecy.encodings.codecs.zipped_values import Cells, Spans, cell_bits, decode_cells, decode_spans
+from lancecy.encodings.codecs.zipped_values import (
+    Spans,
+    ZippedValues,
+    decode_spans,
+    decode_zipped,
+    zipped_bits,
+)
 from lancecy.encodings.model.block import Block, Structured
 from lancecy.encodings.model.chunks import row_ranges
 from lancecy.encodings.model.layouts import FullZip, all_visible_max, max_definition, max_repetition
@@ -79,9 +85,9 @@ def read(
         See ``decode_spans``.
     """
     words = _words(spec)
-    if spec.value_bits is not None and cell_bits(spec.values) != spec.value_bits:
+    if spec.value_bits is not None and zipped_bits(spec.values) != spec.value_bits:
         raise FormatError(
-            f"full-zip values of {spec.value_bits} bits, whose encoding has {cell_bits(spec.values)}"
+            f"full-zip values of {spec.value_bits} bits, whose encoding has {zipped_bits(spec.values)}"
         )
     if spec.value_bits is not None and max_repetition(spec.layers) == 0:
         return _read_table(spec, words, spec.value_bits >> 3, page, chain[-1], rows, file)
@@ -141,8 +147,8 @@ def _read_table(
     if words.nbytes == 0:
         before = np.cumsum(stops - starts) - (stops - starts)
         shifts = np.repeat(span.positions - before * width, stops - starts)
-        cells = Cells(span.memory, shifts + np.arange(num_rows) * width, width)
-        return LeafPage(spec.layers, None, None, decode_cells(spec.values, cells, field), num_rows)
+        cells = ZippedValues(span.memory, shifts + np.arange(num_rows) * width, width)
+        return LeafPage(spec.layers, None, None, decode_zipped(spec.values, cells, field), num_rows)
     if has_no_values(field):
         definition = _definition(words, span, stops - starts, stride)
         return LeafPage(spec.layers, None, definition, Structured(num_rows, {}), num_rows)
@@ -279,8 +285,8 @@ class _Entries:
         )
         if has_no_values(field):
             return Structured(self.num_slots, {})
-        cells = Cells.packed(values[: self.num_slots * width], width, self.num_slots)
-        return decode_cells(spec, cells, field)
+        cells = ZippedValues.packed(values[: self.num_slots * width], width, self.num_slots)
+        return decode_zipped(spec, cells, field)
 
     def variable(self, memory: Memory, starts: Int64, stops: Int64, length_bytes: int) -> Spans:
         """Spans of values that vary."""

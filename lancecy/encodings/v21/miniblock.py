@@ -30,7 +30,13 @@ from lancecy.encodings.model.block import Block, FixedList, FixedWidth, Structur
 from lancecy.encodings.model.chunks import Buffers, Chunks, runs_within, starts_of, whole_runs
 from lancecy.encodings.model.layouts import MiniBlock, all_visible_max, max_repetition
 from lancecy.encodings.model.pages import Page
-from lancecy.encodings.v21.chunk_tables import ChunkTable, Wanted, chunk_table, wanted_of, word_bytes
+from lancecy.encodings.v21.chunk_tables import (
+    ChunkSelection,
+    ChunkTable,
+    chunk_table,
+    select_chunks,
+    word_bytes,
+)
 from lancecy.encodings.v21.repdef import LeafPage
 from lancecy.errors import FormatError
 from lancecy.limits import Limits
@@ -39,7 +45,7 @@ from lancecy.schema import Field
 from lancecy.store.base import Memory
 from lancecy.store.reads import Ranges, Read, SourceFile, value_read
 
-__all__ = ["Heads", "dictionary_of", "flat_levels", "headers", "read"]
+__all__ = ["ChunkHeaders", "dictionary_of", "flat_levels", "headers", "read"]
 
 Int64 = NDArray[np.int64]
 Levels = NDArray[np.uint16]
@@ -104,7 +110,7 @@ def _read_whole(
     items = None
     if spec.dictionary is not None:
         items = dictionary_of(spec, page, span.memory[at[2] : at[2] + sizes[2]], limits)
-    return leaf_page(spec, heads, counts, Wanted(None, len(rows), runs), items, chain, limits)
+    return leaf_page(spec, heads, counts, ChunkSelection(None, len(rows), runs), items, chain, limits)
 
 
 def _read_part(
@@ -131,7 +137,7 @@ def _read_part(
         if page.memory is not None:
             page.memory.keep(page.number, "chunks", table, table.nbytes)
         items = None if spec.dictionary is None else dictionary_of(spec, page, parts[2], limits)
-    wanted = wanted_of(spec, page, rows, table)
+    wanted = select_chunks(spec, page, rows, table)
     offsets, lengths, counts = table.chunks(wanted.chunks)
     if span is not None and at_once:
         positions = offsets + int(span.positions[1])
@@ -185,7 +191,7 @@ def _nbytes(block: Block) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Heads:
+class ChunkHeaders:
     """Where the parts of the wanted chunks are: what ``chunk_headers`` has found in ``memory``."""
 
     memory: Memory
@@ -207,7 +213,7 @@ class Heads:
         return Buffers(self.memory, self.found[3], self.found[4])
 
 
-def headers(spec: MiniBlock, memory: Memory, positions: Int64, lengths: Int64) -> Heads:
+def headers(spec: MiniBlock, memory: Memory, positions: Int64, lengths: Int64) -> ChunkHeaders:
     """Where the parts of chunks are.
 
     Parameters
@@ -227,14 +233,14 @@ def headers(spec: MiniBlock, memory: Memory, positions: Int64, lengths: Int64) -
     shape = (*has_levels, spec.num_buffers, word_bytes(spec))
     kernels.chunk_headers(memory, positions, lengths, *shape, found)
     values = [Buffers(memory, found[row], found[row + 1]) for row in range(5, 5 + 2 * spec.num_buffers, 2)]
-    return Heads(memory, found, tuple(values))
+    return ChunkHeaders(memory, found, tuple(values))
 
 
 def leaf_page(
     spec: MiniBlock,
-    heads: Heads,
+    heads: ChunkHeaders,
     counts: Int64,
-    wanted: Wanted,
+    wanted: ChunkSelection,
     items: Block | None,
     chain: tuple[Field, ...],
     limits: Limits,
@@ -254,7 +260,7 @@ def leaf_page(
 
 
 def flat_levels(
-    spec: MiniBlock, heads: Heads, counts: Int64, runs: PageRuns, limits: Limits
+    spec: MiniBlock, heads: ChunkHeaders, counts: Int64, runs: PageRuns, limits: Limits
 ) -> Levels | None:
     """Definition levels of a page without lists, one per value."""
     if spec.definition is None:
@@ -270,7 +276,7 @@ def flat_levels(
 
 
 def _list_levels(
-    spec: MiniBlock, heads: Heads, counts: Int64, wanted: Wanted, limits: Limits
+    spec: MiniBlock, heads: ChunkHeaders, counts: Int64, wanted: ChunkSelection, limits: Limits
 ) -> tuple[Levels, Levels | None, PageRuns]:
     """Levels of the wanted rows, and where their values are."""
     if spec.rep is None:

@@ -347,13 +347,13 @@ class SpecCache:
             found = self._specs[encoding, num_buffers] = self._parsed(encoding, num_buffers)
         return found
 
-    def token(self, likeness: Hashable | None) -> object | None:
+    def token(self, key: Hashable | None) -> object | None:
         """One object for equal values, also in other files that are read with the same cache; None for None."""
-        if likeness is None:
+        if key is None:
             return None
         if self._cache is None:
-            return self._tokens.setdefault(likeness, object())
-        return self._cache.get(("likeness", likeness), object, 1024)
+            return self._tokens.setdefault(key, object())
+        return self._cache.get(("batch key", key), object, 1024)
 
     def _parsed(self, encoding: bytes, num_buffers: int) -> PageSpec:
         version, limits = self._version, self._limits

@@ -206,7 +206,7 @@ class V2Reader:
         reads = []
         for field in fields:
             known = self._prepared.get(field)
-            if known is None or known.alike is None:
+            if known is None or known.batch_key is None:
                 return None
             reads.append(self._field_read(field, known, rows))
         return reads if len(rows) and _ascending(rows)[1] is None else None

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from lancecy.encodings.batch import MOST_BYTES, SmallPage, likeness, read_small
-from lancecy.encodings.blocks.null_only import hollow, stub
+from lancecy.encodings.batch import MOST_BYTES, SmallPage, batch_key, read_small
+from lancecy.encodings.blocks.null_only import null_only, null_stub
 from lancecy.encodings.model.block import Block, Leaves
 from lancecy.encodings.model.pages import Column
 from lancecy.encodings.v20.null_only import read_nulls
@@ -29,7 +29,7 @@ from lancecy.store.reads import Read, SourceFile, gather, named
 __all__ = ["FieldRead", "Prepared", "read_fields"]
 
 _FEW = 4
-"""Columns that are encoded alike and worth being read together."""
+"""Columns of one batch key that are worth being read together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -46,7 +46,7 @@ class Prepared:
         Empty in 2.0.
     chain : tuple of Field
         Of the first column: from the top-level field to the one whose values it has.
-    alike : object or None
+    batch_key : object or None
         One and the same for fields that can be read together; None: not with any other.
     """
 
@@ -54,7 +54,7 @@ class Prepared:
     columns: Mapping[int, Column]
     leaves: tuple[Leaf, ...]
     chain: tuple[Field, ...]
-    alike: object | None = None
+    batch_key: object | None = None
 
     @classmethod
     def of(
@@ -64,7 +64,7 @@ class Prepared:
         chain = leaves[0].chain if leaves else (field,)
         token = None
         if len(leaves) < 2 and len(columns) == 1:
-            token = specs.token(likeness(chain, columns[chain[-1].id]))
+            token = specs.token(batch_key(chain, columns[chain[-1].id]))
         return cls(field, columns, leaves, chain, token)
 
     def primary(self) -> Column | None:
@@ -126,7 +126,7 @@ class FieldRead:
         return Leaves(len(self.rows), tuple(parts))
 
     def nulls(self, tested: frozenset[int]) -> Read[Block]:
-        """The field's stub (``encodings.presence``): from 2.1 on, any leaf within a node tells its nulls."""
+        """The field's null stub (``encodings.blocks.null_only``): from 2.1 on, any leaf within a node tells its nulls."""
         known = self.known
         columns = known.columns
         try:
@@ -138,13 +138,13 @@ class FieldRead:
             for leaf in by_size:
                 node = next((node.id for node in leaf.chain if node.id in tested), None)
                 if node is None:  # it is in a packed struct, whose values tell
-                    return hollow((yield from self.alone()), self.asked, tested)
+                    return null_only((yield from self.alone()), self.asked, tested)
                 chosen.setdefault(node, leaf)
             blocks = yield from gather([self._leaf(leaf, only_nulls=True) for leaf in chosen.values()])
         except LanceError as error:
             raise error.within(f"column {self.asked.id} {self.asked.name!r}")
         parts = tuple(
-            (stub(leaf.part, tested), hollow(block, leaf.part, tested))
+            (null_stub(leaf.part, tested), null_only(block, leaf.part, tested))
             for leaf, block in zip(chosen.values(), blocks, strict=True)
         )
         return parts[0][1] if len(parts) == 1 else Leaves(len(self.rows), parts)
@@ -188,7 +188,7 @@ def read_fields(fields: Sequence[FieldRead]) -> Read[list[Block]]:
 
 
 def _together(group: Sequence[FieldRead]) -> Read[list[Block]]:
-    """Several fields that are alike; nothing if they have to be read one by one."""
+    """Several fields of one batch key; nothing if they have to be read one by one."""
     pages = [SmallPage(f.known.chain, f.known.column.page(0), f.source, f.rows) for f in group]
     try:
         return (yield from read_small(pages, group[0].limits))
@@ -202,11 +202,11 @@ def _listed(field: FieldRead) -> Read[list[Block]]:
 
 def _groups(fields: Sequence[FieldRead]) -> Iterator[list[int]]:
     """Fields to be read together, by number; no more in a group than ``MOST_BYTES``."""
-    alike: dict[int, list[int]] = {}
+    batches: dict[int, list[int]] = {}
     for index, field in enumerate(fields):
-        if field.known.alike is not None:
-            alike.setdefault(id(field.known.alike), []).append(index)
-    for indices in alike.values():
+        if field.known.batch_key is not None:
+            batches.setdefault(id(field.known.batch_key), []).append(index)
+    for indices in batches.values():
         if len(indices) < _FEW:
             continue
         group: list[int] = []

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.columns import as_array
 from lancecy.encodings.arrow.from_arrow import block_of, narrowed, size_of
-from lancecy.encodings.arrow.map_nested import rebuilt
+from lancecy.encodings.arrow.map_nested import map_nested
 from lancecy.encodings.codecs.blobs import described_blobs, placed_blobs
 from lancecy.encodings.v20.write import header_page, v20_pages
 from lancecy.encodings.v21.write.select_encoding import encode_page
@@ -98,7 +98,7 @@ class V2Writer(StreamedWriter):
         if not batch.num_rows:
             return
         for pending, array in zip(self._pending, arrays, strict=True):
-            for piece in pending.add(rebuilt(array, pending.field, _is_blob, self._placed)):
+            for piece in pending.add(map_nested(array, pending.field, _is_blob, self._placed)):
                 self._flush(pending, piece)
         self._num_rows += batch.num_rows
 

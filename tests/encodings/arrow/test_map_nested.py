@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancecy.encodings.arrow.map_nested import rebuilt
+from lancecy.encodings.arrow.map_nested import map_nested
 from lancecy.schema import Field
 from tests.helpers.compare import assert_arrays_equal
 from tests.helpers.nested import random_nested_table
@@ -22,7 +22,7 @@ def test_shape_stays_when_leaves_do(seed: int) -> None:
     table = random_nested_table(np.random.default_rng(seed), "2.2", 3, 60)
     for field, column in zip(schema_of(table.schema).fields, table.columns, strict=True):
         array = column.chunk(0).slice(seed, 30)
-        found = rebuilt(array, field, lambda node: not node.children, same)
+        found = map_nested(array, field, lambda node: not node.children, same)
         found.validate(full=True)
         assert_arrays_equal(found, array)
 
@@ -49,10 +49,10 @@ def test_what_lies_under_nulls_is_not_looked_at(array: pa.Array) -> None:
         return texts
 
     rest = array.slice(1)
-    found = rebuilt(array, field, lambda node: node.is_leaf, note)
+    found = map_nested(array, field, lambda node: node.is_leaf, note)
     assert "bad" not in seen
     assert found.slice(1).to_pylist() == rest.to_pylist()
-    assert rebuilt(array, field, lambda node: False, note) is array
+    assert map_nested(array, field, lambda node: False, note) is array
 
 
 @pytest.mark.parametrize("kind", ["list", "large_list", "map"])
@@ -78,7 +78,7 @@ def test_nulls_and_items_under_nulls_do_no_harm_to_extension_types(kind: str) ->
         expected = [None, None, None]
     (field,) = schema_of(pa.schema([("c", array.type)])).fields
     for start in range(3):
-        found = rebuilt(array.slice(start), field, lambda node: node.is_leaf, same)
+        found = map_nested(array.slice(start), field, lambda node: node.is_leaf, same)
         found.validate(full=True)
         assert found.to_pylist() == expected[start:]
-    assert rebuilt(array.slice(1, 0), field, lambda node: node.is_leaf, same).to_pylist() == []
+    assert map_nested(array.slice(1, 0), field, lambda node: node.is_leaf, same).to_pylist() == []

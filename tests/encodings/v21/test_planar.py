@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from lancecy.encodings.blocks.scatter import placed
+from lancecy.encodings.blocks.scatter import scatter
 from lancecy.encodings.codecs.arithmetic import has_payload
 from lancecy.encodings.codecs.values import as_numbers, decode_block
 from lancecy.encodings.model.block import Block, FixedList, FixedWidth, Structured, VariableWidth
@@ -725,14 +725,14 @@ def test_values_of_every_kind_are_put_in_their_slots() -> None:
         (Structured(3, {1: texts}), both, [{"f1": "a"}, {"f1": ""}, {"f1": "bc"}]),
     ]
     for block, chain, values in cases:
-        spread = block_rows(placed(block, None, mask, DEFAULT_LIMITS), chain)
+        spread = block_rows(scatter(block, None, mask, DEFAULT_LIMITS), chain)
         assert [spread[i] for i in (1, 3, 4)] == values
         assert len(spread) == 5
-        picked = placed(block, np.array([2, 0, 2]), mask, DEFAULT_LIMITS)
+        picked = scatter(block, np.array([2, 0, 2]), mask, DEFAULT_LIMITS)
         assert [block_rows(picked, chain)[i] for i in (1, 3, 4)] == [values[i] for i in (2, 0, 2)]
-        whole = placed(block, np.array([1, 1]), None, DEFAULT_LIMITS)
+        whole = scatter(block, np.array([1, 1]), None, DEFAULT_LIMITS)
         assert block_rows(whole, chain) == [values[1]] * 2
-        assert placed(block, None, None, DEFAULT_LIMITS) is block
+        assert scatter(block, None, None, DEFAULT_LIMITS) is block
 
 
 @pytest.mark.parametrize(

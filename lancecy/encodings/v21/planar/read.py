@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.blocks.null_only import has_no_values
-from lancecy.encodings.blocks.scatter import packed, placed
+from lancecy.encodings.blocks.scatter import packed, scatter
 from lancecy.encodings.codecs.arithmetic import has_payload
 from lancecy.encodings.codecs.dictionaries import look_up
 from lancecy.encodings.codecs.values import decode_block
@@ -307,14 +307,14 @@ class _Leaf:
         found = (yield from constant.read(inner, page, self._chain, rows, self._file, self._limits)).values
         if not has_strings:
             return found
-        return placed(found, np.zeros(self._valid.count, np.int64), self.mask, self._limits)
+        return scatter(found, np.zeros(self._valid.count, np.int64), self.mask, self._limits)
 
     def _zipped(self, values: FullZip) -> Read[Block]:
         num_valid = self._validity.num_valid
         if values.num_entries != num_valid:
             raise FormatError(f"{values.num_entries} values for {num_valid} slots that are not null")
         found = yield from self._items(values, 0, self._valid.selection(num_valid))
-        return placed(found, None, self.mask, self._limits)
+        return scatter(found, None, self.mask, self._limits)
 
     def _indexed(self, indices: Spec, values: FullZip) -> Read[Block]:
         num_slots, first = self._validity.num_slots, int(has_payload(indices))
@@ -327,7 +327,7 @@ class _Leaf:
         if items.size < values.num_entries:
             rows = RowSelection.take(values.num_entries, items)
         found = yield from self._items(values, first, rows)
-        return placed(found, which.astype(np.int64, copy=False), self.mask, self._limits)
+        return scatter(found, which.astype(np.int64, copy=False), self.mask, self._limits)
 
     def _items(self, values: FullZip, first: int, rows: RowSelection) -> Read[Block]:
         """Some of the zipped values, whose buffers begin with number ``first``."""
