@@ -24,8 +24,8 @@ from lancecy.store.reads import Read
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from lancecy.file.v0_dictionaries import Dictionaries
-    from lancecy.file.v2_values import FieldRead
+    from lancecy.file.dictionaries import Dictionaries
+    from lancecy.file.v2.values import FieldRead
 
 __all__ = ["FileReader", "FileSummary", "FileWriter", "NullReader", "WriteOptions"]
 

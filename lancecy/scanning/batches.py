@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from lancecy.encodings.columns import ArrowArray, joined
+from lancecy.encodings.arrow.columns import ArrowArray, joined
 from lancecy.scanning.request import ScanRequest
 
 __all__ = ["DEFAULT_BATCH_BYTES", "DEFAULT_BATCH_ROWS", "cut", "slice_rows", "table_of"]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lancecy.encodings.columns import ArrowArray
+from lancecy.encodings.arrow.columns import ArrowArray
 from lancecy.expr import evaluate
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.filtering import all_passing, candidates, named, virtual_columns

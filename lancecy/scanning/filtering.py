@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from lancecy.encodings.columns import ArrowArray, as_array, joined
+from lancecy.encodings.arrow.columns import ArrowArray, as_array, joined
 from lancecy.expr import Bound, Expr, mask
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext

@@ -21,7 +21,7 @@ from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.encodings.blocks.null_only import null_stub
 from lancecy.encodings.model.block import Block
 from lancecy.errors import LanceError
-from lancecy.file.v2_values import FieldRead, read_fields
+from lancecy.file.v2.values import FieldRead, read_fields
 from lancecy.rows import RowSelection
 from lancecy.scanning.parts import Part, open_parts, physical_rows
 from lancecy.schema import Field
@@ -174,7 +174,7 @@ class FragmentFiles:
             if present is None or reader is None:
                 continue
             blocks = yield from reader.read_nulls([present], tested, rows)
-            held = stub(present, tested)
+            held = null_stub(present, tested)
             pieces.append((held, _column(part, blocks[present.id], held)))
         return [assemble(null_stub(wanted, tested), pieces, len(rows))]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
-from lancecy.encodings.columns import ArrowArray, joined
+from lancecy.encodings.arrow.columns import ArrowArray, joined
 from lancecy.errors import LimitError
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext

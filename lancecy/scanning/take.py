@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
-from lancecy.encodings.columns import taken
+from lancecy.encodings.arrow.columns import taken
 from lancecy.rows import RowSelection
 from lancecy.scanning.batches import table_of
 from lancecy.scanning.context import ScanContext

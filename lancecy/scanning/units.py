@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lancecy.encodings.columns import ArrowArray
+from lancecy.encodings.arrow.columns import ArrowArray
 from lancecy.rows import RowSelection
 from lancecy.scanning.fragment import FragmentFiles
 from lancecy.scanning.project import Projection

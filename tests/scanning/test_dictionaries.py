@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.encodings.columns import joined, taken, unified
+from lancecy.encodings.arrow.columns import joined, taken, unified
 from lancecy.scanning.batches import _brought_together
 from lancecy.schema import Field
 from tests.helpers.pages import plain
