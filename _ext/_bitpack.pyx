@@ -1,15 +1,15 @@
-"""Integers packed to fewer bits in FastLanes blocks.
+"""Unpacks integers from FastLanes blocks.
 
 A FastLanes block holds 1,024 integers of T = 8, 16, 32 or 64 bits in w bits each. It is a
-table of T rows and 1024 / T lanes; a row of T-bit words has 128 bytes whatever T is, and so
-has a row of results::
+table of T rows and 1024 / T lanes; a row of T-bit words has 128 bytes for every T, and so has
+a row of results::
 
     value (row r, lane l)  at place  order[r / 8] * 16 + r % 8 * 128 + l of the block
     its w bits             from bit  r * w of lane l on; word k of a lane is in row k of words
 
-The lanes of a row thus lie side by side in the block and in the result, all shifted
-alike: one loop over 16 words of 64 bits serves every T, with masks that repeat every T
-bits. Rows are independent, so a run of some values costs its rows and not the block.
+The lanes of a row are adjacent in the block and in the result, and shifted by the same number
+of bits: one loop over 16 words of 64 bits serves every T, with masks that repeat every T
+bits. Rows are independent, so unpacking some values reads only their rows.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
@@ -29,9 +29,9 @@ cdef enum:
     BLOCK = 1024
     ROW_BYTES = 128
     LONGEST = 64
-    # Blocks of so many rows of words are more than what is fetched ahead.
+    # Blocks of this many rows of words exceed the hardware's prefetching.
     WIDE = 16
-    # Fewer values than this are fetched one by one instead of by the row.
+    # Fewer values than this are unpacked one by one instead of by the row.
     FEW = 4
 
 cdef struct Packing:
@@ -75,7 +75,7 @@ cdef int64_t _unpack(
 ) except -1 nogil:
     # Values place .. place + count of one block.
     # bounds: the caller has shown that the block has width rows of words, that place + count <= 1024, and
-    # that out has count values; a row that is wanted in part goes through one of our own.
+    # that out has count values; a partial row goes through a local buffer.
     cdef uint8_t row[ROW_BYTES]
     cdef uint8_t words[ROW_BYTES * LONGEST]
     cdef int64_t stop = place + count, lane, part
@@ -83,7 +83,7 @@ cdef int64_t _unpack(
         memset(out, 0, count * packing.nbytes)
         return 0
     if count == BLOCK and packing.width >= WIDE:
-        # Rows are taken here and there: memory that is in no cache is read much faster front to back.
+        # Rows are read out of order: uncached memory is read much faster sequentially.
         memcpy(words, block, ROW_BYTES * packing.width)
         unpack_rows(words, 0, <int64_t> packing.bits, packing.shift, packing.width, packing.unit, out)
         return 0
@@ -157,8 +157,8 @@ cdef int64_t _outline(
     const uint8_t *memory, const ChunkRuns *runs, const Packing *packing, bint raw_tail,
     uint8_t *out, Fault *fault,
 ) except -1 nogil:
-    # bounds: as _inline; here a chunk has any number of values, of which there are bytes for `full` blocks
-    # before anything is multiplied by them.
+    # bounds: as _inline; a chunk may have any number of values; the bytes for `full` blocks are checked
+    # before any multiplication.
     cdef Py_ssize_t r
     cdef const uint8_t *chunk
     cdef int64_t full, tail, rest, raw, nbytes = <int64_t> (ROW_BYTES * packing.width)
@@ -172,7 +172,7 @@ cdef int64_t _outline(
             fault.code = FAULT_CHUNK_SHORT
             return 0
         rest -= full * nbytes
-        # A tail of as many words as values is not packed; with no tail there is no block of that number.
+        # A tail with one word per value is not packed; without a tail no block has that number.
         raw = full if raw_tail and rest >> (packing.shift - 3) == tail else -1
         if raw < 0 and tail > 0 and rest < nbytes:
             fault.code = FAULT_CHUNK_SHORT
@@ -201,13 +201,13 @@ def unpack_inline(
     memory : (nbytes,) uint8, may be read-only
     positions, lengths : (num_chunks,) int64, bytes
         Each chunk is a word of ``bits`` that holds the width w, and one FastLanes block of ``128 * w`` bytes;
-        what follows is not looked at.
+        what follows is ignored.
     counts : (num_chunks,) int64, values
         At most 1024 each.
     bits : int
         8, 16, 32 or 64: width of the unpacked integers.
     run_chunks, run_starts, run_counts : (num_runs,) int64
-        Chunk, first value and number of values of each run. Other chunks are not looked at.
+        Chunk, first value and number of values of each run. Other chunks are ignored.
     out : (sum(run_counts) * bits / 8,) uint8
         The values of all runs, little-endian.
 
@@ -269,16 +269,16 @@ def unpack_blocks(
     memory : (nbytes,) uint8, may be read-only
     positions, lengths : (num_chunks,) int64, bytes
         Each chunk is a FastLanes block of ``128 * packed_bits`` bytes for every 1,024 values, then the rest
-        of its values: as one more block, or as they are.
+        of its values: as one more block, or unpacked.
     counts : (num_chunks,) int64, values
     bits : int
         8, 16, 32 or 64: width of the unpacked integers.
     packed_bits : int
         0 to ``bits``.
     raw_tail : bool
-        Whether the rest may stand unpacked: it does if the chunk is exactly so many whole integers long.
+        Whether the rest may be unpacked: it is if the chunk's length is exactly that of whole integers.
     run_chunks, run_starts, run_counts : (num_runs,) int64
-        Chunk, first value and number of values of each run. Other chunks are not looked at.
+        Chunk, first value and number of values of each run. Other chunks are ignored.
     out : (sum(run_counts) * bits / 8,) uint8
         The values of all runs, little-endian.
 

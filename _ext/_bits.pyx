@@ -1,4 +1,4 @@
-"""Bitmaps: runs of bits put together into one.
+"""Joins runs of bits into one bitmap.
 
 Bit ``k`` of a bitmap is bit ``k % 8`` of byte ``k // 8``, counted from the least
 significant one, as in the 0.1 file format and in Arrow.
@@ -40,8 +40,8 @@ cdef Py_ssize_t _shift_bytes(
 cdef Py_ssize_t _copy_run(
     const uint8_t *source, Py_ssize_t shift, Py_ssize_t count, uint8_t *out, Py_ssize_t filled
 ) except -2 nogil:
-    # Append `count` bits to the `filled` bits of out. A byte is written whole when its first bit is, with
-    # zeros above, so out needs no clearing and the spare bits at its end are zero.
+    # Append `count` bits to the `filled` bits of out. A byte is written whole at its first bit, with zeros
+    # above, so out needs no clearing and the spare bits at its end are zero.
     # bounds: source holds shift + count bits and out filled + count bits, by check_bit_runs.
     cdef Py_ssize_t head = (8 - (filled & 7)) & 7, nbytes
     if head > count:
@@ -110,19 +110,19 @@ def copy_bits(
     const int64_t[::1] counts not None,
     uint8_t[::1] out not None,
 ):
-    """Put runs of bits together into one bitmap and return how many of them are set.
+    """Join runs of bits into one bitmap and return the number of set bits.
 
     Parameters
     ----------
     memory : (nbytes,) uint8, may be read-only
     positions : (num_runs,) int64, bytes
-        Where the bitmap of each run starts.
+        Start of the bitmap of each run.
     bit_offsets : (num_runs,) int64, bits
         First bit of the run in its bitmap; at least 0, may exceed 7.
     counts : (num_runs,) int64, bits
-        A run of no bits may have any position and offset.
+        An empty run may have any position and offset.
     out : (ceil(sum(counts) / 8),) uint8
-        Bits left over in the last byte become 0.
+        Unused bits of the last byte become 0.
 
     Returns
     -------

@@ -1,9 +1,9 @@
-"""Integers packed one after the other into one stream of bits.
+"""Unpacks integers from streams of bits.
 
 Value i of width w has the bits ``i * w`` to ``(i + 1) * w`` of the stream, lowest first, counted
-from the lowest bit of the first byte. Where the values that fill a word of results always lie in
-eight bytes, these are loaded at once and spread over the word, halving the groups until each
-value stands in its own lane; others come one by one.
+from the lowest bit of the first byte. If the values that fill a word of results always lie within
+eight bytes, these are loaded at once and spread over the word by halving the groups until each
+value has its own lane; other widths are unpacked one value at a time.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
@@ -19,14 +19,14 @@ __all__ = ["unpack_stream"]
 cdef extern from *:
     """
     /* In every lane of 2 * half bits, move the upper one of two groups of `bits` bits to the upper half.
-       `mask` has a group of ones in each lane: what comes down from the lane above stands higher. */
+       `mask` has a group of ones in each lane: bits from the lane above are masked out. */
     static inline uint64_t lancecy_split(uint64_t word, int64_t bits, int64_t half, uint64_t mask)
     {
         return (word & mask) | (((word >> bits) & mask) << half);
     }
 
-    /* Words of 64 / lane values each, spread over lanes of 8, 16 or 32 bits. C, so that the masks stay in
-       registers. Sign bits move to the bottom of their lanes and are multiplied by what is to be set. */
+    /* Spread words of 64 / lane values over lanes of 8, 16 or 32 bits. In C, so that the masks stay in
+       registers. Sign bits are moved to the bottom of their lanes and multiplied by the bits to set. */
     static inline void lancecy_spread(const uint8_t *in, uint64_t bit, int64_t width, int64_t lane,
                                       uint64_t signs, uint64_t above, int64_t words, uint8_t *out)
     {
@@ -70,7 +70,7 @@ cdef struct Stream:
 
 
 cdef inline uint64_t _extend(uint64_t word, const Stream *stream) except? 2 nogil:
-    # Where the sign of a lane is set, set all above its value: 0 or 1 in a lane times the bits to set there.
+    # Sign extension: 0 or 1 in each lane, times the bits to set there.
     return word | ((word & stream.signs) >> (stream.width - 1)) * stream.above
 
 
@@ -93,8 +93,8 @@ cdef inline uint64_t _value(
 
 
 cdef inline int64_t _group(const Stream *stream, int64_t bit) except -1 nogil:
-    # How many values to spread over a word at once: as many as fill it if, from whatever bit of a byte the
-    # groups begin at, they end within eight bytes; else 1.
+    # Number of values to spread over a word at once: as many as fill it if they end within eight bytes from
+    # any bit of a byte at which the groups begin; otherwise 1.
     cdef int64_t group = 64 // stream.lane, _turn
     for _turn in range(8):
         if (bit & 7) + group * stream.width > 64:
@@ -106,8 +106,8 @@ cdef inline int64_t _group(const Stream *stream, int64_t bit) except -1 nogil:
 cdef int64_t _unpack(
     const Stream *stream, const uint8_t *source, int64_t available, int64_t bit, int64_t count, uint8_t *out
 ) except -2 nogil:
-    # bounds: check_bit_runs has shown that source has all bits of the run and out its values; a word is taken
-    # only if eight bytes are there to load, and the values to fill it.
+    # bounds: check_bit_runs has shown that source has all bits of the run and out its values; a word is
+    # used only if eight bytes can be loaded and there are values to fill it.
     cdef int64_t width = stream.width, nbytes = stream.lane >> 3, group = 1, words
     cdef uint64_t word
     if width == stream.lane and bit == 0:
@@ -116,7 +116,7 @@ cdef int64_t _unpack(
     if available >= 8 and count >= 64 // stream.lane:
         group = _group(stream, bit)
     if group > 1:
-        # So many words that the last one begins at least eight bytes before the end.
+        # Number of words such that the last begins at least eight bytes before the end.
         words = min(count // group, ((available - 8) * 8 + 7 - bit) // (group * width) + 1)
         spread_lanes(source, bit, width, stream.lane, stream.signs, stream.above, words, out)
         bit += words * group * width
@@ -178,15 +178,15 @@ def unpack_stream(
     ----------
     memory : (nbytes,) uint8, may be read-only
     positions : (num_runs,) int64, bytes
-        Where the stream of each run starts.
+        Start of the stream of each run.
     bit_offsets : (num_runs,) int64, bits
         First bit of the run in its stream; at least 0, may exceed 7.
     counts : (num_runs,) int64, values
-        A run of no values may have any position and offset.
+        An empty run may have any position and offset.
     packed_bits : int
         Width of the packed integers, 1 to ``bits``.
     bits : int
-        8, 16, 32 or 64: width of the unpacked ones.
+        8, 16, 32 or 64: width of the unpacked integers.
     signed : bool
         Whether the highest bit of a packed integer is its sign.
     out : (sum(counts) * bits / 8,) uint8

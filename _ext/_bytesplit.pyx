@@ -1,7 +1,7 @@
 """Byte-stream-split: byte j of all values together, for each j.
 
-A chunk of n values of k bytes is k streams of n bytes. Widths of 2, 4 and 8 bytes go
-through loops of that constant width, which the compiler turns into vector interleaving.
+A chunk of n values of k bytes is k streams of n bytes. Widths of 2, 4 and 8 bytes use
+loops of that constant width, which the compiler vectorises.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -22,7 +22,7 @@ __all__ = ["join_bytes"]
 
 cdef extern from *:
     """
-    /* C, so that the compiler is told that the arrays do not overlap. Called with literal widths. */
+    /* In C, to tell the compiler that the arrays do not overlap. Called with literal widths. */
     static inline void lancecy_join(const uint8_t *__restrict streams, int64_t stride, int64_t count,
                                     int64_t width, uint8_t *__restrict out)
     {
@@ -55,7 +55,7 @@ cdef int64_t _join_runs(
     const uint8_t *memory, const ChunkRuns *runs, int64_t width, uint8_t *out, Fault *fault
 ) except -1 nogil:
     # bounds: check_chunk_runs has shown that chunks of runs are in memory, that runs are within the counts of
-    # their chunks, and that out holds all; what is tested here is that a chunk has the bytes of its count.
+    # their chunks, and that out holds all; tested here: a chunk has the bytes of its count.
     cdef Py_ssize_t r
     cdef int64_t chunk, stored
     for r in range(runs.num_runs):
@@ -82,7 +82,7 @@ def join_bytes(
     const int64_t[::1] run_counts not None,
     uint8_t[::1] out not None,
 ):
-    """Put values together whose bytes stand in a stream each.
+    """Join values whose bytes are in separate streams.
 
     Parameters
     ----------
@@ -91,9 +91,9 @@ def join_bytes(
         Each chunk begins with ``width`` streams of ``counts[i]`` bytes.
     counts : (num_chunks,) int64, values
     width : int, bytes
-        Of one value, at least 1.
+        Width of one value, at least 1.
     run_chunks, run_starts, run_counts : (num_runs,) int64
-        Chunk, first value and number of values of each run. Other chunks are not looked at.
+        Chunk, first value and number of values of each run. Other chunks are ignored.
     out : (sum(run_counts) * width,) uint8
         The values of all runs.
 

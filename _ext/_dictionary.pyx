@@ -1,6 +1,6 @@
-"""Codes of dictionary-encoded columns: every one must point into its dictionary.
+"""Checks the codes of dictionary-encoded columns.
 
-Codes of all widths are looked at as unsigned numbers of that width, where negative
+Codes of every width are read as unsigned numbers of that width, where negative
 ones are larger than any that a dictionary of a signed code type can have.
 """
 
@@ -30,9 +30,8 @@ ctypedef fused Unsigned:
 
 
 cdef int64_t _first_over(const Unsigned *codes, Py_ssize_t count, uint64_t limit) except -2 nogil:
-    # Index of the first code that is not below limit, or -1. One pass finds the largest code, a second the
-    # place of a bad one, if there is any.
-    # bounds: codes has count entries.
+    # Index of the first code that is not below limit, or -1. The first pass finds the largest code, a second
+    # the first bad one, if there is any. bounds: codes has count entries.
     cdef Py_ssize_t i
     cdef Unsigned largest = 0
     for i in range(count):
@@ -73,7 +72,7 @@ cdef int64_t _pack_below(
 cdef int64_t _check(
     const Unsigned *codes, Py_ssize_t count, uint64_t limit, uint8_t *bits, int64_t *nulls
 ) except -2 nogil:
-    # Index of the first code to refuse, or -1 and the number of nulls. bounds: as the two functions above.
+    # Index of the first bad code, or -1 and the number of nulls. bounds: as the two functions above.
     if bits is NULL:
         return _first_over(codes, count, limit)
     nulls[0] = count - _pack_below(codes, count, limit, bits)
@@ -89,13 +88,13 @@ def check_codes(const Code[::1] codes not None, int64_t num_values, uint8_t[::1]
     num_values : int
         Length of the dictionary, at least 0.
     out_validity : (ceil(num_rows / 8),) uint8, optional
-        If given, a code outside is not refused but makes its row null: receives the bitmap, 1 = inside,
-        bits left over are 0.
+        If given, a code outside the dictionary makes its row null instead of raising: filled with the bitmap,
+        1 = inside, unused bits are 0.
 
     Returns
     -------
     int
-        Number of codes outside; without ``out_validity`` always 0.
+        Number of codes outside the dictionary; without ``out_validity`` always 0.
 
     Raises
     ------
@@ -107,8 +106,8 @@ def check_codes(const Code[::1] codes not None, int64_t num_values, uint8_t[::1]
 
     Notes
     -----
-    ``out_validity`` is for nullable columns: the legacy writer stores the code found under a null as it is,
-    and pandas' categoricals leave -1 there.
+    ``out_validity`` is for nullable columns: the legacy writer stores arbitrary codes for nulls,
+    and pandas' categoricals store -1.
 
     Source: legacy (0.1) files, dictionary pages.
 
@@ -134,7 +133,7 @@ def check_codes(const Code[::1] codes not None, int64_t num_values, uint8_t[::1]
             raise ValueError("out_validity needs one bit per row")
         bits = &out_validity[0] if count > 0 else NULL
     if Code is int8_t or Code is int16_t or Code is int32_t or Code is int64_t:
-        # Beyond this, negative codes seen as unsigned would pass for large ones.
+        # Beyond this, negative codes read as unsigned would be valid.
         largest_limit = <uint64_t> 1 << (8 * sizeof(Code) - 1)
         limit = limit if limit < largest_limit else largest_limit
     with nogil:

@@ -1,10 +1,10 @@
-"""Strings coded with a table of up to 255 symbols of 1 to 8 bytes (FSST).
+"""Decodes FSST strings, coded with a table of up to 255 symbols of 1 to 8 bytes.
 
-Every byte of a coded value is the number of a symbol, except 255: the byte after it stands for
-itself. Codes are decoded in blocks, as one stream, and where a value ends is looked up in its
-block: a loop per value would spend its time on guessing wrong how many codes the value has. Eight
-bytes are stored per code, whatever the length of its symbol; only where the output has no eight
-bytes left are symbols copied exactly.
+Every byte of a coded value is the number of a symbol, except 255: the byte after it is a literal.
+Codes are decoded in blocks, as one stream, and the end of each value is then looked up in its block:
+a loop per value would mispredict the number of codes of each value. Eight bytes are stored per
+code, whatever the length of its symbol; only if the output has fewer than eight bytes left are
+symbols copied exactly.
 """
 
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint64_t
@@ -27,9 +27,9 @@ __all__ = ["fsst_decode"]
 
 cdef extern from *:
     """
-    /* Decode codes from `at` on as long as they have symbols and `room` holds the longest ones, four at a
-       time where that goes. Returns the next code, and in *done where its text goes. C, so that the compiler
-       is told that bytes of text alias nothing. */
+    /* Decode codes from `at` while they have symbols and `room` holds the longest ones, four at a
+       time where possible. Returns the next code, and in *done the position of its text. In C, to tell the
+       compiler that the text aliases nothing. */
     static inline int64_t lancecy_decode_codes(const uint64_t *__restrict symbols,
                                                const uint8_t *__restrict lengths,
                                                const uint8_t *__restrict codes, int64_t at, int64_t stop,
@@ -73,7 +73,7 @@ cdef enum:
     ESCAPE = 255
     LONGEST = 8
     BLOCK = 2048
-    # Stands for the length of a code that has no symbol, and for the place of a byte that is no code.
+    # Marks the length of a code without symbol, and the place of a byte that is not a code.
     NO_SYMBOL = 0x80
     LITERAL = 0xFFFF
 
@@ -86,14 +86,14 @@ cdef struct Table:
     uint8_t lengths[NUM_CODES]
 
 cdef struct Spans:
-    # Coded bytes: spans of memory, taken to lie one after the other.
+    # Coded bytes: spans of memory, read as one stream.
     const uint8_t *memory
     const int64_t *positions
     const int64_t *lengths
     Py_ssize_t count
 
 cdef struct Output:
-    # `done` of `size` bytes are written; what stopped a block before its end: its code or the room.
+    # `done` of `size` bytes are written; what ended a block early: an invalid code or a lack of room.
     uint8_t *first
     int64_t size
     int64_t done
@@ -109,7 +109,7 @@ cdef struct Values:
 cdef int64_t _one_code(
     const Table *table, const uint8_t *codes, int64_t at, int64_t end, Output *out, uint16_t *places
 ) except -2 nogil:
-    # Decode the code at `at` if it has a meaning and its text fits. Returns how many bytes it takes, 0 if it
+    # Decode the code at `at` if it is valid and its text fits. Returns its number of bytes, 0 if it
     # was not decoded.
     # bounds: at < end, the number of bytes from codes on; places has two entries from `at` on.
     cdef int64_t length = table.lengths[codes[at]]
@@ -134,10 +134,10 @@ cdef int64_t _one_code(
 cdef int64_t _block(
     const Table *table, const uint8_t *codes, int64_t stop, int64_t end, Output *out, uint16_t *places
 ) except -2 nogil:
-    # Decode codes up to `stop`, a byte beyond if the last one is an escape, and note how many bytes of text
-    # are before each. Returns where it ended, before a code that has no meaning or whose text does not fit.
-    # bounds: stop is at most BLOCK and `end`, the number of bytes from codes on; places has BLOCK + 2
-    # entries. A block decodes to 16 KiB at most: places hold that.
+    # Decode codes up to `stop`, one byte further if the last one is an escape, and record how many bytes of
+    # text precede each. Returns the end, before a code that is invalid or whose text does not fit. bounds:
+    # stop is at most BLOCK and `end`, the number of bytes from codes on; places has BLOCK + 2 entries. A
+    # block decodes to 16 KiB at most: places hold that.
     cdef int64_t at = 0, first = out.done, done = 0, taken
     while at < stop:
         at = decode_codes(
@@ -162,7 +162,7 @@ cdef int64_t _end_values(
 ) except -2 nogil:
     # Ends of the values that end with the codes first .. stop. False if one of them ends after an escape.
     # bounds: offsets and out_offsets have count + 1 entries and no offset is below `first` from the next one
-    # on, so places is looked at between 0 and stop - first, up to where _block has filled it.
+    # on, so places is read between 0 and stop - first, which _block has filled.
     cdef int64_t i = values.next, place = 0
     while i < values.count and offsets[i + 1] <= stop:
         place = places[offsets[i + 1] - first]
@@ -178,7 +178,7 @@ cdef int64_t _decode(
     const Table *table, const Spans *spans, const Offset *offsets, OutOffset *out_offsets,
     Values *values, Output *out, Fault *fault,
 ) except -2 nogil:
-    # bounds: _check has seen that spans are in memory and that offsets ascend within all their bytes; values
+    # bounds: _check has shown that spans are in memory and that offsets ascend within all their bytes; values
     # before the next one are done, so no code is decoded twice.
     cdef uint16_t places[BLOCK + 2]
     cdef int64_t at = offsets[values.next], wanted = offsets[values.count], start = 0, first, base, end, stop
@@ -252,33 +252,34 @@ def fsst_decode(
     OutOffset[::1] out_offsets not None,
     uint8_t[::1] out not None,
 ):
-    """Decode as many strings as there is room for.
+    """Decode as many strings as fit.
 
     Parameters
     ----------
     symbols : (256,) uint64
         Text of each symbol, its first byte lowest.
     symbol_lengths : (256,) uint8, bytes
-        Of each symbol, at most 8; 0 where there is none, and for code 255, the escape.
+        Length of each symbol, at most 8; 0 for missing ones, and for code 255, the escape.
     memory : (nbytes,) uint8, may be read-only
     positions, lengths : (num_spans,) int64, bytes
-        Spans of ``memory`` that together are the coded values, back to back. A span ends with a whole code.
+        Spans of ``memory`` whose concatenation is the coded values, back to back. A span ends with a whole
+        code.
     offsets : (num_values + 1,) int32 or int64
-        Of the coded values in all spans; the first may be beyond 0.
+        Offsets of the coded values in all spans; the first may be above 0.
     first : int
-        The value to begin with, at most ``num_values``.
+        The first value to decode, at most ``num_values``.
     start : int, bytes
-        Where its text goes in ``out``.
+        Position of its text in ``out``.
     out_offsets : (num_values + 1,) int32 or int64
-        Offsets of the decoded values. Only ``out_offsets[first : done + 1]`` is written, ``done`` being
-        what is returned.
+        Offsets of the decoded values. Only ``out_offsets[first : done + 1]`` is written, where ``done``
+        is the result.
     out : (room,) uint8, at most 2^31-1 for int32 offsets
         Text of the values from ``start`` on. What follows the last value is undefined.
 
     Returns
     -------
     int
-        The first value whose text does not fit; ``num_values`` if all are decoded.
+        Index of the first value whose text does not fit; ``num_values`` if all are decoded.
 
     Raises
     ------

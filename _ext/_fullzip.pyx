@@ -1,8 +1,8 @@
-"""Entries of full-zip pages: a control word with the levels, then the value.
+"""Splits the entries of full-zip pages: a control word with the levels, then the value.
 
-The walk is one entry at a time, because only the word tells whether a value follows.
+Entries are read one at a time, because only the control word tells whether a value follows.
 Nothing is read before it is known to lie inside its span, and every entry takes at
-least one byte, so hostile bytes end the walk early or not at all late.
+least one byte, so hostile bytes cannot prolong the walk.
 """
 
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t, uint16_t, uint64_t
@@ -26,7 +26,7 @@ from lancecy.kernels._codes import fail
 __all__ = ["zip_fixed", "zip_variable"]
 
 cdef struct Walk:
-    # What a page says of its entries, and how far the walk has come.
+    # Parameters of a page's entries, and the state of the walk.
     int64_t word_bytes
     int64_t def_bits
     uint64_t def_mask
@@ -74,7 +74,7 @@ cdef Walk _walk(
 cdef int64_t _check_spans(
     const int64_t[::1] starts, const int64_t[::1] stops, Py_ssize_t memory_size, Fault *fault
 ) except -2 nogil:
-    # Every span lies in memory. bounds: checked by Cython, this is no inner loop.
+    # Every span lies in memory. bounds: checked by Cython, not an inner loop.
     cdef Py_ssize_t i
     for i in range(starts.shape[0]):
         fault.index = i
@@ -88,7 +88,7 @@ cdef int64_t _check_spans(
 
 
 cdef inline int64_t _word(Walk *walk, const uint8_t *entry, int64_t left, Fault *fault) except -2 nogil:
-    # Take the control word of the next entry; its definition level, or -1.
+    # Read the control word of the next entry; returns its definition level, or -1.
     # bounds: `left` bytes of the span are left at `entry`, and rep and definition have `capacity` entries.
     cdef uint64_t word = 0, level
     fault.index = walk.entries
@@ -187,7 +187,7 @@ def zip_fixed(
     uint16_t[::1] out_def or None,
     uint8_t[::1] out_values not None,
 ):
-    """Take full-zip entries of one width apart.
+    """Split full-zip entries of one width into levels and values.
 
     Parameters
     ----------
@@ -195,10 +195,10 @@ def zip_fixed(
     starts, stops : (num_spans,) int64, bytes
         Spans of whole entries, for instance rows.
     word_bytes : int, bytes
-        0, 1, 2 or 4: of the control word, ``rep << def_bits | def``.
+        0, 1, 2 or 4: width of the control word, ``rep << def_bits | def``.
     def_bits : int
     value_bytes : int, bytes
-        Of one value; a null that is visible has one too.
+        Width of one value; a visible null has one too.
     visible_max : int
         Largest definition level of an entry that has a value.
     max_rep, max_def : int
@@ -210,13 +210,13 @@ def zip_fixed(
     Returns
     -------
     num_entries, num_slots : int
-        What was written of the outputs; the rest is undefined.
+        Number of entries written to the outputs; the rest is undefined.
 
     Raises
     ------
     FormatError
-        An entry is cut off by the end of its span, has a level that is not allowed, or is more than the
-        outputs hold (``position`` is the entry); a span has a negative start or length (the span).
+        An entry is cut off by the end of its span, has a level that is not allowed, or exceeds the capacity
+        of the outputs (``position`` is the entry); a span has a negative start or length (the span).
     TruncatedError
         A span passes the end of ``memory``.
     ValueError
@@ -269,7 +269,7 @@ cdef int64_t _variable_span(
     Fault *fault,
 ) except -2 nogil:
     # All entries of one span; -1 and a fault if they do not fit.
-    # bounds: at <= stop <= size of memory; at only grows by what was seen to be there.
+    # bounds: at <= stop <= size of memory; at only grows by bytes known to be present.
     cdef int64_t level
     cdef uint64_t length
     while at < stop:
@@ -315,22 +315,22 @@ def zip_variable(
 ):
     """Find the values in full-zip entries of varying size.
 
-    An entry whose definition level is 0 has a length and that many bytes after its control word; any other
-    is the word alone, and an empty slot if it is visible.
+    An entry whose definition level is 0 has a length and that many bytes after its control word; every other
+    one is only the word, and an empty slot if it is visible.
 
     Parameters
     ----------
     memory, starts, stops, word_bytes, def_bits, visible_max, max_rep, max_def, out_rep, out_def
         As for ``zip_fixed``.
     length_bytes : int, bytes
-        4 or 8: of the length before a value.
+        4 or 8: width of the length before a value.
     out_starts, out_lengths : (max_slots,) int64, bytes
-        Where in ``memory`` the value of each slot lies.
+        Position and length in ``memory`` of the value of each slot.
 
     Returns
     -------
     num_entries, num_slots : int
-        What was written of the outputs; the rest is undefined.
+        Number of entries written to the outputs; the rest is undefined.
 
     Raises
     ------

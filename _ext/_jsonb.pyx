@@ -1,8 +1,8 @@
-"""Stored JSON as text, all values of a column in one pass.
+"""Converts JSONB values to text, all values of a column in one pass.
 
-A value is a tree of containers, which the loops below walk by recursion of bounded depth; nothing of it
-is kept. Text goes out as it is found, as far as there is room, and is counted on beyond that: where a
-caller's guess was too small, a second call with the size that the first one gave writes it all.
+A value is a tree of containers, which the loops below walk recursively to a bounded depth. Text is written
+as long as there is room, and counted beyond that: if the caller's guess was too small, a second call with the
+size returned by the first writes everything.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -24,12 +24,12 @@ from lancecy.kernels._powers import powers_of_ten
 __all__ = ["json_texts"]
 
 cdef enum:
-    # Headers of containers: what they are, and how many elements (of objects: keys) they have.
+    # Headers of containers: kind and number of elements (of keys, for objects).
     ARRAY = 4
     OBJECT = 2
     SCALAR = 1
     COUNT = 0x1FFFFFFF
-    # Entries of elements: what they are, and how many bytes they take.
+    # Entries of elements: kind and number of bytes.
     IS_NULL = 0
     IS_STRING = 1
     IS_NUMBER = 2
@@ -37,13 +37,13 @@ cdef enum:
     IS_TRUE = 4
     IS_CONTAINER = 5
     SIZE = 0x0FFFFFFF
-    # Nesting that the parser of the reference writer takes.
+    # Nesting that the parser of the reference writer accepts.
     DEPTH = 128
     # Room for the text of any number.
     NUMBER = 32
 
 cdef struct Work:
-    # All stored bytes, the powers of ten, and the output: `done` may pass `room`, where nothing is written.
+    # All stored bytes, the powers of ten, and the output: `done` may exceed `room`; nothing is written there.
     const uint8_t *data
     const uint64_t *powers
     uint8_t *out
@@ -55,7 +55,7 @@ cdef struct Work:
 
 
 cdef inline int64_t _put(Work *work, const uint8_t *text, int64_t size) except -2 nogil:
-    # bounds: text has `size` bytes; what does not fit is only counted.
+    # bounds: text has `size` bytes; bytes that do not fit are only counted.
     if size <= work.room - work.done:
         memcpy(work.out + work.done, text, size)
     work.done += size
@@ -71,7 +71,7 @@ cdef inline int64_t _put_byte(Work *work, uint8_t byte) except -2 nogil:
 
 
 cdef inline uint32_t _word(const uint8_t *data) except? 77 nogil:
-    # A big-endian number. bounds: the caller has seen that four bytes are there.
+    # A big-endian number. bounds: the caller has checked that four bytes are present.
     return <uint32_t> data[0] << 24 | <uint32_t> data[1] << 16 | <uint32_t> data[2] << 8 | data[3]
 
 
@@ -95,7 +95,7 @@ cdef int64_t _escape(Work *work, uint8_t byte) except -2 nogil:
 
 
 cdef int32_t _quoted(Work *work, const uint8_t *text, int64_t size) except -2 nogil:
-    # bounds: text has `size` bytes, and so has each part that is put out.
+    # bounds: text has `size` bytes, and so has each part that is written.
     cdef int64_t at = 0, length
     _put_byte(work, 0x22)
     while True:
@@ -134,7 +134,7 @@ cdef int32_t _number(Work *work, const uint8_t *data, int64_t size) except -2 no
     elif kind == 0 and size == 0:
         _put_byte(work, 0x30)
     elif (kind == 0x10 or kind == 0x20 or kind == 0x30) and size == 0:
-        # JSON has no word for what is no number, or infinite.
+        # JSON has no notation for NaN and the infinities.
         _put(work, <const uint8_t *> b"null", 4)
     else:
         return FAULT_JSON
@@ -203,7 +203,7 @@ cdef int32_t _members(
         if i > 0:
             _put_byte(work, 0x2C)
         size = _word(work.data + entries + 4 * i) & SIZE
-        # The bytes may be those of a file that somebody writes to: what was seen above need not be so now.
+        # The bytes may belong to a file that is being written to: what was checked above may have changed.
         if size > stop - key:
             return FAULT_JSON
         fault = _quoted(work, work.data + key, size)
@@ -223,7 +223,7 @@ cdef int32_t _members(
 
 
 cdef int32_t _container(Work *work, int64_t start, int64_t stop, int64_t depth) except -2 nogil:
-    # bounds: start .. stop is within the data, and entries are looked at once they are known to be.
+    # bounds: start .. stop is within the data, and entries are read only once they are known to be.
     cdef uint32_t header, kind
     cdef int64_t count, entries = start + 4
     cdef int32_t fault = FAULT_JSON
@@ -269,7 +269,7 @@ cdef int64_t _texts(
             return -1
         if validity == NULL or validity[i >> 3] >> (i & 7) & 1:
             if start == stop:
-                # What the reference reader makes of no bytes.
+                # The reference reader's result for no bytes.
                 _put(work, <const uint8_t *> b"null", 4)
             else:
                 fault.code = _container(work, start, stop, 0)
@@ -291,19 +291,19 @@ def json_texts(
     Parameters
     ----------
     offsets : (num_values + 1,) int64
-        Of the stored values in ``values``; the first may be beyond 0.
+        Offsets of the stored values in ``values``; the first may be above 0.
     values : (nbytes,) uint8, may be read-only
     out_offsets : (num_values + 1,) int64
-        Offsets of the texts, which are exact even where ``out`` is too small for these.
+        Offsets of the texts; exact even if ``out`` is too small.
     out : (capacity,) uint8
-        The texts, one after the other, if all have room; otherwise its content is undefined.
+        The concatenated texts if all fit; otherwise undefined.
     validity : (ceil(num_values / 8),) uint8 or None
-        Bitmap of the values that are not null; the text of a null has no bytes.
+        Bitmap of the values that are not null; the text of a null is empty.
 
     Returns
     -------
     int
-        Bytes of all texts: call again with so much room if it is more than there was.
+        Bytes of all texts; if more than ``capacity``, call again with that capacity.
 
     Raises
     ------

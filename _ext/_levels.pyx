@@ -1,9 +1,9 @@
-"""Definition and repetition levels: validity of values, and lists peeled off from the inside out.
+"""Converts definition and repetition levels to validity and, from the inside out, to lists.
 
-A leaf of a nested column in 2.1 and later comes with one entry per value, null or empty
-list: a repetition level (0 = goes on with the innermost list) and a definition level
-(0 = a value). Loops look at levels without branches: 64 comparisons become one word of
-a bitmap, and what a file got wrong is remembered and looked for afterwards.
+A leaf of a nested column in 2.1 and later has one entry per value, null or empty list: a
+repetition level (0 = continues the innermost list) and a definition level (0 = a value).
+Loops are branch-free: 64 comparisons become one word of a bitmap, and faults are recorded
+and located afterwards.
 """
 
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint16_t, uint64_t
@@ -116,9 +116,9 @@ def level_validity(
     valid_max : int
         Largest level of a slot that is not null.
     visible_max : int
-        Largest level of an entry that has a slot; others are passed over.
+        Largest level of an entry that has a slot; others are skipped.
     out_validity : (ceil(num_levels / 8),) uint8
-        One bit per slot, 1 = not null; what is left over is 0.
+        One bit per slot, 1 = not null; unused bits are 0.
 
     Returns
     -------
@@ -127,7 +127,7 @@ def level_validity(
     Raises
     ------
     ValueError
-        A bound is no level (0..65535), or ``out_validity`` does not have its size.
+        A bound is not a level (0..65535), or ``out_validity`` does not have its size.
 
     Source: file sheet 2.1, sections 3.2 and 3.10.
 
@@ -150,7 +150,7 @@ def level_validity(
     sink.bits = &out_validity[0]
     with nogil:
         if _largest(&levels[0], count) <= visible:
-            visible = 0xFFFF  # nothing is passed over
+            visible = 0xFFFF  # nothing is skipped
         slots = _validity(&levels[0], count, valid, visible, &sink)
         flush_bits(&sink, out_validity.shape[0])
     return slots, slots - sink.ones
@@ -167,8 +167,8 @@ cdef uint64_t _peel(
     BitSink *sink,
     Counts *counts,
 ) except? 2 nogil:
-    # One pass; 1 if an entry goes on with a list but has no child to add, else 0.
-    # bounds: all arrays have count entries, offsets one more; lists and left never pass the entry at hand.
+    # One pass; 1 if an entry continues a list but has no child to add, else 0.
+    # bounds: all arrays have count entries, offsets one more; lists and left never pass the current entry.
     cdef Py_ssize_t i
     cdef uint64_t level = 0, starts, hidden, null, child, listed, bad = 0, word = 0
     cdef int64_t filled = 0, lists = 0, children = 0, left = 0
@@ -273,7 +273,7 @@ def peel_lists(
     uint16_t[::1] out_rep not None,
     uint16_t[::1] out_def or None,
 ):
-    """Take the innermost layer of lists off the levels of a leaf.
+    """Split the innermost layer of lists off the levels of a leaf.
 
     An entry is hidden if its definition level is above ``visible_max`` (a list further out is null or
     empty), else null if it is ``null_level`` or above ``upper`` (a struct around the list is null), else
@@ -284,7 +284,7 @@ def peel_lists(
     ----------
     rep : (num_levels,) uint16
     definition : (num_levels,) uint16 or None
-        None: no level but 0.
+        None means that all levels are 0.
     null_level, empty_level : int
         Definition levels of null and of empty lists of this layer; -1 if there are none.
     upper : int
@@ -292,11 +292,11 @@ def peel_lists(
     visible_max : int
         ``upper`` and the levels of the structs between this layer and the next list.
     out_offsets : (num_levels + 1,) int32 or int64
-        The first ``num_lists + 1`` become the offsets.
+        The first ``num_lists + 1`` entries become the offsets.
     out_validity : (ceil(num_levels / 8),) uint8
         The first ``num_lists`` bits, 1 = not null; the rest is 0.
     out_rep, out_def : (num_levels,) uint16; ``out_def`` is None if ``definition`` is
-        The first ``num_left`` become the levels of the next layer.
+        The first ``num_left`` entries become the levels of the next layer.
 
     Returns
     -------
@@ -305,10 +305,10 @@ def peel_lists(
     Raises
     ------
     FormatError
-        The first entry goes on with a list, or a later one does and has no child (``position`` is the
+        The first entry continues a list, or a later one does and has no child (``position`` is the
         entry), or there are more than 2^31-1 children for int32 offsets.
     ValueError
-        A number is no level or an array does not have its size.
+        A number is not a level or an array does not have its size.
 
     Source: file sheet 2.1, section 3.10.
 

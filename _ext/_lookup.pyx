@@ -1,8 +1,8 @@
-"""Values of a dictionary by their codes: lengths, bytes of strings, and values of one width.
+"""Dictionary look-ups by code: lengths and bytes of strings, and fixed-width values.
 
-Codes of all widths are looked at as unsigned numbers of that width, where negative ones are
-larger than any that a dictionary of a signed code type can have. A null is no branch: its
-code becomes 0 and its length 0, so that nulls at random places cost what values cost.
+Codes of every width are read as unsigned numbers of that width, where negative ones are
+larger than any that a dictionary of a signed code type can have. Nulls need no branch: their
+code becomes 0 and their length 0, so random nulls cost the same as values.
 """
 
 from libc.stdint cimport INT32_MAX, INT64_MAX, int8_t, int16_t, int32_t, int64_t
@@ -44,11 +44,12 @@ ctypedef fused OutOffset:
     int64_t
 
 cdef enum:
-    # Up to this length, values are copied as four words where there is room for them.
+    # Up to this length, values are copied as four words if there is room.
     SHORT = 32
 
 cdef struct Rows:
-    # The codes (of any type), how many values there are to name, and the bitmap of rows that are not null.
+    # The codes (of any type), the number of values in the dictionary, and the bitmap of rows that are not
+    # null.
     const void *codes
     Py_ssize_t count
     uint64_t limit
@@ -153,7 +154,7 @@ cdef int64_t _copy_values(
 cdef inline int64_t _copy_fixed(
     const Rows *rows, const uint8_t *values, size_t width, uint8_t *out, Code kind
 ) except -2 nogil:
-    # Index of the first code to refuse, or -1. Called with literal widths, so that the copies become single
+    # Index of the first bad code, or -1. Called with literal widths, so that the copies become single
     # moves.
     # bounds: values has limit values of `width` bytes and out count of them; a code is tested before its
     # use.
@@ -179,7 +180,7 @@ cdef inline int64_t _copy_fixed(
 
 
 cdef Rows _rows(const void *codes, Py_ssize_t count, int64_t limit, const uint8_t[::1] validity) except *:
-    # The argument as it is; nothing follows a pointer here, and bounds: validity has the bits of all rows.
+    # Nothing is read through a pointer here; bounds: validity has the bits of all rows.
     cdef Rows rows = Rows(codes, count, <uint64_t> limit, NULL)
     if validity is not None:
         if validity.shape[0] != (count + 7) >> 3:
@@ -190,7 +191,7 @@ cdef Rows _rows(const void *codes, Py_ssize_t count, int64_t limit, const uint8_
 
 
 cdef inline int64_t _limit(int64_t num_values, Code kind) except -1:
-    # Beyond the largest number of a signed type, negative codes seen as unsigned would pass for large ones.
+    # Beyond the largest number of a signed type, negative codes read as unsigned would be valid.
     # Codes of 64 bits need no such limit: there are no 2^63 values.
     cdef int64_t largest = INT64_MAX
     if Code is int8_t or Code is int16_t or Code is int32_t:
@@ -204,22 +205,22 @@ def take_offsets(
     OutOffset[::1] out_offsets not None,
     const uint8_t[::1] validity=None,
 ):
-    """Measure the strings that codes name.
+    """Measure the strings of codes.
 
     Parameters
     ----------
     codes : (num_rows,) integers of any width, signed or unsigned
     dict_offsets : (num_values + 1,) int32 or int64, bytes
-        Of the values of the dictionary.
+        Offsets of the dictionary's values.
     out_offsets : (num_rows + 1,) int32 or int64, bytes
-        Offsets of the named strings laid one after the other; the first is 0.
+        Offsets of the concatenated strings; the first is 0.
     validity : (ceil(num_rows / 8),) uint8, optional
-        Bitmap; a row whose bit is 0 may have any code and gets no bytes.
+        Bitmap; a row whose bit is 0 may have any code and becomes empty.
 
     Returns
     -------
     int
-        Bytes of all named strings.
+        Bytes of all strings.
 
     Raises
     ------
@@ -262,25 +263,25 @@ def take_values(
     uint8_t[::1] out not None,
     const uint8_t[::1] validity=None,
 ):
-    """Copy the strings that codes name.
+    """Copy the strings of codes.
 
     Parameters
     ----------
     codes, dict_offsets, validity
-        As given to ``take_offsets``.
+        As for ``take_offsets``.
     dict_values : (nbytes,) uint8, may be read-only
-        Bytes of the values of the dictionary.
+        Bytes of the dictionary's values.
     out_offsets : (num_rows + 1,) int32 or int64, bytes
-        As filled by ``take_offsets``.
+        Filled by ``take_offsets``.
     out : (out_offsets[-1],) uint8
-        The strings, one after the other.
+        The concatenated strings.
 
     Raises
     ------
     FormatError
         A code is not in the dictionary, or its value not in ``dict_values``; ``position`` is the row.
     ValueError
-        An array does not have its size, or strings do not have the lengths that ``out_offsets`` gives them.
+        An array does not have its size, or strings do not have the lengths in ``out_offsets``.
 
     Examples
     --------
@@ -317,7 +318,7 @@ def take_fixed(
     uint8_t[::1] out not None,
     const uint8_t[::1] validity=None,
 ):
-    """Copy the values of one width that codes name.
+    """Copy the fixed-width values of codes.
 
     Parameters
     ----------
@@ -325,7 +326,7 @@ def take_fixed(
     values : (num_values * width,) uint8, may be read-only
         The dictionary.
     width : int, bytes
-        Of one value, at least 1.
+        Width of one value, at least 1.
     out : (num_rows * width,) uint8
     validity : (ceil(num_rows / 8),) uint8, optional
         Bitmap; a row whose bit is 0 may have any code and gets zeros.

@@ -1,12 +1,12 @@
-"""Raw LZ4 blocks, many of a column in one go.
+"""Decompresses raw LZ4 blocks, all blocks of a column in one call.
 
-A block is a row of sequences: a token with two lengths of four bits, literal bytes, and a
-match, which repeats bytes of the output from up to 65,535 back::
+A block is a series of sequences: a token with two lengths of four bits, literal bytes, and a
+match, which repeats output from up to 65,535 bytes back::
 
     token | more of the literal length | literals | u16 distance | more of the match length
 
-The last sequence ends after its literals. A length of 15 goes on in further bytes, the last
-of which is not 255. Matches may overlap what they write.
+The last sequence ends after its literals. A length of 15 continues in further bytes, the last
+of which is not 255. Matches may overlap their own output.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -32,7 +32,7 @@ __all__ = ["lz4_blocks"]
 cdef enum:
     MORE = 15
     MIN_MATCH = 4
-    # Lengths up to this one are copied as two words where there is room for them.
+    # Lengths up to this one are copied as two words if there is room.
     SHORT = 16
 
 cdef struct Cursor:
@@ -46,7 +46,7 @@ cdef struct Cursor:
 
 
 cdef inline int64_t _length(Cursor *cursor, int64_t nibble) except -2 nogil:
-    # A length that may go on in further bytes; -1 if they pass the end. At most 255 per byte: no overflow.
+    # A length that may continue in further bytes; -1 if they pass the end. At most 255 per byte: no overflow.
     # bounds: at is tested against end before each byte.
     cdef int64_t length = nibble
     cdef uint8_t more = 255
@@ -77,9 +77,9 @@ cdef inline int64_t _literals(Cursor *cursor, int64_t length) except -2 nogil:
 
 
 cdef inline int64_t _match(Cursor *cursor, int64_t distance, int64_t length) except -2 nogil:
-    # bounds: the distance is tested against what is there, the length against what is left. Whole words are
-    # copied only where there is room for two beyond the length, and only from at least eight bytes back;
-    # the rest goes in parts that do not overlap, each of which doubles what can be repeated.
+    # bounds: the distance is tested against the output so far, the length against the room left. Whole words
+    # are copied only where there is room for two beyond the length, and only from at least eight bytes back;
+    # the rest goes in parts that do not overlap, each of which doubles the repeatable part.
     cdef int64_t done = 0, part, room = cursor.out_end - cursor.out
     cdef uint8_t *out = cursor.out
     if distance == 0 or distance > cursor.out - cursor.first or length > room:
@@ -99,8 +99,8 @@ cdef inline int64_t _match(Cursor *cursor, int64_t distance, int64_t length) exc
 
 
 cdef int64_t _block(Cursor *whole) except -2 nogil:
-    # 0 if the block ends with its last literals just where the output does, else -1.
-    # The output is bytes, which may alias anything in C: a copy of our own can stay in registers.
+    # 0 if the block's last literals end exactly at the end of the output, else -1.
+    # The output is bytes, which may alias anything in C: a local copy can stay in registers.
     # bounds: nothing is read at the end; every turn of the loop reads a token.
     cdef Cursor copy = whole[0]
     cdef Cursor *cursor = &copy
@@ -152,7 +152,7 @@ def lz4_blocks(
     const int64_t[::1] sizes not None,
     uint8_t[::1] out not None,
 ):
-    """Decompress raw LZ4 blocks, one after the other.
+    """Decompress raw LZ4 blocks into one buffer.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def lz4_blocks(
     positions, lengths : (num_blocks,) int64, bytes
         Span of each block, without the length that is stored before it.
     sizes : (num_blocks,) int64, bytes
-        What each block must decompress to.
+        Decompressed size of each block.
     out : (sum(sizes),) uint8
 
     Raises

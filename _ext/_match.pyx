@@ -1,7 +1,7 @@
-"""Strings compared with one given string, as a bitmap of those that are equal.
+"""Compares strings with one string; the result is a bitmap of equal ones.
 
-The first eight bytes are compared without a branch per value, for 64 values at a time; only where
-these and the length agree is the rest looked at.
+The first eight bytes are compared without a branch per value, for 64 values at a time; the rest is
+compared only if these and the length are equal.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
@@ -23,7 +23,7 @@ cdef struct Text:
     int64_t size
 
 cdef struct Wanted:
-    # What is looked for, its first eight bytes (zeros above a shorter one) and the bits of those it has.
+    # The string to find, its first eight bytes (padded with zeros) and a mask of those that it has.
     const uint8_t *bytes
     int64_t size
     uint64_t head
@@ -33,7 +33,7 @@ cdef struct Wanted:
 cdef inline uint64_t _alike(
     const uint8_t *text, const Offset *offsets, uint64_t size, uint64_t head, uint64_t mask
 ) except? 2 nogil:
-    # One bit for each of 64 values that have the length and the first bytes of what is wanted.
+    # One bit for each of 64 values with the same length and first bytes.
     # bounds: offsets has 65 entries, and the text eight bytes from each of the first 64 on.
     cdef uint8_t flags[GROUP]
     cdef int64_t j
@@ -57,14 +57,14 @@ cdef inline uint64_t _same_length(const Offset *offsets, int64_t count, int64_t 
 cdef inline uint64_t _equal(
     const Text *text, const Offset *offsets, const Wanted *wanted, uint64_t among
 ) except? 2 nogil:
-    # Of the values with a bit in `among`, whose lengths are right, those that are equal in all bytes.
-    # bounds: offsets are in order, within the text; an empty value is not followed.
+    # The values with a bit in `among`, whose lengths match, that are equal in all bytes.
+    # bounds: offsets are in order, within the text; an empty value is not read.
     cdef uint64_t found = 0
     cdef int64_t j
     if wanted.size == 0:
         return among
     while among != 0:
-        # The number of the lowest bit: of the bits below it.
+        # Index of the lowest set bit: the number of bits below it.
         j = <int64_t> ones64((among - 1) & ~among)
         if memcmp(text.bytes + offsets[j], wanted.bytes, <size_t> wanted.size) == 0:
             found |= <uint64_t> 1 << j
@@ -114,22 +114,22 @@ def match_bytes(
     bytes value not None,
     uint8_t[::1] out not None,
 ):
-    """Mark the strings that equal one string and return how many do.
+    """Mark the strings that equal a string and return their number.
 
     Parameters
     ----------
     offsets : (num_values + 1,) int32 or int64, ascending
-        Of the strings in ``values``; the first may be beyond 0.
+        Offsets of the strings in ``values``; the first may be above 0.
     values : (nbytes,) uint8, may be read-only
     value : bytes
-        What they are compared with.
+        The string to compare with.
     out : (ceil(num_values / 8),) uint8
-        A bit per string, lowest first; bits left over are 0.
+        A bit per string, lowest first; unused bits are 0.
 
     Returns
     -------
     int
-        Number of bits that are set.
+        Number of set bits.
 
     Raises
     ------

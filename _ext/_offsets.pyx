@@ -1,7 +1,7 @@
-"""Offsets of byte strings in chunks of 2.1 and later, or from their lengths.
+"""Computes offsets of byte strings from chunks of 2.1 and later, or from lengths.
 
-Checking costs no branch per value: one look per run decides, and only a bad run is walked
-value by value.
+Values are checked without a branch each: one test per run decides, and only a bad run is checked again value
+by value.
 """
 
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -33,7 +33,8 @@ cdef int64_t _chunks(
     Fault *fault,
 ) except -2 nogil:
     # Returns the number of bytes. bounds: check_chunk_runs has shown that chunks are in memory, that runs are
-    # within their chunks, and that out has one entry more than all runs; offsets are counted before a look.
+    # within their chunks, and that out has one entry more than all runs; the number of offsets is checked
+    # before they are read.
     cdef Py_ssize_t r, row = 0
     cdef int64_t position, length, stored, count, first, last, bad, total = 0
     cdef int64_t most = INT32_MAX if Offset is int32_t else INT64_MAX
@@ -88,13 +89,13 @@ def chunk_offsets(
         The value buffer of each chunk: ``counts[i] + 1`` offsets from the buffer's start, then the bytes.
     counts : (num_chunks,) int64, values
     width : int, bytes
-        4 or 8: of one stored offset.
+        4 or 8: width of one stored offset.
     run_chunks, run_starts, run_counts : (num_runs,) int64
-        Chunk, first value and number of values of each run. Other chunks are not looked at.
+        Chunk, first value and number of values of each run. Other chunks are ignored.
     out_offsets : (num_values + 1,) int32 or int64, num_values = sum(run_counts)
-        Offsets into the bytes of all runs laid one after the other; the first is 0.
+        Offsets into the concatenated bytes of all runs; the first is 0.
     out_starts, out_lengths : (num_runs,) int64, bytes
-        Where in ``memory`` the bytes of a run lie; 0 and 0 for a run of no values.
+        Position and length in ``memory`` of the bytes of each run; 0 and 0 for an empty run.
 
     Returns
     -------
@@ -168,7 +169,7 @@ cdef int64_t _running(const int64_t[::1] lengths, Offset[::1] out, Fault *fault)
 
 
 def zipped_offsets(const int64_t[::1] lengths not None, Offset[::1] out_offsets not None):
-    """Turn lengths into offsets.
+    """Convert lengths to offsets.
 
     Parameters
     ----------

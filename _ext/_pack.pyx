@@ -1,7 +1,7 @@
-"""Integers into FastLanes blocks of 1,024, each at a width of its own.
+"""Packs integers into FastLanes blocks of 1,024, each with its own width.
 
-The opposite of ``_bitpack``: of a block of 1,024 words of T bits, row r holds one value of each
-of the 1024 / T lanes, and its bits are put behind those of row r - 1 in the words of the lane.
+The inverse of ``_bitpack``: in a block of 1,024 words of T bits, row r holds one value of each
+of the 1024 / T lanes, and its bits follow those of row r - 1 in the words of the lane.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
@@ -59,8 +59,8 @@ cdef extern from *:
         }
     }
     """
-    # bounds: values has 1024 words, out `width` <= T rows of 128 bytes; a row that goes on in the next one is
-    # not the last, as the last bit of all is bit T * width - 1.
+    # bounds: values has 1024 words, out `width` <= T rows of 128 bytes; a row that continues in the next one
+    # is not the last, as the last bit of all is bit T * width - 1.
     void pack_block "lancecy_pack_block"(
         const uint8_t *values, uint64_t shift, uint64_t width, uint64_t unit, uint8_t *out
     ) nogil
@@ -106,28 +106,28 @@ def pack_blocks(
     uint8_t[::1] out not None,
     const int64_t[::1] positions not None,
 ):
-    """Pack blocks of 1,024 integers.
+    """Pack blocks of 1,024 integers to fewer bits.
 
     Parameters
     ----------
     values : (num_blocks * 128 * ``bits``,) uint8, may be read-only
-        Words of ``bits`` bits, little-endian; those of a block that is not full filled up with zeros.
+        Words of ``bits`` bits, little-endian; an incomplete block is padded with zeros.
     bits : 8, 16, 32 or 64
     widths : (num_blocks,) int64, 0 to ``bits``
-        Bits that are kept of the values of each block; what is above them is dropped.
+        Width to which the values of each block are packed; higher bits are dropped.
     out : (size,) uint8
-        What no block covers stays as it is.
+        Bytes that no block covers are unchanged.
     positions : (num_blocks,) int64, bytes
-        Where each block goes: 128 bytes per bit of its width.
+        Position of each block, which has 128 bytes per bit of its width.
 
     Raises
     ------
     FormatError
-        A width or a position is impossible; ``position`` is the block.
+        A width or a position is invalid; ``position`` is the block.
     TruncatedError
-        ``values`` has not as many blocks as there are widths.
+        ``values`` has fewer or more blocks than there are widths.
     ValueError
-        ``bits`` is none of the four, the arrays differ in length, or a block passes the end of ``out``.
+        ``bits`` is another number, the arrays differ in length, or a block passes the end of ``out``.
 
     Source: file sheet 2.1, section 3.4.
 
@@ -153,7 +153,7 @@ def pack_blocks(
         fail(FAULT_TRUNCATED, values.shape[0] // (128 * bits))
     if num_blocks == 0:
         return
-    # An empty array has no first byte; nothing is written then, as blocks of width 0 have no bytes.
+    # An empty array has no first byte; nothing is written then, because blocks of width 0 are empty.
     cdef uint8_t *target = &out[0] if out.shape[0] > 0 else NULL
     with nogil:
         done = _pack(

@@ -1,8 +1,7 @@
-"""Rows and ranges of a column cut where its pages end, and where the chunks of a page lie.
+"""Splits rows and ranges at page boundaries; locates the chunks of a page.
 
-"Pages" stands for whatever follows each other: pages of a column, or chunks of a page. The results are runs
-that lie in one page each. Arrays for results are allocated by the caller; how much of them is filled is
-returned.
+"Pages" are pages of a column or chunks of a page. The results are runs that lie within one page each.
+The caller allocates the result arrays; the number of entries filled is returned.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -42,7 +41,7 @@ def chunk_table(
     int64_t[::1] out_offsets not None,
     int64_t[::1] out_starts not None,
 ):
-    """Where each mini-block chunk of a page lies and which values it has, as its words say.
+    """Decode the words of a mini-block page: the bytes and values of each chunk.
 
     Parameters
     ----------
@@ -51,8 +50,8 @@ def chunk_table(
     width : int, bytes
         Of a word: 2 or 4.
     out_offsets, out_starts : (num_chunks + 1,) int64
-        Running sums, first 0, of the bytes and of the values. The word of the last chunk does not tell how
-        many values that has: the last entry of ``out_starts`` is for the caller to set.
+        Running sums, first 0, of the bytes and of the values. The word of the last chunk does not state how
+        many values it has: the caller sets the last entry of ``out_starts``.
 
     Raises
     ------
@@ -85,7 +84,7 @@ def chunk_table(
 
 
 cdef struct Runs:
-    # Results, and how many of them there are.
+    # Result arrays and their number of entries.
     int64_t *pages
     int64_t *starts
     int64_t *counts
@@ -102,7 +101,7 @@ cdef int64_t _ranges(
     Fault *fault,
 ) except -2 nogil:
     # bounds: page_starts has num_pages + 1 ascending entries from 0; a range outside them ends the loop, and
-    # so does a run for which there is no room; within a range the page's end is at most the last entry.
+    # so does a run beyond the room; within a range the page's end is at most the last entry.
     cdef Py_ssize_t i, page = 0
     cdef int64_t row, stop, end
     for i in range(starts.shape[0]):
@@ -179,17 +178,17 @@ def cut_ranges(
     int64_t[::1] out_starts not None,
     int64_t[::1] out_counts not None,
 ):
-    """Cut ranges of rows where pages end.
+    """Split ranges of rows at page boundaries.
 
     Parameters
     ----------
     page_starts : (num_pages + 1,) int64, ascending, first is 0
         First row of each page, then the number of all rows. Pages may be empty.
     starts, stops : (num_ranges,) int64
-        Those whose stop is not above their start are empty and left out.
+        Empty ranges (stop not above start) are skipped.
     out_pages, out_starts, out_counts : (room,) int64
         Page of each run, its first row within the page, its rows; none is empty. For ascending disjoint
-        ranges ``num_ranges + num_pages`` is room enough.
+        ranges ``num_ranges + num_pages`` entries are enough.
 
     Returns
     -------
@@ -241,7 +240,7 @@ def cut_rows(
     int64_t[::1] out_starts not None,
     int64_t[::1] out_counts not None,
 ):
-    """Bring single rows together to runs within pages: a row belongs to the run of the one just before it.
+    """Group rows into runs within pages: a row extends a run if it follows the run's last row.
 
     Parameters
     ----------
@@ -296,16 +295,16 @@ def distinct_pages(
     int64_t[::1] out_distinct not None,
     int64_t[::1] out_numbers not None,
 ):
-    """Pages that some runs touch, and which of these each run is in.
+    """The distinct pages of runs, and the index of each run's page among them.
 
     Parameters
     ----------
     pages : (num_runs,) int64
-        Equal ones stand next to each other.
+        Equal pages are adjacent.
     out_distinct : (num_runs,) int64
-        The pages, in their order.
+        The distinct pages, in order.
     out_numbers : (num_runs,) int64
-        Number of each run's page among them.
+        Index of each run's page among them.
 
     Returns
     -------

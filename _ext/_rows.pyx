@@ -1,8 +1,7 @@
-"""Which levels belong to which rows.
+"""Finds the levels and value slots of rows.
 
-A row of a list column begins at a repetition level that equals the number of lists.
-Finding rows means counting such levels, 64 at a time where no wanted row begins or
-ends among them.
+A row of a list column begins at a repetition level that equals the number of lists. Rows are found by
+counting such levels, 64 at a time unless a requested row begins or ends among them.
 """
 
 from libc.stdint cimport INT64_MAX, int64_t, uint16_t
@@ -14,7 +13,7 @@ from lancecy.kernels._codes import fail
 __all__ = ["select_rows"]
 
 cdef struct Levels:
-    # A walk over levels: `row` row starts and `slot` slots lie before `level`.
+    # A walk over levels: `row` row starts and `slot` slots precede `level`.
     const uint16_t *rep
     const uint16_t *definition
     uint16_t max_rep
@@ -25,7 +24,7 @@ cdef struct Levels:
 
 
 cdef int64_t _seek(Levels *walk, int64_t row, int64_t stop) except -2 nogil:
-    # Go to the start of a row, or to `stop` if it begins nowhere before.
+    # Advance to the start of a row, or to `stop` if it does not begin before.
     # bounds: level only grows up to stop, which is at most the length of both arrays.
     cdef Py_ssize_t j
     cdef uint16_t starts, visible
@@ -63,8 +62,9 @@ cdef int64_t _select(
     int64_t[::1] slot_starts,
     int64_t[::1] slot_stops,
 ) except -2 nogil:
-    # Index of the first range whose rows do not exist, or -1. Ranges are known to ascend by group and row.
-    # bounds: checked by Cython; group_stops ascend to the number of levels, so no seek passes that.
+    # Index of the first range whose rows do not exist, or -1. The caller has checked that ranges ascend by
+    # group and row. bounds: checked by Cython; group_stops ascend to the number of levels, so no seek passes
+    # that.
     cdef Py_ssize_t i
     cdef int64_t group = 0
     for i in range(groups.shape[0]):
@@ -153,31 +153,31 @@ def select_rows(
 
     The levels are those of groups of consecutive chunks, one group after the other. Row r of a group begins
     at the group's r-th level (from 0) that equals ``max_rep`` and ends where the next one begins, or with
-    the group. Levels of a group before its first row belong to none.
+    the group. Levels of a group before its first row belong to no row.
 
     Parameters
     ----------
     rep : (num_levels,) uint16
     definition : (num_levels,) uint16 or None
-        None: every level has a slot.
+        None means that every level has a slot.
     max_rep : int
         Number of lists around a value.
     visible_max : int
         Largest definition level of an entry that has a slot.
     group_stops : (num_groups,) int64
-        Where each group ends in ``rep``; ascending, the last is ``num_levels``.
+        End of each group in ``rep``; ascending, the last is ``num_levels``.
     range_groups, range_starts, range_stops : (num_ranges,) int64
         Group, first row and row after the last one; not empty, ascending by group and row, disjoint.
     out_level_starts, out_level_stops : (num_ranges,) int64
-        Levels of the range.
+        Levels of each range.
     out_slot_starts, out_slot_stops : (num_ranges,) int64
-        Its slots, counted from the first level of all.
+        Value slots of each range, counted from the first level.
 
     Raises
     ------
     FormatError
         A level is above ``max_rep`` (``position`` is the level), or a group has fewer rows than a range
-        wants (``position`` is the range).
+        requests (``position`` is the range).
     ValueError
         Ranges or groups are not in order, or an array does not have its size.
 

@@ -1,9 +1,8 @@
-"""Run-length encoding: values and how often each is repeated.
+"""Decodes run-length encoding: values and the number of repeats of each.
 
-Chunks are walked once from their start; a run of values that begins where the one before
-it ended, or later in the same chunk, goes on from there. Short repeats are the rule, so
-values of 1, 2, 4 and 8 bytes are stored as whole words of copies where the output has room
-beyond them: what is too much is overwritten by what follows.
+A chunk is walked once from its start; a run of values that begins where the previous one ended, or later in
+the same chunk, continues from there. Short repeats are common, so values of 1, 2, 4 and 8 bytes are stored as
+whole words of copies if the output has room beyond them: the excess is overwritten by the next values.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
@@ -29,13 +28,13 @@ from lancecy.kernels._codes import fail
 __all__ = ["expand_runs"]
 
 cdef struct Lengths:
-    # Where the run lengths of each chunk are.
+    # Position and size of the run lengths of each chunk.
     const int64_t *positions
     const int64_t *nbytes
     uint64_t width
 
 cdef struct Place:
-    # A walk along the runs of one chunk: the next run, how many there are, how often its value is still to
+    # A walk along the runs of one chunk: the next run, the number of runs, how often its value is still to
     # come, and the number of values before that.
     int64_t chunk
     int64_t run
@@ -51,14 +50,14 @@ cdef struct Output:
 
 cdef inline int64_t _repeat(const uint8_t *value, int64_t copies, Output *out) except -1 nogil:
     # Append copies of a value of out.width bytes.
-    # bounds: the caller has shown that out has room for them. Whole words are stored only as long as there is
-    # room for 16 bytes; the rest doubles what is already there, or is one copy of it.
+    # bounds: the caller has shown that out has room for them. Whole words are stored only while there is
+    # room for 16 bytes; the rest doubles the existing copies, or is a single copy.
     cdef int64_t width = out.width, total = copies * width, filled = width, part
     cdef uint8_t *first = out.next
     cdef uint64_t word
     out.next += total
     if width <= 8 and width & (width - 1) == 0:
-        # The value as often as it fits: times a word with a one wherever a copy starts.
+        # The value repeated within a word: multiplied by a word with a one at the start of each copy.
         word = load_word(value, <uint64_t> width)
         if width < 8:
             word *= <uint64_t> -1 // ((<uint64_t> 1 << (8 * width)) - 1)
@@ -81,7 +80,7 @@ cdef int64_t _open(
     const ChunkRuns *chunks, const Lengths *lengths, int64_t chunk, int64_t width, int64_t memory_size,
     Place *place, Fault *fault,
 ) except -1 nogil:
-    # Begin a chunk whose values are known to be in memory. bounds: chunk is below num_chunks, by
+    # Start a chunk whose values are known to be in memory. bounds: chunk is below num_chunks, by
     # check_chunk_runs.
     place.chunk, place.run, place.left, place.done = chunk, 0, 0, 0
     place.num_runs = chunks.lengths[chunk] // width
@@ -99,7 +98,7 @@ cdef int64_t _walk(
     const uint8_t *values, const uint8_t *lengths, uint64_t length_width, Place *place, int64_t stop,
     Output *out, bint wanted,
 ) except -2 nogil:
-    # Go on to value number `stop`, copying what is passed if it is wanted; -1 if the chunk ends before.
+    # Advance to value number `stop`, copying the values passed if requested; -1 if the chunk ends before.
     # bounds: values and lengths have num_runs entries each; a repeat is cut to what is still to come, so it
     # neither overflows nor passes the room in out, which has stop - place.done values.
     cdef int64_t copies
@@ -109,7 +108,7 @@ cdef int64_t _walk(
             if place.run == place.num_runs:
                 return -1
             length = load_word(lengths + place.run * <int64_t> length_width, length_width)
-            # More than any chunk in memory can use.
+            # More than any chunk can need.
             place.left = <int64_t> min(length, <uint64_t> 1 << 62)
             place.run += 1
             continue
@@ -175,13 +174,13 @@ def expand_runs(
     length_positions, length_lengths : (num_chunks,) int64, bytes
         Their run lengths, unsigned and little-endian; 0 is allowed.
     counts : (num_chunks,) int64, values
-        What is beyond these many is not looked at.
+        Values beyond this number are ignored.
     width : int, bytes
-        Of one value, at least 1.
+        Width of one value, at least 1.
     length_width : int, bytes
-        Of one run length: 1, 2, 4 or 8.
+        Width of one run length: 1, 2, 4 or 8.
     run_chunks, run_starts, run_counts : (num_runs,) int64
-        Chunk, first value and number of values of each run. Other chunks are not looked at.
+        Chunk, first value and number of values of each run. Other chunks are ignored.
     out : (sum(run_counts) * width,) uint8
         The values of all runs.
 
@@ -189,7 +188,7 @@ def expand_runs(
     ------
     FormatError
         A run is not within its chunk (``position`` is the run); a chunk has a negative position or length, or
-        not as many run lengths as values, or these end before the values asked for (the chunk).
+        not as many run lengths as values, or these end before the requested values (the chunk).
     TruncatedError
         A chunk passes the end of ``memory`` (the chunk).
     ValueError
@@ -197,7 +196,7 @@ def expand_runs(
 
     Notes
     -----
-    Linear in run lengths and results if the runs of a chunk ascend; otherwise a chunk is walked again.
+    Linear in run lengths and results if the runs of a chunk ascend; otherwise a chunk is walked repeatedly.
 
     Source: RLE, file versions 2.1 and later.
 

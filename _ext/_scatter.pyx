@@ -1,4 +1,4 @@
-"""Spans of bytes to places of their own: what writers put pages together with."""
+"""Scatters spans of bytes to given positions, for writers that assemble pages."""
 
 from libc.stdint cimport int64_t, uint8_t
 from libc.string cimport memcpy
@@ -21,7 +21,7 @@ cdef int64_t _place(
     int64_t out_size,
     Fault *fault,
 ) except -2 nogil:
-    # bounds: the three arrays have num_spans entries; a span is copied once both its ends are known to fit.
+    # bounds: the three arrays have num_spans entries; a span is copied only if it fits on both sides.
     cdef Py_ssize_t i
     fault.code = FAULT_NONE
     for i in range(num_spans):
@@ -48,7 +48,7 @@ def place_spans(
     uint8_t[::1] out not None,
     const int64_t[::1] positions not None,
 ):
-    """Copy spans of bytes to places of their own; what no span covers stays as it is.
+    """Copy each span of bytes to its own position; other bytes of ``out`` are unchanged.
 
     Parameters
     ----------
@@ -56,9 +56,9 @@ def place_spans(
     starts, lengths : (num_spans,) int64, bytes
         Spans of ``memory``; an empty one may start anywhere.
     out : (size,) uint8
-        Other memory than ``memory``.
+        Must not overlap ``memory``.
     positions : (num_spans,) int64, bytes
-        Where in ``out`` each span goes.
+        Position in ``out`` of each span.
 
     Raises
     ------
@@ -84,7 +84,7 @@ def place_spans(
         raise ValueError("the arrays of the spans differ in length")
     if starts.shape[0] == 0:
         return
-    # An empty array has no first byte to point at; nothing is read or written through NULL then.
+    # An empty array has no first byte to point at; nothing is then read or written through NULL.
     cdef const uint8_t *source = &memory[0] if memory.shape[0] > 0 else NULL
     cdef uint8_t *target = &out[0] if out.shape[0] > 0 else NULL
     with nogil:

@@ -1,8 +1,7 @@
-"""Bytes and fixed-width values out of memory: runs of bytes, single values, and rows to pages.
+"""Copies spans of bytes and fixed-width values; finds the pages of rows.
 
-Everything here moves bytes and knows no type. Inputs are checked before or while
-they are used; ``out`` is allocated by the caller and must have exactly the size of
-the result. ``out`` must not share memory with ``memory``.
+These kernels move bytes and know no types. Inputs are checked before or while they are used; the
+caller allocates ``out`` with exactly the size of the result. ``out`` must not overlap ``memory``.
 """
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
@@ -29,8 +28,8 @@ cdef extern from *:
     #include <emmintrin.h>
     #endif
 
-    /* As memcpy, past the caches where the processor can do that: memory that is written as a whole need not
-       be read first, and what is larger than a cache would only drive out of it what is needed next. */
+    /* As memcpy, but bypassing the caches where the processor can: memory that is overwritten whole need not
+       be read first, and data larger than a cache would evict what is needed next. */
     static inline void lancecy_copy_past(uint8_t *out, const uint8_t *source, uint64_t size)
     {
     #if defined(__SSE2__)
@@ -49,7 +48,7 @@ cdef extern from *:
         memcpy(out, source, size);
     }
 
-    /* What was copied past the caches is there before whatever this thread writes next. */
+    /* Orders the copy that bypassed the caches before this thread's next writes. */
     static inline void lancecy_copied(void)
     {
     #if defined(__SSE2__)
@@ -61,7 +60,7 @@ cdef extern from *:
     void copied "lancecy_copied"() nogil
 
 cdef enum:
-    # So many bytes in one call are more than a core's own cache holds.
+    # Copies larger than this exceed a core's own cache.
     LARGE = 4194304
 
 
@@ -95,7 +94,7 @@ def copy_spans(
     const int64_t[::1] lengths not None,
     uint8_t[::1] out not None,
 ):
-    """Copy byte spans one after the other into ``out`` and return how many bytes were written.
+    """Copy byte spans into ``out``, concatenated, and return the number of bytes written.
 
     Parameters
     ----------
@@ -153,7 +152,7 @@ cdef inline uint64_t _gather(
     size_t width,
     uint8_t *out,
 ) except? 2 nogil:
-    # bounds: a position beyond `last` (as unsigned, so negative ones too) is replaced by 0 before the load;
+    # bounds: a position beyond `last` (compared as unsigned, so negative ones too) becomes 0 before the load;
     # the caller has shown that memory has at least `width` bytes and out has count * width.
     # Called with literal widths, so that the copies become single moves.
     cdef Py_ssize_t i
@@ -202,8 +201,8 @@ def gather_fixed(
 
     Notes
     -----
-    A bad position is read as 0 and remembered, and raised after the loop: that keeps the loop free of
-    branches. The content of ``out`` is then worthless.
+    A bad position is read as 0, recorded, and raised after the loop, which keeps the loop free of branches.
+    The content of ``out`` is then undefined.
 
     Examples
     --------
@@ -278,7 +277,7 @@ def rows_to_pages(
     int64_t[::1] out_page not None,
     int64_t[::1] out_offset not None,
 ):
-    """Find for each row the page that holds it and its place in that page.
+    """Find the page of each row and the row's position in that page.
 
     Parameters
     ----------
@@ -299,7 +298,7 @@ def rows_to_pages(
 
     Notes
     -----
-    Linear in the number of rows when they ascend (a search in doubling steps from the page before);
+    Linear in the number of rows if they ascend (exponential search from the previous page);
     otherwise one binary search per row.
 
     Examples

@@ -1,8 +1,8 @@
-"""Bounds against a value: which pages or fragments are proved to hold no matching row.
+"""Compares bounds with a value: which pages or fragments are proved to have no matching row.
 
 Each unit (a page, a fragment) has a smallest and a largest value. A unit is "empty"
-for a comparison if no value between its bounds can satisfy it. Whatever is doubtful,
-such as bounds that are the wrong way round, proves nothing.
+for a comparison if no value between its bounds can satisfy it. Doubtful bounds, such as a low above its
+high, prove nothing.
 """
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
@@ -35,7 +35,7 @@ cdef int32_t _compare(
     int64_t op, const Number *lows, const Number *highs, Number value, Py_ssize_t count, uint8_t *empty
 ) except -2 nogil:
     # bounds: all three arrays have count entries.
-    # A NaN makes every comparison below false, and one of each is needed, so it proves nothing. Tests are
+    # A NaN makes every comparison below false, and some must be true, so it proves nothing. Tests are
     # joined by `&` and `|` to keep the loops free of branches.
     cdef Py_ssize_t i
     if op == OP_EQ:
@@ -73,8 +73,8 @@ def compare_bounds(
     op : int
         0 ``==``, 1 ``!=``, 2 ``<``, 3 ``<=``, 4 ``>``, 5 ``>=``.
     lows, highs : (num_units,) int64, uint64 or float64, both the same
-        Every value ``x`` of a unit has ``low <= x <= high``. Values that are null or NaN are the caller's
-        business.
+        Every value ``x`` of a unit has ``low <= x <= high``. Null and NaN values are left to the
+        caller.
     value : int or float
         Must be a number of the type of the bounds.
     out_empty : (num_units,) uint8
@@ -110,7 +110,7 @@ def compare_bounds(
     if highs.shape[0] != count or out_empty.shape[0] != count:
         raise ValueError("lows, highs and out_empty differ in length")
     try:
-        # The conversion alone would cut 1.5 down to 1 and so change what is asked.
+        # The conversion alone would truncate 1.5 to 1 and so change the comparison.
         needle = value if Number is double else index(value)
     except OverflowError:
         raise ValueError("value is outside the type of the bounds") from None
@@ -123,7 +123,7 @@ def compare_bounds(
 
 
 cdef struct ByteStrings:
-    # (num_units + 1,) offsets into `size` bytes, and which units have a value at all.
+    # (num_units + 1,) offsets into `size` bytes, and which units have a value.
     const int64_t *offsets
     const uint8_t *data
     int64_t size
@@ -140,7 +140,7 @@ cdef int64_t _first_bad(const int64_t *offsets, Py_ssize_t count, int64_t size) 
 
 
 cdef int32_t _order(const uint8_t *a, int64_t a_size, const uint8_t *b, int64_t b_size) except -2 nogil:
-    # -1, 0 or 1 by bytes, a prefix before what it begins.
+    # -1, 0 or 1 by bytes; a prefix comes before longer values.
     # bounds: the caller passes whole values inside checked offsets.
     cdef int64_t common = a_size if a_size < b_size else b_size
     cdef int64_t difference = 0
@@ -154,7 +154,7 @@ cdef int32_t _order(const uint8_t *a, int64_t a_size, const uint8_t *b, int64_t 
 cdef inline int32_t _against(
     const ByteStrings *bound, Py_ssize_t i, const uint8_t *value, int64_t value_size
 ) except -2 nogil:
-    # bounds: _first_bad has passed over the offsets.
+    # bounds: _first_bad has checked the offsets.
     return _order(bound.data + bound.offsets[i], bound.offsets[i + 1] - bound.offsets[i], value, value_size)
 
 
@@ -172,7 +172,7 @@ cdef int32_t _compare_bytes(
     cdef int32_t below, above
     cdef bint unordered
     for i in range(count):
-        # Order of each bound against the value; a missing bound proves nothing, whichever side is asked.
+        # Order of each bound against the value; a missing bound proves nothing.
         below = _against(low, i, value, value_size) if low.present[i] else -2
         above = _against(high, i, value, value_size) if high.present[i] else 2
         unordered = (
@@ -230,7 +230,7 @@ def compare_bytes_bounds(
     low_bytes, high_bytes : (nbytes,) uint8, may be read-only
         Bound of unit ``i`` is ``bytes[offsets[i]:offsets[i + 1]]``.
     has_low, has_high : (num_units,) bool or uint8
-        False: there is no such bound, whatever the bytes say.
+        False if there is no such bound, whatever the bytes.
     value : bytes
     out_empty : (num_units,) uint8
         1 = proved empty, 0 = unknown.
@@ -244,8 +244,8 @@ def compare_bytes_bounds(
 
     Notes
     -----
-    ``low > high`` proves nothing. Neither do equal bounds for ``!=``: stored bounds of strings may be cut
-    short, so that ``low == high`` does not mean that there is one value only.
+    ``low > high`` proves nothing. Neither do equal bounds for ``!=``: stored bounds of strings may be
+    truncated, so that ``low == high`` does not mean that there is one value only.
 
     Source: legacy (0.1) files, page statistics of strings.
 

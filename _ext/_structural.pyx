@@ -1,7 +1,6 @@
-"""Where the parts of mini-block chunks lie.
+"""Reads the headers of mini-block chunks.
 
-A chunk of a page of 2.1 and later begins with a header of sizes; its parts follow,
-each padded to 8 bytes.
+A chunk of a page of 2.1 and later begins with a header of sizes; its parts follow, each padded to 8 bytes.
 """
 
 from libc.stdint cimport int64_t, uint8_t
@@ -24,11 +23,11 @@ __all__ = ["chunk_headers"]
 
 cdef enum:
     MAX_BUFFERS = 0xFFFF
-    # Chunks ahead: of rows picked here and there every header is on a page of memory of its own.
+    # Chunks ahead: for scattered rows every header is on its own page of memory.
     AHEAD = 16
 
 cdef struct Header:
-    # What the headers of all chunks of a page have in common.
+    # What all headers of a page have in common.
     Py_ssize_t rep_bytes
     Py_ssize_t def_bytes
     Py_ssize_t num_buffers
@@ -36,7 +35,7 @@ cdef struct Header:
     Py_ssize_t nbytes
 
 cdef struct Place:
-    # Parts of one chunk handed out so far: sizes are read from `at` on, bytes lie from `cursor` on.
+    # State of the walk over the parts of a chunk: the next size is at `at`, the next bytes at `cursor`.
     const uint8_t *at
     int64_t cursor
     int64_t size
@@ -44,7 +43,7 @@ cdef struct Place:
 
 cdef int64_t _part(Place *place, Py_ssize_t width, int64_t length, int64_t *start) except -2 nogil:
     # Size of the next part, with its start within the chunk; -1 if it passes the end of the chunk.
-    # bounds: the caller has seen that the whole header is there, and asks once for each size in it.
+    # bounds: the caller has checked that the whole header is present, and calls once for each size in it.
     cdef int64_t size = load16(place.at) if width == 2 else <int64_t> load32(place.at)
     if not has(place.cursor, size, length):
         return -1
@@ -57,7 +56,7 @@ cdef int64_t _part(Place *place, Py_ssize_t width, int64_t length, int64_t *star
 cdef int64_t _part_into(
     Place *place, Py_ssize_t width, int64_t length, int64_t base, int64_t *start, int64_t *size
 ) except -2 nogil:
-    # A part, or an empty one if its size has no bytes. bounds: as _part.
+    # A part, or an empty one if its size has width 0. bounds: as _part.
     cdef int64_t within = 0
     size[0] = _part(place, width, length, &within) if width > 0 else 0
     start[0] = base + within
@@ -129,7 +128,7 @@ def chunk_headers(
     Py_ssize_t size_width,
     int64_t[:, ::1] out not None,
 ):
-    """Read the headers of mini-block chunks: where their parts lie.
+    """Read the headers of mini-block chunks: the position and length of each part.
 
     Parameters
     ----------
@@ -141,9 +140,9 @@ def chunk_headers(
     num_buffers : int
         Value buffers of each chunk.
     size_width : int, bytes
-        2 or 4: of the size of a value buffer.
+        2 or 4: width of the size of a value buffer.
     out : (5 + 2 * num_buffers, num_chunks) int64
-        Number of levels; position and length of the repetition and of the definition levels, length 0 where
+        Number of levels; position and length of the repetition and of the definition levels, length 0 if
         there are none; position and length of each value buffer. Positions are counted from the start of
         ``memory``, all but the first are in bytes.
 

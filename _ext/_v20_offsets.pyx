@@ -1,7 +1,7 @@
-"""Offsets of strings and lists that 2.0 stores as running ends, with nulls among them.
+"""Converts the running ends of 2.0 strings and lists, which also encode nulls, to offsets.
 
-64 rows at a time: offsets, a word of validity, and whether anything descends; only a
-bad run is walked again row by row.
+Processes 64 rows at a time: offsets, a word of validity, and whether any offset descends. Only a bad run is
+checked again row by row.
 """
 
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
@@ -172,27 +172,27 @@ def ended_offsets(
     int64_t[::1] out_starts not None,
     int64_t[::1] out_lengths not None,
 ):
-    """Turn running ends, with nulls among them, into offsets and validity.
+    """Convert running ends, which also encode nulls, to offsets and validity.
 
-    An entry at or above the adjustment of its page is a null, and its end is that much less. A null may own
-    values; they stay where they are.
+    An entry at or above the adjustment of its page is a null, and its end is the entry minus the adjustment.
+    A null may own values; they are kept.
 
     Parameters
     ----------
     memory : (nbytes,) uint8, may be read-only
     positions : (num_runs,) int64, bytes
-        Where each run of little-endian uint64 entries starts.
+        Start of each run of little-endian uint64 entries.
     counts : (num_runs,) int64, rows
     previous : (num_runs,) int64, bytes
-        Where the entry before the run is; -1 if the run starts its page.
+        Position of the entry before the run; -1 if the run starts its page.
     adjustments : (num_runs,) int64
         The bits of a uint64: 0 makes every row null, -1 (which is 2^64-1) none.
     value_sizes : (num_runs,) int64, bytes or items
-        Values of the page; bounds each end.
+        Values of the page; the upper bound of each end.
     out_offsets : (num_rows + 1,) int32 or int64, num_rows = sum(counts)
-        Offsets into the values of all runs laid one after the other; the first is 0.
+        Offsets into the concatenated values of all runs; the first is 0.
     out_validity : (ceil(num_rows / 8),) uint8
-        Bitmap, 1 = valid, bits left over are 0.
+        Bitmap, 1 = valid, unused bits are 0.
     out_starts, out_lengths : (num_runs,) int64
         Range of the page's values that a run uses; 0 and 0 for a run without rows.
 

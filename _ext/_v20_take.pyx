@@ -1,7 +1,7 @@
-"""Rows picked here and there out of pages of 2.0 strings, found through the tables of their pages.
+"""Selects single rows of 2.0 strings through tables of their pages.
 
-What ``ended_offsets`` does for long runs, whose arrays of positions cost little; here
-pages are the arrays, and a run is three numbers.
+``ended_offsets`` does the same for long runs, for which arrays of positions cost little; here the arrays are
+per page, and a run is three numbers.
 """
 
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint64_t
@@ -45,7 +45,7 @@ cdef struct Runs:
 
 
 cdef struct Text:
-    # Ends of the rows of one run, and of what they are among.
+    # Ends of the rows of one run, and the bounds of its page.
     const uint8_t *ends
     int64_t count
     uint64_t first
@@ -62,9 +62,9 @@ cdef inline uint64_t _end(const uint8_t *entry, uint64_t adjustment) except? 1 n
 cdef int64_t _check_run(
     const Pages *pages, const Runs *runs, Py_ssize_t i, int64_t memory_size, Fault *fault
 ) except -2 nogil:
-    # Is a run within the rows of a page that is there, and its ends and all the page's text in memory?
-    # Nothing is asked of a run of no rows but that. bounds: i is below runs.size, and the page is looked at
-    # before its use.
+    # Whether a run is within the rows of an existing page, and its ends and all the page's text are in
+    # memory; only the former for an empty run. bounds: i is below runs.size, and the page is checked before
+    # its use.
     cdef int64_t page = runs.pages[i], rows
     fault.code, fault.index = FAULT_RUN, i
     if page < 0 or page >= pages.size or not has(runs.starts[i], runs.counts[i], pages.counts[page]):
@@ -89,8 +89,8 @@ cdef int64_t _check_run(
 cdef int64_t _rows(
     const Text *text, int64_t most, Py_ssize_t row, Offset *offsets, uint8_t *validity, Fault *fault
 ) except -2 nogil:
-    # Offsets and validity of the rows of one run; returns how many of them are null. bounds: there are count
-    # ends; offsets has room behind row + count and validity a bit for each of them, as the caller has seen.
+    # Offsets and validity of the rows of one run; returns the number of nulls. bounds: there are count
+    # ends; offsets has room behind row + count and validity a bit for each, as the caller has checked.
     cdef Py_ssize_t j
     cdef int64_t nulls = 0, base = offsets[row]
     cdef uint64_t entry, before = text.first
@@ -123,7 +123,7 @@ cdef int64_t _pick(
     Py_ssize_t num_rows,
     Fault *fault,
 ) except -2 nogil:
-    # Returns the number of nulls. bounds: _check_run has looked at a run before any end of it is read, and
+    # Returns the number of nulls. bounds: _check_run has checked a run before its ends are read, and
     # there is room in out for its rows.
     cdef Py_ssize_t i, row = 0
     cdef int64_t page, start, found, last_page = -1, nulls = 0
@@ -212,44 +212,44 @@ def pick_ended(
     int64_t[::1] out_positions not None,
     int64_t[::1] out_lengths not None,
 ):
-    """Offsets, validity and places of the bytes of strings that are picked out of pages with running ends.
+    """Offsets, validity and byte ranges of strings selected from pages with running ends.
 
     Parameters
     ----------
     memory : (nbytes,) uint8, may be read-only
     end_positions : (num_pages,) int64, bytes
-        Where the ends of each page start, 64-bit numbers counted from the page's first byte of text.
+        Start of the ends of each page: 64-bit numbers counted from the page's first byte of text.
     value_positions, value_sizes : (num_pages,) int64, bytes
-        Where its text is.
+        Position and size of the text of each page.
     adjustments : (num_pages,) int64
-        What is added to the end of a null, unsigned.
+        Number added to the end of a null, unsigned.
     counts : (num_pages,) int64
         Rows of each page.
     run_pages, run_starts, run_counts : (num_runs,) int64
-        Page, first row and rows of each run; runs of a page ascend and stand next to each other.
+        Page, first row and rows of each run; runs of a page ascend and are adjacent.
     out_offsets : (num_rows + 1,) int32 or int64
-        Over the text of all runs, first 0.
+        Offsets into the concatenated text of all runs; the first is 0.
     out_validity : (ceil(num_rows / 8),) uint8
-        1 = valid; spare bits 0.
+        1 = valid; unused bits are 0.
     out_positions, out_lengths : (num_runs,) int64, bytes
-        Where in ``memory`` the text of each run is; 0 and 0 for a run of no rows.
+        Position and length in ``memory`` of the text of each run; 0 and 0 for an empty run.
 
     Returns
     -------
     total : int, bytes
-        Of text.
+        Bytes of text.
     null_count : int
 
     Raises
     ------
     FormatError
         A run is not within the rows of its page (``position`` is the run); an end descends, also from one
-        run of a page to the next, or passes the page's text, or there is more text than the offsets count
+        run of a page to the next, or passes the page's text, or there is more text than the offsets can hold
         (``position`` is the row).
     TruncatedError
         A page is not in memory; ``position`` is the page.
     ValueError
-        Arrays differ in length, or do not have the rows that the runs add up to.
+        Arrays differ in length, or do not have as many rows as the runs.
 
     Source: file sheet 2.0, section 4.6.
 

@@ -1,7 +1,7 @@
-"""Offsets of variable-length values and lists: checked, rebased over many pages, turned into validity.
+"""Checks and rebases offsets of variable-length values and lists, and derives validity from them.
 
-A page holds ``count + 1`` offsets for ``count`` rows. Checking costs no branch per
-row: one look per page decides, and only a bad page is walked row by row.
+A page holds ``count + 1`` offsets for ``count`` rows. Rows are checked without a branch each: one test per
+page decides, and only a bad page is checked again row by row.
 """
 
 from libc.stdint cimport INT32_MAX, INT64_MAX, int32_t, int64_t, uint8_t, uint32_t, uint64_t
@@ -37,7 +37,8 @@ cdef struct Pages:
     int64_t *lengths
 
 cdef struct Bitmap:
-    # Validity under construction; rows before `done`, a multiple of 64, are written. No bits, no work.
+    # Validity under construction; rows before `done`, a multiple of 64, are written. Nothing to do without
+    # bits.
     uint8_t *bits
     Py_ssize_t done
     int64_t valid
@@ -131,7 +132,7 @@ cdef Pages _pages(
     int64_t[::1] out_starts,
     int64_t[::1] out_lengths,
 ):
-    # Raw pointers of the arrays; with no runs at all the loops never follow them.
+    # Raw pointers of the arrays; without runs the loops never read through them.
     cdef Pages pages
     cdef Py_ssize_t num_runs = positions.shape[0]
     if counts.shape[0] != num_runs or out_starts.shape[0] != num_runs or out_lengths.shape[0] != num_runs:
@@ -164,19 +165,19 @@ def varwidth_offsets(
     ----------
     memory : (nbytes,) uint8, may be read-only
     positions : (num_runs,) int64, bytes
-        Where the offsets of each run start in ``memory``; unaligned.
+        Start in ``memory`` of the offsets of each run; unaligned.
     counts : (num_runs,) int64, rows
-        Run ``i`` has ``counts[i] + 1`` little-endian int64 offsets, or none at all if ``counts[i]`` is 0.
+        Run ``i`` has ``counts[i] + 1`` little-endian int64 offsets, or none if ``counts[i]`` is 0.
     file_size : int, bytes
-        Bound of every offset; offsets count from the start of the file.
+        Upper bound of every offset; offsets count from the start of the file.
     nullable : bool
-        True: a row of no bytes is null. False: it is an empty value.
+        True if an empty row is null, False if it is an empty value.
     out_offsets : (num_rows + 1,) int32 or int64, num_rows = sum(counts)
-        Offsets into the values of all runs laid one after the other; the first is 0.
+        Offsets into the concatenated values of all runs; the first is 0.
     out_validity : (ceil(num_rows / 8),) uint8
-        Bitmap, 1 = valid, bits left over are 0.
+        Bitmap, 1 = valid, unused bits are 0.
     out_starts, out_lengths : (num_runs,) int64, bytes
-        Span of the values of each run in the file; 0 and 0 for a run without rows.
+        Position and length of the values of each run in the file; 0 and 0 for an empty run.
 
     Returns
     -------
@@ -188,8 +189,8 @@ def varwidth_offsets(
     ------
     FormatError
         A position or count is negative (``position`` is the run), or the offsets of a row are negative,
-        descend or pass ``file_size``, or more than 2^31-1 bytes would go behind int32 offsets (``position``
-        is the row, in the last case the first row of the run that is too much).
+        descend or pass ``file_size``, or more than 2^31-1 bytes would need int32 offsets (``position``
+        is the row, in the last case the first row of the run that exceeds the limit).
     TruncatedError
         A run passes the end of ``memory``; ``position`` is the run.
     ValueError
@@ -251,17 +252,17 @@ def list_offsets(
     ----------
     memory : (nbytes,) uint8, may be read-only
     positions : (num_runs,) int64, bytes
-        Where the offsets of each run start in ``memory``; unaligned.
+        Start in ``memory`` of the offsets of each run; unaligned.
     counts : (num_runs,) int64, rows
-        Run ``i`` has ``counts[i] + 1`` offsets, or none at all if ``counts[i]`` is 0.
+        Run ``i`` has ``counts[i] + 1`` offsets, or none if ``counts[i]`` is 0.
     width : int, bytes
         4 or 8: size of one stored (signed, little-endian) offset.
     child_lengths : (num_runs,) int64, items
-        Length of the child page that the offsets of a run point into; bounds each of them.
+        Length of the child page that the offsets of a run point into; their upper bound.
     out_offsets : (num_rows + 1,) int32 or int64, num_rows = sum(counts)
-        Offsets into the items of all runs laid one after the other; the first is 0.
+        Offsets into the concatenated items of all runs; the first is 0.
     out_starts, out_lengths : (num_runs,) int64, items
-        Range of the child page that a run uses; 0 and 0 for a run without rows.
+        Range of the child page that a run uses; 0 and 0 for an empty run.
 
     Returns
     -------
@@ -272,8 +273,8 @@ def list_offsets(
     ------
     FormatError
         A position or count is negative (``position`` is the run), or the offsets of a row are negative,
-        descend or pass the child page, or more than 2^31-1 items would go behind int32 offsets
-        (``position`` is the row, in the last case the first row of the run that is too much).
+        descend or pass the child page, or more than 2^31-1 items would need int32 offsets
+        (``position`` is the row, in the last case the first row of the run that exceeds the limit).
     TruncatedError
         A run passes the end of ``memory``; ``position`` is the run.
     ValueError

@@ -1,4 +1,4 @@
-# Runs of values of some bits each, which may begin at any bit of a byte, header-only.
+# Runs of values of some bits each, which may begin at any bit of a byte (header-only).
 
 from libc.stdint cimport int64_t
 
@@ -6,7 +6,7 @@ from cursor cimport FAULT_NEGATIVE, FAULT_NONE, FAULT_OUT_SIZE, FAULT_TRUNCATED,
 
 
 cdef struct BitRuns:
-    # Run i has counts[i] values from bit bit_offsets[i], which may exceed 7, of byte positions[i] on.
+    # Run i has counts[i] values, starting at bit bit_offsets[i], which may exceed 7, of byte positions[i].
     const int64_t *positions
     const int64_t *bit_offsets
     const int64_t *counts
@@ -16,7 +16,7 @@ cdef struct BitRuns:
 cdef inline BitRuns bit_runs(
     const int64_t[::1] positions, const int64_t[::1] bit_offsets, const int64_t[::1] counts
 ) except *:
-    # Raw pointers of the arrays; with no runs nothing follows them.
+    # Raw pointers of the arrays; without runs nothing is read through them.
     cdef BitRuns runs = BitRuns(NULL, NULL, NULL, positions.shape[0])
     if bit_offsets.shape[0] != runs.num_runs or counts.shape[0] != runs.num_runs:
         raise ValueError("positions, bit_offsets and counts differ in length")
@@ -29,7 +29,7 @@ cdef inline int64_t check_bit_runs(
     const BitRuns *runs, int64_t width, int64_t memory_size, int64_t capacity, Fault *fault
 ) except -2 nogil:
     # Every run that is not empty is in memory, and together they have no more than `capacity` values of
-    # `width` bits, which is room that is really there: so nothing that is multiplied here overflows. Returns
+    # `width` bits, which is the size of real memory: so no multiplication here overflows. Returns
     # the number of values. bounds: the arrays have num_runs entries.
     cdef Py_ssize_t i
     cdef int64_t position, offset, count, total = 0

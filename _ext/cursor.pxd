@@ -1,11 +1,11 @@
 # Header-only helpers shared by every kernel: range tests, unaligned loads, the check of a list of runs.
 #
-# A "run" is `count` equal items that lie one after the other at a byte position of `memory`; positions and
+# A "run" is `count` consecutive items of one size at a byte position of `memory`; positions and
 # counts come from files and may be anything an int64 can be. Kernels first pass all runs through
-# `check_runs`; only then may their inner loops walk raw pointers. Only little-endian hosts get this far
+# `check_runs`; only then may their inner loops walk raw pointers. Only little-endian hosts run this
 # (lancecy.kernels refuses others), so the loads below need no byte swap.
 #
-# `noexcept` stands only on helpers that compute with what they are given; whatever reads input has an error
+# Only helpers that compute with their arguments are `noexcept`; functions that read input have an error
 # value.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint16_t, uint32_t, uint64_t
@@ -20,7 +20,7 @@ cdef extern from *:
     static inline uint64_t lancecy_load64(const uint8_t *p) { uint64_t v; memcpy(&v, p, sizeof v); return v; }
     static inline void lancecy_store64(uint8_t *p, uint64_t v) { memcpy(p, &v, sizeof v); }
 
-    /* Asks for memory that is read soon; where compilers know no such thing, for nothing. */
+    /* Prefetch memory that is read soon, if the compiler supports it. */
     static inline void lancecy_prefetch(const uint8_t *p)
     {
     #if defined(__GNUC__)
@@ -106,7 +106,7 @@ cdef struct Fault:
 
 
 cdef inline bint has(int64_t offset, int64_t length, int64_t size) noexcept nogil:
-    # Does [offset, offset + length) lie in `size` bytes? Written without a sum, so nothing can overflow.
+    # Whether [offset, offset + length) lies in `size` bytes. Written without a sum, so nothing can overflow.
     return 0 <= offset <= size and 0 <= length <= size - offset
 
 
@@ -139,9 +139,9 @@ cdef inline int32_t check_runs(
     Fault *fault,
 ) except -2 nogil:
     # Every run has count >= 0, together they have exactly `capacity` items, and every run that is not empty
-    # keeps its count + extra items of 1 << item_shift bytes inside memory. Empty runs demand nothing.
-    # The caller has made sure that both arrays have the same length, and that capacity is the size of real
-    # memory (so that count + extra cannot overflow). bounds: checked by Cython, this is no inner loop.
+    # keeps its count + extra items of 1 << item_shift bytes inside memory. Empty runs need nothing.
+    # The caller has checked that both arrays have the same length, and that capacity is the size of real
+    # memory (so that count + extra cannot overflow). bounds: checked by Cython, not an inner loop.
     cdef Py_ssize_t i
     cdef int64_t position, count
     for i in range(counts.shape[0]):
@@ -187,7 +187,7 @@ cdef inline ChunkRuns chunk_runs(
     const int64_t[::1] starts,
     const int64_t[::1] run_counts,
 ) except *:
-    # Raw pointers of the arrays; with no chunks or runs nothing follows them.
+    # Raw pointers of the arrays; without chunks or runs nothing is read through them.
     cdef ChunkRuns runs
     if lengths.shape[0] != positions.shape[0] or counts.shape[0] != positions.shape[0]:
         raise ValueError("the arrays of the chunks differ in length")
@@ -206,7 +206,7 @@ cdef inline int32_t check_chunk_runs(
     const ChunkRuns *runs, int64_t memory_size, int64_t capacity, Fault *fault
 ) except -2 nogil:
     # Every run has count >= 0, together they have exactly `capacity` values, and every run that is not empty
-    # lies within the values of a chunk whose bytes are in memory. Chunks that no run names are not looked at.
+    # lies within the values of a chunk whose bytes are in memory. Chunks that no run names are ignored.
     # bounds: the arrays have num_chunks and num_runs entries; a chunk number is checked before its use.
     cdef Py_ssize_t i
     cdef int64_t chunk, start, count
@@ -235,7 +235,7 @@ cdef inline int32_t check_chunk_runs(
 
 
 cdef struct BitSink:
-    # A bitmap that is written from its first bit on: `done` bytes are out, `filled` bits (0..63) are in word.
+    # A bitmap written from its first bit: `done` bytes are written, `filled` bits (0..63) are in word.
     uint8_t *bits
     Py_ssize_t done
     uint64_t word
@@ -245,7 +245,7 @@ cdef struct BitSink:
 
 cdef inline int64_t push_bits(BitSink *sink, uint64_t word, int64_t count) except -2 nogil:
     # Append the lowest `count` (0..64) bits of word, which has no others set.
-    # bounds: the caller has room for every bit it pushes, so also for eight bytes once 64 of them are there.
+    # bounds: the caller has room for every bit it pushes, so also for eight bytes once there are 64 bits.
     sink.ones += <int64_t> ones64(word)
     sink.word |= word << sink.filled
     sink.filled += count
@@ -253,13 +253,13 @@ cdef inline int64_t push_bits(BitSink *sink, uint64_t word, int64_t count) excep
         store64(sink.bits + sink.done, sink.word)
         sink.done += 8
         sink.filled -= 64
-        # What did not fit; a shift by all 64 bits would be undefined.
+        # The bits that did not fit; a shift by 64 would be undefined.
         sink.word = 0 if sink.filled == 0 else word >> (count - sink.filled)
     return 0
 
 
 cdef inline int64_t flush_bits(BitSink *sink, Py_ssize_t nbytes) except -2 nogil:
-    # Write the bits that are left, and zeros up to `nbytes`. bounds: the bitmap has nbytes for all its bits.
+    # Write the remaining bits, and zeros up to `nbytes`. bounds: the bitmap has nbytes for all its bits.
     while sink.done < nbytes:
         sink.bits[sink.done] = <uint8_t> (sink.word & 0xFF)
         sink.word >>= 8

@@ -1,6 +1,6 @@
-# Rows of FastLanes blocks, header-only: 128 bytes of results out of one or two rows of words.
+# Unpacks rows of FastLanes blocks: 128 bytes of results from one or two rows of words (header-only).
 #
-# In C, so that the compiler is told that arrays do not overlap and makes vector code of the loops.
+# In C, to tell the compiler that arrays do not overlap, so that it vectorises the loops.
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
@@ -9,7 +9,7 @@ cdef extern from *:
     #include <stdint.h>
     #include <string.h>
 
-    /* Before a loop that is to become vector code: taken apart first, it becomes half of it. */
+    /* Before a loop to be vectorised: unrolled first, only half of it would be. */
     #if defined(__GNUC__) && !defined(__clang__)
     #define LANCECY_KEEP_LOOP _Pragma("GCC unroll 1")
     #else
@@ -20,14 +20,14 @@ cdef extern from *:
     static inline uint64_t lancecy_ones(uint64_t count) { return count ? ~(uint64_t) 0 >> (64 - count) : 0; }
 
     /* The row whose lanes are the values from place `first`, a multiple of the number of lanes. The order of
-       groups, 0 4 2 6 1 5 3 7, is that of their numbers with the three bits reversed: its own inverse. */
+       groups, 0 4 2 6 1 5 3 7, reverses the three bits of their numbers and is its own inverse. */
     static inline uint64_t lancecy_row_of(uint64_t first)
     {
         uint64_t group = (first & 127) >> 4;
         return ((group & 1) << 5 | (group & 2) << 3 | (group & 4) << 1) + (first >> 7);
     }
 
-    /* One row of results out of one row of words, or of two where values cross from one to the next. */
+    /* One row of results from one row of words, or from two if values cross from one to the next. */
     static inline void lancecy_unpack_row(const uint8_t *__restrict words, uint8_t *__restrict out,
                                           unsigned down, unsigned up, uint64_t low, uint64_t high)
     {
@@ -50,7 +50,7 @@ cdef extern from *:
         }
     }
 
-    /* `rows` rows of results, from the row of place `first` on: values of `width` > 0 of 1 << shift bits. */
+    /* `rows` rows of results from the row of place `first` on: values of `width` > 0 of 1 << shift bits. */
     static void lancecy_unpack_rows(const uint8_t *block, int64_t first, int64_t rows, uint64_t shift,
                                     uint64_t width, uint64_t unit, uint8_t *out)
     {

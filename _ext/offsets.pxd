@@ -1,9 +1,8 @@
-# Offsets of values of different lengths: looked at in memory as they are stored, and rebased, header-only.
+# Checks stored offsets of variable-length values and rebases them (header-only).
 #
-# Checking costs no branch per value: `before | (after - before)` has its sign bit set if `before` is
-# negative, or if neither is and they descend. One look at all of these together decides; a negative last
-# offset is below
-# the first, for the caller to see.
+# Values are checked without a branch each: `before | (after - before)` has its sign bit set if `before` is
+# negative, or if neither is and they descend. One test of all these combined decides; a negative last offset
+# is below the first, which the caller checks.
 
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t, uint64_t
 
@@ -13,7 +12,7 @@ ctypedef fused Offset:
     int32_t
     int64_t
 
-# Stored offsets are signed; as unsigned numbers they can be subtracted without care.
+# Stored offsets are signed; unsigned numbers can be subtracted without overflow.
 ctypedef fused Raw:
     uint32_t
     uint64_t
@@ -49,7 +48,8 @@ cdef inline uint64_t rebase_offsets(
 cdef inline int64_t first_bad_offset(
     const uint8_t *run, int64_t count, int64_t lowest, int64_t highest, Raw kind
 ) except -2 nogil:
-    # The first value whose offsets descend or are not in lowest .. highest, or -1. bounds: as rebase_offsets.
+    # Index of the first value whose offsets descend or are not in lowest .. highest, or -1. bounds: as
+    # rebase_offsets.
     cdef Py_ssize_t j
     cdef int64_t before, after
     for j in range(count):
@@ -74,7 +74,7 @@ cdef inline bint in_order(const Offset *offsets, int64_t count, int64_t size) ex
 
 
 cdef inline int64_t first_astray(const Offset *offsets, int64_t count, int64_t size) except -2 nogil:
-    # The first value whose offsets descend or leave `size` bytes; 0 if only a lone offset does.
+    # Index of the first value whose offsets descend or leave `size` bytes; 0 if only a lone offset does.
     # bounds: as in_order.
     cdef int64_t j
     for j in range(count):

@@ -1,4 +1,4 @@
-# Which page a row is in, header-only.
+# Finds the page of a row (header-only).
 
 from libc.stdint cimport int64_t
 
@@ -17,7 +17,8 @@ cdef inline Py_ssize_t page_of(
     const int64_t *starts, Py_ssize_t num_pages, Py_ssize_t near, int64_t row
 ) except -2 nogil:
     # bounds: starts has num_pages + 1 ascending entries, 0 = starts[0] <= row < starts[num_pages] and
-    # near < num_pages, so every index below is in 0..num_pages. Rows mostly ascend: looked for from `near`.
+    # near < num_pages, so every index below is in 0..num_pages. Rows mostly ascend: the search starts at
+    # `near`.
     cdef Py_ssize_t low = near, high = near + 1, step = 1, middle
     if row < starts[near]:
         low, high = 0, near

@@ -1,8 +1,8 @@
-# Values as text, header-only: numbers in decimal, and what of a string may stand as it is.
+# Values as text: numbers in decimal, and the parts of strings that need no escape (header-only).
 #
-# Floats are written in the fewest digits that read as the same number, by the method of R. Giulietti: digits
-# are looked for between the two numbers half way to the neighbours, all of them scaled by a power of ten, of
-# which 128 bits are enough.
+# Floats are written with the fewest digits that read as the same number, by the method of R. Giulietti:
+# digits are searched between the midpoints to the two neighbours, all scaled by a power of ten, of which 128
+# bits are enough.
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
@@ -48,7 +48,7 @@ cdef struct Decimal:
 
 
 cdef inline int64_t utf8_length(const uint8_t *text, int64_t size) except -2 nogil:
-    # Bytes of the UTF-8 character of several bytes that text begins with; 0 if it is none.
+    # Bytes of the multi-byte UTF-8 character that text begins with; 0 if it is invalid.
     # bounds: text has `size` bytes, at least one.
     cdef uint8_t first = text[0], low = 0x80, high = 0xBF
     cdef int64_t length = 2 if first < 0xE0 else (3 if first < 0xF0 else 4), i
@@ -71,14 +71,14 @@ cdef inline int64_t utf8_length(const uint8_t *text, int64_t size) except -2 nog
 
 
 cdef inline int64_t clean_length(const uint8_t *text, int64_t size) except -2 nogil:
-    # Bytes before the first that is written otherwise than it stands, or is no UTF-8.
-    # bounds: text has `size` bytes; a word is loaded only where eight of them are left.
+    # Bytes before the first that needs an escape or is not UTF-8.
+    # bounds: text has `size` bytes; a word is loaded only if eight of them are left.
     cdef int64_t at = 0, length
     cdef uint64_t word, other
     while at < size:
         if size - at >= 8:
-            # The top bit of each byte that is not ASCII, below a space, a quote or a backslash; a borrow can
-            # only mark more bytes, and those are looked at below.
+            # Set the top bit of each byte that is not ASCII, below a space, a quote or a backslash; a borrow
+            # can only mark more bytes, and those are checked below.
             word = load64(text + at)
             other = word | (word - 0x2020202020202020u)
             other |= (word ^ 0x2222222222222222u) - 0x0101010101010101u
@@ -102,7 +102,8 @@ cdef inline int64_t clean_length(const uint8_t *text, int64_t size) except -2 no
 
 
 cdef inline uint64_t eight_digits(uint64_t number) except? 77 nogil:
-    # The digits of a number below 10^8, the first in the lowest byte: halved three times, all parts at once.
+    # The digits of a number below 10^8, the first in the lowest byte: split in halves three times, all parts
+    # at once.
     cdef uint64_t upper, parts
     parts = number // 10000 | number % 10000 << 32
     upper = (parts * 10486 >> 20) & 0x0000007F0000007Fu
@@ -147,12 +148,12 @@ cdef inline uint64_t scaled(uint64_t high, uint64_t low, uint64_t number) except
 cdef inline int64_t shortest(
     const uint64_t *powers, uint64_t fraction, int64_t exponent, Decimal *found
 ) except -2 nogil:
-    # The decimal number of the fewest digits, and of those the nearest, that reads as a float of this
-    # fraction and (biased) exponent, which is neither zero nor the highest exponent.
-    # bounds: powers has two words for each power of ten that a finite exponent asks for, from -292 to 324.
+    # The shortest decimal number, and of those the nearest, that reads as a float of this fraction and
+    # (biased) exponent; the float is neither zero nor of the highest exponent. bounds: powers has two words
+    # for each power of ten that a finite exponent needs, from -292 to 324.
     cdef uint64_t c = fraction | (0x10000000000000u if exponent else 0)
     cdef int64_t q = (exponent if exponent else 1) - 1075
-    cdef uint64_t is_closer = fraction == 0 and exponent > 1  # the float below is only half as far away
+    cdef uint64_t is_closer = fraction == 0 and exponent > 1  # the next lower float is half as far away
     cdef int64_t k = (q * 1262611 - (524031 if is_closer else 0)) >> 22
     cdef int64_t h = q + (-k * 1741647 >> 19) + 1
     cdef uint64_t high = powers[2 * (292 - k)], low = powers[2 * (292 - k) + 1]
@@ -182,7 +183,7 @@ cdef inline int64_t shortest(
 cdef inline int64_t put_dotted(
     const uint8_t *digits, int64_t count, int64_t first, uint8_t *out
 ) except -2 nogil:
-    # Digits, the first of which stands for 10^first, with a dot.
+    # Write digits, the first of which stands for 10^first, with a decimal point.
     # bounds: out has room for 17 digits, a dot and 5 zeros, as first is -5 to 15.
     cdef int64_t at = 0, i
     if first < 0:
@@ -201,7 +202,7 @@ cdef inline int64_t put_dotted(
 cdef inline int64_t put_scientific(
     const uint8_t *digits, int64_t count, int64_t first, uint8_t *out
 ) except -2 nogil:
-    # Digits, the first of which stands for 10^first, with an exponent.
+    # Write digits, the first of which stands for 10^first, with an exponent.
     # bounds: out has room for 17 digits, a dot and an exponent of 5 characters.
     cdef int64_t at = 1
     out[0] = digits[0]
@@ -237,7 +238,7 @@ cdef inline int64_t put_float(const uint64_t *powers, uint64_t bits, uint8_t *ou
 
 
 cdef inline int64_t put_integer(bint is_signed, uint64_t word, int64_t size, uint8_t *out) except -2 nogil:
-    # The text of an integer of some bytes, which are the lowest of word.
+    # The text of an integer of `size` bytes, the lowest of word.
     # bounds: out has room for 21 characters.
     if is_signed:
         if size == 1:

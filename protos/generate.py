@@ -1,11 +1,10 @@
 """Writes ``lancecy/proto/*_pb2.py`` and ``*_pb2.pyi`` from the ``.proto`` files beside this script.
 
-Run it as ``python protos/generate.py``; with ``--check`` nothing is written and the exit
-code is 1 if the committed files differ from what would be. The generator is pinned: code
-of protoc 29 (grpcio-tools 1.71) imports under every protobuf runtime from 5.29 on, while
-a newer generator would shut out older runtimes.
+Run it as ``python protos/generate.py``. With ``--check`` it writes nothing and exits with 1 if the committed
+files are out of date. The generator is pinned: code of protoc 29 (grpcio-tools 1.71) imports under every protobuf
+runtime from 5.29 on; code of a newer generator needs a newer runtime.
 
-Needs ``grpcio-tools>=1.71,<1.72`` and ``mypy-protobuf>=3.6,<3.7``, the last that runs beside protobuf 5.
+Needs ``grpcio-tools>=1.71,<1.72`` and ``mypy-protobuf>=3.6,<3.7``, the last release that runs with protobuf 5.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ PINNED = "1.71."
 
 
 def check_tools() -> str | None:
-    """What is wrong with the installed generator, or None."""
+    """The fault of the installed generator, or None."""
     try:
         found = version("grpcio-tools")
         version("mypy-protobuf")
@@ -35,7 +34,7 @@ def check_tools() -> str | None:
 
 
 def plugin() -> str:
-    """Path of the program that writes the stubs: beside this interpreter, else on PATH."""
+    """Path of the program that writes the stubs: beside this interpreter, otherwise on PATH."""
     beside = Path(sys.executable).with_name("protoc-gen-mypy")
     found = str(beside) if beside.exists() else shutil.which("protoc-gen-mypy")
     if found is None:
@@ -44,12 +43,12 @@ def plugin() -> str:
 
 
 def generate(target: Path) -> None:
-    """Run the generator; the files land in ``target / lancecy / proto``."""
+    """Run the generator; it writes to ``target / lancecy / proto``."""
     from grpc_tools import protoc  # type: ignore[import-untyped]  # not installed where mypy runs on all files
 
     arguments = [
         "protoc",
-        # Maps the folder of sources to the name under which they import each other.
+        # Maps the source folder to the package under which the files import each other.
         f"--proto_path={PACKAGE}={SOURCES}",
         f"--proto_path={Path(protoc.__file__).parent / '_proto'}",
         f"--plugin=protoc-gen-mypy={plugin()}",
@@ -62,7 +61,7 @@ def generate(target: Path) -> None:
 
 
 def drift(fresh: Path) -> list[str]:
-    """Unified diffs between the committed files and the fresh ones."""
+    """Unified diffs between the committed files and newly generated ones."""
     names = {path.name for folder in (fresh, ROOT / PACKAGE) for path in folder.glob("*_pb2.py*")}
     lines: list[str] = []
     for name in sorted(names):
@@ -75,7 +74,7 @@ def drift(fresh: Path) -> list[str]:
 
 
 def main() -> int:
-    """Generate, then copy or compare; returns the exit code."""
+    """Generate, then copy or compare; return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--check", action="store_true", help="only report differences")
     only_check = parser.parse_args().check

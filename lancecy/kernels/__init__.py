@@ -1,11 +1,10 @@
-"""Arrays in, arrays out: the loops over bytes and values, compiled with Cython.
+"""Kernels: loops over bytes and values, compiled with Cython, from arrays to arrays.
 
-This is the only door to them (the loops of the row-id index, which Numba compiles on first use, have
-their own: ``rowindex_jit``). The functions know nothing of files, columns or types;
-each checks every access against the memory it is given, works without the GIL, fills
-arrays that the caller has allocated, and raises ``FormatError`` with the index of what
-is wrong. ``LANCECY_KERNELS=reference`` in the environment takes their slow NumPy twins
-of :mod:`lancecy.kernels.reference` instead; nothing does so silently.
+All kernels are called through this package, except the loops of the row-id index, which Numba compiles
+(``rowindex_jit``). They know nothing of files, columns or types; each checks every access against the memory it
+is given, runs without the GIL, fills arrays allocated by the caller, and raises ``FormatError`` with the index of
+the fault. ``LANCECY_KERNELS=reference`` in the environment selects the slow NumPy twins in
+:mod:`lancecy.kernels.reference`; this never happens silently.
 
 =================  ==========================================================
 ``_spans``         copy_spans, gather_fixed, rows_to_pages
@@ -88,7 +87,7 @@ __all__ = [
     "zipped_offsets",
 ]
 
-# Lance and Arrow are little-endian on disk and in memory; the kernels load values without swapping.
+# Lance and Arrow are little-endian on disk and in memory; the kernels load values without swapping bytes.
 if sys.byteorder != "little":
     raise ImportError("lancecy runs on little-endian machines only")
 

@@ -1,9 +1,8 @@
 """Numbers and messages shared by the compiled kernels and their NumPy twins.
 
-Kernels find faults without the GIL and hand them out as a code and an index;
-:func:`fail` turns the pair into the exception, so both implementations raise the
-same class with the same text and position. The fault numbers stand a second time
-in ``_ext/cursor.pxd``; a test compares them.
+Kernels find faults without the GIL and return a code and an index; :func:`fail` raises the
+exception for them, so both implementations raise the same class with the same text and
+position. ``_ext/cursor.pxd`` repeats the fault numbers; a test compares them.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ def fail(code: int, index: int) -> NoReturn:
     FormatError, TruncatedError
         The input is bad; ``position`` is ``index``.
     ValueError
-        An output array does not fit (a mistake of the caller).
+        An output array has the wrong size.
     """
     kind, text = FAULTS[code]
     message = text.format(index=index)

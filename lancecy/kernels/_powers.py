@@ -1,4 +1,4 @@
-"""Powers of ten as the kernels multiply with them: 128 bits and no exponent."""
+"""Powers of ten for the kernels: 128 bits without an exponent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 __all__ = ["powers_of_ten"]
 
 _FIRST, _LAST = -292, 324
-"""Those that 64-bit floats are scaled with to find their digits."""
+"""Exponents of the powers with which 64-bit floats are scaled to find their digits."""
 
 
 @lru_cache(maxsize=1)
@@ -20,7 +20,7 @@ def powers_of_ten() -> NDArray[np.uint64]:
     Returns
     -------
     (1234,) uint64, read-only
-        Upper and lower word of each; the highest bit is set.
+        Upper and lower word of each power; the highest bit is set.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def powers_of_ten() -> NDArray[np.uint64]:
 
 
 def _bits_of(power: int) -> int:
-    """10^power times the power of two that makes it a number of 128 bits."""
+    """10^power scaled by a power of two to a number of 128 bits."""
     whole: int = 10 ** abs(power)
     if power < 0:
         # 2^(length - 1) < whole < 2^length, so the quotient has 128 bits.

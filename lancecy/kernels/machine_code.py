@@ -1,12 +1,12 @@
-"""Loops compiled by Numba once, kept on disk as machine code, and loaded without Numba.
+"""Compiles loops with Numba once, keeps their machine code on disk, and loads it without Numba.
 
-Numba takes a third of a second to import and as long again to load a function from its own cache; an
-object file is loaded by llvmlite, which Numba stands on, in a tenth of that. A file is named after all that decides
-what is in it: the source, the releases of Numba and llvmlite, the processor and the types.
+Numba takes a third of a second to import and as long again to load a function from its own cache. llvmlite,
+which Numba depends on, loads an object file in a tenth of that. The name of a file is a digest of everything that
+determines its contents: the source, the releases of Numba and llvmlite, the processor and the types.
 
-What is loaded is run, so a file is taken only if it and its folder belong to this user, to the owner of this package
-or to root, and no other user can write to them. The folders, as Numba's: ``NUMBA_CACHE_DIR`` alone where it is set,
-else the package's ``__pycache__``, else the user's cache folder. Each may be read-only.
+Loaded code is executed, so a file is used only if it and its folder belong to this user, to the owner of this
+package or to root, and no other user can write to them. The folders are Numba's: only ``NUMBA_CACHE_DIR`` if it
+is set, otherwise the package's ``__pycache__``, otherwise the user's cache folder. Each may be read-only.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ __all__ = ["Loop", "can_keep", "compile_loop", "folders", "keep", "kept", "load"
 
 _MAGIC = b"lancecy machine code 1\n"
 _DIGEST = 32
-# An object file of one loop has some ten thousand bytes.
+# The object file of a loop has some ten thousand bytes.
 _MOST_BYTES = 1 << 20
-# What compilers put in place of loops that fill and copy; every process has them.
+# Functions that compilers substitute for loops that fill and copy; every process has them.
 _C_LIBRARY = {"memset", "memcpy", "memmove"}
 _C_TYPES = {"n": ctypes.c_int64, "u": ctypes.c_uint64}
 _ELEMENTS = {"Q": "uint64", "q": "int64", "I": "uint32", "B": "uint8"}
@@ -39,16 +39,16 @@ _ELEMENTS = {"Q": "uint64", "q": "int64", "I": "uint32", "B": "uint8"}
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """A loop and what it is compiled for.
+    """A loop and the types it is compiled for.
 
     Attributes
     ----------
     name : str
     function : callable
     helpers : tuple of callable
-        What it calls.
+        Functions that it calls.
     codes : tuple of str
-        One per parameter: ``n``, ``u`` a number, else an array, which is a pointer and a number.
+        One per parameter: ``n`` or ``u`` for a number, otherwise an array, passed as a pointer and a number.
     """
 
     name: str
@@ -66,9 +66,9 @@ def compile_loop(loop: Loop) -> bytes:
     Raises
     ------
     ImportError
-        There is no Numba here, or it is told to compile nothing.
+        Numba is missing, or configured to compile nothing.
     RuntimeError
-        The code needs something beside itself.
+        The code refers to external symbols.
     """
     import numba
     from llvmlite import binding
@@ -97,12 +97,12 @@ def compile_loop(loop: Loop) -> bytes:
 
 
 def load(loop: Loop, code: bytes) -> Callable[..., int]:
-    """The function in what :func:`compile_loop` returned; called without the interpreter's lock.
+    """The function from the result of :func:`compile_loop`; it runs without the GIL.
 
     Raises
     ------
     RuntimeError
-        The code is not of this loop.
+        The code belongs to another loop.
     """
     from llvmlite import binding
 
@@ -113,7 +113,7 @@ def load(loop: Loop, code: bytes) -> Callable[..., int]:
     types: list[Any] = [ctypes.c_void_p, ctypes.c_void_p]
     for kind in loop.codes:
         types += [_C_TYPES[kind]] if kind in _C_TYPES else [ctypes.c_void_p, ctypes.c_int64]
-    # How Numba's functions are called: the result and the exception go where the first two parameters point.
+    # Numba's calling convention: the first two parameters point to the result and the exception.
     address = engine.get_function_address(symbol.decode())
     if not address:
         raise RuntimeError(f"the machine code of {loop.name} does not have its symbol")
@@ -125,7 +125,7 @@ def load(loop: Loop, code: bytes) -> Callable[..., int]:
             raise RuntimeError(f"the loop {loop.name} failed")
         return result.value
 
-    # The engine owns the memory that the code is in.
+    # The engine owns the memory of the code.
     call.engine = engine  # type: ignore[attr-defined]
     return call
 
@@ -133,7 +133,7 @@ def load(loop: Loop, code: bytes) -> Callable[..., int]:
 def _target_machine() -> Any:
     from llvmlite import binding
 
-    # Some releases need it and others refuse it.
+    # Some releases need this call and others refuse it.
     with contextlib.suppress(RuntimeError):
         binding.initialize()
     binding.initialize_native_target()
@@ -152,7 +152,7 @@ def _processor() -> tuple[str, str]:
     try:
         return binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
     except RuntimeError:
-        # The processor is not known: what all of its kind can do.
+        # The processor is unknown: use its architecture's baseline.
         return "", ""
 
 
@@ -160,12 +160,12 @@ def _processor() -> tuple[str, str]:
 
 
 def _key(loop: Loop) -> bytes:
-    """Digest of all that decides what the machine code is.
+    """Digest of everything that determines the machine code.
 
     Raises
     ------
     ImportError
-        There is no Numba, or no llvmlite, here.
+        Numba or llvmlite is missing.
     OSError
         The source cannot be read.
     """
@@ -189,7 +189,7 @@ def _source(path: str) -> bytes:
 
 
 def folders() -> Iterator[Path]:
-    """Where machine code may be, the best place first."""
+    """Folders for machine code, the preferred one first."""
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     if chosen:
         yield Path(chosen, "lancecy")
@@ -209,7 +209,7 @@ def _user_folder() -> Path:
 
 
 def kept(loop: Loop) -> bytes | None:
-    """Machine code from one of the folders, as :func:`compile_loop` returned it; None if no folder has it."""
+    """Machine code (from :func:`compile_loop`) in one of the folders; None if no folder has it."""
     try:
         key = _key(loop)
     except OSError:
@@ -224,12 +224,12 @@ def kept(loop: Loop) -> bytes | None:
 
 
 def can_keep() -> bool:
-    """Whether some folder can be written to, or made."""
+    """Whether some folder can be written to or created."""
     return any(_takes_files(folder) for folder in folders())
 
 
 def _takes_files(folder: Path) -> bool:
-    # A folder below one that this user may not look into, as a home that is another's, raises an error.
+    # Raises for a folder below one that this user may not read, such as another user's home.
     with contextlib.suppress(OSError):
         existing = next((path for path in (folder, *folder.parents) if path.exists()), folder)
         is_ours = existing != folder or _is_trusted(folder.stat())
@@ -238,12 +238,12 @@ def _takes_files(folder: Path) -> bool:
 
 
 def keep(loop: Loop, code: bytes) -> None:
-    """Write machine code to the first folder that takes it.
+    """Write machine code to the first writable folder.
 
     Raises
     ------
     OSError
-        None does; the reason of the last one.
+        No folder is writable; the error of the last one.
     """
     key = _key(loop)
     data = b"".join([_MAGIC, key, hashlib.sha256(code).digest(), code])
@@ -266,16 +266,16 @@ def _file_name(loop: Loop, key: bytes) -> str:
 
 
 def _is_trusted(status: os.stat_result) -> bool:
-    """Whether only those can write it whose code runs here in any case."""
+    """Whether only users whose code is trusted anyway can write the file."""
     if sys.platform == "win32":
-        # Folders of a user's profile are that user's.
+        # Folders of a user's profile belong to that user.
         return True
     owners = {0, os.geteuid(), Path(__file__).stat().st_uid}
     return status.st_uid in owners and not status.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _read(path: Path) -> bytes:
-    """Contents of a file, checked to be trusted once it is open; nothing of another."""
+    """Contents of a file that is trusted, checked after opening; otherwise nothing."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
@@ -285,7 +285,7 @@ def _read(path: Path) -> bytes:
 
 
 def _checked(data: bytes, key: bytes) -> bytes | None:
-    """The code in a file, if it is whole and the one asked for."""
+    """The code in a file, if it is complete and has this key."""
     head = len(_MAGIC) + 2 * _DIGEST
     code = data[head:]
     expected = b"".join([_MAGIC, key, hashlib.sha256(code).digest()])
@@ -293,7 +293,7 @@ def _checked(data: bytes, key: bytes) -> bytes | None:
 
 
 def _write(path: Path, data: bytes) -> None:
-    """All of the file or none of it, whoever else writes it; others may read it."""
+    """Write the file atomically, safe against concurrent writers; others may read it."""
     staged = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     try:

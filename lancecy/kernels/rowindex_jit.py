@@ -1,8 +1,8 @@
-"""Kernels that build and probe the row-id index, compiled by Numba; :func:`implementation` says when.
+"""Kernels that build and probe the row-id index, compiled by Numba, and the choice between them and NumPy.
 
-The loops are in :mod:`lancecy.kernels.rowindex_loops`, what each does is told in its twin in
-:mod:`lancecy.kernels.reference.rowindex`, which also checks arguments for both. Machine code is kept on disk by
-:mod:`lancecy.kernels.machine_code`, so a process imports Numba only if it finds none.
+The loops are in :mod:`lancecy.kernels.rowindex_loops`; their twins in :mod:`lancecy.kernels.reference.rowindex`
+document each loop and check the arguments for both. :mod:`lancecy.kernels.machine_code` keeps the machine code on
+disk, so a process imports Numba only if it finds none.
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ __all__ = ["COMPILED", "TWINS", "RowIndexKernels", "compile_all", "implementatio
 
 Kernel: TypeAlias = Callable[..., int]
 
-# Loading llvmlite and the kernels takes as long as the twins take for about so many ids: 50 ms on a machine with
-# nothing else to do. FirstUse in bench/benchmarks/rowindex.py measures it.
+# Loading llvmlite and the kernels takes as long as the twins take for about this many ids: 50 ms on an idle
+# machine. FirstUse in bench/benchmarks/rowindex.py measures it.
 _LITTLE = 1 << 20
-# What calling a twin costs more than calling a kernel, in ids.
+# Extra cost of calling a twin instead of a kernel, in ids.
 _CALL = 200
-# Where machine code can be kept nowhere, every process compiles for itself, which takes seconds.
+# If no folder can keep machine code, every process compiles it, which takes seconds.
 _UNKEPT = 64
-# Every index needs one of them.
+# Loops of which every index needs one.
 _PROBES = ("find_runs", "find_slots", "find_keys")
 
 
 @dataclass(frozen=True, slots=True)
 class RowIndexKernels:
-    """The kernels, each as :mod:`lancecy.kernels.reference.rowindex` describes it."""
+    """The kernels, documented in :mod:`lancecy.kernels.reference.rowindex`."""
 
     live_runs: Kernel
     expand_holes: Kernel
@@ -73,15 +73,16 @@ class _State:
 
 
 def implementation(num_ids: int) -> RowIndexKernels:
-    """The kernels for work on so many ids.
+    """The kernels for work on ``num_ids`` ids.
 
-    Numba's, once the work of this process is worth loading them: from then on for all of it. Before that the NumPy
-    twins; also where ``LANCECY_KERNELS=reference`` asks for them, and, with a warning, where Numba is missing or fails.
+    Numba's kernels, for the rest of the process, once the process has had enough work to be worth loading them.
+    Before that the NumPy twins; also if ``LANCECY_KERNELS=reference`` selects them, and, with a warning, if Numba
+    is missing or fails.
 
     Parameters
     ----------
     num_ids : int
-        Ids, runs, holes and deleted rows that are looked at.
+        Number of ids, runs, holes and deleted rows to process.
 
     Returns
     -------
@@ -91,7 +92,7 @@ def implementation(num_ids: int) -> RowIndexKernels:
         return TWINS if _State.is_missing else COMPILED
     if os.environ.get("LANCECY_KERNELS") == "reference":
         return TWINS
-    # Not under the lock: it is a little too low at worst.
+    # Without the lock: at worst the sum is slightly too low.
     _State.work += num_ids + _CALL
     if _State.work < _State.enough:
         return TWINS
@@ -103,24 +104,24 @@ def implementation(num_ids: int) -> RowIndexKernels:
 
 
 def _is_cheap() -> bool:
-    """Whether this process loads the kernels, or compiles them for those after it."""
+    """Whether loading is cheap: the machine code exists, or can be kept for later processes."""
     try:
         return machine_code.can_keep() or any(machine_code.kept(_loop(name, "Q")) for name in _PROBES)
-    except Exception:  # noqa: BLE001 - as in _native, where the warning comes from
+    except Exception:  # noqa: BLE001 - _native warns about it
         return True
 
 
 def compile_all() -> None:
-    """Compile every kernel that is not kept on disk yet.
+    """Compile every kernel that is not on disk yet.
 
-    For images and installations whose users cannot write to them: run once by whoever makes them.
+    For images and installations that users cannot write to: run this once when making them.
 
     Raises
     ------
     ImportError
         Numba cannot be imported.
     OSError
-        No folder takes the machine code; ``NUMBA_CACHE_DIR`` names another.
+        No folder is writable; ``NUMBA_CACHE_DIR`` can name one.
 
     Examples
     --------
@@ -147,13 +148,13 @@ def _run(name: str, *arguments: Any) -> int:
 
 
 def _python(name: str, *arguments: Any) -> int:
-    """A loop as Python runs it: ``NUMBA_DISABLE_JIT=1`` is for finding mistakes in it."""
+    """Run a loop in Python, for debugging with ``NUMBA_DISABLE_JIT=1``."""
     twin.check(name, *arguments)
     return int(LOOPS[name][0](*_flat(name, arguments, lambda array: array)))
 
 
 def _flat(name: str, arguments: tuple[Any, ...], elements: Callable[[NDArray[Any]], Any]) -> list[Any]:
-    """Arguments of a loop: of each array its elements and their number."""
+    """Arguments of a loop: each array becomes its elements and their number."""
     flat: list[Any] = []
     for code, argument in zip(LOOPS[name][1].split(), arguments, strict=True):
         if code == "n":
@@ -169,12 +170,12 @@ def _address(array: NDArray[Any]) -> int:
     try:
         return ctypes.addressof(ctypes.c_char.from_buffer(cast(Any, array)))
     except (TypeError, ValueError):
-        # Read-only, or empty.
+        # A read-only or empty array.
         return array.ctypes.data
 
 
 def _native(name: str, arguments: tuple[Any, ...]) -> Kernel | None:
-    """The machine code for these arguments; None, after a warning, where Numba is missing or fails."""
+    """The machine code for these arguments; None, with a warning, if Numba is missing or fails."""
     codes = LOOPS[name][1]
     is_narrow = "A" in codes and arguments[codes.split().index("A")].itemsize == 4
     width = "I" if is_narrow else "Q"
@@ -185,8 +186,8 @@ def _native(name: str, arguments: tuple[Any, ...]) -> Kernel | None:
                 found = _State.native.get(name + width) or _loaded(_loop(name, width))
                 _State.native[name + width] = found
             except Warning:
-                raise  # one that the user made an error
-            except Exception as error:  # noqa: BLE001 - a release of Numba that does not fit NumPy's may raise anything
+                raise  # a warning that the user turned into an error
+            except Exception as error:  # noqa: BLE001 - Numba may raise anything with a NumPy it does not know
                 _State.is_missing = True
                 warnings.warn(
                     f"Numba cannot be used ({type(error).__name__}: {error}): the row-id index falls back on its slow "
@@ -226,7 +227,7 @@ def _warn_unkept(error: OSError) -> None:
 
 
 def _after_fork() -> None:
-    # Another thread may have held it.
+    # Another thread may have held the lock.
     _State.lock = threading.RLock()
 
 
@@ -241,7 +242,7 @@ def _sort_pairs(
     spare_keys: NDArray[np.uint64],
     spare_values: NDArray[np.uint32],
 ) -> int:
-    """The loop counts in an array of its own."""
+    """The loop counts in its own array."""
     ends = np.empty((1 << OUTER_BITS) + (1 << INNER_BITS), np.int64)
     return run("sort_pairs", keys, values, spare_keys, spare_values, ends)
 

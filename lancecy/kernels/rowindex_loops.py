@@ -1,10 +1,10 @@
-"""Loops of the row-id index, in the part of Python that Numba compiles; :mod:`lancecy.kernels.rowindex_jit` calls them.
+"""Loops of the row-id index, in the subset of Python that Numba compiles (see :mod:`lancecy.kernels.rowindex_jit`).
 
-Each array comes as its elements and how many there are. Compiled, the elements are a bare pointer, and Numba
+Each array is passed as its elements and their number. In compiled loops the elements are a bare pointer and Numba
 checks no index: the caller has checked the arguments, and every access is within bounds by that or is clamped.
-Not compiled (``NUMBA_DISABLE_JIT=1``), they are the arrays themselves. What each loop does is told in its twin.
+Uncompiled (``NUMBA_DISABLE_JIT=1``), they are the arrays themselves. The twins document what each loop does.
 
-Numbers of one kind stay together: Numba makes a float of an unsigned and a signed integer.
+Signed and unsigned numbers are not mixed: Numba would convert both to float.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Number: TypeAlias = Any
 _NO_PLACE = 0xFFFFFFFF
 _LAST = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ONE, _ZERO = np.uint64(1), np.uint64(0)
-# Keys of a bucket that are compared one after the other, being in one or two cache lines.
+# Keys of a bucket that are searched linearly: they fill one or two cache lines.
 _FEW = 8
-# Ids searched together: the directory's cache misses of all of them overlap.
+# Ids searched together, so that their cache misses in the directory overlap.
 _BLOCK = 256
-# Bits of the sort's two digits, the first of which writes to as many places of memory, the second of a cache.
+# Bits of the sort's two digits; the first scatters over memory, the second within a cache.
 OUTER_BITS, INNER_BITS = 11, 13
-# What is sorted by insertion.
+# Parts up to this size are sorted by insertion.
 _SMALL = 24
 
 
@@ -140,8 +140,8 @@ def sort_pairs(
         row += 1
     if row >= num_keys:
         return 0
-    # By the highest digit into the spare arrays; each part, which fits into a cache now, back by its own highest
-    # digit; what is left by insertion, or as a heap where keys are that unevenly spread.
+    # By the highest digit into the spare arrays; then each part, which now fits a cache, back by its own highest
+    # digit; the rest by insertion, or by heap sort if keys are very unevenly distributed.
     shift, parts = _spread(keys, values, 0, num_keys, spare_keys, spare_values, ends, 0, OUTER_BITS)
     first = 0
     for part in range(parts):
@@ -173,7 +173,7 @@ def _spread(
 ) -> tuple[int, int]:  # fmt: skip
     """Move pairs to buckets by the highest digit of their keys.
 
-    ``ends[at + b]`` is where bucket ``b`` ends. Returns the bits below the digit and the number of buckets.
+    ``ends[at + b]`` is the end of bucket ``b``. Returns the bits below the digit and the number of buckets.
     """
     low, high = keys[first], keys[first]
     for i in range(first + 1, stop):
@@ -197,7 +197,7 @@ def _spread(
         count = ends[at + bucket]
         ends[at + bucket] = total
         total += count
-    # Each start moves on as its bucket fills, and is its end when that is full.
+    # Each start advances as its bucket fills, and becomes the bucket's end.
     for i in range(first, stop):
         bucket = at + np.int64((keys[i] - low) >> places)
         place = ends[bucket]
@@ -309,7 +309,7 @@ def find_runs(
         for i in range(block, end):
             wanted = ids[i]
             run = min(np.int64(addresses[i]), num_runs)
-            # Runs of the bucket that start no later than the id. The one before may be of an earlier bucket.
+            # Runs of the bucket that start no later than the id. The previous one may be in an earlier bucket.
             stop, looked = num_runs, 0
             while run < stop and runs[3 * run] <= wanted:
                 run += 1
@@ -387,7 +387,7 @@ def find_keys(
 
 
 HELPERS = (_spread, _insertion_sort, _heap_sort, _sift)
-"""What the loops call, innermost last."""
+"""Functions that the loops call, innermost last."""
 
 LOOPS: dict[str, tuple[Any, str]] = {
     "live_runs": (live_runs, "u n q q n u Q!"),
@@ -407,6 +407,6 @@ LOOPS: dict[str, tuple[Any, str]] = {
 }
 """Each loop and its parameters.
 
-An array is the character of its dtype and ``!`` if it is written to; ``A`` is of 32 or of 64 unsigned bits. ``n``
-is a signed number of 64 bits, ``u`` an unsigned one.
+An array is the character of its dtype, with ``!`` if it is written to; ``A`` has 32 or 64 unsigned bits. ``n``
+is a signed 64-bit number, ``u`` an unsigned one.
 """

@@ -86,7 +86,7 @@ def test_delete_asks_or_is_told(tmp_path: Path, parquet: Path, monkeypatch: pyte
     _run("write", parquet, uri)
     assert _json("delete", uri, "n < 10", "--dry-run")["rows_to_delete"] == 10
     silent = _run("delete", uri, "n < 10")
-    assert (silent.exit_code, "say --yes" in silent.stderr) == (2, True)
+    assert (silent.exit_code, "use --yes" in silent.stderr) == (2, True)
     assert lancecy.dataset(uri).count_rows() == 100
     assert _json("delete", uri, "n < 10", "--yes") == {"uri": str(uri), "version": 2, "deleted_rows": 10}
     assert _json("delete", uri, "n < 10", "--yes")["deleted_rows"] == 0

@@ -1,9 +1,9 @@
-"""The kernels once more in plain NumPy: slow, obvious, and checked against the compiled ones.
+"""NumPy twins of the kernels: slow and obvious, to test the compiled ones against.
 
-Every function has the signature, results and errors of its namesake in
-:mod:`lancecy.kernels`, whose docstrings describe both. The same tests run on the two,
-which is how the compiled code is known to be right. Choose them for a whole process
-with ``LANCECY_KERNELS=reference``, for instance to find out whether a kernel is to blame.
+Every function has the signature, results and errors of the kernel of the same name in
+:mod:`lancecy.kernels`, whose docstring describes both. The same tests run on both.
+``LANCECY_KERNELS=reference`` selects the twins for a whole process, for instance to find
+out whether a kernel causes a fault.
 
-There is one module for each compiled one, of the same name without the underscore.
+Each compiled module has a module here with the same name without the underscore.
 """

@@ -1,4 +1,4 @@
-"""Twins of ``_bitpack``: blocks taken apart into single bits, and these put together to integers."""
+"""Twins of ``_bitpack``: blocks are split into bits, and the bits joined into integers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _GROUPS = (0, 4, 2, 6, 1, 5, 3, 7)
 
 
 def integers(bits: NDArray[np.uint8], width: int) -> NDArray[Any]:
-    """Unsigned integers of ``width`` bits out of rows of fewer bits, lowest first."""
+    """Unsigned integers of ``width`` bits from rows of fewer bits, lowest first."""
     padded = np.zeros((bits.shape[0], width), np.uint8)
     padded[:, : bits.shape[1]] = bits
     return np.packbits(padded, axis=1, bitorder="little").view(f"<u{width // 8}")[:, 0]
@@ -45,7 +45,7 @@ def _block(packed: Bytes, width: int, bits: int) -> NDArray[Any]:
 
 
 def word_type(bits: int, out: Bytes) -> np.dtype[Any]:
-    """The integers that an output takes, once it is known to hold whole ones."""
+    """The integer type of an output; refuses a size that is not a multiple of it."""
     require(out, np.uint8, writable=True)
     if bits not in (8, 16, 32, 64):
         raise ValueError("bits must be 8, 16, 32 or 64")
@@ -89,7 +89,7 @@ def unpack_inline(
 def _of_blocks(
     data: Bytes, stored: int, wanted: range, width: int, bits: int, raw_tail: bool
 ) -> list[NDArray[Any]] | None:
-    """Some values of one out-of-line chunk, by block; None if the chunk is too short for all of its values."""
+    """Values of one out-of-line chunk, by block; None if the chunk is too short for its count."""
     full, tail = divmod(stored, _BLOCK)
     nbytes, word = 128 * width, bits // 8
     is_raw = raw_tail and data.size // word == full * nbytes // word + tail

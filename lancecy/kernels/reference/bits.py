@@ -1,4 +1,4 @@
-"""Twin of ``_bits``: bitmaps taken apart into one byte per bit and packed again."""
+"""Twin of ``_bits``: bitmaps are unpacked to one byte per bit and packed again."""
 
 from __future__ import annotations
 

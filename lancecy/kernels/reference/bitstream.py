@@ -1,4 +1,4 @@
-"""Twin of ``_bitstream``: a stream taken apart into single bits, put together again value by value."""
+"""Twin of ``_bitstream``: a stream is split into bits, which are joined value by value."""
 
 from __future__ import annotations
 

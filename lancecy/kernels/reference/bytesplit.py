@@ -1,4 +1,4 @@
-"""Twin of ``_bytesplit``: the streams of a chunk as rows of a matrix that is transposed."""
+"""Twin of ``_bytesplit``: transposes the matrix whose rows are a chunk's streams."""
 
 from __future__ import annotations
 

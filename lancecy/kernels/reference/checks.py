@@ -1,8 +1,8 @@
-"""Checks of arguments and of runs that all twins share.
+"""Checks of arguments and runs, shared by all twins.
 
-The compiled kernels get the first kind from typed memoryviews: a wrong dtype, a
-second dimension, gaps between elements or a read-only output is refused before any
-work. Numbers of runs are Python integers here, so hostile ones cannot overflow.
+In compiled kernels typed memoryviews check the arguments: a wrong dtype, a second dimension, gaps
+between elements or a read-only output is refused before any work. Numbers of runs are Python
+integers here, so hostile ones cannot overflow.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def require(array: NDArray[Any], *dtypes: type[np.generic], writable: bool = Fal
 
 
 def require_level(level: int, lowest: int = 0) -> None:
-    """Refuse what is no repetition or definition level.
+    """Refuse a number that is not a repetition or definition level.
 
     Raises
     ------
@@ -79,7 +79,7 @@ def check_runs(
     width: int,
     capacity: int,
 ) -> list[tuple[int, int]]:
-    """Position and count of every run, once all are known to be in memory.
+    """Position and count of every run, after checking that all are in memory.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def check_runs(
     extra : int
         Items that a run has beyond its count.
     width : int, bytes
-        Of one item.
+        Width of one item.
     capacity : int
         Number of items of all runs that the output has room for.
 
@@ -126,14 +126,14 @@ def check_chunk_runs(
     runs: tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]],
     capacity: int,
 ) -> list[tuple[int, int, int]]:
-    """Chunk, start and count of every run that is not empty, once all are known to be in their chunks.
+    """Chunk, start and count of every non-empty run, after checking that all are in their chunks.
 
     Parameters
     ----------
     memory : (nbytes,) uint8
     chunks : three (num_chunks,) int64
-        Position and length in bytes and number of values of every chunk; only those that runs touch are
-        looked at.
+        Position and length in bytes and number of values of every chunk; only those that runs name are
+        checked.
     runs : three (num_runs,) int64
         Chunk, first value and number of values.
     capacity : int

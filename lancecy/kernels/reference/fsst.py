@@ -1,4 +1,4 @@
-"""Twin of ``_fsst``: one value after the other, one code after the other."""
+"""Twin of ``_fsst``: decodes value by value and code by code."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _table(symbols: NDArray[np.uint64], symbol_lengths: NDArray[np.uint8]) -> li
 
 
 def _codes(memory: NDArray[np.uint8], positions: list[int], lengths: list[int]) -> tuple[bytes, set[int]]:
-    """The bytes of all spans, and where spans end in them."""
+    """The bytes of all spans, and the positions of the ends of spans."""
     codes, ends = bytearray(), set()
     for index, (position, length) in enumerate(zip(positions, lengths, strict=True)):
         if length < 0 or (length and position < 0):

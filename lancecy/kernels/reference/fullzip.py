@@ -24,7 +24,7 @@ MAX_LEVEL = 0xFFFF
 
 
 class _Walk:
-    """Control words one after the other; what both layouts of entries share."""
+    """Walk over control words, shared by both layouts of entries."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class _Walk:
         self.spans = list(zip(spans[0].tolist(), spans[1].tolist(), strict=True))
 
     def check(self) -> None:
-        """Every span lies in memory."""
+        """Check that every span lies in memory."""
         for i, (start, stop) in enumerate(self.spans):
             if start < 0 or stop < start:
                 fail(FAULT_NEGATIVE, i)
@@ -64,7 +64,7 @@ class _Walk:
                 fail(FAULT_TRUNCATED, i)
 
     def level(self, at: int, stop: int) -> int:
-        """Take one control word and return its definition level."""
+        """Read one control word and return its definition level."""
         if stop - at < self.word_bytes:
             fail(FAULT_ENTRY, self.entries)
         word = int.from_bytes(self.bytes[at : at + self.word_bytes], "little")

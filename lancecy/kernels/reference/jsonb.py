@@ -1,4 +1,4 @@
-"""Twin of ``_jsonb``: one value after the other, Python's own numbers and text."""
+"""Twin of ``_jsonb``: value by value, with Python's numbers and text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KIND, _COUNT = 0xE0000000, 0x1FFFFFFF
 _ENTRY_KIND, _ENTRY_SIZE = 0x70000000, 0x0FFFFFFF
 _NULL, _STRING, _NUMBER, _FALSE, _TRUE, _CONTAINER = range(0, 0x60000000, 0x10000000)
 _DEPTH = 128
-"""Of nesting; what parses JSON for the reference writer takes no more."""
+"""Limit of nesting, the same as in the reference writer's JSON parser."""
 
 _INTEGERS = {1: "b", 2: "h", 4: "i", 8: "q"}
 
@@ -61,7 +61,7 @@ def json_texts(
 
 
 class _FaultError(Exception):
-    """A value is wrong; the only argument is the number of the fault."""
+    """A faulty value; the only argument is the number of the fault."""
 
 
 def _text(data: bytes, row: int) -> bytes:
@@ -97,7 +97,7 @@ def _container(data: bytes, start: int, stop: int, out: list[str], depth: int) -
 
 
 def _entries(data: bytes, start: int, stop: int, count: int) -> tuple[tuple[int, ...], int]:
-    """The description of each element, and where the first one's bytes are."""
+    """The description of each element, and the position of the first element's bytes."""
     first = start + 4 + 4 * count
     if first > stop:
         raise _FaultError(FAULT_JSON)
@@ -132,7 +132,7 @@ def _size(entry: int, at: int, stop: int) -> int:
 
 
 def _value(data: bytes, at: int, stop: int, entry: int, out: list[str], depth: int) -> int:
-    """Write one element; where the next one starts."""
+    """Write one element and return the start of the next."""
     size, kind = _size(entry, at, stop), entry & _ENTRY_KIND
     if kind == _CONTAINER:
         _container(data, at, at + size, out, depth + 1)
@@ -158,7 +158,7 @@ def _number(data: bytes) -> str:
         return str(struct.unpack(">" + (code if kind == "40" else code.upper()), rest)[0])
     if kind == "60" and len(rest) == 8:
         return _float(struct.unpack(">d", rest)[0])
-    # Zero; and NaN and the infinities, for which JSON has no word.
+    # Zero; also NaN and the infinities, for which JSON has no notation.
     fixed = {"00": "0", "10": "null", "20": "null", "30": "null"}.get(kind)
     if fixed is None or rest:
         raise _FaultError(FAULT_JSON)
@@ -166,7 +166,7 @@ def _number(data: bytes) -> str:
 
 
 def _float(value: float) -> str:
-    """The shortest text that reads as this number, with a dot up to 16 digits and down to 0.00001."""
+    """The shortest text of a number, in dotted form from 0.00001 up to 16 digits."""
     if not math.isfinite(value):
         return "null"
     text = repr(value)
@@ -174,7 +174,7 @@ def _float(value: float) -> str:
     if not exponent:
         return text
     power = int(exponent)
-    if power == -5:  # Python leaves the dotted form one power of ten earlier
+    if power == -5:  # Python switches to exponents one power of ten earlier
         sign, digits = ("-", mantissa[1:]) if mantissa.startswith("-") else ("", mantissa)
         return f"{sign}0.0000{digits.replace('.', '')}"
     return f"{mantissa}e{power:+d}"

@@ -1,4 +1,4 @@
-"""Twins of ``_lookup``: one row after the other, in Python's integers."""
+"""Twins of ``_lookup``: row by row, in Python integers."""
 
 from __future__ import annotations
 

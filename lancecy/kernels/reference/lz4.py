@@ -1,4 +1,4 @@
-"""Twin of ``_lz4``: one sequence after the other, matches byte by byte."""
+"""Twin of ``_lz4``: sequence by sequence, matches byte by byte."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["lz4_blocks"]
 
 
 def _length(block: bytes, at: int, nibble: int) -> tuple[int, int]:
-    """A length that may go on in further bytes, and where they end; IndexError if they do not."""
+    """A length that may continue in further bytes, and the position after them; IndexError if they do not end."""
     length = nibble
     while nibble == 15:
         length += block[at]
@@ -29,7 +29,7 @@ def _length(block: bytes, at: int, nibble: int) -> tuple[int, int]:
 
 
 def _decompressed(block: bytes, size: int) -> bytes | None:
-    """The ``size`` bytes that a block stands for; None if it does not."""
+    """The ``size`` decompressed bytes of a block; None if it is damaged."""
     out = bytearray()
     at = 0
     try:

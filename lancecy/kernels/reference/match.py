@@ -1,4 +1,4 @@
-"""Twin of ``_match``: one string after the other."""
+"""Twin of ``_match``: string by string."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Twin of ``_pack``: bits of every value laid out one by one."""
+"""Twin of ``_pack``: lays out the bits of every value one by one."""
 
 from __future__ import annotations
 

@@ -1,11 +1,11 @@
 """Twins of ``rowindex_jit`` in NumPy, and the checks of arguments for both.
 
-Also what is used for little work, where loading the compiled kernels would take longer than the work itself.
+Also used for small work, for which loading the compiled kernels would take longer than the work itself.
 
-Two kinds of arrays are in all of them. *Runs* are (3 * num_runs,) uint64, three numbers for each: its first id, how many
-ids, and the address of the first; a kernel writes as many runs as there is room for and returns how many
-there are. *Deleted* are (num_deleted,) int64, ascending: rows to leave out, counted from the row that is
-``first_row`` rows before the first of the segment.
+All functions use two kinds of arrays. *Runs* are (3 * num_runs,) uint64, three numbers each: first id, number of
+ids, and the address of the first id; a kernel writes as many runs as fit and returns the number of all runs.
+*Deleted* are (num_deleted,) int64, ascending: rows to leave out, counted from the row that is ``first_row`` rows
+before the first of the segment.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ UInt64 = NDArray[np.uint64]
 Offsets = NDArray[np.uint32] | NDArray[np.uint64]
 
 NO_PLACE = (1 << 32) - 1
-"""What a slot holds that no id belongs to."""
+"""Content of a slot without an id."""
 
 _DTYPES: dict[str, tuple[type[np.generic], ...]] = {
     "Q": (np.uint64,),
@@ -60,14 +60,14 @@ _DTYPES: dict[str, tuple[type[np.generic], ...]] = {
 
 
 def check(name: str, *arguments: Any) -> None:
-    """Refuse arguments that the kernel of this name cannot work on.
+    """Refuse invalid arguments of the kernel of this name.
 
     Raises
     ------
     TypeError
-        Not an array, or of a dtype that is none of several possible ones.
+        Not an array, or none of several possible dtypes.
     ValueError
-        An array of another dtype, shape or length, or a number out of range.
+        Wrong dtype, shape or length, or a number out of range.
     """
     for code, argument in zip(LOOPS[name][1].split(), arguments, strict=False):
         if code == "n":
@@ -230,24 +230,24 @@ def live_runs(
     start : int
         First id of the range.
     count : int
-        Rows, the deleted ones included.
+        Number of rows, including deleted ones.
     ranks : (num_holes,) int64, ascending
-        How many ids of the range precede each hole.
+        Number of ids of the range before each hole.
     deleted, first_row
-        See above.
+        See the module docstring.
     address : int
-        Of the first row.
+        Address of the first row.
     runs : (3 * num_runs,) uint64
-        Filled; see above.
+        Filled; see the module docstring.
 
     Returns
     -------
     int
-        How many runs there are.
+        Number of runs.
     """
     check("live_runs", start, count, ranks, deleted, first_row, address, runs)
-    # A run begins at the first row, after a deleted row and after a hole, and ends before the next such row.
-    # As numbers that also say how the run before it ends: with a row that is deleted (1) or not (0).
+    # A run begins at the first row, after a deleted row or after a hole, and ends before the next such row.
+    # The lowest bit tells whether the run before ends with a deleted row (1) or not (0).
     gone = deleted - first_row
     gone = gone[(gone >= 0) & (gone < count)]
     heads = np.sort(np.concatenate((np.zeros(1, np.int64), gone * 2 + 3, ranks * 2)))
@@ -257,7 +257,7 @@ def live_runs(
     inside = int(np.searchsorted(starts, count))
     starts = starts[:inside]
     stops = np.append(starts[1:], count)
-    # Whatever follows the last row of the segment is not among the heads.
+    # Rows after the last row of the segment are not heads.
     stops -= np.append(after[1:inside], bool(gone.size) and int(gone[-1]) == count - 1)
     some = stops > starts
     starts, stops = starts[some], stops[some]
@@ -289,7 +289,7 @@ def array_runs(
     runs: UInt64,
     span: UInt64,
 ) -> int:
-    """Runs of an array without its deleted rows: rows that are neighbours and have ids that are.
+    """Runs of an array without its deleted rows: consecutive rows with consecutive ids.
 
     Parameters
     ----------
@@ -299,12 +299,12 @@ def array_runs(
     deleted, first_row, address, runs
         As :func:`live_runs`.
     span : (2,) uint64
-        Filled with the smallest and the largest id; if there is none, the first is the larger one.
+        Filled with the smallest and the largest id; without ids, the first is the larger one.
 
     Returns
     -------
     int
-        How many runs there are.
+        Number of runs.
     """
     check("array_runs", base, offsets, deleted, first_row, address, runs, span)
     alive = _living(offsets.size, deleted, first_row)
@@ -325,14 +325,14 @@ def array_runs(
 def fill_slots(
     base: int, offsets: Offsets, deleted: Int64, first_row: int, place: int, low: int, slots: UInt32
 ) -> int:
-    """Put the places of an array's rows into the slots of their ids, but for deleted rows.
+    """Put the places of an array's rows into the slots of their ids, except for deleted rows.
 
     Parameters
     ----------
     base, offsets, deleted, first_row
         As :func:`array_runs`.
     place : int
-        Of the first row; its neighbours follow.
+        Place of the first row; the others follow.
     low : int
         Id of the first slot.
     slots : (num_slots,) uint32
@@ -341,18 +341,18 @@ def fill_slots(
     Returns
     -------
     int
-        -1, or a row whose id has no slot or one that is taken; what is in the slots then has no meaning.
+        -1, or a row whose id has no slot or a taken one; the slots are then undefined.
     """
     check("fill_slots", base, offsets, deleted, first_row, place, low, slots)
     alive = _living(offsets.size, deleted, first_row)
     at = _ids(base, offsets, alive) - np.uint64(low)
     wrong = at >= slots.size
     if not wrong.any():
-        # Signed numbers are what NumPy indexes with.
+        # NumPy indexes with signed numbers.
         at = at.view(np.int64)
         wrong = slots[at] != NO_PLACE
     if not wrong.any():
-        # Of two rows with one id, the later one's place stays.
+        # Of two rows with one id, the later one's place is kept.
         places = (alive + place).astype(np.uint32)
         slots[at] = places
         wrong = slots[at] != places
@@ -370,7 +370,7 @@ def copy_keys(
     keys: UInt64,
     places: UInt32,
 ) -> int:
-    """Write the ids of an array and their places, but for deleted rows.
+    """Write the ids of an array and their places, except for deleted rows.
 
     Parameters
     ----------
@@ -382,7 +382,7 @@ def copy_keys(
     Returns
     -------
     int
-        How many ids there are.
+        Number of ids.
     """
     check("copy_keys", base, offsets, deleted, first_row, place, keys, places)
     alive = _living(offsets.size, deleted, first_row)
@@ -395,15 +395,15 @@ def copy_keys(
 def sort_pairs(
     keys: UInt64, values: UInt32, spare_keys: UInt64, spare_values: UInt32, ends: Int64 | None = None
 ) -> int:
-    """Sort keys ascending, in place, and bring the values into the same order.
+    """Sort keys ascending, in place, and reorder the values with them.
 
     Parameters
     ----------
     keys : (n,) uint64
     values : (n,) uint32
-        Those of equal keys are in any order.
+        Values of equal keys are in any order.
     spare_keys, spare_values : (n,) uint64 and uint32
-        Room to work in; their contents are lost.
+        Work space, overwritten.
     ends : optional
         Not used here.
     """
@@ -416,20 +416,20 @@ def sort_pairs(
 
 
 def check_runs(runs: UInt64) -> int:
-    """The first run that starts before the end of the one before it; -1 if none does."""
+    """Index of the first run that starts before the end of the previous run; -1 if none does."""
     check("check_runs", runs)
     starts, counts = runs[0::3], runs[1::3]
     return _first((starts[1:] < starts[:-1]) | (starts[1:] - starts[:-1] < counts[:-1]))
 
 
 def first_repeat(keys: UInt64) -> int:
-    """The first of some sorted keys that is equal to the one before it; -1 if none is."""
+    """Index of the first of sorted keys that equals the previous one; -1 if none does."""
     check("first_repeat", keys)
     return _first(keys[1:] == keys[:-1])
 
 
 def slots_in_runs(slots: UInt32, low: int, runs: UInt64) -> int:
-    """A slot that is taken and whose id is in a run as well; -1 if there is none.
+    """A taken slot whose id is also in a run; -1 if there is none.
 
     Parameters
     ----------
@@ -447,7 +447,7 @@ def slots_in_runs(slots: UInt32, low: int, runs: UInt64) -> int:
 
 
 def keys_in_runs(keys: UInt64, runs: UInt64) -> int:
-    """The first of some sorted keys that is in one of some disjoint, ascending runs; -1 if none is."""
+    """Index of the first of sorted keys that is in one of disjoint, ascending runs; -1 if none is."""
     check("keys_in_runs", keys, runs)
     if not runs.size or not keys.size:
         return -1
@@ -493,15 +493,15 @@ def find_runs(
     addresses: UInt64,
     found: Bytes,
 ) -> int:
-    """Addresses of ids that are in runs.
+    """Find the addresses of ids that are in runs.
 
     Parameters
     ----------
     ids : (n,) uint64
     runs : (3 * num_runs,) uint64
-        Disjoint and ascending; one at least.
+        Disjoint and ascending; at least one.
     directory, low, shift
-        As made by :func:`fill_directory` from the runs.
+        Made by :func:`fill_directory` from the runs.
     addresses : (n,) uint64
         Filled; 0 where an id is in no run.
     found : (n,) uint8
@@ -524,18 +524,18 @@ def find_slots(
     addresses: UInt64,
     found: Bytes,
 ) -> int:
-    """Addresses of ids that have slots, where they are not found yet.
+    """Find the addresses of ids that have slots, unless already found.
 
     Parameters
     ----------
     ids : (n,) uint64
     low, slots
-        As filled by :func:`fill_slots`; one slot at least.
+        As filled by :func:`fill_slots`; at least one slot.
     place_shift : int, 0 .. 32
     bases : (num_bases,) uint64
         The address of place ``p`` is ``bases[p >> place_shift] + p``, modulo 2^64.
     addresses, found : (n,) uint64 and uint8
-        Written where an id is found that was not before.
+        Written for each id that is newly found.
     """
     check("find_slots", ids, low, slots, place_shift, bases, addresses, found)
     slot = ids - np.uint64(low)
@@ -557,17 +557,17 @@ def find_keys(
     addresses: UInt64,
     found: Bytes,
 ) -> int:
-    """Addresses of ids that are among sorted keys, where they are not found yet.
+    """Find the addresses of ids that are among sorted keys, unless already found.
 
     Parameters
     ----------
     ids : (n,) uint64
     keys : (num_keys,) uint64, ascending
-        One at least.
+        At least one.
     places : (num_keys,) uint32
-        What belongs to each key.
+        Place of each key.
     directory, low, shift
-        As made by :func:`fill_directory` from the keys.
+        Made by :func:`fill_directory` from the keys.
     place_shift, bases, addresses, found
         As :func:`find_slots`.
     """
@@ -586,7 +586,7 @@ def _resolve(
     found[hit] = 1
 
 
-# -- what they share ------------------------------------------------------------------
+# -- shared parts ------------------------------------------------------------------
 
 
 def _first(mask: Bool) -> int:
