@@ -4,7 +4,7 @@ isort:skip_file
 Messages of data files of version 0.1, and the field list that tables share with them.
 
 Package, message and field names are those of the Lance format; readers match them by name and
-number. Numbers that real files carry but that mean nothing any more are named `old_…` here.
+number. Obsolete fields that real files contain are named `old_…` here.
 """
 
 import builtins
@@ -95,9 +95,9 @@ class Field(google.protobuf.message.Message):
     UNENFORCED_CLUSTERING_KEY_FIELD_NUMBER: builtins.int
     UNENFORCED_CLUSTERING_KEY_POSITION_FIELD_NUMBER: builtins.int
     type: global___Field.Type.ValueType
-    """Only the C++ releases filled this in; the logical type says the same."""
+    """Set by the C++ releases only; the logical type states the same."""
     name: builtins.str
-    """Of this level, not the path from the root."""
+    """Name at this level, not the path from the root."""
     id: builtins.int
     parent_id: builtins.int
     """-1 for a top-level field. Absent therefore means "child of field 0"."""
@@ -164,7 +164,7 @@ global___Dictionary = Dictionary
 
 @typing.final
 class Schema(google.protobuf.message.Message):
-    """A schema that stands alone."""
+    """A schema on its own."""
 
     DESCRIPTOR: google.protobuf.descriptor.Descriptor
 
@@ -241,7 +241,7 @@ class Metadata(google.protobuf.message.Message):
         def schema(self) -> google.protobuf.internal.containers.RepeatedCompositeFieldContainer[global___Field]: ...
         @property
         def fields(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]:
-            """Ids of the statistics' own fields, structs included."""
+            """Ids of the fields of the statistics, structs included."""
 
         def __init__(
             self,
@@ -258,15 +258,15 @@ class Metadata(google.protobuf.message.Message):
     OLD_STATISTICS_FIELD_NUMBER: builtins.int
     STATISTICS_FIELD_NUMBER: builtins.int
     manifest_position: builtins.int
-    """Of the embedded manifest's length prefix; 0 when there is none."""
+    """Position of the embedded manifest's length prefix; 0 if there is none."""
     page_table_position: builtins.int
     @property
     def batch_offsets(self) -> google.protobuf.internal.containers.RepeatedScalarFieldContainer[builtins.int]:
-        """Row number at which each batch starts, then the number of rows: one more than there are batches."""
+        """Row number at which each batch starts, then the number of rows."""
 
     @property
     def old_statistics(self) -> global___Metadata.StatisticsMetadata:
-        """One release (0.8.19) put the statistics here."""
+        """Release 0.8.19 stored the statistics here."""
 
     @property
     def statistics(self) -> global___Metadata.StatisticsMetadata: ...
