@@ -1,4 +1,4 @@
-"""How Sphinx builds the documentation: ``make docs``."""
+"""Configuration of Sphinx, for ``make docs``."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ napoleon_numpy_docstring = True
 napoleon_google_docstring = False
 napoleon_use_ivar = True
 nitpicky = False
-# Frames and arrays of other libraries are written as in their own documentation and are not looked up.
+# Types of other libraries are written as in their documentation and not resolved.
 suppress_warnings = ["ref.python"]
