@@ -1,5 +1,5 @@
-# Every target makes what it needs first: the virtual environment, the compiled kernels, a Java for Spark.
-# A second run does none of that again unless pyproject.toml, setup.py or a kernel changed.
+# Every target first makes what it needs: the virtual environment, the compiled kernels, a Java for Spark.
+# A second run skips that unless pyproject.toml, setup.py or a kernel changed.
 
 SHELL := /bin/bash
 VENV ?= .venv
@@ -15,31 +15,31 @@ BENCH := $(CURDIR)/bench
 
 export VENV
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Hundreds of processes that tests start import this package: they are not to compile it each time.
+# Tests start hundreds of processes that import this package; bytecode files save compiling it each time.
 export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help setup demo test check format protos bench compare chart compare-spark compare-write docs asan fuzz model old-releases hunt-nested hunt-filters hunt-dask hunt-spark wheel clean distclean
 .DEFAULT_GOAL := help
 
 help:
-	@echo "make demo     a small table over three bases: written, changed, scanned; from and to Dask and Spark"
-	@echo "make test     the whole test suite, Spark and interop with pylance included"
-	@echo "make check    the quick part of it: style, types, layers, unit tests"
-	@echo "make compare  lancecy beside pylance and memory-mapped Arrow IPC, in one run"
-	@echo "make chart    the same for four file versions, and the chart of the README"
-	@echo "make compare-spark  lancecy in Spark beside Parquet and beside pylance's table handed over"
-	@echo "make compare-write  lancecy and pylance write the same rows, and append one row many times"
-	@echo "make model    random histories of tables that lancecy and pylance change in turns, many of them"
-	@echo "make hunt-nested, hunt-filters, hunt-dask, hunt-spark  what generators make, many of each: nested tables in turn"
-	@echo "              with pylance, filters against exact arithmetic, queries of Dask and Spark against pandas and Spark"
-	@echo "make old-releases  whether pylance 0.20.0, 0.39.0 and 4.0.2 read what lancecy writes"
-	@echo "make bench    the asv benchmarks of every layer"
-	@echo "make asan     the tests of kernels, files and hostile bytes under gcc's sanitizers"
-	@echo "make fuzz     every decoder and parser under libFuzzer and the address sanitizer"
-	@echo "make docs     the documentation as a site, in build/docs; its examples are run first"
-	@echo "make wheel    source distribution and wheel, in dist/"
+	@echo "make demo     a tour: write, change and scan a table over three bases, also with Dask and Spark"
+	@echo "make test     the whole test suite, including Spark and interop with pylance"
+	@echo "make check    the quick tests: style, types, layers, unit tests"
+	@echo "make compare  measures lancecy, pylance and memory-mapped Arrow IPC in one run"
+	@echo "make chart    the same for four file versions, and draws the chart of the README"
+	@echo "make compare-spark  measures lancecy in Spark, Parquet, and pylance's table passed to Spark"
+	@echo "make compare-write  measures writes of lancecy and pylance: the same rows, and many appends of one row"
+	@echo "make model    tests many random histories of tables that lancecy and pylance change in turn"
+	@echo "make hunt-nested, hunt-filters, hunt-dask, hunt-spark  generated tests, many of each: nested tables exchanged"
+	@echo "              with pylance, filters against exact arithmetic, Dask and Spark queries against pandas and Spark"
+	@echo "make old-releases  tests that pylance 0.20.0, 0.39.0 and 4.0.2 read what lancecy writes"
+	@echo "make bench    runs the asv benchmarks of every layer"
+	@echo "make asan     runs the tests of kernels, files and hostile bytes under gcc's sanitizers"
+	@echo "make fuzz     fuzzes every decoder and parser with libFuzzer and the address sanitizer"
+	@echo "make docs     runs the examples of the documentation and builds the site in build/docs"
+	@echo "make wheel    builds source distribution and wheel in dist/"
 	@echo "make format   formats the code and applies the linter's safe fixes"
-	@echo "make clean    removes what was built; make distclean also the virtual environment"
+	@echo "make clean    removes build products; make distclean also removes the virtual environment"
 
 # ---- set-up -----------------------------------------------------------------------------------------
 
@@ -57,7 +57,7 @@ $(BUILT): $(INSTALLED) setup.py $(wildcard _ext/*.pyx _ext/*.pxd)
 	$(PY) setup.py --quiet build_ext --inplace
 	@touch $@
 
-# The generator of lancecy/proto needs an old protobuf runtime, so it lives apart.
+# The generator of lancecy/proto needs an old protobuf runtime, hence its own environment.
 $(PROTOC): $(INSTALLED)
 	.ci/setup protoc "$(VENV)/protoc"
 	@touch $@
@@ -88,7 +88,7 @@ model: $(BUILT)
 
 HUNT := $(PYTEST) -q -s -n 0 -o timeout=0 -o faulthandler_timeout=0
 
-# One table is made again by ARGS="--seed SEED --first NUMBER" with LANCECY_NESTED_TABLES=1.
+# To repeat one table: ARGS="--seed SEED --first NUMBER" and LANCECY_NESTED_TABLES=1.
 hunt-nested: $(BUILT)
 	$(PY) -m tests.interop.exchange --tables $${LANCECY_NESTED_TABLES:-10000} $(ARGS)
 
@@ -103,7 +103,7 @@ hunt-dask: $(BUILT)
 hunt-spark: $(BUILT)
 	LANCECY_SPARK_QUERIES=$${LANCECY_SPARK_QUERIES:-200} .ci/with-java $(HUNT) tests/spark/test_queries.py $(ARGS)
 
-# Installs each release with pip below build/ the first time.
+# Installs each release with pip below build/ on first use.
 old-releases: $(BUILT)
 	$(PY) -m tests.interop.old_releases build/old-releases $(ARGS)
 
@@ -112,7 +112,7 @@ old-releases: $(BUILT)
 compare: $(BUILT)
 	$(PY) bench/compare.py $(ARGS)
 
-# Four runs of compare, and the chart of the README from them.
+# Runs compare for four versions and draws the chart of the README.
 chart: $(BUILT)
 	for version in legacy 2.0 2.1 2.2; do $(PY) bench/compare.py --version $$version --json bench/.data/compare.json $(ARGS); done
 	$(PY) bench/chart.py bench/.data/compare.json bench/speed.svg
@@ -123,7 +123,7 @@ compare-spark: $(BUILT)
 compare-write: $(BUILT)
 	$(PY) bench/write_compare.py $(ARGS)
 
-# asv keeps a note about the machine in the home directory; it gets one of its own. Without the commit it keeps no results.
+# asv stores a description of the machine in the home directory, hence its own HOME. Without a commit it stores no results.
 bench: $(BUILT)
 	mkdir -p $(BENCH)/.asv
 	cd bench && HOME=$(BENCH)/.asv $(PY) -m asv machine --yes >/dev/null
@@ -131,11 +131,11 @@ bench: $(BUILT)
 
 # ---- hostile bytes ----------------------------------------------------------------------------------
 
-# Needs gcc; ARGS are pytest's, for example ARGS="-x tests/kernels". The usual kernels stay as they are.
+# Needs gcc; ARGS are pytest's, for example ARGS="-x tests/kernels". The usual kernels are not changed.
 asan: $(BUILT)
 	$(PY) -m tests.fuzz.asan $(ARGS)
 
-# Needs gcc and a Python for which atheris has a wheel; ARGS="--runs 100000 manifest" narrows it.
+# Needs gcc and a Python for which atheris has a wheel; ARGS="--runs 100000 manifest" selects targets.
 fuzz: $(BUILT)
 	$(PY) -m pip install --quiet atheris
 	$(PY) -m tests.fuzz.all $(ARGS)

@@ -1,8 +1,8 @@
-"""Runs the whole test suite in two parts side by side and closes with one line that counts them all.
+"""Runs the whole test suite in two parallel parts and prints one line with all counts.
 
-Spark gets a process of its own: its gateway, its daemon of forked workers and their sockets are not to
-meet the tests that count threads and file handles. It waits for processes to start and for each other, so it
-runs beside the others; what it prints comes behind what they do. Arguments are handed on to pytest in both parts.
+Spark runs in a separate process: its gateway, worker daemon and sockets must not disturb tests that count
+threads and file handles. It mostly waits, so it runs in parallel; its output is printed after that of the
+other part. Arguments are passed to pytest in both parts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ NOTHING_COLLECTED = 5
 def start(
     marker: list[str], extra: list[str], report: Path, output: IO[bytes] | None
 ) -> subprocess.Popen[bytes]:
-    """Start pytest; what it prints goes to ``output``, or to where this process prints."""
+    """Start pytest; its output goes to ``output``, or to this process's standard output."""
     command = [
         sys.executable,
         "-m",
@@ -47,7 +47,7 @@ def start(
 
 
 def count(report: Path) -> Counter[str]:
-    """Outcomes of one stage by pytest's words; empty if it did not get as far as a report."""
+    """Outcomes of one part by pytest's names; empty if it wrote no report."""
     if not report.exists():
         return Counter()
     found: Counter[str] = Counter()
@@ -61,7 +61,7 @@ def count(report: Path) -> Counter[str]:
 
 
 def run_parts(extra: list[str], folder: Path) -> tuple[list[int], Counter[str]]:
-    """Exit codes of both parts, and their outcomes; the first prints as it goes, the other one when it has ended."""
+    """Run both parts; return exit codes and outcomes. The first prints while running, the other when it ends."""
     (first, *marker), (second, *other) = ([name, *marker] for name, marker in PARTS.items())
     reports = [folder / "first.xml", folder / "second.xml"]
     with (folder / "second.txt").open("w+b") as printed:
@@ -74,7 +74,7 @@ def run_parts(extra: list[str], folder: Path) -> tuple[list[int], Counter[str]]:
 
 
 def main() -> int:
-    """Run both parts, whatever becomes of either; 0 only if both are green."""
+    """Run both parts even if one fails; return 0 only if both pass."""
     started, extra = time.monotonic(), sys.argv[1:]
     with tempfile.TemporaryDirectory() as folder:
         codes, total = run_parts(extra, Path(folder))

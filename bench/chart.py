@@ -2,8 +2,8 @@
 
 usage: python bench/chart.py FIGURES.json OUT.svg
 
-``bench/compare.py --json`` writes the figures. A bar is the median time of one engine, on a logarithmic axis; the
-number beside a group says how many times as long as lancecy pylance takes.
+``bench/compare.py --json`` writes the numbers. A bar is the median time of one engine, on a logarithmic axis; the
+number beside a group is pylance's time divided by lancecy's.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""lancecy beside pylance and memory-mapped Arrow IPC: the same work on the same rows, in one run.
+"""Compares lancecy, pylance and memory-mapped Arrow IPC: the same work on the same rows, in one run.
 
 usage: python bench/compare.py [--rows 5000000] [--vectors 200000] [--repeat 5] [--works scan-all,take] [--markdown] [--json FILE]
 
-lancecy and pylance read the very same 0.1 files, which pylance wrote with its default row groups of 1,024;
-Arrow IPC holds the same rows uncompressed. Engines take turns (A B C A B C …), the first turn warms up and
-is not counted, medians of the others are printed. ``x pylance`` says how many times faster than pylance
-lancecy is, ``of IPC`` how many times the time of Arrow IPC it takes. Every result is reduced to a
-fingerprint that touches every value; where fingerprints differ the row is marked.
+lancecy and pylance read the same 0.1 files, which pylance wrote with its default row groups of 1,024; Arrow
+IPC holds the same rows uncompressed. Engines take turns (A B C A B C …); the first turn warms up and is not
+counted; medians of the others are printed. ``x pylance`` is pylance's time divided by lancecy's, ``of IPC``
+lancecy's time divided by Arrow IPC's. Every result is reduced to a fingerprint that depends on every value; a
+row whose fingerprints differ is marked.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Predicate = tuple[str, pc.Expression]
 
 
 class Engine(Protocol):
-    """What each engine can do with a table."""
+    """The interface of an engine."""
 
     name: str
     form: str
@@ -86,7 +86,7 @@ class _Ipc:
 
 @dataclass(frozen=True)
 class Work:
-    """A piece of work: which table it needs, and a function of engine, open handle and path."""
+    """One measured operation: its table, and a function of engine, open handle and path."""
 
     kind: str
     run: Callable[[Engine, Any, Path], Any]
@@ -97,7 +97,7 @@ def _scan(kind: str, columns: list[str] | None = None, where: Predicate | None =
 
 
 def works(rows: int, vector_rows: int) -> dict[str, Work]:
-    """Everything that is measured, by name."""
+    """All operations by name."""
     random = np.random.default_rng(3)
     some = sorted(random.choice(rows, min(1000, rows), replace=False).tolist())
     some_vectors = sorted(random.choice(vector_rows, min(1000, vector_rows), replace=False).tolist())
@@ -129,7 +129,7 @@ def works(rows: int, vector_rows: int) -> dict[str, Work]:
 def measure(
     work: Work, engines: list[Engine], paths: dict[tuple[str, str], Path], repeat: int
 ) -> dict[str, Any]:
-    """Medians in milliseconds by engine, and under ``"differ"`` the engines whose answer is not the first one's."""
+    """Medians in milliseconds by engine, and under ``"differ"`` the engines whose result differs from the first one's."""
     here = {engine.name: paths[work.kind, engine.form] for engine in engines}
     handles = {engine.name: engine.open(here[engine.name]) for engine in engines}
     seconds: dict[str, list[float]] = {engine.name: [] for engine in engines}
@@ -147,7 +147,7 @@ def measure(
 
 
 def row(name: str, medians: dict[str, Any], engines: list[Engine]) -> list[str]:
-    """Cells of one line of the report."""
+    """Cells of one row of the report."""
     cells = [name, *(f"{medians[engine.name]:.1f}" for engine in engines)]
     cells.append(f"{medians['pylance'] / medians['lancecy']:.2f}")
     cells.append(f"{medians['lancecy'] / medians['ipc']:.2f}")
@@ -163,7 +163,7 @@ def show(cells: list[str], markdown: bool) -> None:
 
 
 def machine() -> str:
-    """What the figures belong to."""
+    """A description of the machine and the versions."""
     import lancecy
 
     versions = ", ".join(f"{name} {version(name)}" for name in ("pylance", "pyarrow", "numpy"))
@@ -172,7 +172,7 @@ def machine() -> str:
 
 
 def keep(file: Path, form: str, found: dict[str, dict[str, Any]]) -> None:
-    """Put the medians of one version of data files into a JSON file, replacing those of an earlier run."""
+    """Write the medians of one file version into a JSON file, replacing those of an earlier run."""
     known = json.loads(file.read_text()) if file.exists() else {}
     figures = {name: {k: v for k, v in medians.items() if k != "differ"} for name, medians in found.items()}
     known["0.1" if form == "legacy" else form] = {"machine": machine(), "medians": figures}
@@ -185,20 +185,18 @@ def main() -> None:
     parser.add_argument(
         "--vectors", type=int, default=200_000, help="rows of the table of 768-dimensional vectors"
     )
-    parser.add_argument("--repeat", type=int, default=5, help="counted turns")
+    parser.add_argument("--repeat", type=int, default=5, help="number of counted turns")
     parser.add_argument("--works", help="names separated by commas; all by default")
     parser.add_argument(
         "--version",
         default="legacy",
-        help="of the data files that both libraries read: legacy, 2.0, 2.1, 2.2",
+        help="version of the data files: legacy, 2.0, 2.1, 2.2",
     )
     parser.add_argument(
-        "--data", type=Path, default=Path(__file__).parent / ".data", help="where the tables are kept"
+        "--data", type=Path, default=Path(__file__).parent / ".data", help="folder for the tables"
     )
     parser.add_argument("--markdown", action="store_true")
-    parser.add_argument(
-        "--json", type=Path, help="keep the medians there, beside those of other versions, for chart.py"
-    )
+    parser.add_argument("--json", type=Path, help="add the medians to this file, for chart.py")
     chosen = parser.parse_args()
 
     form = chosen.version

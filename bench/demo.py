@@ -1,6 +1,6 @@
-"""A tour in one command (``make demo``): a table over three bases, written, pruned, changed, in Dask and in Spark.
+"""A tour (``make demo``): write, filter and change a table over three bases, in Dask and in Spark.
 
-Everything lands in a temporary folder that is removed at the end (``--keep FOLDER`` keeps it).
+Everything is written to a temporary folder that is removed at the end (``--keep FOLDER`` keeps it).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ console = Console(width=110, highlight=False)
 
 
 def rides(rows: int) -> Any:
-    """Rows in the order of their days, as a pyarrow table."""
+    """Rows ordered by day, as a pyarrow table."""
     import numpy as np
     import pyarrow as pa
 
@@ -96,7 +96,7 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float]:
 
 
 def settled(work: Callable[[], Any], turns: int = 3) -> tuple[Any, float]:
-    """The result, and the median of some turns after a first one that warms caches up."""
+    """The result, and the median time of some turns after a warm-up."""
     result = work()
     return result, statistics.median(timed(work)[1] for _ in range(turns))
 
@@ -116,16 +116,16 @@ def grid(*columns: str) -> Table:
 
 
 def show_write(folder: Path, rows: int) -> Any:
-    chapter("1. Write it")
+    chapter("1. Write")
     code(
-        'ds = lancecy.write_dataset(rides, "rides", data_storage_version="0.1",   # whose pages have statistics\n'
+        'ds = lancecy.write_dataset(rides, "rides", data_storage_version="0.1",   # pages have statistics\n'
         '    initial_bases=[DatasetBasePath("/disk1/rides", name="north"), …],\n'
         '    target_bases=["north", "south", "west"], max_rows_per_file=100_000)'
     )
     data = rides(rows)
     ds, seconds = timed(lambda: write_table(data, folder, data_storage_version="0.1"))
     console.print(
-        f"{rows:,} rows, {data.nbytes / 1e6:,.0f} MB, in {seconds:.1f} s, on the disk when it returned; the data files lie "
+        f"{rows:,} rows, {data.nbytes / 1e6:,.0f} MB, in {seconds:.1f} s, synced to disk; the data files are "
         "in three other folders:\n"
     )
     show_bases(ds)
@@ -145,16 +145,16 @@ def show_bases(ds: Any) -> None:
 def show_dataset(uri: str) -> Any:
     import lancecy
 
-    chapter("2. Open it")
+    chapter("2. Open")
     code('ds = lancecy.dataset("rides")\nds')
     ds, seconds = settled(lambda: lancecy.dataset(uri))
     console.print(Text(str(ds)))
-    console.print(f"[dim]opened in {seconds * 1e3:.1f} ms from the manifest alone[/dim]")
+    console.print(f"[dim]opened in {seconds * 1e3:.1f} ms from the manifest only[/dim]")
     return ds
 
 
 def show_pruning(ds: Any) -> None:
-    chapter("3. Ask what a scan would read")
+    chapter("3. Explain a scan")
     code(f'wanted = "{FILTER}"\nds.scanner(columns={COLUMNS}, filter=wanted).explain()')
     explanation = ds.scanner(columns=COLUMNS, filter=FILTER).explain()
     console.print(Text(str(explanation)))
@@ -181,7 +181,7 @@ def show_pruning(ds: Any) -> None:
 def show_changes(ds: Any) -> None:
     from lancecy import DatasetBasePath
 
-    chapter("5. Change it")
+    chapter("5. Change")
     code(
         'ds.add_bases([DatasetBasePath("/disk4/rides", name="east")])\n'
         'ds.append(more, target_bases=["east"])\n'
@@ -205,7 +205,7 @@ def show_changes(ds: Any) -> None:
     console.print(table)
     console.print()
     show_bases(ds)
-    console.print("[dim]every version can still be read; files stay as they are until a cleanup[/dim]")
+    console.print("[dim]every version can still be read; files are kept until a cleanup[/dim]")
 
 
 def show_dask(uri: str) -> None:
@@ -225,7 +225,7 @@ def show_dask(uri: str) -> None:
     console.print(
         f"[dim]{ddf.npartitions} partitions planned from metadata in {planned * 1e3:.0f} ms, computed in {seconds * 1e3:.0f} ms[/dim]\n"
     )
-    code('lancecy.write_dask(ddf, "week")      # the workers write fragments, one commit')
+    code('lancecy.write_dask(ddf, "week")      # the workers write data files, with one commit')
     made, seconds = timed(lambda: lancecy.write_dask(ddf, Path(uri).with_name("week")))
     console.print(_written("Dask", made, seconds))
 
@@ -239,7 +239,7 @@ def _written(by: str, made: Any, seconds: float) -> str:
 
 @contextlib.contextmanager
 def quiet_children(log: Path) -> Iterator[None]:
-    """Processes started meanwhile write their errors to ``log``: the JVM is talkative and outlives the call."""
+    """Redirect errors of child processes to ``log``: the JVM prints many and outlives the call."""
     sys.stderr.flush()
     before = os.dup(2)
     with log.open("wb") as sink:
@@ -274,10 +274,10 @@ def show_spark(ds: Any, uri: str) -> None:
 
     chapter("7. In Spark")
     code(
-        "spark.createDataFrame(ds.to_table())                       # the table goes straight in\n"
-        "lancecy.spark.dataframe(spark, ds.to_table())              # any Arrow type, well chunked\n"
-        'df = lancecy.spark.read(spark, "rides", columns=…, filter=…)    # distributed, nothing through the driver\n'
-        'lancecy.spark.write(df, "week", mode="append")             # the executors write fragments, one commit'
+        "spark.createDataFrame(ds.to_table())                       # pass the Arrow table\n"
+        "lancecy.spark.dataframe(spark, ds.to_table())              # any Arrow type, good partitions\n"
+        'df = lancecy.spark.read(spark, "rides", columns=…, filter=…)    # distributed read\n'
+        'lancecy.spark.write(df, "week", mode="append")             # distributed write, one commit'
     )
     with quiet_children(Path(uri).with_name("spark.log")):
         spark, seconds = timed(spark_session)
@@ -343,8 +343,8 @@ def tour(folder: Path, rows: int, with_spark: bool) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=int, default=ROWS)
-    parser.add_argument("--keep", metavar="FOLDER", type=Path, help="make the table here and leave it")
-    parser.add_argument("--no-spark", action="store_true", help="leave the last chapter out")
+    parser.add_argument("--keep", metavar="FOLDER", type=Path, help="make the table here and keep it")
+    parser.add_argument("--no-spark", action="store_true", help="skip the last chapter")
     chosen = parser.parse_args()
     logging.getLogger("py4j").setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module="pyspark")

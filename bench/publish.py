@@ -1,9 +1,9 @@
-"""What asv has measured, as tables for ``README.md``.
+"""Prints asv results as tables for ``README.md``.
 
-    python bench/publish.py [FILE …]        one table for each of these files of benchmarks/, all by default
+    python bench/publish.py [FILE …]        tables of these files of benchmarks/, by default all
 
-Reads the newest results that ``make bench`` has left. A row is a benchmark with its parameters; the last parameter makes the
-columns where there are several.
+Reads the newest results of ``make bench``. A row is a benchmark with its parameters; if there are several, the last
+parameter makes the columns.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ def newest() -> dict[str, Any]:
     """The results of the last run."""
     files = [p for p in RESULTS.glob("*/*.json") if p.name != "machine.json"]
     if not files:
-        sys.exit("nothing was measured yet: make bench")
+        sys.exit("no results: run make bench first")
     found: dict[str, Any] = json.loads(max(files, key=lambda p: p.stat().st_mtime).read_text())
     return found
 
 
 def said(value: float | None, kind: str) -> str:
-    """A figure with its unit; the kind is what the benchmark's name begins with."""
+    """A number with its unit; the kind is the prefix of the benchmark's name."""
     if value is None or value != value:
         return "-"
     if kind == "time":

@@ -1,15 +1,16 @@
-"""lancecy in Spark beside Parquet and beside pylance's table handed over: the same aggregate on the same rows.
+"""Compares lancecy in Spark with Parquet and with pylance's table passed to Spark, by one aggregate on the same rows.
 
 usage: make compare-spark, or
 python bench/spark_compare.py [--rows 5000000] [--repeat 7] [--routes parquet,read] [--version legacy] [--conf KEY=VALUE] [--markdown]
 
 Every route ends in the same aggregate over the same four columns (sum of an int64, sum of a float64, max of an
-int32, count of a string) in one Spark session on two cores. Two of them are yardsticks: ``spark.read.parquet``, and
-pylance's table handed to ``createDataFrame`` as it comes; ``handover`` is that same table through
-``lancecy.spark.dataframe``, ``dataframe`` the table that lancecy reads. ``read`` has the executors begin the aggregate,
-as anybody's ``agg`` does; ``rows`` is the same frame where Spark takes all the rows, as it does for other operations.
-Routes take turns (A B C A B C …), the first turns warm up Python workers and the compiler of the JVM and are not
-counted; medians of the others are printed, and by how many times the time of its yardstick a route takes. A route whose answer differs from the first one's is marked.
+int32, count of a string) in one Spark session on two cores. Two are yardsticks: ``spark.read.parquet``, and
+pylance's table passed to ``createDataFrame``; ``handover`` passes the same table to
+``lancecy.spark.dataframe``, ``dataframe`` a table that lancecy reads. In ``read`` the executors compute partial
+aggregates, as in every ``agg``; ``rows`` is the same frame with all rows passed to Spark, as in other operations.
+Routes take turns (A B C A B C …); the first turns warm up Python workers and the compiler of the JVM and are not
+counted. Printed are the medians of the others and their ratios to the yardstick's. A route whose result differs
+from the first one's is marked.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Route:
     Attributes
     ----------
     frame : function without arguments
-        Makes the DataFrame; what it reads or converts on the way counts.
+        Makes the DataFrame; reading and converting are part of the measured time.
     yardstick : str
         Name of the route that the time is compared with.
     target : float or None
@@ -90,7 +91,7 @@ def made(folder: Path, rows: int, form: str) -> str:
 
 
 def routes(spark: Any, lance_path: str, parquet_path: str) -> dict[str, Route]:
-    """Everything that is measured, by name."""
+    """All routes by name."""
     import lance
 
     import lancecy
@@ -130,7 +131,7 @@ def timed(route: Route) -> tuple[float, tuple[Any, ...]]:
 
 
 def measure(todo: dict[str, Route], repeat: int) -> tuple[dict[str, float], list[str]]:
-    """Median seconds by route, and the routes whose answer is not the first one's."""
+    """Median seconds by route, and the routes whose result differs from the first one's."""
     seconds: dict[str, list[float]] = {name: [] for name in todo}
     answers: dict[str, tuple[Any, ...]] = {}
     for turn in range(WARM_UP + repeat):
@@ -167,7 +168,7 @@ def show(line: list[str], markdown: bool) -> None:
 
 
 def session(cores: int, settings: Mapping[str, str]) -> Any:
-    """A local session whose workers are this Python, and find this checkout."""
+    """A local session whose workers use this Python and this checkout."""
     from pyspark.sql import SparkSession
 
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -181,7 +182,7 @@ def session(cores: int, settings: Mapping[str, str]) -> Any:
         "spark.driver.memory": "4g",
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.showConsoleProgress": "false",
-        # As the documentation advises: Python workers are reached without TCP. Parquet needs none.
+        # As the documentation advises: no TCP to Python workers. Parquet has none.
         "spark.python.unix.domain.socket.enabled": "true",
         **settings,
     }.items():
@@ -194,12 +195,14 @@ def session(cores: int, settings: Mapping[str, str]) -> Any:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=int, default=5_000_000)
-    parser.add_argument("--repeat", type=int, default=7, help="counted turns")
+    parser.add_argument("--repeat", type=int, default=7, help="number of counted turns")
     parser.add_argument("--routes", help="names separated by commas; all by default")
     parser.add_argument("--cores", type=int, default=2)
-    parser.add_argument("--version", default="legacy", help="of the data files: legacy, 2.0, 2.1, 2.2")
     parser.add_argument(
-        "--data", type=Path, default=Path(__file__).parent / ".data", help="where the tables are kept"
+        "--version", default="legacy", help="version of the data files: legacy, 2.0, 2.1, 2.2"
+    )
+    parser.add_argument(
+        "--data", type=Path, default=Path(__file__).parent / ".data", help="folder for the tables"
     )
     parser.add_argument("--conf", action="append", default=[], help="KEY=VALUE: a setting of the session")
     parser.add_argument("--markdown", action="store_true")

@@ -1,10 +1,10 @@
-"""lancecy, pylance and Arrow IPC write the same rows, taking turns: seconds and bytes.
+"""Compares writes of lancecy, pylance and Arrow IPC: seconds and bytes for the same rows.
 
 usage: python bench/write_compare.py [--rows 5000000] [--vectors 200000] [--version 2.1] [--repeat 5] [--appends 200] [--markdown]
 
-All get the same Arrow table and write to the same folder, which is emptied before each turn. None waits for
-the disk: pylance never does, so lancecy runs with ``durability="none"``; ``lancecy+fsync`` is what waiting costs.
-Arrow IPC, one uncompressed file without a table around it, is the limit; rows cannot be appended to it. The first
+All write the same Arrow table to the same folder, which is emptied before each turn. None waits for the disk:
+pylance never does, so lancecy runs with ``durability="none"``; ``lancecy+fsync`` shows the cost of waiting. Arrow
+IPC, one uncompressed file without a table, is the limit; rows cannot be appended to it. Engines take turns; the first
 turn warms up and is not counted; medians of the others are printed.
 """
 
@@ -87,7 +87,7 @@ def measure(
             with tempfile.TemporaryDirectory(dir=folder) as place:
                 taken = run(write, f"{place}/t.lance")
                 sizes[name] = sum(p.stat().st_size for p in Path(place).rglob("*") if p.is_file())
-            # What one engine left to the system is written before the next one is timed.
+            # Write out what one engine left to the system before timing the next.
             os.sync()
             if turn:
                 seconds[name].append(taken)
@@ -98,11 +98,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--rows", type=int, default=5_000_000, help="rows of the seven-column table")
     parser.add_argument("--vectors", type=int, default=200_000, help="rows of 768-dimensional vectors")
-    parser.add_argument("--repeat", type=int, default=5, help="counted turns")
-    parser.add_argument("--appends", type=int, default=200, help="appends of one row")
-    parser.add_argument("--version", default="2.1", help="of the data files: legacy, 2.0, 2.1, 2.2")
+    parser.add_argument("--repeat", type=int, default=5, help="number of counted turns")
+    parser.add_argument("--appends", type=int, default=200, help="number of appends of one row")
+    parser.add_argument("--version", default="2.1", help="version of the data files: legacy, 2.0, 2.1, 2.2")
     parser.add_argument("--works", default="scalars,vectors,appends", help="names separated by commas")
-    parser.add_argument("--data", type=Path, help="where to write; a temporary folder if not given")
+    parser.add_argument("--data", type=Path, help="where to write; by default a temporary folder")
     parser.add_argument("--markdown", action="store_true")
     chosen = parser.parse_args()
     folder = Path(tempfile.mkdtemp(dir=chosen.data))

@@ -1,6 +1,6 @@
-"""A table over three bases, each of whose requests takes 20 ms: through Dask, and as a table without it.
+"""A table over three bases with 20 ms per request: read through Dask, and with ``to_table``.
 
-The target is 1.5 times ``to_table``. Nothing of the table is remembered from one run to the next.
+The target is 1.5 times ``to_table``. Nothing of the table is cached between runs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _runs = itertools.count(1)
 
 
 def _register(delay_s: float) -> None:
-    """Let ``delayed://<any>/<path>`` be a local folder whose requests take so long."""
+    """Let ``delayed://<any>/<path>`` be a local folder whose requests take ``delay_s``."""
 
     def opened(uri: str, options: Any, *, mapped: bool = True, follow_symlinks: bool = True) -> LatencyStore:
         folder = "/" + uri.removeprefix("delayed://").partition("/")[2]
@@ -39,7 +39,7 @@ def _register(delay_s: float) -> None:
 
 
 class ThreeBases:
-    """36 small fragments, those of one base one after the other."""
+    """36 small fragments, ordered by base."""
 
     params = (("everything", "filter"),)
     param_names = ("work",)
@@ -67,7 +67,7 @@ class ThreeBases:
     def setup(self, place: str, work: str) -> None:
         _register(DELAY_S)
         default().close()
-        # Under another name nothing is known of the table.
+        # A new name, so that nothing of the table is cached.
         self.uri = f"delayed://run{next(_runs)}{place}/t.lance"
         self.bases = [f"delayed://base{place}/{name}" for name in "abc"]
         self.filter = "id >= 0" if work == "filter" else None

@@ -1,4 +1,4 @@
-"""Dask: what planning costs, what partitions cost beyond reading them, and what the optimiser saves."""
+"""Dask: the costs of planning and of partitions, and the savings of the optimiser."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .scale import VERSIONS, rows, table_path, table_paths
 
 
 class Sum:
-    """One column of seven: through Dask, and as a table without it. The target is 1.5 times the latter."""
+    """One column of seven: through Dask, and with ``to_table``. The target is 1.5 times the latter."""
 
     params = (VERSIONS,)
     param_names = ("version",)
@@ -45,7 +45,7 @@ class Sum:
 
 
 class Remote(_Counted):
-    """What the partitions of a scan ask of a store far away, planning included."""
+    """Requests of a scan's partitions to a remote store, planning included."""
 
     params = (VERSIONS, ("one column", "filter", "head"))
 
@@ -60,7 +60,7 @@ class Remote(_Counted):
 
 
 class Plan:
-    """As many fragments, and partitions, as there are hundreds of rows: 10,000 by default."""
+    """One fragment, and partition, per hundred rows: 10,000 by default."""
 
     timeout = 600
 
@@ -103,7 +103,7 @@ class Plan:
 
 
 class Optimiser:
-    """The same questions with the optimiser and without."""
+    """The same queries with the optimiser and without."""
 
     params = ((True, False),)
     param_names = ("optimiser",)

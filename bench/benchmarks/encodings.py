@@ -12,7 +12,7 @@ CHUNK = 1024
 
 
 def _chunks(size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Positions, lengths and numbers of values of as many chunks as the rows need, ``size`` bytes each."""
+    """Positions, lengths and numbers of values of enough chunks for the rows, ``size`` bytes each."""
     count = max(1, rows() // CHUNK)
     lengths = np.full(count, size, np.int64)
     return np.arange(count, dtype=np.int64) * size, lengths, np.full(count, CHUNK, np.int64)
@@ -24,7 +24,7 @@ def _whole(counts: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _single(counts: np.ndarray, number: int = 100_000) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Runs of one value each, anywhere."""
+    """Runs of one value each, at random positions."""
     random = np.random.default_rng(5)
     chosen = np.sort(random.integers(0, len(counts), number))
     return chosen, random.integers(0, CHUNK, number), np.ones(number, np.int64)

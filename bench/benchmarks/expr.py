@@ -1,4 +1,4 @@
-"""Filters: read from SQL, tied to a schema, held against statistics of pages, answered over a table."""
+"""Filters: parsed from SQL, bound to a schema, compared with page statistics, evaluated over a table."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PAGES = 100_000
 
 
 class Filter:
-    """Each step on the way from text to rows."""
+    """Each step from text to rows."""
 
     params = tuple(FILTERS)
     param_names = ("filter",)

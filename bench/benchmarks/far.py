@@ -1,4 +1,4 @@
-"""A local store that says it is far away and counts what it is asked: for ``track_`` requests and bytes."""
+"""A local store with the traits of a remote one, which counts requests: for ``track_`` requests and bytes."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Far:
         return store
 
     def uri(self, path: str) -> str:
-        """Of the table at this path."""
+        """URI of the table at this path."""
         return f"counted://{Path(path).resolve()}"
 
     def dataset(self, path: str) -> lancecy.Dataset:
-        """The table, opened with a session of its own: nothing is remembered."""
+        """The table, opened with a new session, so that nothing is cached."""
         return lancecy.dataset(self.uri(path), session=Session())
 
     @property
@@ -45,12 +45,12 @@ class Far:
 
     @property
     def nbytes(self) -> int:
-        """Bytes handed out so far."""
+        """Bytes returned so far."""
         return sum(store.nbytes for store in self._stores)
 
 
 class _Counted:
-    """A class of benchmarks whose ``setup`` does the work that is counted, for each version of data files."""
+    """A class of benchmarks whose ``setup`` does the counted work, for each version of data files."""
 
     param_names = ("version", "work")
     timeout = 300

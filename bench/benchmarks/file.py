@@ -1,4 +1,4 @@
-"""One data file: opening it, and decoding a column into blocks, no Arrow and no threads."""
+"""One data file: opening it, and decoding a column into blocks, without Arrow and threads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The compiled loops on pages as 0.1 files have them: 1,024 rows each."""
+"""The compiled loops on pages like those of 0.1 files: 1,024 rows each."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _pages(width: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 class Spans:
-    """Copying pages, and single values out of them."""
+    """Copying pages and single values."""
 
     params = (1, 8, 16)
     param_names = ("width",)

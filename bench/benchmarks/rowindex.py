@@ -1,4 +1,4 @@
-"""The row-id index: made of every form of sequence, asked for ids, first used by a process; rows taken beside pylance."""
+"""The row-id index: building, searching and first use, for every form of sequence; takes compared with pylance."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def _ranges() -> list[Part]:
 
 
 def _deleted() -> list[Part]:
-    """Ranges of which every hundredth row, on average, is deleted."""
+    """Ranges with on average every hundredth row deleted."""
     size = GAPPY_IDS * rows() // FRAGMENTS
     return [(i, _sequence(_range(i, size)), gone) for i, gone in enumerate(_gone(size, 0.01))]
 
 
 def _holes() -> list[Part]:
-    """Ranges without every hundredth id; what a range with a bitmap is read as."""
+    """Ranges without every hundredth id; ranges with bitmaps are read as these."""
     size = GAPPY_IDS * rows() // FRAGMENTS
     return [
         (i, _sequence(_with_holes(_range(i, size), gone)), None) for i, gone in enumerate(_gone(size, 0.01))
@@ -65,20 +65,20 @@ def _with_holes(whole: RangeSegment, holes: np.ndarray) -> HolesSegment:
 
 
 def _sorted() -> list[Part]:
-    """Ids in order, every twentieth on average: sorted arrays."""
+    """Ascending ids, on average every twentieth: sorted arrays."""
     size = ARRAY_IDS * rows()
     kept = [np.flatnonzero(np.random.default_rng(i).random(size) < 0.05) for i in range(FRAGMENTS)]
     return [(i, _sequence(ArraySegment(i * size, ids.astype(np.uint32))), None) for i, ids in enumerate(kept)]
 
 
 def _arrays() -> list[Part]:
-    """Ids in no order, as after updates and compactions of many rows."""
+    """Unordered ids, as after updates and compactions of many rows."""
     ids = np.random.default_rng(12).permutation(ARRAY_IDS * rows()).astype(np.uint32)
     return [(i, _sequence(ArraySegment(0, part)), None) for i, part in enumerate(np.split(ids, FRAGMENTS))]
 
 
 def _scattered() -> list[Part]:
-    """Ids anywhere in 63 bits, which no table that counts its ids has."""
+    """Random ids of 63 bits, which no table with consecutive ids has."""
     ids = np.unique(np.random.default_rng(13).integers(0, 2**63, ARRAY_IDS * rows(), np.uint64))
     ids = np.random.default_rng(14).permutation(ids)
     return [
@@ -87,7 +87,7 @@ def _scattered() -> list[Part]:
 
 
 def _moved() -> list[Part]:
-    """Ranges of which every tenth row was deleted and stands in a fragment of its own: ids that overlap."""
+    """Ranges with every tenth row moved to another fragment: ids that overlap."""
     size = ARRAY_IDS * rows() // FRAGMENTS
     gone = _gone(size, 0.1)
     parts: list[Part] = [(i, _sequence(_range(i, size)), part) for i, part in enumerate(gone)]
@@ -118,7 +118,7 @@ def _some_ids(parts: list[Part], count: int) -> np.ndarray:
 
 
 class Index:
-    """Making it and asking it, by Numba's kernels, loaded before, and by their twins."""
+    """Building and searching it, with preloaded Numba kernels and with their twins."""
 
     params = (tuple(FORMS), ("numba", "numpy"))
     param_names = ("form", "kernels")
@@ -151,7 +151,7 @@ class Index:
     track_bytes_per_id.unit = "bytes"  # type: ignore[attr-defined]
 
 
-# Building and searching an index of ids in no order, seconds, in a process that has done nothing but import the table layer.
+# Building and searching an index of ids in no order, seconds, in a process that has only imported the table layer.
 FIRST_USE = """
 import sys, time
 import numpy as np
@@ -167,7 +167,7 @@ print(time.perf_counter() - start)
 
 
 class FirstUse:
-    """First use in a fresh process: machine code that is not kept yet, that is kept, and the twins."""
+    """First use in a fresh process: without machine code on disk, with it, and with the twins."""
 
     params = (("cold", "warm", "numpy"), (1000, 100_000, 1_000_000, 10_000_000))
     param_names = ("kernels", "ids")
@@ -210,7 +210,7 @@ def _table(version: Any, updated: bool) -> str:
 
 
 class TakeRows:
-    """A thousand rows by row id, in random order; pylance's the same way."""
+    """A thousand rows by row id, in random order, in lancecy and pylance."""
 
     params = (VERSIONS, (False, True))
     param_names = ("version", "updated")

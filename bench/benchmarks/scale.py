@@ -1,4 +1,4 @@
-"""How large the tables of the benchmarks are, and where they are made."""
+"""Sizes and locations of the tables of the benchmarks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .tables import cached
 __all__ = ["VERSIONS", "rows", "table_path", "table_paths", "vector_rows"]
 
 VERSIONS = ("legacy", "2.0", "2.1", "2.2")
-"""Of data files, as pylance spells them."""
+"""Versions of data files, in pylance's notation."""
 
 
 def rows() -> int:
@@ -24,9 +24,9 @@ def vector_rows() -> int:
 
 
 def table_path(kind: str, version: str = "legacy") -> str:
-    """Path of the table of this kind as pylance writes it, made on first use.
+    """Path of the table of this kind written by pylance on first use.
 
-    In ``LANCECY_BENCH_DATA``, which is kept; without it in the folder that asv makes and removes for each class.
+    In the folder ``LANCECY_BENCH_DATA``, which is kept, or by default in the temporary folder of asv.
     """
     folder = Path(os.environ.get("LANCECY_BENCH_DATA", Path.cwd()))
     return str(cached(folder, kind, rows() if kind == "scalars" else vector_rows(), version))

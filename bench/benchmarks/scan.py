@@ -48,7 +48,7 @@ class Scan:
 
 
 class Filter:
-    """Few rows of many, with and without the help of page statistics."""
+    """Selective filters, with and without page statistics."""
 
     params = (VERSIONS, ("sorted", "random", "string", "unknown"))
     param_names = ("version", "filter")
@@ -66,7 +66,7 @@ class Filter:
             "unknown": "x * 2 > 5.5",
         }[filter]
         self.dataset = lancecy.dataset(paths[version])
-        # The first filter of a process imports the parser, and Arrow pandas: once, whatever is filtered.
+        # The first filter of a process imports the parser, and Arrow imports pandas, once.
         self.dataset.head(1, filter=self.text)
 
     def time_to_table(self, paths: dict[str, str], version: str, filter: str) -> None:

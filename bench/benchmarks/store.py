@@ -1,4 +1,4 @@
-"""Bytes by path: ranges merged and fetched, and what a store far away is asked for."""
+"""Stores: merging and fetching ranges, and requests to a remote store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RANGES = 5000
 
 
 class Merge:
-    """Planning alone: ranges in random order become few."""
+    """Merging ranges in random order, without reading."""
 
     def setup(self) -> None:
         random = np.random.default_rng(11)
@@ -30,7 +30,7 @@ class Merge:
 
 
 class Fetch:
-    """One round of ranges out of one file."""
+    """One round of ranges of one file."""
 
     params = ("mapped", "pread")
     param_names = ("local store",)
@@ -54,7 +54,7 @@ class Fetch:
 
 
 class Requests(_Counted):
-    """What is asked of a store that is not mapped and has the traits of an object store."""
+    """Requests to a store that is not mapped and has the traits of an object store."""
 
     params = (VERSIONS, ("open", "one column", "all columns", "filter", "count", "take"))
 

@@ -1,4 +1,4 @@
-"""The two tables that everything is measured on, and how results are compared.
+"""The two tables of the benchmarks, and the comparison of results.
 
 ``scalars``: seven columns of the usual kinds; ``vectors``: ids, captions and float32 embeddings.
 Both come from a seeded generator, so every engine on every machine sees the same values.
@@ -86,7 +86,7 @@ def cached(folder: Path, kind: str, rows: int, form: str) -> Path:
 
 
 def _total(column: pa.ChunkedArray) -> Any:
-    """One number that depends on every value of a column, so that every byte has to be there."""
+    """One number that depends on every value of a column, so that every byte must be read."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         total = 0
@@ -105,5 +105,5 @@ def _total(column: pa.ChunkedArray) -> Any:
 
 
 def fingerprint(table: pa.Table) -> tuple[Any, ...]:
-    """Row count and one total per column; equal for equal tables, however they are chunked."""
+    """Row count and one total per column; equal for equal tables, whatever their chunks."""
     return (table.num_rows, *(_total(column) for column in table.columns))

@@ -22,12 +22,12 @@ def _table(name: str) -> pa.Table:
 
 
 class Create:
-    """Whole tables, each into a folder of its own."""
+    """Whole tables, each into a new folder."""
 
     params = (VERSIONS, ("scalars", "vectors"))
     param_names = ("version", "table")
     timeout = 300
-    # A table for each sample, so that there is room for all of them.
+    # One table per sample, in a folder that is removed after it, so that the disk has room for all.
     number = 1
 
     def setup(self, version: str, table: str) -> None:

@@ -16,11 +16,11 @@ def test_demo_tells_the_whole_story(tmp_path: Path) -> None:
     done = run_tool("python", "bench/demo.py", "--rows", "24000", "--keep", str(tmp_path))
     assert done.returncode == 0, done.stderr
     for chapter in (
-        "1. Write it",
-        "2. Open it",
-        "3. Ask what",
+        "1. Write",
+        "2. Open",
+        "3. Explain",
         "4. Scan",
-        "5. Change it",
+        "5. Change",
         "6. As a Dask",
         "7. In Spark",
     ):
