@@ -176,7 +176,9 @@ T = transaction_pb2.Transaction
 def test_operations_of_others_leave_the_right_footprint(
     theirs: transaction_pb2.Transaction, expected: Foreign
 ) -> None:
-    assert decode_transaction(theirs.SerializeToString()).operation == expected
+    found = decode_transaction(theirs.SerializeToString()).operation
+    assert found == expected
+    assert {footprint.kind for footprint in found.footprints()} <= {*found.kinds}
 
 
 def test_operation_of_the_future_is_unknown() -> None:

@@ -68,6 +68,7 @@ def test_every_operation_of_the_message_is_registered() -> None:
 def test_operation_comes_back_as_it_was(operation: Operation) -> None:
     given = Transaction(4, "some-id", operation, {"__lance_commit_message": "why"})
     written = encode_transaction(given)
+    assert {footprint.kind for footprint in operation.footprints()} <= {*operation.kinds}
     found = decode_transaction(written)
     assert (found.read_version, found.uuid, found.properties) == (4, "some-id", given.properties)
     if isinstance(operation, RepairRowIds):

@@ -12,7 +12,7 @@ import lancecy
 from lancecy.errors import ConflictError, RetryableConflictError, SchemaError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
-from lancecy.table.conflicts import GRID, Verdict, check
+from lancecy.table.conflicts import COLUMNS, GRID, Verdict, check
 from lancecy.table.operations import (
     Append,
     Foreign,
@@ -36,11 +36,13 @@ from tests.simulator.single_faults import check_single_faults
 from tests.simulator.world import World
 from tests.table.grid import LETTERS
 
-_COLUMNS = """append delete update_rows update_columns overwrite index rewrite merge merge_strict restore config table_metadata
-    schema_metadata field_metadata replacement project project_strict bases reserve mem_wal overlay clone unknown rename"""
-_ROW = ".     .      .           .              I         .     .       R     R            I       .      .             \
-        .               R              .           R       R              .     .       .       .       I     I      R"
-ROW = dict(zip(_COLUMNS.split(), _ROW.split(), strict=True))
+ROW = {
+    **dict.fromkeys([*COLUMNS, "rename"], "."),
+    **dict.fromkeys(
+        "merge merge_strict schema_metadata field_metadata project project_strict rename".split(), "R"
+    ),
+    **dict.fromkeys("overwrite restore clone unknown".split(), "I"),
+}
 
 
 @dataclass(frozen=True, slots=True)
