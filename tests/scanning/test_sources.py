@@ -175,7 +175,7 @@ def test_explain_names_sources_and_what_they_proved(tmp_path: Path) -> None:
     dataset.context.sources = (SideTable(KNOWN, exact=False, extra=1), *SOURCES)
     found = dataset.scanner(filter="id < 70").explain()
     assert found.sources == ("side table", "statistics")
-    assert "(at most)" in str(found) and found.kept_rows == 68 + 2
+    assert "(at most)" in str(found) and found.kept_rows == 68 + 1
     assert found.to_dict()["fragments"][2]["sources"][0]["kind"] == "at most"
     assert dataset.scanner(filter="id < 70", use_stats=False).explain().sources == ()
 
