@@ -196,8 +196,8 @@ def test_tagged_versions_stay(tmp_path: Path) -> None:
 
 def test_files_in_bases_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also of a base that is the very folder of the table's own data files, which lancecy itself would refuse."""
-    for module in ("planning", "dataset"):
-        monkeypatch.setattr(f"lancecy.write.{module}.check_outside", lambda *_: None)
+    for module in ("planning", "commit"):
+        monkeypatch.setattr(f"lancecy.changes.{module}.check_outside", lambda *_: None)
     root, other = tmp_path / "t", tmp_path / "other"
     bases = [DatasetBasePath(other, "other"), DatasetBasePath(root / "data", "own")]
     ds = lancecy.write_dataset(

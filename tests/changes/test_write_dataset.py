@@ -20,6 +20,7 @@ import pytest
 
 import lancecy
 from lancecy import DatasetBasePath
+from lancecy.changes import commit as committing
 from lancecy.errors import (
     CommitUnknownError,
     ConflictError,
@@ -33,7 +34,6 @@ from lancecy.errors import (
 from lancecy.store import local_files
 from lancecy.store.local import LocalStore
 from lancecy.table.paths import Naming
-from lancecy.write import dataset as writing
 from lancecy.write import fragments
 from lancecy.write.schemas import schema_of
 from tests.changes.rows import data_files, numbers, rows_of, sorted_rows
@@ -679,7 +679,7 @@ def test_files_stay_only_if_they_may_be_part_of_the_table(
     def refused(*args: Any, **options: Any) -> None:
         raise error
 
-    monkeypatch.setattr(writing, "commit_to", refused)
+    monkeypatch.setattr(committing, "commit_to", refused)
     with pytest.raises(type(error)):
         ds.append(plain())
     assert len(data_files(tmp_path / "t" / "data")) == 1 + kept
