@@ -8,53 +8,53 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
 from lancecy.changes.commit import commit_operation
 from lancecy.changes.dask_parts import collected, committed_later, is_dask, parts_of, schema_of_collection
 from lancecy.changes.insert import write_files, write_table
-from lancecy.changes.options import CommitOptions, Durability, Mode, WriteOptions, is_durable, options_of
+from lancecy.changes.options import (
+    WRITE_DEFAULTS,
+    CommitOptions,
+    CommitRequest,
+    FragmentOptions,
+    Mode,
+    OpenOptions,
+    WriteOptions,
+    WriteRequest,
+    commit_request,
+    requests_of,
+)
 from lancecy.changes.shared import share
 from lancecy.datasets import Dataset
 from lancecy.errors import DatasetNotFoundError
+from lancecy.keyword_options import shared_options
 from lancecy.session import Session, default
 from lancecy.table import flags
 from lancecy.table.bases import canonical_base
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath
 from lancecy.table.operations import Operation
-from lancecy.table.paths import Naming
 from lancecy.table.snapshot import Snapshot, load_snapshot, newest_snapshot
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.operations import BaseOperation, operation_of
-from lancecy.write.targets import DatasetBasePath
 
 __all__ = ["commit", "located", "opened_at", "write_dask", "write_dataset", "write_fragments"]
 
+writing = shared_options(WriteOptions, WRITE_DEFAULTS)
+writing_files = shared_options(FragmentOptions, WRITE_DEFAULTS)
+committing = shared_options(CommitOptions, WRITE_DEFAULTS)
 
+
+@writing
 def write_dataset(
     data: Any,
     uri: str | os.PathLike[str] | Dataset,
     schema: pa.Schema | None = None,
     mode: Mode = "create",
-    *,
-    data_storage_version: str | None = None,
-    enable_stable_row_ids: bool = False,
-    enable_v2_manifest_paths: bool = True,
-    initial_bases: Sequence[DatasetBasePath] | None = None,
-    target_bases: Sequence[str] | None = None,
-    target_all_bases: bool | None = None,
-    max_rows_per_file: int = 1 << 20,
-    max_bytes_per_file: int = 90 << 30,
-    max_rows_per_group: int = 1024,
-    commit_message: str | None = None,
-    transaction_properties: Mapping[str, str] | None = None,
-    durability: Durability = "fsync",
-    storage_options: Mapping[str, Any] | None = None,
-    allowed_bases: Sequence[str] | None = None,
-    session: Session | None = None,
+    **options: Unpack[WriteOptions],
 ) -> Dataset:
     """Write rows: a new table, more rows of a table, or other rows in their place.
 
@@ -142,30 +142,17 @@ def write_dataset(
     >>> ds.to_table()["a"].to_pylist(), ds.version
     ([1, 2, 3, 4], 2)
     """
-    written, options = options_of(
-        mode,
-        data_storage_version=data_storage_version,
-        enable_stable_row_ids=enable_stable_row_ids,
-        enable_v2_manifest_paths=enable_v2_manifest_paths,
-        initial_bases=initial_bases,
-        target_bases=target_bases,
-        target_all_bases=target_all_bases,
-        max_rows_per_file=max_rows_per_file,
-        max_bytes_per_file=max_bytes_per_file,
-        max_rows_per_group=max_rows_per_group,
-        commit_message=commit_message,
-        transaction_properties=transaction_properties,
-        durability=durability,
-    )
-    location, active = located(uri, storage_options, allowed_bases, session)
+    written, commit_options = requests_of(mode, options)
+    location, active = located(uri, options)
     snapshot = _newest(uri, location, active)
     if is_dask(data):
-        made: Dataset = _write_dask(data, location, active, snapshot, written, options, schema)
+        made: Dataset = _write_dask(data, location, active, snapshot, written, commit_options, schema)
         return made
-    committed, bases = write_table(data, schema, location, active, snapshot, written, options)
+    committed, bases = write_table(data, schema, location, active, snapshot, written, commit_options)
     return opened_at(location, active, committed.version, bases)
 
 
+@writing
 def write_dask(
     data: Any,
     uri: str | os.PathLike[str] | Dataset,
@@ -178,21 +165,7 @@ def write_dask(
     compute_kwargs: Mapping[str, Any] | None = None,
     token: str | None = None,
     embed_credentials: bool = False,
-    data_storage_version: str | None = None,
-    enable_stable_row_ids: bool = False,
-    enable_v2_manifest_paths: bool = True,
-    initial_bases: Sequence[DatasetBasePath] | None = None,
-    target_bases: Sequence[str] | None = None,
-    target_all_bases: bool | None = None,
-    max_rows_per_file: int = 1 << 20,
-    max_bytes_per_file: int = 90 << 30,
-    max_rows_per_group: int = 1024,
-    commit_message: str | None = None,
-    transaction_properties: Mapping[str, str] | None = None,
-    durability: Durability = "fsync",
-    storage_options: Mapping[str, Any] | None = None,
-    allowed_bases: Sequence[str] | None = None,
-    session: Session | None = None,
+    **options: Unpack[WriteOptions],
 ) -> Any:
     """Write a Dask collection: the workers write data files, one commit makes all of them part of the table.
 
@@ -252,33 +225,19 @@ def write_dask(
     >>> ds.count_rows(), ds.version, len(ds.get_fragments())
     (4, 1, 2)
     """
-    written, options = options_of(
-        mode,
-        data_storage_version=data_storage_version,
-        enable_stable_row_ids=enable_stable_row_ids,
-        enable_v2_manifest_paths=enable_v2_manifest_paths,
-        initial_bases=initial_bases,
-        target_bases=target_bases,
-        target_all_bases=target_all_bases,
-        max_rows_per_file=max_rows_per_file,
-        max_bytes_per_file=max_bytes_per_file,
-        max_rows_per_group=max_rows_per_group,
-        commit_message=commit_message,
-        transaction_properties=transaction_properties,
-        durability=durability,
-    )
+    written, commit_options = requests_of(mode, options)
     if not is_dask(data):
         raise TypeError(
             f"write_dask takes a Dask DataFrame or Array; write_dataset takes a {type(data).__name__}"
         )
-    location, active = located(uri, storage_options, allowed_bases, session)
+    location, active = located(uri, options)
     return _write_dask(
         data,
         location,
         active,
         _newest(uri, location, active),
         written,
-        replace(options, token=token),
+        replace(commit_options, token=token),
         schema,
         index,
         column,
@@ -293,8 +252,8 @@ def _write_dask(
     location: TableLocation,
     session: Session,
     snapshot: Snapshot | None,
-    written: WriteOptions,
-    options: CommitOptions,
+    written: WriteRequest,
+    commit_options: CommitRequest,
     schema: pa.Schema | None,
     index: bool | None = None,
     column: str | None = None,
@@ -305,7 +264,7 @@ def _write_dask(
     table = snapshot if written.mode == "append" else None
     columns = schema_of_collection(data, table, schema, index, column)
     shared = share(
-        columns, location, session, snapshot, written, options, embed_credentials=embed_credentials
+        columns, location, session, snapshot, written, commit_options, embed_credentials=embed_credentials
     )
     parts = parts_of(data, shared, columns, index)
     if not compute:
@@ -314,24 +273,15 @@ def _write_dask(
     return opened_at(location, session, committed.version, shared.plan.bases)
 
 
+@writing_files
 def write_fragments(
     data: Any,
     uri: str | os.PathLike[str] | Dataset,
     schema: pa.Schema | None = None,
     *,
     mode: Mode = "append",
-    data_storage_version: str | None = None,
-    initial_bases: Sequence[DatasetBasePath] | None = None,
-    target_bases: Sequence[str] | None = None,
-    target_all_bases: bool | None = None,
     writer_number: int = 0,
-    max_rows_per_file: int = 1 << 20,
-    max_bytes_per_file: int = 90 << 30,
-    max_rows_per_group: int = 1024,
-    durability: Durability = "fsync",
-    storage_options: Mapping[str, Any] | None = None,
-    allowed_bases: Sequence[str] | None = None,
-    session: Session | None = None,
+    **options: Unpack[FragmentOptions],
 ) -> list[FragmentMetadata]:
     """Write rows to data files that are no part of the table yet; :func:`lancecy.commit` makes them so.
 
@@ -375,37 +325,21 @@ def write_fragments(
     >>> made.count_rows()
     2
     """
-    written, _ = options_of(
-        mode,
-        data_storage_version=data_storage_version,
-        initial_bases=initial_bases,
-        target_bases=target_bases,
-        target_all_bases=target_all_bases,
-        max_rows_per_file=max_rows_per_file,
-        max_bytes_per_file=max_bytes_per_file,
-        max_rows_per_group=max_rows_per_group,
-        durability=durability,
-    )
-    location, active = located(uri, storage_options, allowed_bases, session)
+    written, _ = requests_of(mode, options)
+    location, active = located(uri, options)
     snapshot = _newest(uri, location, active)
     return list(write_files(data, schema, location, active, snapshot, written, writer_number))
 
 
+@committing
 def commit(
     uri: str | os.PathLike[str] | Dataset,
     operation: BaseOperation,
     read_version: int | None = None,
     *,
-    commit_message: str | None = None,
-    transaction_properties: Mapping[str, str] | None = None,
     token: str | None = None,
     max_retries: int = 20,
-    enable_stable_row_ids: bool = False,
-    enable_v2_manifest_paths: bool = True,
-    durability: Durability = "fsync",
-    storage_options: Mapping[str, Any] | None = None,
-    allowed_bases: Sequence[str] | None = None,
-    session: Session | None = None,
+    **options: Unpack[CommitOptions],
 ) -> Dataset:
     """Make a change that others prepared the next version of a table.
 
@@ -464,26 +398,18 @@ def commit(
     >>> lancecy.commit(ds, lancecy.LanceOperation.Append(new)).count_rows()
     5
     """
-    location, active = located(uri, storage_options, allowed_bases, session)
+    location, active = located(uri, options)
     if isinstance(uri, Dataset) and read_version is None:
         snapshot: Snapshot | None = uri._snapshot
     else:
         snapshot = newest_snapshot(location, active)
     known = None if snapshot is None else snapshot.manifest.base_paths
-    change = operation_of(operation, known, enable_stable_row_ids)
+    change = operation_of(operation, known, options.get("enable_stable_row_ids", False))
     _check_commit(location, snapshot, change, read_version, given=isinstance(uri, Dataset))
-    naming = Naming.V2 if enable_v2_manifest_paths else Naming.V1
-    options = CommitOptions(
-        commit_message,
-        dict(transaction_properties or {}),
-        max_retries,
-        token=token,
-        naming=naming,
-        durable=is_durable(durability),
-    )
     bases = change.references().bases
+    request = commit_request(options, max_retries, token)
     allowed = location.allowing(map(canonical_base, bases))
-    committed = commit_operation(change, allowed, active, snapshot, options, read_version=read_version)
+    committed = commit_operation(change, allowed, active, snapshot, request, read_version=read_version)
     return opened_at(location, active, committed.version, bases)
 
 
@@ -503,22 +429,25 @@ def _check_commit(
     flags.check_writable(snapshot.manifest.reader_flags, snapshot.manifest.writer_flags)
 
 
-def located(
-    uri: str | os.PathLike[str] | Dataset,
-    storage_options: Mapping[str, Any] | None,
-    allowed_bases: Sequence[str] | None,
-    session: Session | None,
-) -> tuple[TableLocation, Session]:
+def located(uri: str | os.PathLike[str] | Dataset, options: OpenOptions) -> tuple[TableLocation, Session]:
     """Where a user's table is, and the session to reach it with.
+
+    Parameters
+    ----------
+    uri : str, path or Dataset
+    options : OpenOptions
 
     Raises
     ------
     ValueError
         Options are given beside a Dataset, which has its own.
     """
+    storage_options, allowed_bases = options.get("storage_options"), options.get("allowed_bases")
+    session = options.get("session")
     if not isinstance(uri, Dataset):
         active = session or default()
-        return TableLocation.of(os.fspath(uri), storage_options, False, allowed_bases, active.limits), active
+        location = TableLocation.of(os.fspath(uri), storage_options, False, allowed_bases, active.limits)
+        return location, active
     if any(value is not None for value in (storage_options, allowed_bases, session)):
         raise ValueError("a Dataset is open already: give its options to lancecy.dataset instead")
     return uri.location, uri.session()

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, TypeVar
 
 from lancecy.changes.commit import commit_operation
-from lancecy.changes.options import CommitOptions
+from lancecy.changes.options import CommitRequest
 from lancecy.errors import DatasetNotFoundError, RetryableConflictError
 from lancecy.table import flags
 from lancecy.table.manifest import BasePath
@@ -60,13 +60,13 @@ class Change(ABC):
         self,
         operation: Operation,
         origin: Snapshot | None = None,
-        options: CommitOptions | None = None,
+        options: CommitRequest | None = None,
         bases: Iterable[BasePath] = (),
     ) -> None:
         """Commit a change, made from this version if no other is given, and move to what it made."""
         origin = origin or self._snapshot
         committed = commit_operation(
-            operation, origin.location, origin.session, origin, options or CommitOptions()
+            operation, origin.location, origin.session, origin, options or CommitRequest()
         )
         self._move(committed.version, bases)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from lancecy.changes.base import Change
-from lancecy.changes.options import CommitOptions
+from lancecy.changes.options import CommitRequest
 from lancecy.table.operations import UpdateBases
 from lancecy.write.targets import DatasetBasePath, base_paths_of, targets
 
@@ -42,7 +42,7 @@ class BaseUpdates(Change):
         """
         newest, wanted = self._newest(), tuple(new_bases)
         checked = base_paths_of(newest.manifest.base_paths, wanted)
-        options = CommitOptions(properties=dict(transaction_properties or {}))
+        options = CommitRequest(properties=dict(transaction_properties or {}))
         # Their ids are given at the commit: somebody else may be registering bases too.
         operation = UpdateBases(tuple(base.to_base_path() for base in wanted))
         self._change(operation, newest, options, bases=checked)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from lancecy.changes.options import CommitOptions, with_durability
+from lancecy.changes.options import CommitRequest, with_durability
 from lancecy.session import Session
 from lancecy.table.commit_options import Committed, Origin, Policy
 from lancecy.table.driver import commit_to
@@ -21,7 +21,7 @@ def commit_operation(
     location: TableLocation,
     session: Session,
     snapshot: Snapshot | None,
-    options: CommitOptions,
+    options: CommitRequest,
     *,
     read_version: int | None = None,
 ) -> Committed:
@@ -34,7 +34,7 @@ def commit_operation(
     session : Session
     snapshot : Snapshot or None
         A version of the table; None creates one.
-    options : CommitOptions
+    options : CommitRequest
     read_version : int, optional
         The version the change was made from, if it is not the snapshot's.
 
@@ -57,7 +57,7 @@ def commit_from(
     location: TableLocation,
     session: Session,
     origin: Origin | None,
-    options: CommitOptions,
+    options: CommitRequest,
 ) -> Committed:
     """:func:`commit_operation` for those who have no snapshot at hand.
 
@@ -68,7 +68,7 @@ def commit_from(
     session : Session
     origin : Origin or None
         The version the change was made from; None creates a table.
-    options : CommitOptions
+    options : CommitRequest
 
     Raises
     ------

@@ -10,16 +10,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Unpack
 
 import pyarrow as pa
 
 from lancecy.changes.base import Change
 from lancecy.changes.commit import commit_operation
-from lancecy.changes.options import CommitOptions, Mode, WriteOptions, options_of, with_durability
+from lancecy.changes.options import (
+    WRITE_DEFAULTS,
+    CommitRequest,
+    InsertOptions,
+    Mode,
+    WriteRequest,
+    requests_of,
+    with_durability,
+)
 from lancecy.changes.planning import planned
 from lancecy.errors import CommitUnknownError, LanceError
 from lancecy.interop.streams import lasting, record_batches
+from lancecy.keyword_options import shared_options
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore
@@ -34,6 +43,8 @@ from lancecy.write.metadata import FragmentMetadata
 
 __all__ = ["Inserts", "write_files", "write_table"]
 
+inserting = shared_options(InsertOptions, WRITE_DEFAULTS)
+
 
 def write_files(
     data: object,
@@ -41,7 +52,7 @@ def write_files(
     location: TableLocation,
     session: Session,
     snapshot: Snapshot | None,
-    options: WriteOptions,
+    options: WriteRequest,
     number: int = 0,
 ) -> tuple[FragmentMetadata, ...]:
     """Write rows to data files that no version names.
@@ -56,7 +67,7 @@ def write_files(
     session : Session
     snapshot : Snapshot or None
         Of the table they are for; None for a new one.
-    options : WriteOptions
+    options : WriteRequest
     number : int
         Of this writer, see ``Plan.new_files``.
 
@@ -79,8 +90,8 @@ def write_table(
     location: TableLocation,
     session: Session,
     snapshot: Snapshot | None,
-    options: WriteOptions,
-    commit: CommitOptions,
+    options: WriteRequest,
+    commit: CommitRequest,
 ) -> tuple[Committed, tuple[BasePath, ...]]:
     """Write rows and make them part of a table, or a table.
 
@@ -88,7 +99,7 @@ def write_table(
     ----------
     data, schema, location, session, snapshot, options
         As for :func:`write_files`.
-    commit : CommitOptions
+    commit : CommitRequest
 
     Returns
     -------
@@ -146,8 +157,14 @@ def _removed_if_refused(files: NewFiles) -> Any:
 class Inserts(Change):
     """The methods of a dataset that insert rows."""
 
+    @inserting
     def insert(
-        self, data: Any, *, mode: Mode = "append", schema: pa.Schema | None = None, **options: Any
+        self,
+        data: Any,
+        *,
+        mode: Mode = "append",
+        schema: pa.Schema | None = None,
+        **options: Unpack[InsertOptions],
     ) -> None:
         """Write rows into the table.
 
@@ -166,13 +183,14 @@ class Inserts(Change):
         LanceError
             See :func:`lancecy.write_dataset`.
         """
-        written, commit = options_of(mode, **options)
+        written, commit = requests_of(mode, options)
         snapshot = self._newest() if mode != "create" else self._snapshot
         location, session = self._snapshot.location, self._snapshot.session
         committed, bases = write_table(data, schema, location, session, snapshot, written, commit)
         self._move(committed.version, bases)
 
-    def append(self, data: Any, *, schema: pa.Schema | None = None, **options: Any) -> None:
+    @inserting
+    def append(self, data: Any, *, schema: pa.Schema | None = None, **options: Unpack[InsertOptions]) -> None:
         """Add rows; as :meth:`insert`.
 
         Parameters

@@ -1,12 +1,13 @@
-"""What a write is told: what, and how it is committed; the arguments of users as values."""
+"""The keyword arguments that every way of writing takes, and what they come to as values."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import index
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
+from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore
 from lancecy.table.paths import Naming
@@ -14,13 +15,22 @@ from lancecy.write.fragments import FileLimits
 from lancecy.write.targets import DatasetBasePath
 
 __all__ = [
+    "WRITE_DEFAULTS",
     "CommitOptions",
+    "CommitRequest",
     "Durability",
+    "FileOptions",
+    "FragmentOptions",
+    "InsertOptions",
     "Mode",
+    "OpenOptions",
+    "VersionOptions",
     "WriteOptions",
+    "WriteRequest",
     "check_texts",
+    "commit_request",
     "is_durable",
-    "options_of",
+    "requests_of",
     "with_durability",
 ]
 
@@ -30,13 +40,69 @@ Durability: TypeAlias = Literal["fsync", "none"]
 _MESSAGE = "__lance_commit_message"
 
 
-def with_durability(store: Store, durable: bool) -> Store:
-    """The store, to write to without waiting for the disk if it need not be durable."""
-    return store.without_fsync() if not durable and isinstance(store, LocalStore) else store
+class FileOptions(TypedDict, total=False):
+    """Which data files are written, and where; ``lancecy.write_dataset`` describes each."""
+
+    data_storage_version: str | None
+    initial_bases: Sequence[DatasetBasePath] | None
+    target_bases: Sequence[str] | None
+    target_all_bases: bool | None
+    max_rows_per_file: int
+    max_bytes_per_file: int
+    max_rows_per_group: int
+    durability: Durability
+
+
+class VersionOptions(TypedDict, total=False):
+    """What a version keeps of its commit, and what a new table has."""
+
+    enable_stable_row_ids: bool
+    enable_v2_manifest_paths: bool
+    commit_message: str | None
+    transaction_properties: Mapping[str, str] | None
+
+
+class OpenOptions(TypedDict, total=False):
+    """How the storage is reached; not beside a Dataset, which has its own."""
+
+    storage_options: Mapping[str, Any] | None
+    allowed_bases: Sequence[str] | None
+    session: Session | None
+
+
+class CommitOptions(VersionOptions, OpenOptions, total=False):
+    """Options of committing an operation."""
+
+    durability: Durability
+
+
+class InsertOptions(FileOptions, VersionOptions, total=False):
+    """Options of writing rows into a table that is open."""
+
+
+class FragmentOptions(FileOptions, OpenOptions, total=False):
+    """Options of writing data files that no version names yet."""
+
+
+class WriteOptions(InsertOptions, OpenOptions, total=False):
+    """Options of writing rows."""
+
+
+_LIMITS = FileLimits()
+WRITE_DEFAULTS: dict[str, Any] = {
+    **dict.fromkeys(WriteOptions.__annotations__),
+    "enable_stable_row_ids": False,
+    "enable_v2_manifest_paths": True,
+    "max_rows_per_file": _LIMITS.max_rows,
+    "max_bytes_per_file": _LIMITS.max_bytes,
+    "max_rows_per_group": _LIMITS.max_rows_per_group,
+    "durability": "fsync",
+}
+"""By name; None where the table decides."""
 
 
 @dataclass(frozen=True, slots=True)
-class CommitOptions:
+class CommitRequest:
     """How a change is committed.
 
     Attributes
@@ -79,7 +145,7 @@ class CommitOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class WriteOptions:
+class WriteRequest:
     """What is written, and where; see ``lancecy.write_dataset`` for each.
 
     Attributes
@@ -108,49 +174,66 @@ class WriteOptions:
             raise ValueError(f"mode is {self.mode!r}; it can be 'create', 'append' or 'overwrite'")
 
 
-def options_of(
-    mode: Mode,
-    *,
-    data_storage_version: str | None = None,
-    enable_stable_row_ids: bool = False,
-    enable_v2_manifest_paths: bool = True,
-    initial_bases: Sequence[DatasetBasePath] | None = None,
-    target_bases: Sequence[str] | None = None,
-    target_all_bases: bool | None = None,
-    max_rows_per_file: int = 1 << 20,
-    max_bytes_per_file: int = 90 << 30,
-    max_rows_per_group: int = 1024,
-    commit_message: str | None = None,
-    transaction_properties: Mapping[str, str] | None = None,
-    durability: Durability = "fsync",
-) -> tuple[WriteOptions, CommitOptions]:
+def requests_of(mode: Mode, options: Mapping[str, object]) -> tuple[WriteRequest, CommitRequest]:
     """The arguments of ``lancecy.write_dataset``, which says what they mean, as values.
+
+    Parameters
+    ----------
+    mode : "create", "append" or "overwrite"
+    options : mapping
+        Of ``WriteOptions``, those that were given.
 
     Raises
     ------
     ValueError, TypeError
         They cannot be meant.
     """
-    if isinstance(target_bases, str):
+    given: dict[str, Any] = {**WRITE_DEFAULTS, **options}
+    bases = given["target_bases"]
+    if isinstance(bases, str):
         raise TypeError("target_bases is a list of names or paths, not one of them")
-    durable = is_durable(durability)
-    written = WriteOptions(
+    commit = commit_request(options)
+    limits = ("max_rows_per_file", "max_bytes_per_file", "max_rows_per_group")
+    written = WriteRequest(
         mode,
-        data_storage_version,
-        enable_stable_row_ids,
-        tuple(initial_bases or ()),
-        None if target_bases is None else tuple(target_bases),
-        target_all_bases,
-        FileLimits(
-            _whole("max_rows_per_file", max_rows_per_file),
-            _whole("max_bytes_per_file", max_bytes_per_file),
-            _whole("max_rows_per_group", max_rows_per_group),
-        ),
-        durable,
+        given["data_storage_version"],
+        given["enable_stable_row_ids"],
+        tuple(given["initial_bases"] or ()),
+        None if bases is None else tuple(bases),
+        given["target_all_bases"],
+        FileLimits(*(_whole(name, given[name]) for name in limits)),
+        commit.durable,
     )
-    naming = Naming.V2 if enable_v2_manifest_paths else Naming.V1
-    properties = dict(transaction_properties or {})
-    return written, CommitOptions(commit_message, properties, naming=naming, durable=durable)
+    return written, commit
+
+
+def commit_request(
+    options: Mapping[str, object], max_retries: int = 20, token: str | None = None
+) -> CommitRequest:
+    """The arguments of ``lancecy.commit``, which says what they mean, as a value.
+
+    Parameters
+    ----------
+    options : mapping
+        Of ``CommitOptions``, those that were given.
+    max_retries : int
+    token : str, optional
+
+    Raises
+    ------
+    ValueError, TypeError
+        They cannot be meant.
+    """
+    given: dict[str, Any] = {**WRITE_DEFAULTS, **options}
+    naming = Naming.V2 if given["enable_v2_manifest_paths"] else Naming.V1
+    properties = dict(given["transaction_properties"] or {})
+    durable = is_durable(given["durability"])
+    return CommitRequest(given["commit_message"], properties, max_retries, token, naming, durable)
+
+
+def with_durability(store: Store, durable: bool) -> Store:
+    """The store, to write to without waiting for the disk if it need not be durable."""
+    return store.without_fsync() if not durable and isinstance(store, LocalStore) else store
 
 
 def is_durable(durability: Durability) -> bool:

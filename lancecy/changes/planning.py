@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lancecy.changes.legacy import check_versions, dictionaries_for, with_dictionaries
-from lancecy.changes.options import WriteOptions, with_durability
+from lancecy.changes.options import WriteRequest, with_durability
 from lancecy.errors import ExistsError, UnsupportedError
 from lancecy.file.create import check_writable
 from lancecy.file.dictionaries import Dictionaries
@@ -93,7 +93,7 @@ class Plan:
         self,
         location: TableLocation,
         session: Session,
-        options: WriteOptions,
+        options: WriteRequest,
         tag: str = "",
         number: int = 0,
     ) -> NewFiles:
@@ -103,7 +103,7 @@ class Plan:
         ----------
         location : TableLocation
         session : Session
-        options : WriteOptions
+        options : WriteRequest
         tag : str
             Hexadecimal digits that the names of the files have in common.
         number : int
@@ -113,14 +113,14 @@ class Plan:
         bases = self.targets[turn:] + self.targets[:turn]
         return NewFiles(self.written, self.version, bases, folder, options.limits, self.dictionaries, tag)
 
-    def folder(self, location: TableLocation, session: Session, options: WriteOptions) -> Folder:
+    def folder(self, location: TableLocation, session: Session, options: WriteRequest) -> Folder:
         """What says where the data files of a base are to be.
 
         Parameters
         ----------
         location : TableLocation
         session : Session
-        options : WriteOptions
+        options : WriteRequest
         """
         allowed = location.allowing(map(canonical_base, self.bases))
         bases = Bases(allowed.open(session), allowed, BasePaths(self.places), session)
@@ -131,12 +131,12 @@ class Plan:
 
         return folder
 
-    def operation(self, options: WriteOptions, fragments: Sequence[Fragment], is_new: bool) -> Operation:
+    def operation(self, options: WriteRequest, fragments: Sequence[Fragment], is_new: bool) -> Operation:
         """What makes fragments part of the table.
 
         Parameters
         ----------
-        options : WriteOptions
+        options : WriteRequest
         fragments : sequence of Fragment
         is_new : bool
             There is no table yet.
@@ -156,7 +156,7 @@ class Plan:
         )
 
 
-def planned(data: pa.Schema, root: str, snapshot: Snapshot | None, options: WriteOptions) -> Plan:
+def planned(data: pa.Schema, root: str, snapshot: Snapshot | None, options: WriteRequest) -> Plan:
     """Refuse what can be known to go wrong before there are rows.
 
     Parameters
@@ -167,7 +167,7 @@ def planned(data: pa.Schema, root: str, snapshot: Snapshot | None, options: Writ
         URI of the table.
     snapshot : Snapshot or None
         Of the table they are for; None for a new one.
-    options : WriteOptions
+    options : WriteRequest
 
     Raises
     ------
@@ -196,7 +196,7 @@ def planned(data: pa.Schema, root: str, snapshot: Snapshot | None, options: Writ
     return Plan(schema, written, version, bases, after, chosen, book)
 
 
-def _check(snapshot: Snapshot | None, options: WriteOptions) -> None:
+def _check(snapshot: Snapshot | None, options: WriteRequest) -> None:
     if snapshot is None:
         return
     if options.mode == "create":
@@ -214,7 +214,7 @@ def _check(snapshot: Snapshot | None, options: WriteOptions) -> None:
         raise ValueError("stable row ids are chosen when a table is created, and this one has none")
 
 
-def _version(snapshot: Snapshot | None, options: WriteOptions) -> str:
+def _version(snapshot: Snapshot | None, options: WriteRequest) -> str:
     if options.data_version is not None:
         return _ALIASES.get(options.data_version, options.data_version)
     if snapshot is None:

@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 
 from lancecy.changes.commit import commit_from
-from lancecy.changes.options import CommitOptions, WriteOptions, with_durability
+from lancecy.changes.options import CommitRequest, WriteRequest, with_durability
 from lancecy.changes.planning import Plan, planned
 from lancecy.errors import CommitUnknownError, DatasetNotFoundError, LanceError
 from lancecy.session import Session, default
@@ -50,8 +50,8 @@ class SharedWrite:
     location : TableLocation
         Embeds its credentials if those who write are to get them.
     plan : Plan
-    options : WriteOptions
-    commit_options : CommitOptions
+    options : WriteRequest
+    commit_options : CommitRequest
         With a token.
     origin : Origin or None
         The version it was planned from; None for a new table.
@@ -63,8 +63,8 @@ class SharedWrite:
 
     location: TableLocation
     plan: Plan
-    options: WriteOptions
-    commit_options: CommitOptions
+    options: WriteRequest
+    commit_options: CommitRequest
     origin: Origin | None
     tag: str
     session: Session = field(repr=False)
@@ -177,8 +177,8 @@ def share(
     location: TableLocation,
     session: Session,
     snapshot: Snapshot | None,
-    options: WriteOptions,
-    commit_options: CommitOptions,
+    options: WriteRequest,
+    commit_options: CommitRequest,
     *,
     embed_credentials: bool = False,
 ) -> SharedWrite:
@@ -192,8 +192,8 @@ def share(
     session : Session
     snapshot : Snapshot or None
         Of the table they are for; None for a new one.
-    options : WriteOptions
-    commit_options : CommitOptions
+    options : WriteRequest
+    commit_options : CommitRequest
         Gets a token of its own if it has none.
     embed_credentials : bool
 
@@ -221,8 +221,8 @@ def share(
 def _arrived(
     location: TableLocation,
     plan: Plan,
-    options: WriteOptions,
-    commit_options: CommitOptions,
+    options: WriteRequest,
+    commit_options: CommitRequest,
     origin: Origin | None,
     tag: str,
 ) -> SharedWrite:

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from lancecy.changes.options import WRITE_DEFAULTS
 from lancecy.cli.options import as_json, opened, place_options, storage_pairs
 from lancecy.cli.output import bar, show_facts, show_json, show_rows, show_text
 from lancecy.cli.sources import FORMATS, rows_of
@@ -57,7 +58,9 @@ quiet_option = click.option("--quiet", is_flag=True, help="No progress bar.")
     metavar="NAME",
     help="Base that data files are written to; several take turns.",
 )
-@click.option("--rows-per-file", type=click.IntRange(1), default=1 << 20, show_default=True)
+@click.option(
+    "--rows-per-file", type=click.IntRange(1), default=WRITE_DEFAULTS["max_rows_per_file"], show_default=True
+)
 @click.option("--stable-row-ids", is_flag=True, help="Rows of a new table have ids that survive compaction.")
 @click.option("-m", "--message", help="Message stored with the version.")
 @quiet_option

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
+from lancecy.changes.options import WRITE_DEFAULTS
 from lancecy.errors import nearest, printable
 from lancecy.write.targets import DatasetBasePath
 
@@ -116,11 +117,11 @@ class SinkOptions:
     target_all_bases: bool | None = None
     data_storage_version: str | None = None
     enable_stable_row_ids: bool = False
-    max_rows_per_file: int = 1 << 20
-    max_bytes_per_file: int = 90 << 30
-    max_rows_per_group: int = 1024
+    max_rows_per_file: int = WRITE_DEFAULTS["max_rows_per_file"]
+    max_bytes_per_file: int = WRITE_DEFAULTS["max_bytes_per_file"]
+    max_rows_per_group: int = WRITE_DEFAULTS["max_rows_per_group"]
     commit_message: str | None = None
-    durability: Any = "fsync"
+    durability: Any = WRITE_DEFAULTS["durability"]
     token: str | None = None
     allowed_bases: Any = None
     storage_options: dict[str, Any] = field(default_factory=dict, repr=False)

@@ -8,18 +8,18 @@ Spark's. Only what successful tasks return is committed, so that retried and spe
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import pyarrow as pa
 
-from lancecy.changes.options import Durability, Mode, options_of
+from lancecy.changes.options import WRITE_DEFAULTS, Mode, WriteOptions, requests_of
 from lancecy.changes.shared import SharedWrite, share
 from lancecy.datasets import Dataset
 from lancecy.errors import UnsupportedError, printable
+from lancecy.keyword_options import shared_options
 from lancecy.schema import Schema
-from lancecy.session import Session
 from lancecy.spark.tasks import spare_collector
 from lancecy.spark.types import METADATA_KEY, original_schema, spark_struct
 from lancecy.spark.workers import carried
@@ -27,7 +27,6 @@ from lancecy.table.snapshot import Snapshot, newest_snapshot
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.schemas import schema_of
 from lancecy.write.storage import cast_batch, storage_type
-from lancecy.write.targets import DatasetBasePath
 from lancecy.writers import located, opened_at
 
 if TYPE_CHECKING:
@@ -39,11 +38,14 @@ if TYPE_CHECKING:
 __all__ = ["TaskWriter", "columns_of", "fragments_of", "planned_sink", "write"]
 
 _SAME = {"error": "create", "errorifexists": "create", "default": "create"}
+writing = shared_options(WriteOptions, WRITE_DEFAULTS)
+
 _MODES = ("create", "append", "overwrite", "ignore", *_SAME)
 # Spark stores these as its own structs or binary, which no other reader understands.
 _STRANGE = ("variant", "geometry", "geography")
 
 
+@writing
 def write(
     df: DataFrame,
     uri: str | os.PathLike[str] | Dataset,
@@ -52,21 +54,7 @@ def write(
     token: str | None = None,
     embed_credentials: bool = False,
     check_workers: bool = True,
-    data_storage_version: str | None = None,
-    enable_stable_row_ids: bool = False,
-    enable_v2_manifest_paths: bool = True,
-    initial_bases: Sequence[DatasetBasePath] | None = None,
-    target_bases: Sequence[str] | None = None,
-    target_all_bases: bool | None = None,
-    max_rows_per_file: int = 1 << 20,
-    max_bytes_per_file: int = 90 << 30,
-    max_rows_per_group: int = 1024,
-    commit_message: str | None = None,
-    transaction_properties: Mapping[str, str] | None = None,
-    durability: Durability = "fsync",
-    storage_options: Mapping[str, Any] | None = None,
-    allowed_bases: Sequence[str] | None = None,
-    session: Session | None = None,
+    **options: Unpack[WriteOptions],
 ) -> Dataset:
     """Write a Spark DataFrame: the executors write data files, the driver makes one commit.
 
@@ -119,26 +107,12 @@ def write(
     """
     if mode not in _MODES:
         raise ValueError(f"mode is {mode!r}; it can be {', '.join(map(repr, _MODES[:-1]))}")
-    location, active = located(uri, storage_options, allowed_bases, session)
+    location, active = located(uri, options)
     snapshot = newest_snapshot(location, active)
     if mode == "ignore" and snapshot is not None:
         return opened_at(location, active, snapshot.version)
     asked: Any = _SAME.get(mode, "create" if mode == "ignore" else mode)
-    written, commit_options = options_of(
-        asked,
-        data_storage_version=data_storage_version,
-        enable_stable_row_ids=enable_stable_row_ids,
-        enable_v2_manifest_paths=enable_v2_manifest_paths,
-        initial_bases=initial_bases,
-        target_bases=target_bases,
-        target_all_bases=target_all_bases,
-        max_rows_per_file=max_rows_per_file,
-        max_bytes_per_file=max_bytes_per_file,
-        max_rows_per_group=max_rows_per_group,
-        commit_message=commit_message,
-        transaction_properties=transaction_properties,
-        durability=durability,
-    )
+    written, commit_options = requests_of(asked, options)
     columns = columns_of(df.schema, snapshot if asked == "append" else None)
     shared = share(
         columns,
@@ -310,21 +284,12 @@ def planned_sink(struct: StructType, asked: Any, mode: Mode) -> TaskWriter:
     LanceError, ValueError
         As for :func:`lancecy.write_dataset`.
     """
-    location, session = located(asked.path, asked.storage_options or None, asked.allowed_bases, None)
-    snapshot = newest_snapshot(location, session)
-    written, commit_options = options_of(
-        mode,
-        data_storage_version=asked.data_storage_version,
-        enable_stable_row_ids=asked.enable_stable_row_ids,
-        initial_bases=asked.initial_bases,
-        target_bases=asked.target_bases,
-        target_all_bases=asked.target_all_bases,
-        max_rows_per_file=asked.max_rows_per_file,
-        max_bytes_per_file=asked.max_bytes_per_file,
-        max_rows_per_group=asked.max_rows_per_group,
-        commit_message=asked.commit_message,
-        durability=asked.durability,
+    given = {name: value for name, value in vars(asked).items() if name in WRITE_DEFAULTS}
+    location, session = located(
+        asked.path, {"storage_options": asked.storage_options or None, "allowed_bases": asked.allowed_bases}
     )
+    snapshot = newest_snapshot(location, session)
+    written, commit_options = requests_of(mode, given)
     columns = columns_of(struct, snapshot if mode == "append" else None)
     commit_options = replace(commit_options, token=asked.token)
     shared = share(columns, location, session, snapshot, written, commit_options, embed_credentials=True)

@@ -22,7 +22,7 @@ from distributed import Client, LocalCluster
 
 import lancecy
 from lancecy import DatasetBasePath
-from lancecy.changes.options import options_of
+from lancecy.changes.options import requests_of
 from lancecy.changes.shared import share
 from lancecy.errors import ExistsError, SchemaError, UnsupportedError
 from lancecy.table.location import TableLocation
@@ -277,7 +277,7 @@ def test_write_with_a_token_happens_once(tmp_path: Path) -> None:
 
 def test_only_results_that_arrive_are_committed(tmp_path: Path) -> None:
     """Both attempts of a task run to their end, as when a scheduler gives up a worker that is still alive."""
-    options, commit_options = options_of("append")
+    options, commit_options = requests_of("append", {})
     location = TableLocation.of(str(tmp_path / "t"))
     columns = pa.schema({"n": pa.int64()})
     shared = share(columns, location, lancecy.Session(), None, options, commit_options)
