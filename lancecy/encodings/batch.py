@@ -6,7 +6,7 @@ by one takes hundreds of times as many Python steps as to read one. Here they ar
 of one page (2.1 and later) or as pages of one column (2.0), decoded by the same functions, and what
 comes out is cut apart (``blocks.split``). Bytes of several files are brought into one memory first.
 
-Whoever asks must be able to read each page alone: pages that turn out not to be what they seem
+The caller must be able to read each page alone: pages that turn out not to be what they seem
 raise a ``FormatError`` that names no page. Source: file sheet 2.1, section 3.1.
 """
 

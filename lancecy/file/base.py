@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lancecy.file.dictionaries import Dictionaries
     from lancecy.file.v2.values import FieldRead
 
-__all__ = ["FileReader", "FileSummary", "FileWriter", "NullReader", "WriteOptions"]
+__all__ = ["FileReader", "FileSummary", "FileWriteOptions", "FileWriter", "NullReader"]
 
 
 class FileReader(Protocol):
@@ -132,7 +132,7 @@ class NullReader(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class WriteOptions:
+class FileWriteOptions:
     """How a data file is written.
 
     Attributes

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lancecy.file.base import FileWriter, WriteOptions
+from lancecy.file.base import FileWriteOptions, FileWriter
 from lancecy.file.v0.writer import V0Writer
 from lancecy.file.v2.writer import V2Writer
 from lancecy.file.writable import check_writable
@@ -13,7 +13,7 @@ __all__ = ["check_writable", "create_file"]
 
 
 def create_file(
-    store: Store, path: str, schema: Schema, version: str = "2.1", options: WriteOptions | None = None
+    store: Store, path: str, schema: Schema, version: str = "2.1", options: FileWriteOptions | None = None
 ) -> FileWriter:
     """Begin a data file.
 
@@ -45,7 +45,7 @@ def create_file(
     >>> writer.finish().num_rows
     3
     """
-    options = options or WriteOptions()
+    options = options or FileWriteOptions()
     if version == "0.1":
         return V0Writer(store, path, schema, options)
     return V2Writer(store, path, schema, version, options)

@@ -1,7 +1,7 @@
 """Which schemas a version of data files can hold.
 
-Asked before the first byte is written, so that nobody learns at the end that a column was
-in vain. Source: file sheet 0.1, sections 2.2 and 4.5; file sheet 2.0, sections 4.3, 7 and 8; file sheet 2.1,
+Asked before the first byte is written, so that no write fails at its end because of a
+column. Source: file sheet 0.1, sections 2.2 and 4.5; file sheet 2.0, sections 4.3, 7 and 8; file sheet 2.1,
 sections 1.6 and 4.5.
 """
 

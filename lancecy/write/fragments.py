@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import pyarrow as pa
 
 from lancecy.errors import LanceError, SchemaError, UnsupportedError
-from lancecy.file.base import FileSummary, FileWriter, WriteOptions
+from lancecy.file.base import FileSummary, FileWriteOptions, FileWriter
 from lancecy.file.create import create_file
 from lancecy.file.dictionaries import Dictionaries
 from lancecy.schema import Schema
@@ -76,9 +76,9 @@ class FileLimits:
         per_row: int = max(1, batch.nbytes // max(1, batch.num_rows))
         return max(1, min(self.max_rows, min(_PIECE_BYTES, self.max_bytes // 8) // per_row))
 
-    def options(self, schema: Schema, dictionaries: Dictionaries | None = None) -> WriteOptions:
+    def options(self, schema: Schema, dictionaries: Dictionaries | None = None) -> FileWriteOptions:
         """Pages so small that what waits for them stays far below the size of a file, and of memory."""
-        usual = WriteOptions(self.max_rows_per_group, dictionaries=dictionaries)
+        usual = FileWriteOptions(self.max_rows_per_group, dictionaries=dictionaries)
         columns = [sum(not node.children for node in field.walk()) for field in schema.fields]
         share = min(self.max_bytes // 4, _WAITING) // max(
             1, sum(max(1, -(-leaves // 8)) for leaves in columns)

@@ -11,7 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 from lancecy.encodings.arrow.to_arrow import to_arrow
-from lancecy.file.base import FileSummary, WriteOptions
+from lancecy.file.base import FileSummary, FileWriteOptions
 from lancecy.file.create import create_file
 from lancecy.file.open import open_file
 from lancecy.proto import file_pb2, table_pb2
@@ -103,7 +103,11 @@ def write(
     schema = schema_of(arrow) if schema is None else schema
     root = Path(tempfile.mkdtemp()) if root is None else root
     writer = create_file(
-        LocalStore(str(root)) if store is None else store, "x.lance", schema, version, WriteOptions(**options)
+        LocalStore(str(root)) if store is None else store,
+        "x.lance",
+        schema,
+        version,
+        FileWriteOptions(**options),
     )
     for batch in batches:
         writer.write(batch)

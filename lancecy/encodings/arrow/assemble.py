@@ -1,4 +1,4 @@
-"""One nested column out of parts that each hold some of its leaves.
+"""Assembles one nested column from parts that each hold some of its leaves.
 
 Parts come from several data files, or from the leaves of one file of 2.1 and later. What
 is around their leaves, lists and structs, is in every part, and lists must begin and end

@@ -1,4 +1,4 @@
-"""Arrow arrays as blocks: the way back of ``to_arrow``, for writers.
+"""Converts Arrow arrays to blocks, for writers; the inverse of ``to_arrow``.
 
 Whatever slices and offsets an array has are gone afterwards: bitmaps begin with their first
 bit, offsets with 0, children with the first element that is used. What lies under nulls is

@@ -1,6 +1,6 @@
-"""Nested Arrow arrays with some of what is in them exchanged, for writers that store other values than they are given.
+"""Applies a function to chosen arrays inside nested Arrow arrays, for writers that store other values than given.
 
-What lies under nulls is left out, so it need not be valid.
+Values under nulls are left out, so they need not be valid.
 """
 
 from __future__ import annotations

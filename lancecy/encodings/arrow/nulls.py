@@ -1,4 +1,4 @@
-"""Arrays of nothing but nulls, and what Arrow types say of the buffers of their arrays."""
+"""Arrays of nulls only, masks of nulls, and the buffers of Arrow types."""
 
 from __future__ import annotations
 

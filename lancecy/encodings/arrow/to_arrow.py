@@ -1,4 +1,4 @@
-"""Blocks and Arrow: the one seam between decoded buffers and Arrow arrays.
+"""Converts blocks to Arrow arrays: the one place where decoded buffers become Arrow.
 
 ``to_arrow`` gives a block a type and shares its memory, that of ``memory.allocate``. Offsets, codes
 and lengths have been checked by the kernels before a block exists; what is left to check here

@@ -1,9 +1,9 @@
-"""Memory for decoded values, used again once nobody holds it.
+"""Memory for decoded values, reused once nothing refers to it.
 
-A large block that comes fresh from the system is cleared page by page at its first use,
-which takes as long as decoding into it. So blocks that are given back stay on a shelf,
-up to a bound, for the next read. What is handed out is a lease: the Arrow buffer and every
-array over it hold the lease, and when the last of them is gone the block goes back.
+The system clears a fresh large block page by page at its first use, which takes as long as
+decoding into it. Blocks that are no longer used therefore stay in a pool, up to a bound, for
+the next read. ``allocate`` hands out a lease: the Arrow buffer and every array over it hold the
+lease, and the block returns to the pool with the last of them.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ from numpy.typing import NDArray
 
 from lancecy.store.base import Memory
 
-__all__ = ["SHELF", "Shelf", "allocate", "memory_of"]
+__all__ = ["POOL", "BufferPool", "allocate", "memory_of"]
 
 _SMALLEST = 256 << 10
 """Smaller blocks are Arrow's business: its pool keeps them warm by itself."""
 
 
-class Shelf:
-    """Blocks that wait to be used again.
+class BufferPool:
+    """Free blocks, by size.
 
-    Nothing here ever waits for a lock: who finds it taken allocates, or lets go. So it does no harm that a
-    block comes back in the middle of a garbage collection, or that a process is forked while another thread
-    is at the shelf (the child then goes without).
+    No method waits for a lock: a caller that finds it taken allocates a new block, or frees the one it returns.
+    A block may therefore come back in the middle of a garbage collection, and a process may be forked while
+    another thread uses the pool (the child then has none).
 
     Parameters
     ----------
     room : int, bytes
-        What may wait in all; the blocks of sizes that were not used for longest go first.
+        Bytes to keep at most; blocks of the sizes unused for longest are freed first.
     """
 
     def __init__(self, room: int) -> None:
@@ -44,7 +44,7 @@ class Shelf:
 
     @property
     def nbytes(self) -> int:
-        """Bytes that wait."""
+        """Bytes of all free blocks."""
         return self._nbytes
 
     def take(self, nbytes: int) -> pa.Buffer:
@@ -84,17 +84,17 @@ class Shelf:
             del self._waiting[size]
 
 
-SHELF = Shelf(256 << 20)
-"""The one that decoders use."""
+POOL = BufferPool(256 << 20)
+"""The pool that decoders use."""
 
 
 class _Lease:
-    """A block while somebody holds it; NumPy and Arrow keep this object, not the block."""
+    """A block in use; NumPy and Arrow refer to this object, not to the block."""
 
-    __slots__ = ("__array_interface__", "_block", "_shelf")
+    __slots__ = ("__array_interface__", "_block", "_pool")
 
-    def __init__(self, block: pa.Buffer, nbytes: int, shelf: Shelf) -> None:
-        self._block, self._shelf = block, shelf
+    def __init__(self, block: pa.Buffer, nbytes: int, pool: BufferPool) -> None:
+        self._block, self._pool = block, pool
         self.__array_interface__: dict[str, Any] = {
             "data": (block.address, False),
             "shape": (nbytes,),
@@ -103,7 +103,7 @@ class _Lease:
         }
 
     def __del__(self) -> None:
-        self._shelf.give(self._block)
+        self._pool.give(self._block)
 
 
 def allocate(nbytes: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
@@ -129,8 +129,8 @@ def allocate(nbytes: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
     if nbytes < _SMALLEST:
         buffer = pa.allocate_buffer(nbytes)
         return buffer, np.frombuffer(buffer, np.uint8)
-    block = SHELF.take(nbytes)
-    lease = _Lease(block, nbytes, SHELF)
+    block = POOL.take(nbytes)
+    lease = _Lease(block, nbytes, POOL)
     return pa.foreign_buffer(block.address, nbytes, lease), np.asarray(lease)
 
 

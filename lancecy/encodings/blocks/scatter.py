@@ -1,4 +1,4 @@
-"""Values by number, put into slots: what dictionaries and sparse pages need of blocks of any kind.
+"""Writes values of a block into slots by number, for dictionaries and sparse pages.
 
 Slots that are not valid get nothing: zeros, and strings without bytes. What is within a
 fixed-size list moves with it, as rows of so many items; validity of items does too.

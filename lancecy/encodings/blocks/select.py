@@ -1,6 +1,6 @@
-"""Some values of a block and not the others, whatever is nested in it.
+"""Selects values of a block by a mask, nested blocks included.
 
-For writers, which leave out what lies under nulls. Arrow (26.0) filters and takes the wrong rows of some nested
+Writers leave out values under nulls with it. Arrow (26.0) filters and takes the wrong rows of some nested
 arrays that are slices, so this is done on the buffers.
 """
 

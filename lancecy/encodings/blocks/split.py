@@ -1,4 +1,4 @@
-"""Blocks cut into shorter ones: what several columns had decoded together."""
+"""Splits a block that several columns were decoded into."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@
 ``run_length``     values repeated in runs
 ``arithmetic``     index sequences of 2.3: ranges, running sums, items by number
 ``dictionaries``   codes and items
-``zipped_values``  values one behind the other, each with its position
+``zipped_values``  values stored one by one, each with its position
 ``packed``         structs row by row
 ``fsst``           strings coded with a symbol table
 ``general``        lz4 and zstd

@@ -1,4 +1,4 @@
-"""Numbers that follow from others, as 2.3 has them: ranges, running sums, items by number; and what nodes say.
+"""Arithmetic index sequences of format 2.3: ranges, running sums, items by number; and properties of their nodes.
 
 These decode whole chunks with NumPy; they stand for offsets, positions and counts,
 of which there are few. Arithmetic wraps at the width of the values.

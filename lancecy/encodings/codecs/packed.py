@@ -19,7 +19,7 @@ from lancecy.encodings.blocks.select import offsets_of
 from lancecy.encodings.blocks.validity import mask_of
 from lancecy.encodings.codecs.flat import flattened
 from lancecy.encodings.codecs.zipped_values import (
-    Spans,
+    ZippedSpans,
     ZippedValues,
     decode_spans,
     decode_zipped,
@@ -38,7 +38,7 @@ Int64 = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-def decode_rows(spec: PackedFields, rows: Spans, field: Field, limits: Limits) -> Structured:
+def decode_rows(spec: PackedFields, rows: ZippedSpans, field: Field, limits: Limits) -> Structured:
     """Take packed rows apart.
 
     Parameters
@@ -88,7 +88,7 @@ def _width(node: Spec, bits: int) -> int:
 class _Walk:
     """All rows that are not null, and how far each is read."""
 
-    def __init__(self, rows: Spans) -> None:
+    def __init__(self, rows: ZippedSpans) -> None:
         self._memory: Memory = rows.memory
         self._num_rows = rows.starts.size
         filled = np.flatnonzero(rows.lengths)
@@ -121,7 +121,7 @@ class _Walk:
             values = table.reshape(-1)
         return ZippedValues.packed(values, width, self._num_rows)
 
-    def take_spans(self, length_width: int) -> Spans:
+    def take_spans(self, length_width: int) -> ZippedSpans:
         """A field of varying size; nothing for null rows."""
         stated = self._take(length_width).view(f"<u{length_width}")
         left = self._stops - self._cursor
@@ -132,10 +132,10 @@ class _Walk:
         starts, lengths = self._cursor, stated.astype(np.int64)
         self._cursor = starts + lengths
         if self._filled is None:
-            return Spans(self._memory, starts, lengths)
+            return ZippedSpans(self._memory, starts, lengths)
         spread: Int64 = np.zeros((2, self._num_rows), np.int64)
         spread[:, self._filled] = starts, lengths
-        return Spans(self._memory, *spread)
+        return ZippedSpans(self._memory, *spread)
 
     def finish(self) -> None:
         """Every row has been read to its end."""

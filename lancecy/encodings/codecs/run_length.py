@@ -1,7 +1,7 @@
-"""Values repeated in runs, where values or lengths may themselves be coded.
+"""Run-length encoded values, whose values or lengths may themselves be encoded.
 
-Plain ones are expanded where they lie. A coded part is decoded first, for which the
-other part has to tell how many runs there are::
+Plain parts are expanded in place. An encoded part is decoded first, and the other part
+tells the number of runs::
 
     plain values or lengths     as many as their bytes hold
     lengths told by the node    as many as it takes to reach the values of the chunk
@@ -30,7 +30,7 @@ from lancecy.limits import Limits
 from lancecy.rows import PageRuns
 from lancecy.store.base import Memory
 
-__all__ = ["Part", "expanded"]
+__all__ = ["RunPart", "expanded"]
 
 Int64 = NDArray[np.int64]
 
@@ -39,7 +39,7 @@ Decoder: TypeAlias = Callable[[Spec, tuple[Buffers, ...], Int64], Block]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class RunPart:
     """The values or the lengths of runs, in chunks.
 
     Attributes
@@ -54,7 +54,7 @@ class Part:
     buffers: tuple[Buffers, ...]
     decode: Decoder
 
-    def opened(self, limits: Limits) -> Part:
+    def opened(self, limits: Limits) -> RunPart:
         """The same without compression around it.
 
         Raises
@@ -92,12 +92,12 @@ class Part:
         return Buffers(memory, starts_of(counts)[:-1] * width, counts * width), block.bits
 
 
-def expanded(values: Part, lengths: Part, counts: Int64, runs: PageRuns, limits: Limits) -> Block:
+def expanded(values: RunPart, lengths: RunPart, counts: Int64, runs: PageRuns, limits: Limits) -> Block:
     """The wanted values of chunks of runs.
 
     Parameters
     ----------
-    values, lengths : Part
+    values, lengths : RunPart
     counts : (num_chunks,) int64
         Values of each chunk, once repeated.
     runs : PageRuns
@@ -127,7 +127,7 @@ def expanded(values: Part, lengths: Part, counts: Int64, runs: PageRuns, limits:
     return _repeated(left, right, counts, runs, limits)
 
 
-def _told(lengths: Part, counts: Int64, limits: Limits) -> tuple[Part, Int64]:
+def _told(lengths: RunPart, counts: Int64, limits: Limits) -> tuple[RunPart, Int64]:
     """Lengths that take no bytes, decoded, and how many of them it takes to reach the values of each chunk."""
     if has_payload(lengths.spec):
         raise UnsupportedError("runs whose values and lengths are coded", feature="coded runs")
@@ -138,10 +138,10 @@ def _told(lengths: Part, counts: Int64, limits: Limits) -> tuple[Part, Int64]:
     first = starts_of(counts)[:-1]
     known = np.clip(np.searchsorted(ends, ends[first] + counts) - first, 0, counts)
     plain = Buffers(source.memory, source.positions, known * (bits >> 3))
-    return Part(Plain(bits), (plain,), lengths.decode), known
+    return RunPart(Plain(bits), (plain,), lengths.decode), known
 
 
-def _integers(lengths: Part, counts: Int64) -> tuple[Buffers, int]:
+def _integers(lengths: RunPart, counts: Int64) -> tuple[Buffers, int]:
     """So many lengths of each chunk, and their bits."""
     found = lengths.stored(counts)
     if found is None:  # one repeated value without bytes is 0

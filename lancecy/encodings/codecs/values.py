@@ -32,7 +32,7 @@ from lancecy.encodings.codecs.arithmetic import (
     split_dictionary,
 )
 from lancecy.encodings.codecs.fixed import byte_split, inline_packed, packed_blocks, plain, room
-from lancecy.encodings.codecs.run_length import Decoder, Part, expanded
+from lancecy.encodings.codecs.run_length import Decoder, RunPart, expanded
 from lancecy.encodings.codecs.strings import block_strings, chunk_spans, chunk_strings, strings_at
 from lancecy.encodings.codecs.zipped_values import ZippedValues, decode_zipped, zipped_bits
 from lancecy.encodings.model.block import AllNull, Block, FixedList, FixedWidth, VariableWidth
@@ -111,7 +111,7 @@ def _run_lengths(spec: RunLengths, chunks: Chunks, limits: Limits) -> Block:
     def decoded(node: Spec, buffers: tuple[Buffers, ...], counts: Int64) -> Block:
         return decode(node, Chunks(buffers, counts, whole_runs(counts)), limits)
 
-    values, lengths = (Part(node, chunks.buffers, decoded) for node in (spec.values, spec.lengths))
+    values, lengths = (RunPart(node, chunks.buffers, decoded) for node in (spec.values, spec.lengths))
     return expanded(values, lengths, chunks.counts, chunks.runs, limits)
 
 
@@ -310,7 +310,7 @@ def _alone(spec: Spec, source: Buffers | None, counts: Int64, runs: PageRuns, li
         return _alone(spec.values, Buffers(*opened), counts, runs, limits)
     if isinstance(spec, RunLengths):
         parts = zip((spec.values, spec.lengths), _split(source, counts), strict=True)
-        values, lengths = (Part(numbered(node), (part,), _part_of(limits)) for node, part in parts)
+        values, lengths = (RunPart(numbered(node), (part,), _part_of(limits)) for node, part in parts)
         return expanded(values, lengths, counts, runs, limits)
     chunks = Chunks((source,), counts, runs)
     if isinstance(spec, Deltas):

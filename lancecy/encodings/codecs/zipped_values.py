@@ -1,4 +1,4 @@
-"""Values that lie one by one: what a position, or a position and a length, says of each.
+"""Values that are stored one by one, each with its position, or its position and length.
 
 Full-zip pages and packed structs put the parts of a row next to each other, so every
 value is found by its own position. A cell is a value of one width; a value of a
@@ -34,7 +34,7 @@ from lancecy.limits import Limits, check_offsets
 from lancecy.schema import Field
 from lancecy.store.base import Memory
 
-__all__ = ["Spans", "ZippedValues", "decode_spans", "decode_zipped", "zipped_bits"]
+__all__ = ["ZippedSpans", "ZippedValues", "decode_spans", "decode_zipped", "zipped_bits"]
 
 Int64 = NDArray[np.int64]
 
@@ -65,7 +65,7 @@ class ZippedValues:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spans:
+class ZippedSpans:
     """Values of varying size, in ``memory``; those of null slots are empty.
 
     Attributes
@@ -198,14 +198,14 @@ def _items(spec: Spec, cells: ZippedValues, offset: int, count: int) -> Block:
 # -- spans --------------------------------------------------------------------------
 
 
-def decode_spans(spec: Spec, spans: Spans, limits: Limits) -> VariableWidth:
+def decode_spans(spec: Spec, spans: ZippedSpans, limits: Limits) -> VariableWidth:
     """The strings of spans.
 
     Parameters
     ----------
     spec : Spec
         ``Variable``, perhaps coded or compressed.
-    spans : Spans
+    spans : ZippedSpans
         Spans that do not overlap.
     limits : Limits
 
@@ -225,7 +225,7 @@ def decode_spans(spec: Spec, spans: Spans, limits: Limits) -> VariableWidth:
     """
     if isinstance(spec, Compressed):
         opened = general.decompress_many(spec.scheme, spans.memory, spans.starts, spans.lengths, limits)
-        return decode_spans(spec.values, Spans(*opened), limits)
+        return decode_spans(spec.values, ZippedSpans(*opened), limits)
     if isinstance(spec, SymbolCoded):
         return fsst.decode(fsst.parse_symbols(spec.table), decode_spans(spec.values, spans, limits))
     if not isinstance(spec, Variable) or spec.offsets is not None:

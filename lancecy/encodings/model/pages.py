@@ -1,7 +1,6 @@
 """Pages of a physical column of a 2.x file, as arrays.
 
-What ``file.v2_wire`` makes of a column's metadata and what the decoders of 2.x start
-from. Pages with the same encoding share one ``PageSpec`` object, so that ``is`` tells
+``file.v2`` makes them of a column's metadata; the decoders of 2.x read them. Pages with the same encoding share one ``PageSpec`` object, so that ``is`` tells
 groups of equal pages apart.
 """
 
@@ -42,7 +41,7 @@ class PageMemory:
         return self.cache.find((*self.key, page, what))
 
     def keep(self, page: int, what: str, value: object, nbytes: int) -> None:
-        """Keep a value, which nobody changes, for the page of that number."""
+        """Keep a value, which must not be changed, for the page of that number."""
         self.cache.keep((*self.key, page, what), value, nbytes)
 
 

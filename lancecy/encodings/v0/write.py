@@ -1,4 +1,4 @@
-"""Writing pages of 0.1 files: the way back of ``read``, for many pages of a column at once.
+"""Writing pages of 0.1 files: the inverse of ``read``, for many pages of a column at once.
 
 The pages of a node lie one behind the other in one buffer, so a run of batches costs one write per
 node and not one per page. A file has no bitmaps of nulls: a text that is null takes no bytes, and so does one

@@ -18,7 +18,7 @@ from lancecy.encodings.codecs import fsst
 from lancecy.encodings.model.block import AllNull, Block, FixedWidth, VariableWidth
 from lancecy.encodings.model.spec import EndedBinary, FixedBinary, Plain, Spec, SymbolCoded, VarBinary
 from lancecy.encodings.v20.fixed import capacity
-from lancecy.encodings.v20.offsets import Spans, read_ends, spans_of
+from lancecy.encodings.v20.offsets import ValueSpans, read_ends, spans_of
 from lancecy.encodings.v20.pages import MAX_VALUES, Pages, bare, check_unbacked, joined, misfit
 from lancecy.errors import FormatError
 from lancecy.limits import check_offsets
@@ -129,12 +129,12 @@ def _read_strings(pages: Pages, shape: VarBinary, runs: PageRuns) -> Read[Variab
     return bytes_block(runs.num_rows, spans, (yield from _read_bytes(values, runs, spans)))
 
 
-def bytes_block(num_rows: int, spans: Spans, data: object) -> VariableWidth:
+def bytes_block(num_rows: int, spans: ValueSpans, data: object) -> VariableWidth:
     """Strings out of the offsets and validity of ``spans`` and their bytes."""
     return VariableWidth(num_rows, spans.offset_width, spans.offsets, data, spans.validity, spans.null_count)
 
 
-def _read_bytes(values: Pages, runs: PageRuns, spans: Spans) -> Read[object]:
+def _read_bytes(values: Pages, runs: PageRuns, spans: ValueSpans) -> Read[object]:
     """The bytes that the rows own, back to back."""
     keep = np.flatnonzero(spans.lengths)
     if keep.size == 0:

@@ -22,7 +22,7 @@ from lancecy.rows import PageRuns
 from lancecy.schema import Field
 from lancecy.store.reads import Ranges, Read, SourceFile, Span, gather
 
-__all__ = ["FieldReader", "Rows", "Source", "groups_of", "node_of", "read_pages"]
+__all__ = ["FieldReader", "FieldSource", "Rows", "groups_of", "node_of", "read_pages"]
 
 Int64 = NDArray[np.int64]
 
@@ -51,7 +51,7 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Source:
+class FieldSource:
     """Where the columns of one file are, and how they are read.
 
     Attributes
@@ -91,7 +91,7 @@ class Source:
         return self.read(field, self, rows, False)
 
 
-FieldReader: TypeAlias = Callable[[Field, Source, Rows, bool], Read[Block]]
+FieldReader: TypeAlias = Callable[[Field, FieldSource, Rows, bool], Read[Block]]
 
 
 def node_of(spec: PageSpec) -> Spec:
@@ -122,7 +122,7 @@ class _Group:
         return not runs.starts.any() and bool((runs.counts == self.pages.counts[runs.pages]).all())
 
 
-def groups_of(column: Column, source: Source, runs: PageRuns) -> list[_Group]:
+def groups_of(column: Column, source: FieldSource, runs: PageRuns) -> list[_Group]:
     """The pages that some runs touch, in groups of one form."""
     numbers, local = touched(runs)
     specs = cast(list[Spec], [column.specs[number] for number in numbers.tolist()])
@@ -155,7 +155,9 @@ def _numbers(starts: Int64, stops: Int64) -> Int64:
     return np.repeat(stops - np.cumsum(lengths), lengths) + np.arange(int(lengths.sum()))
 
 
-def read_pages(column: Column, shape: Spec, source: Source, runs: PageRuns, in_pieces: bool) -> Read[Block]:
+def read_pages(
+    column: Column, shape: Spec, source: FieldSource, runs: PageRuns, in_pieces: bool
+) -> Read[Block]:
     """Decode runs of a column's pages."""
     reads = [_read_group(group, shape, in_pieces) for group in groups_of(column, source, runs)]
     return joined((yield from gather(reads)))

@@ -29,8 +29,8 @@ from lancecy.encodings.model.layouts import PageSpec
 from lancecy.encodings.model.pages import Column
 from lancecy.encodings.model.spec import EndedList, Nullable, NullOf, Plain, Spec, VarBinary
 from lancecy.encodings.v20.binary import bytes_block
-from lancecy.encodings.v20.columns import Rows, Source, groups_of, node_of, read_pages
-from lancecy.encodings.v20.offsets import Ends, Spans, join_ends, read_ends, spans_of
+from lancecy.encodings.v20.columns import FieldSource, Rows, groups_of, node_of, read_pages
+from lancecy.encodings.v20.offsets import Ends, ValueSpans, join_ends, read_ends, spans_of
 from lancecy.encodings.v20.pages import Pages, array_of, check_unbacked, misfit
 from lancecy.errors import FormatError, printable
 from lancecy.rows import PageRuns
@@ -60,8 +60,8 @@ def _num_items(spec: PageSpec) -> int:
 
 
 def _read_spans(
-    column: Column, source: Source, runs: PageRuns, sizes: Int64, offset_width: int, what: str
-) -> Read[Spans]:
+    column: Column, source: FieldSource, runs: PageRuns, sizes: Int64, offset_width: int, what: str
+) -> Read[ValueSpans]:
     """What the lists of some runs own; ``sizes`` are the elements of each page."""
     groups = [(_list_node(group.pages), group.runs) for group in groups_of(column, source, runs)]
     parts = yield from gather([read_ends(pages.below("offsets"), part) for pages, part in groups])
@@ -80,7 +80,7 @@ def _list_node(pages: Pages) -> Pages:
     return pages
 
 
-def _elements(spans: Spans, runs: PageRuns, element_starts: Int64) -> Rows:
+def _elements(spans: ValueSpans, runs: PageRuns, element_starts: Int64) -> Rows:
     """Ranges of the child's rows, neighbours joined."""
     keep = np.flatnonzero(spans.lengths)
     starts = spans.starts[keep] + element_starts[runs.pages[keep]]
@@ -93,7 +93,7 @@ def _elements(spans: Spans, runs: PageRuns, element_starts: Int64) -> Rows:
     return Rows(starts[first], stops[last])
 
 
-def read_list(field: Field, column: Column, source: Source, rows: Rows) -> Read[Block]:
+def read_list(field: Field, column: Column, source: FieldSource, rows: Rows) -> Read[Block]:
     """Lists of varying length, and their elements."""
     if len(field.children) != 1:
         raise FormatError(f"list field {printable(field.name)!r} has {len(field.children)} children, not 1")
@@ -117,21 +117,21 @@ def read_list(field: Field, column: Column, source: Source, rows: Rows) -> Read[
     return Listed(runs.num_rows, width, spans.offsets, block, spans.validity, spans.null_count)
 
 
-def read_null_lists(column: Column, source: Source, runs: PageRuns) -> Read[Block]:
+def read_null_lists(column: Column, source: FieldSource, runs: PageRuns) -> Read[Block]:
     """Lists of which only the nulls are wanted: structs without fields stand for them."""
     sizes = np.diff(_element_starts(column))
     spans = yield from _read_spans(column, source, runs, sizes, 8, "list elements")
     return Structured(runs.num_rows, {}, spans.validity, spans.null_count)
 
 
-def _num_rows(source: Source, field: Field) -> int:
+def _num_rows(source: FieldSource, field: Field) -> int:
     column = source.columns.get(field.id)
     return -1 if column is None else column.num_rows
 
 
-def _both(one: Read[Spans], other: Read[Block]) -> Read[tuple[Spans, Block]]:
+def _both(one: Read[ValueSpans], other: Read[Block]) -> Read[tuple[ValueSpans, Block]]:
     spans, block = yield from gather(cast(list[Read[object]], [one, other]))
-    return cast(Spans, spans), cast(Block, block)
+    return cast(ValueSpans, spans), cast(Block, block)
 
 
 def _unbacked(block: Block) -> int:
@@ -166,7 +166,7 @@ def _first_node(column: Column) -> Spec:
     return node_of(column.specs[page])
 
 
-def read_old_strings(field: Field, column: Column, source: Source, rows: Rows) -> Read[Block]:
+def read_old_strings(field: Field, column: Column, source: FieldSource, rows: Rows) -> Read[Block]:
     """Strings as lists of bytes."""
     shape = spec_of(field)
     data = source.column_after(column)

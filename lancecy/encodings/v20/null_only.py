@@ -31,7 +31,7 @@ from lancecy.encodings.model.spec import (
     SymbolCoded,
 )
 from lancecy.encodings.v20 import fixed, lists, read
-from lancecy.encodings.v20.columns import Rows, Source, groups_of
+from lancecy.encodings.v20.columns import FieldSource, Rows, groups_of
 from lancecy.encodings.v20.fixed import capacity
 from lancecy.encodings.v20.offsets import read_ends, spans_of
 from lancecy.encodings.v20.pages import Decoder, Pages, joined, misfit
@@ -69,11 +69,11 @@ def read_nulls(
         See ``read.read_field``.
     """
     starts, stops = row_ranges(selection)
-    source = Source(columns, column_after, file, limits, _DECODERS, read.read_node)
+    source = FieldSource(columns, column_after, file, limits, _DECODERS, read.read_node)
     return _read(field, tested, source, Rows(starts, stops))
 
 
-def _read(field: Field, tested: frozenset[int], source: Source, rows: Rows) -> Read[Block]:
+def _read(field: Field, tested: frozenset[int], source: FieldSource, rows: Rows) -> Read[Block]:
     values = replace(source, decoders=read.DECODERS)
     if field.id not in tested:
         own = source.columns.get(field.id)

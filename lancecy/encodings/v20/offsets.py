@@ -6,7 +6,7 @@ the page's first value, plus an adjustment if the row is null::
     [[1, 2], null, [], [3, 4, 5]]  ->  2 8 2 5   adjustment 6, 5 values
 
 A row starts where the one before it in the page ends. A null row may own values that
-nobody sees. Source: file sheet 2.0, sections 4.4 and 4.6.
+are never returned. Source: file sheet 2.0, sections 4.4 and 4.6.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from lancecy.rows import PageRuns
 from lancecy.store.base import Memory
 from lancecy.store.reads import Ranges, Read
 
-__all__ = ["Ends", "Spans", "join_ends", "read_ends", "spans_of"]
+__all__ = ["Ends", "ValueSpans", "join_ends", "read_ends", "spans_of"]
 
 Int64 = NDArray[np.int64]
 
@@ -54,7 +54,7 @@ class Ends:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Spans:
+class ValueSpans:
     """Which values rows own.
 
     Attributes
@@ -131,7 +131,7 @@ def join_ends(parts: list[Ends], counts: list[Int64]) -> Ends:
 
 def spans_of(
     ends: Ends, runs: PageRuns, adjustments: Int64, sizes: Int64, offset_width: int, what: str
-) -> Spans:
+) -> ValueSpans:
     """Offsets, validity and value spans of the rows of some runs.
 
     Parameters
@@ -178,7 +178,7 @@ def spans_of(
             check_offsets(count(np.empty(num_rows + 1, np.int64))[0], what)
         raise
     _check_order(runs.pages, starts, lengths, what)
-    return Spans(buffer, offset_width, bitmap if null_count else None, null_count, starts, lengths)
+    return ValueSpans(buffer, offset_width, bitmap if null_count else None, null_count, starts, lengths)
 
 
 def _check_order(pages: Int64, starts: Int64, lengths: Int64, what: str) -> None:

@@ -46,7 +46,7 @@ from lancecy.encodings.model.spec import (
     SymbolCoded,
 )
 from lancecy.encodings.v20 import binary, dictionary, fixed, lists, packed
-from lancecy.encodings.v20.columns import Rows, Source, node_of, read_pages
+from lancecy.encodings.v20.columns import FieldSource, Rows, node_of, read_pages
 from lancecy.encodings.v20.pages import Decoder, Pages, served
 from lancecy.errors import FormatError
 from lancecy.limits import DEFAULT_LIMITS, Limits
@@ -131,7 +131,7 @@ def read_field(
         A type that 2.0 files cannot hold.
     """
     starts, stops = row_ranges(selection)
-    source = Source(columns, column_after, file, limits, DECODERS, read_node)
+    source = FieldSource(columns, column_after, file, limits, DECODERS, read_node)
     return read_node(field, source, Rows(starts, stops), True)
 
 
@@ -216,7 +216,7 @@ def check_nulls(field: Field, block: Block) -> None:
         _refuse_nulls(block)
 
 
-def read_node(field: Field, source: Source, rows: Rows, in_pieces: bool) -> Read[Block]:
+def read_node(field: Field, source: FieldSource, rows: Rows, in_pieces: bool) -> Read[Block]:
     """Decode rows of a field at any depth; ``in_pieces`` is whether it may stay apart as a ``Pieces`` block."""
     if rows.starts.size == 0:
         return AllNull(0)
@@ -251,7 +251,7 @@ def check_rows(column: Column, rows: Rows) -> None:
         )
 
 
-def _read_leaf(field: Field, column: Column, source: Source, rows: Rows, in_pieces: bool) -> Read[Block]:
+def _read_leaf(field: Field, column: Column, source: FieldSource, rows: Rows, in_pieces: bool) -> Read[Block]:
     runs = runs_within(column.row_starts, rows.starts, rows.stops)
     return read_pages(column, spec_of(field), source, runs, in_pieces)
 
@@ -266,7 +266,7 @@ def _refuse_nulls(block: Block) -> None:
         raise FormatError("nulls in a column that is not nullable")
 
 
-def _read_struct(field: Field, column: Column, source: Source, rows: Rows) -> Read[Block]:
+def _read_struct(field: Field, column: Column, source: FieldSource, rows: Rows) -> Read[Block]:
     if column.num_pages != 1 or not isinstance(column.specs[0], StructHeader):
         kinds = sorted({type(spec).__name__ for spec in column.specs})
         raise FormatError(f"a struct has {column.num_pages} pages of {', '.join(kinds)}, not one empty page")

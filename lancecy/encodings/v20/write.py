@@ -1,6 +1,6 @@
 """Writing pages of 2.0: one page for every node of a column, from nested blocks.
 
-The way back of ``read``. Every node has a column: structs a header that is written once for the whole
+The inverse of ``read``. Every node has a column: structs a header that is written once for the whole
 file, lists their ends, leaves their values. Strings and lists say by their ends which of them are
 null; everything else has a bitmap. A page has its bitmap before its values.
 

@@ -26,7 +26,7 @@ from lancecy.encodings.blocks.null_only import has_no_values
 from lancecy.encodings.codecs import flat
 from lancecy.encodings.codecs.packed import decode_rows
 from lancecy.encodings.codecs.zipped_values import (
-    Spans,
+    ZippedSpans,
     ZippedValues,
     decode_spans,
     decode_zipped,
@@ -216,7 +216,7 @@ def _read_entries(
     return LeafPage(spec.layers, *entries.levels, values, len(rows))
 
 
-def _check_empty(spec: Spec, spans: Spans, definition: Levels | None, visible_max: int) -> None:
+def _check_empty(spec: Spec, spans: ZippedSpans, definition: Levels | None, visible_max: int) -> None:
     """A packed row without bytes is a null one."""
     if isinstance(spec, PackedFields) and spec.fields:
         empty = spans.lengths.size - int(np.count_nonzero(spans.lengths))
@@ -225,7 +225,7 @@ def _check_empty(spec: Spec, spans: Spans, definition: Levels | None, visible_ma
             raise FormatError("a packed row that is not null has no bytes")
 
 
-def _strings(spec: Spec, spans: Spans, field: Field, limits: Limits) -> Block:
+def _strings(spec: Spec, spans: ZippedSpans, field: Field, limits: Limits) -> Block:
     if has_no_values(field):
         return Structured(spans.starts.size, {})
     if isinstance(spec, PackedFields):
@@ -288,14 +288,14 @@ class _Entries:
         cells = ZippedValues.packed(values[: self.num_slots * width], width, self.num_slots)
         return decode_zipped(spec, cells, field)
 
-    def variable(self, memory: Memory, starts: Int64, stops: Int64, length_bytes: int) -> Spans:
+    def variable(self, memory: Memory, starts: Int64, stops: Int64, length_bytes: int) -> ZippedSpans:
         """Spans of values that vary."""
         words = self._words
         spans = np.empty((2, self._max_slots), np.int64)
         self.num_entries, self.num_slots = kernels.zip_variable(
             memory, starts, stops, words.nbytes, words.def_bits, length_bytes, *self._limits(), *spans
         )
-        return Spans(memory, spans[0, : self.num_slots], spans[1, : self.num_slots])
+        return ZippedSpans(memory, spans[0, : self.num_slots], spans[1, : self.num_slots])
 
     def _limits(self) -> tuple[int, int, int, Levels | None, Levels | None]:
         words = self._words

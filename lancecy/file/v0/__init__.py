@@ -1,8 +1,7 @@
 """Data files of version 0.1.
 
 ==========  ==============================================================
-``meta``    the page table: parsed, its origin found, its cells checked
-``layout``  bytes per page, computed from the page table
+``meta``    the page table: parsed, its origin found, its cells checked, sizes of pages
 ``reader``  a file behind the ``FileReader`` protocol
 ``stats``   stored page statistics, as far as they may be believed
 ``writer``  a file that is written

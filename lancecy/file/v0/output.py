@@ -25,7 +25,7 @@ from lancecy.file.sink import Sink
 from lancecy.file.v0.wire.encode import encode_embedded_manifest, encode_metadata
 from lancecy.schema import Field, Schema
 
-__all__ = ["Output"]
+__all__ = ["V0Output"]
 
 Int64 = NDArray[np.int64]
 
@@ -34,7 +34,7 @@ _MINOR = 2
 """Of the version in the footer, which is 0.2 since the release 0.10.6."""
 
 
-class Output:
+class V0Output:
     """Pages and their bounds, written and kept as they come.
 
     Parameters

@@ -27,13 +27,15 @@ from lancecy.encodings.model.spec import DictionaryOf, Spec, VarBinary
 from lancecy.encodings.v0.read import ColumnPages, ColumnSource, read_column, whole_pages
 from lancecy.errors import FormatError, TruncatedError, UnsupportedError
 from lancecy.file.footer import FOOTER_BYTES, Footer, parse_footer
-from lancecy.file.v0.layout import all_nodes, gaps_before, page_nbytes
 from lancecy.file.v0.meta import (
     CELL_BYTES,
     PageTable,
+    all_nodes,
     check_pages,
     choose_origin,
+    gaps_before,
     origin_candidates,
+    page_nbytes,
     written_candidates,
 )
 from lancecy.file.v0.stats import StoredStats, column_stats, open_stats, without_bounds

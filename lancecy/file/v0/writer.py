@@ -19,10 +19,10 @@ from lancecy.encodings.model.chunks import chunk_bounds
 from lancecy.encodings.v0.stats import page_bounds
 from lancecy.encodings.v0.write import check_storable, legacy_pages
 from lancecy.errors import LanceError, LimitError, SchemaError
-from lancecy.file.base import FileSummary, WriteOptions
+from lancecy.file.base import FileSummary, FileWriteOptions
 from lancecy.file.dictionaries import Dictionaries
 from lancecy.file.sink import StreamedWriter
-from lancecy.file.v0.output import Output
+from lancecy.file.v0.output import V0Output
 from lancecy.file.writable import check_writable
 from lancecy.schema import Field, Schema
 from lancecy.store.base import Store
@@ -58,7 +58,7 @@ class V0Writer(StreamedWriter):
         The file could not be created.
     """
 
-    def __init__(self, store: Store, path: str, schema: Schema, options: WriteOptions) -> None:
+    def __init__(self, store: Store, path: str, schema: Schema, options: FileWriteOptions) -> None:
         check_writable(schema, "0.1")
         self._path, self._schema = path, schema
         self._group, self._most = options.max_rows_per_group, options.page_bytes
@@ -66,7 +66,7 @@ class V0Writer(StreamedWriter):
         self._waiting = _Waiting()
         self._row_starts = [0]
         super().__init__(store.put_stream(path))
-        self._output = Output(self._sink)
+        self._output = V0Output(self._sink)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows; see ``FileWriter.write``. What goes wrong gives the file up."""

@@ -23,7 +23,7 @@ from lancecy.file.v2.wire.encode import PlacedPage, encode_column, encode_descri
 from lancecy.schema import Schema
 from lancecy.store.base import Memory
 
-__all__ = ["Output"]
+__all__ = ["V2Output"]
 
 Int64 = NDArray[np.int64]
 
@@ -32,7 +32,7 @@ _RUN = 4 << 20
 _PADDING = b"H" * _ALIGNMENT
 
 
-class Output:
+class V2Output:
     """Pages of columns, written as they come.
 
     Parameters

@@ -21,10 +21,10 @@ from lancecy.encodings.v20.write import header_page, v20_pages
 from lancecy.encodings.v21.write.select_encoding import encode_page
 from lancecy.encodings.v21.write.shred import shred
 from lancecy.errors import LanceError, LimitError, SchemaError, UnsupportedError, printable
-from lancecy.file.base import FileSummary, WriteOptions
+from lancecy.file.base import FileSummary, FileWriteOptions
 from lancecy.file.sink import StreamedWriter
 from lancecy.file.v2.distinct import Distinct
-from lancecy.file.v2.output import Output
+from lancecy.file.v2.output import V2Output
 from lancecy.file.v2.sidecars import Sidecars
 from lancecy.file.writable import check_writable
 from lancecy.schema import Field, Schema
@@ -58,7 +58,9 @@ class V2Writer(StreamedWriter):
         The file could not be created.
     """
 
-    def __init__(self, store: Store, path: str, schema: Schema, version: str, options: WriteOptions) -> None:
+    def __init__(
+        self, store: Store, path: str, schema: Schema, version: str, options: FileWriteOptions
+    ) -> None:
         check_writable(schema, version)
         major, minor = (int(part) for part in version.split("."))
         self._version = (major, minor)
@@ -75,7 +77,7 @@ class V2Writer(StreamedWriter):
         self._sidecars = Sidecars(store, path)
         super().__init__(store.put_stream(path))
         blobs = (number for number, node in enumerate(self._nodes) if has_all and node.is_blob)
-        self._output = Output(self._sink, self._version, len(self._nodes), frozenset(blobs))
+        self._output = V2Output(self._sink, self._version, len(self._nodes), frozenset(blobs))
 
     def _owners(self, field: Field) -> Iterator[Field]:
         """Nodes with a column: leaves, in 2.0 what is around them too, and nothing below one that holds it all."""
@@ -162,7 +164,7 @@ class V2Writer(StreamedWriter):
 class _Places:
     """Where bytes of blobs go; see ``BlobPlaces``."""
 
-    output: Output
+    output: V2Output
     sidecars: Sidecars
 
     def place(self, memory: Memory, starts: Int64, lengths: Int64) -> Int64:

@@ -13,16 +13,16 @@ import pytest
 from numpy.typing import NDArray
 
 from lancecy.encodings.blocks import memory
-from lancecy.encodings.blocks.memory import Shelf, allocate
+from lancecy.encodings.blocks.memory import BufferPool, allocate
 
 LARGE = 1 << 20
 
 
 @pytest.fixture(autouse=True)
-def shelf(monkeypatch: pytest.MonkeyPatch) -> Shelf:
-    """A shelf of its own for each test."""
-    fresh = Shelf(8 * LARGE)
-    monkeypatch.setattr(memory, "SHELF", fresh)
+def pool(monkeypatch: pytest.MonkeyPatch) -> BufferPool:
+    """A pool of its own for each test."""
+    fresh = BufferPool(8 * LARGE)
+    monkeypatch.setattr(memory, "POOL", fresh)
     return fresh
 
 
@@ -62,71 +62,71 @@ HOLDERS: dict[str, Callable[[pa.Buffer, NDArray[np.uint8]], object]] = {
 
 
 @pytest.mark.parametrize("holder", HOLDERS)
-def test_a_block_is_not_used_again_while_anything_holds_it(shelf: Shelf, holder: str) -> None:
+def test_a_block_is_not_used_again_while_anything_holds_it(pool: BufferPool, holder: str) -> None:
     buffer, view = allocate(LARGE)
     address = buffer.address
     held = HOLDERS[holder](buffer, view)
     del buffer, view
     gc.collect()
-    assert shelf.nbytes == 0
+    assert pool.nbytes == 0
     assert allocate(LARGE)[0].address != address
     del held
-    assert shelf.take(LARGE).address == address
+    assert pool.take(LARGE).address == address
 
 
-def test_no_more_waits_than_there_is_room_for(shelf: Shelf) -> None:
+def test_no_more_waits_than_there_is_room_for(pool: BufferPool) -> None:
     blocks = [allocate(LARGE) for _ in range(20)]
     del blocks
-    assert shelf.nbytes == 8 * LARGE
+    assert pool.nbytes == 8 * LARGE
     larger = [allocate(2 * LARGE) for _ in range(3)]
     del larger
-    assert shelf.nbytes == 8 * LARGE
+    assert pool.nbytes == 8 * LARGE
     # What was used last is there, and what was not used for longest had to go.
-    assert len({shelf.take(2 * LARGE).address for _ in range(3)}) == 3
-    assert shelf.nbytes == 2 * LARGE
+    assert len({pool.take(2 * LARGE).address for _ in range(3)}) == 3
+    assert pool.nbytes == 2 * LARGE
 
 
-def test_what_is_larger_than_the_shelf_is_let_go(shelf: Shelf) -> None:
+def test_what_is_larger_than_the_pool_is_let_go(pool: BufferPool) -> None:
     block = allocate(9 * LARGE)
     del block
-    assert shelf.nbytes == 0
+    assert pool.nbytes == 0
 
 
-def test_small_blocks_are_not_kept(shelf: Shelf) -> None:
+def test_small_blocks_are_not_kept(pool: BufferPool) -> None:
     block = allocate(1000)
     del block
-    assert shelf.nbytes == 0
+    assert pool.nbytes == 0
 
 
-def test_nobody_waits_for_the_shelf(shelf: Shelf) -> None:
+def test_no_call_waits_for_the_pool(pool: BufferPool) -> None:
     """As in a child that was forked while another thread was at it."""
     first = allocate(LARGE)
-    with shelf._lock:
+    with pool._lock:
         second = allocate(LARGE)
         del first, second
-        assert shelf.nbytes == 0
+        assert pool.nbytes == 0
     third = allocate(LARGE)
     del third
-    assert shelf.nbytes == LARGE
+    assert pool.nbytes == LARGE
 
 
-def in_child(shelf: Shelf, results: object) -> None:
+def in_child(pool: BufferPool, results: object) -> None:
     block = allocate(LARGE)
     block[1][:] = 2
-    results.put((shelf.nbytes, int(block[1].sum())))  # type: ignore[attr-defined]
+    results.put((pool.nbytes, int(block[1].sum())))  # type: ignore[attr-defined]
 
 
-def test_a_forked_child_has_blocks_of_its_own(shelf: Shelf) -> None:
+def test_a_forked_child_has_blocks_of_its_own(pool: BufferPool) -> None:
     waiting = allocate(LARGE)
     waiting[1][:] = 1
     del waiting
     context = multiprocessing.get_context("fork")
     results = context.Queue()
-    child = context.Process(target=in_child, args=(shelf, results))
+    child = context.Process(target=in_child, args=(pool, results))
     child.start()
     assert results.get(timeout=270) == (0, 2 * LARGE)
     child.join(60)
-    assert shelf.nbytes == LARGE
+    assert pool.nbytes == LARGE
     assert allocate(LARGE)[1].sum() == LARGE
 
 

@@ -14,7 +14,7 @@ from lancecy.encodings.model.block import Listed
 from lancecy.encodings.model.fields import spec_of
 from lancecy.errors import FormatError, LimitError
 from lancecy.file.base import FileReader
-from lancecy.file.v0.layout import all_nodes, page_nbytes
+from lancecy.file.v0.meta import all_nodes, page_nbytes
 from lancecy.file.v0.reader import DictionaryFile, V0Reader
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.rows import RowSelection

@@ -15,7 +15,7 @@ from lancecy.encodings.arrow.from_arrow import block_of
 from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.encodings.v0.stats import joined_bounds, page_bounds
 from lancecy.errors import LimitError, SchemaError, UnsupportedError
-from lancecy.file.base import WriteOptions
+from lancecy.file.base import FileWriteOptions
 from lancecy.file.create import check_writable, create_file
 from lancecy.file.v0 import writer as v0_writer
 from lancecy.schema import Field, Schema
@@ -158,7 +158,7 @@ def test_what_lies_under_nulls_is_not_written(tmp_path: Path) -> None:
 
 def test_bytes_grow_while_batches_come(tmp_path: Path) -> None:
     schema = pa.schema([("n", pa.float64())])
-    options = WriteOptions(100, page_bytes=8000)
+    options = FileWriteOptions(100, page_bytes=8000)
     writer = create_file(LocalStore(str(tmp_path)), "x.lance", schema_of(schema), "0.1", options)
     sizes = []
     for _ in range(4):
@@ -378,7 +378,7 @@ def test_types_without_statistics_have_none(tmp_path: Path) -> None:
 def test_nulls_are_refused_with_the_version_that_has_them(kind: Any, rows: list[Any], better: str) -> None:
     store = MemoryStore()
     schema = schema_of(pa.schema([("id", pa.int64()), ("c", kind)]))
-    writer = create_file(store, "x.lance", schema, "0.1", WriteOptions(2, page_bytes=16))
+    writer = create_file(store, "x.lance", schema, "0.1", FileWriteOptions(2, page_bytes=16))
     clean = pa.array([rows[0]] * 6, kind)
     writer.write(pa.record_batch([pa.array(range(6)), clean], ["id", "c"]))
     with pytest.raises(

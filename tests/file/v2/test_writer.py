@@ -14,7 +14,7 @@ import pytest
 
 import lancecy
 from lancecy.errors import SchemaError, UnsupportedError
-from lancecy.file.base import WriteOptions
+from lancecy.file.base import FileWriteOptions
 from lancecy.file.create import check_writable, create_file
 from lancecy.schema import Field, Schema
 from lancecy.store.local import LocalStore
@@ -217,7 +217,7 @@ def vectors(rows: int) -> pa.Array:
 def test_bytes_grow_while_batches_come(tmp_path: Path) -> None:
     schema = pa.schema([("n", pa.float64())])
     writer = create_file(
-        LocalStore(str(tmp_path)), "x.lance", schema_of(schema), "2.1", WriteOptions(page_bytes=8000)
+        LocalStore(str(tmp_path)), "x.lance", schema_of(schema), "2.1", FileWriteOptions(page_bytes=8000)
     )
     sizes = []
     for _ in range(4):

@@ -283,7 +283,7 @@ def _fixed_size_binary(message: Any, context: _Context) -> Spec:
     values = _array(message.bytes, context.below())
     plain = values.values if isinstance(values, Nullable) else values
     if isinstance(plain, Plain) and plain.bits == width * 8 and width > 1:
-        # Nobody can tell which rows the values belong to.
+        # Nothing tells which rows the values belong to.
         raise UnsupportedError(
             "strings of equal length as release 0.18 wrote them for its early 2.1: values of null rows are missing",
             feature="fixed-size binary of 0.18",

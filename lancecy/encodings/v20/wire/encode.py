@@ -1,4 +1,4 @@
-"""Nodes of pages of 2.0 as the messages of ``lance.encodings``: the way back of ``decode``.
+"""Nodes of pages of 2.0 as the messages of ``lance.encodings``: the inverse of ``decode``.
 
 Only what writers here make. Source: file sheet 2.0, sections 2.1 and 4.
 """

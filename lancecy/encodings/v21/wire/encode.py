@@ -1,4 +1,4 @@
-"""Layouts of pages of 2.1 and 2.2 as the messages of ``lance.encodings21``: the way back of ``decode``.
+"""Layouts of pages of 2.1 and 2.2 as the messages of ``lance.encodings21``: the inverse of ``decode``.
 
 Only what writers here make: mini-block, full-zip, constant and blob pages, and the encodings within them.
 

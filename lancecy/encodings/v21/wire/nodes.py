@@ -2,7 +2,7 @@
 
 A chunk holds its value buffers in the order in which a walk over the encoding, outer
 to inner, comes to them; :class:`NodeParser` counts them and gives each node its
-number. Total, as all of the ``_wire`` modules are.
+number. Total, as all modules that parse messages are.
 
 Source: file sheet 2.1, sections 2.3 and 3.4 to 3.7.
 """

@@ -1,4 +1,4 @@
-"""Writing pages of blobs: positions and sizes; the way back of ``v21.blob``.
+"""Writing pages of blobs: positions and sizes; the inverse of ``v21.blob``.
 
 The position of a null is the level that says which node is null, shifted by 16 bits.
 

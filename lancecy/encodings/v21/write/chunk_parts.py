@@ -25,7 +25,7 @@ from lancecy.encodings.model.chunks import chunk_bounds
 from lancecy.encodings.model.spec import InlinePacked, PackedBlocks, Plain, Spec, Variable
 from lancecy.store.base import Memory
 
-__all__ = ["ChunkedValues", "Part", "fixed_values", "level_part", "packed_values", "string_values"]
+__all__ = ["ChunkPart", "ChunkedValues", "fixed_values", "level_part", "packed_values", "string_values"]
 
 Int64 = NDArray[np.int64]
 Levels = NDArray[np.uint16]
@@ -42,7 +42,7 @@ _WORTH_PACKING = 0.85
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class ChunkPart:
     """One buffer of every chunk, put together from spans.
 
     Attributes
@@ -75,7 +75,7 @@ class ChunkedValues:
     spec: Spec
     num_buffers: int
     slots: int
-    cut: Callable[[Int64], list[Part]]
+    cut: Callable[[Int64], list[ChunkPart]]
 
 
 # -- values of one width ----------------------------------------------------------------
@@ -91,18 +91,18 @@ def fixed_values(block: Block) -> ChunkedValues | None:
     if slots < 2 or any(slots * bits % 8 for _, bits in buffers):
         return None
 
-    def cut(bounds: Int64) -> list[Part]:
+    def cut(bounds: Int64) -> list[ChunkPart]:
         return [_bits_part(memory, bounds, bits) for memory, bits in buffers]
 
     return ChunkedValues(spec, len(buffers), slots, cut)
 
 
-def _bits_part(memory: Memory, bounds: Int64, bits: int) -> Part:
+def _bits_part(memory: Memory, bounds: Int64, bits: int) -> ChunkPart:
     """Slots of so many bits, the first of each chunk in a byte of its own."""
     edges = bounds * bits
     starts = edges[:-1] >> 3
     lengths = (edges[1:] + 7 >> 3) - starts
-    return Part(((memory, starts, lengths),), lengths)
+    return ChunkPart(((memory, starts, lengths),), lengths)
 
 
 def packed_values(block: FixedWidth) -> ChunkedValues | None:
@@ -115,12 +115,12 @@ def packed_values(block: FixedWidth) -> ChunkedValues | None:
     if int(lengths.sum()) > _WORTH_PACKING * words.nbytes:
         return None
 
-    def cut(_bounds: Int64) -> list[Part]:
+    def cut(_bounds: Int64) -> list[ChunkPart]:
         starts = np.cumsum(lengths) - lengths
         out = np.empty(int(lengths.sum()), np.uint8)
         _put_words(out, starts, widths, block.bits // 8)
         kernels.pack_blocks(_whole_blocks(words), block.bits, widths, out, starts + block.bits // 8)
-        return [Part(((out, starts, lengths),), lengths)]
+        return [ChunkPart(((out, starts, lengths),), lengths)]
 
     return ChunkedValues(InlinePacked(block.bits), 1, _BLOCK, cut)
 
@@ -154,7 +154,7 @@ def string_values(block: VariableWidth) -> ChunkedValues | None:
     if slots < 2:
         return None
 
-    def cut(bounds: Int64) -> list[Part]:
+    def cut(bounds: Int64) -> list[ChunkPart]:
         return [_strings(offsets, memory_of(block.values), bounds, block.offset_width)]
 
     return ChunkedValues(Variable(block.offset_width), 1, slots, cut)
@@ -180,7 +180,7 @@ def _longest_chunk(offsets: NDArray[Any], slots: int) -> int:
     return int((ends[1:] - ends[:-1]).max(initial=0))
 
 
-def _strings(offsets: NDArray[Any], values: Memory, bounds: Int64, width: int) -> Part:
+def _strings(offsets: NDArray[Any], values: Memory, bounds: Int64, width: int) -> ChunkPart:
     """Offsets of each chunk, which count from its first byte, and the bytes."""
     chunks = np.arange(bounds.size - 1)
     # Each chunk has one offset more than values: the last one is the first of the next chunk as well.
@@ -192,13 +192,13 @@ def _strings(offsets: NDArray[Any], values: Memory, bounds: Int64, width: int) -
     stored = (offsets[np.arange(chunk.size) - chunk] + (heads - firsts)[chunk]).astype(f"<i{width}")
     segments = ((stored.view(np.uint8), head_starts, heads), (values, firsts, sizes))
     # pylance refuses strings that do not end on an offset's width.
-    return Part(segments, heads + sizes + width - 1 & -width)
+    return ChunkPart(segments, heads + sizes + width - 1 & -width)
 
 
 # -- levels -----------------------------------------------------------------------------
 
 
-def level_part(levels: Levels, bounds: Int64) -> tuple[Spec, Part]:
+def level_part(levels: Levels, bounds: Int64) -> tuple[Spec, ChunkPart]:
     """Codec of levels and the levels of each chunk: as they are if they are few, else in as many bits as they need.
 
     Source: file sheet 2.1, sections 3.2 and 3.4.
@@ -232,4 +232,4 @@ def level_part(levels: Levels, bounds: Int64) -> tuple[Spec, Part]:
         (packed, first_block * block_bytes, blocks * block_bytes),
         (levels.view(np.uint8), (bounds[1:] - raw) * 2, raw * 2),
     )
-    return PackedBlocks(width, 16, True), Part(segments, blocks * block_bytes + raw * 2)
+    return PackedBlocks(width, 16, True), ChunkPart(segments, blocks * block_bytes + raw * 2)

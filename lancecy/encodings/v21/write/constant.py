@@ -1,6 +1,6 @@
 """Writing constant pages: nothing but nulls, or from 2.2 on one value for every slot.
 
-The way back of ``v21.constant``. Levels are raw 16-bit numbers, which every version reads; a page
+The inverse of ``v21.constant``. Levels are raw 16-bit numbers, which every version reads; a page
 without lists in which only the leaf is null needs none.
 
 Source: file sheet 2.1, section 3.9.
@@ -78,7 +78,7 @@ def _constant_text(block: VariableWidth, valid: NDArray[np.bool_] | None) -> byt
     offsets = stored_offsets(block)
     starts, lengths = offsets[:-1], offsets[1:] - offsets[:-1]
     if valid is not None:
-        # Below a null struct there may be strings too, which are nobody's value.
+        # Below a null struct there may be strings too, which are no values.
         starts, lengths = starts[valid], lengths[valid]
     size, memory = int(lengths[0]), memory_of(block.values)
     if not bool((lengths == size).all()):

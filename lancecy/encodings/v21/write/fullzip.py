@@ -1,6 +1,6 @@
 """Writing full-zip pages: every value behind its levels, and an index where they are not all of one size.
 
-The way back of ``v21.fullzip``. Vectors without nulls are the memory they came in. Values that vary
+The inverse of ``v21.fullzip``. Vectors without nulls are the memory they came in. Values that vary
 have their length before them; what is null or empty is its control word alone, but a null of one
 width keeps the room of a value.
 

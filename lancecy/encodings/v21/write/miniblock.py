@@ -1,6 +1,6 @@
 """Writing mini-block pages: values and levels into chunks, a word for each, an index of rows.
 
-The way back of ``v21.miniblock``. A chunk holds a power of two of value slots (the last one what is
+The inverse of ``v21.miniblock``. A chunk holds a power of two of value slots (the last one what is
 left), and every level from that of its first slot to the next chunk's; null and empty lists,
 which have no slot, belong to the chunk before them. Zeros pad every part to 8 bytes.
 
@@ -17,7 +17,7 @@ from lancecy.encodings.model.chunks import chunk_bounds
 from lancecy.encodings.model.layouts import MiniBlock, max_repetition
 from lancecy.encodings.model.pages import EncodedPage
 from lancecy.encodings.model.spec import Spec
-from lancecy.encodings.v21.write.chunk_parts import ChunkedValues, Part, level_part
+from lancecy.encodings.v21.write.chunk_parts import ChunkedValues, ChunkPart, level_part
 from lancecy.encodings.v21.write.shred import ShreddedLeaf
 from lancecy.store.base import Memory
 
@@ -53,7 +53,7 @@ def write_mini_block(
     bounds = chunk_bounds(num_slots, values.slots)
     levels = _level_bounds(leaf, bounds)
     rep_spec = def_spec = None
-    parts: list[Part] = []
+    parts: list[ChunkPart] = []
     if leaf.rep is not None:
         rep_spec, part = level_part(leaf.rep, levels)
         parts.append(part)
@@ -96,7 +96,7 @@ def _level_bounds(leaf: ShreddedLeaf, bounds: Int64) -> Int64:
 
 
 def _assembled(
-    num_levels: Int64, parts: list[Part], num_buffers: int, is_large: bool
+    num_levels: Int64, parts: list[ChunkPart], num_buffers: int, is_large: bool
 ) -> tuple[Memory, Int64]:
     """The chunks, and the bytes of each."""
     head = _head(num_levels, parts, num_buffers, is_large)
@@ -116,7 +116,7 @@ def _assembled(
     return out, sizes
 
 
-def _head(num_levels: Int64, parts: list[Part], num_buffers: int, is_large: bool) -> list[Int64]:
+def _head(num_levels: Int64, parts: list[ChunkPart], num_buffers: int, is_large: bool) -> list[Int64]:
     """The 16-bit words that chunks begin with: levels, sizes of their buffers and of the values'."""
     columns = [num_levels]
     for number, part in enumerate(parts):

@@ -1,4 +1,4 @@
-"""Nested blocks to leaves with repetition and definition levels: the way back of ``repdef``.
+"""Nested blocks to leaves with repetition and definition levels: the inverse of ``repdef``.
 
 A column of 2.1 and later is stored leaf by leaf. ``shred`` goes from the top-level field to
 each leaf and keeps, for every entry, how far out a new list begins and what is null or empty.
