@@ -79,7 +79,7 @@ cdef inline uint32_t _word(const uint8_t *data) except? 77 nogil:
 
 
 cdef int64_t _escape(Work *work, uint8_t byte) except -2 nogil:
-    # bounds: both names have an entry for every number that they are asked for.
+    # bounds: both tables have an entry for every number used.
     cdef const uint8_t *letters = <const uint8_t *> b"btn_fr"
     cdef const uint8_t *hexadecimal = <const uint8_t *> b"0123456789abcdef"
     _put_byte(work, 0x5C)

@@ -336,7 +336,7 @@ def tour(folder: Path, rows: int, with_spark: bool) -> None:
         show_spark(lancecy.dataset(uri), uri)
     console.print()
     console.print(
-        "[dim]next: README.md; `make compare` measures lancecy beside pylance and memory-mapped Arrow IPC[/dim]"
+        "[dim]next: README.md; `make compare` measures lancecy, pylance and memory-mapped Arrow IPC[/dim]"
     )
 
 

@@ -2,18 +2,18 @@
 
 ====================  ======================================================================
 ``dataset(uri)``      open a table; the :class:`Dataset` scans, filters, takes and counts
-``write_dataset``     write rows: a new table, or more of an old one; ``write_fragments`` and ``commit`` for many writers
+``write_dataset``     write rows to a new or existing table; ``write_fragments`` and ``commit`` for many writers
 ``write_dask``        write a Dask DataFrame: the workers write, one commit
 ``scan(uri)``         the table as a Dask DataFrame; ``to_dask_array``: a column as a Dask array
 ``inspect(path)``     how one data file stores its columns
 ``spark``             the table as a Spark DataFrame (``spark.read``, ``spark.dataframe``)
 ``col``, ``lit``      build filters in Python: ``col("a") > 5``
-``Limits``            caps on what files may claim
-``LanceError``        root of every exception; the others are in ``lancecy.errors``
+``Limits``            upper bounds for what files may claim
+``LanceError``        base of every exception; the others are in ``lancecy.errors``
 ====================  ======================================================================
 
-Importing the package costs nothing: every name is loaded at first use, no thread is
-started, and pandas, Dask, Spark, Numba and fsspec are imported only where they work.
+Importing the package is fast: every name is loaded at first use, no thread is started,
+and pandas, Dask, Spark, Numba and fsspec are imported only when they are used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``python -m lancecy``: the command line where the script is not on the path."""
+"""``python -m lancecy``: the command line without the script on the path."""
 
 from lancecy.cli import run
 

@@ -176,7 +176,7 @@ class NotFoundError(LanceError, LookupError):
     Attributes
     ----------
     kind, name : str
-        Kind and name of what was looked for.
+        Kind and name of the missing thing.
     known : list of str
         Existing names that are similar.
     """

@@ -225,5 +225,5 @@ class BlobFile(io.RawIOBase):
 def _exactly(memory: Memory, start: int, length: int) -> bytes:
     data = memory[start : start + length].tobytes()
     if len(data) != length:
-        raise FormatError(f"{len(data)} bytes of a blob, where {length} were asked for")
+        raise FormatError(f"read {len(data)} instead of {length} bytes of a blob")
     return data

@@ -283,7 +283,7 @@ def _as_numpy(array: pa.Array, tail: tuple[int, ...], fill: Any, column: str) ->
         if array.null_count:
             if fill is None:
                 raise ValueError(
-                    f"column {column!r} has nulls, which NumPy arrays cannot hold: give fill= a value to stand for them"
+                    f"column {column!r} has nulls, which NumPy arrays cannot hold: replace them with fill="
                 )
             missing.append(array.is_null().to_numpy(zero_copy_only=False))
         if not pa.types.is_fixed_size_list(array.type):

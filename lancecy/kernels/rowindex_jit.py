@@ -219,7 +219,7 @@ def _warn_unkept(error: OSError) -> None:
     if not _State.has_warned:
         _State.has_warned = True
         warnings.warn(
-            f"the compiled kernels of the row-id index cannot be kept ({error}): every process compiles them anew, "
+            f"the compiled kernels of the row-id index cannot be kept ({error}): every process compiles them again, "
             "which takes seconds; let NUMBA_CACHE_DIR name a folder that only you can write to",
             RuntimeWarning,
             stacklevel=2,

@@ -23,7 +23,7 @@ Memory: TypeAlias = NDArray[np.uint8]
 
 
 class PutMode(enum.Enum):
-    """What a put does when the object is already there."""
+    """Behaviour of a put if the object already exists."""
 
     OVERWRITE = "overwrite"
     CREATE = "create"
@@ -105,7 +105,7 @@ class Store(Protocol):
         """Bytes ``start`` to ``stop`` (end of object if None)."""
 
     def get_many(self, path: str, starts: Sequence[int], stops: Sequence[int]) -> list[Memory]:
-        """Several ranges of one object, in the order asked for, fetched together."""
+        """Several ranges of one object, in the given order, fetched together."""
 
     def put(self, path: str, data: bytes | memoryview, mode: PutMode = PutMode.OVERWRITE) -> ObjectMeta: ...
 

@@ -35,8 +35,10 @@ def missing(path: str, store: str) -> DatasetNotFoundError:
 def too_short(path: str, store: str, start: int, stop: int | None, size: int | None) -> TruncatedError:
     """The error for a range that passes the end of its object."""
     wanted = f"bytes {start} to {'the end' if stop is None else stop}"
-    present = "fewer are present" if size is None else f"it has {size}"
-    return TruncatedError(f"{wanted} of {path!r} in {store} asked for, {present}", path=path, position=start)
+    present = "it has fewer" if size is None else f"it has {size}"
+    return TruncatedError(
+        f"cannot read {wanted} of {path!r} in {store}: {present}", path=path, position=start
+    )
 
 
 def blot(text: str, secrets: Collection[str]) -> str:
@@ -75,7 +77,7 @@ def translated(
         return ExistsError(f"{path!r} already exists in {store}", kind="object", name=path)
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
     shown = blot(reason, secrets)[:_SHOWN]
-    number = error.errno if isinstance(error, OSError) and doing not in ("read", "list", "look at") else None
+    number = error.errno if isinstance(error, OSError) and doing not in ("read", "list", "stat") else None
     if number in _ADVICE:
         note = f"; {_ADVICE[number]}{note}"
     failure = StoreError(

@@ -3,7 +3,7 @@
 Ranges of a mapped file need no request: kernels read the map, and nothing is
 merged or copied. For other stores the ranges of one file are checked against its
 size, merged, cut into requests, and read into one arena per file that holds the
-merged ranges one after the other.
+merged ranges, concatenated.
 
 ``known`` holds what earlier rounds of the same work fetched: a later range inside
 those bytes costs no request.
@@ -212,7 +212,7 @@ def _check(request: Ranges) -> None:
         index = int(np.argmax(outside)) if outside.any() else -1
     if index >= 0:
         raise TruncatedError(
-            f"{lengths[index]} bytes at {positions[index]} of {request.file.path!r} asked for, it has {size}",
+            f"cannot read {lengths[index]} bytes at {positions[index]} of {request.file.path!r}: it has {size}",
             path=request.file.path,
             position=int(positions[index]),
         )
@@ -327,7 +327,7 @@ def _exactly(file: SourceFile, starts: list[int], stops: list[int]) -> list[Memo
     for memory, start, stop in zip(memories, starts, stops, strict=True):
         if memory.size != stop - start:
             raise TruncatedError(
-                f"{stop - start} bytes of {file.path!r} asked for, {memory.size} came",
+                f"the store returned {memory.size} instead of {stop - start} bytes of {file.path!r}",
                 path=file.path,
                 position=start,
             )

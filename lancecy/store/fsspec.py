@@ -135,7 +135,7 @@ class FsspecStore:
             fs.invalidate_cache(full)
             return fs.info(full)
 
-        info = self._call("look at", path, look)
+        info = self._call("stat", path, look)
         if info.get("type") == "directory":
             raise missing(path, self.uri)
         return parts.metadata(path, info, self.uri, self._place)
@@ -197,7 +197,7 @@ class FsspecStore:
         if mode is PutMode.CREATE and self._protocol != "memory":
             raise self._unsupported("rename without replacing")
         with _Locks.create if mode is PutMode.CREATE else nullcontext():
-            if mode is PutMode.CREATE and self._call("look at", target, lambda fs, full: fs.exists(full)):
+            if mode is PutMode.CREATE and self._call("stat", target, lambda fs, full: fs.exists(full)):
                 raise ExistsError(f"{target!r} already exists in {self.uri}", kind="object", name=target)
             origin = self._full(self._open(), source)
             self._write(target, lambda fs, full: fs.cp_file(origin, full))
@@ -334,7 +334,7 @@ class FsspecStore:
         return UnsupportedError(f"{self.uri} cannot {what} atomically", feature=f"{what} on {self._protocol}")
 
     def _fail(self, error: BaseException, doing: str, path: str) -> NoReturn:
-        note = "; its storage options were pickled, which leaves secrets behind" if self._is_bare else ""
+        note = "; its storage options were pickled without their secrets" if self._is_bare else ""
         raise_translated(error, doing, path, self.uri, self._secrets, note)
 
 

@@ -109,7 +109,7 @@ class LocalStore:
         try:
             status = files.stat_regular(self._base, path, self._follow)
         except OSError as error:
-            self._fail(error, "look at", path)
+            self._fail(error, "stat", path)
         return _meta(path, status)
 
     def get(self, path: str, start: int = 0, stop: int | None = None) -> Memory:

@@ -48,7 +48,7 @@ class Pools:
 
     def __init__(self, threads: int | None = None) -> None:
         if threads is not None and threads < 1:
-            raise ValueError(f"nothing can be done with {threads} threads")
+            raise ValueError(f"threads must be at least 1, not {threads}")
         self.wanted_threads = threads
         self._renew()
         _LIVE.add(self)

@@ -1,10 +1,10 @@
 """Merging of byte ranges: many small ranges of one object become few large ones.
 
 Computes on NumPy arrays, without IO. The merged ranges are
-disjoint and ascending; laid one after the other they form the *arena* in which
+disjoint and ascending; concatenated they form the *arena* in which
 every requested range lies contiguously::
 
-    asked for        [--)   [----)  [-)                    [---)
+    requested        [--)   [----)  [-)                    [---)
     merged           [-----------------)                   [---)
     arena            [-----------------|---)
 """
@@ -21,7 +21,7 @@ __all__ = ["MergedRanges", "check_range", "joined", "merge", "split", "worthwhil
 Int64s = NDArray[np.int64]
 
 REQUEST_BYTES = 16 << 20
-"""Bytes per request: a scan may make one request for each so many bytes."""
+"""A scan may make one request per this many bytes."""
 _MOST_HOLES = 128
 
 
@@ -56,7 +56,7 @@ def check_range(start: int, stop: int | None) -> None:
         It starts before the object or stops before it starts.
     """
     if start < 0 or (stop is not None and stop < start):
-        raise ValueError(f"a range from {start} to {stop} is not one")
+        raise ValueError(f"invalid range from {start} to {stop}")
 
 
 def merge(positions: Int64s, lengths: Int64s, gap: int, cap: int) -> MergedRanges:

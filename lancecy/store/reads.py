@@ -78,7 +78,7 @@ class Span:
     Attributes
     ----------
     memory : (nbytes,) uint8
-        A whole file if it is mapped, else the merged ranges one after the other.
+        A whole file if it is mapped, otherwise the concatenated merged ranges.
     positions : (num_ranges,) int64, bytes
         Start of each range in ``memory``, in the order requested.
     """

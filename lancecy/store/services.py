@@ -9,12 +9,12 @@ scheme                              one service
 plain paths, ``file``               the machine
 ``memory``                          the process
 ``s3`` (``s3a``, ``s3n``), ``gs``,  all buckets: the endpoint follows from the options, not from the URI.
-``oss``, ``cos``, ``obs``, ``tos``  The ARN of an access point chooses an endpoint: each is a service of its own
+``oss``, ``cos``, ``obs``, ``tos``  The ARN of an access point chooses an endpoint: each is a separate service
 ``az``, ``abfs``, ``abfss``         all containers of one storage account
 ``http``, ``https``, ``webdav``,    one host with its port; ``ssh`` is ``sftp``
 ``ftp``, ``sftp``, ``smb``,
 ``hdfs``, ``webhdfs``, ``adl``
-any other                           none: every place is a service of its own
+any other                           none: every place is a separate service
 ==================================  =====================================================================
 
 A signed request shows the service the name of the key, a session token and a signature for this

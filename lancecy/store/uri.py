@@ -253,7 +253,9 @@ def _without_login(scheme: str, rest: str) -> tuple[str, dict[str, Any]]:
     host, slash, path = rest.partition("/")
     host, options = _split_user(scheme, host)
     if scheme in _HAS_HOST and "@" in path and not _HOST(host):
-        raise ValueError(f"the host of a {scheme} URL cannot be told from its login; in a password / is %2F")
+        raise ValueError(
+            f"the host of a {scheme} URL cannot be distinguished from its login; write / in a password as %2F"
+        )
     return host + slash + path, options
 
 

@@ -59,7 +59,7 @@ class WrappedStore:
             Of the store.
         path : str
         ranges : sequence of (start, stop)
-            Bytes asked for; empty for requests that read none.
+            Requested bytes; empty for requests that read nothing.
         call : function
             Makes the request of the inner store.
         """
@@ -106,7 +106,7 @@ class WrappedStore:
 
 
 class PrefixStore:
-    """The part of a store below a folder, as a store of its own.
+    """The part of a store below a folder, as a separate store.
 
     Parameters
     ----------

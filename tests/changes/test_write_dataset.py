@@ -419,7 +419,7 @@ def test_base_that_the_table_lacks_is_refused(tmp_path: Path) -> None:
 def test_nothing_does_not_name_a_base_without_a_name(tmp_path: Path) -> None:
     ds = lancecy.write_dataset(plain(), tmp_path / "t", initial_bases=[DatasetBasePath(tmp_path / "b")])
     with pytest.raises(TypeError, match="not NoneType"):
-        ds.insert(plain(), target_bases=[None])
+        ds.insert(plain(), target_bases=[None])  # type: ignore[list-item]
     with pytest.raises(TypeError, match="not NoneType"):
         ds.relocate_base(None, tmp_path / "c")  # type: ignore[arg-type]
     ds.relocate_base(tmp_path / "b", tmp_path / "c")

@@ -105,7 +105,12 @@ MESSAGE_FOLDERS = ("lancecy.table.operations",)
 
 
 def _sees_messages(module: str) -> bool:
-    return module.endswith("_wire") or any(is_within(module, folder) for folder in MESSAGE_FOLDERS)
+    """Whether a module may see messages: by its name, by a folder named ``wire``, or by one of those above."""
+    return (
+        module.endswith("_wire")
+        or "wire" in module.split(".")
+        or any(is_within(module, folder) for folder in MESSAGE_FOLDERS)
+    )
 
 
 def _importers(library: str, at_import_only: bool = False) -> Iterator[tuple[str, str]]:
@@ -136,7 +141,7 @@ def test_rows_are_those_of_the_architecture() -> None:
 
 def test_rows_are_those_of_contributing() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    table = text[text.index("| modules | what they know |") :].split("\n\n")[0].splitlines()[2:]
+    table = text[text.index("| modules | contents |") :].split("\n\n")[0].splitlines()[2:]
     assert [re.findall(r"`(\w+)`", line.split("|")[1]) for line in table] == [
         row.split(" | ") for row in ROWS
     ]
@@ -160,11 +165,6 @@ def test_import_linter_refuses_an_import_that_points_up(tmp_path: Path) -> None:
     result = run_tool("lint-imports", "--no-cache", "--no-logo", cwd=tmp_path)
     assert result.returncode == 1
     assert "lancecy.store -> lancecy.table" in result.stdout
-
-
-def _is_wire(name: str) -> bool:
-    """Whether a module may see messages: it is named ``*_wire`` or lies in a folder named ``wire``."""
-    return name.endswith("_wire") or "wire" in name.split(".")
 
 
 def test_generated_messages_are_seen_by_wire_modules_only() -> None:

@@ -13,7 +13,7 @@ import lancecy
 from lancecy.errors import FormatError, LanceError, NotFoundError
 from lancecy.expr import describe
 from lancecy.rows import RowSelection
-from lancecy.scanning.sources import SOURCES, Candidates, Question
+from lancecy.scanning.sources import SOURCES, Candidates, CandidateSource, Question
 from lancecy.store.base import Store, StoreTraits
 from lancecy.store.memory import MemoryStore
 from lancecy.store.uri import register_store
@@ -84,11 +84,11 @@ KNOWN = {
 }
 
 
-def opened(root: Path, version: str, *sources: object) -> lancecy.Dataset:
+def opened(root: Path, version: str, *sources: CandidateSource) -> lancecy.Dataset:
     """A table with deleted rows, and sources beside those every scan has."""
     write_table(str(root), fragments=3, rows=ROWS, deleted=DELETED, data_version=version)
     dataset = lancecy.dataset(root, session=lancecy.Session(threads=2))
-    dataset.context.sources = (*sources, *SOURCES)  # type: ignore[assignment]
+    dataset.context.sources = (*sources, *SOURCES)
     return dataset
 
 
@@ -112,7 +112,7 @@ def test_answers_are_those_of_a_scan_without_sources(tmp_path: Path, version: st
     assert source.asked
 
 
-def counted(*sources: object) -> tuple[CountingStore, lancecy.Dataset]:
+def counted(*sources: CandidateSource) -> tuple[CountingStore, lancecy.Dataset]:
     """A table of three fragments on a store that counts requests; nothing is open yet."""
     inner = MemoryStore(traits=StoreTraits(create_is_atomic=True, concurrency=16))
     store = CountingStore(inner, uri="sources://here/t")
@@ -131,7 +131,7 @@ def counted(*sources: object) -> tuple[CountingStore, lancecy.Dataset]:
         opener=lambda uri: inner,
     )
     dataset = lancecy.dataset("sources://here/t", session=lancecy.Session(threads=2))
-    dataset.context.sources = (*SOURCES, *sources)  # type: ignore[assignment]
+    dataset.context.sources = (*SOURCES, *sources)
     store.clear()
     return store, dataset
 

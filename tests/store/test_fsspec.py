@@ -65,7 +65,7 @@ def test_short_answers_are_noticed(missing: int) -> None:
         return data[: max(0, len(data) - missing)]
 
     store = store_of(unlike("short", cat_file=short))
-    with pytest.raises(TruncatedError, match="fewer are present"):
+    with pytest.raises(TruncatedError, match="it has fewer"):
         store.get("a", 5, 500)
     with pytest.raises(TruncatedError):
         store.get_many("a", [0, 5], [2, 500])
