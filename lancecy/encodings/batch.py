@@ -51,7 +51,7 @@ _SMALL_PAGE = 64 << 10
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SmallPage:
-    """The only page of a column, and what is wanted of it.
+    """The only page of a column, and the selected rows.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class SmallPage:
 
 
 def batch_key(chain: tuple[Field, ...], column: Column) -> Hashable | None:
-    """Equal for columns that can be read together; None for one that has to be read alone.
+    """Key of columns that can be read together; None for a column that has to be read alone.
 
     Such columns are one small page of one value per row. From 2.1 on it has one chunk; numbers of items may differ.
     """
@@ -88,7 +88,7 @@ def batch_key(chain: tuple[Field, ...], column: Column) -> Hashable | None:
 
 
 def read_small(pages: Sequence[SmallPage], limits: Limits) -> Read[list[Block]]:
-    """Rows of pages of several columns.
+    """Decode rows of pages of several columns.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def read_small(pages: Sequence[SmallPage], limits: Limits) -> Read[list[Block]]:
 
 
 def _fetched(pages: Sequence[SmallPage]) -> Read[tuple[Memory, Int64, Int64]]:
-    """All buffers of all pages in one memory: that, and where they are and how long."""
+    """All buffers of all pages in one memory, with their positions and sizes."""
     sizes = np.concatenate([small.page.sizes for small in pages])
     requests = []
     for file, group in groupby(pages, key=lambda small: small.file):

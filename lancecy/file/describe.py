@@ -55,7 +55,7 @@ class ColumnDescription:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FileDescription:
-    """What a file says of itself.
+    """The description of a file.
 
     Attributes
     ----------

@@ -25,7 +25,7 @@ V2_FOOTER_BYTES = 40
 
 @dataclass(frozen=True, slots=True)
 class Footer:
-    """What the last 16 bytes say.
+    """The last 16 bytes of a data file.
 
     Attributes
     ----------

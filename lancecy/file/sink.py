@@ -16,7 +16,7 @@ _FEW = 1 << 16
 
 
 class Sink:
-    """A stream to which few bytes are written with others: a write is a call of the system. Many go through a thread.
+    """Buffers small writes to a stream and hands large ones to a thread.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Sink:
         self.position += data.size
 
     def place(self, data: bytes | memoryview) -> int:
-        """Take the bytes, which need not stay what they are; where they are in the file.
+        """Take the bytes, which may change afterwards; gives their position in the file.
 
         Raises
         ------
@@ -62,7 +62,7 @@ class Sink:
         return position
 
     def finish(self) -> None:
-        """Write all that was taken, and wait for it.
+        """Write everything taken so far, and wait until it is written.
 
         Raises
         ------
@@ -95,7 +95,7 @@ class Sink:
 
 
 class StreamedWriter:
-    """The half of a ``FileWriter`` that knows no format: a file is taken to its end once, or given up.
+    """Base of ``FileWriter``s: a file is finished once, or given up.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What is known of a file's end: one request brings it, others only what it lacks.
+"""The end of a file: one request fetches it, a second one what it lacks.
 
 Metadata of data files stands at their end. Opening asks for the last bytes once; parts
 that lie before them are asked for together in a further round.

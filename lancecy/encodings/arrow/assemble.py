@@ -56,7 +56,7 @@ def _plain(held: Field, whole: Field) -> Field:
 
 
 def assemble(wanted: Field, parts: Sequence[tuple[Field, ArrowArray]], length: int) -> ArrowArray:
-    """One column out of the parts there are of it; what none holds is null.
+    """Assemble one column from its parts; leaves that no part holds are null.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def assemble(wanted: Field, parts: Sequence[tuple[Field, ArrowArray]], length: i
 
 
 def _cut(columns: Sequence[Sequence[pa.Array]]) -> list[list[pa.Array]]:
-    """Chunks of several columns cut at each other's edges: a list of arrays of equal length per stretch."""
+    """Cut the chunks of several columns at each other's edges: a list of arrays of equal length per stretch."""
     ends: list[list[int]] = []
     for chunks in columns:
         total, mine = 0, []
@@ -104,7 +104,7 @@ def _cut(columns: Sequence[Sequence[pa.Array]]) -> list[list[pa.Array]]:
 
 
 def _cut_one(chunks: Sequence[pa.Array], edges: Sequence[int]) -> list[pa.Array]:
-    """One column cut at these edges, its own among them."""
+    """Cut one column at these edges, which include its own."""
     pieces, number, start = [], 0, 0
     for first, last in pairwise(edges):
         if first - start >= len(chunks[number]):
@@ -116,7 +116,7 @@ def _cut_one(chunks: Sequence[pa.Array], edges: Sequence[int]) -> list[pa.Array]
 
 
 def _merged(wanted: Field, parts: Sequence[Part]) -> pa.Array:
-    """Arrays of the same rows put together."""
+    """Merge arrays of the same rows."""
     if len(parts) == 1 and parts[0][0] == wanted:
         return typed(parts[0][1], wanted.arrow_type)
     bare = [(field, storage_of(array)) for field, array in parts]

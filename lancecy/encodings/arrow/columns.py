@@ -65,7 +65,7 @@ def as_array(column: ArrowArray) -> pa.Array:
 
 
 def joined(columns: Iterable[ArrowArray], data_type: pa.DataType) -> pa.ChunkedArray:
-    """One column out of several of the same type, nothing copied but codes of dictionaries that differ."""
+    """Concatenate columns of the same type; only codes of dictionaries that differ are copied."""
     chunks = [chunk for column in columns for chunk in chunks_of(column)]
     return pa.chunked_array(unified(chunks), data_type)
 
@@ -158,7 +158,7 @@ def _recoded(indices: pa.Array, codes: pa.Array) -> pa.Array:
 
 
 def _identity(array: pa.Array) -> tuple[object, ...]:
-    """Where an array's values are: arrays alike in this are equal, and nothing was compared."""
+    """Addresses of an array's values: arrays with the same addresses are equal, without comparing values."""
     buffers = (None if buffer is None else (buffer.address, buffer.size) for buffer in array.buffers())
     return (len(array), array.offset, *buffers)
 
@@ -167,7 +167,7 @@ def _identity(array: pa.Array) -> tuple[object, ...]:
 
 
 def validity_of(array: pa.Array) -> pa.Buffer | None:
-    """The validity bitmap, its first bit being that of the first row."""
+    """The validity bitmap; its first bit is that of the first row."""
     if array.null_count == 0:
         return None
     if array.offset == 0:
@@ -180,7 +180,7 @@ def validity_of(array: pa.Array) -> pa.Buffer | None:
 
 
 def cut_out(array: pa.Array, start: int, length: int) -> pa.Array:
-    """Some rows of an array, as a slice wherever that is safe.
+    """Rows of an array, as a slice wherever that is safe.
 
     Arrow (26.0 at least) takes and filters the wrong rows of fixed-size lists of fixed-size lists whose
     offset, or whose child's, is not 0; those are copied.

@@ -98,7 +98,7 @@ def _in_width(array: pa.Array, field: Field) -> pa.Array:
 
 
 def _shape(kind: pa.DataType, is_stored: bool = False) -> object:
-    """A type without names of children, nullability, metadata and extension types; those do not matter here.
+    """A type without names of children, nullability, metadata and extension types.
 
     What is stored of JSON is not its text.
     """
@@ -125,7 +125,7 @@ def _small(shape: object) -> object:
 
 
 def without_views(array: pa.Array) -> pa.Array:
-    """The array itself, or of views what they are views of."""
+    """The array, with string and binary views cast to plain strings and bytes."""
     kind = _viewed(array.type)
     return array if kind is array.type else array.cast(kind)
 
@@ -162,7 +162,7 @@ def block_of(array: pa.Array, field: Field, hidden: Mask | None = None) -> Block
 
 
 def size_of(array: pa.Array) -> int:
-    """Bytes of the values of an array, those of other rows and of dictionaries left out.
+    """Bytes of the values of an array, without those of other rows and of dictionaries.
 
     Examples
     --------

@@ -87,7 +87,7 @@ def to_texts(stored: pa.LargeBinaryArray) -> pa.StringArray:
 
 
 def _likely_size(offsets: Int64, values: Bytes, ends: Int64, present: Bytes | None) -> int:
-    """About how many bytes the texts take, rather too many, going by the first values; all of them if they are few."""
+    """Estimated bytes of all texts, rather too many, from the first values."""
     count = min(offsets.size - 1, _SAMPLE)
     some = None if present is None else present[: (count + 7) >> 3]
     found = kernels.json_texts(offsets[: count + 1], values, ends[: count + 1], np.empty(0, np.uint8), some)
@@ -107,7 +107,7 @@ _DEPTH = 128
 
 
 def to_stored(texts: pa.Array) -> pa.LargeBinaryArray:
-    r"""What is stored of JSON values.
+    r"""The stored form of JSON values.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ Change = Callable[[pa.Array, Field], pa.Array]
 
 
 def map_nested(array: pa.Array, field: Field, wanted: Predicate, change: Change) -> pa.Array:
-    """The array with every node that is wanted changed; the array itself if there is none.
+    """Change every node for which the predicate is true; the array itself if there is none.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ VARIABLE_TYPES: dict[pa.DataType, tuple[bool, int]] = {
 
 
 def null_mask(array: pa.Array) -> pa.Array | None:
-    """Which values are null, None if none is: what makers of nested arrays take.
+    """Mask of null values for the constructors of nested arrays; None if no value is null.
 
     Examples
     --------

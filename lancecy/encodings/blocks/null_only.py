@@ -63,17 +63,17 @@ def _plain(field: Field, logical_type: str, children: tuple[Field, ...]) -> Fiel
 
 
 def without_values(leaf: Field) -> Field:
-    """A leaf of which only nulls are asked: a struct without fields."""
+    """A leaf whose nulls alone are read: a struct without fields."""
     return _plain(leaf, "struct", ())
 
 
 def has_no_values(leaf: Field) -> bool:
-    """Whether a leaf has nothing but nulls to it: it is, or stands as, a struct without fields."""
+    """Whether only the nulls of a leaf are read: it is, or stands as, a struct without fields."""
     return leaf.is_struct and not leaf.children
 
 
 def says_null_by_value(page: Page) -> bool:
-    """Whether values of a page of 2.1 or later may be null though its levels do not say so."""
+    """Whether values of a page of 2.1 or later may be null without levels that say so."""
     return _by_value(page.spec, page.sizes.size)
 
 

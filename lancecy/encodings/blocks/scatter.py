@@ -25,7 +25,7 @@ Mask = NDArray[np.bool_]
 
 
 def scatter(block: Block, which: Int64 | None, mask: Mask | None, limits: Limits) -> Block:
-    """Values in the slots that are valid, nothing in the others.
+    """Write values into the slots that are valid, nothing into the others.
 
     Parameters
     ----------

@@ -43,7 +43,7 @@ def offsets_of(block: VariableWidth | Listed) -> NDArray[np.int64]:
 
 
 def compacted(offsets: NDArray[Any], lengths: NDArray[Any], values: Bits) -> tuple[NDArray[Any], Bits]:
-    """Strings of these lengths, cut off where they lie and put one behind the other.
+    """Copy strings of these lengths one behind the other.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def compacted(offsets: NDArray[Any], lengths: NDArray[Any], values: Bits) -> tup
 
 
 def select(block: Block, mask: Mask) -> Block:
-    """The values for which the mask is true.
+    """Select the values for which the mask is true.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ __all__ = ["split"]
 
 
 def split(block: Block, lengths: Sequence[int]) -> list[Block]:
-    """A block cut into parts of these lengths; the memory of values is shared where they are whole bytes.
+    """Split a block into parts of these lengths; the memory of values is shared where they are whole bytes.
 
     Raises
     ------

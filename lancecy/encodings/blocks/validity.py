@@ -34,7 +34,7 @@ def mask_of(bits: object, length: int) -> Mask:
 def slot_validity(
     definition: Levels, valid_max: int, visible_max: int, num_slots: int
 ) -> tuple[NDArray[np.uint8] | None, int]:
-    """Bitmap of slots whose level is at most ``valid_max``, None if that is all of them; and the number of others.
+    """Bitmap of the slots whose level is at most ``valid_max``, and the number of others; no bitmap if there are none.
 
     Raises
     ------

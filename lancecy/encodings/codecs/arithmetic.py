@@ -50,7 +50,7 @@ Numbers = NDArray[Any]
 
 
 def has_payload(spec: Spec) -> bool:
-    """Whether values of this node take any buffer; some are told by the node alone.
+    """Whether values of this node take any buffer; some are given by the node alone.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def numbered(spec: Spec) -> Spec:
 
 
 def has_zipped_values(spec: Spec) -> bool:
-    """Whether values that stand alone are stored one by one: lists, some of whose items may be null.
+    """Whether values of a standalone buffer are stored one by one: lists with items that may be null.
 
     Examples
     --------
@@ -101,7 +101,7 @@ def has_zipped_values(spec: Spec) -> bool:
 
 
 def ranges(spec: Sequence, chunks: Chunks) -> Numbers:
-    """The wanted values of ``start, start + step, ...``, anew in each chunk."""
+    """The selected values of ``start, start + step, ...``, from ``start`` in each chunk."""
     kind = f"<u{spec.bits // 8}"
     index = places_of(chunks.runs.starts, chunks.runs.counts).astype(np.uint64)
     # Multiplication and addition of uint64 arrays wrap, as those of the narrower widths do.

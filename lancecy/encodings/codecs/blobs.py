@@ -49,16 +49,16 @@ _KEY = "lance-encoding:blob-{}-size-threshold"
 
 
 class BlobPlaces(Protocol):
-    """Where bytes of blobs can go; values are spans of some memory, none of them empty."""
+    """Writes bytes of blobs; values are non-empty spans of some memory."""
 
     def place(self, memory: Memory, starts: Int64, lengths: Int64) -> Int64:
-        """Into the data file; the position of each."""
+        """Write into the data file; the position of each."""
 
     def share(self, memory: Memory, starts: Int64, lengths: Int64, most: int) -> tuple[Int64, Int64]:
         """Into objects of at most so many bytes, if no value has more; the number of its object and position of each."""
 
     def part(self, memory: Memory, starts: Int64, lengths: Int64) -> Int64:
-        """Each into an object of its own; its number."""
+        """Write each into an object of its own; their numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +141,7 @@ def described_blobs(array: pa.StructArray, field: Field, places: BlobPlaces) -> 
 
 
 def spans_of(array: pa.LargeBinaryArray, field: Field) -> tuple[Memory, Int64, Int64]:
-    """Bytes of values, and where in them each begins and how long it is; what is null has none.
+    """Bytes of values, with the start and size of each; nulls have size 0.
 
     Parameters
     ----------

@@ -36,7 +36,7 @@ def look_up(
     definition: NDArray[np.uint16] | None,
     limits: Limits,
 ) -> tuple[Block, tuple[object, int] | None]:
-    """The values that codes name.
+    """Look up the values of codes.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ _INLINE_VALUES = 1024
 
 
 def room(num_values: int, bits: int, limits: Limits) -> tuple[object, NDArray[np.uint8]]:
-    """Memory for values, once it is bounded.
+    """Allocate memory for values, after checking its bound.
 
     Raises
     ------
@@ -39,7 +39,7 @@ def room(num_values: int, bits: int, limits: Limits) -> tuple[object, NDArray[np
 
 
 def plain(spec: Plain, chunks: Chunks, limits: Limits) -> FixedWidth:
-    """The wanted of values as they are, of 1 bit or of bytes.
+    """Decode selected plain values, of 1 bit or of bytes.
 
     Raises
     ------
@@ -67,7 +67,7 @@ def plain(spec: Plain, chunks: Chunks, limits: Limits) -> FixedWidth:
 
 
 def inline_packed(spec: InlinePacked, chunks: Chunks, limits: Limits) -> FixedWidth:
-    """The wanted of packed values whose width stands before them.
+    """Decode selected bit-packed values whose width is stored before them.
 
     Raises
     ------
@@ -89,7 +89,7 @@ def inline_packed(spec: InlinePacked, chunks: Chunks, limits: Limits) -> FixedWi
 
 
 def packed_blocks(spec: PackedBlocks, chunks: Chunks, limits: Limits) -> FixedWidth:
-    """The wanted of packed values whose width the node tells.
+    """Decode selected bit-packed values whose width the node gives.
 
     Raises
     ------
@@ -106,7 +106,7 @@ def packed_blocks(spec: PackedBlocks, chunks: Chunks, limits: Limits) -> FixedWi
 
 
 def byte_split(spec: ByteSplit, chunks: Chunks, limits: Limits) -> FixedWidth:
-    """The wanted of values whose bytes are apart.
+    """Decode selected values whose bytes are stored apart.
 
     Raises
     ------

@@ -95,7 +95,7 @@ def parse_symbols(table: bytes) -> Symbols | None:
 
 
 def decode(symbols: Symbols | None, block: VariableWidth) -> VariableWidth:
-    """The strings that coded ones stand for.
+    """Decode a block of coded strings.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def decode(symbols: Symbols | None, block: VariableWidth) -> VariableWidth:
 def decode_spans(
     symbols: Symbols, offsets: Offsets, memory: Memory, positions: Int64, lengths: Int64
 ) -> VariableWidth:
-    """The strings that coded ones stand for, which lie in several places.
+    """Decode strings that lie in several places.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def _moved(text: Memory, room: int) -> tuple[pa.Buffer, Memory]:
 
 
 def _likely_size(symbols: Symbols, memory: Memory, positions: Int64, lengths: Int64) -> int:
-    """Bytes that the strings decode to, most probably: by bytes of all spans here and there, and an eighth more."""
+    """Estimated bytes of the decoded strings: from a sample of all spans, and an eighth more."""
     total = int(lengths.sum())
     if total <= _FEW_BYTES:
         return _MAX_LENGTH * total

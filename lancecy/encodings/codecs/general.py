@@ -48,7 +48,7 @@ _NONE = np.empty(0, np.uint8)
 
 
 def decompress(scheme: str, data: Memory, limits: Limits) -> Memory:
-    r"""What a compressed buffer stands for.
+    r"""Decompress a buffer.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def decompress(scheme: str, data: Memory, limits: Limits) -> Memory:
 def decompress_many(
     scheme: str, memory: Memory, positions: Int64, lengths: Int64, limits: Limits
 ) -> tuple[Memory, Int64, Int64]:
-    """What several compressed buffers stand for, one after the other.
+    """Decompress several buffers, one after the other.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def _numbers(memory: Memory, positions: Int64, width: int) -> Int64:
 
 
 def _check_sizes(sizes: Int64, reach: Int64, nbytes: int, limits: Limits) -> None:
-    """Hold what the buffers claim against what their bytes can stand for, and against the limit."""
+    """Check the claimed sizes of buffers against what their bytes can expand to, and against the limit."""
     over = np.flatnonzero(sizes > reach)
     if over.size:
         at = int(over[0])
@@ -244,7 +244,7 @@ def _frame(frame: Memory, size: int, limits: Limits, number: int) -> Memory:
 
 
 def _stream(frame: Memory, limits: Limits) -> Memory:
-    """A frame that does not tell how long its content is: read on until it ends or the limit is passed."""
+    """Decompress a frame without a content size until it ends or the limit is passed."""
     parts, total = [_NONE], 0
     with pa.CompressedInputStream(pa.BufferReader(pa.py_buffer(frame)), ZSTD) as stream:
         while part := stream.read(_READ):

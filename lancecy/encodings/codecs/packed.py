@@ -39,7 +39,7 @@ Mask = NDArray[np.bool_]
 
 
 def decode_rows(spec: PackedFields, rows: ZippedSpans, field: Field, limits: Limits) -> Structured:
-    """Take packed rows apart.
+    """Decode packed rows into their fields.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def _width(node: Spec, bits: int) -> int:
 
 
 class _Walk:
-    """All rows that are not null, and how far each is read."""
+    """Cursors over all rows that are not null."""
 
     def __init__(self, rows: ZippedSpans) -> None:
         self._memory: Memory = rows.memory
@@ -138,7 +138,7 @@ class _Walk:
         return ZippedSpans(self._memory, *spread)
 
     def finish(self) -> None:
-        """Every row has been read to its end."""
+        """Refuse rows that have not been read to their end."""
         left = self._cursor != self._stops
         if bool(left.any()):
             row = self._row(left)
@@ -229,7 +229,7 @@ def packed_rows(rows: Structured) -> tuple[tuple[int, ...], FixedWidth] | None:
 
 
 def packed_fields(rows: Structured, valid: Mask | None) -> tuple[PackedFields, VariableWidth]:
-    """Rows of members that may vary, and how they are to be read; rows that are null have no bytes.
+    """Encode rows of members that may vary, and their spec; null rows have no bytes.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ class RunPart:
     decode: Decoder
 
     def opened(self, limits: Limits) -> RunPart:
-        """The same without compression around it.
+        """The same part, decompressed.
 
         Raises
         ------
@@ -71,7 +71,7 @@ class RunPart:
         return replace(self, spec=spec.values, buffers=tuple(buffers)).opened(limits)
 
     def counts(self) -> Int64 | None:
-        """How many there are in each chunk, if the bytes tell."""
+        """Number of values in each chunk, if the bytes tell."""
         if not isinstance(self.spec, Plain):
             return None
         if self.spec.bits == 0 or self.spec.bits % 8:
@@ -93,7 +93,7 @@ class RunPart:
 
 
 def expanded(values: RunPart, lengths: RunPart, counts: Int64, runs: PageRuns, limits: Limits) -> Block:
-    """The wanted values of chunks of runs.
+    """Decode selected values of chunks of runs.
 
     Parameters
     ----------
@@ -191,7 +191,7 @@ def _repeated(
 
 
 def _side_by_side(left: Buffers, right: Buffers) -> tuple[Buffers, Buffers]:
-    """Both in one memory: the kernel takes one, and decoding moves a part out of that of the chunks."""
+    """Both parts in one memory, as the kernel needs them; decoding moves a part out of that of the chunks."""
     start = int(left.lengths.sum())
     memory = np.empty(start + int(right.lengths.sum()), np.uint8)
     kernels.copy_spans(left.memory, left.positions, left.lengths, memory[:start])

@@ -32,7 +32,7 @@ Int64 = NDArray[np.int64]
 
 
 def chunk_strings(spec: Variable, chunks: Chunks) -> VariableWidth:
-    """The wanted strings of chunks whose offsets stand before the bytes.
+    """Decode selected strings of chunks whose offsets are stored before the bytes.
 
     Raises
     ------
@@ -86,7 +86,7 @@ def _bytes_of(source: Buffers, starts: Int64, lengths: Int64) -> object:
 
 
 def strings_at(spec: Variable, chunks: Chunks, offsets: Int64) -> VariableWidth:
-    """The wanted strings of chunks whose offsets are decoded already.
+    """Decode selected strings of chunks whose offsets are decoded already.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def strings_at(spec: Variable, chunks: Chunks, offsets: Int64) -> VariableWidth:
 
 
 def block_strings(spec: Variable, memory: Memory, num_items: int) -> VariableWidth:
-    """All strings of a buffer that stands alone; the bytes are shared.
+    """Decode all strings of a standalone buffer; the bytes are shared.
 
     Words of the offsets' width: that width in bits, where the bytes start, the offsets, counted from there.
     Releases before 0.39 wrote, in front of the offsets, one byte for the width, four for the number of

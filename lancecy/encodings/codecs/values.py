@@ -77,7 +77,7 @@ _LISTS = Field("item", 0, logical_type="fixed_size_list")
 
 
 def decode(spec: Spec, chunks: Chunks, limits: Limits) -> Block:
-    """The wanted values of some chunks.
+    """Decode selected values of chunks.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ _DECODERS: dict[type[object], Callable[[Any, Chunks, Limits], Block]] = {
 
 
 def decode_block(spec: Spec, memory: Memory, num_items: int, limits: Limits) -> Block:
-    r"""All values of a buffer that is not part of a chunk, such as a dictionary.
+    r"""Decode all values of a buffer that is not part of a chunk, such as a dictionary.
 
     Parameters
     ----------
@@ -283,7 +283,7 @@ def _lone_strings(spec: Variable, memory: Memory, num_items: int) -> VariableWid
 
 
 def _lone_cells(spec: Spec, memory: Memory, num_items: int) -> Block:
-    """Lists with null items lie one by one, each with its bitmaps before it, as in full-zip pages."""
+    """Decode lists with null items, which are stored one by one, bitmaps first, as in full-zip pages."""
     width = (zipped_bits(spec) + 7) >> 3
     if num_items > memory.size // max(1, width):
         raise TruncatedError(f"{memory.size} bytes cannot hold {num_items} lists of {width} bytes")
@@ -293,7 +293,7 @@ def _lone_cells(spec: Spec, memory: Memory, num_items: int) -> Block:
 def decode_levels(
     spec: Spec, source: Buffers, counts: Int64, runs: PageRuns, limits: Limits
 ) -> NDArray[np.uint16]:
-    """The wanted levels of some chunks; as ``decode``, but runs are stored in one buffer.
+    """Decode selected levels of chunks; as ``decode``, but runs are stored in one buffer.
 
     Source: file sheet 2.1, section 3.2.
     """
@@ -302,7 +302,7 @@ def decode_levels(
 
 
 def _alone(spec: Spec, source: Buffers | None, counts: Int64, runs: PageRuns, limits: Limits) -> Block:
-    """The wanted values of chunks that have one buffer each, or none."""
+    """Decode selected values of chunks that have one buffer each, or none."""
     if source is None or not has_payload(spec):
         return decode(spec, Chunks((), counts, runs), limits)
     if isinstance(spec, Compressed):

@@ -60,7 +60,7 @@ class ZippedValues:
 
     @classmethod
     def packed(cls, memory: Memory, width: int, num_values: int) -> ZippedValues:
-        """Values back to back, which are all of ``memory``."""
+        """Values back to back that fill ``memory``."""
         return cls(memory, np.arange(num_values, dtype=np.int64) * width, width, True)
 
 
@@ -114,7 +114,7 @@ def _bitmap_bytes(spec: FixedListOf, count: int) -> int:
 
 
 def decode_zipped(spec: Spec, cells: ZippedValues, field: Field) -> Block:
-    """The values of cells.
+    """Decode values of one width.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ def _items(spec: Spec, cells: ZippedValues, offset: int, count: int) -> Block:
 
 
 def decode_spans(spec: Spec, spans: ZippedSpans, limits: Limits) -> VariableWidth:
-    """The strings of spans.
+    """Decode strings.
 
     Parameters
     ----------

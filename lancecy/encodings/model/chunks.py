@@ -56,7 +56,7 @@ class Buffers:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunks:
-    """Chunks, and which of their values are wanted.
+    """Chunks, and the runs of selected values.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ def whole_runs(counts: Int64) -> PageRuns:
 
 
 def runs_within(bounds: Int64, starts: Int64, stops: Int64) -> PageRuns:
-    """Ranges over all chunks, or all pages, cut where these end.
+    """Cut ranges over all chunks, or all pages, where these end.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def runs_within(bounds: Int64, starts: Int64, stops: Int64) -> PageRuns:
 
 
 def runs_of(bounds: Int64, rows: RowSelection) -> PageRuns:
-    """The chunks, or pages, of an ascending selection, as ``runs_within``; rows that follow each other are one run.
+    """Runs of an ascending selection within chunks or pages; rows that follow each other are one run.
 
     Examples
     --------
@@ -181,7 +181,7 @@ def row_ranges(rows: RowSelection) -> tuple[Int64, Int64]:
 
 
 def require_bytes(source: Buffers, needed: Int64, what: str) -> None:
-    """Refuse chunks that are shorter than what they are said to hold.
+    """Refuse chunks that are shorter than their claimed content.
 
     Raises
     ------
@@ -233,7 +233,7 @@ def chunk_bounds(num_slots: int, slots: int) -> Int64:
 
 
 def page_runs(page_starts: Int64, selection: RowSelection) -> PageRuns:
-    """The selection as runs that each lie in one page, in the selection's order and none of them empty.
+    """Non-empty runs of a selection, each within one page, in the selection's order.
 
     Parameters
     ----------

@@ -15,7 +15,7 @@ __all__ = ["ByteLedger"]
 
 
 class ByteLedger:
-    """How many bytes of one file its columns have taken so far; together never more than it has.
+    """Counts the bytes of one file that its columns take; together never more than it has.
 
     What a column takes is the most that one read of it took. Reading the columns of an overlapping file
     therefore fails at the column that is too much, whichever that is. Safe to share between threads.

@@ -24,7 +24,7 @@ Int64 = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PageMemory:
-    """What decoders keep of the pages of a column from one read to the next, in a cache bounded in bytes.
+    """Decoded parts of a column's pages kept from one read to the next, in a cache bounded in bytes.
 
     Attributes
     ----------
@@ -37,7 +37,7 @@ class PageMemory:
     key: tuple[Hashable, ...]
 
     def find(self, page: int, what: str) -> Any:
-        """What is kept of the page of that number under a name, None if that is nothing."""
+        """The value kept for the page of that number under a name, or None."""
         return self.cache.find((*self.key, page, what))
 
     def keep(self, page: int, what: str, value: object, nbytes: int) -> None:

@@ -76,7 +76,7 @@ def whole_pages(lengths: Int64) -> PageRuns:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnSource:
-    """Where the columns of one file are.
+    """Pages and bytes of the columns of one file.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class ColumnSource:
 def read_column(
     spec: Spec, column_id: int, source: ColumnSource, runs: PageRuns, *, in_pieces: bool = False
 ) -> Read[Block]:
-    """Decode what ``runs`` selects of one column and everything below it.
+    """Decode the selected runs of one column and everything below it.
 
     Parameters
     ----------
@@ -246,14 +246,14 @@ def _coded(spec: DictionaryOf, codes: Block, values: Block) -> Coded:
 
 
 def _with_nulls(codes: FixedWidth, numbers: NDArray[Any], num_values: int) -> FixedWidth:
-    """The codes with a null for each that names no value."""
+    """The codes, with a null for each code without a value."""
     buffer, validity = allocate(-(-codes.length // 8))
     null_count = kernels.check_codes(numbers, num_values, validity)
     return replace(codes, validity=buffer, null_count=null_count)
 
 
 def _empty(spec: Spec, column_id: int, source: ColumnSource) -> Read[Block]:
-    """No rows: the block a reader of this spec makes of nothing, without asking for bytes."""
+    """A block of no rows, made without asking for bytes."""
     if isinstance(spec, VarBinary):
         return VariableWidth(0, spec.offset_width, _zero_offset(spec.offset_width), b"")
     if isinstance(spec, ListOf):

@@ -76,7 +76,7 @@ _THERE = np.array([0, *((1 << 64) - (1 << (64 - 8 * n)) for n in range(1, 9))], 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PageBounds:
-    """What the statistics say of some pages of a column.
+    """Bounds of some pages of a column.
 
     Attributes
     ----------
@@ -345,7 +345,7 @@ class _Words:
         return PageBounds(nulls, below, self.above(high, pages, nulls.size, is_text, last, nulls))
 
     def _cut(self, rows: Int64, is_text: bool) -> Int64:
-        """How many bytes of each string are kept: whole characters, if it is text."""
+        """Number of bytes of each string to keep: whole characters, if it is text."""
         lengths = self._lengths[rows]
         kept = np.minimum(lengths, _MOST_BYTES)
         cut = np.flatnonzero(kept < lengths)

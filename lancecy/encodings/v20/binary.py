@@ -40,7 +40,7 @@ _GROUP_BYTES = 1 << 30
 
 
 def read_ended_binary(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Read[Block]:
-    """Strings with running ends."""
+    """Decode strings with running ends."""
     spec = pages.spec
     if not isinstance(spec, EndedBinary) or not isinstance(shape, VarBinary):
         misfit(spec, shape)
@@ -59,7 +59,7 @@ def read_ended_binary(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool
 
 
 def _are_picks(pages: Pages, runs: PageRuns) -> bool:
-    """Whether these are many short runs of a memory map, for which arrays of positions would be most of the work."""
+    """Whether these are many short runs of a memory map, for which arrays of positions would cost most of the time."""
     size = runs.counts.size
     return (
         size >= _FEW_RUNS
@@ -152,7 +152,7 @@ def _read_bytes(values: Pages, runs: PageRuns, spans: ValueSpans) -> Read[object
 
 
 def read_symbol_coded(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Read[Block]:
-    """Strings coded with the symbols of a table."""
+    """Decode FSST-coded strings."""
     spec = pages.spec
     if not isinstance(spec, SymbolCoded) or not isinstance(shape, VarBinary):
         misfit(spec, shape)
@@ -166,7 +166,7 @@ def read_symbol_coded(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool
 
 
 def read_fixed_binary(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Read[Block]:
-    """Strings that all have the same number of bytes."""
+    """Decode strings that all have the same number of bytes."""
     spec = pages.spec
     if not isinstance(spec, FixedBinary) or not isinstance(shape, VarBinary):
         misfit(spec, shape)

@@ -1,4 +1,4 @@
-"""Columns of a 2.0 file while they are decoded: where they are, and what of them is wanted."""
+"""Columns of a 2.0 file while they are decoded: their pages, and the selected rows."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Int64 = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rows:
-    """Rows of a column that are wanted.
+    """Selected rows of a column.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Rows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FieldSource:
-    """Where the columns of one file are, and how they are read.
+    """The columns of one file and how they are read.
 
     Attributes
     ----------
@@ -95,13 +95,13 @@ FieldReader: TypeAlias = Callable[[Field, FieldSource, Rows, bool], Read[Block]]
 
 
 def node_of(spec: PageSpec) -> Spec:
-    """The page's node without wrappers that say nothing; pages of 2.0 have no layouts."""
+    """The page's node without wrappers that have no effect; pages of 2.0 have no layouts."""
     return bare(cast(Spec, spec))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Group:
-    """Neighbouring pages of one form, and what is wanted of them.
+    """Neighbouring pages of one form, and the selected runs.
 
     Attributes
     ----------

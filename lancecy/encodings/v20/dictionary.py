@@ -39,7 +39,7 @@ _MOST_PAGES = 32
 
 
 def read_page_dictionary(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Read[Block]:
-    """Strings, or codes and what they name, as the field's type says."""
+    """Decode strings, or codes and items, by the type of the field."""
     if not isinstance(pages.spec, PageDictionary):
         misfit(pages.spec, shape)
     numbers, local = touched(runs)

@@ -68,13 +68,13 @@ BLOCK = 1024
 
 
 def read_nulls(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Read[Block]:
-    """Pages of nothing but nulls, whatever the type."""
+    """Decode pages of nulls only, whatever the type."""
     return AllNull(runs.num_rows)
     yield []  # makes this function a generator
 
 
 def read_nullable(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Read[Block]:
-    """Values, with a bitmap or without."""
+    """Decode values with or without a bitmap."""
     spec = pages.spec
     if not isinstance(spec, Nullable):
         misfit(spec, shape)
@@ -101,7 +101,7 @@ def _read_bitmap(pages: Pages, spec: Plain, runs: PageRuns) -> Read[Block]:
 
 
 def bits_set(bitmap: Memory, length: int) -> int:
-    """How many of the first ``length`` bits are set."""
+    """Number of set bits among the first ``length``."""
     return int(np.unpackbits(bitmap, count=length, bitorder="little").sum())
 
 

@@ -62,7 +62,7 @@ def _num_items(spec: PageSpec) -> int:
 def _read_spans(
     column: Column, source: FieldSource, runs: PageRuns, sizes: Int64, offset_width: int, what: str
 ) -> Read[ValueSpans]:
-    """What the lists of some runs own; ``sizes`` are the elements of each page."""
+    """Element ranges of the lists of some runs; ``sizes`` are the elements of each page."""
     groups = [(_list_node(group.pages), group.runs) for group in groups_of(column, source, runs)]
     parts = yield from gather([read_ends(pages.below("offsets"), part) for pages, part in groups])
     ends: Ends = join_ends(parts, [part.counts for _, part in groups])
@@ -94,7 +94,7 @@ def _elements(spans: ValueSpans, runs: PageRuns, element_starts: Int64) -> Rows:
 
 
 def read_list(field: Field, column: Column, source: FieldSource, rows: Rows) -> Read[Block]:
-    """Lists of varying length, and their elements."""
+    """Decode lists of varying length, and their elements."""
     if len(field.children) != 1:
         raise FormatError(f"list field {printable(field.name)!r} has {len(field.children)} children, not 1")
     child = field.children[0]
@@ -118,7 +118,7 @@ def read_list(field: Field, column: Column, source: FieldSource, rows: Rows) -> 
 
 
 def read_null_lists(column: Column, source: FieldSource, runs: PageRuns) -> Read[Block]:
-    """Lists of which only the nulls are wanted: structs without fields stand for them."""
+    """Decode only the nulls of lists, as structs without fields."""
     sizes = np.diff(_element_starts(column))
     spans = yield from _read_spans(column, source, runs, sizes, 8, "list elements")
     return Structured(runs.num_rows, {}, spans.validity, spans.null_count)

@@ -37,7 +37,7 @@ _NUMBER = Plain(64)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ends:
-    """The numbers of some runs, somewhere in memory.
+    """Running ends of some runs, in memory.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Ends:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValueSpans:
-    """Which values rows own.
+    """Offsets and validity of rows, and the values they own.
 
     Attributes
     ----------
@@ -105,7 +105,7 @@ def read_ends(pages: Pages, runs: PageRuns) -> Read[Ends]:
 
 
 def join_ends(parts: list[Ends], counts: list[Int64]) -> Ends:
-    """Runs of pages of several forms as one; only the numbers themselves are copied.
+    """Join runs of pages of several forms; only the running ends are copied.
 
     Parameters
     ----------

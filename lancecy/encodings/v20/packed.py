@@ -37,7 +37,7 @@ __all__ = ["read_bit_stream", "read_compressed", "read_packed_blocks", "read_pac
 
 
 def read_compressed(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Read[Block]:
-    """Values whose buffer is compressed as a whole, so that any row costs the whole page."""
+    """Decode values whose buffer is compressed as a whole; any row costs the whole page."""
     spec = pages.spec
     if not isinstance(spec, Compressed) or not isinstance(spec.values, Plain):
         misfit(spec, shape)
@@ -67,7 +67,7 @@ def _check_integers(spec: BitStream | PackedBlocks, shape: Spec) -> None:
 
 
 def read_bit_stream(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Read[Block]:
-    """Integers in one stream of bits."""
+    """Decode integers in one stream of bits."""
     spec = pages.spec
     if not isinstance(spec, BitStream):
         misfit(spec, shape)
@@ -87,7 +87,7 @@ def read_bit_stream(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) 
 
 
 def read_packed_blocks(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Read[Block]:
-    """Integers in blocks of 1,024; only the blocks that are wanted are read."""
+    """Decode integers in blocks of 1,024; only blocks with selected rows are read."""
     spec = pages.spec
     if not isinstance(spec, PackedBlocks):
         misfit(spec, shape)
@@ -126,7 +126,7 @@ def read_packed_blocks(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: boo
 
 
 def read_packed_rows(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Read[Block]:
-    """Structs stored row by row, taken apart into their fields."""
+    """Decode structs stored row by row into their fields."""
     spec = pages.spec
     if not isinstance(spec, PackedRows) or not isinstance(shape, StructOf):
         misfit(spec, shape)

@@ -1,4 +1,4 @@
-"""Pages of 2.0 that are decoded together, and the few things all their decoders do.
+"""Pages of 2.0 that are decoded together, and what all their decoders share.
 
 Pages are *of one form* when their nodes are the same but for numbers that differ from
 page to page (adjustments, counts of elements). A run of such pages is a :class:`Pages`:
@@ -57,7 +57,7 @@ MAX_VALUES = 2**62
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pages:
-    """Some pages of a column that are of one form, seen at one of their nodes.
+    """Pages of one form of a column, at one of their nodes.
 
     Attributes
     ----------

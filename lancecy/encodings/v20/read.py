@@ -136,7 +136,7 @@ def read_field(
 
 
 def batch_key(field: Field, column: Column) -> Hashable | None:
-    """Equal for columns of one page that :func:`decode_small` decodes together; None for others."""
+    """Key of one-page columns that :func:`decode_small` decodes together; None for others."""
     if field.children or field.is_struct or column.is_blob:
         return None
     form = _form(cast(Spec, column.specs[0]))
@@ -173,7 +173,7 @@ def decode_small(
     file: SourceFile,
     limits: Limits,
 ) -> Block:
-    """Rows of pages of several columns of one :func:`batch_key`, as one block.
+    """Decode rows of pages of several columns of one :func:`batch_key`, as one block.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ Mask = NDArray[np.bool_]
 
 
 def header_page(num_rows: int) -> EncodedPage:
-    """The one page that the column of a struct has."""
+    """The only page of a struct's column."""
     return EncodedPage(StructHeader(), (), num_rows)
 
 
@@ -146,7 +146,7 @@ def _fixed(block: FixedWidth | FixedList, buffers: _Buffers) -> Spec:
 
 
 def _ends(offsets: NDArray[np.int64], validity: object, length: int, adjustment: int) -> Memory:
-    """Running ends, those of nulls beyond all others."""
+    """Running ends; those of nulls are beyond all others."""
     ends = offsets[1:].astype(np.uint64)
     if validity is not None:
         ends[~mask_of(validity, length)] += np.uint64(adjustment)

@@ -68,7 +68,7 @@ class ChunkTable:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkSelection:
-    """What a selection needs of a page.
+    """The chunks of a page that a selection needs.
 
     Attributes
     ----------
@@ -133,7 +133,7 @@ def chunk_table(
 
 
 def select_chunks(spec: MiniBlock, page: Page, rows: RowSelection, table: ChunkTable) -> ChunkSelection:
-    """The chunks that some rows of a page need.
+    """Find the chunks that rows of a page need.
 
     Raises
     ------

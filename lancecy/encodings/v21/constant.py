@@ -126,7 +126,7 @@ def _rows_of(
 
 
 def _value_in(memory: Memory, field: Field) -> bytes:
-    """The bytes of a value that stands in a buffer of the page."""
+    """The bytes of a value stored in a buffer of the page."""
     count = int.from_bytes(memory[:4].tobytes(), "little")
     start = 4 + 4 * count
     if not 1 <= count <= _MAX_PARTS or start > memory.size:

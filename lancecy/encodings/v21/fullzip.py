@@ -96,7 +96,7 @@ def read(
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """What the kernels are told of control words.
+    """Layout of control words, as the kernels take it.
 
     Attributes
     ----------
@@ -171,7 +171,7 @@ def _definition(words: _Words, span: Span, counts: Int64, stride: int) -> Levels
 
 
 def _plain(spec: Spec) -> Plain | FixedListOf | None:
-    """The node, if its values are nothing but their bytes."""
+    """The node, if its values are plain bytes."""
     leaf = spec
     while isinstance(leaf, FixedListOf) and leaf.validity is None:
         leaf = leaf.child
@@ -234,7 +234,7 @@ def _strings(spec: Spec, spans: ZippedSpans, field: Field, limits: Limits) -> Bl
 
 
 def _row_spans(page: Page, rows: RowSelection, file: SourceFile) -> Read[tuple[Int64, Int64]]:
-    """Where ranges of rows start and stop in the values, from the index."""
+    """Byte ranges of rows within the values, from the index."""
     size, num_offsets = int(page.sizes[1]), page.num_rows + 1
     width = size // num_offsets
     if width not in {1, 2, 4, 8} or width * num_offsets != size:
@@ -253,7 +253,7 @@ def _row_spans(page: Page, rows: RowSelection, file: SourceFile) -> Read[tuple[I
 
 
 class _Entries:
-    """Entries taken apart by a kernel, and the room for what they hold.
+    """Entries unzipped by a kernel, and the memory for levels and values.
 
     Attributes
     ----------

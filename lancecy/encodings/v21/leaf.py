@@ -1,4 +1,4 @@
-"""Leaves of files of version 2.1 and later: a selection split over pages, and pages put together.
+"""Reads a leaf of a file of version 2.1 or later: splits a selection over pages and joins the pages.
 
 Each physical column is one leaf with all that is around it. ``read_leaf`` gives every
 page its part of the rows, runs the Reads of all pages in lockstep, so that their requests
@@ -166,7 +166,7 @@ def _read_page(
 
 
 def finished(leaf: LeafPage, chain: tuple[Field, ...]) -> Block:
-    """The column that a leaf belongs to, its values being checked to have the layout of their type.
+    """The column that a leaf belongs to, after checking that values have the layout of their type.
 
     Raises
     ------

@@ -192,7 +192,7 @@ def _nbytes(block: Block) -> int:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ChunkHeaders:
-    """Where the parts of the wanted chunks are: what ``chunk_headers`` has found in ``memory``."""
+    """Positions of the parts of selected chunks in ``memory``, as ``chunk_headers`` finds them."""
 
     memory: Memory
     found: Int64
@@ -214,7 +214,7 @@ class ChunkHeaders:
 
 
 def headers(spec: MiniBlock, memory: Memory, positions: Int64, lengths: Int64) -> ChunkHeaders:
-    """Where the parts of chunks are.
+    """Read the headers of chunks.
 
     Parameters
     ----------
@@ -278,7 +278,7 @@ def flat_levels(
 def _list_levels(
     spec: MiniBlock, heads: ChunkHeaders, counts: Int64, wanted: ChunkSelection, limits: Limits
 ) -> tuple[Levels, Levels | None, PageRuns]:
-    """Levels of the wanted rows, and where their values are."""
+    """Levels of the selected rows, and the runs of their values."""
     if spec.rep is None:
         raise FormatError("lists without repetition levels")
     stored, everything = heads.num_levels, whole_runs(heads.num_levels)

@@ -1,4 +1,4 @@
-"""Repetition and definition levels back to nested blocks.
+"""Turns repetition and definition levels into nested blocks.
 
 A page of 2.1 and later holds the slots of one leaf and, per entry, how far out a new
 list begins (repetition) and what the first thing is, going outwards, that is null or
@@ -45,7 +45,7 @@ Levels = NDArray[np.uint16]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LeafPage:
-    """What was read of one page.
+    """Levels and values read from one page.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ def rows_per_value(chain: tuple[Field, ...]) -> int:
 
 
 def build(page: LeafPage, chain: tuple[Field, ...]) -> Block:
-    """The column that a leaf belongs to, with only this leaf in it.
+    """Build the column that a leaf belongs to, with only this leaf in it.
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def _says_nothing(page: LeafPage, chain: tuple[Field, ...]) -> bool:
 
 
 class _State:
-    """How far the layers are taken off."""
+    """Levels that remain while layers are processed from the leaf outwards."""
 
     def __init__(self, page: LeafPage) -> None:
         self.rep, self.definition = page.rep, page.definition
@@ -186,7 +186,7 @@ def _with_validity(block: Block, validity: object | None, null_count: int) -> Bl
 
 
 def _around(field: Field, child: Field, block: Block, state: _State) -> Block:
-    """One field around what is built so far."""
+    """Wrap one field around the block."""
     if field.is_list or field.logical_type == "map":
         return _list_around(field, block, state)
     if _is_fixed_list(field):

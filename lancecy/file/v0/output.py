@@ -70,7 +70,7 @@ class V0Output:
             self._bounds[number].append(found)
 
     def end(self, schema: Schema, row_starts: list[int], book: Dictionaries) -> None:
-        """Write everything that stands behind the pages.
+        """Write everything after the pages.
 
         Raises
         ------

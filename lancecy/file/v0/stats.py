@@ -101,7 +101,7 @@ def open_stats(file: SourceFile, message: bytes, num_units: int, limits: Limits)
 
 
 def without_bounds(leaf: Field, num_units: int) -> ColumnStats | None:
-    """What is known of a column without statistics: only strings and the null type can read back as null."""
+    """Statistics of a column without stored ones: only strings and the null type can read back as null."""
     spec = spec_of(leaf)
     all_null = np.full(num_units, isinstance(spec, NullOf))
     no_nulls = np.full(
@@ -115,7 +115,7 @@ def without_bounds(leaf: Field, num_units: int) -> ColumnStats | None:
 def column_stats(
     stored: StoredStats, leaf: Field, rows: Int64, gaps: Int64, limits: Limits
 ) -> Read[ColumnStats | None]:
-    """Statistics of one data column, as far as they hold for what is read back.
+    """Statistics of one data column, as far as they hold for the values a reader returns.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ __all__ = ["Distinct"]
 
 
 class Distinct:
-    """The values of the dictionaries of a file's columns, as they come.
+    """Collects the dictionary values of a file's columns.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""What a 2.x file says of itself: footer, tables, columns, every number checked.
+"""Metadata of 2.x files: footer, tables and columns, every number checked.
 
 The container is the same from 2.0 to 2.3::
 
@@ -316,7 +316,7 @@ def _specs(message: ColumnMessage, specs: SpecCache) -> tuple[PageSpec, ...]:
 
 
 class SpecCache:
-    """Specs by the bytes they were parsed from: one object for equal ones of a file, and those of files opened before.
+    """Parsed page specs by their bytes: equal ones are one object, also across files that share a cache.
 
     Parameters
     ----------
@@ -348,7 +348,7 @@ class SpecCache:
         return found
 
     def token(self, key: Hashable | None) -> object | None:
-        """One object for equal values, also in other files that are read with the same cache; None for None."""
+        """One object for equal keys, also in other files that share the cache; None for None."""
         if key is None:
             return None
         if self._cache is None:

@@ -118,7 +118,7 @@ class V2Output:
         self._aligned()
 
     def end(self, schema: Schema, num_rows: int) -> None:
-        """Write everything that stands behind the pages.
+        """Write everything after the pages.
 
         Raises
         ------

@@ -1,4 +1,4 @@
-"""What the metadata of a 2.x column says of the nulls in its pages.
+"""Null statistics of 2.x columns, from the descriptions of their pages.
 
 No bounds of values are stored in these files, but whether a page has levels for nulls, or
 nothing else than nulls, stands in its description.

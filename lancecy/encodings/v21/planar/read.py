@@ -130,7 +130,7 @@ def _read_sparse(
 
 
 def _leaf_validity(spec: Planar, structure: Structure, limits: Limits) -> Validity:
-    """Which leaf slots have a value, as far as values are not of every slot.
+    """Which leaf slots have a value, where values are not stored for every slot.
 
     Slots that are valid within a null fixed-size list have none.
     """
@@ -189,7 +189,7 @@ class _Held:
         return self.span.memory[start : start + int(self.sizes[place[0]])]
 
     def answer(self, wanted: list[Ranges]) -> list[Span] | None:
-        """What these ranges would be answered with, if all of them are held."""
+        """The answer to these ranges, if all of them are held."""
         answers = []
         for request in wanted:
             place = np.searchsorted(self.positions, request.positions, side="right") - 1

@@ -1,4 +1,4 @@
-"""Slots of a layer of a sparse page of 2.3: which are wanted, which are null, and the numbers that tell.
+"""Slots of a layer of a sparse page of 2.3: which are selected and which are null.
 
 Both are kept as few numbers, ranges and positions, so that nothing here costs by the
 slot but the mask of wanted ones. Source: file sheet 2.1, section 3.12.
@@ -27,7 +27,7 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slots:
-    """Slots of one layer that are wanted.
+    """Selected slots of one layer.
 
     Attributes
     ----------
@@ -56,7 +56,7 @@ class Slots:
 
     @property
     def count(self) -> int:
-        """How many slots these are."""
+        """Number of slots."""
         return int((self.stops - self.starts).sum())
 
     def find(self, positions: Int64) -> tuple[Int64, Int64]:

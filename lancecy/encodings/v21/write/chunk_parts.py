@@ -1,4 +1,4 @@
-"""What goes into the chunks of a mini-block page: values and levels, cut at given places.
+"""Values and levels of a mini-block page, cut into chunks at given slots.
 
 A part is one buffer of every chunk, as spans of some memory; nothing is copied before the
 chunks are put together. ``ChunkedValues`` knows how its values are cut, into how many slots
@@ -82,7 +82,7 @@ class ChunkedValues:
 
 
 def fixed_values(block: Block) -> ChunkedValues | None:
-    """Values of one width as they are; None if they are too wide for chunks."""
+    """Plain values of one width; None if they are too wide for chunks."""
     spec, buffers = flattened(block)
     bits = max(1, sum(bits for _, bits in buffers))
     slots = MOST_SLOTS
@@ -148,7 +148,7 @@ def _put_words(out: Memory, positions: Int64, values: Int64, width: int) -> None
 
 
 def string_values(block: VariableWidth) -> ChunkedValues | None:
-    """Strings behind their offsets; None if two of them may be too long for a chunk."""
+    """Offsets and strings; None if two strings may be too long for a chunk."""
     offsets = stored_offsets(block)
     slots = _string_slots(offsets, block.offset_width)
     if slots < 2:

@@ -28,7 +28,7 @@ _FEW = 64
 
 
 def write_all_null(leaf: ShreddedLeaf) -> EncodedPage:
-    """A page without a single value."""
+    """A page of nulls only."""
     layers, buffers = leaf.layers, _levels(leaf)
     if leaf.rep is None and len(layers) == 1:
         # Values of a type without values are stored as if they were null, whether they are or not.
@@ -44,7 +44,7 @@ def _levels(leaf: ShreddedLeaf) -> tuple[Memory, ...]:
 
 
 def constant_of(leaf: ShreddedLeaf) -> bytes | None:
-    """The value that all slots have which are not null; None if they differ, or are of no fitting type.
+    """The value of all slots that are not null; None if values differ or have no fitting type.
 
     Looks at a few values first, as most columns are not constant.
     """

@@ -1,4 +1,4 @@
-"""How each page is encoded: from a leaf's values and levels to a layout and buffers.
+"""Selects how a page is encoded: from a leaf's values and levels to a layout and buffers.
 
 The choices of today: nothing but nulls and (from 2.2 on) one value for all make constant pages;
 values of 256 bytes and more are zipped with their levels; strings of few distinct values get a
@@ -74,7 +74,7 @@ def _all_null(leaf: ShreddedLeaf, _version: tuple[int, int]) -> EncodedPage | No
 
 
 def _without_members(leaf: ShreddedLeaf) -> EncodedPage:
-    """Structs of nothing, whose page reads the same whether they are null or not."""
+    """A page of structs without fields, which reads the same whether they are null or not."""
     if leaf.rep is not None or leaf.definition is not None:
         raise UnsupportedError(
             f"column {printable(leaf.field.name)!r} is a struct without members, some of which are null or in lists, "

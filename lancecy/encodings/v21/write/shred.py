@@ -1,4 +1,4 @@
-"""Nested blocks to leaves with repetition and definition levels: the inverse of ``repdef``.
+"""Shreds nested blocks into leaves with repetition and definition levels; the inverse of ``repdef``.
 
 A column of 2.1 and later is stored leaf by leaf. ``shred`` goes from the top-level field to
 each leaf and keeps, for every entry, how far out a new list begins and what is null or empty.
@@ -99,7 +99,7 @@ def shred(field: Field, block: Block) -> Iterator[ShreddedLeaf]:
 
 
 class _Layer(NamedTuple):
-    """What a layer is, and what there is in it."""
+    """Whether a layer is one of lists, and which nulls and empty lists it has."""
 
     is_list: bool
     has_nulls: bool
