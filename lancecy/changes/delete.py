@@ -54,7 +54,7 @@ def delete_of(context: ScanContext, predicate: object) -> tuple[Delete, int]:
     planned = plan(context, request, ScanSpec(snapshot.location, snapshot.version, request), _UNIT_BYTES)
 
     def rows_of(unit: ScanUnit) -> NDArray[np.int64]:
-        return choose(context, unit, planned.projection).picked.to_indices()
+        return choose(context, [unit], planned.projection)[0].picked.to_indices()
 
     found = context.spread(rows_of, planned.units, lambda unit: unit.fragment)
     parts: dict[int, list[NDArray[np.int64]]] = defaultdict(list)

@@ -20,7 +20,7 @@ import pyarrow as pa
 from lancecy.encodings.arrow.columns import ArrowArray
 from lancecy.expr import evaluate
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.filtering import all_passing, candidates, named, virtual_columns
+from lancecy.scanning.filtering import choose, named, virtual_columns
 from lancecy.scanning.outputs import in_order, jobs_of, map_sized, output_fields, outputs_together
 from lancecy.scanning.project import Output, Projection, extract
 from lancecy.scanning.schedule import Schedule
@@ -28,7 +28,7 @@ from lancecy.scanning.task import ScanUnit
 from lancecy.scanning.units import FilteredUnit, Picked, bytes_of, first_rows, split_unit
 from lancecy.schema import Field
 
-__all__ = ["Pieces", "UnitRows", "choose_rows", "count_rows", "read_rows", "rows_of"]
+__all__ = ["Pieces", "UnitRows", "count_rows", "read_rows", "rows_of"]
 
 Pieces = list[list[ArrowArray]]
 """Output columns, once per piece of a unit."""
@@ -82,10 +82,10 @@ def read_rows(
     """
     if most is None:
         return schedule.over(
-            lambda group: rows_of(context, choose_rows(context, projection, group, use_sources), projection),
+            lambda group: rows_of(context, choose(context, group, projection, use_sources), projection),
             units,
         )
-    chosen = schedule.over(lambda group: choose_rows(context, projection, group, use_sources), units)
+    chosen = schedule.over(lambda group: choose(context, group, projection, use_sources), units)
     return schedule.over(lambda group: rows_of(context, group, projection), list(first_rows(chosen, most)))
 
 
@@ -98,23 +98,14 @@ def count_rows(
 ) -> int:
     """Rows of units that pass, without reading other columns than the filter's."""
     counts = schedule.over(
-        lambda group: [len(c.picked) for c in choose_rows(context, projection, group, use_sources)], units
+        lambda group: [len(c.picked) for c in choose(context, group, projection, use_sources)], units
     )
     return sum(counts)
 
 
-def choose_rows(
-    context: ScanContext, projection: Projection, units: Sequence[ScanUnit], use_sources: bool = True
-) -> list[FilteredUnit]:
-    """The rows of several units that are alive and pass the filter."""
-    # Asking sources is a little NumPy over metadata: threads would only wait for each other.
-    return all_passing(context, [candidates(context, unit, projection, use_sources) for unit in units])
-
-
 def rows_of(context: ScanContext, units: Sequence[FilteredUnit], projection: Projection) -> list[UnitRows]:
     """The output columns of the rows that passed."""
-    rows = _rows_of_a_job(context, units, projection)
-    parts = [[part for part in split_unit(unit, rows) if len(part.picked)] for unit in units]
+    parts = _parts(context, units, projection)
     columns = _columns(context, [part for mine in parts for part in mine], projection.fields)
     return [
         UnitRows(
@@ -124,15 +115,19 @@ def rows_of(context: ScanContext, units: Sequence[FilteredUnit], projection: Pro
     ]
 
 
-def _rows_of_a_job(context: ScanContext, units: Sequence[FilteredUnit], projection: Projection) -> int:
-    """Candidates from which a thread should read the columns, so that none ends up with most of the rows."""
-    rows = sum(len(c.rows) for c in units)
-    if projection.filter is None or not all(c.files.mapped for c in units):
-        return rows
-    passed = sum(len(c.picked) for c in units) / max(1, rows)
-    nbytes = sum(bytes_of(c, projection.fields) for c in units)
-    jobs = min(4 * context.session.threads, passed * nbytes // _JOB_BYTES)
-    return rows if jobs < 2 else max(_JOB_ROWS, -(-rows // int(jobs)))
+def _parts(
+    context: ScanContext, units: Sequence[FilteredUnit], projection: Projection
+) -> list[Sequence[FilteredUnit]]:
+    """Each unit as one piece or several, those without a row left out: no thread should end up with most of the rows."""
+    if projection.filter is not None and all(c.files.mapped for c in units):
+        rows = sum(len(c.rows) for c in units)
+        passed = sum(len(c.picked) for c in units) / max(1, rows)
+        nbytes = sum(bytes_of(c, projection.fields) for c in units)
+        jobs = min(4 * context.session.threads, passed * nbytes // _JOB_BYTES)
+        if jobs >= 2:
+            size = max(_JOB_ROWS, -(-rows // int(jobs)))
+            return [[part for part in split_unit(c, size) if len(part.picked)] for c in units]
+    return [(c,) if len(c.picked) else () for c in units]
 
 
 def _columns(

@@ -12,10 +12,10 @@ from lancecy.expr import describe
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.filtering import question
-from lancecy.scanning.plan import ScanPlan, early_answers
+from lancecy.scanning.plan import ScanPlan, planning_answers, planning_sources
 from lancecy.scanning.project import Projection
 from lancecy.scanning.request import ScanRequest
-from lancecy.scanning.sources import Answer, PageCount, answers
+from lancecy.scanning.sources import Answer, PageCount, answers, concerned
 from lancecy.scanning.task import ScanUnit
 from lancecy.schema import Field
 from lancecy.table.manifest import Fragment
@@ -277,7 +277,7 @@ def _line(context: ScanContext, unit: ScanUnit, projection: Projection, request:
     told: list[SourceLine] = []
     located, pages = len(live), PageCount()
     rows = RowSelection.range(files.num_rows, unit.start, unit.stop)
-    asked = context.sources if request.use_stats else ()
+    asked = concerned(context.sources, context.snapshot, projection) if request.use_stats else ()
     for answer in answers(asked, question(context, files, projection), rows):
         kept = files.living(answer.rows)
         told.append(_source_line(answer, len(kept)))
@@ -360,7 +360,8 @@ def _planned_sources(
     """What sources said of a fragment that the plan leaves out; its data files are not opened."""
     num_rows = context.physical_rows(fragment)
     deleted = context.snapshot.deletions(fragment, num_rows)
-    for answer in early_answers(context, fragment, num_rows, projection):
+    sources = planning_sources(context, projection)
+    for answer in planning_answers(context, fragment, num_rows, projection, sources):
         rows = answer.rows if deleted is None else answer.rows.minus(deleted.offsets)
         yield _source_line(answer, len(rows))
 

@@ -20,7 +20,7 @@ from lancecy.scanning.fragment import FragmentFiles
 from lancecy.scanning.null_only import NullTests, null_tests
 from lancecy.scanning.outputs import map_sized, read_columns, read_several
 from lancecy.scanning.project import Projection
-from lancecy.scanning.sources import Question, answers
+from lancecy.scanning.sources import CandidateSource, Question, answers, concerned
 from lancecy.scanning.task import ScanUnit
 from lancecy.scanning.units import CandidateUnit, FilteredUnit, bytes_of, passed
 from lancecy.scanning.virtual import virtual_values
@@ -32,29 +32,32 @@ SMALL_ROWS = 8192
 
 
 def choose(
-    context: ScanContext, unit: ScanUnit, projection: Projection, use_stats: bool = True
-) -> FilteredUnit:
-    """Find the rows of a unit that are alive and pass the filter."""
-    return passing(context, candidates(context, unit, projection, use_stats))
+    context: ScanContext, units: Sequence[ScanUnit], projection: Projection, use_sources: bool = True
+) -> list[FilteredUnit]:
+    """The rows of several units that are alive and pass the filter."""
+    sources = concerned(context.sources, context.snapshot, projection) if use_sources else ()
+    # Asking sources is a little NumPy over metadata: threads would only wait for each other.
+    return all_passing(context, [candidates(context, unit, projection, sources) for unit in units])
 
 
 def question(context: ScanContext, files: FragmentFiles, projection: Projection) -> Question:
-    """What the sources of a context are asked of an open fragment."""
-    found = (context.snapshot, context.session, files.fragment, files.num_rows)
-    return Question(*found, projection, lambda: files)
+    """What sources are asked of an open fragment."""
+    return Question(
+        context.snapshot, context.session, files.fragment, files.num_rows, projection, lambda: files
+    )
 
 
 def candidates(
-    context: ScanContext, unit: ScanUnit, projection: Projection, use_sources: bool = True
+    context: ScanContext, unit: ScanUnit, projection: Projection, sources: Sequence[CandidateSource]
 ) -> CandidateUnit:
-    """The rows of a unit that are alive and that may match; touches metadata only."""
+    """The rows of a unit that are alive and that sources leave; touches metadata only."""
     files = context.files(unit.fragment)
-    if not use_sources or not projection.conditions:
-        left = projection.less(frozenset()) if projection.where else projection
+    proved: frozenset[Expr] = frozenset()
+    if not sources:
+        left = projection.less(proved) if projection.where else projection
         return CandidateUnit(files, files.live(unit.start, unit.stop), left)
     rows = RowSelection.range(files.num_rows, unit.start, unit.stop)
-    proved: frozenset[Expr] = frozenset()
-    for answer in answers(context.sources, question(context, files, projection), rows):
+    for answer in answers(sources, question(context, files, projection), rows):
         rows, proved = answer.rows, answer.proved
     # Single rows, as row ids have them, are read by their numbers.
     single = bool(proved) and rows.starts is not None and rows.starts.size * 4 > len(rows)
@@ -81,7 +84,7 @@ def passing(context: ScanContext, unit: CandidateUnit) -> FilteredUnit:
 def all_passing(context: ScanContext, units: Sequence[CandidateUnit]) -> list[FilteredUnit]:
     """As :func:`passing` for several units: side by side where there is enough to decode, small ones together."""
     if all(c.projection.filter is None for c in units):
-        return [passing(context, c) for c in units]
+        return [FilteredUnit(c.files, c.rows, c.rows) for c in units]
     work = sum(bytes_of(c, c.projection.filter_fields) for c in units)
     found = map_sized(context, lambda group: _passing_group(context, group), list(_small_groups(units)), work)
     return [c for group in found for c in group]

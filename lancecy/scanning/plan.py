@@ -20,12 +20,12 @@ from lancecy.scanning.context import ScanContext
 from lancecy.scanning.null_only import null_tests
 from lancecy.scanning.project import Projection
 from lancecy.scanning.request import ScanRequest
-from lancecy.scanning.sources import Answer, Question, answers, early
+from lancecy.scanning.sources import Answer, CandidateSource, Question, answers, concerned
 from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
 from lancecy.schema import Field
 from lancecy.table.manifest import Fragment
 
-__all__ = ["ScanPlan", "early_answers", "plan", "unit_sizes"]
+__all__ = ["ScanPlan", "plan", "planning_answers", "planning_sources", "unit_sizes"]
 
 # Units never hold more than this, so that 32-bit string offsets of one unit suffice in ordinary tables.
 _MAX_UNIT_BYTES = 512 << 20
@@ -181,6 +181,7 @@ def _fragment_units(
 ) -> Iterator[tuple[Fragment, ScanUnit]]:
     """One unit per fragment, cut by limit and offset when every live row is returned, and by sources if they tell."""
     free = request.filter is None
+    sources = planning_sources(context, projection) if request.use_stats else ()
     skip = request.offset if free else 0
     left = request.limit if free else None
     position = 0
@@ -194,18 +195,24 @@ def _fragment_units(
         if last > first:
             start, stop = _physical_range(context, fragment, first, last, live)
             unit = ScanUnit(fragment.id, start, stop, last - first, position + first)
-            if request.use_stats and projection.conditions:
-                unit = _narrowed(context, fragment, unit, projection)
+            if sources:
+                unit = _narrowed(context, fragment, unit, projection, sources)
             if unit.rows:
                 yield fragment, unit
         position += live
 
 
-def _narrowed(context: ScanContext, fragment: Fragment, unit: ScanUnit, projection: Projection) -> ScanUnit:
+def _narrowed(
+    context: ScanContext,
+    fragment: Fragment,
+    unit: ScanUnit,
+    projection: Projection,
+    sources: Sequence[CandidateSource],
+) -> ScanUnit:
     """The unit of a whole fragment from the first to the last row that may pass, by sources that open no file."""
     num_rows = unit.stop
     start, stop = 0, num_rows
-    for answer in early_answers(context, fragment, num_rows, projection):
+    for answer in planning_answers(context, fragment, num_rows, projection, sources):
         start, stop = _ends(answer.rows)
     if stop == start:
         return replace(unit, start=0, stop=0, rows=0)
@@ -220,14 +227,25 @@ def _narrowed(context: ScanContext, fragment: Fragment, unit: ScanUnit, projecti
     return ScanUnit(fragment.id, start, stop, rows_left, unit.position + before)
 
 
-def early_answers(
-    context: ScanContext, fragment: Fragment, num_rows: int, projection: Projection
+def planning_sources(context: ScanContext, projection: Projection) -> tuple[CandidateSource, ...]:
+    """Sources that leave out fragments when a scan is planned: they open no data file."""
+    if not projection.conditions:
+        return ()
+    return concerned(context.sources, context.snapshot, projection, early=True)
+
+
+def planning_answers(
+    context: ScanContext,
+    fragment: Fragment,
+    num_rows: int,
+    projection: Projection,
+    sources: Sequence[CandidateSource],
 ) -> Iterator[Answer]:
-    """What sources that open no file say of a whole fragment."""
+    """What these sources say of a whole fragment."""
     question = Question(
         context.snapshot, context.session, fragment, num_rows, projection, lambda: context.files(fragment.id)
     )
-    return answers(early(context.sources), question, RowSelection.all(num_rows))
+    return answers(sources, question, RowSelection.all(num_rows))
 
 
 def _ends(rows: RowSelection) -> tuple[int, int]:

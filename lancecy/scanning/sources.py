@@ -1,7 +1,7 @@
 """Candidate sources: which rows of a fragment may match a filter, told without reading its columns.
 
-A scan asks every source of its context (``ScanContext.sources``) in turn, and reads the rows that all of them
-leave. :data:`SOURCES` is what a context has by itself; an index is one more entry.
+A scan asks the sources of its context (``ScanContext.sources``) that its filter concerns, one after the other, and
+reads the rows that all of them leave. :data:`SOURCES` is what a context has by itself; an index is one more entry.
 
 A filter is a list of conditions joined by AND. A source answers with rows and with what it has *proved*:
 
@@ -53,7 +53,7 @@ __all__ = [
     "Question",
     "RowIds",
     "answers",
-    "early",
+    "concerned",
 ]
 
 
@@ -99,9 +99,6 @@ class Candidates:
         return "unknown" if self.rows is None else "exact" if self.proved else "at most"
 
 
-UNKNOWN = Candidates()
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
     """What a source is asked: which rows of one fragment may pass a filter.
@@ -139,6 +136,9 @@ class CandidateSource(Protocol):
     def reads_files(self) -> bool:
         """Whether it opens data files. Others are asked when a scan is planned too, which leaves out fragments."""
 
+    def concerns(self, snapshot: Snapshot, projection: Projection) -> bool:
+        """Whether it may know something of this filter; asked once per scan, before the fragments."""
+
     def candidates(self, question: Question) -> Candidates:
         """The rows of the fragment that may match.
 
@@ -156,11 +156,13 @@ class RowIds:
     name: str = "row ids"
     reads_files: bool = False
 
+    def concerns(self, snapshot: Snapshot, projection: Projection) -> bool:
+        """Whether there are such conditions."""
+        return bool(projection.where)
+
     def candidates(self, question: Question) -> Candidates:
         """See :func:`lancecy.scanning.virtual.selected_rows`."""
         where = question.projection.where
-        if not where:
-            return UNKNOWN
         rows = selected_rows(question.snapshot, question.fragment, question.num_rows, where)
         return Candidates.exact(rows, where)
 
@@ -172,12 +174,16 @@ class PageStatistics:
     name: str = "statistics"
     reads_files: bool = True
 
+    def concerns(self, snapshot: Snapshot, projection: Projection) -> bool:
+        """Whether there are other conditions than those on row ids."""
+        return projection.filter is not None
+
     def candidates(self, question: Question) -> Candidates:
         """See :func:`lancecy.expr.falsify`; 2.x files have no bounds."""
         projection = question.projection
         bound, virtual = projection.filter, projection.filter_virtual
         if bound is None:
-            return UNKNOWN
+            return Candidates()
         files = question.files()
         rows: RowSelection | None = None
         total = kept = 0
@@ -225,9 +231,15 @@ class Answer:
     proved: frozenset[Expr]
 
 
-def early(sources: Sequence[CandidateSource]) -> tuple[CandidateSource, ...]:
-    """The sources that open no data file."""
-    return tuple(source for source in sources if not source.reads_files)
+def concerned(
+    sources: Sequence[CandidateSource], snapshot: Snapshot, projection: Projection, early: bool = False
+) -> tuple[CandidateSource, ...]:
+    """The sources that may know something of a filter; ``early``: those among them that open no data file."""
+    return tuple(
+        source
+        for source in sources
+        if not (early and source.reads_files) and source.concerns(snapshot, projection)
+    )
 
 
 def answers(sources: Sequence[CandidateSource], question: Question, rows: RowSelection) -> Iterator[Answer]:
@@ -245,15 +257,15 @@ def answers(sources: Sequence[CandidateSource], question: Question, rows: RowSel
     LanceError
         A source failed, or its rows are not those of the fragment.
     """
-    conditions = frozenset(question.projection.conditions)
     proved: frozenset[Expr] = frozenset()
     for source in sources:
-        if not len(rows) or proved >= conditions:
+        if not len(rows) or (proved and proved.issuperset(question.projection.conditions)):
             return
         found = _ask(source, question)
         if found.rows is not None:
-            rows = rows.intersect(found.rows)
-            proved |= conditions.intersection(found.proved)
+            whole = rows.is_all and found.rows.indices is None
+            rows = found.rows if whole else rows.intersect(found.rows)
+            proved = proved.union(found.proved)
         yield Answer(source, found, rows, proved)
 
 

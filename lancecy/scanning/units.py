@@ -74,7 +74,8 @@ def passed(unit: CandidateUnit, mask: pa.BooleanArray, read: dict[Field, ArrowAr
     files, rows = unit.files, unit.rows
     count = mask.true_count
     if count == 0:
-        return FilteredUnit(files, rows.slice(0, 0), rows.slice(0, 0))
+        nothing = RowSelection.range(files.num_rows, 0, 0)
+        return FilteredUnit(files, nothing, nothing)
     if count == len(rows):
         return FilteredUnit(files, rows, rows, None, read)
     return FilteredUnit(files, rows, rows.pick(_positions(mask)), mask, read)

@@ -157,10 +157,10 @@ def _matches(sequence: RowIdSequence | VersionSequence, call: Call) -> tuple[Int
 
 
 def _all_of(num_rows: int, selections: Iterable[RowSelection]) -> RowSelection:
-    found = RowSelection.all(num_rows)
+    found: RowSelection | None = None
     for selection in selections:
-        found = found.intersect(selection)
-    return found
+        found = selection if found is None else found.intersect(selection)
+    return RowSelection.all(num_rows) if found is None else found
 
 
 def _complement(rows: RowSelection) -> RowSelection:

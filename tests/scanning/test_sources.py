@@ -13,11 +13,13 @@ import lancecy
 from lancecy.errors import FormatError, LanceError, NotFoundError
 from lancecy.expr import describe
 from lancecy.rows import RowSelection
+from lancecy.scanning.project import Projection
 from lancecy.scanning.sources import SOURCES, Candidates, CandidateSource, Question
 from lancecy.store.base import Store, StoreTraits
 from lancecy.store.memory import MemoryStore
 from lancecy.store.uri import register_store
 from lancecy.store.wrap import CountingStore
+from lancecy.table.snapshot import Snapshot
 from tests.helpers.compare import assert_tables_equal
 from tests.helpers.datasets import VERSIONS, write_table
 
@@ -36,6 +38,10 @@ class SideTable:
     name: str = "side table"
     reads_files: bool = False
     asked: list[int] = field(default_factory=list)
+
+    def concerns(self, snapshot: Snapshot, projection: Projection) -> bool:
+        """Whether it knows one of the conditions."""
+        return any(describe(condition) in self.known for condition in projection.conditions)
 
     def candidates(self, question: Question) -> Candidates:
         """The rows of the first condition it knows; ``extra`` false ones after each if it is not exact."""
@@ -59,6 +65,10 @@ class Saying:
     answer: Callable[[Question], Candidates]
     name: str = "oracle"
     reads_files: bool = False
+
+    def concerns(self, snapshot: Snapshot, projection: Projection) -> bool:
+        """Always."""
+        return True
 
     def candidates(self, question: Question) -> Candidates:
         """Whatever it was made to."""
