@@ -159,14 +159,14 @@ class FragmentFiles:
     ) -> Read[list[ArrowArray]]:
         stubs = [f for f in fields if f in tested]
         values = [f for f in fields if f not in tested]
-        reads = [self._values(values, rows), *(self._stub(f, tested[f], rows) for f in stubs)]
+        reads = [self._values(values, rows), *(self._null_stub(f, tested[f], rows) for f in stubs)]
         if not stubs:
             return (yield from reads[0])
         first, *others = yield from gather(reads)
         columns = dict(zip([*values, *stubs], [*first, *(column for (column,) in others)], strict=True))
         return [columns[f] for f in fields]
 
-    def _stub(self, wanted: Field, tested: frozenset[int], rows: RowSelection) -> Read[list[ArrowArray]]:
+    def _null_stub(self, wanted: Field, tested: frozenset[int], rows: RowSelection) -> Read[list[ArrowArray]]:
         pieces: list[tuple[Field, ArrowArray]] = []
         for part in self.parts:
             present = pruned(wanted, part.ids)

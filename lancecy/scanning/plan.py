@@ -229,8 +229,6 @@ def _narrowed(
 
 def planning_sources(context: ScanContext, projection: Projection) -> tuple[CandidateSource, ...]:
     """Sources that leave out fragments when a scan is planned: they open no data file."""
-    if not projection.conditions:
-        return ()
     return concerned(context.sources, context.snapshot, projection, early=True)
 
 

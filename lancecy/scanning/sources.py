@@ -235,6 +235,8 @@ def concerned(
     sources: Sequence[CandidateSource], snapshot: Snapshot, projection: Projection, early: bool = False
 ) -> tuple[CandidateSource, ...]:
     """The sources that may know something of a filter; ``early``: those among them that open no data file."""
+    if not projection.conditions:
+        return ()
     return tuple(
         source
         for source in sources
