@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -47,7 +47,17 @@ if TYPE_CHECKING:
     import pyarrow.dataset as pads
     from dask.delayed import Delayed
 
-__all__ = ["Dataset", "LanceDataset", "LanceFragment", "dataset", "opened"]
+__all__ = [
+    "OPEN_DEFAULTS",
+    "Dataset",
+    "LanceDataset",
+    "LanceFragment",
+    "OpenOptions",
+    "TrustOptions",
+    "dataset",
+    "opened",
+    "opening",
+]
 
 scanning = shared_options(ScanOptions, SCAN_DEFAULTS, UNSUPPORTED_SCANS)
 
@@ -120,21 +130,34 @@ def dataset(
     return Dataset(load_snapshot(location, version, asof, active, recover))
 
 
-def opened(
-    uri: str | os.PathLike[str] | Dataset,
-    version: int | None = None,
-    asof: datetime | str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
-    untrusted: bool = False,
-    allowed_bases: Sequence[str] | None = None,
-    limits: Limits | None = None,
-) -> Dataset:
+class TrustOptions(TypedDict, total=False):
+    """What a table may do; :func:`dataset` describes each."""
+
+    untrusted: bool
+    allowed_bases: Sequence[str] | None
+    limits: Limits | None
+
+
+class OpenOptions(TrustOptions, total=False):
+    """Which version is opened, and how; :func:`dataset` describes each."""
+
+    version: int | None
+    asof: datetime | str | None
+    storage_options: Mapping[str, Any] | None
+
+
+OPEN_DEFAULTS: dict[str, Any] = {**dict.fromkeys(OpenOptions.__annotations__), "untrusted": False}
+"""By name."""
+opening = shared_options(OpenOptions, OPEN_DEFAULTS)
+
+
+def opened(uri: str | os.PathLike[str] | Dataset, **options: Unpack[OpenOptions]) -> Dataset:
     """The dataset that an entry point was given, opened unless it is already.
 
     Parameters
     ----------
     uri : str, path or Dataset
-    version, asof, storage_options, untrusted, allowed_bases, limits
+    **options
         As for :func:`dataset`.
 
     Raises
@@ -150,16 +173,8 @@ def opened(
     2
     """
     if not isinstance(uri, Dataset):
-        return dataset(
-            uri,
-            version,
-            asof,
-            storage_options,
-            untrusted=untrusted,
-            allowed_bases=allowed_bases,
-            limits=limits,
-        )
-    if untrusted or any(v is not None for v in (version, asof, storage_options, allowed_bases, limits)):
+        return dataset(uri, **options)
+    if any(value != OPEN_DEFAULTS[name] for name, value in options.items()):
         raise ValueError(
             "a Dataset is open already: give version, options and trust to lancecy.dataset instead"
         )

@@ -17,11 +17,11 @@ from lancecy.changes.dask_parts import collected, committed_later, is_dask, part
 from lancecy.changes.insert import write_files, write_table
 from lancecy.changes.options import (
     WRITE_DEFAULTS,
+    AccessOptions,
     CommitOptions,
     CommitRequest,
     FragmentOptions,
     Mode,
-    OpenOptions,
     WriteOptions,
     WriteRequest,
     commit_request,
@@ -429,13 +429,13 @@ def _check_commit(
     flags.check_writable(snapshot.manifest.reader_flags, snapshot.manifest.writer_flags)
 
 
-def located(uri: str | os.PathLike[str] | Dataset, options: OpenOptions) -> tuple[TableLocation, Session]:
+def located(uri: str | os.PathLike[str] | Dataset, options: AccessOptions) -> tuple[TableLocation, Session]:
     """Where a user's table is, and the session to reach it with.
 
     Parameters
     ----------
     uri : str, path or Dataset
-    options : OpenOptions
+    options : AccessOptions
 
     Raises
     ------

@@ -16,6 +16,7 @@ from lancecy.write.targets import DatasetBasePath
 
 __all__ = [
     "WRITE_DEFAULTS",
+    "AccessOptions",
     "CommitOptions",
     "CommitRequest",
     "Durability",
@@ -23,7 +24,6 @@ __all__ = [
     "FragmentOptions",
     "InsertOptions",
     "Mode",
-    "OpenOptions",
     "VersionOptions",
     "WriteOptions",
     "WriteRequest",
@@ -62,7 +62,7 @@ class VersionOptions(TypedDict, total=False):
     transaction_properties: Mapping[str, str] | None
 
 
-class OpenOptions(TypedDict, total=False):
+class AccessOptions(TypedDict, total=False):
     """How the storage is reached; not beside a Dataset, which has its own."""
 
     storage_options: Mapping[str, Any] | None
@@ -70,7 +70,7 @@ class OpenOptions(TypedDict, total=False):
     session: Session | None
 
 
-class CommitOptions(VersionOptions, OpenOptions, total=False):
+class CommitOptions(VersionOptions, AccessOptions, total=False):
     """Options of committing an operation."""
 
     durability: Durability
@@ -80,11 +80,11 @@ class InsertOptions(FileOptions, VersionOptions, total=False):
     """Options of writing rows into a table that is open."""
 
 
-class FragmentOptions(FileOptions, OpenOptions, total=False):
+class FragmentOptions(FileOptions, AccessOptions, total=False):
     """Options of writing data files that no version names yet."""
 
 
-class WriteOptions(InsertOptions, OpenOptions, total=False):
+class WriteOptions(InsertOptions, AccessOptions, total=False):
     """Options of writing rows."""
 
 

@@ -8,19 +8,17 @@ chunk. Shapes come from metadata and are exact.
 from __future__ import annotations
 
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lancecy.datasets import Dataset, opened
+from lancecy.datasets import Dataset, OpenOptions, opened, opening
 from lancecy.interop.delayed import block_bytes
-from lancecy.limits import Limits
 from lancecy.parallel.tasks import read_rows
 from lancecy.scanning.context import ScanContext, context_for
 from lancecy.scanning.plan import plan
@@ -37,6 +35,7 @@ __all__ = ["LanceColumn", "to_dask_array"]
 Array = NDArray[Any]
 
 
+@opening
 def to_dask_array(
     uri: str | os.PathLike[str] | Dataset,
     column: str,
@@ -44,13 +43,8 @@ def to_dask_array(
     fill: object = None,
     chunks: int | None = None,
     blocksize: int | str | None = "128MiB",
-    version: int | None = None,
-    asof: datetime | str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
     embed_credentials: bool = False,
-    untrusted: bool = False,
-    allowed_bases: Sequence[str] | None = None,
-    limits: Limits | None = None,
+    **options: Unpack[OpenOptions],
 ) -> da.Array:
     """A column of a Lance table as a Dask array, read when it is computed.
 
@@ -105,7 +99,7 @@ def to_dask_array(
 
     if chunks is not None and int(chunks) <= 0:
         raise ValueError(f"chunks must be positive, got {chunks}")
-    source = opened(uri, version, asof, storage_options, untrusted, allowed_bases, limits)
+    source = opened(uri, **options)
     scanner = source.scanner([column])
     dtype, tail = _numpy_type(scanner.schema.field(0).type, column)
     planned = scanner.plan(block_bytes(blocksize), embed_credentials=embed_credentials)

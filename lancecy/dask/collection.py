@@ -9,18 +9,16 @@ optimiser off.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, Unpack
 
 import numpy as np
 
 from lancecy.dask.reader import Labels, Parts, Reader
 from lancecy.dask.source import Source
-from lancecy.datasets import Dataset, opened
+from lancecy.datasets import Dataset, OpenOptions, opened, opening
 from lancecy.interop.delayed import block_bytes
-from lancecy.limits import Limits
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.plan import ScanPlan
 from lancecy.scanning.request import Columns, ScanRequest
@@ -34,23 +32,19 @@ if TYPE_CHECKING:
 __all__ = ["row_ids_ascend", "scan"]
 
 
+@opening
 def scan(
     uri: str | os.PathLike[str] | Dataset,
     filter: object = None,
     columns: Columns = None,
     *,
-    version: int | None = None,
-    asof: datetime | str | None = None,
-    storage_options: Mapping[str, Any] | None = None,
     blocksize: int | str | None = "128MiB",
     index: Literal["position", "rowid"] | None = "position",
     interleave: bool | None = None,
     with_row_id: bool = False,
     with_row_address: bool = False,
     embed_credentials: bool = False,
-    untrusted: bool = False,
-    allowed_bases: Sequence[str] | None = None,
-    limits: Limits | None = None,
+    **options: Unpack[OpenOptions],
 ) -> dd.DataFrame:
     """A Lance table, or part of it, as a Dask DataFrame.
 
@@ -119,7 +113,7 @@ def scan(
     """
     if index not in ("position", "rowid", None):
         raise ValueError(f"index must be 'position', 'rowid' or None, not {index!r}")
-    source = opened(uri, version, asof, storage_options, untrusted, allowed_bases, limits)
+    source = opened(uri, **options)
     scanner = source.scanner(columns, filter, with_row_id=with_row_id, with_row_address=with_row_address)
     request = scanner.request
     if index == "rowid" and "_rowid" in (*scanner.schema.names, *source.schema.names):

@@ -9,14 +9,14 @@ enough partitions for all cores.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
-from lancecy.datasets import Dataset, opened
-from lancecy.limits import Limits
+from lancecy.datasets import OPEN_DEFAULTS, Dataset, TrustOptions, opened
+from lancecy.keyword_options import shared_options
 from lancecy.scanning.request import Columns
 from lancecy.spark import nulls
 from lancecy.spark.convert import Converter
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 __all__ = ["dataframe", "read"]
+
+opening = shared_options(TrustOptions, OPEN_DEFAULTS)
 
 _BATCH_ROWS_KEY = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _PARTITIONS_PER_CORE = 3
@@ -141,6 +143,7 @@ def _setting(spark: SparkSession, key: str, value: str) -> Iterator[None]:
             spark.conf.set(key, before)
 
 
+@opening
 def read(
     spark: SparkSession,
     uri: str | os.PathLike[str] | Dataset,
@@ -156,10 +159,8 @@ def read(
     with_row_address: bool = False,
     truncate_nanoseconds: bool = False,
     embed_credentials: bool = False,
-    untrusted: bool = False,
-    allowed_bases: Sequence[str] | None = None,
-    limits: Limits | None = None,
     check_workers: bool = True,
+    **options: Unpack[TrustOptions],
 ) -> DataFrame:
     """A Lance table as a Spark DataFrame whose partitions are read by the executors.
 
@@ -215,7 +216,7 @@ def read(
         df = lancecy.spark.read(spark, "s3://bucket/table", columns=["id"], filter="id > 5")
         df.groupBy("id").count().show()
     """
-    source = opened(uri, version, asof, storage_options, untrusted, allowed_bases, limits)
+    source = opened(uri, version=version, asof=asof, storage_options=storage_options, **options)
     scanner = source.scanner(
         columns,
         filter,

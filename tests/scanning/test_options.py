@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
+from lancecy.datasets import OPEN_DEFAULTS
 from lancecy.errors import UnsupportedError
 from lancecy.scanning.options import SCAN_DEFAULTS, UNSUPPORTED_SCANS, ScanOptions
 from tests.meta.tree import ROOT
@@ -136,3 +137,24 @@ def test_type_checker_finds_mistakes_of_users(tmp_path: Path) -> None:
     assert len(found) == len(mistakes), done.stdout
     for number, (line, name) in enumerate(mistakes.items(), 3):
         assert any(text.startswith(f"user.py:{number}:") and name in text for text in found), (line, found)
+
+
+def test_doors_to_other_engines_take_the_options_of_opening(ds: lancecy.Dataset) -> None:
+    from lancecy.spark.frames import read
+
+    calls: list[tuple[Callable[..., Any], tuple[Any, ...]]] = [
+        (lancecy.scan, (ds,)), (lancecy.to_dask_array, (ds, "id")), (read, (None, ds)),
+    ]  # fmt: skip
+    for door, arguments in calls:
+        parameters = inspect.signature(door).parameters
+        assert {name: parameters[name].default for name in OPEN_DEFAULTS} == OPEN_DEFAULTS
+        with pytest.raises(
+            TypeError, match=r"takes no argument 'allowed_base'; did you mean 'allowed_bases'\?"
+        ):
+            door(*arguments, allowed_base=["/b"])
+    for door, arguments in calls[:2]:
+        with pytest.raises(ValueError, match="open already"):
+            door(*arguments, untrusted=True)
+        with pytest.raises(ValueError, match="open already"):
+            door(*arguments, version=1)
+    assert len(lancecy.scan(ds, version=None, untrusted=False)) == 100
