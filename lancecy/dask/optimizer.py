@@ -247,7 +247,7 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
     # -- filters ---------------------------------------------------------------------------------------
 
     def _filter_passthrough_available(self, parent: Any, dependents: Any) -> bool:
-        """False while the filter can be pushed: Dask would move a selection of columns below it."""
+        """Whether the filter can be pushed; if so, Dask does not move a selection of columns below it."""
         return self._may_filter(parent, dependents)
 
     def _may_filter(self, parent: Any, dependents: Any) -> bool:
