@@ -1,6 +1,6 @@
 """Which columns a filter tests for nulls and nothing else.
 
-Of these only levels or bitmaps are read, as stubs (``encodings.presence``). The filter then runs
+Of these only levels or bitmaps are read, as null stubs (``encodings.blocks.null_only``). The filter then runs
 over them with what prepares values for comparison left out: a stub is no dictionary and no JSON.
 """
 
