@@ -125,7 +125,7 @@ def check_offsets(total: int, what: str, instead: str = "read the column in smal
     """
     if total > INT32_MAX:
         raise LimitError(
-            f"{total} {what} in one array, where 32-bit offsets end at {INT32_MAX}: {instead}",
+            f"{total} {what} in one array exceed 32-bit offsets (at most {INT32_MAX}): {instead}",
             limit="",
             claimed=total,
         )

@@ -106,8 +106,8 @@ class Scanner:
         """
         if self._keys or (self._request.filter is not None and (self._request.limit or self._request.offset)):
             raise ValueError(
-                "tasks run apart from each other, so a scan with order_by, or with a filter and limit or offset, "
-                "cannot be made of them"
+                "tasks do not see each other's rows, so a scan with order_by, or with a filter and limit or offset, "
+                "cannot be split into tasks"
             )
         mixed = self._is_unordered if interleave is None else interleave
         return self._plan(blocksize, min_units, mixed, embed_credentials)
@@ -242,8 +242,8 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
         return pa.concat_batches(batches)
     except pa.ArrowInvalid as error:
         raise LimitError(
-            f"{rows} rows do not fit into one batch, which strict_batch_size asks for: {error} "
-            "Ask for a smaller batch_size, or for no strict one",
+            f"{rows} rows do not fit into one batch, as strict_batch_size requires: {error} "
+            "Use a smaller batch_size, or strict_batch_size=False",
             limit="",
             claimed=rows,
         ) from error

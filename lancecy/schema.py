@@ -154,13 +154,15 @@ def _leaf_type(text: str, limits: Limits) -> pa.DataType:
     elif kind == "dict":
         return _dictionary_type(rest)
     elif text in _NESTED_TYPES:
-        raise UnsupportedError(f"type {text!r} has children and cannot stand alone", feature=text)
+        raise UnsupportedError(
+            f"type {text!r} has children, which its type string does not describe", feature=text
+        )
     raise FormatError(f"unknown type string {printable(text)!r}")
 
 
 def _zone(text: str) -> str:
     if len(text) > 64 or not text.isprintable():
-        raise FormatError(f"time zone {text!r} in a type string")
+        raise FormatError(f"invalid time zone {text!r} in a type string")
     return text
 
 
@@ -173,8 +175,8 @@ def _decimal_type(rest: str) -> pa.DataType:
             try:
                 return make(int(digits), int(scale))
             except ValueError as error:
-                raise FormatError(f"decimal type string 'decimal:{rest}'") from error
-    raise FormatError(f"decimal type string 'decimal:{printable(rest)}'")
+                raise FormatError(f"invalid decimal type string 'decimal:{rest}'") from error
+    raise FormatError(f"invalid decimal type string 'decimal:{printable(rest)}'")
 
 
 def _dictionary_type(rest: str) -> pa.DataType:
@@ -183,7 +185,7 @@ def _dictionary_type(rest: str) -> pa.DataType:
         raise FormatError(f"dictionary type string 'dict:{printable(rest)}' needs value, key and order")
     value, key = _PLAIN_TYPES.get(parts[0]), _PLAIN_TYPES.get(parts[1])
     if value is None or key is None or not pa.types.is_integer(key):
-        raise FormatError(f"dictionary type string 'dict:{printable(rest)}'")
+        raise FormatError(f"invalid dictionary type string 'dict:{printable(rest)}'")
     return pa.dictionary(key, value, ordered=parts[2] == "true")
 
 

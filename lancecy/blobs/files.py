@@ -137,7 +137,9 @@ class BlobFile(io.RawIOBase):
         if self._size is None:
             source = self._place.source
             if self._position > source.size:
-                raise FormatError(f"a blob from byte {self._position} of an object of {source.size}")
+                raise FormatError(
+                    f"a blob starts at byte {self._position} of an object of {source.size} bytes"
+                )
             self._size = source.size - self._position
         return self._size
 
@@ -204,7 +206,7 @@ class BlobFile(io.RawIOBase):
         size = self.size()
         for offset, length in ranges:
             if offset < 0 or length < 0 or offset > size or length > size - offset:
-                raise ValueError(f"bytes {offset} to {offset + length} of a blob of {size}")
+                raise ValueError(f"cannot read bytes {offset} to {offset + length} of a blob of {size} bytes")
         return self._fetch(ranges)
 
     def _fetch(self, ranges: Sequence[tuple[int, int]]) -> list[bytes]:

@@ -189,7 +189,7 @@ class _Places:
             return None
         position, size = row["position"], row["size"]
         if position is None or size is None or position > _LARGEST or size > _LARGEST - position:
-            raise FormatError(f"a blob of {size} bytes at {position}")
+            raise FormatError(f"invalid blob: {size} bytes at {position}")
         kind = row.get("kind")
         if kind is None:
             if size == 0 and position != 0:  # the form of a null in 2.0

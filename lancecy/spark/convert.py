@@ -187,7 +187,7 @@ def _no_fit(name: str, given: pa.DataType, wanted: pa.DataType, error: Exception
     if "ns" in str(given):
         remedy = "; pass truncate_nanoseconds=True to round down to microseconds"
     return UnsupportedError(
-        f"column {name!r} of Arrow type {printable(str(given))} holds a value that Spark cannot: "
+        f"column {name!r} of Arrow type {printable(str(given))} holds a value that Spark cannot hold: "
         f"{printable(str(error))}{remedy}",
         feature=f"Spark: {printable(str(given))}",
     )
@@ -196,7 +196,7 @@ def _no_fit(name: str, given: pa.DataType, wanted: pa.DataType, error: Exception
 def _check_nulls(array: pa.Array, field: pa.Field, path: str) -> None:
     """Refuse nulls in non-nullable columns, on which Spark's generated code would crash."""
     if not field.nullable and array.null_count:
-        raise FormatError(f"column {path!r} holds nulls although its field is declared not to")
+        raise FormatError(f"column {path!r} holds nulls although its field is not nullable")
     kind = field.type
     if pa.types.is_map(kind):
         # Flattening drops values below null parents, which nothing reads.

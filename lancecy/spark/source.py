@@ -309,7 +309,7 @@ def _only(columns: Any, names: list[str]) -> Any:
 def _check_columns(given: StructType, known: StructType) -> None:
     for field in given.fields:
         if field.name not in known.names:
-            raise ColumnNotFoundError(field.name, known.names, where="the table as the options select it")
+            raise ColumnNotFoundError(field.name, known.names, where="the table with these options")
         asked, held = field.dataType.simpleString(), known[field.name].dataType.simpleString()
         if asked != held:
             raise UnsupportedError(

@@ -142,7 +142,7 @@ def test_ranges_leave_the_cursor_alone(session: Session, store: CountingStore) -
 def test_ranges_outside_of_the_blob_are_refused(
     session: Session, store: CountingStore, wanted: tuple[int, int]
 ) -> None:
-    with pytest.raises(ValueError, match="of a blob of 5000") as caught:
+    with pytest.raises(ValueError, match="of a blob of 5000 bytes") as caught:
         blob(session, store).read_range(*wanted)
     assert not isinstance(caught.value, FormatError)
 

@@ -61,7 +61,7 @@ def test_scans_that_cannot_be_split_have_no_tasks(tmp_path: Path, data_version: 
         {"filter": "id > 3", "offset": 5},
         {"order_by": ["id"]},
     ):
-        with pytest.raises(ValueError, match="cannot be made of them"):
+        with pytest.raises(ValueError, match="cannot be split into tasks"):
             ds.scanner(**options).plan()
     assert sum(u.rows for u in ds.scanner(limit=60, offset=7).plan().units) == 60
 

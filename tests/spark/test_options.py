@@ -72,7 +72,7 @@ def test_missing_path_says_how_to_give_one() -> None:
 
 
 def test_secrets_are_in_no_message_and_no_repr() -> None:
-    with pytest.raises(ValueError, match="no JSON") as raised:
+    with pytest.raises(ValueError, match="not JSON") as raised:
         _parsed(storage_options='{"secret": "hunter2"')
     assert "hunter2" not in str(raised.value)
     assert "hunter2" not in repr(_parsed(storage_options='{"secret": "hunter2"}'))
