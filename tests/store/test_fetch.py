@@ -216,7 +216,7 @@ def test_shrunken_file_is_noticed(session: Session, tmp_path: Path) -> None:
 @pytest.mark.parametrize("pairs", [[(0, 10)], [(0, 10), (9000, 10)]])
 def test_short_answer_is_an_error(session: Session, pairs: list[tuple[int, int]]) -> None:
     store = FaultyStore(memory_store(), [Fault("get_many", short=1, sticky=True)])
-    with pytest.raises(TruncatedError, match="9 came"):
+    with pytest.raises(TruncatedError, match="returned 9 instead"):
         session.fetch([ranges(store, pairs)])
 
 
