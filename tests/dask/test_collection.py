@@ -379,5 +379,5 @@ def test_data_that_vanishes_is_an_error_that_names_the_place(tmp_path: Path) -> 
 
 def test_manifest_that_miscounts_live_rows_is_an_error(path: str) -> None:
     reader = lancecy.scan(path).expr.source.reader
-    with pytest.raises(lancecy.errors.FormatError, match="promises 99 live rows"):
+    with pytest.raises(lancecy.errors.FormatError, match="states 99 live rows"):
         reader((0, 0, 100, 99, 0), columns=["id"])
