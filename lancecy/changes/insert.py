@@ -175,7 +175,8 @@ class Inserts(Change):
         mode : "append" or "overwrite"
         schema : pyarrow.Schema, optional
             What the columns are to be.
-        **options
+        data_storage_version, initial_bases, target_bases, target_all_bases, max_rows_per_file, max_bytes_per_file, \
+        max_rows_per_group, durability, enable_stable_row_ids, enable_v2_manifest_paths, commit_message, transaction_properties
             As for :func:`lancecy.write_dataset`.
 
         Raises
@@ -191,12 +192,11 @@ class Inserts(Change):
 
     @inserting
     def append(self, data: Any, *, schema: pa.Schema | None = None, **options: Unpack[InsertOptions]) -> None:
-        """Add rows; as :meth:`insert`.
+        """Add rows; as :meth:`insert`, which describes the other arguments.
 
         Parameters
         ----------
         data : object
         schema : pyarrow.Schema, optional
-        **options
         """
         self.insert(data, mode="append", schema=schema, **options)
