@@ -103,10 +103,14 @@ def count_rows(
     return sum(counts)
 
 
-def rows_of(context: ScanContext, units: Sequence[FilteredUnit], projection: Projection) -> list[UnitRows]:
-    """The output columns of the rows that passed."""
+def rows_of(
+    context: ScanContext, units: Sequence[FilteredUnit], projection: Projection, few: bool = False
+) -> list[UnitRows]:
+    """The output columns of the rows that passed; ``few`` rows are read all together, by this thread."""
     parts = _parts(context, units, projection)
-    columns = _columns(context, [part for mine in parts for part in mine], projection.fields)
+    alive = [part for mine in parts for part in mine]
+    read = outputs_together if few else _columns
+    columns = iter(read(context, alive, projection.fields))
     return [
         UnitRows(
             (unit.files, unit.picked), [_assembled(context, part, projection, next(columns)) for part in mine]

@@ -42,9 +42,7 @@ def choose(
 
 def question(context: ScanContext, files: FragmentFiles, projection: Projection) -> Question:
     """What sources are asked of an open fragment."""
-    return Question(
-        context.snapshot, context.session, files.fragment, files.num_rows, projection, lambda: files
-    )
+    return Question(context.snapshot, context.session, files.fragment, files.num_rows, projection, files)
 
 
 def candidates(

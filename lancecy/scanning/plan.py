@@ -240,9 +240,7 @@ def planning_answers(
     sources: Sequence[CandidateSource],
 ) -> Iterator[Answer]:
     """What these sources say of a whole fragment."""
-    question = Question(
-        context.snapshot, context.session, fragment, num_rows, projection, lambda: context.files(fragment.id)
-    )
+    question = Question(context.snapshot, context.session, fragment, num_rows, projection, None)
     return answers(sources, question, RowSelection.all(num_rows))
 
 

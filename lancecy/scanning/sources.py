@@ -25,7 +25,7 @@ An error of a source ends the scan: to go on without would hide a damaged index 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -113,8 +113,8 @@ class Question:
         Its physical rows.
     projection : Projection
         ``conditions`` are those of the filter, bound to the schema.
-    files : function without arguments
-        Opens the data files; only for sources that read files.
+    files : FragmentFiles or None
+        Its data files, opened; None while a scan is planned, when sources that read files are not asked.
     """
 
     snapshot: Snapshot
@@ -122,7 +122,7 @@ class Question:
     fragment: Fragment
     num_rows: int
     projection: Projection
-    files: Callable[[], FragmentFiles]
+    files: FragmentFiles | None
 
 
 class CandidateSource(Protocol):
@@ -181,10 +181,9 @@ class PageStatistics:
     def candidates(self, question: Question) -> Candidates:
         """See :func:`lancecy.expr.falsify`; 2.x files have no bounds."""
         projection = question.projection
-        bound, virtual = projection.filter, projection.filter_virtual
-        if bound is None:
+        files, bound, virtual = question.files, projection.filter, projection.filter_virtual
+        if files is None or bound is None:
             return Candidates()
-        files = question.files()
         rows: RowSelection | None = None
         total = kept = 0
         for starts, table in files.page_stats(projection.filter_fields, bound.paths, question.session):

@@ -133,6 +133,7 @@ def _by_fragment(context: ScanContext, starts: Int64, rows: Int64) -> list[Filte
 
 def _read(context: ScanContext, projection: Projection, chosen: Sequence[FilteredUnit]) -> Pieces:
     few = sum(len(c.picked) for c in chosen) * len(projection.fields) < _FEW_VALUES
-    schedule = Together() if few and all(c.files.mapped for c in chosen) else Apart(context)
-    found = schedule.over(lambda units: rows_of(context, units, projection), chosen)
+    together = few and all(c.files.mapped for c in chosen)
+    schedule = Together() if together else Apart(context)
+    found = schedule.over(lambda units: rows_of(context, units, projection, together), chosen)
     return [piece for unit in found for piece in unit.pieces]
