@@ -15,6 +15,7 @@ import pytest
 
 import lancecy
 from lancecy.parallel import threads
+from lancecy.scanning import engine
 from lancecy.store.base import Store
 from lancecy.store.memory import MemoryStore
 from lancecy.store.uri import register_store
@@ -157,8 +158,8 @@ def test_rows_that_passed_a_filter_are_spread_over_jobs(
 ) -> None:
     root = write_table(str(tmp_path / "t"), deleted={1: [3, 30]}, data_version=data_version)
     whole = lancecy.dataset(root).to_table(filter=text)
-    monkeypatch.setattr(threads, "_JOB_BYTES", 1)
-    monkeypatch.setattr(threads, "_JOB_ROWS", 7)
+    monkeypatch.setattr(engine, "_JOB_BYTES", 1)
+    monkeypatch.setattr(engine, "_JOB_ROWS", 7)
     found = lancecy.dataset(root, session=lancecy.Session(threads=2)).to_table(filter=text)
     assert_tables_equal(found, whole)
     assert text != "id >= 0" or found["id"].num_chunks > whole["id"].num_chunks
