@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from typing import BinaryIO
 
 from lancecy.store.base import Memory
-from lancecy.store.behind import WriteBehind
 from lancecy.store.upload import Upload
+from lancecy.store.write_behind import WriteBehind
 
 __all__ = ["Sink", "StreamedWriter"]
 

@@ -1,8 +1,15 @@
 """Stores: bytes by relative path under one root. A store does not interpret the bytes.
 
 * ``base``: the :class:`Store` protocol, its traits and metadata; ``reads``: generators that ask for ranges.
-* ``uri``: opens a store from a URI; keeps credentials out of everything that is shown or sent.
+* ``uri``: opens a store from a URI, from which it splits credentials.
+* ``credentials``: which options are secret, masked in reprs and pickles; ``failure``: errors of clients become
+  lancecy's, secrets masked in messages.
+* ``option_names``: pylance's option names become fsspec's; ``services``: which places share an account, hence options.
 * ``local``, ``memory``, ``fsspec``: the adapters; ``wrap``: stores that add a prefix, count, delay or break requests.
-* ``ranges``, ``fetch``: many small ranges become few large requests; ``cache``: a bounded cache.
+* ``local_files``, ``mounts``, ``maps``, ``write_behind``, ``preallocate``: files on disks, their mounts and memory maps;
+  writing in a thread, into preallocated space.
+* ``fsspec_parts``, ``upload``: requests of fsspec file systems; uploads in parts.
+* ``ranges``: which small ranges and holes become one request; ``fetch``: one round of requests over many files.
+* ``cache``: a bounded cache; ``pools``: the threads of a session.
 * ``paths``: the rule for relative paths; every adapter applies it before any IO.
 """

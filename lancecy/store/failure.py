@@ -12,7 +12,7 @@ from typing import NoReturn
 
 from lancecy.errors import DatasetNotFoundError, ExistsError, LanceError, StoreError, TruncatedError
 
-__all__ = ["blot", "missing", "raise_translated", "too_short", "translated"]
+__all__ = ["mask_secrets", "missing", "raise_translated", "too_short", "translated"]
 
 _MISSING = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 _SHOWN = 300
@@ -41,7 +41,7 @@ def too_short(path: str, store: str, start: int, stop: int | None, size: int | N
     )
 
 
-def blot(text: str, secrets: Collection[str]) -> str:
+def mask_secrets(text: str, secrets: Collection[str]) -> str:
     """The text with every secret replaced by stars."""
     for secret in sorted(secrets, key=len, reverse=True):
         text = text.replace(secret, "***")
@@ -76,7 +76,7 @@ def translated(
     if isinstance(error, FileExistsError):
         return ExistsError(f"{path!r} already exists in {store}", kind="object", name=path)
     reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-    shown = blot(reason, secrets)[:_SHOWN]
+    shown = mask_secrets(reason, secrets)[:_SHOWN]
     number = error.errno if isinstance(error, OSError) and doing not in ("read", "list", "stat") else None
     if number in _ADVICE:
         note = f"; {_ADVICE[number]}{note}"

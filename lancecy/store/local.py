@@ -25,8 +25,8 @@ from lancecy.store.failure import raise_translated, too_short
 from lancecy.store.maps import MapCache, identity_of, map_file
 from lancecy.store.mounts import is_network_mount
 from lancecy.store.paths import check_path, check_prefix, is_safe_path
+from lancecy.store.preallocate import Preallocation
 from lancecy.store.ranges import check_range
-from lancecy.store.reserve import Reserve
 from lancecy.store.upload import Upload
 
 __all__ = ["MAPPED", "NETWORK", "PREAD", "LocalStore", "open_local"]
@@ -300,7 +300,7 @@ class _LocalUpload(Upload):
             self._folder = self._resources.enter_context(store._folder_of(path, create=True))
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
             self._file = os.open(self._temporary, flags, 0o666, dir_fd=self._folder)
-            self._reserve = Reserve(self._file)
+            self._preallocated = Preallocation(self._file)
         except BaseException as error:
             self._resources.close()
             super(Upload, self).close()
@@ -310,7 +310,7 @@ class _LocalUpload(Upload):
 
     def _append(self, data: memoryview) -> None:
         try:
-            self._reserve.take(len(data))
+            self._preallocated.take(len(data))
             while data:
                 data = data[os.write(self._file, data) :]
         except OSError as error:
@@ -318,7 +318,7 @@ class _LocalUpload(Upload):
 
     def _publish(self) -> None:
         try:
-            self._reserve.settle()
+            self._preallocated.settle()
             if self._durable:
                 os.fsync(self._file)
             status = os.fstat(self._file)

@@ -141,7 +141,7 @@ def test_rows_are_those_of_the_architecture() -> None:
 
 def test_rows_are_those_of_contributing() -> None:
     text = (ROOT / "CONTRIBUTING.md").read_text()
-    table = text[text.index("| modules | contents |") :].split("\n\n")[0].splitlines()[2:]
+    table = text[text.index("| modules | what they know |") :].split("\n\n")[0].splitlines()[2:]
     assert [re.findall(r"`(\w+)`", line.split("|")[1]) for line in table] == [
         row.split(" | ") for row in ROWS
     ]

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable
 
-__all__ = ["AT_ONCE", "Reserve"]
+__all__ = ["AT_ONCE", "Preallocation"]
 
 AT_ONCE = 64 << 20
 """Bytes allocated at a time, once a file has grown to half of this."""
@@ -32,7 +32,7 @@ def _fallocate() -> Callable[[int, int, int, int], int] | None:
 _CALL = _fallocate()
 
 
-class Reserve:
+class Preallocation:
     """Preallocated space for a file that is written from beginning to end.
 
     Parameters
