@@ -1,4 +1,4 @@
-"""What all changes of a dataset share: the newest version, the commit, and the loop of attempts."""
+"""Shared by all changes of a dataset: the newest version, the commit, and the retry loop."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ T = TypeVar("T")
 
 
 class Change(ABC):
-    """The base of the classes that change a dataset; each makes a version, to which the dataset then moves."""
+    """Base class of dataset changes. A change makes a version, and the dataset moves to it."""
 
     _snapshot: Snapshot
 
     @property
     @abstractmethod
     def context(self) -> ScanContext:
-        """What scans share."""
+        """State shared by scans."""
 
     @abstractmethod
     def _move(self, version: int | None, bases: Iterable[BasePath] = ()) -> None:
-        """Become another version, None for the newest; ``bases`` may be read from now on."""
+        """Move to a version, None for the newest, and allow reads from ``bases``."""
 
     def _newest(self) -> Snapshot:
-        """The newest version of the table: this one if it is."""
+        """The newest version of the table, which may be this one."""
         if self._snapshot.latest_version() == self._snapshot.version:
             return self._snapshot
         location = self._snapshot.location
@@ -63,7 +63,7 @@ class Change(ABC):
         options: CommitRequest | None = None,
         bases: Iterable[BasePath] = (),
     ) -> None:
-        """Commit a change, made from this version if no other is given, and move to what it made."""
+        """Commit a change made from a version, by default this one, and move to the new version."""
         origin = origin or self._snapshot
         committed = commit_operation(
             operation, origin.location, origin.session, origin, options or CommitRequest()
@@ -71,21 +71,21 @@ class Change(ABC):
         self._move(committed.version, bases)
 
     def _retried(self, attempt: Callable[[], T], retries: int, timeout: timedelta) -> T:
-        """Change the table, and begin again from its newest version as long as others change the same rows.
+        """Run an attempt, and retry it from the newest version after a retryable conflict.
 
         Parameters
         ----------
         attempt : function
-            Works out the change of this version and commits it.
+            Computes the change of this version and commits it.
         retries : int
-            How often to begin again.
+            Number of further attempts.
         timeout : timedelta
             After this no new attempt is made.
 
         Raises
         ------
         RetryableConflictError
-            Others were faster every time.
+            Every attempt lost to another writer.
         """
         give_up, number = time.monotonic() + timeout.total_seconds(), 0
         while True:

@@ -1,4 +1,4 @@
-"""Registering bases, and saying where the files of one are now."""
+"""Registers base paths and relocates them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class BaseUpdates(Change):
     def add_bases(
         self, new_bases: Iterable[DatasetBasePath], transaction_properties: Mapping[str, str] | None = None
     ) -> Any:
-        """Register places for data files, which ``target_bases`` of later writes can name.
+        """Register base paths for data files; later writes can name them in ``target_bases``.
 
         Parameters
         ----------
@@ -36,27 +36,27 @@ class BaseUpdates(Change):
         Raises
         ------
         ConflictError
-            The table has a base of that id, name or place.
+            The table already has a base with that id, name or path.
         PathPolicyError
-            A path is not that of a folder, or holds credentials.
+            A path does not name a folder, or holds credentials.
         """
         newest, wanted = self._newest(), tuple(new_bases)
         checked = base_paths_of(newest.manifest.base_paths, wanted)
         options = CommitRequest(properties=dict(transaction_properties or {}))
-        # Their ids are given at the commit: somebody else may be registering bases too.
+        # The commit assigns their ids: another writer may register bases too.
         operation = UpdateBases(tuple(base.to_base_path() for base in wanted))
         self._change(operation, newest, options, bases=checked)
         return self
 
     def relocate_base(self, base: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> Any:
-        """Say where the files of a base are now: what moves a table to a copy of them.
+        """Change the path of a base, to move a table to a copy of its files.
 
         Parameters
         ----------
         base : str or path
-            Name of the base, or its path as it was.
+            Name of the base, or its old path.
         new_path : str or path
-            Absolute path or URI; the files must be there, under the names they had.
+            Absolute path or URI. It must hold the files under their old names.
 
         Returns
         -------
@@ -68,9 +68,9 @@ class BaseUpdates(Change):
         NotFoundError
             The table has no such base.
         ConflictError
-            Another base is there already.
+            Another base has this path.
         PathPolicyError
-            The path is not that of a folder, or holds credentials.
+            The path does not name a folder, or holds credentials.
         """
         newest = self._newest()
         known = newest.manifest.base_paths

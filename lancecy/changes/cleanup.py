@@ -1,4 +1,4 @@
-"""Removing old versions of a table, and files that nobody needs any more: the door to ``table.cleanup``."""
+"""Removes old versions of a table and unreferenced files, by ``table.cleanup``."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ if TYPE_CHECKING:
 __all__ = ["USED_BY", "Cleanups", "clean"]
 
 USED_BY = "lancecy.used_by"
-"""Key of a table's configuration: roots of tables that have files of this one, one in a line."""
+"""Configuration key: roots of the tables that use files of this table, one per line."""
 
 _USUAL_AGE = timedelta(days=14)
 
 
 class Cleanups(Change):
-    """The methods of a dataset that clean up."""
+    """The dataset methods for cleanup."""
 
     def cleanup_old_versions(
         self,
@@ -44,30 +44,30 @@ class Cleanups(Change):
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> CleanupStats:
-        """Remove old versions, the files that only they need, and what writers left that died or failed.
+        """Remove old versions, the files only they need, and files left by failed writers.
 
         Parameters
         ----------
         older_than : timedelta, optional
-            Least age of a version, and of its files, by the clock of its writer and by that of the storage. Two weeks if
+            Minimum age of a version and of its files, by the writer's clock and by the storage's clock. Two weeks if
             neither this nor ``retain_versions`` nor ``versions`` is given.
         retain_versions : int, optional
-            So many of the newest versions stay.
+            Number of newest versions to keep.
         delete_unverified : bool
-            A file that no version names may belong to a writer who is about to commit it, so it stays until it is seven
-            days old. True removes it at once: only for when nobody else is at work on the table.
+            Files that no version names may belong to a pending commit, so they stay until they are seven days old. True
+            removes them at once. Use it only while no other process writes to the table.
         error_if_tagged_old_versions : bool
-            Whether a tag on a version that would go is an error; if not, the version stays.
+            Whether a tag on an old version is an error. Otherwise the tagged version stays.
         versions : collection of int, optional
-            Only these may go.
+            Remove no other versions.
         used_by : iterable of str or path
-            Roots of tables that have files of this one, such as shallow clones made from it: whatever a version of theirs
-            needs stays. Nothing in a table says who cloned it; what is to be remembered belongs in its configuration,
-            under ``"lancecy.used_by"``, one root in a line.
+            Roots of tables that use files of this table, such as its shallow clones; files that their versions need stay.
+            A table does not record its clones. To remember them, set the configuration key ``"lancecy.used_by"``, one
+            root per line.
         dry_run : bool
-            Only say what would go.
+            Report what would be removed, and remove nothing.
         progress : function of a Step, optional
-            Told of the versions read and the files removed.
+            Called for the versions read and the files removed.
 
         Returns
         -------
@@ -77,26 +77,26 @@ class Cleanups(Change):
         Raises
         ------
         ConflictError
-            A tag is on a version that would go, or tags or branches were made meanwhile; nothing was removed.
+            An old version has a tag, or tags or branches were made meanwhile; nothing was removed.
         FormatError, LimitError, UnsupportedError
-            The manifest of a version, a tag or a branch cannot be read, or needs files nobody here knows of, so it is
-            unknown what may go; nothing was removed.
+            The manifest of a version, a tag or a branch cannot be read, or needs files of an unknown kind; nothing was
+            removed.
         NotFoundError
-            The open version, or a table in ``used_by``, is gone; nothing was removed.
+            The open version or a table in ``used_by`` does not exist; nothing was removed.
         PathPolicyError
-            A folder of the table is a symbolic link, or a table that uses this one is where this one may not read.
+            A folder of the table is a symbolic link, or this table may not read a table in ``used_by``.
         StoreError
-            The storage failed; the message says what was removed before. Another cleanup goes on from there.
+            The storage failed; the message says what was removed before. Another cleanup removes the rest.
         ValueError
-            A negative age, or no version is to stay.
+            The age is negative, or no version would stay.
 
         Notes
         -----
-        The version that is open and all after it stay, tagged ones, and those at which branches begin. Whatever stays
-        keeps its files, and so do all versions of all branches. Files in other bases are never touched, nor are files
-        whose names are none of the format's, nor is anything behind a symbolic link.
+        The open version and all later ones stay, and so do tagged versions and those at which branches begin. All remaining
+        versions, and all versions of all branches, keep their files. Cleanup never touches files in other bases, files
+        whose names do not belong to the format, and files behind a symbolic link.
 
-        Versions go before their files: whatever version there is can be read, at any time and after any crash.
+        Versions are removed before their files, so every listed version can be read, even after a crash.
 
         Examples
         --------
@@ -164,7 +164,7 @@ def clean(
 
 
 def _main_root(uri: str, branch: str | None) -> str:
-    """Where the main table is, whose tags and branches need files of this one."""
+    """URI of the main table, whose tags and branches need files of this one."""
     if branch is None:
         return uri
     ending = f"/{branch_folder(branch)}"

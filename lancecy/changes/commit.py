@@ -1,4 +1,4 @@
-"""Committing a given operation: it becomes the next version of a table."""
+"""Commits a given operation as the next version of a table."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def commit_operation(
     *,
     read_version: int | None = None,
 ) -> Committed:
-    """Make a change of a table its next version.
+    """Commit an operation as the next version of a table.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def commit_operation(
         A version of the table; None creates one.
     options : CommitRequest
     read_version : int, optional
-        The version the change was made from, if it is not the snapshot's.
+        The version the change was made from; by default the snapshot's.
 
     Raises
     ------
@@ -59,7 +59,7 @@ def commit_from(
     origin: Origin | None,
     options: CommitRequest,
 ) -> Committed:
-    """:func:`commit_operation` for those who have no snapshot at hand.
+    """Commit an operation as :func:`commit_operation` does, without a snapshot.
 
     Parameters
     ----------

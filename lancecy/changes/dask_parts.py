@@ -1,8 +1,8 @@
-"""Dask collections as parts of a shared write: their schema at planning, their rows in tasks.
+"""Dask collections as parts of a shared write: the schema is planned, tasks write the rows.
 
-A task turns one partition into data files and gives back what describes them, as JSON; reading, computing and
-writing a partition are one task, so that no rows travel. Meta data of a frame do not know everything: columns of
-Python objects are taken for text, or for what the table has, and every partition is cast to what was planned.
+A task writes one partition to data files and returns their fragments as JSON. Reading, computing and writing a
+partition are one task, so no rows travel. The metadata of a frame is incomplete: a column of Python objects is taken
+as text, or as the table's type. Every partition is cast to the planned schema.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _BATCH_ROWS, _BATCH_BYTES = 1 << 16, 128 << 20
 
 
 def is_dask(data: object) -> bool:
-    """Whether it is a frame or an array of Dask."""
+    """Whether the data is a Dask frame, series or array."""
     return hasattr(data, "dask") and hasattr(data, "npartitions") and hasattr(data, "_meta")
 
 
@@ -34,32 +34,32 @@ def _is_array(data: Any) -> bool:
     return hasattr(data, "numblocks")
 
 
-# -- what the columns are -------------------------------------------------------------------------
+# -- the schema -----------------------------------------------------------------------------------
 
 
 def schema_of_collection(
     data: Any, table: Snapshot | None, schema: pa.Schema | None, index: bool | None, column: str | None
 ) -> pa.Schema:
-    """The columns that the partitions will be cast to.
+    """The schema that the partitions will be cast to.
 
     Parameters
     ----------
     data : Dask DataFrame, Series or Array
     table : Snapshot or None
-        The table that rows are added to: its types stand for those that nobody knows.
+        The table that rows are added to. Its types replace unknown ones.
     schema : pyarrow.Schema or None
-        What the user wants.
+        The schema the user asked for.
     index : bool or None
-        Whether the index is a column; None if it has a name.
+        Whether the index becomes a column; None writes a named index.
     column : str or None
         Name of the only column, for an array.
 
     Raises
     ------
     SchemaError
-        The names of the columns are no texts, or not those of ``schema``.
+        The column names are not strings, or differ from those of ``schema``.
     TypeError
-        No frame or array of Dask, or an array without a name for its column.
+        Not a Dask frame or array, or an array without a column name.
     """
     found = _array_schema(data, column) if _is_array(data) else _frame_schema(_meta(data, index), table)
     if schema is None:
@@ -91,7 +91,7 @@ def _meta(data: Any, index: bool | None) -> Any:
 
 
 def _with_index(frame: Any, index: bool | None) -> Any:
-    """The frame with its index as a column, if that is wanted."""
+    """The frame, with its index as a column if requested."""
     name = frame.index.name
     if index is False or (index is None and (name is None or name == "_rowid" or name in frame.columns)):
         return frame
@@ -112,7 +112,7 @@ def _frame_schema(meta: Any, table: Snapshot | None) -> pa.Schema:
 
 
 def _kind(column: Any, known: pa.DataType | None) -> pa.DataType:
-    """The type of a column of which there are no rows."""
+    """The type of a column, from the frame's metadata."""
     types = pa.types
     if column.dtype == np.dtype(object):
         return known or pa.string()
@@ -133,7 +133,7 @@ def _kind(column: Any, known: pa.DataType | None) -> pa.DataType:
 
 
 def _is_read_as(stored: pa.DataType, kind: pa.DataType) -> bool:
-    """Whether a scan has a column of the first type as the second: dictionaries as their values, all text alike."""
+    """Whether a scan reads the first type as the second: dictionaries as values, all text types alike."""
     types = pa.types
     if types.is_dictionary(stored):
         return not types.is_dictionary(kind) and _is_read_as(stored.value_type, kind)
@@ -151,7 +151,7 @@ def _is_read_as(stored: pa.DataType, kind: pa.DataType) -> bool:
 
 
 def parts_of(data: Any, shared: SharedWrite, schema: pa.Schema, index: bool | None) -> Any:
-    """A collection of one text per partition: the fragments that writing it made.
+    """A collection with one JSON text per partition: the fragments written for it.
 
     Parameters
     ----------
@@ -232,7 +232,7 @@ def _frame_batches(frame: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 
 
 def _arrow(column: Any, field: pa.Field) -> pa.Array | pa.ChunkedArray:
-    """A column as Arrow, of the type that is wanted unless it is of one of Arrow's already."""
+    """A column as Arrow: of the requested type, unless it already has an Arrow type."""
     if hasattr(column.array, "__arrow_array__") and column.dtype.name != "category":
         return pa.array(column.array)
     kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
@@ -260,11 +260,11 @@ def _block_batches(block: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         yield cast_batch(whole.slice(start, rows), schema)
 
 
-# -- together again -------------------------------------------------------------------------------
+# -- the commit -----------------------------------------------------------------------------------
 
 
 def collected(parts: Any, shared: SharedWrite, options: Mapping[str, Any]) -> list[FragmentMetadata]:
-    """Compute the parts and gather their fragments; what a failure leaves is removed as far as it is known.
+    """Compute the parts and gather their fragments; a failure removes the files it can find.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ def collected(parts: Any, shared: SharedWrite, options: Mapping[str, Any]) -> li
         From :func:`parts_of`.
     shared : SharedWrite
     options : mapping
-        For ``compute``.
+        Keyword arguments of ``compute``.
     """
     try:
         return _fragments(parts.compute(**options))
@@ -286,7 +286,7 @@ def _fragments(texts: Any) -> list[FragmentMetadata]:
 
 
 def committed_later(parts: Any, shared: SharedWrite) -> Any:
-    """A Delayed that computes the parts, commits them once, and is the number of the version.
+    """A Delayed that computes the parts, commits them once, and returns the version number.
 
     Parameters
     ----------

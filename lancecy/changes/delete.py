@@ -1,4 +1,4 @@
-"""Deleting: the rows that a predicate is true for, as offsets within their fragments."""
+"""Deletes the rows that match a predicate, as offsets within their fragments."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from lancecy.table.operations import Delete
 
 __all__ = ["Deletes", "delete_of"]
 
-# Rows of a unit are tested at once, so this bounds what of a large fragment is in memory.
+# The rows of a unit are tested at once, so this bounds the memory for a large fragment.
 _UNIT_BYTES = 32 << 20
 
 
 def delete_of(context: ScanContext, predicate: object) -> tuple[Delete, int]:
-    """The operation that deletes the living rows a predicate is true for, and how many these are.
+    """The operation that deletes the live rows matching a predicate, and their number.
 
     Parameters
     ----------
@@ -34,11 +34,11 @@ def delete_of(context: ScanContext, predicate: object) -> tuple[Delete, int]:
     Raises
     ------
     ExpressionError, ColumnNotFoundError
-        It does not fit the schema.
+        The predicate does not fit the schema.
     TypeError
-        There is none.
+        The predicate is None.
     FormatError, StoreError
-        Columns that it tests cannot be read.
+        The columns of the predicate cannot be read.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def delete_of(context: ScanContext, predicate: object) -> tuple[Delete, int]:
 
 
 class Deletes(Change):
-    """The methods of a dataset that delete rows."""
+    """The dataset methods that delete rows."""
 
     def delete(
         self,
@@ -80,14 +80,14 @@ class Deletes(Change):
         conflict_retries: int = 10,
         retry_timeout: timedelta = timedelta(seconds=30),
     ) -> dict[str, int]:
-        """Delete the rows for which a predicate is true; files stay as they are, and indices stay right.
+        """Delete the rows for which a predicate is true. Data files stay unchanged, and indices stay valid.
 
         Parameters
         ----------
         predicate : str, pyarrow.compute.Expression or lancecy.Expr
             "true" deletes every row.
         conflict_retries : int
-            How often the rows are looked up anew, in the newest version then, if somebody else changed them.
+            How often to search for the rows again, in the newest version, after another writer changed them.
         retry_timeout : timedelta
             After this no new attempt is made.
 
@@ -99,7 +99,7 @@ class Deletes(Change):
         Raises
         ------
         RetryableConflictError
-            Others were faster every time.
+            Every attempt lost to another writer.
         CommitError
             See :func:`lancecy.commit`.
         ExpressionError, ColumnNotFoundError
