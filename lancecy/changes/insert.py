@@ -1,7 +1,7 @@
 """Creating, appending and overwriting: checks first, then data files, then one commit.
 
-What can be refused is refused before a byte is written. Data files of a write that did not become a
-version are removed, unless nobody can tell whether it did.
+Invalid writes are refused before a byte is written. The data files of a failed write are removed, unless it is
+unknown whether the write became a version.
 
 Facts: table sheet, sections 3.2, 4.3 and 7.
 """
@@ -62,19 +62,19 @@ def write_files(
     data : object
         See ``interop.streams.record_batches``.
     schema : pyarrow.Schema, optional
-        What the columns are to be.
+        Requested columns.
     location : TableLocation
     session : Session
     snapshot : Snapshot or None
-        Of the table they are for; None for a new one.
+        A version of the table; None for a new table.
     options : WriteRequest
     number : int
-        Of this writer, see ``Plan.new_files``.
+        Number of this writer, see ``Plan.new_files``.
 
     Raises
     ------
     SchemaError, UnsupportedError, NotFoundError, ConflictError, PathPolicyError, ValueError, TypeError
-        The rows, the table, the bases and the options do not go together.
+        The rows, the table, the bases and the options do not fit together.
     StoreError
         The storage failed.
     """
@@ -93,7 +93,7 @@ def write_table(
     options: WriteRequest,
     commit: CommitRequest,
 ) -> tuple[Committed, tuple[BasePath, ...]]:
-    """Write rows and make them part of a table, or a table.
+    """Write rows and commit them to a table, or to a new one.
 
     Parameters
     ----------
@@ -109,9 +109,9 @@ def write_table(
     Raises
     ------
     ExistsError
-        There is a table already, or since a moment ago.
+        The table already exists; another writer may have just created it.
     CommitUnknownError
-        Nobody can tell whether it happened; the data files stay.
+        It is unknown whether the commit happened; the data files stay.
     LanceError, ValueError, TypeError
         As for :func:`write_files`, and ``table.commit.commit``; no file is left behind.
     """
@@ -130,7 +130,7 @@ def write_table(
 
 @contextmanager
 def _folders_removed_on_error(store: Store, folders: Sequence[str]) -> Any:
-    """Remove the folders of a table that were not there before, if nothing is in them."""
+    """After an error, remove the folders that the write created, if they are empty."""
     if not isinstance(store, LocalStore):
         yield
         return
@@ -150,12 +150,12 @@ def _removed_if_refused(files: NewFiles) -> Any:
     except CommitUnknownError:
         raise
     except LanceError as error:
-        # Certain: no version names them. Of anything else, an interrupt for one, that is not certain.
+        # Certainly no version names the files. After another error, such as an interrupt, one may.
         raise error.within(files.remove())
 
 
 class Inserts(Change):
-    """The methods of a dataset that insert rows."""
+    """The dataset methods that insert rows."""
 
     @inserting
     def insert(
@@ -174,7 +174,7 @@ class Inserts(Change):
             See :func:`lancecy.write_dataset`.
         mode : "append" or "overwrite"
         schema : pyarrow.Schema, optional
-            What the columns are to be.
+            Requested columns.
         data_storage_version, initial_bases, target_bases, target_all_bases, max_rows_per_file, max_bytes_per_file, \
         max_rows_per_group, durability, enable_stable_row_ids, enable_v2_manifest_paths, commit_message, transaction_properties
             As for :func:`lancecy.write_dataset`.
@@ -192,7 +192,7 @@ class Inserts(Change):
 
     @inserting
     def append(self, data: Any, *, schema: pa.Schema | None = None, **options: Unpack[InsertOptions]) -> None:
-        """Add rows; as :meth:`insert`, which describes the other arguments.
+        """Add rows; other arguments as for :meth:`insert`.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What is different about writing to tables of 0.1: no column may be missing, and dictionaries are the table's.
+"""Rules for writing tables of format 0.1: no column may be missing, and the table owns the dictionaries.
 
 Facts: file sheet 0.1, sections 3, 4.3 and 7.2.
 """
@@ -18,20 +18,20 @@ _LEGACY = "0.1"
 
 
 def check_versions(snapshot: Snapshot, version: str, table: Schema, written: Schema) -> None:
-    """See that files can be added to a table, as far as that depends on their version.
+    """Check that files of a version can be added to a table.
 
     Parameters
     ----------
     snapshot : Snapshot
     version : str
-        Of the files.
+        Version of the files.
     table, written : Schema
-        Of the table, and of the files.
+        Schemas of the table and of the files.
 
     Raises
     ------
     SchemaError
-        Files of 0.1 and of 2.x would stand side by side, or files of 0.1 would lack a column.
+        The table would mix files of 0.1 and 2.x, or files of 0.1 would lack a column.
     """
     stated = snapshot.manifest.data_version
     if stated and stated != version and _LEGACY in (stated, version):
@@ -53,20 +53,20 @@ def check_versions(snapshot: Snapshot, version: str, table: Schema, written: Sch
 
 
 def dictionaries_for(written: Schema, version: str, snapshot: Snapshot | None) -> Dictionaries | None:
-    """The dictionaries that files are written with, if there are any in 0.1.
+    """The dictionaries for files of 0.1, None without any.
 
     Parameters
     ----------
     written : Schema
-        Of the files.
+        Schema of the files.
     version : str
     snapshot : Snapshot or None
-        Of the table that is appended to; None if its dictionaries are about to be made.
+        The table that is appended to; None if the write makes its dictionaries.
 
     Raises
     ------
     FormatError, StoreError
-        Those of the table cannot be read.
+        The dictionaries of the table cannot be read.
     """
     if version != _LEGACY or not has_dictionaries(written.fields):
         return None
@@ -80,12 +80,12 @@ def dictionaries_for(written: Schema, version: str, snapshot: Snapshot | None) -
 
 
 def with_dictionaries(schema: Schema, book: Dictionaries) -> tuple[Schema, bytes]:
-    """The schema as a manifest states it, and the bytes that the manifest's file begins with.
+    """The schema for the manifest, and the dictionary bytes at the start of the manifest file.
 
     Raises
     ------
     UnsupportedError
-        A column has no dictionary, as no rows were written.
+        A column has no dictionary because no rows were written.
     """
     values, refs = book.pages(0)
     for node in (node for top in schema.fields for node in top.walk()):

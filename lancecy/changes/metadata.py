@@ -1,4 +1,4 @@
-"""MetadataUpdates of texts that a table keeps: configuration, metadata, those of the schema and of columns."""
+"""Updates of a table's string maps: configuration, table metadata, schema metadata and column metadata."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["MetadataUpdates"]
 
 
 class MetadataUpdates(Change):
-    """The methods of a dataset that change its metadata."""
+    """The dataset methods that change metadata."""
 
     def update_config(self, values: Mapping[str, str | None], *, replace: bool = False) -> dict[str, str]:
         """Change the configuration of the table.
@@ -22,23 +22,23 @@ class MetadataUpdates(Change):
         values : mapping of str to str or None
             None removes the key.
         replace : bool
-            Whether all other keys go.
+            Whether to remove all other keys.
 
         Returns
         -------
         dict
-            The configuration as it is now.
+            The new configuration.
 
         Raises
         ------
         ConflictError
-            Somebody else changed one of the keys since this version.
+            Another writer changed one of the keys since this version.
         """
         self._change(UpdateConfig(config=_update(values, replace)))
         return dict(self._snapshot.manifest.config)
 
     def delete_config_keys(self, keys: Iterable[str]) -> None:
-        """Remove keys from the configuration of the table; those it does not have do not matter.
+        """Remove keys from the configuration of the table; missing keys are ignored.
 
         Parameters
         ----------
@@ -71,7 +71,7 @@ class MetadataUpdates(Change):
         return {key: value.decode() for key, value in self._snapshot.schema.metadata.items()}
 
     def replace_schema_metadata(self, new_metadata: Mapping[str, str]) -> None:
-        """Give the Arrow schema other metadata.
+        """Replace the metadata of the Arrow schema.
 
         Parameters
         ----------
@@ -87,15 +87,15 @@ class MetadataUpdates(Change):
         Parameters
         ----------
         field_updates : mapping of column to mapping of str to str or None
-            Members of structs with dots.
+            Column paths; struct members are separated by dots.
         replace : bool
 
         Raises
         ------
         ColumnNotFoundError
-            There is no such column.
+            A column does not exist.
         SchemaError
-            The key of the table would change.
+            The update would change the table's key.
         """
         schema = self._snapshot.schema
         ids = {name: schema.path(schema.resolve(name))[-1].id for name in field_updates}
@@ -103,7 +103,7 @@ class MetadataUpdates(Change):
         self._change(UpdateConfig(field_metadata=updates))
 
     def replace_field_metadata(self, field_name: str, new_metadata: Mapping[str, str]) -> None:
-        """Give a column other metadata.
+        """Replace the metadata of a column.
 
         Parameters
         ----------

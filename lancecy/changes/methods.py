@@ -1,4 +1,4 @@
-"""All methods of a dataset that change its table."""
+"""All dataset methods that change the table."""
 
 from __future__ import annotations
 
@@ -14,4 +14,4 @@ __all__ = ["Changes"]
 
 
 class Changes(Inserts, Deletes, Restores, MetadataUpdates, BaseUpdates, Cleanups, Repairs):
-    """The changing half of a dataset; ``datasets.Dataset`` is the other one."""
+    """Base class of ``datasets.Dataset`` with the methods that change the table."""

@@ -1,4 +1,4 @@
-"""The keyword arguments that every way of writing takes, and what they come to as values."""
+"""Keyword arguments of all write functions, and the values made from them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MESSAGE = "__lance_commit_message"
 
 
 class FileOptions(TypedDict, total=False):
-    """Which data files are written, and where; ``lancecy.write_dataset`` describes each."""
+    """Options of data files and their places; ``lancecy.write_dataset`` describes each."""
 
     data_storage_version: str | None
     initial_bases: Sequence[DatasetBasePath] | None
@@ -54,7 +54,7 @@ class FileOptions(TypedDict, total=False):
 
 
 class VersionOptions(TypedDict, total=False):
-    """What a version keeps of its commit, and what a new table has."""
+    """Options recorded in a version, and options of a new table."""
 
     enable_stable_row_ids: bool
     enable_v2_manifest_paths: bool
@@ -63,7 +63,7 @@ class VersionOptions(TypedDict, total=False):
 
 
 class AccessOptions(TypedDict, total=False):
-    """How the storage is reached; not beside a Dataset, which has its own."""
+    """Options of storage access; not allowed with a Dataset, which has its own."""
 
     storage_options: Mapping[str, Any] | None
     allowed_bases: Sequence[str] | None
@@ -77,7 +77,7 @@ class CommitOptions(VersionOptions, AccessOptions, total=False):
 
 
 class InsertOptions(FileOptions, VersionOptions, total=False):
-    """Options of writing rows into a table that is open."""
+    """Options of writing rows into an open table."""
 
 
 class FragmentOptions(FileOptions, AccessOptions, total=False):
@@ -98,32 +98,32 @@ WRITE_DEFAULTS: dict[str, Any] = {
     "max_rows_per_group": _LIMITS.max_rows_per_group,
     "durability": "fsync",
 }
-"""By name; None where the table decides."""
+"""Default of each option; None where the table decides."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitRequest:
-    """How a change is committed.
+    """Options of one commit, as a value.
 
     Attributes
     ----------
     message : str or None
     properties : mapping of str to str
     attempts : int
-        Races for a version that may be lost.
+        Maximum number of lost races for a version.
     token : str or None
-        Names the change: it happens once, however often it is committed.
+        Identifies the change, so that repeated commits apply it once.
     naming : Naming
-        Of a new table.
+        Naming scheme of a new table.
     durable : bool
-        Whether what is written is on the disk before anybody hears that it happened.
+        Whether written files are synced to disk before the commit returns.
 
     Raises
     ------
     TypeError
-        The message, or a property, is no text.
+        The message or a property is not a string.
     ValueError
-        A negative number of races.
+        The number of races is negative.
     """
 
     message: str | None = None
@@ -140,13 +140,13 @@ class CommitRequest:
 
     @property
     def all_properties(self) -> dict[str, str]:
-        """The properties, the message among them."""
+        """The properties, including the message."""
         return {**self.properties, **({} if self.message is None else {_MESSAGE: self.message})}
 
 
 @dataclass(frozen=True, slots=True)
 class WriteRequest:
-    """What is written, and where; see ``lancecy.write_dataset`` for each.
+    """Options of one write, as a value; ``lancecy.write_dataset`` describes each.
 
     Attributes
     ----------
@@ -175,18 +175,18 @@ class WriteRequest:
 
 
 def requests_of(mode: Mode, options: Mapping[str, object]) -> tuple[WriteRequest, CommitRequest]:
-    """The arguments of ``lancecy.write_dataset``, which says what they mean, as values.
+    """The options of ``lancecy.write_dataset`` as values.
 
     Parameters
     ----------
     mode : "create", "append" or "overwrite"
     options : mapping
-        Of ``WriteOptions``, those that were given.
+        The given keys of ``WriteOptions``.
 
     Raises
     ------
     ValueError, TypeError
-        They cannot be meant.
+        An option is invalid.
     """
     given: dict[str, Any] = {**WRITE_DEFAULTS, **options}
     bases = given["target_bases"]
@@ -210,19 +210,19 @@ def requests_of(mode: Mode, options: Mapping[str, object]) -> tuple[WriteRequest
 def commit_request(
     options: Mapping[str, object], max_retries: int = 20, token: str | None = None
 ) -> CommitRequest:
-    """The arguments of ``lancecy.commit``, which says what they mean, as a value.
+    """The options of ``lancecy.commit`` as a value.
 
     Parameters
     ----------
     options : mapping
-        Of ``CommitOptions``, those that were given.
+        The given keys of ``CommitOptions``.
     max_retries : int
     token : str, optional
 
     Raises
     ------
     ValueError, TypeError
-        They cannot be meant.
+        An option is invalid.
     """
     given: dict[str, Any] = {**WRITE_DEFAULTS, **options}
     naming = Naming.V2 if given["enable_v2_manifest_paths"] else Naming.V1
@@ -232,12 +232,12 @@ def commit_request(
 
 
 def with_durability(store: Store, durable: bool) -> Store:
-    """The store, to write to without waiting for the disk if it need not be durable."""
+    """The store for writing; it does not wait for the disk if ``durable`` is false."""
     return store.without_fsync() if not durable and isinstance(store, LocalStore) else store
 
 
 def is_durable(durability: Durability) -> bool:
-    """Whether to wait for the disk.
+    """Whether writes wait for the disk.
 
     Raises
     ------
@@ -250,12 +250,12 @@ def is_durable(durability: Durability) -> bool:
 
 
 def check_texts(values: Mapping[str, object]) -> None:
-    """See that keys and values are texts, as all of a table's maps want them.
+    """Check that keys and values are strings, as all maps of a table require.
 
     Raises
     ------
     TypeError
-        One is not.
+        A key or value is not a string.
     """
     for key, value in values.items():
         if not isinstance(key, str) or not isinstance(value, str):

@@ -1,6 +1,6 @@
-"""What a write will do, settled before there are rows: schema, version, bases, and who is refused.
+"""Plans a write before it reads rows: schema, version, bases, and refusal of invalid writes.
 
-A plan is plain values, so that it can be sent to those who write the files.
+A plan holds plain values, so that it can be sent to workers.
 
 Facts: table sheet, sections 3.2, 4.3 and 7.
 """
@@ -41,24 +41,24 @@ _ALIASES = {"stable": _DEFAULT_VERSION, "legacy": "0.1"}
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A write of which nothing is refused any more; plain values.
+    """A checked write, as plain values.
 
     Attributes
     ----------
     schema : Schema
-        Of the table.
+        Schema of the table.
     written : Schema
-        Of the data files.
+        Schema of the data files.
     version : str
-        Of the data files.
+        Version of the data files.
     bases : tuple of BasePath
-        New ones, which the commit registers.
+        New bases, which the commit registers.
     places : mapping of id to BasePath
-        All of them.
+        All bases.
     targets : tuple of int or None
-        Where files go in turn, the least filled first.
+        Ids of the bases that files go to in turn, the least filled first.
     dictionaries : Dictionaries or None
-        Of a 0.1 table: the same for all files.
+        Dictionaries of a 0.1 table, shared by all files.
     """
 
     schema: Schema
@@ -70,7 +70,7 @@ class Plan:
     dictionaries: Dictionaries | None = None
 
     def check_apart(self, is_new: bool) -> None:
-        """Refuse what cannot be written by many, or committed by somebody else.
+        """Refuse a write that several writers cannot share, or another process cannot commit.
 
         Parameters
         ----------
@@ -80,7 +80,7 @@ class Plan:
         Raises
         ------
         UnsupportedError
-            Files have a dictionary in common that is only made while they are written.
+            The files share a dictionary that is made during the write.
         """
         if self.dictionaries is not None and is_new:
             raise UnsupportedError(
@@ -105,16 +105,16 @@ class Plan:
         session : Session
         options : WriteRequest
         tag : str
-            Hexadecimal digits that the names of the files have in common.
+            Hexadecimal digits shared by all file names.
         number : int
-            Of the writer, if there are many: the next one begins with the next base, so that all fill evenly.
+            Number of the writer. Each writer begins with the next base, so that all fill evenly.
         """
         folder, turn = self.folder(location, session, options), number % len(self.targets)
         bases = self.targets[turn:] + self.targets[:turn]
         return NewFiles(self.written, self.version, bases, folder, options.limits, self.dictionaries, tag)
 
     def folder(self, location: TableLocation, session: Session, options: WriteRequest) -> Folder:
-        """What says where the data files of a base are to be.
+        """The function that maps a base to the place of its data files.
 
         Parameters
         ----------
@@ -132,14 +132,14 @@ class Plan:
         return folder
 
     def operation(self, options: WriteRequest, fragments: Sequence[Fragment], is_new: bool) -> Operation:
-        """What makes fragments part of the table.
+        """The operation that adds the fragments to the table.
 
         Parameters
         ----------
         options : WriteRequest
         fragments : sequence of Fragment
         is_new : bool
-            There is no table yet.
+            Whether the table does not exist yet.
         """
         if options.mode == "append" and not is_new:
             return Append(tuple(fragments))
@@ -157,22 +157,22 @@ class Plan:
 
 
 def planned(data: pa.Schema, root: str, snapshot: Snapshot | None, options: WriteRequest) -> Plan:
-    """Refuse what can be known to go wrong before there are rows.
+    """Plan a write, and refuse an invalid one before rows are read.
 
     Parameters
     ----------
     data : pyarrow.Schema
-        Of the rows.
+        Schema of the rows.
     root : str
         URI of the table.
     snapshot : Snapshot or None
-        Of the table they are for; None for a new one.
+        A version of the table; None for a new table.
     options : WriteRequest
 
     Raises
     ------
     ExistsError, SchemaError, UnsupportedError, NotFoundError, ConflictError, PathPolicyError, ValueError
-        The rows, the table, the bases and the options do not go together.
+        The rows, the table, the bases and the options do not fit together.
     """
     _check(snapshot, options)
     version = _version(snapshot, options)

@@ -1,4 +1,4 @@
-"""Mending what of a table's metadata can be mended: row ids that were never given out."""
+"""Repairs table metadata: assigns missing row ids."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ __all__ = ["Repairs", "RowIdRepair"]
 
 @dataclass(frozen=True, slots=True)
 class RowIdRepair:
-    """What :meth:`lancecy.Dataset.repair` changed; true if it changed anything.
+    """The changes made by :meth:`lancecy.Dataset.repair`; true if there are any.
 
     Attributes
     ----------
     fragments : tuple of int
-        Those whose rows got new ids.
+        Fragments whose rows got new ids.
     rows : int
-        Rows of these, deleted ones included.
+        Number of their rows, including deleted ones.
     indices : tuple of str
-        Names of indices that were dropped, as they covered such fragments: make them anew.
+        Names of dropped indices, which covered such fragments; build them again.
     next_row_id : int
-        As it was, and as it is.
+        The next row id after the repair.
     was_next_row_id : int
+        The next row id before the repair.
     """
 
     fragments: tuple[int, ...]
@@ -45,14 +46,13 @@ class RowIdRepair:
 
 
 class Repairs(Change):
-    """The methods of a dataset that mend it."""
+    """The dataset methods that repair the table."""
 
     def repair(self) -> RowIdRepair:
-        """Mend the row ids of the newest version, so that the table can be written to again.
+        """Repair the row ids of the newest version, so that the table can be written again.
 
-        Rows of fragments without row ids get new ones, in a table whose rows have stable ids, and the next free id is
-        raised above all that are in use. Ids that rows have stay as they are. A new version is made if there is
-        something to mend, and none otherwise.
+        In a table with stable row ids, the rows of fragments without ids get new ones, and the next free id is raised
+        above all used ids. Existing ids stay unchanged. A new version is made only if there is something to repair.
 
         Returns
         -------
@@ -61,8 +61,8 @@ class Repairs(Change):
         Raises
         ------
         FormatError
-            Two living rows have the same id: which of them keeps it is for the user to decide. What else was to be
-            mended has been. Or the row ids of a fragment are damaged, and nothing is changed.
+            Two live rows have the same id, and the user must decide which keeps it; everything else was repaired. Or the
+            row ids of a fragment are damaged, and nothing was changed.
         CommitError
             See :func:`lancecy.commit`.
 
@@ -86,11 +86,11 @@ class Repairs(Change):
 
 
 def _check_unique(snapshot: Snapshot) -> None:
-    """See that no two living rows have the same id: making the index of all ids tells."""
+    """Check that no two live rows have the same id, by building the row-id index."""
     try:
         snapshot.row_index()
     except LimitError:
-        return  # more ids without order than can be looked through at once
+        return  # more unordered ids than an index can hold
     except SameIdError as error:
         error.what += (
             ". Which row keeps the id cannot be told: find the rows with to_table(with_row_id=True, "

@@ -1,4 +1,4 @@
-"""Restoring: an old version becomes the newest one again."""
+"""Restores an old version as the newest one."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ __all__ = ["Restores"]
 
 
 class Restores(Change):
-    """The methods of a dataset that restore it."""
+    """The dataset method that restores a version."""
 
     def restore(self) -> None:
-        """Make this version the newest one again; what came after it stays in the history.
+        """Make this version the newest one again; later versions stay in the history.
 
-        Bases that were relocated since stay where they are now: a restore brings back rows and columns, and not the
-        places that their files were moved from.
+        Relocated bases keep their current paths: a restore brings back rows and columns, and not old places of files.
 
         Raises
         ------
         UnsupportedError
-            It would take the table's stable row ids away.
+            The restore would remove the table's stable row ids.
         CommitError
             See :func:`lancecy.commit`.
         """

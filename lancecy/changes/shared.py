@@ -1,9 +1,8 @@
-"""A write that many do together: planned once, its files made by anybody, committed once.
+"""Distributed writes: planned once, written by many workers, committed once.
 
-Workers need no manifest: what they write follows from the plan they are sent, so that all of them write
-the same columns under the same ids whatever happens to the table meanwhile. Only fragments that come
-back are committed, under a token, so that tasks and commits may be repeated as often as a scheduler likes.
-All files of one such write have the end of their names in common; whatever becomes of it, they can be found.
+Workers need the plan and no manifest, so all of them write the same columns with the same ids, whatever happens to
+the table meanwhile. Only returned fragments are committed, under a token, so a scheduler may repeat tasks and
+commits. The names of all files of a write end in the same tag, by which they can be found after a failure.
 """
 
 from __future__ import annotations
@@ -35,30 +34,30 @@ from lancecy.write.metadata import FragmentMetadata
 __all__ = ["SharedWrite", "share"]
 
 _TAG_BYTES = 8
-# Looking for what is left of a failed write is not worth more than this many names in one folder.
+# The search for files of a failed write stops after this many names in one folder.
 _MOST_NAMES = 100_000
 
 
 @dataclass(frozen=True)
 class SharedWrite:
-    """What every writer of a shared write needs; made by :func:`share`.
+    """A planned write for many workers; made by :func:`share`.
 
-    Pickles without secrets, unless it is to carry them: workers then take credentials from where they are.
+    Pickles without secrets, unless the location embeds them; workers then use the credentials of their environment.
 
     Attributes
     ----------
     location : TableLocation
-        Embeds its credentials if those who write are to get them.
+        Embeds credentials if workers are to get them.
     plan : Plan
     options : WriteRequest
     commit_options : CommitRequest
-        With a token.
+        Has a token.
     origin : Origin or None
-        The version it was planned from; None for a new table.
+        The version the write was planned from; None for a new table.
     tag : str
-        End of the names of all its files.
+        Suffix of the names of all files.
     session : Session
-        Stays behind: elsewhere it is the default one.
+        Not pickled; other processes use their default session.
     """
 
     location: TableLocation
@@ -88,26 +87,26 @@ class SharedWrite:
         Parameters
         ----------
         batches : iterable of pyarrow.RecordBatch
-            With the columns of the plan, in any order.
+            Batches with the columns of the plan, in any order.
         number : int
-            Of the part: the next part begins with the next base, so that all fill evenly.
+            Number of the part. Each part begins with the next base, so that all fill evenly.
 
         Raises
         ------
         SchemaError, UnsupportedError, StoreError
-            As ``fragments.NewFiles.write``; no file of this part is left behind.
+            As ``fragments.NewFiles.write``; the files of this part are removed.
         """
         return self.plan.new_files(self.location, self.session, self.options, self.tag, number).write(batches)
 
     def commit(self, fragments: Iterable[Fragment], *, clear: bool = True) -> Committed:
-        """Make fragments part of the table, once, however often this is called.
+        """Commit the fragments to the table; repeated calls commit once.
 
         Parameters
         ----------
         fragments : iterable of Fragment
-            Of all parts, in their order.
+            Fragments of all parts, in order.
         clear : bool
-            Remove the files if this fails for good.
+            Whether to remove the files if the commit fails permanently.
 
         Raises
         ------
@@ -127,8 +126,8 @@ class SharedWrite:
 
     @property
     def may_be_committed(self) -> bool:
-        """Whether a commit was begun, so that only the table's history knows how it went."""
-        # The operation plays no part in the name.
+        """Whether a commit was begun, so that its outcome is only in the table's history."""
+        # The name does not depend on the operation.
         version = 0 if self.origin is None else self.origin.version
         name = new_transaction(ReserveFragments(0), version, token=self.commit_options.token).file_name
         try:
@@ -138,7 +137,7 @@ class SharedWrite:
         return True
 
     def clear(self) -> int:
-        """Remove all files of this write that can be found, and say how many; only for one that will not be committed."""
+        """Remove the files of this write that can be found and return their number; only if it will not be committed."""
         removed = 0
         for base in dict.fromkeys(self.plan.targets):
             with suppress(LanceError):
@@ -152,13 +151,13 @@ class SharedWrite:
         ours = [
             name for name in found if name.endswith(f"{self.tag}.lance") and name.rpartition("/")[0] == folder
         ]
-        # Blobs are in a folder of their file's name.
+        # Blobs are in a folder named after their data file.
         blobs = [name for name in found if name.rpartition("/")[0].endswith(self.tag)]
         store.delete([*ours, *blobs])
         return len(ours)
 
     def failed(self, error: BaseException) -> None:
-        """Clear up after a part that failed, and say so in a note of its error.
+        """Remove the files after a part failed, and add a note to its error.
 
         Parameters
         ----------
@@ -182,25 +181,25 @@ def share(
     *,
     embed_credentials: bool = False,
 ) -> SharedWrite:
-    """Plan a write that many do together.
+    """Plan a write for many workers.
 
     Parameters
     ----------
     schema : pyarrow.Schema
-        Of the rows that will come.
+        Schema of the rows to be written.
     location : TableLocation
     session : Session
     snapshot : Snapshot or None
-        Of the table they are for; None for a new one.
+        A version of the table; None for a new table.
     options : WriteRequest
     commit_options : CommitRequest
-        Gets a token of its own if it has none.
+        Gets a new token if it has none.
     embed_credentials : bool
 
     Raises
     ------
     LanceError, ValueError, TypeError
-        As ``planning.planned``; or a base that may not be used, or a store that cannot be committed to.
+        As ``planning.planned``; or a base is not allowed, or the store cannot be committed to.
     """
     plan = planned(schema, location.uri, snapshot, options)
     plan.check_apart(snapshot is None or options.mode == "overwrite")
