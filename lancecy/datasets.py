@@ -1,8 +1,7 @@
-"""The dataset: a snapshot of a table, what can be asked of it, and what moves it to a version of its own making.
+"""The dataset: a table at one version, with methods to read, inspect and change it.
 
-Names and meanings follow pylance where it has them. Everything is delegated: a
-method here builds a request and hands it to ``scan`` and ``parallel``; those that change the table are in
-``changes``.
+Names and meanings follow pylance where it has them. Methods delegate: they build a request for the ``scan`` package;
+the methods that change the table are in ``changes``.
 """
 
 from __future__ import annotations
@@ -83,21 +82,21 @@ def dataset(
     version : int, optional
         Open this version instead of the latest.
     asof : datetime or ISO 8601 text, optional
-        Open the latest version that is not younger than this (local time if it has no zone, as in pylance).
+        Open the latest version made at or before this time (local time if it has no zone, as in pylance).
     storage_options : mapping, optional
         As in Dask and pandas, for the root and for base paths in its own service, such as other buckets at the same
         endpoint; ``base_<id>.<key>`` gives an option for one base path only.
     untrusted : bool
-        The bytes come from a stranger: no memory maps, no symbolic links, no base paths outside the
+        Do not trust the table's author: no memory maps, no symbolic links, no base paths outside the
         root unless ``allowed_bases`` names them.
     allowed_bases : sequence of str, optional
-        Prefixes of places that base paths of this table may point to, besides those of the root's own service.
+        Prefixes of URIs that base paths of this table may point to, besides those of the root's own service.
     limits : Limits, optional
-        Caps on what files may claim.
+        Limits on values that files state.
     session : Session, optional
         Caches and threads to use; the process default otherwise.
     recover : bool
-        If the newest version cannot be read, open the last one that can.
+        If the newest version cannot be read, open the newest readable one.
 
     Returns
     -------
@@ -110,7 +109,7 @@ def dataset(
     NotFoundError
         No such version, or none as old as ``asof``.
     FormatError
-        The metadata is damaged or beyond the limits, or points where it may not.
+        The metadata is damaged, exceeds the limits, or points to a forbidden place.
     UnsupportedError
         The table needs a feature this release does not read.
     StoreError
@@ -131,7 +130,7 @@ def dataset(
 
 
 class TrustOptions(TypedDict, total=False):
-    """What a table may do; :func:`dataset` describes each."""
+    """Options of trust in a table; :func:`dataset` describes each."""
 
     untrusted: bool
     allowed_bases: Sequence[str] | None
@@ -139,7 +138,7 @@ class TrustOptions(TypedDict, total=False):
 
 
 class OpenOptions(TrustOptions, total=False):
-    """Which version is opened, and how; :func:`dataset` describes each."""
+    """Options of opening a table; :func:`dataset` describes each."""
 
     version: int | None
     asof: datetime | str | None
@@ -147,12 +146,12 @@ class OpenOptions(TrustOptions, total=False):
 
 
 OPEN_DEFAULTS: dict[str, Any] = {**dict.fromkeys(OpenOptions.__annotations__), "untrusted": False}
-"""By name."""
+"""Default of each option."""
 opening = shared_options(OpenOptions, OPEN_DEFAULTS)
 
 
 def opened(uri: str | os.PathLike[str] | Dataset, **options: Unpack[OpenOptions]) -> Dataset:
-    """The dataset that an entry point was given, opened unless it is already.
+    """The dataset for an argument of an entry point, opened if it is a URI.
 
     Parameters
     ----------
@@ -163,7 +162,7 @@ def opened(uri: str | os.PathLike[str] | Dataset, **options: Unpack[OpenOptions]
     Raises
     ------
     ValueError
-        Any of these together with a Dataset.
+        An option is given together with a Dataset.
     LanceError
         The table cannot be opened.
 
@@ -190,8 +189,8 @@ def _fragment_ids(fragments: Sequence[HasFragmentId | int] | None) -> list[int] 
 class Dataset(Changes):
     """A table at one version.
 
-    Made by :func:`lancecy.dataset`. Another version is another dataset (:meth:`checkout_version`); only the methods
-    that change the table (:meth:`append`, :meth:`delete`, …) move this one, to the version they make.
+    Made by :func:`lancecy.dataset`. Another version is another dataset (:meth:`checkout_version`). Methods that change
+    the table (:meth:`append`, :meth:`delete`, …) move this dataset to the version they make.
     Pickles as its URI, version and options without secrets.
     """
 
@@ -201,14 +200,14 @@ class Dataset(Changes):
 
     @cached_property
     def _context(self) -> ScanContext:
-        # Made when first needed: it wants every fragment, and a table of thousands opens in less time than they take.
+        # Made on first use: it needs all fragments, and making thousands of them takes longer than opening the table.
         return ScanContext(self._snapshot, self._session)
 
     # -- what it is -----------------------------------------------------------
 
     @property
     def uri(self) -> str:
-        """Where the table is, without secrets."""
+        """URI of the table, without secrets."""
         return self._snapshot.uri
 
     @property
@@ -223,17 +222,17 @@ class Dataset(Changes):
 
     @property
     def lance_schema(self) -> Any:
-        """The schema as the format sees it: fields with ids (:class:`lancecy.schema.Schema`)."""
+        """The schema in the format's terms: fields with ids (:class:`lancecy.schema.Schema`)."""
         return self._snapshot.schema
 
     @property
     def data_storage_version(self) -> str:
-        """File version the table's data is written in, such as ``"0.1"``."""
+        """Version of the table's data files, such as ``"0.1"``."""
         return self._snapshot.manifest.data_version or "0.1"
 
     @property
     def has_stable_row_ids(self) -> bool:
-        """Whether rows carry ids that survive moves."""
+        """Whether rows keep their ids when they move."""
         return self._snapshot.manifest.has_stable_row_ids
 
     @property
@@ -258,7 +257,7 @@ class Dataset(Changes):
 
     @property
     def stats(self) -> DatasetStats:
-        """Figures from metadata alone."""
+        """Statistics from metadata alone."""
         return DatasetStats(self._context)
 
     # -- versions -------------------------------------------------------------
@@ -275,7 +274,7 @@ class Dataset(Changes):
 
     @property
     def latest_version(self) -> int:
-        """Number of the newest version there is now."""
+        """Number of the newest version now."""
         return self._snapshot.latest_version()
 
     def checkout_version(self, version: int) -> Dataset:
@@ -297,7 +296,7 @@ class Dataset(Changes):
 
     @property
     def location(self) -> TableLocation:
-        """Where the table is, how it is reached, and what its paths may do."""
+        """The address of the table: URI, storage options, and trust."""
         return self._snapshot.location
 
     def _move(self, version: int | None, bases: Iterable[BasePath] = ()) -> None:
@@ -324,20 +323,20 @@ class Dataset(Changes):
             Names, nested ones with dots (``"s.a"``); or output names mapped to SQL text or expressions
             (``{"y": "x * 2"}``); None for all.
         filter : str, pyarrow.compute.Expression, lancecy.Expr or None
-            Rows for which it is true come back (SQL rules: null is not true).
+            Returns the rows for which it is true (SQL rules: null is not true).
         limit, offset : int, optional
-            Of the rows that pass, in table order (or in the order of ``order_by``).
+            Apply to the filtered rows, in table order (or in the order of ``order_by``).
         batch_size : int, optional
-            Most rows of a streamed batch.
+            Maximum rows of a streamed batch.
         batch_size_bytes : int, optional
-            Most bytes of a streamed batch.
+            Maximum bytes of a streamed batch.
         strict_batch_size : bool
             Batches of a stream have exactly ``batch_size`` rows, the last one fewer.
         fragments : sequence of LanceFragment or int, optional
             Read only these.
         scan_in_order : bool
-            Keep table order. False lets batches of a stream and tasks come in any order, so that those of a table
-            over several bases come from all bases in turn.
+            Keep table order. False allows batches and tasks in any order, so that a table over several bases is read
+            from all bases in turn.
         order_by : sequence of names or (name, "ascending" | "descending"), optional
             Sort the whole result.
         with_row_id, with_row_address : bool
@@ -348,7 +347,7 @@ class Dataset(Changes):
         memory_bytes : int, optional
             Byte budget of a streamed scan (256 MiB).
         batch_readahead, fragment_readahead, io_buffer_size, late_materialization, use_scalar_index, prefilter : optional
-            Taken because pylance has them; they tune its engine and change nothing here.
+            Accepted for compatibility with pylance, and ignored.
 
         Returns
         -------
@@ -359,7 +358,7 @@ class Dataset(Changes):
         ColumnNotFoundError, ExpressionError
             The columns or the filter do not fit the schema.
         ValueError, TypeError
-            Arguments no scan can mean.
+            Invalid arguments.
         UnsupportedError
             An argument of pylance that asks for a search, such as ``nearest``.
         """
@@ -439,9 +438,9 @@ class Dataset(Changes):
         embed_credentials: bool = False,
         **options: Unpack[ScanOptions],
     ) -> list[Delayed]:
-        """The rows as Dask tasks, each of which gives a :class:`pyarrow.Table`.
+        """The rows as Dask tasks, each returning a :class:`pyarrow.Table`.
 
-        Arguments that are not described here are as for :meth:`scanner`.
+        Other arguments as for :meth:`scanner`.
 
         Parameters
         ----------
@@ -453,9 +452,9 @@ class Dataset(Changes):
         Returns
         -------
         list of dask.delayed.Delayed
-            In table order, for ``dask.bag.from_delayed`` and graphs of your own. Dask starts independent tasks in
-            the order of their keys, which lets those that run at the same time read from different bases;
-            ``scan_in_order=False`` orders the list that way as well.
+            In table order, for ``dask.bag.from_delayed`` and custom graphs. Dask starts independent tasks in the order
+            of their keys, so that concurrent tasks read from different bases; ``scan_in_order=False`` orders the list
+            that way as well.
 
         Examples
         --------
@@ -482,9 +481,9 @@ class Dataset(Changes):
         return self.scanner(columns, filter, num_rows, offset, **options).to_table()
 
     def count_rows(self, filter: object = None) -> int:
-        """How many rows there are, or pass the filter.
+        """The number of rows, or of rows that pass the filter.
 
-        Without a filter the answer comes from metadata.
+        Without a filter it comes from metadata.
         """
         if filter is None:
             known = self._snapshot.manifest.num_rows
@@ -509,24 +508,24 @@ class Dataset(Changes):
         return take_rows(self._context, self._context.projection(request), indices)
 
     def take_rows(self, row_ids: Any, columns: Columns = None) -> pa.Table:
-        """Rows by row id, in the order given; rows that are deleted, and ids nobody has, are left out.
+        """Rows by row id, in the order given; deleted rows and unknown ids are left out.
 
         Without stable row ids (:attr:`has_stable_row_ids`) the id of a row is its address: fragment id << 32 | offset.
 
         Parameters
         ----------
         row_ids : (n,) integers
-            As ``_rowid`` has them, 0 .. 2**64 - 1; duplicates allowed.
+            Values of ``_rowid``, 0 .. 2**64 - 1; duplicates allowed.
         columns : as for :meth:`scanner`
 
         Raises
         ------
         IndexError
-            A number that no row can have; without stable row ids also an address whose fragment or row never was.
+            An id is out of range; without stable row ids, also an address whose fragment or row never existed.
         TypeError
             Not integers.
         FormatError
-            The table's row ids are damaged: two living rows have the same, for one.
+            The table's row ids are damaged, for example two live rows have the same id.
 
         Examples
         --------
@@ -546,7 +545,7 @@ class Dataset(Changes):
         *,
         buffer_size: int = blobs.BUFFER_SIZE,
     ) -> list[blobs.BlobFile | None]:
-        """The blobs of some rows as files, whose bytes are fetched when they are read.
+        """The blobs of some rows as files, which fetch bytes when they are read.
 
         Parameters
         ----------
@@ -560,18 +559,18 @@ class Dataset(Changes):
         Returns
         -------
         list
-            In the order of the rows; None for a null, a file of no bytes for an empty blob.
+            In the order of the rows; None for a null, an empty file for an empty blob.
 
         Raises
         ------
         ValueError
-            Not exactly one kind of rows is given, or the column is not one of blobs.
+            Not exactly one of the three row arguments is given, or the column is not a blob column.
         KeyError
             There is no such column.
         IndexError
             A row does not exist or is deleted.
         PathPolicyError
-            A blob names an object elsewhere that the table may not read.
+            A blob names an external object that the table may not read.
         """
         return blobs.take_blobs(self._context, blob_column, ids, addresses, indices, buffer_size=buffer_size)
 
@@ -610,10 +609,10 @@ class Dataset(Changes):
         found = [f for f in self._context.fragments if f.id == fragment_id]
         return LanceFragment(self, found[0]) if found else None
 
-    # -- seeing what is there -------------------------------------------------
+    # -- inspection -----------------------------------------------------------
 
     def summary(self) -> dict[str, Any]:
-        """Version, rows, fragments, files, bases and the like as plain values, fit for JSON.
+        """Version, rows, fragments, files, bases and similar facts as JSON-serializable values.
 
         Examples
         --------
@@ -629,7 +628,7 @@ class Dataset(Changes):
         fragments: Sequence[LanceFragment | int] | None = None,
         progress: Progress | None = None,
     ) -> Verification:
-        """Read every page and statistic of this version and say what is damaged.
+        """Read every page and statistic of this version and report damage.
 
         Parameters
         ----------
@@ -638,21 +637,21 @@ class Dataset(Changes):
         fragments : sequence of LanceFragment or int, optional
             Fragments to look at.
         progress : function of a :class:`lancecy.progress.Step`, optional
-            Told how far it is.
+            Called with the progress.
 
         Returns
         -------
         Verification
-            True if nothing is damaged; ``findings`` has what is, each with its place.
+            True if nothing is damaged; ``findings`` lists each damage with its place.
 
         Raises
         ------
         ColumnNotFoundError, NotFoundError
-            There is no such column or fragment.
+            A column or fragment does not exist.
 
         Notes
         -----
-        Of blob columns the descriptors are read, not the blobs.
+        For blob columns, it reads the descriptors and not the blobs.
 
         Examples
         --------
@@ -702,13 +701,13 @@ class Dataset(Changes):
         """
         return self.layout().plot(axes)
 
-    # -- doors to other engines -----------------------------------------------
+    # -- other engines --------------------------------------------------------
 
     def to_pyarrow_dataset(self) -> pads.Dataset:
-        """The table as a ``pyarrow.dataset.Dataset``, for engines that push columns and filters into one.
+        """The table as a ``pyarrow.dataset.Dataset``, for engines that push columns and filters down to it.
 
-        DuckDB finds it by the name of the Python variable; Polars takes it with ``scan_pyarrow_dataset``
-        (:meth:`to_polars_lazy` pushes more).
+        DuckDB finds it by the name of the Python variable; Polars reads it with ``scan_pyarrow_dataset``
+        (:meth:`to_polars_lazy` pushes more down).
 
         Examples
         --------
@@ -727,7 +726,7 @@ class Dataset(Changes):
         Parameters
         ----------
         filter : as for :meth:`scanner`
-            Applied beside what Polars pushes.
+            Applied in addition to the predicates that Polars pushes down.
 
         Raises
         ------
@@ -736,7 +735,7 @@ class Dataset(Changes):
 
         Notes
         -----
-        Polars filters once more what it gets, so that NaN is ranked its own way: above every number.
+        Polars filters the result again, so NaN follows its rule and ranks above every number.
         """
         from lancecy.interop.polars_lazy import to_polars_lazy
 
@@ -752,7 +751,7 @@ class Dataset(Changes):
         return self.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """A fresh stream of all rows as an Arrow C capsule."""
+        """A new stream of all rows as an Arrow C capsule."""
         return self.scanner().__arrow_c_stream__(requested_schema)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -773,18 +772,18 @@ class Dataset(Changes):
         return display.dataset_html(self._context)
 
     def session(self) -> Session:
-        """Caches and threads of this dataset, for ``session=`` of others."""
+        """Caches and threads of this dataset, to share with other datasets by ``session=``."""
         return self._session
 
     # -- for the layers above -------------------------------------------------
 
     @property
     def context(self) -> ScanContext:
-        """What scans of this dataset share (for the Dask and Spark layers)."""
+        """State shared by scans of this dataset (for the Dask and Spark layers)."""
         return self._context
 
     def scan_spec(self, request: ScanRequest, embed_credentials: bool = False) -> ScanSpec:
-        """What the tasks of a scan carry; without secrets unless told to embed them.
+        """The description of a scan that its tasks carry; without secrets unless embedded.
 
         Parameters
         ----------
@@ -796,7 +795,7 @@ class Dataset(Changes):
 
 
 LanceDataset = Dataset
-"""pylance's name of the class."""
+"""Name of the class in pylance."""
 
 
 def _reopen(location: TableLocation, version: int) -> Dataset:
@@ -817,7 +816,7 @@ class LanceFragment:
 
     @property
     def metadata(self) -> Fragment:
-        """What the manifest says of it."""
+        """Its entry in the manifest."""
         return self._metadata
 
     @property
@@ -840,7 +839,7 @@ class LanceFragment:
         return list(self._metadata.files)
 
     def deletion_file(self) -> DeletionFile | None:
-        """Where its deleted rows are listed, if any are."""
+        """The file that lists its deleted rows, None without any."""
         return self._metadata.deletion_file
 
     @scanning

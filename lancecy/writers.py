@@ -1,4 +1,4 @@
-"""The doors for writing: ``write_dataset``, ``write_dask``, and ``write_fragments`` with ``commit`` for many writers.
+"""Write functions: ``write_dataset``, ``write_dask``, and ``write_fragments`` with ``commit`` for distributed writers.
 
 Names and meanings follow pylance.
 """
@@ -56,47 +56,47 @@ def write_dataset(
     mode: Mode = "create",
     **options: Unpack[WriteOptions],
 ) -> Dataset:
-    """Write rows: a new table, more rows of a table, or other rows in their place.
+    """Write rows: create a table, append to it, or overwrite it.
 
     Parameters
     ----------
     data : object
         A table, batch, reader or dataset of pyarrow; anything with ``__arrow_c_stream__`` (Polars, DuckDB and Spark
         frames, lancecy datasets and scanners); a pandas frame; a mapping of names to arrays; a list of rows as
-        dictionaries; or an iterable of batches or tables, read only as it is consumed. A Dask DataFrame goes through :func:`lancecy.write_dask`.
+        dictionaries; or an iterable of batches or tables, which is consumed lazily. A Dask DataFrame is written by
+        :func:`lancecy.write_dask`.
     uri : str, path or Dataset
-        A Dataset brings its session and options along; it stays at its version.
+        A Dataset supplies its session and options, and stays at its version.
     schema : pyarrow.Schema, optional
-        What the columns are to be; they are cast to it, safely.
+        Requested columns; the data is cast to them, safely.
     mode : "create", "append" or "overwrite"
-        "create" refuses to touch a table that is there. "append" wants columns of the same types, in any order, of
-        which nullable ones may be missing. "overwrite" replaces schema and rows and keeps the history. Both make a
-        new table where there is none.
+        "create" refuses an existing table. "append" requires columns of the same types, in any order; nullable columns
+        may be missing. "overwrite" replaces schema and rows and keeps the history. The last two create a missing table.
     data_storage_version : "0.1", "2.0", "2.1" or "2.2", optional
-        Of the data files. What the table has if not given, and "2.1" for a new one. "legacy" is another name of
-        "0.1", whose files have no nulls but in text, and one dictionary per column for the whole table; a table's
-        files are all of 0.1, or none is.
+        Version of the data files; by default the table's, and "2.1" for a new table. "legacy" is an alias of "0.1".
+        Files of 0.1 have nulls only in text, and one dictionary per column for the whole table; a table cannot mix
+        them with others.
     enable_stable_row_ids : bool
-        Of a new table: rows have ids that survive compaction.
+        New tables only: rows have ids that survive compaction.
     enable_v2_manifest_paths : bool
-        Of a new table: names of manifests by which the newest is listed first. Others keep the names they have.
+        New tables only: use manifest names that list the newest first. Existing tables keep their naming scheme.
     initial_bases : sequence of DatasetBasePath, optional
-        Of a new table: places besides its own folder.
+        New tables only: base paths besides the table's own folder.
     target_bases : sequence of str, optional
-        Names or paths of the bases that data files go to, in turn; [] is the table's own folder. A write begins with
-        the base that holds the fewest bytes of the table, so that many small writes fill all of them evenly.
+        Names or paths of the bases that receive data files in turn; [] is the table's own folder. A write begins with
+        the base that holds the fewest bytes of the table, so that many small writes fill all bases evenly.
     target_all_bases : bool, optional
-        To all bases in turn, as ``target_bases``; True has the table's own folder among them, False leaves it out.
+        Write to all bases in turn; True includes the table's own folder, False excludes it.
     max_rows_per_file, max_bytes_per_file : int
-        When the next file is begun.
+        Maximum size of a file.
     max_rows_per_group : int
-        Files of 0.1 only: rows of their pages. Statistics, of all types but lists and a few others, are per page.
+        Files of 0.1 only: rows per page. Statistics, of all types but lists and a few others, are per page.
     commit_message : str, optional
     transaction_properties : mapping of str to str, optional
-        Kept with the version.
+        Recorded in the version.
     durability : "fsync" or "none"
-        On a local disk: whether files and their folders are on the disk before this returns, or the system may take
-        its time. Without it a crash of the system can leave a version whose files are torn.
+        On a local disk: whether files and their folders are synced to disk before this returns. With "none", a
+        system crash can leave a version with torn files.
     storage_options : mapping, optional
         As for :func:`lancecy.dataset`.
     allowed_bases : sequence of str, optional
@@ -106,32 +106,32 @@ def write_dataset(
     Returns
     -------
     Dataset
-        At the version that was made.
+        At the new version.
 
     Raises
     ------
     ExistsError
-        There is a table already.
+        The table already exists.
     SchemaError
         Columns do not fit the table, or have nulls where there may be none.
     UnsupportedError
-        A column, or the table, needs what this release does not write; the message names a version that can hold it.
+        This release cannot write the column or the table; the message names a version that can hold it.
     NotFoundError
         There is no such base.
     ConflictError
-        Somebody else changed the table so that this cannot be added; if it is a ``RetryableConflictError``, write again.
+        Another writer made a conflicting change; after a ``RetryableConflictError``, write again.
     ContentionError
-        Others were faster every time.
+        Every race for the next version was lost.
     CommitUnknownError
-        The storage failed so that nobody can tell whether this happened. Its files stay: look before writing again.
+        The storage failed, and it is unknown whether the commit happened. Its files stay: check before writing again.
     StoreError
         The storage failed.
 
     Notes
     -----
-    Nothing is visible before everything is written. Whatever goes wrong leaves the table as it was and, but for
-    ``CommitUnknownError`` and a process that dies, no data files behind; what a lost race leaves in ``_transactions``,
-    and empty folders where a table was to be, are nobody's trouble.
+    Readers see nothing before everything is written. A failure leaves the table unchanged and removes its data files,
+    except after ``CommitUnknownError`` or the death of the process. A transaction file in ``_transactions`` and empty
+    folders may remain; they are harmless.
 
     Examples
     --------
@@ -167,55 +167,54 @@ def write_dask(
     embed_credentials: bool = False,
     **options: Unpack[WriteOptions],
 ) -> Any:
-    """Write a Dask collection: the workers write data files, one commit makes all of them part of the table.
+    """Write a Dask collection: workers write the data files, and one commit adds them to the table.
 
     Parameters
     ----------
     data : Dask DataFrame or Array
-        Of any dtypes: NumPy's, Arrow's, and those of :func:`lancecy.scan`. Python objects are text, or what the
-        table has there, unless ``schema`` says what they are. Of an array, rows are along its first axis: vectors,
+        Any dtypes: NumPy's, Arrow's, and those of :func:`lancecy.scan`. Python objects are taken as text, or as the
+        table's type, unless ``schema`` gives their type. The rows of an array are along its first axis: vectors,
         matrices and so on become fixed-size lists.
     uri, schema, mode
-        As for :func:`lancecy.write_dataset`. ``schema`` has all columns; partitions are cast to it, safely.
+        As for :func:`lancecy.write_dataset`. ``schema`` must have all columns; partitions are cast to it, safely.
     index : bool, optional
-        Whether the index is written as a column; if not given, it is if it has a name.
+        Whether to write the index as a column; by default, if it has a name.
     column : str, optional
         Name of the column that an array becomes.
     compute : bool
-        False returns a ``dask.delayed.Delayed`` instead, which writes, commits and is the number of the version.
-        However often it is computed, the rows are in the table once.
+        False returns a ``dask.delayed.Delayed``, which writes, commits and returns the version number. Computing it
+        again does not add the rows again.
     compute_kwargs : mapping, optional
-        For Dask's ``compute``, such as ``{"retries": 3}`` or ``{"scheduler": "processes"}``.
+        Arguments of Dask's ``compute``, such as ``{"retries": 3}`` or ``{"scheduler": "processes"}``.
     token : str, optional
-        Names the write: if one with this token was committed before, by another process even, its version is
-        returned and nothing becomes of this one. To make jobs safe that may be started again.
+        Identifies the write, so that a job can be restarted safely: if a write with this token was committed before,
+        also by another process, this one returns that version and commits nothing.
     embed_credentials : bool
-        Put the secrets in ``storage_options`` into the graph. By default only the other options are, and
+        Put the secrets in ``storage_options`` into the graph. By default the graph has only the other options, and
         workers in other processes take credentials from their own environment.
     data_storage_version, enable_stable_row_ids, enable_v2_manifest_paths, initial_bases, target_bases, \
     target_all_bases, max_rows_per_file, max_bytes_per_file, max_rows_per_group, commit_message, transaction_properties, durability, \
     storage_options, allowed_bases, session
-        As for :func:`lancecy.write_dataset`. A partition makes at least one file, if it has rows; files of the
+        As for :func:`lancecy.write_dataset`. A partition with rows makes at least one file; files of the
         first partition begin with the least filled base, those of the second with the next, and so on.
 
     Returns
     -------
     Dataset or Delayed
-        The table at the version that was made.
+        The table at the new version.
 
     Raises
     ------
     SchemaError
-        As for :func:`lancecy.write_dataset`; or a partition does not fit, which the message names.
+        As for :func:`lancecy.write_dataset`; or a partition does not fit, and the message names it.
     LanceError, ValueError, TypeError
         As for :func:`lancecy.write_dataset`.
 
     Notes
     -----
-    Only files of tasks whose results arrive are committed, so that tasks may be repeated, by ``retries``, by work
-    stealing, or because a worker died: rows are in the table once. Files of attempts that nobody heard of stay
-    behind, unseen by readers, until a cleanup. If a partition fails, nothing is committed, and its error has a note
-    about what was removed.
+    Only files of tasks whose results arrive are committed, so tasks may be repeated by ``retries``, by work stealing,
+    or after a worker died, and rows are in the table once. Files of lost attempts remain, invisible to readers, until
+    a cleanup. If a partition fails, nothing is committed, and a note of its error says what was removed.
 
     Examples
     --------
@@ -283,23 +282,23 @@ def write_fragments(
     writer_number: int = 0,
     **options: Unpack[FragmentOptions],
 ) -> list[FragmentMetadata]:
-    """Write rows to data files that are no part of the table yet; :func:`lancecy.commit` makes them so.
+    """Write rows to data files without committing them; :func:`lancecy.commit` adds them to the table.
 
-    Each of many writers calls this; one of them, or somebody else, commits what all of them made at once.
+    Each distributed writer calls this, and one process commits the fragments of all of them at once.
 
     Parameters
     ----------
     data, uri, schema
         As for :func:`lancecy.write_dataset`.
     mode : "append", "create" or "overwrite"
-        What the fragments are for: ``LanceOperation.Append``, or an ``Overwrite``, whose columns are numbered anew.
+        Purpose of the fragments: ``LanceOperation.Append``, or an ``Overwrite``, whose columns get new ids.
     data_storage_version : str, optional
-        New columns with dictionaries cannot be written to files of 0.1 here, as these share what nobody knows yet.
+        New dictionary columns cannot be written to files of 0.1 here, because such files must share their dictionaries.
     initial_bases, target_bases, target_all_bases
         As for :func:`lancecy.write_dataset`; pass the same ``initial_bases`` to ``LanceOperation.Overwrite``.
     writer_number : int
-        Of many writers for one commit, who all see the same table: number 0 begins with the least filled base, 1 with
-        the next, and so on. Give each its own, or all begin with the same base.
+        Number of this writer among the writers of one commit: 0 begins with the least filled base, 1 with the next, and
+        so on. Writers with the same number begin with the same base. All must see the same version.
     max_rows_per_file, max_bytes_per_file, max_rows_per_group : int
         As for :func:`lancecy.write_dataset`.
     durability : "fsync" or "none"
@@ -309,7 +308,7 @@ def write_fragments(
     Returns
     -------
     list of FragmentMetadata
-        To be pickled, or sent as JSON.
+        Can be pickled, or sent as JSON.
 
     Raises
     ------
@@ -341,25 +340,25 @@ def commit(
     max_retries: int = 20,
     **options: Unpack[CommitOptions],
 ) -> Dataset:
-    """Make a change that others prepared the next version of a table.
+    """Commit a prepared change as the next version of a table.
 
     Parameters
     ----------
     uri : str, path or Dataset
     operation : one of ``lancecy.LanceOperation``
     read_version : int, optional
-        The version the change was made from; what happened since is looked at. That of a Dataset, and otherwise
-        needed unless the operation is ``Overwrite``, ``Restore`` or ``UpdateBases``.
+        The version the change was made from; later versions are checked for conflicts. By default the version of a
+        Dataset; required for a URI unless the operation is ``Overwrite``, ``Restore`` or ``UpdateBases``.
     commit_message : str, optional
     transaction_properties : mapping of str to str, optional
-        Kept with the version.
+        Recorded in the version.
     token : str, optional
-        Names the change: however often a change with this token is committed, it happens once, and later calls
-        return the version it became.
+        Identifies the change: a change with this token is committed once, and later calls return the version it
+        became.
     max_retries : int
-        How often another writer may be faster.
+        Maximum number of lost races for the next version.
     enable_stable_row_ids, enable_v2_manifest_paths : bool
-        Of a new table, as for :func:`lancecy.write_dataset`.
+        New tables only, as for :func:`lancecy.write_dataset`.
     durability : "fsync" or "none"
     storage_options, allowed_bases, session
         As for :func:`lancecy.write_dataset`.
@@ -367,28 +366,28 @@ def commit(
     Returns
     -------
     Dataset
-        At the version that was made.
+        At the new version.
 
     Raises
     ------
     ValueError
         ``read_version`` is missing.
     DatasetNotFoundError
-        There is no table, and the operation does not make one.
+        There is no table, and the operation does not create one.
     RetryableConflictError
-        Somebody changed what this is about: prepare it anew from the newest version.
+        Another writer changed the same data: prepare the change again from the newest version.
     ConflictError
-        It cannot happen any more.
+        A later version excludes the change.
     ContentionError
-        Others were faster every time.
+        Every race for the next version was lost.
     CommitUnknownError
-        Nobody can tell whether it happened: look before trying again, and delete nothing.
+        It is unknown whether the commit happened: check before trying again, and delete nothing.
     SchemaError, UnsupportedError, CommitError
         The change does not fit the table, or one of its files is missing.
 
     Notes
     -----
-    Data files are never removed here, whatever happens.
+    This function never removes data files.
 
     Examples
     --------
@@ -430,7 +429,7 @@ def _check_commit(
 
 
 def located(uri: str | os.PathLike[str] | Dataset, options: AccessOptions) -> tuple[TableLocation, Session]:
-    """Where a user's table is, and the session to reach it with.
+    """The location of a user's table, and its session.
 
     Parameters
     ----------
@@ -462,7 +461,7 @@ def _newest(
 def opened_at(
     location: TableLocation, session: Session, version: int, bases: Sequence[BasePath] = ()
 ) -> Dataset:
-    """The table at the version that was made, allowed to read the bases its maker named.
+    """The table at a new version, allowed to read the bases that the write named.
 
     Parameters
     ----------
