@@ -1,11 +1,11 @@
-"""Rows become data files that no version names yet.
+"""Writes rows to data files that no version names yet.
 
 ==============  ==============================================================
-``schemas``     Arrow schemas to fields with ids, or fitted to those of a table
-``storage``     batches cast to the types of a plan
-``targets``     which bases files go to
+``schemas``     Arrow schemas to fields with ids, or fitted to a table's fields
+``storage``     casts batches to the types of a plan
+``targets``     bases that data files go to
 ``fragments``   batches to data files, one fragment each
-``metadata``    fragments that travel as JSON
+``metadata``    fragments as JSON, for distributed writers
 ``operations``  ``LanceOperation``
 ==============  ==============================================================
 """

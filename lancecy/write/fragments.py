@@ -1,8 +1,8 @@
-"""Batches become data files, one fragment each.
+"""Writes batches to data files, one fragment each.
 
-A file is begun when there are rows for it and ends when it is full; files go over the bases in turn.
-Nothing names them until a commit does, so whatever goes wrong on the way removes them again. Memory:
-what ``file.create`` keeps of two files, one that ends while the next begins, and one batch.
+A file begins with its first rows and ends when it is full; files go to the bases in turn. No version names
+them before the commit, so any error removes them. Memory holds one batch and the buffers of two files
+(``file.create``): one file is finished while the next begins.
 """
 
 from __future__ import annotations
@@ -34,31 +34,31 @@ _ANEW = (
     "it anew, with mode='overwrite' and data_storage_version='2.1'"
 )
 _LEAST_PAGE = 64 << 10
-# What may wait for its page in all columns of a file together, as far as the smallest pages allow.
+# Limit of buffered bytes in all columns of a file together, as far as the smallest pages allow.
 _WAITING = 512 << 20
-# Rows are handed on in pieces of this size at most, after each of which the size of the file is looked at.
+# Maximum size of the pieces that rows are written in; the file's size is checked after each piece.
 _PIECE_BYTES = 64 << 20
 
 Folder = Callable[["int | None"], "tuple[Store, str]"]
-"""A base, None for the table's own folder, to its store and what comes before the names of data files there."""
+"""Maps a base, None for the table's own folder, to its store and the prefix of data file names there."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileLimits:
-    """When a data file is full.
+    """Limits of the size of a data file.
 
     Attributes
     ----------
     max_rows : int
     max_bytes : int
-        Looked at after every few megabytes, so a file may become larger by as much.
+        Checked after every few megabytes, so a file may exceed it by as much.
     max_rows_per_group : int
-        Of a batch of a 0.1 file.
+        Rows of a batch in a 0.1 file.
 
     Raises
     ------
     ValueError
-        Not positive.
+        A limit is not positive.
     """
 
     max_rows: int = 1 << 20
@@ -72,12 +72,12 @@ class FileLimits:
             )
 
     def piece_rows(self, batch: pa.RecordBatch) -> int:
-        """Rows of a batch that are handed on at once."""
+        """Rows of a batch that are written at once."""
         per_row: int = max(1, batch.nbytes // max(1, batch.num_rows))
         return max(1, min(self.max_rows, min(_PIECE_BYTES, self.max_bytes // 8) // per_row))
 
     def options(self, schema: Schema, dictionaries: Dictionaries | None = None) -> FileWriteOptions:
-        """Pages so small that what waits for them stays far below the size of a file, and of memory."""
+        """Write options whose pages are small enough to bound the buffered bytes of a file."""
         usual = FileWriteOptions(self.max_rows_per_group, dictionaries=dictionaries)
         columns = [sum(not node.children for node in field.walk()) for field in schema.fields]
         share = min(self.max_bytes // 4, _WAITING) // max(
@@ -92,18 +92,18 @@ class NewFiles:
     Parameters
     ----------
     schema : Schema
-        Of the columns that are written.
+        Schema of the written columns.
     version : str
-        Of the data files, such as "2.1".
+        Version of the data files, such as "2.1".
     bases : tuple of int or None
-        Where files go in turn, beginning with the first.
+        Bases that files go to in turn, beginning with the first.
     folder : function
         See ``Folder``.
     limits : FileLimits
     dictionaries : Dictionaries, optional
-        Of a 0.1 table: one for all of its files.
+        Dictionaries of a 0.1 table, shared by all of its files.
     tag : str
-        Hexadecimal digits with which the names of the files end.
+        Hexadecimal digits at the end of all file names.
 
     Examples
     --------
@@ -146,23 +146,23 @@ class NewFiles:
         Parameters
         ----------
         batches : iterable of pyarrow.RecordBatch
-            With the columns of the schema, in any order.
+            Batches with the columns of the schema, in any order.
 
         Returns
         -------
         tuple of FragmentMetadata
-            In the order of the rows; none for no rows.
+            In the order of the rows; empty without rows.
 
         Raises
         ------
         SchemaError
-            Nulls where there may be none, or columns of another type.
+            Nulls in a column that is not nullable, or columns of another type.
         UnsupportedError
-            Values that files of the version cannot hold.
+            Files of the version cannot hold the values.
         StoreError
-            Bytes could not be written.
+            The storage failed to write.
 
-        Whatever is raised, by the batches too, leaves no file behind.
+        Any exception, also of the batches, removes the files.
         """
         try:
             for batch in batches:
@@ -186,16 +186,16 @@ class NewFiles:
         return (*self._made, *last)
 
     def remove(self) -> str:
-        """Remove every file that was begun: nothing names them. Says what became of them, as a place of an error."""
+        """Remove every file of this write; no version names them. Returns the outcome as a breadcrumb for an error."""
         left: list[str] = []
         if os.getpid() != self._process:
-            # A child that was forked while rows were made, and ends: the files are its parent's.
+            # This is a child process forked during the write; the files belong to its parent.
             return "a write that another process is at"
         if self._open is not None:
             with suppress(LanceError, OSError):
                 self._open.writer.abort()
         if self._thread is not None:
-            # However the file it finishes ends: one that appears later would stay.
+            # Wait for the file in progress even if it fails: a file that appears later would stay.
             self._thread.shutdown()
         for store, path in self._begun:
             try:
@@ -203,7 +203,7 @@ class NewFiles:
             except LanceError:
                 left.append(f"{store.uri}/{path}")
         for local, folders in reversed(self._folders):
-            # Made by this write, and empty again.
+            # This write created the folder, and it is empty again.
             local.remove_folders(folders)
         self._open, self._ending, self._begun, self._made, self._folders = None, None, [], [], []
         if not left:
@@ -211,13 +211,13 @@ class NewFiles:
         return f"a write that may have left {len(left)} data files to a cleanup, {left[0]} the first"
 
     def _beside(self, store: Store, path: str) -> list[str]:
-        """Objects of blobs beside a data file."""
+        """Paths of the blob objects of a data file."""
         if not self._has_sidecars:
             return []
         return [meta.path for meta in store.list(f"{path.removesuffix('.lance')}/")]
 
     def _pieces(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The rows of a batch, cut where a file has as many as it may have."""
+        """The rows of a batch, split where a file reaches its maximum number of rows."""
         most, start = self._limits.piece_rows(batch), 0
         while start < batch.num_rows:
             there = 0 if self._open is None else self._open.num_rows
@@ -249,10 +249,10 @@ class NewFiles:
         return _Open(file, create_file(store, path, self._schema, self._version, self._options))
 
     def _finish_meanwhile(self, full: _Open) -> None:
-        """Let a thread write the rest of a file: the next one is begun, and two of them keep two processors busy."""
+        """Finish a full file in a thread while the next one begins; two files keep two processors busy."""
         self._settle()
         if self._options.dictionaries is not None:
-            # They are those of all files, and no two of these may add to them at once.
+            # All files share the dictionaries, and two files must not add to them at once.
             self._made.append(_finished(full))
             return
         if self._thread is None:
@@ -268,7 +268,7 @@ class NewFiles:
 
 @dataclass(slots=True)
 class _Open:
-    """The file that is being written."""
+    """The open data file."""
 
     file: DataFile
     writer: FileWriter

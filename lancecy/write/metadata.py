@@ -1,4 +1,4 @@
-"""What a distributed writer sends to the one who commits: fragments as JSON, in pylance's shape.
+"""Fragments as JSON in pylance's form, sent from distributed writers to the committer.
 
 Facts: table sheet, section 2.
 """
@@ -19,9 +19,9 @@ _FORMS = {DeletionFileType.ARROW: "array", DeletionFileType.BITMAP: "bitmap"}
 
 @dataclass(frozen=True, slots=True)
 class FragmentMetadata(Fragment):
-    """A fragment that is no part of a table yet; made by :func:`lancecy.write_fragments`.
+    """A fragment that is not committed yet; made by :func:`lancecy.write_fragments`.
 
-    A :class:`lancecy.table.manifest.Fragment` that travels: as JSON, which pylance understands too, or pickled.
+    A :class:`lancecy.table.manifest.Fragment` that can be sent as JSON, which pylance reads too, or pickled.
 
     Examples
     --------
@@ -32,7 +32,7 @@ class FragmentMetadata(Fragment):
 
     @classmethod
     def of(cls, fragment: Fragment) -> FragmentMetadata:
-        """The same fragment, able to travel.
+        """The fragment as FragmentMetadata.
 
         Parameters
         ----------
@@ -42,7 +42,7 @@ class FragmentMetadata(Fragment):
 
     @property
     def num_deletions(self) -> int:
-        """Deleted rows; 0 as well if nobody says how many."""
+        """Number of deleted rows; 0 if it is unknown."""
         return (self.deletion_file.num_deleted_rows or 0) if self.deletion_file is not None else 0
 
     @property
@@ -51,12 +51,12 @@ class FragmentMetadata(Fragment):
         return (self.physical_rows or 0) - self.num_deletions
 
     def to_json(self) -> dict[str, Any]:
-        """Plain values, fit for ``json.dumps``, as pylance's ``FragmentMetadata.to_json`` gives them.
+        """Plain values for ``json.dumps``, equal to those of pylance's ``FragmentMetadata.to_json``.
 
         Raises
         ------
         ValueError
-            Row ids or versions are in a file of their own, as some old releases wrote them.
+            Row ids or versions are in a separate file, as some old releases wrote them.
         """
         deleted = self.deletion_file
         deletion = None if deleted is None else {
@@ -79,17 +79,17 @@ class FragmentMetadata(Fragment):
 
     @staticmethod
     def from_json(data: str | Mapping[str, Any]) -> FragmentMetadata:
-        """What :meth:`to_json`, here or in pylance, made.
+        """The fragment in the JSON of :meth:`to_json`, of lancecy or pylance.
 
         Parameters
         ----------
         data : str or mapping
-            Text, or the values themselves.
+            JSON text, or its values.
 
         Raises
         ------
         ValueError
-            Something else, or a fragment with data overlay files.
+            Not such JSON, or a fragment with data overlay files.
         """
         try:
             return _from_json(json.loads(data) if isinstance(data, str) else data)

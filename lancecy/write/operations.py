@@ -1,4 +1,4 @@
-"""Changes as users describe them to ``lancecy.commit``, by pylance's names and arguments.
+"""The public operations of ``lancecy.commit``, with pylance's names and arguments.
 
 Facts: table sheet, section 4.2.
 """
@@ -22,11 +22,11 @@ __all__ = ["BaseOperation", "LanceOperation", "operation_of"]
 
 
 class BaseOperation(ABC):
-    """One of ``LanceOperation``."""
+    """Base class of the ``LanceOperation`` classes."""
 
     @abstractmethod
     def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
-        """The operation that is meant; parameters and errors as :func:`operation_of`."""
+        """The internal operation; parameters and errors as :func:`operation_of`."""
 
 
 @dataclass(frozen=True)
@@ -51,10 +51,10 @@ class _Overwrite(BaseOperation):
     Parameters
     ----------
     new_schema : pyarrow.Schema or lancecy.schema.Schema
-        The fragments must have been written with it, for a table without rows or with ``mode="overwrite"``.
+        The schema that the fragments were written with, for a table without rows or with ``mode="overwrite"``.
     fragments : iterable of FragmentMetadata
     initial_bases : list of DatasetBasePath, optional
-        Of a new table only.
+        For a new table only.
     """
 
     new_schema: pa.Schema | Schema
@@ -75,15 +75,15 @@ class _Overwrite(BaseOperation):
 
 @dataclass(frozen=True)
 class _Delete(BaseOperation):
-    """Give fragments other deletion files, and drop fragments.
+    """Replace deletion files of fragments, and drop fragments.
 
     Parameters
     ----------
     updated_fragments : iterable of FragmentMetadata
-        Each with its deletion file, which is in the table's folder and lists all of its deleted rows.
+        Fragments with their deletion files, which are in the table's folder and list all of their deleted rows.
     deleted_fragment_ids : iterable of int
     predicate : str
-        For the record.
+        Recorded, and not evaluated.
     """
 
     updated_fragments: Iterable[Fragment]
@@ -117,7 +117,7 @@ class _Restore(BaseOperation):
 
 @dataclass(frozen=True)
 class _ReserveFragments(BaseOperation):
-    """Claim ids of fragments.
+    """Reserve fragment ids.
 
     Parameters
     ----------
@@ -132,27 +132,27 @@ class _ReserveFragments(BaseOperation):
 
 @dataclass(frozen=True)
 class _UpdateMap:
-    """Changes of a map of texts.
+    """Changes of a string map.
 
     Parameters
     ----------
     updates : mapping of str to str or None
         New values; None removes the key.
     replace : bool
-        Whether all other keys go.
+        Whether to remove all other keys.
     """
 
     updates: Mapping[str, str | None]
     replace: bool = False
 
     def to_update(self) -> made.MapUpdate:
-        """The change of a map that is meant."""
+        """The change as a MapUpdate."""
         return made.MapUpdate(dict(self.updates), self.replace)
 
 
 @dataclass(frozen=True)
 class _UpdateConfig(BaseOperation):
-    """Change the maps of a table; None leaves one alone.
+    """Change the string maps of a table; None leaves a map unchanged.
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ def _update(change: _UpdateMap | None) -> made.MapUpdate | None:
 
 
 class LanceOperation:
-    """What ``lancecy.commit`` can do: ``Append``, ``Overwrite``, ``Delete``, ``Restore``, ``ReserveFragments``,
+    """The operations of ``lancecy.commit``: ``Append``, ``Overwrite``, ``Delete``, ``Restore``, ``ReserveFragments``,
     ``UpdateConfig`` (with ``UpdateMap``) and ``UpdateBases``.
 
     Examples
@@ -217,7 +217,7 @@ class LanceOperation:
 def operation_of(
     change: BaseOperation, known: Mapping[int, BasePath] | None, stable_row_ids: bool = False
 ) -> made.Operation:
-    """The operation that a user means.
+    """The internal operation of a public one.
 
     Parameters
     ----------
@@ -225,16 +225,16 @@ def operation_of(
     known : mapping of id to BasePath, or None
         Bases of the table; None if there is no table yet.
     stable_row_ids : bool
-        Of a new table.
+        Whether a new table gets stable row ids.
 
     Raises
     ------
     TypeError
-        Something else.
+        Not one of ``LanceOperation``.
     ValueError
         A fragment of a delete has no deletion file.
     ConflictError, SchemaError
-        The bases, or the schema, cannot be those of a table.
+        The bases or the schema are invalid.
     """
     if not isinstance(change, BaseOperation):
         raise TypeError(f"{type(change).__name__} is no operation: give one of lancecy.LanceOperation")

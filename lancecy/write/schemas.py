@@ -1,4 +1,4 @@
-"""Arrow schemas on their way into a table: fields with ids for a new one, a fit to those of an old one.
+"""Arrow schemas to table schemas: fields with ids for a new table, or fitted to an existing one.
 
 Facts: table sheet, sections 1.2, 4.3 and 8.
 """
@@ -29,14 +29,14 @@ from lancecy.schema import (
 
 __all__ = ["arranged", "fitted", "schema_of", "with_blobs"]
 
-# Names that scans give to columns which no file holds.
+# Names of virtual columns of scans.
 _RESERVED = frozenset(
     ("_rowid", "_rowaddr", "_rowoffset", "_row_created_at_version", "_row_last_updated_at_version")
 )
 _BLOB_TYPE = pa.struct([pa.field("data", pa.large_binary()), pa.field("uri", pa.string())])
-# Not stored as text, as their storage in Arrow is.
+# Arrow stores these as text, and the format does not.
 _JSON = frozenset((b"arrow.json", b"lance.json"))
-# Hints that fields carry for readers of old releases: plain, variable width, dictionary.
+# Encoding hints of fields for readers of old releases: plain, variable width, dictionary.
 _PLAIN, _VARIABLE, _DICTIONARY = 1, 2, 3
 
 
@@ -50,9 +50,9 @@ def schema_of(schema: pa.Schema) -> Schema:
     Raises
     ------
     SchemaError
-        Two columns of one name, or a name that cannot be one of a column.
+        Two columns have the same name, or a name is not valid for a column.
     UnsupportedError
-        A column of a type that the format does not have.
+        The format does not have the type of a column.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def schema_of(schema: pa.Schema) -> Schema:
 
 
 def with_blobs(schema: pa.Schema) -> pa.Schema:
-    """The schema with columns of blobs as 2.2 has them: structs of bytes or a URI, by whatever metadata they are told.
+    """The schema with blob columns in the form of 2.2, structs of bytes or a URI; any metadata that marks blobs counts.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def _field(field: pa.Field, parent: int, ids: Iterator[int], path: str) -> Field
 
 
 def _json(field: pa.Field, number: int, parent: int, metadata: dict[str, bytes]) -> Field:
-    """Text to Arrow, a binary form of its own in files."""
+    """The field of a JSON column: text in Arrow, a binary form in files."""
     return Field(
         name=field.name,
         id=number,
@@ -154,13 +154,13 @@ def _json(field: pa.Field, number: int, parent: int, metadata: dict[str, bytes])
 
 
 class _ArrowSchema(ctypes.Structure):
-    """The beginning of the struct of that name in Arrow's C data interface."""
+    """The first members of ``ArrowSchema`` in Arrow's C data interface."""
 
     _fields_ = (("format", ctypes.c_char_p), ("name", ctypes.c_char_p), ("metadata", ctypes.c_void_p))
 
 
 def _exported_metadata(field: pa.Field) -> dict[bytes, bytes]:
-    """Metadata with what Arrow says of the field's extension type; its own types tell it to nobody but C."""
+    """Metadata with the keys of the field's extension type, which pyarrow exports only through the C interface."""
     capsule = field.__arrow_c_schema__()
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
     pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
@@ -207,14 +207,14 @@ def _hint(logical: str) -> int:
     return _VARIABLE if logical in ("string", "large_string", "binary", "large_binary") else _PLAIN
 
 
-# -- rows for a table that is there ---------------------------------------------------------------
+# -- rows for an existing table -------------------------------------------------------------------
 
 
 def fitted(table: Schema, data: pa.Schema) -> Schema:
-    """The fields of a table that rows have values for, in the table's order.
+    """The fields of a table that the data has values for, in the table's order.
 
-    Columns are known by their names. Those that are missing read as null, and so must be nullable; the same holds
-    for members of structs. Text, bytes and lists may be large where those of the table are not, and the other way.
+    Columns and struct members match by name. Missing ones read as null, and so must be nullable. Text, bytes and
+    lists may be of the large type where the table's are not, and the other way round.
 
     Parameters
     ----------
@@ -224,9 +224,9 @@ def fitted(table: Schema, data: pa.Schema) -> Schema:
     Raises
     ------
     SchemaError
-        A column the table lacks, one of another type, or one that is missing and may not be null.
+        The table lacks a column, a column has another type, or a missing column is not nullable.
     UnsupportedError
-        A column of a type that the format does not have.
+        The format does not have the type of a column.
 
     Examples
     --------
@@ -239,7 +239,7 @@ def fitted(table: Schema, data: pa.Schema) -> Schema:
 
 
 def _members(wanted: tuple[Field, ...], given: tuple[Field, ...], above: str) -> tuple[Field, ...]:
-    """Columns of a table, or members of a struct, that are given."""
+    """The given columns of a table, or members of a struct, in the table's order."""
     found = {field.name: field for field in given}
     for name in found.keys() - {field.name for field in wanted}:
         raise SchemaError(f"the table has no column {printable(above + name)!r}", difference=above + name)
@@ -255,7 +255,7 @@ def _members(wanted: tuple[Field, ...], given: tuple[Field, ...], above: str) ->
 
 
 def _fit(field: Field, given: Field, path: str) -> Field:
-    # How wide the offsets of text and lists are is no matter: the writer of files makes them as the table has them.
+    # The width of the offsets of text and lists may differ: the file writer converts them to the table's.
     if field.logical_type.removeprefix("large_") != given.logical_type.removeprefix("large_"):
         raise SchemaError(
             f"column {printable(path)!r} is {given.storage_type}, where the table has {field.storage_type}: cast it",
@@ -265,7 +265,7 @@ def _fit(field: Field, given: Field, path: str) -> Field:
         return replace(field, children=_members(field.children, given.children, f"{path}."))
     if not field.children:
         return field
-    # The only child of a list is what it is, whatever it is called.
+    # The name of a list's only child does not matter.
     pairs = zip(field.children, given.children, strict=True)
     below = tuple(_fit(mine, theirs, f"{path}.{mine.name}") for mine, theirs in pairs)
     if any(_names(mine) != _names(theirs) for mine, theirs in zip(below, given.children, strict=True)):
@@ -283,7 +283,7 @@ def _names(field: Field) -> object:
 
 
 def arranged(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
-    """The columns of a batch in the order of the fields they were fitted to, members of structs likewise.
+    """The columns of a batch, and members of structs, in the order of the fitted fields.
 
     Parameters
     ----------
@@ -299,7 +299,7 @@ def arranged(batch: pa.RecordBatch, schema: Schema) -> pa.RecordBatch:
 
 
 def _is_other(field: Field) -> bool:
-    """Whether what is written is not what was given, perhaps."""
+    """Whether the written array may differ from the given one."""
     return field.logical_type == "json" or (field.is_blob and field.is_struct)
 
 

@@ -1,4 +1,4 @@
-"""Batches cast to the types of a plan: what engines hold in other types becomes what the table has."""
+"""Casts batches to the types of a plan, because engines hold some values in other types than the table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["cast_batch", "storage_schema", "storage_type"]
 
 
 def storage_type(kind: pa.DataType) -> pa.DataType:
-    """The type of the values of an extension type; of other types that type.
+    """The storage type of an extension type; any other type itself.
 
     Examples
     --------
@@ -22,23 +22,23 @@ def storage_type(kind: pa.DataType) -> pa.DataType:
 
 
 def storage_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema that batches of a plan have: files hold the storage of extension types."""
+    """The schema with storage types in place of extension types, as files hold them."""
     return pa.schema([field.with_type(storage_type(field.type)) for field in schema])
 
 
 def cast_batch(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """A batch in the types of a schema, every value exactly as it was.
+    """A batch cast to the types of a schema, with every value unchanged.
 
     Parameters
     ----------
     batch : pyarrow.RecordBatch
-        With the columns of the schema, in any order.
+        A batch with the columns of the schema, in any order.
     schema : pyarrow.Schema
 
     Raises
     ------
     SchemaError
-        A value, or all of a column, cannot be one of the type.
+        A value, or a whole column, cannot be cast to the type.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if types.is_dictionary(kind):
         return _coded(array, kind)
     if types.is_fixed_size_list(kind) and _is_list(array.type) and array.null_count == len(array):
-        # Arrow's cast reads the values of null lists, also where there are none, and ends the process.
+        # Arrow's cast reads the values of null lists even where they are missing, and crashes the process.
         return pa.nulls(len(array), kind)
     if (
         types.is_struct(kind)
@@ -95,7 +95,7 @@ def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _has_vectors(kind: pa.DataType) -> bool:
-    """Whether a type is a fixed-size list or holds some."""
+    """Whether a type is or contains a fixed-size list."""
     if pa.types.is_fixed_size_list(kind):
         return True
     if pa.types.is_struct(kind):
@@ -104,13 +104,13 @@ def _has_vectors(kind: pa.DataType) -> bool:
 
 
 def _members(array: pa.StructArray, kind: pa.StructType) -> pa.Array:
-    # Flattened, members are null where their struct is: what lies below a null struct need not fit.
+    # Flattened members are null where their struct is, so values below a null struct need not fit.
     parts = [_as(part, field.type) for part, field in zip(array.flatten(), kind, strict=True)]
     return pa.StructArray.from_arrays(parts, fields=list(kind), mask=null_mask(array))
 
 
 def _lists(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Made anew, and not cast: Arrow's cast of lists of nulls takes the number of lists for that of the nulls."""
+    """A list array built from its parts: Arrow's cast of lists of nulls confuses the numbers of lists and nulls."""
     values, is_large = _as(array.values, kind.value_type), pa.types.is_large_list(kind)
     offsets = array.offsets.cast(pa.int64() if is_large else pa.int32())
     made = pa.LargeListArray if is_large else pa.ListArray

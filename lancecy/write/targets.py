@@ -1,7 +1,7 @@
-"""Where the data files of one write go: the table's own folder, or its bases in turn.
+"""The bases that the data files of one write go to, in turn.
 
-The turn goes by file. Every write begins with the base that the table has the fewest bytes in, by its manifest, and
-goes on with the next fuller one: without a memory of its own, bases are filled evenly by many small writes too.
+Each file goes to the next base. Every write begins with the base that holds the fewest bytes of the table by its
+manifest, and continues with the next fuller one, so many small writes fill the bases evenly too.
 
 Source: table sheet, section 7.
 """
@@ -31,23 +31,23 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class DatasetBasePath:
-    """A place outside of the table's own folder that holds some of its files.
+    """A base path: a folder outside of the table's own one that holds some of its files.
 
     Parameters
     ----------
     path : str or path
         Absolute path or URI; a relative path is made absolute.
     name : str, optional
-        What ``target_bases`` calls it.
+        Name of the base in ``target_bases``.
     is_dataset_root : bool
-        Whether data files are in ``data/`` below it, or directly in it.
+        Whether data files are in ``data/`` below the path, or directly in it.
     id : int, optional
-        Number of the base in the table; the smallest free one from 1 on otherwise.
+        Id of the base in the table; by default the smallest free one from 1 on.
 
     Raises
     ------
     TypeError
-        A name that is no text, or an id that is no number.
+        The name is not a string, or the id is not an integer.
 
     Examples
     --------
@@ -65,7 +65,7 @@ class DatasetBasePath:
             raise TypeError(f"a base has a name and a number, not {self.name!r} and {self.id!r}")
 
     def to_base_path(self) -> BasePath:
-        """As a manifest has it; id 0 if it is to be given one."""
+        """The manifest's value of the base; id 0 if the commit assigns one."""
         path = os.fspath(self.path)
         return BasePath(
             self.id or 0, path if "://" in path else canonical_uri(path), self.name, self.is_dataset_root
@@ -80,13 +80,13 @@ def base_paths_of(
     Raises
     ------
     ConflictError
-        There is a base of that id, name or place.
+        A base has that id, name or path already.
     PathPolicyError
-        A path is not that of a folder, or holds credentials.
+        A path does not name a folder, or holds credentials.
     ValueError
-        An id that none can have.
+        An id is out of range.
     TypeError
-        One is something else.
+        An item is neither a DatasetBasePath nor a BasePath.
     """
     given = [_base_path(base) for base in bases]
     for base in given:
@@ -105,7 +105,7 @@ def _base_path(base: object) -> BasePath:
 
 
 def check_outside(root: str, bases: Iterable[BasePath]) -> None:
-    """Refuse bases in the table's own folder: a cleanup takes what it finds there for leftovers.
+    """Refuse bases in the table's own folder, where a cleanup would remove their files.
 
     pylance (14.0.2) deletes the files of a base below ``data/`` of its table.
 
@@ -114,7 +114,7 @@ def check_outside(root: str, bases: Iterable[BasePath]) -> None:
     root : str
         URI of the table.
     bases : iterable of BasePath
-        New ones, or relocated ones.
+        New or relocated bases.
 
     Raises
     ------
@@ -142,25 +142,25 @@ def targets(
     target_bases: Sequence[str | os.PathLike[str]] | None = None,
     target_all_bases: bool | None = None,
 ) -> tuple[int | None, ...]:
-    """Ids of the bases that data files go to in turn; None is the table's own folder.
+    """Ids of the bases that data files go to, in turn; None is the table's own folder.
 
     Parameters
     ----------
     bases : mapping of id to BasePath
-        Those of the table.
+        Bases of the table.
     target_bases : sequence of str, optional
-        Names, or else paths; without any, files go to the table's own folder.
+        Names or paths of bases; without any, files go to the table's own folder.
     target_all_bases : bool, optional
-        To every base by its id, the table's own folder first (True) or not at all (False).
+        Use every base in the order of ids, after the table's own folder (True) or without it (False).
 
     Raises
     ------
     NotFoundError
         The table has no such base.
     ValueError
-        Both are given, or there are no bases at all.
+        Both are given, or the table has no bases.
     TypeError
-        One text instead of several, or something that is neither a text nor a path.
+        One string instead of several, or an item that is neither a string nor a path.
 
     Examples
     --------
@@ -183,17 +183,17 @@ def targets(
 
 
 def least_filled_first(chosen: Sequence[int | None], fragments: Iterable[Fragment]) -> tuple[int | None, ...]:
-    """Targets in the order in which a write uses them in turn: those that hold fewer bytes of a table first.
+    """Targets in the order of a write's turns: those with fewer bytes of the table first.
 
-    The difference between the fullest and the emptiest is then never more than the largest file, if it was not before
-    and all files of a write but its last are of one size.
+    The difference between the fullest and the emptiest base then never exceeds the largest file, provided that it did not
+    before and all files of a write but its last have the same size.
 
     Parameters
     ----------
     chosen : sequence of int or None
-        From :func:`targets`; the order decides between those that hold the same.
+        From :func:`targets`; their order breaks ties.
     fragments : iterable of Fragment
-        Of the table.
+        Fragments of the table.
 
     Examples
     --------
@@ -209,9 +209,9 @@ def least_filled_first(chosen: Sequence[int | None], fragments: Iterable[Fragmen
 
 
 def bytes_by_base(fragments: Iterable[Fragment]) -> dict[int | None, int]:
-    """Bytes of data files in each base, by the manifest; None is the table's own folder.
+    """Bytes of data files in each base by the manifest; None is the table's own folder.
 
-    Files of unknown size count by their rows, at the bytes per row that the others have.
+    Files of unknown size count their rows times the bytes per row of the others.
 
     Parameters
     ----------
