@@ -1,4 +1,4 @@
-"""Answers of a store to the requests that need nothing else, and the loop that runs a generator of requests."""
+"""Answers of a store to requests, and the loop that runs a generator of requests."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = ["answer", "run", "run_on"]
 
 T = TypeVar("T")
 
-# Seconds of the longest pause after the first lost race, and after any later one.
+# Maximum pause in seconds after the first lost race, and after any later one.
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.01, 1.0
 
 
@@ -46,7 +46,7 @@ def run(steps: Steps[T], answer_of: Callable[[Request], Any]) -> T:
     Raises
     ------
     LanceError
-        Whatever the generator raises.
+        As the generator raises.
     """
     try:
         request = next(steps)

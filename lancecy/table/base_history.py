@@ -1,8 +1,8 @@
-"""Where the bases of an old version are by now: relocations that happened since are followed.
+"""Follows relocations to the current places of an old version's bases.
 
-A base keeps its id when it moves. An id alone does not say that it is the same base, since a restore to a version
-before a base was registered takes it out of the table, and its id may then be given to another. So bases are
-followed from version to version, and through restores to the version that was restored.
+A base keeps its id when it moves, but equal ids do not prove equal bases: a restore to a version before the
+registration of a base removes it, and another base may then get its id. So bases are followed from version to
+version, and through restores to the restored version.
 
 Source: storage layout specification, "Base Path System"; table sheet, sections 4.3 and 7.
 """
@@ -26,7 +26,7 @@ class BasesAt:
     version : int
     bases : mapping of id to BasePath
     restored : int or None
-        The version that it restored, if a restore made it.
+        The restored version, if a restore made this one.
     """
 
     version: int
@@ -35,14 +35,14 @@ class BasesAt:
 
 
 def followed(old: int, versions: Sequence[BasesAt]) -> dict[int, BasePath]:
-    """The bases of an old version, each as the newest version has it that has it.
+    """The bases of an old version, each in its form in the newest version that has it.
 
     Parameters
     ----------
     old : int
         Number of the version.
     versions : sequence of BasesAt
-        It and those after it in order, from the earliest on that one of these restored; those that are gone are left out.
+        This version and later ones in order, from the earliest version that one of them restored; removed ones are left out.
 
     Examples
     --------
@@ -53,7 +53,7 @@ def followed(old: int, versions: Sequence[BasesAt]) -> dict[int, BasePath]:
     >>> followed(2, [*versions, BasesAt(4, {}, restored=1), BasesAt(5, {1: other})])[1].path
     '/there'
     """
-    # Of each version: by id, the version that registered the base.
+    # For each version: base id to the version that registered the base.
     since: dict[int, dict[int, int]] = {}
     found: dict[int, BasePath] = {}
     before = 0

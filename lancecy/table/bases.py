@@ -1,22 +1,22 @@
-"""From a file named in a manifest to a store and a path: the one resolver of them all.
+"""Resolves files named in a manifest to stores and paths.
 
-A file without ``base_id`` is below the dataset root; with one, below that base. A base that is a
-dataset root has ``data/`` and ``_deletions/`` below it, any other holds the files directly.
+A file without ``base_id`` is below the dataset root, and one with it is below that base. A base that is a
+dataset root has the folders ``data/`` and ``_deletions/``; any other base holds the files directly.
 
-What is allowed is decided here, before anything is opened:
+The policy, checked before anything is opened:
 
 - File names are one segment each (``paths.check_name``). Bases are absolute: a path from ``/`` or a
   URI, without ``..``, credentials, queries or chained schemes. A relative path is read from the working
   directory, as pylance reads it, for trusted local tables only and with a warning.
-- The manifest has the feature flag for bases, which every writer of bases sets.
+- The manifest must have the feature flag for bases, which every writer of bases sets.
 - The root itself and everything below it is always allowed.
-- Trusted tables (the default): what is served by the root's own service (``store.services``) is allowed,
-  such as other buckets of S3 at the same endpoint. Another scheme, host, endpoint or Azure account needs
-  a grant: ``allowed_bases=[prefix, …]``, or storage options ``base_<id>.<key>``. So does every remote
-  base of a local table: the environment's credentials are used for nothing that only a manifest names.
-- ``untrusted=True``: outside the root only ``allowed_bases`` count.
-- Options: those of the root, if the service or the scheme is the same, under those named ``base_<id>.<key>``;
-  if the latter say how to log in, nothing that the root's say of it.
+- Trusted tables (the default): the root's own service (``store.services``) is allowed, such as other buckets
+  of S3 at the same endpoint. Another scheme, host, endpoint or Azure account needs a grant:
+  ``allowed_bases=[prefix, …]``, or storage options ``base_<id>.<key>``. So does every remote base of a local
+  table: the environment's credentials are never used for a place that only a manifest names.
+- ``untrusted=True``: outside the root only ``allowed_bases`` are allowed.
+- Storage options: those of the root, if the service or the scheme is the same, overridden by ``base_<id>.<key>``.
+  If the latter contain a login, no login option of the root is used.
 
 Facts: storage layout specification, "Base Path System"; table sheet, sections 2 and 7.
 """
@@ -45,22 +45,22 @@ _URI = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://")
 
 
 class Bases:
-    """Where the files of a version are.
+    """Resolver for the files of a version.
 
     Parameters
     ----------
     root : Store
         Rooted at the dataset.
     location : TableLocation
-        What the paths may do, and the storage options.
+        Trust in the paths, and the storage options.
     bases : BasePaths
-        Those of the version.
+        Bases of the version.
     session : Session
         Opens the stores of other bases.
 
     Notes
     -----
-    Makes no request itself. Thread-safe: stores once resolved are kept, and resolving twice is harmless.
+    Makes no request itself. Thread-safe: resolved stores are kept, and resolving twice is harmless.
     """
 
     def __init__(self, root: Store, location: TableLocation, bases: BasePaths, session: Session) -> None:
@@ -80,9 +80,9 @@ class Bases:
         Raises
         ------
         PathPolicyError
-            The name or the base leads where the table may not read.
+            The table may not read the place of the name or the base.
         FormatError
-            The manifest has no base of that id.
+            The manifest has no base with that id.
         UnsupportedError
             No store for the base's scheme.
         """
@@ -101,7 +101,7 @@ class Bases:
         return self._root, check_relative(file.path, "path of an external file")
 
     def folder(self, base_id: int | None, kind: str) -> tuple[Store, str]:
-        """Store of a base and what to put before the names of its files of one kind, "" or ending in a slash.
+        """Store of a base and the prefix of its file names of one kind, "" or ending in a slash.
 
         Parameters
         ----------
@@ -121,13 +121,13 @@ class Bases:
         return store, f"{prefix}{kind}/" if self._bases.by_id[base_id].is_dataset_root else prefix
 
     def blob(self, base_id: int, uri: str) -> tuple[Store, str]:
-        """Store of an object that a blob is in and its path there.
+        """Store of the object that holds a blob, and its path there.
 
         Parameters
         ----------
         base_id : int
-            Not 0: ``uri`` is a path from the folder of that base, whatever kind of base it is.
-            0: an absolute path or URI, for which the same is allowed as for bases.
+            Not 0: ``uri`` is a path from the folder of that base, for either kind of base.
+            0: ``uri`` is an absolute path or URI, under the same policy as bases.
 
         Raises
         ------
@@ -144,7 +144,7 @@ class Bases:
         return store, prefix + name
 
     def table(self, uri: str) -> tuple[Store, str]:
-        """Store of another table that this one names and what to put before paths in it (raises as :meth:`data`)."""
+        """Store of another table that this one names, and the prefix of its paths (raises as :meth:`data`)."""
         return self._named("a user", _canonical(uri, "place of a user"))
 
     @property
@@ -154,7 +154,7 @@ class Bases:
             return False
         for base_id, base in self._bases.by_id.items():
             try:
-                # Whatever is not local is not mapped, and need not be opened to know it.
+                # Remote files are never mapped, so their stores need not be opened to know it.
                 if scheme_of(self._uri(base)) != "file" or not self._place(base_id)[0].traits.is_mapped:
                     return False
             except FormatError:
@@ -162,7 +162,7 @@ class Bases:
         return True
 
     def _named(self, what: str, place: str) -> tuple[Store, str]:
-        """Store of a canonical place that is no base, so that no base's options are for it."""
+        """Store of a canonical place that is not a base, without options of any base."""
         below = _below(place, self._root.uri)
         if below is not None:
             return self._root, f"{below}/" if below else ""
@@ -176,7 +176,7 @@ class Bases:
         return place
 
     def _place(self, base_id: int) -> tuple[Store, str]:
-        """Store of a base and what to put before paths in it, "" or ending in a slash."""
+        """Store of a base and the prefix of its paths, "" or ending in a slash."""
         base = self._bases.by_id.get(base_id)
         if base is None:
             known = ", ".join(map(str, sorted(self._bases.by_id))) or "none"
@@ -193,20 +193,20 @@ class Bases:
         own = self._location.base_options(base_id)
         self._check_granted(f"base {base_id}", uri, base_id, bool(own))
         shared = self._shared_options(uri)
-        # A key of one login and a token of another are of no use together, and the base is not to see the token.
+        # The key of one login does not work with the token of another, and the base must not see the token.
         if has_login(own):
             shared = without_login(shared)
         return self._location.open_other(self._session, uri, {**shared, **own}), ""
 
     def _uri(self, base: BasePath) -> str:
-        """Canonical place of a base, kept so that a relative one is warned of once."""
+        """Canonical place of a base, cached so that a relative path warns only once."""
         uri = self._uris.get(base.id)
         if uri is None:
             uri = self._uris[base.id] = self._resolved(base)
         return uri
 
     def _resolved(self, base: BasePath) -> str:
-        """Canonical place of a base; a relative one is resolved where that is allowed."""
+        """Canonical place of a base; a relative path is resolved if allowed."""
         path = base.path
         if not path or path[0] == "/" or ":" in path:
             return canonical_base(base)
@@ -227,7 +227,7 @@ class Bases:
         return uri
 
     def _shared_options(self, uri: str) -> dict[str, Any]:
-        """What of the root's options is used for a place that may be opened."""
+        """The root's options that are used for an allowed place."""
         options, root = self._location.root_options, self._root.uri
         return options if scheme_of(uri) == scheme_of(root) or same_service(uri, root, options) else {}
 
@@ -252,12 +252,12 @@ class Bases:
 
 
 def canonical_base(base: BasePath) -> str:
-    """The place of a base in one spelling, or a refusal."""
+    """The canonical place of a base; an invalid one is refused."""
     what = f"path of base {base.id}"
     uri = _canonical(base.path, what)
     if scheme_of(uri) in ("file", "http", "https"):
         return uri
-    # pylance (14.0.2) takes "%20" in a bucket for a space, and both have to find the same files.
+    # pylance (14.0.2) reads "%20" in a bucket as a space, and both must find the same files.
     scheme, _, rest = uri.partition("://")
     bucket, slash, folder = rest.partition("/")
     folder = unquote(folder)
@@ -267,7 +267,7 @@ def canonical_base(base: BasePath) -> str:
 
 
 def spelling(base: BasePath) -> str:
-    """The place of a base to compare with others; a path that names none is compared as it is written."""
+    """The place of a base for comparison with others; an invalid path is compared as written."""
     try:
         return canonical_base(base)
     except PathPolicyError:
@@ -275,7 +275,7 @@ def spelling(base: BasePath) -> str:
 
 
 def _canonical(path: str, what: str) -> str:
-    """One spelling of a folder's place, or a refusal."""
+    """The canonical place of a folder; an invalid one is refused."""
     check_text(path, what)
     match = _URI.match(path)
     if match is None and not path.startswith("/"):
@@ -296,7 +296,7 @@ def _canonical(path: str, what: str) -> str:
 
 
 def _split(uri: str) -> tuple[str, str]:
-    """Folder and name of an object; of a file's URI percent-encoding is undone, as it is for its folder."""
+    """Folder and name of an object; the percent-encoding of a file URI is undone, as for its folder."""
     cut = uri.rfind("/") + 1
     folder, name = uri[:cut], uri[cut:]
     match = _URI.match(uri)

@@ -1,7 +1,7 @@
-"""The manifest that an open asks for: the latest, a version, one of a time, or the newest sound one.
+"""Chooses the manifest to open: the latest, a version, the one of a time, or the newest sound one.
 
-An older version is only ever opened instead of a newer one on request (``recover=True``) and with a
-warning; a damaged manifest never reads as an empty table, and limits and features are no damage.
+An older version is opened in place of a damaged one only on request (``recover=True``) and with a warning. A
+damaged manifest never reads as an empty table. Limits and unsupported features do not count as damage.
 
 """
 
@@ -34,7 +34,7 @@ def choose_manifest(
     recover: bool,
     limits: Limits,
 ) -> Found:
-    """The manifest wanted, where it is, and the bytes of its file.
+    """The requested manifest, its location, and the bytes of its file.
 
     Parameters
     ----------
@@ -43,9 +43,9 @@ def choose_manifest(
     versions : VersionStore
     version : int or None
     asof : datetime, str or None
-        Only looked at without a version.
+        Ignored if a version is given.
     recover : bool
-        Step over damaged manifests when the latest is wanted.
+        Skip damaged manifests if the latest is requested.
 
     Raises
     ------
@@ -54,7 +54,7 @@ def choose_manifest(
     FormatError, LimitError, UnsupportedError
         The manifest cannot be read; if the newest is damaged, the message names ``recover``.
     TypeError
-        The version is no number.
+        The version is not an integer.
     """
     location = _find(store, versions, version, asof, limits)
     try:
@@ -82,14 +82,14 @@ def _find(
 
 
 def _number(version: SupportsIndex) -> int:
-    """The version as Python's own integer; those of NumPy and pandas are taken as well."""
+    """The version as a Python integer; accepts integers of NumPy and pandas."""
     if isinstance(version, (bool, np.bool_)) or not hasattr(version, "__index__"):
         raise TypeError(f"version is a number, not {version!r}")
     return operator.index(version)
 
 
 def _is_damage(error: FormatError) -> bool:
-    """Whether an older version may do better: not for what a limit or a policy refuses."""
+    """Whether an older version may be readable; not after a refusal by a limit or a policy."""
     return not isinstance(error, LimitError | PathPolicyError)
 
 
@@ -107,7 +107,7 @@ def _with_advice(error: FormatError) -> FormatError:
 def _recovered(
     store: Store, versions: VersionStore, damaged: ManifestLocation, problem: FormatError, limits: Limits
 ) -> Found:
-    """The newest version below a damaged one whose manifest can be read."""
+    """The newest readable version below a damaged one."""
     for location in locate.locations(store, versions):
         if location.version >= damaged.version:
             continue

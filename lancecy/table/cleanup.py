@@ -2,16 +2,16 @@
 
 ::
 
-    list the files -> read every manifest there is -> read what may be about to be committed -> decide (``cleanup_plan``)
-        -> look for new tags -> remove the manifests that go -> look for new versions and commits -> remove the files
+    list the files -> read every manifest -> read pending transactions -> decide (``cleanup_plan``)
+        -> check for new tags -> remove manifests -> check for new versions and commits -> remove files
 
-Generators over ``requests``, as commits are. Files are listed before manifests are read, so that a file
-committed in between is seen to be needed. Manifests go first, oldest first: a version that can be found can
-be read, whenever this is cut short, and what is left then is found by the next cleanup. Anything that cannot
-be read or understood ends it before anything is removed.
+Generators over ``requests``, as commits are. Files are listed before manifests are read, so that a file committed
+in between counts as needed. Manifests are removed first, oldest first, so after an interruption every listed
+version can be read, and the next cleanup removes the rest. A manifest, tag or transaction that cannot be read or
+understood stops the cleanup before anything is removed.
 
-A commit writes its transaction file before it looks whether the files it names, or the version it restores,
-are there; so either it misses them and fails, or the second look here finds the file and spares them.
+A commit writes its transaction file before it checks that the files it names, or the version it restores, exist.
+So either the commit misses them and fails, or the second check here finds the transaction and spares them.
 
 Facts: table sheet, sections 6.3 and 9.1.
 """
@@ -56,7 +56,7 @@ _BATCH = 1000
 def cleanup(
     scope: Scope, options: CleanupOptions, progress: Progress | None = None, *, dry_run: bool = False
 ) -> Steps[CleanupStats]:
-    """Requests that remove old versions and what only they need.
+    """Requests that remove old versions and the files that only they need.
 
     Parameters
     ----------
@@ -64,16 +64,16 @@ def cleanup(
     options : CleanupOptions
     progress : Progress, optional
     dry_run : bool
-        Find out what would go, and remove nothing.
+        Find what would be removed, and remove nothing.
 
     Raises
     ------
     ConflictError
-        A tag is on a version that would go, or tags or branches were made meanwhile.
+        An old version has a tag, or tags or branches were made meanwhile.
     NotFoundError
-        The open version, or a table that uses this one, is gone.
+        The open version, or a table that uses this one, does not exist.
     FormatError, LimitError, UnsupportedError
-        A manifest, tag or branch cannot be read, so what it needs is unknown.
+        A manifest, tag or branch cannot be read, so the files it needs are unknown.
     StoreError
         The storage failed; the message says what was removed before.
     """
@@ -90,20 +90,20 @@ def cleanup(
 
 
 class _Cleanup:
-    """One cleanup on its way."""
+    """The state of one cleanup."""
 
     def __init__(self, scope: Scope, options: CleanupOptions, progress: Progress) -> None:
         self.scope, self.options, self.progress = scope, options, progress
         self.needs = Needs(scope)
         self.pins: frozenset[Pin] = frozenset()
-        self.read: set[tuple[str, str]] = set()  # manifests, by their place and path
-        self.files: set[str] = set()  # that were there at first
+        self.read: set[tuple[str, str]] = set()  # manifests, by table root and path
+        self.files: set[str] = set()  # listed at the start
         self.going: dict[int, Found] = {}
 
-    # -- what goes --------------------------------------------------------------------------------
+    # -- planning ---------------------------------------------------------------------------------
 
     def planned(self) -> Steps[Removal]:
-        """What goes; nothing is removed."""
+        """The plan of the removal; removes nothing."""
         home, tries = self.scope.home, self.scope.tries
         times = Times((yield Now()), (yield from again(StoreTime(), tries)))
         files: list[ObjectMeta] = []
@@ -142,8 +142,8 @@ class _Cleanup:
         return Removal(tuple(found.meta for found in going.values()), tuple(gone))
 
     def _going(self, files: Sequence[ObjectMeta], history: Sequence[Found], times: Times) -> dict[int, Found]:
-        """Versions that go, oldest first."""
-        # A manifest that is a symbolic link is none of our files: it stays, and what it needs.
+        """Versions to remove, oldest first."""
+        # A manifest that is a symbolic link is not the table's own: it stays with the files it needs.
         ours = {meta.path: meta for meta in files}
         removable = [Found(ours.get(f.meta.path, f.meta), f.references) for f in history]
         going = {
@@ -189,7 +189,7 @@ class _Cleanup:
         return not manifest.place and folder == self.scope.home + VERSIONS
 
     def _may_be_pending(self, meta: ObjectMeta, known: Collection[str], times: Times) -> bool:
-        """Whether a file is of a transaction that no version names and that may be committed yet."""
+        """Whether a file holds a transaction that no version names and that may still be committed."""
         path = meta.path[len(self.scope.home) :]
         if self.options.unverified or path in known or file_of(path) is not Kind.TRANSACTION:
             return False
@@ -198,12 +198,12 @@ class _Cleanup:
     # -- removing ---------------------------------------------------------------------------------
 
     def check_pins(self) -> Steps[None]:
-        """See that no tag or branch was made since the versions that go were chosen."""
+        """Check that no tag or branch was made since the plan."""
         if (yield from self.needs.pins()) != self.pins:
             raise ConflictError("tags or branches were made or removed meanwhile: try again")
 
     def carried_out(self, removal: Removal) -> Steps[Removal]:
-        """Remove what goes; what that came to."""
+        """Carry out a removal; returns what was removed."""
         done, versions, what = 0, len(removal.manifests), "nothing was removed"
         try:
             for batch in _batches([meta.path for meta in removal.manifests]):
@@ -228,7 +228,7 @@ class _Cleanup:
         return removal
 
     def _spared(self, removal: Removal) -> Steps[Removal]:
-        """Without the files of versions and of commits that came since the others were read."""
+        """The removal without files of versions and commits made since the plan."""
         if not removal.files:
             return removal
         home, kept = self.scope.home, set[str]()

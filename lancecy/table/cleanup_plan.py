@@ -1,8 +1,8 @@
-"""What a cleanup removes: decided from listings and manifests alone, as one value.
+"""Plans a cleanup from listings and manifests alone, as one value.
 
-A version goes if it is old enough by every clock that knows its age, and nothing needs it. A file goes
-if no version that stays needs it, and either a version that goes did, or it is so old that nobody can be
-about to commit it. Only names that the format gives to files are ever looked at.
+A version is removed if it is old enough by every clock that knows its age, and nothing needs it. A file is
+removed if no remaining version needs it, and either a removed version did, or it is too old for a pending
+commit. Files whose names do not belong to the format are ignored.
 
 Facts: table sheet, section 9.1.
 """
@@ -33,13 +33,13 @@ __all__ = [
 ]
 
 FOLDERS = (DATA, DELETIONS, INDICES, TRANSACTIONS, VERSIONS)
-"""Where files are looked for."""
+"""Folders that are searched for files."""
 GRACE_NS = 7 * 86_400 * 10**9
-"""A file that no version names may be about to be committed for this long."""
+"""Age up to which a file that no version names may belong to a pending commit."""
 
 
 class Kind(enum.Enum):
-    """What a file is; the value is how :class:`CleanupStats` counts it."""
+    """Kind of a file; the value is its counter in :class:`CleanupStats`."""
 
     MANIFEST = "old_versions"
     DATA = "data_files_removed"
@@ -51,16 +51,16 @@ class Kind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class CleanupStats:
-    """What a cleanup removed, or would remove.
+    """Counts of what a cleanup removed, or would remove.
 
     Attributes
     ----------
     bytes_removed : int, bytes
     old_versions : int
     data_files_removed, transaction_files_removed, index_files_removed, deletion_files_removed : int
-        Of data files the blobs beside them and unfinished ones are counted too.
+        Data files include their blobs and unfinished files.
     temporary_files_removed : int
-        What commits that were cut short left in ``_versions/``.
+        Files that interrupted commits left in ``_versions/``.
     """
 
     bytes_removed: int = 0
@@ -77,22 +77,22 @@ class CleanupStats:
 
 @dataclass(frozen=True, slots=True)
 class CleanupOptions:
-    """What a user wants cleaned up.
+    """Options of a cleanup.
 
     Attributes
     ----------
     opened : int
-        The version that is open: it and what came after it stays.
+        The open version; it and later ones stay.
     older_than_ns : int or None
-        Least age of versions.
+        Minimum age of a version.
     retain : int or None
-        So many of the newest versions stay.
+        Number of newest versions to keep.
     versions : frozenset of int or None
-        Only these go.
+        Remove no other versions.
     unverified : bool
-        Files that no version names go whatever their age.
+        Remove files that no version names at any age.
     fail_if_tagged : bool
-        A tag on a version that would go is an error; otherwise the version stays.
+        A tag on an old version is an error; otherwise the version stays.
     """
 
     opened: int
@@ -105,21 +105,21 @@ class CleanupOptions:
 
 @dataclass(frozen=True, slots=True)
 class Times:
-    """What time it is.
+    """The current time by two clocks.
 
     Attributes
     ----------
     ours : int
-        Nanoseconds since 1970.
+        Nanoseconds since 1970 by the local clock.
     theirs : int or None
-        The same by the clock that dates objects.
+        The same by the store's clock, which dates objects.
     """
 
     ours: int
     theirs: int | None
 
     def is_old(self, meta: ObjectMeta, age: int) -> bool:
-        """Whether an object has had some age by the clock of its store; False if that is not known."""
+        """Whether an object has an age by the store's clock; False if that is unknown."""
         if self.theirs is None or meta.modified is None:
             return False
         return self.theirs - nanoseconds(meta.modified) >= age
@@ -127,7 +127,7 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A manifest of the history, and what it needs."""
+    """A manifest of the history, and the files it needs."""
 
     meta: ObjectMeta
     references: References
@@ -135,14 +135,14 @@ class Found:
 
 @dataclass(frozen=True)
 class Removal:
-    """What goes.
+    """The manifests and files to remove.
 
     Attributes
     ----------
     manifests : tuple of ObjectMeta
         Oldest version first.
     files : tuple of (Kind, ObjectMeta)
-        To go after all manifests.
+        Removed after all manifests.
     """
 
     manifests: tuple[ObjectMeta, ...] = ()
@@ -152,7 +152,7 @@ class Removal:
         return len(self.manifests) + len(self.files)
 
     def without(self, home: str, kept: Collection[str], intents: bytes) -> Removal:
-        """The same, but for files that turned out to be needed (see :func:`leftovers`)."""
+        """The removal without files that turned out to be needed (see :func:`leftovers`)."""
         needed = [_needed_by(meta.path[len(home) :]) for _, meta in self.files]
         left = [
             pair
@@ -163,14 +163,14 @@ class Removal:
 
     @property
     def stats(self) -> CleanupStats:
-        """How much that is."""
+        """Counts of the removal."""
         all_of_it = [*((Kind.MANIFEST, meta) for meta in self.manifests), *self.files]
         counts = {kind.value: sum(1 for other, _ in all_of_it if other is kind) for kind in Kind}
         return CleanupStats(bytes_removed=sum(meta.size for _, meta in all_of_it), **counts)
 
 
 def expired(history: Sequence[Found], options: CleanupOptions, times: Times) -> list[Found]:
-    """The versions that go if nothing needs them, oldest first.
+    """The versions to remove if nothing needs them, oldest first.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ def expired(history: Sequence[Found], options: CleanupOptions, times: Times) -> 
 
 
 def _is_older(found: Found, age: int, times: Times) -> bool:
-    """Whether a version is old by the clock of its writer and by that of the store; one of them has to know."""
+    """Whether a version is old by its writer's clock and by the store's; at least one of them must know."""
     made, is_dated = found.references.made_ns, found.meta.modified is not None and times.theirs is not None
     if made is None and not is_dated:
         return False
@@ -208,18 +208,18 @@ def leftovers(
     options: CleanupOptions,
     times: Times,
 ) -> list[tuple[Kind, ObjectMeta]]:
-    """The files that go.
+    """The files to remove.
 
     Parameters
     ----------
     home : str
-        What paths begin with.
+        Prefix of the paths.
     files : iterable of ObjectMeta
-        All that are there.
+        All files of the table.
     kept, named : collection of str
-        Paths below ``home`` that versions need which stay, or which go.
+        Paths below ``home`` needed by remaining versions, and by removed ones.
     intents : bytes
-        Of transactions that may be about to be committed.
+        Bytes of transactions that may still be committed.
     options : CleanupOptions
     times : Times
     """
@@ -241,21 +241,21 @@ def leftovers(
 
 
 def _is_intended(needed: str, intents: bytes) -> bool:
-    """Whether a transaction names a data file: as text, so in whatever kind of change it is."""
+    """Whether a transaction names a data file; a text search, so it works for any operation."""
     folder, _, name = needed.partition("/")
     return folder == DATA and name.encode() in intents
 
 
 def _may_go(metas: Sequence[ObjectMeta], was_named: bool, options: CleanupOptions, times: Times) -> bool:
     if was_named:
-        # Older than the version that named them, unless they were touched since.
+        # The files are older than the version that named them, unless they were touched since.
         age = options.older_than_ns
         return age is None or all(m.modified is None or times.is_old(m, age) for m in metas)
     return options.unverified or all(times.is_old(meta, GRACE_NS) for meta in metas)
 
 
 def file_of(path: str) -> Kind | None:
-    """What a file below a table's root is, None if no cleanup has anything to do with it.
+    """The kind of a file below a table's root, None if cleanups ignore it.
 
     Examples
     --------
@@ -281,7 +281,7 @@ def file_of(path: str) -> Kind | None:
 def _is_data(rest: str, is_direct: bool) -> bool:
     if is_direct:
         return rest.endswith(".lance") or rest.startswith(TEMPORARY)
-    # Blobs beside a data file, in a folder of its name.
+    # Blobs of a data file are in a folder of its name.
     return rest.count("/") == 1 and rest.endswith(".blob")
 
 
@@ -293,7 +293,7 @@ def _is_uuid(text: str) -> bool:
 
 
 def _needed_by(path: str) -> str:
-    """What a version names that needs this file: the data file beside which it is, the folder of its index."""
+    """The name in a manifest that keeps this file: its data file, or the folder of its index."""
     folder, _, rest = path.partition("/")
     below, _, name = rest.partition("/")
     if folder == INDICES:
