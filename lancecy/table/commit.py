@@ -1,15 +1,15 @@
-"""The commit loop: a transaction becomes the next version, or an error says why not.
+"""The commit loop: makes a transaction the next version, or raises.
 
 ::
 
-    newest version  ->  what happened since mine?  ->  mine on top of it  ->  transaction file, manifest if absent
+    newest version  ->  check for conflicts        ->  apply mine to it   ->  transaction file, manifest if absent
         ^                  conflict: stop                                          |
         '------------------ another writer was faster -----------------------------'
 
 Generators over ``requests``: no IO, no clock, no randomness of their own, so the simulator drives this
-very code. What always holds: a transaction is in the history at most once, because every
-version made since it was read is asked for its transaction's id before anything is tried; nothing
-is given up as failed that may have happened (``CommitUnknownError``); nothing is ever deleted here.
+very code. Invariants: a transaction is in the history at most once, because the transaction id of every version
+made since the read version is checked before an attempt; a commit that may have happened is never reported as
+failed (``CommitUnknownError``); nothing is deleted.
 
 Facts: table sheet, sections 4 and 5.
 """
@@ -63,17 +63,17 @@ def commit(
     Raises
     ------
     RetryableConflictError
-        The change has to be made anew from the newest version.
+        The change must be made again from the newest version.
     ConflictError
-        It is excluded by what was committed since, or cannot be checked against it.
+        A later version excludes the change, or the change cannot be checked against it.
     ContentionError
         Every race was lost.
     CommitUnknownError
-        It may have happened.
+        The commit may have happened.
     ExistsError
-        There is a table where one was to be created.
+        The table to create already exists.
     NotFoundError
-        There is no such version to restore.
+        The version to restore does not exist.
     SchemaError, UnsupportedError, FormatError, LimitError
         See ``operations.apply``; nothing was published.
     CommitError
@@ -85,7 +85,7 @@ def commit(
 
 
 class _Commit:
-    """One commit on its way."""
+    """The state of one commit."""
 
     def __init__(
         self, transaction: Transaction, origin: Origin | None, policy: Policy, versions: VersionStore
@@ -98,11 +98,11 @@ class _Commit:
         self.history = History(versions, self.naming, policy.limits, policy.tries)
         self.seen = 0 if origin is None else origin.version
         self.base: Stored | None = None
-        self.doubt: int | None = None  # a version that may be this transaction's
-        self.checked: BasePaths | None = None  # bases under which new files were looked for
+        self.doubt: int | None = None  # a version that this transaction may have made
+        self.checked: BasePaths | None = None  # bases with which new files were checked
         self.written: tuple[str, bytes] | None = None  # the transaction file
-        self.found = False  # the version that must exist until then, once that is written
-        self.resolved: tuple[Operation, Stored] | None = None  # for the next attempt
+        self.found = False  # whether the referenced version was found after the transaction file was written
+        self.resolved: tuple[Operation, Stored] | None = None  # of the last attempt
         self.outcome: Outcome | None = None  # of the last race
 
     def run(self) -> Steps[Committed]:
@@ -117,7 +117,7 @@ class _Commit:
             ) from error
 
     def _left(self) -> str:
-        """What a commit that did not happen leaves behind, for messages."""
+        """What a failed commit leaves behind, for messages."""
         made = ("transaction" if self.written else "", self.resolved[0].writes if self.resolved else "")
         kinds = [kind for kind in made if kind]
         return f" and leaves {' and '.join(kinds)} files to a cleanup" if kinds else ""
@@ -147,7 +147,7 @@ class _Commit:
         )
 
     def _found(self, mine: ManifestLocation, attempts: int) -> Committed:
-        """This transaction is in the history: that is success, unless a disk failed to promise that it stays there."""
+        """The result for a transaction found in the history; an error if the disk did not sync it."""
         if self.outcome is Outcome.UNKNOWN and self.versions.fails_at_once:
             self.doubt = mine.version
             raise CommitUnknownError("it is there now, but the storage failed to make it durable")
@@ -159,13 +159,13 @@ class _Commit:
         except CommitUnknownError:
             raise
         except LanceError:
-            self.doubt = None  # certain: it is not there
+            self.doubt = None  # certain: the version was not published
             raise
 
-    # -- mine on top of it ------------------------------------------------------------------------
+    # -- applying ---------------------------------------------------------------------------------
 
     def _prepared(self, version: int) -> Steps[bytes]:
-        """The manifest file that makes this transaction ``version``; the files it needs are written first."""
+        """The manifest file of this transaction as ``version``; writes the files that it needs first."""
         operation = yield from self._resolved()
         time_ns: int = yield Now()
         stamp = VersionStamp(version, time_ns, self.transaction.file_name)
@@ -174,15 +174,15 @@ class _Commit:
         if self.written != (stamp.transaction_file, data):
             yield Put(f"{TRANSACTIONS}/{stamp.transaction_file}", data)
             self.written = (stamp.transaction_file, data)
-        # Not before the transaction file is there: a cleanup that finds it spares what it names, and what an earlier
-        # one removed is missed here.
+        # Only after the transaction file is written: a cleanup that finds it spares the files it names, and this check
+        # misses files that an earlier cleanup removed.
         yield from self._check_references(operation, made.bases)
         manifest = manifest_wire.encode(made.message, made.indices, data, made.dictionaries)
         manifest_wire.remember(manifest, made.message, self.policy.limits)
         return manifest
 
     def _resolved(self) -> Steps[Operation]:
-        """The operation with what only the newest version tells."""
+        """The operation, resolved against the newest version."""
         operation = self.transaction.operation
         if self.base is None:
             return operation
@@ -192,7 +192,7 @@ class _Commit:
         return resolved
 
     def _check_references(self, operation: Operation, bases: BasePaths) -> Steps[None]:
-        """See that what the change needs of the past, or of those who wrote files for it, is there."""
+        """Check that the version and the files that the change refers to exist."""
         needed = operation.references()
         if self.policy.check_files:
             yield from self._check_files(needed.fragments, bases)
@@ -206,7 +206,7 @@ class _Commit:
             self.found = True
 
     def _check_files(self, fragments: Sequence[Fragment], bases: BasePaths) -> Steps[None]:
-        """See that new files are there, complete, once for each set of bases they may be in."""
+        """Check that new files exist with their size, once for each set of bases."""
         if self.checked == bases:
             return
         for file in [file for fragment in fragments for file in fragment.files]:
@@ -222,10 +222,10 @@ class _Commit:
                 )
         self.checked = bases
 
-    # -- what happened since ----------------------------------------------------------------------
+    # -- later versions ---------------------------------------------------------------------------
 
     def _catch_up(self) -> Steps[ManifestLocation | None]:
-        """Bring ``base`` to the newest version; a location if one of the new versions is this very transaction."""
+        """Bring ``base`` to the newest version; returns a location if a new version is this very transaction."""
         if self.origin is None:
             first = next(iter((yield from self.versions.versions())), None)
             if first is None and self.doubt is not None:
@@ -250,7 +250,7 @@ class _Commit:
         return None
 
     def _created(self, first: ManifestLocation) -> Steps[ManifestLocation]:
-        """The first version of a table that exists already; raises ExistsError unless it is this very transaction."""
+        """The first version of an existing table; raises ExistsError unless it is this very transaction."""
         stored = yield from self.history.stored(first, insist=first.version == self.doubt)
         if stored is not None:
             theirs = yield from self.history.transaction(stored)
@@ -263,11 +263,11 @@ class _Commit:
         )
 
     def _read_origin(self, origin: Origin, is_old: bool) -> Steps[None]:
-        """Read the version this began with, and refuse if it is not the one that was opened."""
+        """Read the version the change was made from, and refuse one that differs from the opened version."""
         stored = yield from self.history.at(origin.version)
         if stored is None:
             if is_old:
-                return  # removed by a cleanup; the transactions since are all there
+                return  # a cleanup removed it; all later transactions exist
             raise ConflictError(
                 f"version {origin.version}, which this change was made from, is gone: open the newest version "
                 "and make the change anew"
@@ -294,11 +294,11 @@ class _Commit:
                 "version"
             )
         if verdict is Verdict.MERGE:
-            # Deletes merged with those of another are a change of the version that has these.
+            # Merged deletes are a change of the version that has the other deletes.
             self.transaction = replace(self.transaction, read_version=stored.version)
 
     def _clashes(self, theirs: Operation, stored: Stored) -> bool:
-        """Whether a field id of new files means another column by now: ids of dropped columns come back."""
+        """Whether a field id of new files now means another column; ids of dropped columns are reused."""
         written = self.transaction.operation.written_fields()
         if written is None or not theirs.changes_schema:
             return False

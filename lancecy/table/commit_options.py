@@ -1,4 +1,4 @@
-"""What a commit is told beside its transaction, and what it tells: plain values."""
+"""Options and result of a commit, as plain values."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ __all__ = ["Committed", "Origin", "Policy"]
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How a commit is made.
+    """Options of the commit loop.
 
     Attributes
     ----------
     attempts : int
-        Races for a version that may be lost.
+        Maximum number of lost races for a version.
     tries : int
-        Times a failing request is made.
+        Number of tries of a failing request.
     check_files : bool
-        Whether new data files are looked for, and their sizes compared, before they become part of the table.
+        Whether to check that new data files exist and have their stated sizes.
     once : bool
-        The transaction's id follows from a token: it may have been committed by a process that crashed,
-        before the version this one has read.
+        The transaction's id is derived from a token: a crashed process may have committed it before the
+        version that this one has read.
     naming : Naming
-        Of a new table.
+        Naming scheme of a new table.
     limits : Limits
     """
 
@@ -48,7 +48,7 @@ class Origin:
     version : int
     naming : Naming
     identity : str or None
-        That of its snapshot: a table made anew at the same place is another table.
+        Identity of its snapshot: a table recreated at the same place is another table.
     """
 
     version: int
@@ -58,13 +58,13 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """Where a transaction landed.
+    """The version that a transaction made.
 
     Attributes
     ----------
     location : ManifestLocation
     attempts : int
-        Races entered, 1 if the first was won; 0 if the transaction had landed before.
+        Number of races, 1 if the first was won; 0 if the transaction was committed before.
     """
 
     location: ManifestLocation

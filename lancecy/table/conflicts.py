@@ -1,18 +1,18 @@
-"""Which changes exclude each other: the grid, and what its letters mean.
+"""The grid of conflicts between changes, and the meaning of its letters.
 
 ``GRID`` is the measured matrix of the table sheet, section 4.4: a row is the change to be made, a
-column one that was committed since. Letters::
+column a change committed since. Letters::
 
-    .  both happen             R  make it anew            I  they exclude each other
+    .  no conflict             R  retry it                I  incompatible
     f  R if both touch a fragment
-    d  as f, but where the other only deleted rows of a fragment and mine knows its rows: merge the vectors
+    d  as f, but merge the vectors if the other only deleted rows of a fragment and mine knows its rows
     k  I if one sets a key that the other sets or removes (or replaces the whole map)
     m  I if both set metadata of one field                b  I if both name one base by id, name or path
     g  I if a field of mine is gone
 
-A base that is ``relocate``d was copied before: files that others put into it since are not in the copy.
-An ``unknown`` operation excludes everything. An ``UpdateConfig`` is as many rows or columns as
-it changes maps; the severest letter counts.
+A ``relocate``d base was copied before: files that others added to it since are not in the copy.
+An ``unknown`` operation excludes everything. An ``UpdateConfig`` has one row or column for each map
+it changes; the severest letter counts.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COLUMNS = (
     "reserve mem_wal overlay clone unknown"
 ).split()
 
-# strict: the operation may have made a column not nullable.
+# strict: the operation may have made a column non-nullable.
 _TEXT = """
                  app del upr upc ovw idx rwr mrg mrs res cfg tbl sch fld rpl prj prs bas rsv mwl ovl cln unk
 append            .   .   .   .   I   .   .   .   R   I   .   .   .   .   .   .   R   .   .   I   .   I   I
@@ -57,7 +57,7 @@ GRID: dict[str, dict[str, str]] = _grid(_TEXT)
 
 
 class Verdict(enum.IntEnum):
-    """What a change that was committed meanwhile means for one to be made, mildest first."""
+    """The effect of a committed change on one to be made, mildest first."""
 
     COMPATIBLE = 0
     MERGE = 1
@@ -66,7 +66,7 @@ class Verdict(enum.IntEnum):
 
 
 def check(mine: Operation, theirs: Operation) -> Verdict:
-    """Whether ``mine`` may still be committed after ``theirs``.
+    """The verdict on committing ``mine`` after ``theirs``.
 
     Raises
     ------
@@ -123,7 +123,7 @@ def _of_fragments(mine: Footprint, theirs: Footprint, *, mergeable: bool) -> Ver
 
 
 def _shares_key(mine: Footprint, theirs: Footprint) -> bool:
-    # Removing the same key twice is fine. A map that is replaced has every key.
+    # Removing the same key twice is no conflict. A replaced map has every key.
     if mine.replaces or theirs.replaces:
         return True
     touched = theirs.upserts | theirs.deletes

@@ -1,8 +1,8 @@
-"""Deleted rows of a fragment: the vector and the two forms of file it comes in.
+"""Deletion vectors of fragments, and their two file formats.
 
 An Arrow file holds one batch of one column, ``row_id: uint32 not null``, in any order; a bitmap
-file is a portable 32-bit roaring bitmap. What a file says must agree with the manifest: offsets
-below the fragment's rows, as many of them as declared. Facts: table sheet, section 2.3.
+file is a portable 32-bit roaring bitmap. A file must agree with the manifest: offsets are below the
+fragment's number of rows, and their count is the declared one. Facts: table sheet, section 2.3.
 
 The one module of the table layer that imports pyarrow.
 """
@@ -31,13 +31,13 @@ _SCHEMA = pa.schema([pa.field("row_id", pa.uint32(), nullable=False)])
 _MAGIC = b"ARROW1"
 # Arrow rounds buffers up to a multiple of 64 bytes.
 _PADDING = 64
-# From here on the reference writes bitmaps, which take less than four bytes a row.
+# From this count on the reference writes bitmaps, which take less than four bytes per row.
 _BITMAP_FROM = 5000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DeletionVector:
-    """Row offsets of a fragment that are deleted.
+    """Offsets of the deleted rows of a fragment.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class DeletionVector:
 
     @property
     def nbytes(self) -> int:
-        """Bytes it takes in memory."""
+        """Bytes in memory."""
         return int(self.offsets.nbytes)
 
     def between(self, start: int, stop: int) -> Int64:
@@ -69,23 +69,23 @@ class DeletionVector:
 def decode(
     memory: Memory, file: DeletionFile, num_rows: int | None, limits: Limits = DEFAULT_LIMITS
 ) -> DeletionVector:
-    """The deleted rows that a deletion file lists.
+    """The deletion vector in a deletion file.
 
     Parameters
     ----------
     memory : (file size,) uint8
         The whole file.
     file : DeletionFile
-        What the manifest says of it: its form, and how many rows it deletes.
+        The manifest's entry: its format, and the number of deleted rows.
     num_rows : int or None
         Physical rows of the fragment, where known.
 
     Raises
     ------
     FormatError
-        Not such a file, or it contradicts the manifest.
+        The file is damaged, or contradicts the manifest.
     LimitError
-        More rows than ``limits.metadata_bytes`` hold as 64-bit numbers.
+        The rows exceed ``limits.metadata_bytes`` as 64-bit numbers.
 
     Source: table sheet, section 2.3.
     """
@@ -103,7 +103,7 @@ def decode(
 
 
 def form_for(num_deleted: int) -> DeletionFileType:
-    """The form in which this many rows are best written.
+    """The best file format for this number of rows.
 
     Examples
     --------
@@ -114,7 +114,7 @@ def form_for(num_deleted: int) -> DeletionFileType:
 
 
 def encode(vector: DeletionVector, form: DeletionFileType) -> bytes:
-    """A deletion file of these rows, in either form.
+    """The bytes of a deletion file, in either format.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def encode(vector: DeletionVector, form: DeletionFileType) -> bytes:
 
 
 def _unique(values: NDArray[np.uint32]) -> Int64:
-    """Ascending and without duplicates (which writers have produced), as int64."""
+    """The values as ascending int64, without duplicates (which some writers produce)."""
     # np.unique of integers has been some ten times slower than sorting them since NumPy 2.3.
     numbers = np.sort(values).astype(np.int64)
     return numbers[np.append(True, numbers[1:] > numbers[:-1])] if numbers.size else numbers
@@ -147,7 +147,7 @@ def _from_arrow(memory: Memory, limits: Limits) -> NDArray[np.uint32]:
     try:
         reader = ipc.open_file(data)
         _check_shape(reader.schema, reader.num_record_batches)
-        # The message whose claims are checked is the one decoded, so it is fetched here and not by the reader.
+        # Fetched here and not by the reader, so that the checked message is the decoded one.
         message = ipc.read_message(pa.BufferReader(data.slice(_batch_position(memoryview(data)))))
         _check_claims(memoryview(message.metadata), memoryview(message.body), limits)
         batch = ipc.read_record_batch(message, reader.schema)
@@ -169,7 +169,7 @@ def _check_shape(schema: pa.Schema, num_batches: int) -> None:
 
 
 def _batch_position(data: memoryview) -> int:
-    """Where the message of the one batch starts, by the footer: its end is ``i32 length | "ARROW1"``."""
+    """Position of the only batch's message, from the footer, which ends in ``i32 length | "ARROW1"``."""
     (length,) = struct.unpack_from("<i", data, len(data) - 10)
     if not 0 < length <= len(data) - 10:
         raise FormatError(f"a deletion file has a footer of {length} bytes")
@@ -180,10 +180,10 @@ def _batch_position(data: memoryview) -> int:
 
 
 def _check_claims(metadata: memoryview, body: memoryview, limits: Limits) -> None:
-    """Refuse a batch that promises more rows than allowed, or whose compressed buffers inflate to more.
+    """Refuse a batch that states more rows than allowed, or whose compressed buffers inflate to more.
 
-    Arrow allocates what a compressed buffer claims before looking inside, hence this short walk over
-    the flatbuffer of the message. Positions outside it raise ``struct.error``.
+    Arrow allocates the stated size of a compressed buffer before reading it, so this checks the message's
+    flatbuffer first. Positions outside it raise ``struct.error``.
     """
     message = _Table.root(metadata)
     batch = message.table(2)
@@ -210,7 +210,7 @@ def _check_claims(metadata: memoryview, body: memoryview, limits: Limits) -> Non
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """A flatbuffer table: where it and its list of field positions (the vtable) are."""
+    """A flatbuffer table: positions of the table and of its vtable, the list of field positions."""
 
     data: memoryview
     position: int
@@ -241,7 +241,7 @@ class _Table:
         return None if at is None else _Table(self.data, at + struct.unpack_from("<I", self.data, at)[0])
 
     def structs(self, index: int, kind: str) -> list[tuple[int, ...]]:
-        """A vector of structs, each as the numbers in it."""
+        """A vector of structs, each as a tuple of numbers."""
         at = self._field(index)
         if at is None:
             return []

@@ -1,8 +1,8 @@
-"""Answers the requests of a commit or a cleanup from a store; the one place where these do IO.
+"""Runs commits and cleanups over a store; the only place where they do IO.
 
-:func:`commit_to` is what the rest of the library calls. A store that lets a second writer put an
-object "if absent" although it is there would lose commits without anybody noticing, so each store is
-asked once per process, on a name of its own, before it is trusted with the first commit.
+The rest of the library calls :func:`commit_to`. A store that ignores "if absent" and overwrites an existing object
+would lose commits silently, so each store is tested once per process, on a separate name, before its first
+commit.
 
 Facts: table sheet, section 5.
 """
@@ -46,7 +46,7 @@ __all__ = ["check_create", "commit_to", "drive"]
 
 T = TypeVar("T")
 
-# Stores that were seen to refuse a second create.
+# Stores that refused a second create in the test.
 _TRUSTED: set[str] = set()
 
 
@@ -67,10 +67,10 @@ def commit_to(
         Rooted at the dataset.
     transaction : Transaction
     origin : Origin or None
-        The version it was made from; None creates a table.
+        The version the change was made from; None creates a table.
     session : Session
     location : TableLocation
-        What the paths of the table may do.
+        Trust in the paths of the table.
     policy : Policy, optional
     versions : VersionStore, optional
         Publishes the version; by default the one for the kind of store.
@@ -78,7 +78,7 @@ def commit_to(
     Raises
     ------
     UnsupportedError
-        The store cannot create an object atomically, or ignores that it should.
+        The store cannot create an object atomically, or ignores the request to.
     CommitError, ExistsError, NotFoundError, SchemaError, FormatError, StoreError
         See ``commit.commit``.
     """
@@ -89,19 +89,19 @@ def commit_to(
 
 
 def check_create(store: Store) -> None:
-    """Refuse a store on which the second of two creates of one name succeeds; asked once per process and bucket (or folder).
+    """Refuse a store that creates the same name twice; tested once per process and bucket (or folder).
 
     Raises
     ------
     UnsupportedError
-        It does, or cannot create atomically at all.
+        The store does so, or has no atomic create.
     StoreError
         The storage failed.
     """
     place = _place(store.uri)
     if place in _TRUSTED:
         return
-    # Readers ignore names like this one, and a cleanup removes them.
+    # Readers ignore such names, and a cleanup removes them.
     probe = f"{VERSIONS}/{TEMPORARY}_probe_{secrets.token_hex(8)}"
     try:
         store.put(probe, b"1", PutMode.CREATE)
@@ -121,7 +121,7 @@ def check_create(store: Store) -> None:
 
 
 def _place(uri: str) -> str:
-    """What is asked once: a bucket or server, but of a disk each folder, as another may be mounted there."""
+    """The place tested once: a bucket or server, and on a disk each folder, which may be a separate mount."""
     scheme, _, rest = uri.partition("://")
     return uri if scheme in ("", "file") or not rest else f"{scheme}://{rest.partition('/')[0]}"
 
@@ -139,18 +139,18 @@ def drive(
     session : Session
     location : TableLocation
     own : Store, optional
-        The same store, blind to symbolic links: what is listed in order to be removed, and what removes it.
+        The same store without symbolic links, for listing and removing files.
 
     Raises
     ------
     LanceError
-        Whatever the generator raises.
+        As the generator raises.
     """
     return run(steps, _Answers(store, session, location, own or store).answer)
 
 
 def _store_time(store: Store) -> int | None:
-    """What time it is by the clock that dates the objects of a store; of a disk it is ours."""
+    """The time by the clock that dates a store's objects; for a disk the local clock."""
     if isinstance(store, LocalStore) and store.traits != NETWORK:
         return time.time_ns()
     probe = f"{VERSIONS}/{TEMPORARY}_clock_{secrets.token_hex(8)}"
@@ -164,7 +164,7 @@ def _store_time(store: Store) -> int | None:
 
 
 class _Answers:
-    """What a store has to say to each request."""
+    """Answers each request from a store."""
 
     def __init__(self, store: Store, session: Session, location: TableLocation, own: Store) -> None:
         self.store = store
@@ -195,7 +195,7 @@ class _Answers:
         return answer(request, self.store)
 
     def _table(self, place: str) -> tuple[Store, str]:
-        """Store of another table and where in it that is; refused as a base of this one would be."""
+        """Store of another table and the prefix of its paths; the policy for bases applies."""
         return self._bases(BasePaths()).table(place)
 
     def _bases(self, bases: BasePaths) -> Bases:

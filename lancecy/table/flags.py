@@ -1,9 +1,8 @@
-"""Feature flags: may this release read, or write, a table.
+"""Feature flags: whether this release can read or write a table.
 
-Two 64-bit words stand in a manifest, one for readers and one for writers. A set bit that is
-not understood in the word concerned refuses the table; nothing is guessed (facts and advice:
-table sheet, section 1.4). Bits that only concern how indices are used are accepted, because
-indices are never consulted.
+A manifest has two 64-bit words, one for readers and one for writers. A set bit that is unknown in
+the relevant word refuses the table (facts and advice: table sheet, section 1.4). Bits that only
+concern the use of indices are accepted, because indices are never consulted.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ class _Flag:
     read: bool
 
 
-# Bit value -> what it says and whether a table that sets it can be read.
+# Bit value -> its meaning, and whether a table with it can be read.
 _FLAGS: dict[int, _Flag] = {
     DELETIONS: _Flag("deletion files", read=True),
     STABLE_ROW_IDS: _Flag("stable row ids", read=True),
@@ -57,7 +56,7 @@ _FLAGS: dict[int, _Flag] = {
     _NON_REUSABLE_FIELD_IDS: _Flag("field ids that are never reused", read=False),
     65536: _Flag("zone write seeds", read=False),
 }
-# A writer must keep what these promise; the rest of the readable ones concern indices it would have to maintain.
+# A writer keeps the promises of these; the other readable bits concern indices that it would have to maintain.
 _WRITABLE = DELETIONS | STABLE_ROW_IDS | 4 | CONFIG | BASES | 32 | MIXED_FILE_VERSIONS
 _READABLE = sum(bit for bit, flag in _FLAGS.items() if flag.read)
 
@@ -75,17 +74,17 @@ def describe(flags: int) -> list[str]:
 
 
 def check_readable(reader_flags: int, writer_flags: int) -> None:
-    """Refuse a table whose flags ask for something this release does not do when reading.
+    """Refuse a table whose flags require a feature that this release cannot read.
 
     Parameters
     ----------
     reader_flags, writer_flags : int
-        As the manifest states them; the writer's word only matters for bits that come in pairs.
+        The words of the manifest; the writer's word only matters for bits that come in pairs.
 
     Raises
     ------
     UnsupportedError
-        A bit of the reader word is not understood; the message names it.
+        A bit of the reader word is unknown; the message names it.
     FormatError
         The two words contradict each other.
 
@@ -106,12 +105,12 @@ def check_readable(reader_flags: int, writer_flags: int) -> None:
 
 
 def check_writable(reader_flags: int, writer_flags: int) -> None:
-    """Refuse to change a table whose flags ask for something this release does not keep up when writing.
+    """Refuse to change a table whose flags require a feature that this release cannot write.
 
     Raises
     ------
     UnsupportedError
-        A bit of either word is not understood by the writer; the message names it.
+        A bit of either word is unknown to the writer; the message names it.
     FormatError
         The two words contradict each other.
 

@@ -1,7 +1,7 @@
 """A fragment's message to a :class:`~lancecy.table.manifest.Fragment` and back.
 
-Manifests and transactions share these messages. Decoding is total: features that would change what
-rows a fragment has are refused even if the writer forgot their flag.
+Manifests and transactions share these messages. Decoding is total. Features that would change the
+rows of a fragment are refused even if the writer forgot their flag.
 
 Facts: table sheet, section 2.
 """
@@ -35,7 +35,7 @@ _DELETION_TYPES = {
     table_pb2.DeletionFile.ARROW_ARRAY: DeletionFileType.ARROW,
     table_pb2.DeletionFile.BITMAP: DeletionFileType.BITMAP,
 }
-# The sequences of a fragment: attribute of the value, then what its message calls them.
+# The sequences of a fragment: attribute of the value, then the fields of the message.
 _SEQUENCES = (
     ("row_ids", "row_ids"),
     ("last_updated_versions", "last_updated_at_versions"),
@@ -52,14 +52,14 @@ def decode_fragment(
     ----------
     message : lance.table.DataFragment
     shared : dict
-        Tuples of field ids and column indices seen so far: most fragments list the same.
+        Cache of tuples of field ids and column indices, because most fragments list the same.
 
     Raises
     ------
     FormatError, LimitError
-        Numbers that cannot be.
+        A number is out of range.
     UnsupportedError
-        Overlays, hidden columns or a kind of deletion file not known.
+        Overlays, hidden columns or an unknown type of deletion file.
 
     Source: table sheet, section 2.1.
     """
@@ -108,7 +108,7 @@ def _data_file(
 
 
 def decode_deletion_file(message: table_pb2.DeletionFile, fragment_id: int, num_rows: int) -> DeletionFile:
-    """What a fragment's message says of its deletion file (raises as :func:`decode_fragment`)."""
+    """The deletion file in a fragment's message (raises as :func:`decode_fragment`)."""
     file_type = _DELETION_TYPES.get(message.file_type)
     if file_type is None:
         raise UnsupportedError(
@@ -128,7 +128,7 @@ def decode_deletion_file(message: table_pb2.DeletionFile, fragment_id: int, num_
 
 
 def _sequence(message: table_pb2.DataFragment, present: str | None) -> bytes | ExternalFile | None:
-    """What a fragment says in one of its three oneofs: bytes, where the bytes are, or nothing."""
+    """The value of one of a fragment's three oneofs: bytes, the place of the bytes, or None."""
     if present is None:
         return None
     value = getattr(message, present)
@@ -148,7 +148,7 @@ def decode_base_paths(messages: Iterable[table_pb2.BasePath]) -> dict[int, BaseP
     Raises
     ------
     FormatError
-        Two have the same id.
+        Two bases have the same id.
     """
     bases: dict[int, BasePath] = {}
     for message in messages:

@@ -1,7 +1,7 @@
-"""Reading what others committed: newer versions, what made them, and whether one is this very commit.
+"""Reads versions that others committed, their transactions, and whether one is this very commit.
 
-Generators over ``requests``, used by ``commit``. A version whose manifest is gone, or that says nowhere
-what made it, cannot be checked for conflicts; that is said and never guessed.
+Generators over ``requests``, used by ``commit``. A version without manifest or without transaction cannot be
+checked for conflicts; this is reported and never guessed.
 
 Facts: table sheet, sections 1.3 and 4.1.
 """
@@ -25,7 +25,7 @@ __all__ = ["History"]
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """How to read the versions of one table.
+    """Reader of the versions of one table.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class History:
     naming : Naming
     limits : Limits
     tries : int
-        Times a request that fails is made.
+        Number of tries of a failing request.
     """
 
     versions: VersionStore
@@ -48,12 +48,12 @@ class History:
         ----------
         seen : int
         certain : int or None
-            A version that exists, even if the listing is too old to know.
+            A version that exists, even if a stale listing lacks it.
 
         Raises
         ------
         ConflictError
-            There is a gap, or manifests have other names by now.
+            A version is missing, or the naming scheme has changed.
         """
         listed = yield from self.versions.versions(seen, self.naming)
         found = {location.version: location for location in listed}
@@ -80,7 +80,7 @@ class History:
         ----------
         location : ManifestLocation
         insist : bool
-            The store said before that it is there, so "not there" is asked again.
+            The store has listed it before, so a "not found" is tried again.
 
         Raises
         ------
@@ -97,7 +97,7 @@ class History:
         return None
 
     def transaction(self, stored: Stored) -> Steps[Transaction | None]:
-        """What made a version; None if that is stored nowhere, or not to be understood."""
+        """The transaction that made a version; None if it is not stored or not readable."""
         data = stored.transaction
         if data is None:
             name = stored.manifest.transaction_file
@@ -121,7 +121,7 @@ class History:
         return None if made_by is None else made_by.operation
 
     def landed(self, uuid: str, seen: int) -> Steps[ManifestLocation | None]:
-        """Where a transaction landed at or before version ``seen``, by a process that never learned of it."""
+        """The version of a transaction at or before ``seen``, committed by a process that did not learn of it."""
         ending = f"-{uuid}.txn"
         metas: Sequence[ObjectMeta] = yield from again(List(TRANSACTIONS), self.tries)
         names = [meta.path.rpartition("/")[2] for meta in metas if meta.path.endswith(ending)]

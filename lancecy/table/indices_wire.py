@@ -1,4 +1,4 @@
-"""The index section of a manifest file: entries to carry along, not to use.
+"""The index section of a manifest file; its entries are carried along and not used.
 
 Facts: table sheet, section 10.1.
 """
@@ -29,7 +29,7 @@ def decode_index_section(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[
     Raises
     ------
     FormatError, LimitError
-        The bytes are no such message, or an entry has no valid id.
+        The bytes are not such a message, or an entry has no valid id.
 
     Source: table sheet, section 10.1.
     """
@@ -52,7 +52,7 @@ def _entry(raw: bytes, limits: Limits) -> IndexEntry:
         fields=tuple(message.fields),
         dataset_version=message.dataset_version,
         fragment_bitmap=message.fragment_bitmap or None,
-        # What follows the last slash is the type's full name, whatever host stands before it.
+        # The type's full name follows the last slash, after any host.
         details_type=message.index_details.type_url.rpartition("/")[2],
         base_id=message.base_id if message.HasField("base_id") else None,
         raw=raw,
