@@ -1,6 +1,6 @@
-"""The manifests of a table: the latest, one by number, one as of a time, all of them.
+"""Finds manifests of a table: the latest, by number, as of a time, or all.
 
-Every function asks the version store of the table, by default the one for the kind of store.
+All functions use the version store of the table, by default the one for the kind of store.
 
 Facts: table sheet, section 1.3.
 """
@@ -42,7 +42,7 @@ def latest(store: Store, versions: VersionStore | None = None) -> ManifestLocati
     DatasetNotFoundError
         The root has no manifest.
     FormatError
-        Manifests of both naming schemes.
+        The table has manifests of both naming schemes.
     """
     found = _ask((versions or version_store(store)).latest(), store)
     if found is None:
@@ -70,9 +70,9 @@ def at_version(store: Store, version: int, versions: VersionStore | None = None)
     Raises
     ------
     NotFoundError
-        There is no such version; the message names those there are.
+        There is no such version; the message names the existing ones.
     DatasetNotFoundError
-        There is no dataset at all.
+        There is no dataset.
     """
     if version < 1 or version >> 64:
         raise NotFoundError(
@@ -100,7 +100,7 @@ def read(
     Raises
     ------
     FormatError
-        The file is damaged, or holds another version than its name says.
+        The file is damaged, or its version differs from its name.
     LimitError, UnsupportedError
         See ``manifest_wire.decode``.
     """
@@ -115,7 +115,7 @@ def read(
 
 
 def fetch(store: Store, location: ManifestLocation, limits: Limits = DEFAULT_LIMITS) -> Memory:
-    """Bytes of a manifest file; one request. A map of a large local file costs nothing, a copy is bounded."""
+    """Bytes of a manifest file, in one request. Local files are mapped without cost; copies are bounded."""
     if location.size > limits.metadata_bytes and not store.traits.is_mapped:
         raise LimitError(
             f"a manifest file of {location.size} bytes is beyond the limit of {limits.metadata_bytes}",
@@ -128,7 +128,7 @@ def fetch(store: Store, location: ManifestLocation, limits: Limits = DEFAULT_LIM
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """One version of a dataset; its manifest is read when a time or figures are asked for.
+    """One version of a dataset; its manifest is read on the first use of its time or summary.
 
     Attributes
     ----------
@@ -143,13 +143,13 @@ class Version:
 
     @cached_property
     def timestamp(self) -> datetime | None:
-        """When it was made, UTC; None in tables of releases that did not say."""
+        """When the version was made, UTC; None if the writer did not record it."""
         memory = fetch(self.store, self.location, self.limits)
         return manifest_wire.decode_timestamp(memory, self.location.path, self.limits)
 
     @cached_property
     def summary(self) -> dict[str, str]:
-        """Counts in decimal under the keys the reference uses; what the manifest leaves unsaid counts as 0."""
+        """Counts in decimal under the reference's keys; a count missing in the manifest is 0."""
         manifest, _ = read(self.store, self.location, self.limits)
         fragments = manifest.fragments
         files = [file for fragment in fragments for file in fragment.files]
@@ -177,7 +177,7 @@ def list_versions(
 ) -> list[Version]:
     """All versions of the dataset at the root of ``store``, oldest first unless asked otherwise.
 
-    One listing; no manifest is read before something in it is asked for.
+    One listing; manifests are read on first use.
 
     Raises
     ------
@@ -195,7 +195,7 @@ def as_of(
     limits: Limits = DEFAULT_LIMITS,
     versions: VersionStore | None = None,
 ) -> ManifestLocation:
-    """The newest version made at or before a time; versions without a time count as old.
+    """The newest version made at or before a time; a version without a time counts as old.
 
     Reads manifests from the newest back to the one returned.
 
@@ -207,9 +207,9 @@ def as_of(
     Raises
     ------
     NotFoundError
-        The first version is younger.
+        The first version is newer.
     DatasetNotFoundError, FormatError, LimitError
-        As :func:`latest`; a manifest on the way is damaged.
+        As :func:`latest`; or a manifest read in the search is damaged.
     """
     moment = parse_time(time)
     oldest: datetime | None = None
@@ -225,12 +225,12 @@ def as_of(
 
 
 def parse_time(time: datetime | str) -> datetime:
-    """A point in time, UTC; text is ISO 8601, and without a zone local time is meant, as in pylance.
+    """A point in time, UTC; text is ISO 8601, and means local time without a zone, as in pylance.
 
     Raises
     ------
     ValueError
-        The text is no such time.
+        The text is not an ISO 8601 time.
     TypeError
         Neither text nor a ``datetime`` (``pandas.Timestamp`` is one).
 
@@ -252,7 +252,7 @@ def parse_time(time: datetime | str) -> datetime:
 
 
 def _ask(steps: Steps[T], store: Store) -> T:
-    """What a version store answers; errors about the folder name the table."""
+    """The answer of a version store; its errors name the table in place of the folder."""
     try:
         return run_on(steps, store)
     except FormatError as error:

@@ -1,7 +1,7 @@
-"""The address of a table: where it is, how its storage is reached, and what its paths may do.
+"""The address of a table: its URI, storage options, and trust in its paths.
 
-Whatever reopens a table, sends it to a worker or resolves its paths takes one :class:`TableLocation`. A branch has a
-folder of its own, ``{root}/tree/{name}``, and so a URI of its own; its name becomes a field here when branches are made.
+Code that reopens a table, sends it to a worker or resolves its paths takes one :class:`TableLocation`. A branch has its
+own folder ``{root}/tree/{name}`` and so its own URI; its name becomes a field here when branches are supported.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _OF_ONE_BASE = re.compile(r"base_(\d+)\.(.+)")
 
 @dataclass(frozen=True, eq=False)
 class TableLocation:
-    """Where a table is or is to be, how it is reached, and what the user allows its paths to do.
+    """The address of an existing or new table, with storage options and the user's trust in its paths.
 
-    Two are equal if they read the same table under the same rules: secrets, and whether they are sent along, do not count.
+    Two are equal if they read the same table under the same rules; secrets and their embedding do not count.
     Pickles without secrets unless it embeds them.
 
     Attributes
@@ -39,11 +39,11 @@ class TableLocation:
     untrusted : bool
         The table's author is not trusted.
     allowed_bases : tuple of str
-        Canonical URIs; what lies below one may be read.
+        Canonical URIs; places below them may be read.
     limits : Limits
-        Caps on what files may claim.
+        Limits on values that files state.
     embed_credentials : bool
-        Whether a pickle has the secrets.
+        Whether a pickle contains the secrets.
 
     Examples
     --------
@@ -70,24 +70,24 @@ class TableLocation:
         allowed_bases: Iterable[str] | None = None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> TableLocation:
-        """The location for what a user wrote.
+        """The location for a user's arguments.
 
         Parameters
         ----------
         uri : str
-            Path or URI; what it says of user and password becomes storage options.
+            Path or URI; its user and password become storage options.
         storage_options, untrusted, allowed_bases, limits
             As for :func:`lancecy.dataset`.
 
         Raises
         ------
         TypeError
-            ``allowed_bases`` is one text instead of several.
+            ``allowed_bases`` is one string instead of several.
         ValueError
-            Not a URI a folder can have.
+            The URI cannot be that of a folder.
         """
         if isinstance(allowed_bases, str):
-            # Taken letter by letter, its first "/" would allow everything.
+            # Iterated by letters, its first "/" would allow everything.
             raise TypeError("allowed_bases is a list of prefixes, not one text")
         root, found = split_credentials(uri)
         prefixes = tuple(canonical_uri(prefix) for prefix in allowed_bases or ())
@@ -102,7 +102,7 @@ class TableLocation:
         ----------
         session : Session
         follow_symlinks : bool
-            False is blind to symbolic links, whether or not the table is trusted.
+            False ignores symbolic links, even for a trusted table.
 
         Raises
         ------
@@ -114,7 +114,7 @@ class TableLocation:
     def open_other(
         self, session: Session, uri: str, options: Mapping[str, Any], *, follow_symlinks: bool = True
     ) -> Store:
-        """The store at another URI: for untrusted tables without memory maps, and blind to symbolic links."""
+        """The store at another URI; for untrusted tables without memory maps and symbolic links."""
         trusted = not self.untrusted
         return session.store(
             uri, options or None, mapped=trusted, follow_symlinks=trusted and follow_symlinks
@@ -126,14 +126,14 @@ class TableLocation:
         return {key: value for key, value in self.storage_options.items() if not _OF_ONE_BASE.fullmatch(key)}
 
     def base_options(self, base_id: int) -> dict[str, Any]:
-        """Storage options given for one base, their prefix removed."""
+        """Storage options for one base, without their prefix."""
         matches = ((_OF_ONE_BASE.fullmatch(key), value) for key, value in self.storage_options.items())
         return {match[2]: value for match, value in matches if match is not None and int(match[1]) == base_id}
 
-    # -- others like it -------------------------------------------------------
+    # -- variants -------------------------------------------------------------
 
     def allowing(self, places: Iterable[str]) -> TableLocation:
-        """The location of a user who named these places: the table may use them, wherever they are.
+        """The location with these places allowed, wherever they are.
 
         Parameters
         ----------
@@ -144,19 +144,19 @@ class TableLocation:
         return replace(self, allowed_bases=(*self.allowed_bases, *added)) if added else self
 
     def with_credentials(self, embedded: bool = True) -> TableLocation:
-        """The location whose pickle has the secrets, or has not."""
+        """The location whose pickle contains the secrets, or does not."""
         return self if embedded is self.embed_credentials else replace(self, embed_credentials=embedded)
 
     def known_to(self, session: Session) -> TableLocation:
-        """The location as this process reaches it: with the storage options that its session remembers for the root, if any."""
+        """The location with the storage options that the session remembers for the root, if any."""
         known = session.options_for(self.uri)
         return replace(self, storage_options=known) if known else self
 
-    # -- what it is -----------------------------------------------------------
+    # -- identity -------------------------------------------------------------
 
     @cached_property
     def key(self) -> tuple[Hashable, ...]:
-        """What a value depends on that was read here: other rules, credentials or limits may refuse to read it. Hashable."""
+        """Cache key of values read here: other rules, credentials or limits may refuse to read them. Hashable."""
         return self.uri, self.untrusted, self.allowed_bases, freeze(self.storage_options), self.limits
 
     @cached_property
@@ -177,7 +177,7 @@ class TableLocation:
         return ("lancecy.TableLocation", uri, sorted(options.items()), *rest)
 
     def _sent(self) -> tuple[Any, ...]:
-        """The arguments that make it anew elsewhere."""
+        """The arguments that recreate it in another process."""
         options = self.storage_options if self.embed_credentials else redact(self.storage_options)
         rest = (self.untrusted, self.allowed_bases, self.limits, self.embed_credentials)
         return (self.uri, dict(options), *rest)

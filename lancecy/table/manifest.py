@@ -1,7 +1,7 @@
-"""What a table is at one version: plain frozen values, no bytes and no IO.
+"""The metadata of one version: plain frozen values, without bytes and IO.
 
-``manifest_wire`` turns protobuf into these and back. A manifest of thousands of fragments or columns
-builds them when they are first asked for. Facts: table sheet, sections 1 to 3.
+``manifest_wire`` decodes protobuf to these and encodes them. A manifest of thousands of fragments or
+columns builds them on first use. Facts: table sheet, sections 1 to 3.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class BasePath:
     Attributes
     ----------
     id : int
-        What ``base_id`` of a file names.
+        The value of a file's ``base_id``.
     path : str
         Absolute path or URI, as stored.
     name : str or None
@@ -53,7 +53,7 @@ class BasePath:
 
 @dataclass(frozen=True, slots=True)
 class BasePaths:
-    """The bases of a version: as much of its manifest as says where its files are.
+    """The bases of a version: the part of its manifest that locates its files.
 
     Attributes
     ----------
@@ -81,7 +81,7 @@ class DataFile:
     major, minor : int
         File version as the manifest states it.
     size : int or None, bytes
-        As stated; None if absent. Wrong in legacy files of several releases, never trusted for them.
+        As stated; None if absent. Several releases stated wrong sizes of legacy files, so it is not trusted for them.
     base_id : int or None
     """
 
@@ -100,7 +100,7 @@ class DataFile:
 
 
 class DeletionFileType(enum.Enum):
-    """The two forms of a deletion file."""
+    """The two formats of a deletion file."""
 
     ARROW = 0
     BITMAP = 1
@@ -108,9 +108,9 @@ class DeletionFileType(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class DeletionFile:
-    """Where the deleted row offsets of a fragment are.
+    """The manifest's entry of a fragment's deletion file.
 
-    ``num_deleted_rows`` is None when the manifest does not say (0 or absent).
+    ``num_deleted_rows`` is None if the manifest does not state it (0 or absent).
     """
 
     file_type: DeletionFileType
@@ -138,9 +138,9 @@ class Fragment:
     id : int
         Below 2**32.
     physical_rows : int or None
-        Rows including deleted ones; None when the manifest does not say.
+        Rows including deleted ones; None if the manifest does not state them.
     row_ids : bytes, ExternalFile or None
-        Serialized row-id sequence (``table.rowids`` decodes it), or where it is.
+        Serialized row-id sequence (``table.rowids`` decodes it), or its place.
     last_updated_versions, created_at_versions : bytes, ExternalFile or None
         Serialized version sequences.
     """
@@ -155,7 +155,7 @@ class Fragment:
 
     @property
     def live_rows(self) -> int | None:
-        """Rows that are not deleted; None when the manifest does not say."""
+        """Rows that are not deleted; None if the manifest does not state them."""
         if self.physical_rows is None or self.deletion_file is None:
             return self.physical_rows
         deleted = self.deletion_file.num_deleted_rows
@@ -176,12 +176,12 @@ class IndexEntry:
     dataset_version : int
         Version the index was built on.
     fragment_bitmap : bytes or None
-        Fragments covered, a portable 32-bit roaring bitmap; None when unknown.
+        Covered fragments, a portable 32-bit roaring bitmap; None if unknown.
     details_type : str
-        Full name of the type of the entry's details, "" without any.
+        Full type name of the entry's details, "" without any.
     base_id : int or None
     raw : bytes
-        The entry's message as it stands in the section.
+        The entry's message, as stored in the section.
     """
 
     uuid: uuid.UUID
@@ -196,7 +196,7 @@ class IndexEntry:
 
 @dataclass(frozen=True, slots=True)
 class WriterVersion:
-    """Who wrote a version."""
+    """Name and version of the library that wrote a version."""
 
     library: str
     version: str
@@ -216,14 +216,14 @@ class Manifest:
     data_version : str or None
         "0.1", "2.0", …; None in tables of old releases.
     index_section, transaction_section : (position, length) or None
-        Where in the manifest file the carried sections are (bytes of the message itself).
+        Places of the carried sections in the manifest file (bytes of the message itself).
     transaction_file : str or None
     base_paths : mapping of id to BasePath
     """
 
     version: int
     schema: Schema
-    # A default made by a factory leaves no attribute of the class, which would be found before __getattr__.
+    # A default factory leaves no class attribute, which would be found before __getattr__.
     fragments: tuple[Fragment, ...] = field(default_factory=tuple)
     timestamp: datetime | None = None
     tag: str | None = None
@@ -245,16 +245,16 @@ class Manifest:
     def later(
         cls, makers: Mapping[str, Callable[[], object]], num_rows: int | None = None, **known: Any
     ) -> Manifest:
-        """A manifest that makes some of its attributes when they are first asked for.
+        """A manifest that makes some of its attributes on first use.
 
         Parameters
         ----------
         makers : mapping of attribute to function
-            What makes it. Cannot fail, as what it needs was checked; may be called by several threads at once.
+            Makes the attribute. Must not fail, because its input was checked; several threads may call it at once.
         num_rows : int, optional
-            Live rows of all fragments where they are known without making these.
+            Live rows of all fragments, if known without making the fragments.
         **known
-            All other attributes that have a value.
+            All other attributes with a value.
         """
         placeholders: dict[str, Any] = dict.fromkeys(makers)
         made = cls(**placeholders, **known)
@@ -272,7 +272,7 @@ class Manifest:
             self.__dict__["_makers"].pop(name, None)
             return value
         if name in self.__dict__:
-            return self.__dict__[name]  # made by another thread since this one missed it
+            return self.__dict__[name]  # another thread has made it meanwhile
         raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
 
     def __getstate__(self) -> dict[str, Any]:
@@ -282,7 +282,7 @@ class Manifest:
 
     @cached_property
     def num_rows(self) -> int | None:
-        """Live rows of all fragments, None if the manifest does not say of each."""
+        """Live rows of all fragments, None if the manifest does not state them for each."""
         total = 0
         for fragment in self.fragments:
             count = fragment.live_rows
@@ -293,10 +293,10 @@ class Manifest:
 
     @property
     def has_stable_row_ids(self) -> bool:
-        """Whether rows carry ids that survive moves (reader flag 2)."""
+        """Whether rows keep their ids when they move (reader flag 2)."""
         return bool(self.reader_flags & 2)
 
     @property
     def bases(self) -> BasePaths:
-        """The bases, and whether reader flag 16 announces them."""
+        """The bases, and whether reader flag 16 is set for them."""
         return BasePaths(self.base_paths, bool(self.reader_flags & 16))

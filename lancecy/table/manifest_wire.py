@@ -5,9 +5,9 @@
     [dictionary values][index section][transaction] u32 length | Manifest   i64 position  i16 major  i16 minor  "LANC"
                                                     ^-- position            '------------- 16 bytes ------------'
 
-Only positions are followed; nothing depends on the order of the sections. Total: any bytes give a
-manifest or an error of the format family. Features that would change what rows a table has
-(overlays, fragment tree) are refused even if the writer forgot their flag.
+Sections are found by their positions, in any order. Decoding is total: any bytes give a manifest or
+an error of the format family. Features that would change the rows of a table (overlays, fragment
+tree) are refused even if the writer forgot their flag.
 
 Facts: table sheet, sections 1 and 2; file sheet 0.1, section 7.1.
 """
@@ -40,7 +40,7 @@ _Found: TypeAlias = "tuple[Callable[[], tuple[Fragment, ...]], int | None]"
 _FOOTER_BYTES = 16
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DETACHED = 1 << 63
-# Of small manifests the last few are kept, which makes appending one row a fifth faster.
+# The last few small manifests are cached, which makes appending one row a fifth faster.
 _KEPT_BYTES = 1 << 20
 
 
@@ -57,11 +57,11 @@ def decode(memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS) -> Manife
     Raises
     ------
     FormatError
-        Magic, positions, lengths or values cannot be; ``TruncatedError`` where bytes are missing.
+        Magic, positions, lengths or values are invalid; ``TruncatedError`` if bytes are missing.
     LimitError
-        More fragments, fields, rows or bytes than ``limits`` admit.
+        Fragments, fields, rows or bytes exceed ``limits``.
     UnsupportedError
-        The table uses a feature that changes its rows and is not read.
+        The table uses an unsupported feature that changes its rows.
 
     Source: table sheet, sections 1.1, 1.2 and 2.
     """
@@ -73,7 +73,7 @@ def decode_message(
 ) -> tuple[Manifest, table_pb2.Manifest]:
     """The manifest in the bytes of a manifest file and its message (parameters and errors as :func:`decode`).
 
-    Neither may be changed: the next who reads the same bytes is given the same ones.
+    Neither may be changed, because later calls with the same bytes return the same objects.
     """
     try:
         if memory.size > _KEPT_BYTES:
@@ -86,14 +86,14 @@ def decode_message(
 
 
 def remember(data: bytes, message: table_pb2.Manifest, limits: Limits) -> None:
-    """Keep a manifest for those who read its bytes next, who spare themselves a look at each of its fragments.
+    """Cache the manifest of these bytes, so that later reads need not check each fragment.
 
     Parameters
     ----------
     data : bytes
-        What :func:`encode` made of the message, which must not be changed any more.
+        The result of :func:`encode` for the message, which must not change any more.
     message : lance.table.Manifest
-        Of sound fragments.
+        Its fragments must be valid.
     limits : Limits
     """
     if len(data) <= _KEPT_BYTES:
@@ -119,7 +119,7 @@ def _decoded(memory: Memory, limits: Limits) -> tuple[Manifest, table_pb2.Manife
 
 @lru_cache(maxsize=8)
 def _kept(data: bytes, limits: Limits) -> tuple[Manifest, table_pb2.Manifest]:
-    # A writer reads what it wrote: as the newest version, as what its change is made from, as its result.
+    # A writer reads its own manifest as the newest version, as the base of its change, and as its result.
     memory = np.frombuffer(data, np.uint8)
     if isinstance(data, _Written):
         message = data.message
@@ -135,16 +135,16 @@ def encode(
     transaction: bytes | None = None,
     dictionaries: bytes = b"",
 ) -> bytes:
-    """A whole manifest file, sections in the order the reference writes them.
+    """A whole manifest file, with sections in the reference's order.
 
     Parameters
     ----------
     message : lance.table.Manifest
-        Its positions of sections are set here: those of another file would point anywhere.
+        Its section positions are set here; those of another file would be wrong.
     indices, transaction : bytes, optional
         Messages of the two sections, without length prefixes.
     dictionaries : bytes
-        Values of 0.1 dictionary fields, whose positions in the schema count from the start of the file.
+        Values of 0.1 dictionary fields; their positions in the schema count from the start of the file.
 
     Source: table sheet, section 1.1.
     """
@@ -165,12 +165,12 @@ def encode(
 
 
 def decode_timestamp(memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS) -> datetime | None:
-    """When the version in this manifest file was made (UTC), or None if it does not say.
+    """The time of the version in this manifest file (UTC), or None if it states none.
 
     Raises
     ------
     FormatError, LimitError
-        As :func:`decode`, but fragments and fields are not looked at.
+        As :func:`decode`, but fragments and fields are not checked.
     """
     try:
         return _timestamp(
@@ -250,7 +250,7 @@ def _manifest(
 
 
 def _transaction_section(message: table_pb2.Manifest, memory: Memory) -> tuple[int, int] | None:
-    # Field 23 took over from 21 in 2026; position 0 is what a file without an index section has.
+    # Field 23 replaced 21 in 2026; a file without an index section has position 0.
     if message.HasField("transaction_section"):
         return section(memory, message.transaction_section, "transaction")
     if message.HasField("transaction_section_deprecated"):
@@ -277,7 +277,7 @@ def _writer(message: table_pb2.Manifest) -> WriterVersion | None:
 
 
 def _surveyed(message: table_pb2.Manifest, raw: bytes, limits: Limits) -> _Found:
-    """What makes the fragments, known to be sound, and how many live rows they have if that is known."""
+    """The function that makes the checked fragments, and their live rows if known."""
     count = limits.check("fragments", len(message.fragments), "number of fragments")
     if count >= MIN_FRAGMENTS:
         found = survey(raw, count, limits)
@@ -288,7 +288,7 @@ def _surveyed(message: table_pb2.Manifest, raw: bytes, limits: Limits) -> _Found
 
 
 def _fragments(message: table_pb2.Manifest, limits: Limits) -> tuple[Fragment, ...]:
-    # Most fragments list the same fields: one tuple serves all of them.
+    # Most fragments list the same fields, and share one tuple.
     shared: dict[tuple[int, ...], tuple[int, ...]] = {}
     fragments = [decode_fragment(part, shared, limits) for part in message.fragments]
     ids = [fragment.id for fragment in fragments]
@@ -298,7 +298,7 @@ def _fragments(message: table_pb2.Manifest, limits: Limits) -> tuple[Fragment, .
 
 
 def _ordered(fragments: list[Fragment], message: table_pb2.Manifest) -> list[Fragment]:
-    """The fragments by ascending id; those of the C++ releases, which gave no ids, by position."""
+    """The fragments by ascending id; by position for the C++ releases, which assigned no ids."""
     if (
         not message.HasField("max_fragment_id")
         and all(f.id == 0 for f in fragments)

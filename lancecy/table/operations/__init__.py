@@ -1,22 +1,22 @@
-"""Operations: what a change of a table is. One module per operation, and what they share.
+"""Operations: changes of a table as values. One module per operation, and shared ones.
 
 An operation is a frozen value with the methods of :class:`Operation`, a line in ``registry`` and a row or column
-in the grid of ``table.conflicts``. A commit asks these and knows no operation.
+in the grid of ``table.conflicts``. A commit calls these methods and tests for no operation.
 
 ======================  ==========================================================================
-``base``                what every operation has, and the values its methods take
+``base``                the class of all operations, and the values of its methods
 ``registry``            every operation by name
-``transaction``         an operation on its way to become a version, and its bytes
-``apply``               the next manifest: what an operation makes, and what every version says
+``transaction``         an operation with its read version and id, and its bytes
+``apply``               makes the next manifest from an operation and the newest manifest
 made and read           ``append``, ``delete``, ``overwrite``, ``restore``, ``reserve_fragments``,
                         ``update_config``, ``update_bases``, ``repair_row_ids``
 read only               ``update``, ``rewrite``, ``merge``, ``project``, ``data_replacement``,
                         ``data_overlay``, ``create_index``, ``mem_wal``, ``clone``; ``foreign`` is
-                        what these have in common
+                        their base class
 shared                  ``new_fragments``, ``row_ids``, ``base_paths``, ``maps``
 ======================  ==========================================================================
 
-These modules work on protobuf messages: what is not changed is copied, known or not.
+These modules work on copies of protobuf messages, so that unknown fields survive.
 
 Source: table sheet, sections 4.2 and 4.3.
 """

@@ -1,4 +1,4 @@
-"""Append: new fragments behind those there are."""
+"""Append: adds new fragments after the existing ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Append"]
 
 @dataclass(frozen=True, slots=True)
 class Append(Operation):
-    """Add fragments. Their ids, row ids and versions are given at the commit; those stated are ignored."""
+    """Add fragments. The commit assigns their ids, row ids and versions, and ignores stated ones."""
 
     kinds = ("append",)
 

@@ -1,8 +1,8 @@
-"""The next manifest, from the newest one and an operation. Pure: no storage, no clock.
+"""Makes the next manifest from the newest one and an operation. Pure: no storage, no clock.
 
-It works on messages: what is not changed is copied, known or not. Fragments, config, bases and branch
-are inherited; ids of fragments and rows only ever grow; sections are carried or dropped as the table
-sheet says, because an index that survives on reused ids answers wrongly.
+It changes messages, so unknown fields are copied too. Fragments, config, bases and branch are
+inherited; ids of fragments and rows only grow; sections are carried or dropped as the table sheet
+says, because an index over reused ids gives wrong answers.
 
 Source: table sheet, sections 1.4, 3.2, 4.3 and 10.4.
 """
@@ -22,35 +22,35 @@ from lancecy.table.stored_wire import Stored
 __all__ = ["WRITER", "apply"]
 
 WRITER = ("lancecy", "0.1.0")
-# Bit 63 of a version marks those that are no part of the history.
+# Bit 63 of a version number marks a detached version.
 _MAX_VERSION = (1 << 63) - 1
 
 
 def apply(base: Stored | None, operation: Operation, stamp: VersionStamp) -> NewManifest:
-    """The version that an operation makes of another.
+    """The version that an operation makes from another.
 
     Parameters
     ----------
     base : Stored or None
         The newest version; None to create a table.
     operation : Operation
-        Resolved against that version.
+        An operation resolved against that version.
     stamp : VersionStamp
 
     Raises
     ------
     SchemaError
-        The operation does not fit the table: columns, versions of files, bases or a field that is not there.
+        The operation does not fit the table's columns, file versions or bases, or names a missing field.
     ConflictError
-        Files it adds are in the table already, or a base is.
+        The table already has one of its files or bases.
     UnsupportedError
-        The table has features that would be lost.
+        The operation would lose features of the table.
     FormatError
-        Its row ids are not in order, so that rows could get ids that others have.
+        The table's row ids have faults, so that new rows could get used ids.
     LimitError
-        Versions, fragment ids or row ids are used up.
+        Versions, fragment ids or row ids are exhausted.
     ValueError
-        An operation that cannot be, whatever the table.
+        The operation is invalid for any table.
     """
     if stamp.version > _MAX_VERSION:
         raise LimitError("version numbers are used up", limit="", claimed=stamp.version)
@@ -66,7 +66,7 @@ def apply(base: Stored | None, operation: Operation, stamp: VersionStamp) -> New
 
 
 def _finish(message: table_pb2.Manifest, stamp: VersionStamp) -> None:
-    """What every version says of itself."""
+    """Set the fields that every version has."""
     message.version = stamp.version
     message.timestamp.FromNanoseconds(stamp.time_ns)
     message.transaction_file = stamp.transaction_file
@@ -82,7 +82,7 @@ def _finish(message: table_pb2.Manifest, stamp: VersionStamp) -> None:
 
 
 def _set_flags(message: table_pb2.Manifest) -> None:
-    # Recomputed from content, like the reference does; what content does not show is carried over.
+    # Recomputed from content, as the reference does; bits that content does not determine are carried over.
     carried = message.reader_feature_flags & (flags.STABLE_ROW_IDS | flags.MIXED_FILE_VERSIONS)
     shown: tuple[tuple[int, Callable[[], bool]], ...] = (
         (flags.DELETIONS, lambda: any(part.HasField("deletion_file") for part in message.fragments)),

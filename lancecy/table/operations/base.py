@@ -1,14 +1,14 @@
-"""What every operation has: the class :class:`Operation`, and the values that its methods take and return.
+"""The base class :class:`Operation`, and the values that its methods take and return.
 
-A commit asks an operation these, in this order::
+A commit calls these methods of an operation, in this order::
 
-    footprints   what it touches: compared with what others committed since (``conflicts``)
-    resolve      what only the newest version tells, as requests: which files to write, where bases are
-    apply        the next manifest's message (``create``: that of a new table)
+    footprints   what it touches, to compare with later commits (``conflicts``)
+    resolve      adds facts of the newest version, by requests: files to write, places of bases
+    apply        the next manifest's message (``create``: for a new table)
     encode       its message in the transaction file
-    references   what it refers to: checked before the version is published
+    references   files and versions it refers to, checked before the version is published
 
-A commit that lost a race begins again at ``footprints``. ``decode`` is how others read it.
+A commit that lost a race begins again at ``footprints``. ``decode`` reads the message of ``encode``.
 
 Source: table sheet, sections 4.2 and 4.3.
 """
@@ -40,24 +40,24 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What an operation touches, as far as conflicts depend on it.
+    """What an operation touches, for the detection of conflicts.
 
     Attributes
     ----------
     kind : str
-        Its row and column of the grid.
+        Name of its row and column in the grid.
     changed : frozenset of int
         Fragments of which only the deletion file changes.
     rewritten : frozenset of int
-        Fragments whose data files change, or which are removed.
+        Fragments that are removed or whose data files change.
     knows_rows : bool
-        Whether the rows deleted are known, so that deletion vectors can be merged.
+        Whether the deleted rows are known, so that deletion vectors can be merged.
     upserts, deletes : frozenset of str
         Keys of a map.
     replaces : bool
         Whether the whole map is replaced.
     fields : frozenset of int or None
-        Fields whose metadata is set; of a foreign operation all fields it leaves.
+        Fields whose metadata is set; for a foreign operation all remaining fields.
     bases : tuple of BasePath
     """
 
@@ -74,12 +74,12 @@ class Footprint:
 
 @dataclass(frozen=True, slots=True)
 class VersionStamp:
-    """What every version says of itself.
+    """Number, time and transaction file of a version.
 
     Attributes
     ----------
     version : int
-        Number of the version to be made.
+        Number of the new version.
     time_ns : int, ns since 1970
     transaction_file : str
         Name below ``_transactions/``.
@@ -92,7 +92,7 @@ class VersionStamp:
 
 @dataclass(frozen=True, slots=True)
 class NewManifest:
-    """A manifest to be written, and what goes into its file beside it.
+    """A new manifest, with the other contents of its file.
 
     Attributes
     ----------
@@ -102,7 +102,7 @@ class NewManifest:
     dictionaries : bytes
         Values of 0.1 dictionary fields.
     continues : Stored or None
-        The version whose row ids must be in order; None if the table is new, or if its row ids are mended.
+        The version whose row ids must be valid; None for a new table or a repair of row ids.
     """
 
     message: table_pb2.Manifest
@@ -112,30 +112,30 @@ class NewManifest:
 
     @classmethod
     def copy_of(cls, stored: Stored) -> NewManifest:
-        """A version once more, whose message may be changed."""
+        """A copy of a version, whose message may be changed."""
         message = table_pb2.Manifest()
         message.CopyFrom(stored.message)
         return cls(message, stored.indices, stored.dictionaries, stored)
 
     @property
     def bases(self) -> BasePaths:
-        """The bases that its files are in."""
+        """The bases of its files."""
         bases = decode_base_paths(self.message.base_paths)
         return BasePaths(bases, bool(self.message.reader_feature_flags & flags.BASES))
 
 
 @dataclass(frozen=True, slots=True)
 class References:
-    """What an operation refers to, beside what the newest version has.
+    """Files, versions and bases that an operation refers to, beyond those of the newest version.
 
     Attributes
     ----------
     fragments : tuple of Fragment
-        New ones. Their data files are looked for before the version is published.
+        New fragments, whose data files are checked before the version is published.
     version : int or None
-        A version that must exist until then.
+        A version that must exist until the publication.
     bases : tuple of BasePath
-        Bases that it registers or moves.
+        Bases that the operation registers or moves.
     """
 
     fragments: tuple[Fragment, ...] = ()
@@ -150,12 +150,12 @@ class OtherVersions(Protocol):
         """A version by its number, None if it is gone."""
 
     def operation(self, stored: Stored) -> Steps[Operation | None]:
-        """What made a version, None if that is not known."""
+        """The operation that made a version, None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Newest:
-    """What an operation is resolved against.
+    """The newest version, as the input of :meth:`Operation.resolve`.
 
     Attributes
     ----------
@@ -171,21 +171,21 @@ class Newest:
 
 
 class Operation(ABC):
-    """A change of a table. It says what is to happen and nothing of how far the table has moved on meanwhile.
+    """A change of a table, independent of the version it is applied to.
 
-    Subclasses are frozen values. Fragments to add have no ids yet, deleted rows are offsets and not files:
-    :meth:`resolve` and :meth:`apply` fill that in, as often as a commit has to.
+    Subclasses are frozen values. New fragments have no ids yet, and deleted rows are offsets and not files:
+    :meth:`resolve` and :meth:`apply` add them in each attempt of a commit.
 
     Attributes
     ----------
     kinds : tuple of str
-        Its rows and columns of the conflict grid.
+        Names of its rows and columns in the conflict grid.
     writes : str
         Kind of the files that :meth:`resolve` writes, for messages; "" if it writes none.
     makes_tables : bool
         Whether it has a :meth:`create`.
     needs_read_version : bool
-        Whether what it means depends on the version it was made from, so that a user must name one.
+        Whether its meaning depends on the version it was made from, so that a user must name one.
     """
 
     __slots__ = ()
@@ -197,21 +197,21 @@ class Operation(ABC):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         return type(self).__name__
 
     @abstractmethod
     def footprints(self) -> tuple[Footprint, ...]:
-        """What it touches, one footprint for each of the ``kinds`` it is."""
+        """What it touches, one footprint for each of its ``kinds``."""
 
     def resolve(self, newest: Newest, before: tuple[Self, Stored] | None) -> Steps[Self]:
-        """The same change with what only the newest version tells; files that it needs are written.
+        """The operation with facts of the newest version; writes the files that it needs.
 
         Parameters
         ----------
         newest : Newest
         before : (operation, Stored), optional
-            What an earlier attempt came to, and on which version.
+            Result of the earlier attempt, and its version.
         """
         yield from ()
         return self
@@ -222,13 +222,13 @@ class Operation(ABC):
         Raises
         ------
         ValueError
-            This operation makes none.
+            This operation makes no table.
         """
         raise ValueError(f"{self.name} makes no table: only Overwrite does")
 
     @abstractmethod
     def apply(self, base: Stored, stamp: VersionStamp) -> NewManifest:
-        """The version it makes of another; it is resolved. ``apply.apply`` does what all operations share.
+        """The version that the resolved operation makes from another; ``apply.apply`` does the shared steps.
 
         Raises
         ------
@@ -238,36 +238,36 @@ class Operation(ABC):
 
     @abstractmethod
     def encode(self, message: transaction_pb2.Transaction, made: table_pb2.Manifest) -> None:
-        """Put it into the message of its transaction.
+        """Write the operation into the message of its transaction.
 
         Parameters
         ----------
         message : lance.table.Transaction
             Changed.
         made : lance.table.Manifest
-            What :meth:`apply` made; empty if that is not known.
+            The result of :meth:`apply`; empty if unknown.
         """
 
     @classmethod
     @abstractmethod
     def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> Operation:
-        """The operation in a transaction that has the field it is registered under.
+        """The operation in a transaction message that has its registered field.
 
         Raises
         ------
         FormatError, LimitError, UnsupportedError
-            What it adds to the table cannot be read.
+            The fragments or bases it adds cannot be read.
         """
 
     def references(self) -> References:
-        """What it refers to, beside what the newest version has."""
+        """What it refers to, beyond the newest version."""
         return References()
 
     def written_fields(self) -> frozenset[int] | None:
-        """Ids of the table's fields that new files hold, which must mean the same columns by then; None if it adds no files to the schema."""
+        """Ids of the table's fields in new files, which must still mean the same columns; None if it adds no such files."""
         return None
 
     @property
     def changes_schema(self) -> bool:
-        """Whether ids of fields may mean other columns after it, in a table that keeps its rows."""
+        """Whether it may change the columns that field ids mean, in a table that keeps its rows."""
         return False
