@@ -10,8 +10,8 @@
     {root}/_transactions/{read version}-{uuid}.txn
     {root}/_indices/{uuid}/...
 
-Every name that a file supplies passes :func:`check_name` or :func:`check_relative` before a path
-is made of it. Facts: table sheet, sections 1.3, 2.2, 2.3.
+Every name in a file passes :func:`check_name` or :func:`check_relative` before it becomes part of a
+path. Facts: table sheet, sections 1.3, 2.2, 2.3.
 """
 
 from __future__ import annotations
@@ -49,20 +49,20 @@ DELETIONS = "_deletions"
 INDICES = "_indices"
 TRANSACTIONS = "_transactions"
 TEMPORARY = ".tmp"
-"""How the names of files begin that get their final name later, or never: of ours and of the reference's."""
+"""Prefixes of temporary file names, of lancecy and of the reference."""
 
 _MAX_VERSION = (1 << 64) - 1
 _DETACHED = 1 << 63
 _SUFFIX = ".manifest"
 _MANIFEST = re.compile(r"(d?)([0-9]{1,20})\.manifest(?:-([0-9A-Za-z-]{1,64}))?")
-# What writers produce; everything else takes the slow path below.
+# Names that writers produce; all others take the slow path below.
 _ORDINARY = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.\-]{0,254}")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*:")
 _MAX_NAME_BYTES = 255
 
 
 class Naming(enum.Enum):
-    """How the manifests of a dataset are called."""
+    """Naming scheme of a dataset's manifests."""
 
     V1 = 1
     V2 = 2
@@ -70,14 +70,14 @@ class Naming(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ManifestName:
-    """What the name of a manifest says.
+    """The parsed name of a manifest.
 
     Attributes
     ----------
     version : int
     naming : Naming
     detached : bool
-        Not part of the history, never the latest.
+        Not part of the history, and never the latest.
     staged : bool
         Written, but not yet published by an external manifest store.
     """
@@ -89,7 +89,7 @@ class ManifestName:
 
 
 def parse_manifest_name(name: str) -> ManifestName | None:
-    """What this name of a file in ``_versions/`` says, or None if it is not a manifest's.
+    """The parsed name of a file in ``_versions/``, or None if it is not a manifest's.
 
     Examples
     --------
@@ -126,13 +126,13 @@ def manifest_name(version: int, naming: Naming = Naming.V2) -> str:
 
 
 def data_file_name(unique: uuid.UUID | None = None, tag: str = "") -> str:
-    """A new name for a data file: 24 binary digits (they spread objects well), 26 hexadecimal ones.
+    """A new name for a data file: 24 binary digits (they spread objects well), then 26 hexadecimal ones.
 
     Parameters
     ----------
     unique : uuid.UUID, optional
     tag : str
-        Hexadecimal digits, at most 16, that end the name: what was written together can be found by them.
+        Hexadecimal digits, at most 16, at the end of the name, to find files of one write.
 
     Examples
     --------
@@ -159,9 +159,9 @@ def deletion_file_name(fragment_id: int, file: DeletionFile) -> str:
 def check_name(name: str, what: str = "file name") -> str:
     """Return the name of a file, or refuse it.
 
-    Accepted is one path segment: no separator, drive letter or scheme, control or other unprintable
-    character, not ``.`` or ``..``, at most 255 bytes; all of that also after undoing percent-encoding once,
-    because stores of the object kind do so.
+    A name is one path segment: no separator, drive letter or scheme, control or other unprintable
+    character, not ``.`` or ``..``, at most 255 bytes. The same holds after undoing percent-encoding once,
+    because object stores do so.
 
     Raises
     ------
@@ -189,7 +189,7 @@ def check_relative(path: str, what: str = "path") -> str:
 
 
 def check_text(text: str, what: str) -> None:
-    """Refuse text that is empty, longer than 4096 characters or has characters that are not printable."""
+    """Refuse text that is empty, longer than 4096 characters or not printable."""
     if not text:
         raise PathPolicyError(f"{what} is empty")
     if len(text) > 4096:

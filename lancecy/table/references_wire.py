@@ -1,7 +1,7 @@
-"""Which files a version needs: every name in its manifest, for a cleanup that must not miss one.
+"""The files that a version needs: every name in its manifest, complete for cleanups.
 
-Names count whatever base they are in: the same name in another place protects a file that would not
-have needed it, which does no harm, while comparing places could miss one (a link, a moved table).
+Names count in every base: an equal name in another place protects a file needlessly, which is harmless,
+while a comparison of places could miss a file (a link, a moved table).
 
 Facts: table sheet, sections 1.2, 2, 6.4 and 10.1.
 """
@@ -33,13 +33,13 @@ class References:
     ----------
     version : int
     made_ns : int or None
-        When, by the clock of who made it: nanoseconds since 1970.
+        Time of the version by its writer's clock: nanoseconds since 1970.
     tagged : bool
-        The manifest itself bears a tag, as old releases wrote them.
+        The manifest contains a tag, as in old releases.
     own : frozenset of str
-        Paths below the table's root; of an index its folder.
+        Paths below the table's root; for an index its folder.
     foreign : frozenset of str
-        What the paths would be of files that are in a base.
+        Paths that files in a base would have below the table's root.
     """
 
     version: int
@@ -64,14 +64,14 @@ def decode_references(memory: Memory, path: str, version: int, limits: Limits = 
     path : str
         For errors.
     version : int
-        What its name says.
+        Version in its name.
 
     Raises
     ------
     FormatError, LimitError
-        The file is damaged: what it needs is unknown.
+        The file is damaged, so the needed files are unknown.
     UnsupportedError
-        The version has features by which it may need files that this release does not know of.
+        The version has features that may need files unknown to this release.
     """
     stored = decode_stored(memory, path, version, limits)
     manifest = stored.manifest

@@ -1,10 +1,10 @@
-"""Tags and branches: small JSON files in ``_refs/`` of the main table, which keep versions from a cleanup.
+"""Tags and branches: small JSON files in ``_refs/`` of the main table, which protect versions from cleanups.
 
 ::
 
     _refs/tags/{tag}.json          {"branch": null or its name, "version": ..., ...}
     _refs/branches/{branch}.json   {"parentBranch": null or its name, "parentVersion": ..., ...}
-    tree/{branch}/                 the table that a branch is
+    tree/{branch}/                 the table of a branch
 
 Facts: table sheet, sections 6.1 and 6.2.
 """
@@ -29,17 +29,17 @@ TREE = "tree"
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """A version that something outside of the history needs.
+    """A version that a tag or a branch needs.
 
     Attributes
     ----------
     path : str
-        Of the file that says so.
+        Path of the tag or branch file.
     branch : str or None
         Branch of the version; None for the main one.
     version : int
     is_tag : bool
-        Otherwise a branch begins there.
+        True for a tag, False for the start of a branch.
     """
 
     path: str
@@ -49,18 +49,18 @@ class Pin:
 
 
 def decode_pin(memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS) -> Pin:
-    """The version that a file of a tag or a branch names.
+    """The version named in a tag or branch file.
 
     Parameters
     ----------
     memory : (file size,) uint8
     path : str
-        Below the main root; tells tags from branches.
+        Path below the main root; it distinguishes tags from branches.
 
     Raises
     ------
     FormatError
-        The file does not say which version it is about.
+        The file names no version.
     LimitError
         It is too large.
 
@@ -75,7 +75,7 @@ def decode_pin(memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS) -> Pi
     is_tag = path.startswith(f"{TAGS}/")
     try:
         found: Any = json.loads(memory.tobytes())
-        # Tags of old releases have no branch, and the oldest branches begin on the main one.
+        # Tags of old releases have no branch, and the oldest branches start on the main one.
         branch = found.get("branch" if is_tag else "parentBranch")
         version = found["version" if is_tag else "parentVersion"]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -86,7 +86,7 @@ def decode_pin(memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS) -> Pi
 
 
 def branch_folder(branch: str) -> str:
-    """Where the table of a branch is, below the main root.
+    """Folder of a branch's table, below the main root.
 
     Examples
     --------

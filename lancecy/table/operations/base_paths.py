@@ -1,7 +1,7 @@
-"""The list of base paths in a manifest's message: entries added or moved, and what is refused.
+"""Adds and moves base paths in a manifest's message, and refuses invalid ones.
 
-Two bases that look alike make readers open the wrong files, so ids, names and places are compared
-before anything is written; the reference forgets some of these (table sheet, section 7).
+Two similar bases make readers open the wrong files, so ids, names and places are compared before
+anything is written; the reference omits some of these checks (table sheet, section 7).
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ def encode_bases(bases: Iterable[BasePath]) -> list[table_pb2.BasePath]:
 
 
 def decode_bases(messages: Iterable[table_pb2.BasePath]) -> tuple[BasePath, ...]:
-    """Base paths of a transaction, in order. Several may have id 0: they are still to be numbered."""
+    """Base paths of a transaction, in order. Those with id 0, of which there may be several, have no id yet."""
     return tuple(base for message in messages for base in decode_base_paths([message]).values())
 
 
 def add_bases(message: table_pb2.Manifest, bases: Iterable[BasePath], *, relocate: bool = False) -> None:
-    """Register bases in a manifest, or change where registered ones are.
+    """Register bases in a manifest, or relocate registered ones.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def add_bases(message: table_pb2.Manifest, bases: Iterable[BasePath], *, relocat
     ConflictError
         The table has a base of this id, name or path.
     SchemaError
-        A base to relocate is not there.
+        A base to relocate does not exist.
     PathPolicyError
         A path is neither absolute nor a URI, or holds credentials.
 
@@ -59,14 +59,14 @@ def add_bases(message: table_pb2.Manifest, bases: Iterable[BasePath], *, relocat
 
 
 def move_bases(message: table_pb2.Manifest, places: Mapping[int, BasePath]) -> None:
-    """Say of the bases of a manifest where they are by now.
+    """Set the current places of a manifest's bases.
 
     Parameters
     ----------
     message : lance.table.Manifest
         Changed.
     places : mapping of id to BasePath
-        Other ids than those of the manifest do not matter.
+        Ids that the manifest lacks are ignored.
     """
     for base in message.base_paths:
         if base.id in places:
@@ -76,7 +76,7 @@ def move_bases(message: table_pb2.Manifest, places: Mapping[int, BasePath]) -> N
 def registered(
     known: Mapping[int, BasePath], bases: Sequence[BasePath], *, relocate: bool = False
 ) -> dict[int, BasePath]:
-    """The bases of a table by id once others are registered; see :func:`add_bases` for arguments and errors."""
+    """The bases of a table by id after registering others; see :func:`add_bases` for arguments and errors."""
     found = dict(known)
     explicit = [base for base in bases if base.id]
     for base in explicit:
@@ -106,7 +106,7 @@ def _check_new(base: BasePath, known: dict[int, BasePath]) -> None:
 
 
 def check_bases_known(message: table_pb2.Manifest, base_ids: Iterable[int | None]) -> None:
-    """Refuse files in bases that the table does not have.
+    """Refuse files in bases that the table lacks.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Clones, as others make them."""
+"""Clone: a table made from another one; read only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Clone"]
 
 
 class Clone(Foreign):
-    """A table made of a version of another one."""
+    """Create a table from a version of another one."""
 
     kinds = ("clone",)
 

@@ -1,4 +1,4 @@
-"""Indices made or dropped, as others do it."""
+"""CreateIndex: indices made or dropped; read only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["CreateIndex"]
 
 
 class CreateIndex(Foreign):
-    """Another index section."""
+    """Change the index section."""
 
     kinds = ("index",)
 

@@ -1,4 +1,4 @@
-"""Data overlays, as others make them."""
+"""DataOverlay: new values over a fragment's; read only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["DataOverlay"]
 
 
 class DataOverlay(Foreign):
-    """New values of some rows, laid over those of a fragment."""
+    """Lay new values of some rows over those of a fragment."""
 
     kinds = ("overlay",)
 

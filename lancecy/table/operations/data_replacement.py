@@ -1,4 +1,4 @@
-"""Data files replaced, as others do it."""
+"""DataReplacement: replaced data files; read only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["DataReplacement"]
 
 
 class DataReplacement(Foreign):
-    """Columns of fragments in other data files."""
+    """Replace data files of some columns of fragments."""
 
     kinds = ("replacement",)
 

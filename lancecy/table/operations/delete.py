@@ -1,9 +1,9 @@
-"""Delete: rows become deletion files, together with the rows deleted before.
+"""Delete: writes deletion files of the deleted rows, including earlier ones.
 
-A deletion file lists every deleted row of its fragment and replaces the one before. So on each
-attempt the vector of the newest version is read, the rows of this change are added, and a new file
-is written; a fragment left without rows goes as a whole. Rows that another writer deleted meanwhile
-are a conflict: what was decided about them was decided without knowing that.
+A deletion file lists every deleted row of its fragment and replaces the previous file. So each
+attempt reads the vector of the newest version, adds the rows of this change, and writes a new file;
+a fragment left without rows is removed. Rows that another writer deleted meanwhile are a conflict,
+because this change was decided without knowing that.
 
 Source: table sheet, sections 2.3 and 4.4.
 """
@@ -42,14 +42,14 @@ class Delete(Operation):
     Attributes
     ----------
     rows : mapping of fragment id to (n,) int64, ascending
-        Offsets of living rows that go. The commit writes the deletion files, together with what others deleted
-        meanwhile; a fragment left without rows goes as a whole.
+        Offsets of live rows to delete. The commit writes the deletion files, including rows that others deleted
+        meanwhile, and removes a fragment left without rows.
     files : mapping of fragment id to DeletionFile
-        Fragments whose complete deletion file is written already. Cannot be merged with others' deletes.
+        Fragments whose complete deletion file is already written. Cannot be merged with others' deletes.
     removed : tuple of int
-        Fragments that go as a whole.
+        Fragments to remove.
     predicate : str
-        For the record.
+        Recorded, and not evaluated.
     """
 
     kinds = ("delete",)
@@ -65,20 +65,20 @@ class Delete(Operation):
         return (Footprint("delete", changed, frozenset(self.removed), knows_rows=not self.files),)
 
     def resolve(self, newest: Newest, before: tuple[Self, Stored] | None) -> Steps[Self]:
-        """The same change as files and removed fragments of the newest version.
+        """The delete as deletion files and removed fragments of the newest version.
 
         Parameters
         ----------
         newest : Newest
         before : (Delete, Stored), optional
-            Files of fragments untouched since the earlier attempt are still right.
+            Files of fragments unchanged since the earlier attempt are reused.
 
         Raises
         ------
         RetryableConflictError
-            A fragment is gone, or rows of it were deleted since.
+            A fragment was removed, or its rows were deleted since.
         ValueError
-            The rows are not ascending offsets of the fragment's rows.
+            The rows are not ascending row offsets of the fragment.
         FormatError, DatasetNotFoundError
             A deletion file is damaged or missing.
         """
@@ -146,7 +146,7 @@ def _kept(fragment: Fragment, before: tuple[Delete, Stored] | None) -> DeletionF
 
 
 def _check_file(base: Stored, fragment_id: int, file: DeletionFile, limits: Limits) -> Steps[None]:
-    """See that a deletion file written elsewhere is there and says what the change says of it."""
+    """Check that a deletion file written elsewhere exists and agrees with the change."""
     fragment = base.fragments.get(fragment_id)
     rows = None if fragment is None else fragment.physical_rows
     memory = yield ReadDeletion(base.manifest.bases, fragment_id, file)

@@ -1,4 +1,4 @@
-"""Operations that others make and lancecy does not: :class:`Foreign`, enough to tell what they conflict with."""
+"""The base class of operations that lancecy reads and does not make, to check conflicts with them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["UNKNOWN", "Foreign", "Unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Foreign(Operation):
-    """An operation that lancecy does not make. Subclasses decode one each.
+    """An operation that lancecy does not make. Each subclass decodes one.
 
     Attributes
     ----------
@@ -24,9 +24,9 @@ class Foreign(Operation):
     changed : frozenset of int
         Fragments of which only the deletion file changed.
     rewritten : frozenset of int
-        Fragments whose data files changed, or which were removed.
+        Fragments that were removed or whose data files changed.
     fields : frozenset of int or None
-        Ids of the fields of the schema it leaves; None if it leaves the schema alone.
+        Field ids of the resulting schema; None if the operation keeps the schema.
     """
 
     kind: str
@@ -60,7 +60,7 @@ class Foreign(Operation):
 
 
 class Unknown(Foreign):
-    """An operation that this release cannot read. It conflicts with everything."""
+    """An operation that this release cannot read; it conflicts with everything."""
 
     kinds = ("unknown",)
 

@@ -1,4 +1,4 @@
-"""Maps of texts: changes of them, and the flags of a field that mirror entries of its metadata.
+"""Updates of string maps, and the flags of a field that mirror entries of its metadata.
 
 Source: table sheet, sections 1.2 and 4.2.
 """
@@ -29,14 +29,14 @@ _TRUE = frozenset({b"true", b"1", b"yes"})
 
 @dataclass(frozen=True, slots=True)
 class MapUpdate:
-    """Changes of a map of texts.
+    """Changes of a string map.
 
     Attributes
     ----------
     entries : mapping of str to str or None
         New values; None removes the key.
     replace : bool
-        Whether all other keys go.
+        Whether to remove all other keys.
     """
 
     entries: Mapping[str, str | None] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class MapUpdate:
 def update_map(
     target: MutableMapping[str, Any], update: MapUpdate | None, encode: Callable[[str], Any]
 ) -> None:
-    """Change a map of a message; ``encode`` makes a value of a text. None leaves it alone."""
+    """Change a map of a message; ``encode`` converts a string to a value. None changes nothing."""
     if update is None:
         return
     if update.replace:
@@ -59,7 +59,7 @@ def update_map(
 
 
 def encode_map(message: transaction_pb2.Transaction.UpdateMap, update: MapUpdate) -> None:
-    """Fill the message of a change."""
+    """Write a change into its message."""
     message.SetInParent()
     message.replace = update.replace
     for key, value in update.entries.items():
@@ -75,7 +75,7 @@ def decode_map(message: transaction_pb2.Transaction.UpdateMap) -> MapUpdate:
 
 
 def mirror_keys(field: file_pb2.Field) -> None:
-    """Set the flags of a field that say by its metadata whether it is part of a key (table sheet, section 1.2)."""
+    """Set the key flags of a field from its metadata (table sheet, section 1.2)."""
     if PRIMARY_KEY in field.metadata:
         field.unenforced_primary_key = field.metadata[PRIMARY_KEY].lower() in _TRUE
     if f"{PRIMARY_KEY}:position" in field.metadata:

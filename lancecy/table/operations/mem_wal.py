@@ -1,4 +1,4 @@
-"""The write-ahead log of rows that are in no fragment yet, as others keep it."""
+"""UpdateMemWalState: the write-ahead log of rows that are in no fragment yet; read only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ENTRY = "__lance_mem_wal"
 
 
 class UpdateMemWalState(Foreign):
-    """Another state of the log."""
+    """Change the state of the log."""
 
     kinds = ("mem_wal",)
 
@@ -25,12 +25,12 @@ class UpdateMemWalState(Foreign):
 
 
 def check_no_mem_wal(base: Stored) -> None:
-    """Refuse a change that would cut off the rows of a write-ahead log.
+    """Refuse a change that would lose the rows of a write-ahead log.
 
     Raises
     ------
     UnsupportedError
-        The table has one.
+        The table has such a log.
     """
     if base.indices and any(entry.name == _ENTRY for entry in decode_index_section(base.indices)):
         raise UnsupportedError(

@@ -1,4 +1,4 @@
-"""New columns, as others add them."""
+"""Merge: added columns; read only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Merge"]
 
 
 class Merge(Foreign):
-    """All fragments and the schema anew, with columns added; strict if a column may not be null any more."""
+    """Replace all fragments and the schema, with columns added; strict if a column becomes non-nullable."""
 
     kinds = ("merge", "merge_strict")
 

@@ -1,7 +1,7 @@
-"""New fragments put into a manifest's message: checked, numbered, given row ids and versions.
+"""Adds new fragments to a manifest's message: checks them, and assigns ids, row ids and versions.
 
-Ids of fragments continue above the largest that was ever given out, row ids at ``next_row_id``; so a
-commit that lost the race for a version numbers its fragments anew, and nothing is given out twice.
+Fragment ids continue above the largest ever assigned, row ids at ``next_row_id``. A commit that lost the
+race for a version assigns its ids again, so no id is assigned twice.
 
 Facts: table sheet, sections 2.2, 3.2 and 4.3.
 """
@@ -35,7 +35,7 @@ __all__ = [
 
 
 def encode_fragments(fragments: Iterable[Fragment]) -> list[table_pb2.DataFragment]:
-    """Messages of fragments still to be numbered: no ids, no versions."""
+    """Messages of new fragments, without ids and versions."""
     return [_unnumbered(fragment) for fragment in fragments]
 
 
@@ -53,7 +53,7 @@ def decode_fragments(messages: Iterable[table_pb2.DataFragment], limits: Limits)
 def add_fragments(
     message: table_pb2.Manifest, fragments: Sequence[Fragment], version: int, base: Stored | None
 ) -> None:
-    """Number new fragments and put them behind those of a message.
+    """Assign ids to new fragments and append them to a message.
 
     Parameters
     ----------
@@ -63,19 +63,19 @@ def add_fragments(
     version : int
         The version that adds them.
     base : Stored or None
-        What the table has already.
+        The current version of the table.
 
     Raises
     ------
     SchemaError
-        A column that may not be null is missing, files of 0.1 and of 2.x would stand side by side, or a file is in
-        a base that the table lacks.
+        A non-nullable column is missing, the table would mix files of 0.1 and 2.x, or a file is in a base that the
+        table lacks.
     ConflictError
-        The table has one of the files already.
+        The table already has one of the files.
     LimitError
-        Fragment ids or row ids are used up.
+        Fragment ids or row ids are exhausted.
     PathPolicyError
-        The name of a file is none.
+        The name of a file is invalid.
     ValueError
         A fragment has no files, no number of rows, or deleted rows.
     """
@@ -115,7 +115,7 @@ def _check_new(message: table_pb2.Manifest, fragment: Fragment) -> None:
 
 
 def _below(message: table_pb2.Manifest, top: int) -> set[int]:
-    """Ids of a field and everything below it; parents stand before their children."""
+    """Ids of a field and its descendants; parents precede their children."""
     found = {top}
     for field in message.fields:
         if field.parent_id in found:
@@ -124,7 +124,7 @@ def _below(message: table_pb2.Manifest, top: int) -> set[int]:
 
 
 def _check_not_there(fragments: Sequence[Fragment], base: Stored | None) -> None:
-    """Refuse files that the table has already: their rows would be there twice."""
+    """Refuse files that the table already has, because their rows would be duplicated."""
     paths = [(file.base_id, file.path) for fragment in fragments for file in fragment.files]
     known: set[tuple[int | None, str]] = set()
     if base is not None and base.may_have({path for _, path in paths}):
@@ -141,7 +141,7 @@ def _check_not_there(fragments: Sequence[Fragment], base: Stored | None) -> None
 
 
 def version_of(file: DataFile) -> str:
-    """The version of a data file as manifests name it.
+    """The version of a data file, as in manifests.
 
     Examples
     --------
@@ -154,7 +154,7 @@ def version_of(file: DataFile) -> str:
 
 
 def _declare(message: table_pb2.Manifest, files: Iterable[DataFile]) -> None:
-    """Check versions of new files against the one the table declares, and say so where they differ."""
+    """Check versions of new files against the table's declared one, and set the flag of mixed versions."""
     found = {version_of(file) for file in files}
     if not message.data_format.version and found:
         kept = [version_of(DataFile(f.path, (), major=f.file_major_version, minor=f.file_minor_version))
@@ -173,14 +173,14 @@ def _declare(message: table_pb2.Manifest, files: Iterable[DataFile]) -> None:
 
 
 def max_fragment_id(message: table_pb2.Manifest) -> int:
-    """Largest fragment id ever given out, -1 if there was none."""
+    """Largest fragment id ever assigned, -1 without any."""
     stated = message.max_fragment_id if message.HasField("max_fragment_id") else -1
-    # Fragments stand by ascending id; where they do not, ids given out twice are found before anything is written.
+    # Fragments are in the order of ids; otherwise the check for duplicate ids fails before anything is written.
     return max(stated, message.fragments[-1].id if message.fragments else -1)
 
 
 def fragment_id_of(number: int) -> int:
-    """The number, if fragments can still have it as their id.
+    """The number as a fragment id; refused if it is too large.
 
     Raises
     ------

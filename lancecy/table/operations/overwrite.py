@@ -1,4 +1,4 @@
-"""Overwrite: another schema and other rows; also what creates a table.
+"""Overwrite: replaces schema and rows, or creates a table.
 
 Source: table sheet, sections 3.2, 4.3 and 10.4.
 """
@@ -32,24 +32,24 @@ __all__ = ["Overwrite"]
 
 @dataclass(frozen=True, slots=True)
 class Overwrite(Operation):
-    """Replace schema and rows; also what creates a table.
+    """Replace schema and rows, or create a table.
 
     Attributes
     ----------
     fragments : tuple of Fragment
-        As of ``Append``.
+        As for ``Append``.
     schema : Schema
         With field ids; they may start at 0 again, as no index survives.
     config : mapping of str to str
         Added to the table's configuration.
     data_version : str or None
-        Version of data files the table is declared to have; None keeps it. A new table needs one.
+        Declared version of data files; None keeps the table's. Required for a new table.
     initial_bases : tuple of BasePath
-        Of a new table only. Id 0 means "the next free one".
+        For a new table only. Id 0 means "the next free one".
     stable_row_ids : bool
-        Of a new table only; others keep what they have.
+        For a new table only; existing tables keep their setting.
     dictionaries : bytes
-        Values of 0.1 dictionary fields, to stand at the start of the manifest file.
+        Values of 0.1 dictionary fields, for the start of the manifest file.
     """
 
     kinds = ("overwrite",)
@@ -95,7 +95,7 @@ class Overwrite(Operation):
         message.config.update(self.config)
         if self.data_version is not None:
             message.data_format.file_format, message.data_format.version = "lance", self.data_version
-            # All files are new, so only they say whether versions are mixed.
+            # All files are new, so the check for mixed versions needs only them.
             message.reader_feature_flags &= ~flags.MIXED_FILE_VERSIONS
         add_bases(message, self.initial_bases)
         add_fragments(message, self.fragments, stamp.version, base)
@@ -125,7 +125,7 @@ class Overwrite(Operation):
 
 
 def _check_dictionaries(message: table_pb2.Manifest, version: str | None) -> None:
-    """Refuse columns of a 0.1 table whose codes would name nothing: their dictionaries are in the manifest's file."""
+    """Refuse dictionary columns of a 0.1 table without dictionaries, which are in the manifest file."""
     if (version or message.data_format.version) != "0.1":
         return
     for column in message.fields:

@@ -1,4 +1,4 @@
-"""Columns dropped, renamed or altered, as others do it."""
+"""Project: dropped, renamed or altered columns; read only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Project"]
 
 
 class Project(Foreign):
-    """The schema anew; strict if a column may not be null any more."""
+    """Replace the schema; strict if a column becomes non-nullable."""
 
     kinds = ("project", "project_strict")
 

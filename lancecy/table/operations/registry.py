@@ -1,7 +1,7 @@
 """Every operation there is, by name.
 
-An operation whose name is a field of the transaction message is what that field is decoded to. Others are made
-here and read as something else: a repair of row ids is stored as a ``merge``.
+A field of the transaction message decodes to the operation of its name. Operations without a field are stored as
+another one: a repair of row ids is stored as a ``merge``.
 """
 
 from __future__ import annotations

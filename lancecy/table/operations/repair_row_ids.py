@@ -1,4 +1,4 @@
-"""Repair of row ids: fragments without get new ones, and the next free one is above all.
+"""RepairRowIds: assigns missing row ids, and raises the next free id above all used ones.
 
 Source: table sheet, sections 3.2 and 10.
 """
@@ -26,15 +26,15 @@ __all__ = ["RepairRowIds"]
 
 @dataclass(frozen=True, slots=True)
 class RepairRowIds(Operation):
-    """Give ids to rows of fragments that have none although the table has stable ones; state a next one that is free.
+    """Assign row ids to fragments without, in a table with stable row ids; raise the next row id above all used ones.
 
-    Others see a ``Merge`` that leaves all columns as they are.
+    Stored as a ``Merge`` that keeps all columns.
     """
 
     kinds = ("bases",)
 
     def footprints(self) -> tuple[Footprint, ...]:
-        # Worked out from the newest version alone, like a change of bases that names none.
+        # Computed from the newest version alone, like a change of bases without bases.
         return (Footprint("bases"),)
 
     def apply(self, base: Stored, stamp: VersionStamp) -> NewManifest:
@@ -55,7 +55,7 @@ class RepairRowIds(Operation):
 
 
 def _repair(message: table_pb2.Manifest, indices: bytes | None) -> bytes | None:
-    """Give ids to the rows of fragments that have none, above all that are in use.
+    """Assign row ids, above all used ones, to fragments without.
 
     Parameters
     ----------
@@ -67,15 +67,15 @@ def _repair(message: table_pb2.Manifest, indices: bytes | None) -> bytes | None:
     Returns
     -------
     bytes or None
-        The section without indices of those fragments: what they find are other ids.
+        The section without indices of those fragments, which would find other ids.
 
     Raises
     ------
     FormatError
-        Row ids of a fragment are damaged, so that which are in use is unknown; or it does not say how many
-        rows it has.
+        The row ids of a fragment are damaged, so the used ids are unknown; or the fragment states no number of
+        rows.
     LimitError
-        Row ids are used up.
+        Row ids are exhausted.
     """
     faults = message_faults(message)
     if faults.damaged:
@@ -114,7 +114,7 @@ def _without(indices: bytes, fragments: frozenset[int]) -> bytes | None:
 
 
 def _covers(entry: IndexEntry, fragments: frozenset[int]) -> bool:
-    """Whether an index may have rows of one of these fragments; those of the system, without fields, have none."""
+    """Whether an index may cover one of these fragments; system indices, without fields, do not."""
     if not entry.fields:
         return False
     if entry.fragment_bitmap is None:

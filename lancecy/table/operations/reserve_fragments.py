@@ -1,4 +1,4 @@
-"""Reservation of fragment ids."""
+"""ReserveFragments: reserves fragment ids."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["ReserveFragments"]
 
 @dataclass(frozen=True, slots=True)
 class ReserveFragments(Operation):
-    """Claim fragment ids for a later rewrite."""
+    """Reserve fragment ids for a later rewrite."""
 
     kinds = ("reserve",)
 
@@ -28,7 +28,7 @@ class ReserveFragments(Operation):
         if self.num_fragments < 1:
             raise ValueError(f"{self.num_fragments} fragments cannot be reserved")
         made = NewManifest.copy_of(base)
-        # The reference counts from 0 where no fragment ever was, so that this reserves 1 to n.
+        # The reference counts from 0 in a table that never had fragments, so this reserves 1 to n.
         last = max(0, max_fragment_id(made.message)) + self.num_fragments
         made.message.max_fragment_id = fragment_id_of(last)
         return made

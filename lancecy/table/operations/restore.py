@@ -1,6 +1,6 @@
-"""Restore: an old version becomes the newest one.
+"""Restore: makes an old version the newest one.
 
-Bases that were moved since stay where they are by now, and numbers that were given out since stay given out.
+Moved bases keep their current places, and ids assigned since the old version stay assigned.
 
 Source: table sheet, sections 4.3 and 7.
 """
@@ -43,9 +43,9 @@ class Restore(Operation):
     ----------
     version : int
     stored : Stored or None
-        That version, once it is resolved.
+        That version, after :meth:`resolve`.
     bases : mapping of id to BasePath, or None
-        Where the bases of that version are by now, once it is resolved; None if the newest version says so.
+        Current places of that version's bases, after :meth:`resolve`; None if the newest version has them.
     """
 
     kinds = ("restore",)
@@ -59,7 +59,7 @@ class Restore(Operation):
         return (Footprint("restore"),)
 
     def resolve(self, newest: Newest, before: tuple[Self, Stored] | None) -> Steps[Self]:
-        """Read the version, and where its bases are by now.
+        """Read the version and the current places of its bases.
 
         Raises
         ------
@@ -101,16 +101,16 @@ class Restore(Operation):
 
 
 def _keep_given_out(message: table_pb2.Manifest, newest: table_pb2.Manifest) -> None:
-    """Ids of fragments and rows that were given out since stay given out."""
+    """Keep fragment and row ids assigned that were assigned since the restored version."""
     largest = max(max_fragment_id(newest), max_fragment_id(message))
     if largest >= 0:
         message.max_fragment_id = largest
-    used = message_faults(newest).largest + 1  # a restore is a way out of a next id that is too low
+    used = message_faults(newest).largest + 1  # a restore also repairs a next id that is too low
     message.next_row_id = max(newest.next_row_id, message.next_row_id, used)
 
 
 def _bases_by_now(stored: Stored, newest: Newest) -> Steps[dict[int, BasePath] | None]:
-    """Where the bases of a version are by now, None if the newest version has all of them unchanged."""
+    """Current places of a version's bases, None if the newest version has all of them unchanged."""
     old, new = stored.manifest, newest.stored.manifest
     if all(new.base_paths.get(number) == base for number, base in old.base_paths.items()):
         return None
@@ -122,13 +122,13 @@ def _bases_by_now(stored: Stored, newest: Newest) -> Steps[dict[int, BasePath] |
             if between is not None:
                 restored = yield from _restored_by(between, newest)
                 versions[version] = BasesAt(version, between.manifest.base_paths, restored)
-        # What a restore brought back is told apart by the versions since the one it restored.
+        # After a restore, bases are identified by the versions since the restored one.
         stop, first = first, min(at.restored or first for at in versions.values())
     return followed(old.version, [versions[version] for version in sorted(versions)])
 
 
 def _read(version: int, newest: Newest) -> Steps[Stored | None]:
-    """A version in between, None if it is gone or cannot be read: others tell where bases are."""
+    """A version in between, None if it is removed or unreadable; other versions locate the bases."""
     try:
         return (yield from newest.others.at(version))
     except (FormatError, UnsupportedError):

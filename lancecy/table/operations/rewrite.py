@@ -1,4 +1,4 @@
-"""Compaction, as others make it."""
+"""Rewrite: compaction; read only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Rewrite"]
 
 
 class Rewrite(Foreign):
-    """The same rows in other fragments."""
+    """Move the same rows to other fragments."""
 
     kinds = ("rewrite",)
 

@@ -1,4 +1,4 @@
-"""Row ids in a manifest's message: given to new rows, and looked over.
+"""Row ids in a manifest's message: assigns them to new rows, and checks them.
 
 Source: table sheet, section 3.2.
 """
@@ -19,12 +19,12 @@ __all__ = ["give_row_ids", "message_faults"]
 
 
 def give_row_ids(message: table_pb2.Manifest, fragment: table_pb2.DataFragment) -> None:
-    """Give the rows of a fragment the next free ids.
+    """Assign the next free row ids to a fragment.
 
     Raises
     ------
     LimitError
-        Row ids are used up.
+        Row ids are exhausted.
     """
     start, count = message.next_row_id, fragment.physical_rows
     if start + count >> 64:
@@ -35,7 +35,7 @@ def give_row_ids(message: table_pb2.Manifest, fragment: table_pb2.DataFragment) 
 
 
 def message_faults(message: table_pb2.Manifest, limits: Limits = DEFAULT_LIMITS) -> RowIdFaults:
-    """``row_id_faults`` of a manifest's message; nothing is wrong where the table has no stable row ids."""
+    """``row_id_faults`` of a manifest's message; no faults in a table without stable row ids."""
     if not message.reader_feature_flags & STABLE_ROW_IDS:
         return RowIdFaults((), (), -1, message.next_row_id)
     parts = ((part.id, part.physical_rows or None, _stored(part)) for part in message.fragments)
@@ -43,6 +43,6 @@ def message_faults(message: table_pb2.Manifest, limits: Limits = DEFAULT_LIMITS)
 
 
 def _stored(part: table_pb2.DataFragment) -> bytes | None:
-    """Row ids as they stand in a fragment; no bytes that could be read, but not None, where they are elsewhere."""
+    """Row ids as stored in a fragment: bytes, None without any, or the message of their external file."""
     kind = part.WhichOneof("row_id_sequence")
     return None if kind is None else getattr(part, kind)

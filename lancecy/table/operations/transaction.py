@@ -1,8 +1,8 @@
-"""Transactions: an operation on its way to become a version, and the message it is stored as.
+"""Transactions: an operation with its id and read version, and its stored message.
 
-The same message is stored as a file below ``_transactions/`` and inside the manifest file of the
-version it made. Decoding is total; an operation that this release does not know is ``UNKNOWN``,
-which conflicts with everything.
+The message is stored as a file below ``_transactions/`` and inside the manifest file of the new
+version. Decoding is total; an operation unknown to this release is ``UNKNOWN``, which conflicts with
+everything.
 
 Source: table sheet, sections 4.1 and 4.2.
 """
@@ -26,14 +26,14 @@ _TOKENS = uuid.UUID("6a1f6b1e-52c9-4c57-9d0c-6c616e636563")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transaction:
-    """An operation on its way to become a version.
+    """An operation to be committed, with its id and read version.
 
     Attributes
     ----------
     read_version : int
-        Version it was made from; 0 for a new table.
+        Version the operation was made from; 0 for a new table.
     uuid : str
-        In the history at most once.
+        Unique: in the history at most once.
     operation : Operation
     properties : mapping of str to str
         Such as the message of the commit, under ``__lance_commit_message``.
@@ -56,7 +56,7 @@ def new_transaction(
     properties: Mapping[str, str] | None = None,
     token: str | None = None,
 ) -> Transaction:
-    """A transaction with an id of its own, or one that follows from a token.
+    """A transaction with a new id, or with the id derived from a token.
 
     Parameters
     ----------
@@ -64,8 +64,8 @@ def new_transaction(
     read_version : int
     properties : mapping of str to str, optional
     token : str, optional
-        Names the change: however often a change with this token is committed, it happens once
-        (pass ``once=True`` to the commit as well, which looks further back then).
+        Identifies the change: a change with this token is committed once (also pass ``once=True`` to the
+        commit, which then searches earlier versions too).
 
     Examples
     --------
@@ -85,7 +85,7 @@ def encode_transaction(transaction: Transaction, made: table_pb2.Manifest | None
     ----------
     transaction : Transaction
     made : lance.table.Manifest, optional
-        The version it makes. Of some operations the message holds parts of it.
+        The new version; the messages of some operations hold parts of it.
 
     Raises
     ------
@@ -107,7 +107,7 @@ def decode_transaction(data: bytes, limits: Limits = DEFAULT_LIMITS) -> Transact
     Raises
     ------
     FormatError, LimitError, UnsupportedError
-        The bytes are no such message, or what it adds to the table cannot be read.
+        The bytes are not such a message, or the fragments or bases it adds cannot be read.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Updates of rows or columns, as others make them."""
+"""Update: updates of rows or columns; read only."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Update"]
 
 
 class Update(Foreign):
-    """Rows that moved to new fragments with other values, or columns written anew in place."""
+    """Move rows to new fragments with other values, or rewrite columns in place."""
 
     kinds = ("update_rows", "update_columns")
 
@@ -18,7 +18,7 @@ class Update(Foreign):
     def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> Update:
         updated = frozenset(fragment.id for fragment in message.update.updated_fragments)
         removed = frozenset(message.update.removed_fragment_ids)
-        # Releases before the mode existed said which columns they rewrote, and nothing else.
+        # Releases before the mode existed stated only the rewritten columns.
         mode = message.update.update_mode
         if mode == transaction_pb2.Transaction.Update.REWRITE_COLUMNS or message.update.fields_modified:
             return cls("update_columns", rewritten=updated | removed)

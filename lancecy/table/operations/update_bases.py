@@ -1,4 +1,4 @@
-"""Bases registered, or moved."""
+"""UpdateBases: registers base paths, or moves them."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ __all__ = ["UpdateBases"]
 
 @dataclass(frozen=True, slots=True)
 class UpdateBases(Operation):
-    """Register places for files, or say where a registered one is now.
+    """Register base paths, or relocate registered ones.
 
     Attributes
     ----------
     bases : tuple of BasePath
         Id 0 means "the smallest free one".
     relocate : bool
-        The ids are of bases the table has, whose path, name and kind become these: what moves a table to
-        its copy in another bucket. Otherwise such an id is refused. Not part of the stored transaction.
+        Replace path, name and kind of the existing bases with these ids, to move a table to its copy in another
+        bucket. If false, existing ids are refused. Not part of the stored transaction.
     """
 
     kinds = ("bases", "relocate")

@@ -1,4 +1,4 @@
-"""Changes of the four maps of a table: configuration, table metadata, schema metadata (Arrow's), metadata of fields.
+"""UpdateConfig: changes the four string maps of a table: config, table metadata, schema metadata (Arrow's), field metadata.
 
 Source: table sheet, sections 1.2 and 4.2.
 """
@@ -29,7 +29,7 @@ __all__ = ["UpdateConfig"]
 
 @dataclass(frozen=True, slots=True)
 class UpdateConfig(Operation):
-    """Change any of the four maps of a table; None leaves one alone.
+    """Change any of the four string maps of a table; None leaves a map unchanged.
 
     Attributes
     ----------
@@ -76,7 +76,7 @@ class UpdateConfig(Operation):
             update_map(fields[field_id].metadata, update, str.encode)
             mirror_keys(fields[field_id])
         for old, new in zip(before, _keys(message.fields), strict=True):
-            # Rows were merged by them, and filters of key hashes written for them.
+            # Earlier merges used the key, and filters of key hashes were written for it.
             if old and old != new:
                 raise SchemaError(
                     "the key of a table cannot be changed once it is set", difference="key fields"
@@ -98,7 +98,7 @@ class UpdateConfig(Operation):
     def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> Operation:
         stored = message.update_config
         if stored.field_metadata:
-            return UNKNOWN  # the form of old releases, whose insides are not described
+            return UNKNOWN  # the undocumented form of old releases
         config = table = schema = None
         if stored.upsert_values or stored.delete_keys:
             config = MapUpdate({**dict.fromkeys(stored.delete_keys), **stored.upsert_values})
@@ -115,7 +115,7 @@ class UpdateConfig(Operation):
 
 
 def _keys(fields: Sequence[file_pb2.Field]) -> tuple[list[tuple[int, bytes, bytes]], ...]:
-    """The primary and the clustering key: what fields say of being part of them."""
+    """The primary and the clustering key, by the flags of fields."""
     return tuple(
         [
             (field.id, field.metadata.get(key, b""), field.metadata.get(f"{key}:position", b""))
