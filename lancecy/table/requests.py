@@ -1,4 +1,4 @@
-"""Requests of commits, cleanups and version stores, one value each.
+"""Storage requests of commits, cleanups and version stores, one value each.
 
 The generators of ``commit``, ``cleanup`` and ``versions`` yield these. Each is sent the answer, or the
 exception that the request raised is thrown into it. ``answers`` and ``driver`` answer from a store. The simulator
@@ -69,21 +69,21 @@ class Scan:
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """``ObjectMeta`` of an object; ``DatasetNotFoundError`` if there is none."""
+    """``ObjectMeta`` of an object; ``DatasetNotFoundError`` if it does not exist."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A whole object as ``Memory``; ``DatasetNotFoundError`` if there is none."""
+    """A whole object as ``Memory``; ``DatasetNotFoundError`` if it does not exist."""
 
     path: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReadDeletion:
-    """The deletion file of a fragment as ``Memory``, in the base it is in."""
+    """The deletion file of a fragment as ``Memory``, from its base."""
 
     bases: BasePaths
     fragment_id: int
@@ -92,7 +92,7 @@ class ReadDeletion:
 
 @dataclass(frozen=True, slots=True)
 class HeadFile:
-    """``ObjectMeta`` of a data file, in the base it is in; ``DatasetNotFoundError`` if there is none."""
+    """``ObjectMeta`` of a data file in its base; ``DatasetNotFoundError`` if it does not exist."""
 
     bases: BasePaths
     file: DataFile
@@ -108,7 +108,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Write an object unless there is one; ``ExistsError`` then. The one atomic step of a commit."""
+    """Write an object unless it exists, which raises ``ExistsError``. The one atomic step of a commit."""
 
     path: str
     data: bytes
@@ -142,7 +142,7 @@ class RandomBits:
 
 @dataclass(frozen=True, slots=True)
 class ListOwned:
-    """As :class:`List`, of files that are really below the folder: symbolic links are left out, not followed."""
+    """As :class:`List`, for files that are really below the folder: symbolic links are left out, not followed."""
 
     folder: str
 
@@ -156,7 +156,7 @@ class Remove:
 
 @dataclass(frozen=True, slots=True)
 class StoreTime:
-    """What time it is where the objects are: nanoseconds since 1970, None if that cannot be told."""
+    """The store's time in nanoseconds since 1970, None if it is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,7 +176,7 @@ class InOtherTable:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Wait a little, longer after every attempt; answered with None."""
+    """Wait, longer after every attempt; answered with None."""
 
     attempt: int
 
@@ -205,7 +205,7 @@ Steps: TypeAlias = Generator[Request, Any, T]
 
 
 def again(request: Request, tries: int) -> Steps[Any]:
-    """The answer to a request that changes nothing, asked up to ``tries`` times."""
+    """The answer to a request that changes nothing, tried up to ``tries`` times."""
     for attempt in range(tries - 1):
         try:
             return (yield request)

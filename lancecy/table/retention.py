@@ -1,7 +1,7 @@
-"""Everything that says which files of a table are needed: versions, tags, branches, commits on their way.
+"""Finds what needs files of a table: versions, tags, branches, pending commits.
 
-Generators over ``requests``, used by ``cleanup``. What cannot be read or understood is an error and never left
-out; only what is gone is.
+Generators over ``requests``, used by ``cleanup``. Objects that cannot be read or understood raise; only missing
+objects are skipped.
 
 Facts: table sheet, sections 1.3, 4.1 and 6.
 """
@@ -29,17 +29,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which table is cleaned up, and who else needs its files.
+    """The table to clean up, and other tables that need its files.
 
     Attributes
     ----------
     versions : VersionStore
     branch : str or None
-        None for the main table, at whose root paths begin in either case.
+        None for the main table. Paths begin at the main table's root in either case.
     used_by : tuple of str
-        Roots of tables elsewhere that have files of this one, such as shallow clones.
+        Roots of other tables that use files of this one, such as shallow clones.
     tries : int
-        Times a failing request is made.
+        Number of tries of a failing request.
     limits : Limits
     """
 
@@ -51,13 +51,13 @@ class Scope:
 
     @property
     def home(self) -> str:
-        """What paths of the table begin with."""
+        """Prefix of the table's paths."""
         return "" if self.branch is None else f"{branch_folder(self.branch)}/"
 
 
 @dataclass(frozen=True, slots=True)
 class Intents:
-    """What transactions are about that no version names: their bytes, and versions they restore."""
+    """Transactions that no version names: their bytes, and the versions they restore."""
 
     raw: bytes
     restored: frozenset[int]
@@ -65,7 +65,7 @@ class Intents:
 
 @dataclass(frozen=True, slots=True)
 class ListedManifest:
-    """A manifest file that was listed; ``place`` is the root of another table, "" of this one."""
+    """A listed manifest file; ``place`` is the root of another table, "" for this one."""
 
     place: str
     meta: ObjectMeta
@@ -77,7 +77,7 @@ class ListedManifest:
 
 
 class Needs:
-    """Reads what is needed.
+    """Reads versions, tags, branches and transactions, and the files they need.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class Needs:
         self._scope = scope
 
     def pins(self) -> Steps[frozenset[Pin]]:
-        """Tags and branches there are."""
+        """All tags and branches."""
         metas: Sequence[ObjectMeta] = yield from again(List(REFS), self._scope.tries)
         pins = set()
         for meta in metas:
@@ -99,7 +99,7 @@ class Needs:
         return frozenset(pins)
 
     def manifests(self) -> Steps[list[ListedManifest]]:
-        """Every manifest of this table, its branches, the table they branch from, and those that use it."""
+        """Every manifest of this table, its branches, their main table, and the tables that use it."""
         found: list[ListedManifest] = []
         for place in ("", *self._scope.used_by):
             listing = self._scope.versions.manifests()
@@ -114,7 +114,7 @@ class Needs:
         return found
 
     def references(self, manifest: ListedManifest) -> Steps[References | None]:
-        """What a version needs, None if its manifest is gone."""
+        """The files a version needs, None if its manifest is gone."""
         path, place = manifest.meta.path, manifest.place
         request = Read(path)
         try:
@@ -127,7 +127,7 @@ class Needs:
         return decode_references(memory, shown, manifest.name.version, self._scope.limits)
 
     def intents(self, metas: Sequence[ObjectMeta]) -> Steps[Intents]:
-        """What transactions are about that may be committed yet."""
+        """The contents of transactions that may still be committed."""
         raw, restored = [], set[int]()
         for meta in metas:
             try:
@@ -139,7 +139,7 @@ class Needs:
             try:
                 operation = decode_transaction(data, self._scope.limits).operation
             except (FormatError, UnsupportedError):
-                continue  # torn, as a crash leaves it: whoever commits it has to write it anew
+                continue  # torn by a crash; a commit must write it again
             version = operation.references().version
             if version is not None:
                 restored.add(version)
@@ -147,7 +147,7 @@ class Needs:
 
 
 def _elsewhere(steps: Steps[T], place: str) -> Steps[T]:
-    """The same requests about the table at another root."""
+    """The same requests, sent to the table at another root."""
     try:
         request = next(steps)
         while True:

@@ -1,4 +1,4 @@
-"""Portable 32-bit roaring bitmaps to sorted numbers and back, by pyroaring, every claim in the bytes checked first.
+"""Portable 32-bit roaring bitmaps to sorted numbers and back, by pyroaring after a check of all stated sizes.
 
 ::
 
@@ -10,8 +10,8 @@
                  bitmap  count  > 4096      8192 bytes, lowest bit first
                  run                        u16 number of runs, then (u16 start, u16 length-1) each
 
-The C library below pyroaring trusts what containers say of themselves, so it gets no bytes but those that
-:func:`decode` has found to be consistent.
+The C library of pyroaring trusts the stated sizes of containers, so it gets only bytes that :func:`decode` has
+found to be consistent.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _FEW = 4
 
 
 class _Cursor:
-    """Takes bytes from the front, never more than there are."""
+    """Takes bytes from the front, and raises if there are too few."""
 
     def __init__(self, memory: Memory) -> None:
         self._memory = memory
@@ -56,7 +56,7 @@ class _Cursor:
         return self.take(count * width).view(kind).astype(np.int64)
 
     def since(self, position: int) -> Memory:
-        """What was taken from a position on."""
+        """The bytes taken since a position."""
         return self._memory[position : self.position]
 
     @property
@@ -79,9 +79,9 @@ def decode(memory: Memory, limits: Limits = DEFAULT_LIMITS) -> Int64:
     Raises
     ------
     FormatError
-        The bytes are no such bitmap or contradict themselves.
+        The bytes are not such a bitmap, or are inconsistent.
     LimitError
-        More numbers than ``limits.metadata_bytes`` hold; run containers make few bytes into many numbers.
+        The numbers exceed ``limits.metadata_bytes``; run containers hold many numbers in few bytes.
 
     Source: RoaringFormatSpec of the roaring bitmap project; table sheet, section 2.3.
     """
@@ -100,7 +100,7 @@ def decode(memory: Memory, limits: Limits = DEFAULT_LIMITS) -> Int64:
 
 
 def encode(numbers: Int64) -> bytes:
-    """A serialized bitmap of these numbers, each container in the form that takes least.
+    """A serialized bitmap of these numbers, each container in its smallest form.
 
     Parameters
     ----------
@@ -120,7 +120,7 @@ def encode(numbers: Int64) -> bytes:
 
 
 def union(one: Int64, other: Int64) -> Int64:
-    """The numbers that are in either of two arrays, each as :func:`encode` takes them.
+    """The numbers in either of two arrays, which are as for :func:`encode`.
 
     Examples
     --------
@@ -160,16 +160,16 @@ def _header(cursor: _Cursor) -> tuple[Int64, Bool]:
     if bool((keys[1:] <= keys[:-1]).any()):
         raise FormatError("keys of a roaring bitmap do not ascend")
     if not has_runs or size >= _FEW:
-        # Containers are contiguous, so the positions say nothing new; readers differ in using them.
+        # Containers are contiguous, so the positions are redundant; some readers use them.
         cursor.take(4 * size)
     return counts, is_run
 
 
 def _check_containers(cursor: _Cursor, counts: Int64, is_run: Bool) -> None:
-    """Refuse containers that do not hold as many numbers as they say, in order."""
+    """Refuse containers that do not hold their stated count of numbers, in order."""
     start = cursor.position
     is_array = ~is_run & (counts <= _ARRAY_MAX)
-    # All containers are of whole units of two bytes; only a run container says itself of how many.
+    # All containers have whole units of two bytes; only a run container states their number.
     sizes = np.where(is_array, counts, _BITMAP_BYTES // 2)
     done = 0
     for index in np.flatnonzero(is_run).tolist():
@@ -195,11 +195,11 @@ def _check_containers(cursor: _Cursor, counts: Int64, is_run: Bool) -> None:
 
 
 def _check_runs(cursor: _Cursor, count: int) -> int:
-    """Refuse runs that overlap, touch or are of another number of numbers; their size in units of two bytes."""
+    """Refuse runs that overlap, touch or have a wrong total count; returns their size in units of two bytes."""
     pairs = cursor.numbers(2 * int(cursor.numbers(1, "<u2")[0]), "<u2")
     starts, lengths = pairs[0::2], pairs[1::2] + 1
     stops = starts + lengths
-    # Before anything is expanded: 65,535 overlapping runs would be four billion numbers.
+    # Checked before expansion: 65,535 overlapping runs would be four billion numbers.
     if bool((starts[1:] <= stops[:-1]).any()) or bool((stops > 1 << 16).any()) or int(lengths.sum()) != count:
         raise FormatError(
             "runs of a roaring bitmap overlap or touch, or hold another number than it says",

@@ -1,8 +1,8 @@
-"""Whether new rows can get row ids: every fragment has its own, and the next free one is above all of them.
+"""Checks that new rows can get row ids: every fragment has ids, and the next free one is above all of them.
 
-A table says by a flag that its rows have stable ids. A writer that forgot the ids of its fragments, or to raise
-``next_row_id``, leaves a table whose next append gives ids out twice. Such a table is refused before anything
-is written; ``Dataset.repair`` mends it.
+A flag marks a table with stable row ids. If a writer forgot the ids of its fragments, or to raise ``next_row_id``,
+the next append would assign used ids. Such a table is refused before anything is written; ``Dataset.repair``
+repairs it.
 
 Source: table sheet, section 3.2.
 """
@@ -24,23 +24,23 @@ _REPAIR = "Dataset.repair() (or `lancecy repair`) mends it"
 _RESTORE = "no repair can tell which they were: restore a version in which they are whole"
 
 IdsOfFragment = tuple[int, int | None, object]
-"""Id of a fragment, its physical rows, and its serialized row ids: bytes, None, or where they are."""
+"""Id of a fragment, its physical rows, and its serialized row ids: bytes, None, or their external file."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowIdFaults:
-    """What is wrong with the row ids of a table that has stable ones; true if anything is.
+    """Faults in the row ids of a table with stable ones; true if there are any.
 
     Attributes
     ----------
     missing : tuple of int
         Fragments without row ids.
     damaged : tuple of (int, str)
-        Fragments whose row ids cannot be read, or are not as many as their rows, and why.
+        Fragments whose row ids cannot be read or have another count than their rows, and the reason.
     largest : int
-        Largest id in use, -1 if none is. Ids that old releases keep in files of their own are not looked at.
+        Largest used id, -1 without any. Ids that old releases keep in separate files are not read.
     next_row_id : int
-        What the manifest states.
+        The manifest's value.
     """
 
     missing: tuple[int, ...]
@@ -50,7 +50,7 @@ class RowIdFaults:
 
     @property
     def is_next_too_low(self) -> bool:
-        """Whether the next row would get the id of another."""
+        """Whether the next row would get a used id."""
         return self.largest >= self.next_row_id
 
     def __bool__(self) -> bool:
@@ -58,11 +58,11 @@ class RowIdFaults:
 
     @property
     def remedy(self) -> str:
-        """What a user can do about it."""
+        """The remedy for a user."""
         return _RESTORE if self.damaged else _REPAIR
 
     def problems(self) -> list[str]:
-        """One text for each kind of fault, without the remedy."""
+        """One text per kind of fault, without the remedy."""
         found = []
         if self.missing:
             found.append(f"{_fragments(self.missing)} no row ids, although the table has stable ones")
@@ -82,7 +82,7 @@ def _fragments(ids: tuple[int, ...]) -> str:
 
 
 def row_id_faults(manifest: Manifest, limits: Limits = DEFAULT_LIMITS) -> RowIdFaults:
-    """What is wrong with the row ids of a version; nothing is where the table has no stable ones.
+    """Faults in the row ids of a version; none if the table has no stable ones.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def row_id_faults(manifest: Manifest, limits: Limits = DEFAULT_LIMITS) -> RowIdF
     Raises
     ------
     LimitError
-        A fragment has more row ids than it may have rows.
+        A fragment has more row ids than rows are allowed.
 
     Examples
     --------
@@ -111,7 +111,7 @@ def row_id_faults(manifest: Manifest, limits: Limits = DEFAULT_LIMITS) -> RowIdF
 def faults_of(
     parts: Iterable[IdsOfFragment], next_row_id: int, limits: Limits = DEFAULT_LIMITS
 ) -> RowIdFaults:
-    """:func:`row_id_faults` of fragments that are no values yet."""
+    """:func:`row_id_faults` for fragments given as tuples."""
     missing, damaged, largest = [], [], -1
     for number, rows, stored in parts:
         if stored is None:
@@ -127,7 +127,7 @@ def faults_of(
 
 
 def check_row_ids(faults: RowIdFaults, version: int) -> None:
-    """Refuse to write to a version whose row ids are not in order.
+    """Refuse to write to a version with faults in its row ids.
 
     Raises
     ------

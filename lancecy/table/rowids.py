@@ -1,9 +1,8 @@
 """Stable row ids and row versions of a fragment, as compact sequences.
 
 A :class:`RowIdSequence` is a list of segments, each a range, a range with holes or an array;
-nothing is expanded but what is asked for. Rows are addressed by their physical offset, so deleted
-rows keep their place. :func:`row_ids` answers for a snapshot: the ids if the table has stable ones,
-else the row addresses.
+only requested rows are expanded. Rows are addressed by their physical offset, so deleted rows keep
+their place. :func:`row_ids` returns the ids in a table with stable ones, else the row addresses.
 
 Facts: table sheet, section 3.
 """
@@ -83,7 +82,7 @@ class HolesSegment:
 
     @property
     def span(self) -> tuple[int, int]:
-        """Numbers that none of its own are below and above."""
+        """Bounds of its numbers, not necessarily tight."""
         return self.start, self.stop - 1
 
     @property
@@ -151,9 +150,9 @@ class RowIdSequence:
 
     @cached_property
     def spans(self) -> tuple[UInt64, UInt64]:
-        """(lows, highs): numbers that none of each segment are below and above, (num_segments,) uint64 each.
+        """(lows, highs): bounds of the numbers of each segment, (num_segments,) uint64 each.
 
-        Of an empty segment the low is above the high.
+        The low of an empty segment is above its high.
         """
         found = [segment.span if segment.count else (1, 0) for segment in self.segments]
         lows, highs = (np.array([span[i] for span in found], np.uint64) for i in range(2))
@@ -194,7 +193,7 @@ class RowIdSequence:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VersionSequence:
-    """A version per row of a fragment, run by run.
+    """A version per row of a fragment, as runs.
 
     Attributes
     ----------
@@ -243,7 +242,7 @@ class VersionSequence:
 
 
 class HasRowIds(Protocol):
-    """What :func:`row_ids` needs of a snapshot."""
+    """The part of a snapshot that :func:`row_ids` uses."""
 
     @property
     def manifest(self) -> Manifest: ...
@@ -262,7 +261,7 @@ def row_ids(snapshot: HasRowIds, fragment: Fragment, offsets: Int64, addresses: 
     offsets : (num_rows,) int64
         Physical row offsets, in any order.
     addresses : (num_rows,) uint64
-        Their row addresses, which are the ids of tables without stable ones.
+        Row addresses of the rows, which are the ids in tables without stable ones.
 
     Returns
     -------

@@ -1,10 +1,10 @@
 """Serialized row-id and row-version sequences to the values of ``rowids``.
 
-Total: any bytes give a value or a ``FormatError`` or ``LimitError``. Ranges stay ranges whatever
-they claim; arrays take memory in proportion to the bytes present, bitmaps up to 32 times as much.
+Decoding is total: any bytes give a value or a ``FormatError`` or ``LimitError``. Ranges of any length
+stay ranges; arrays take memory in proportion to their bytes, bitmaps up to 32 times as much.
 
 Facts: table sheet, section 3.1 (bitmaps count bits from the lowest; only the lengths of the spans
-in a version sequence mean anything).
+in a version sequence are used).
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ def decode_row_ids(data: bytes, num_rows: int | None, limits: Limits = DEFAULT_L
     ----------
     data : bytes
     num_rows : int or None
-        Physical rows of the fragment, where known; there must be as many ids.
+        Physical rows of the fragment, if known; the number of ids must equal it.
 
     Raises
     ------
     FormatError
-        Not such a message, a segment that cannot be, or another number of ids than rows.
+        Not such a message, an invalid segment, or a number of ids other than that of rows.
     LimitError
-        More ids than a fragment may have rows.
+        The ids are more than the rows a fragment may have.
 
     Source: table sheet, section 3.1.
     """
@@ -59,7 +59,7 @@ def decode_row_ids(data: bytes, num_rows: int | None, limits: Limits = DEFAULT_L
 
 
 def largest_row_id(data: bytes, num_rows: int | None, limits: Limits = DEFAULT_LIMITS) -> int:
-    """A number that no row id in a serialized sequence is above, -1 of none; as tight as its segments tell.
+    """An upper bound of the row ids in a serialized sequence, -1 without ids; as tight as its segments allow.
 
     Parameters and errors as :func:`decode_row_ids`.
 
@@ -71,7 +71,7 @@ def largest_row_id(data: bytes, num_rows: int | None, limits: Limits = DEFAULT_L
     """
     message = parse_message(rowids_pb2.RowIdSequence, data, "row-id sequence", limits)
     if len(message.segments) == 1 and message.segments[0].HasField("range"):
-        # What nearly every fragment has, of which a table may have very many.
+        # Fast path for nearly every fragment; a table may have very many.
         start, stop = message.segments[0].range.start, message.segments[0].range.end
         if stop - start == num_rows and num_rows <= limits.rows_per_file:
             return stop - 1
@@ -101,7 +101,7 @@ def encode_row_ids(sequence: RowIdSequence) -> bytes:
 
 
 def encode_versions(sequence: VersionSequence) -> bytes:
-    """A serialized ``RowDatasetVersionSequence``; spans start at 0, as only their lengths mean anything."""
+    """A serialized ``RowDatasetVersionSequence``; spans start at 0, because only their lengths are used."""
     runs = [
         rowids_pb2.RowDatasetVersionRun(span=_segment_message(RangeSegment(0, count)), version=version)
         for count, version in zip(np.diff(sequence.starts).tolist(), sequence.versions.tolist(), strict=True)
@@ -127,7 +127,7 @@ def _segment_message(segment: Segment) -> rowids_pb2.U64Segment:
 
 
 def _array_message(base: int, offsets: UInt64) -> rowids_pb2.EncodedU64Array:
-    """Numbers relative to ``base`` in as few bytes each as hold them; the base written is their minimum."""
+    """Numbers relative to ``base``, each in the fewest bytes; the written base is their minimum."""
     message = rowids_pb2.EncodedU64Array()
     least, most = (int(offsets.min()), int(offsets.max())) if offsets.size else (0, 0)
     relative = offsets - np.uint64(least)
@@ -149,7 +149,7 @@ def _starts(counts: Iterable[int], num_rows: int | None, what: str, limits: Limi
 
 
 def _joined(segments: Iterable[Segment]) -> tuple[Segment, ...]:
-    """The segments that hold something, arrays that follow each other as one: updates leave one per thousand rows."""
+    """The non-empty segments, with adjacent arrays merged: updates leave one array per thousand rows."""
     found: list[Segment] = []
     arrays: list[ArraySegment] = []
     for segment in segments:
@@ -163,7 +163,7 @@ def _joined(segments: Iterable[Segment]) -> tuple[Segment, ...]:
 
 
 def _one_array(parts: list[ArraySegment]) -> list[ArraySegment]:
-    """The numbers of several arrays in one; none of none."""
+    """The numbers of several arrays in one; an empty list for no arrays."""
     kept = [part for part in parts if part.count]
     if len(kept) < 2:
         return kept
@@ -224,7 +224,7 @@ def _with_bitmap(message: rowids_pb2.U64Segment.RangeWithBitmap) -> Segment:
     if missing == 0:
         return whole
     if missing * 3 < whole.count:
-        # 8 bytes for each number that is missing take less than 4 for each that is there.
+        # 8 bytes per missing number take less than 4 per present one.
         holes = np.flatnonzero(bits[: whole.count] == 0)
         return HolesSegment(whole.start, whole.stop, holes - np.arange(holes.size, dtype=np.int64))
     present = np.flatnonzero(bits)

@@ -1,9 +1,9 @@
-"""The row-id index of a snapshot: where the row with a stable id is now.
+"""The row-id index of a snapshot: maps stable row ids to row addresses.
 
-Runs of consecutive ids stay runs, 28 bytes each whatever they hold. Ids without such order get a slot of
-4 bytes for every number in their span, or, where that is too wide, are kept sorted at 14 bytes each.
-What is sorted is searched through a directory of its highest bits, which leads to a few of them.
-``rowindex_build`` makes the index; some rows in it may be deleted, as it says there.
+Runs of consecutive ids stay runs, 28 bytes each at any length. Unordered ids get a slot of 4 bytes for every
+number in their span, or, if the span is too wide, are sorted at 14 bytes each. Sorted ids are searched with a
+directory of their highest bits, which narrows the search to a few. ``rowindex_build`` makes the index; some rows
+in it may be deleted, as described there.
 
 Facts: table sheet, section 3.
 """
@@ -27,20 +27,20 @@ UInt64: TypeAlias = NDArray[np.uint64]
 Bool: TypeAlias = NDArray[np.bool_]
 
 NO_PLACE = (1 << 32) - 1
-"""What a slot holds that no id belongs to."""
+"""Value of a slot without an id."""
 
-# One key of so many, at either end, may be a stray, and the others span this many times less.
+# At each end, one key in this many may be a stray; the others span this many times less.
 _KEYS_PER_STRAY, _FAR = 256, 4
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Directory:
-    """Where to start looking in a sorted array: the keys' highest bits lead to a few of them.
+    """A directory of a sorted array: the highest bits of a key lead to a bucket of a few keys.
 
     Attributes
     ----------
     low : int
-        Smallest key that has a bucket to itself or to few others.
+        Smallest key that has a bucket alone or with few others.
     shift : int
         Key ``k`` is in bucket ``(k - low) >> shift``; smaller ones are in the first bucket, larger ones in the last.
     starts : (num_buckets + 1,) uint32
@@ -53,13 +53,13 @@ class Directory:
 
     @classmethod
     def of(cls, keys: UInt64, stride: int, buckets_per_key: float) -> Directory:
-        """For every ``stride``-th of some numbers, which ascend; of no more buckets than that, or one."""
+        """Directory of every ``stride``-th of ascending numbers, with at most ``buckets_per_key`` buckets per key, or one."""
         if not keys.size:
             return cls(0, 0, np.zeros(1, np.uint32))
         count = keys.size // stride
         low, high = _without_strays(keys[::stride])
         span, most = high - low, max(1, int(count * buckets_per_key))
-        # The smallest shift that leaves no more buckets than that: (span >> shift) + 1 <= most.
+        # The smallest shift within the maximum number of buckets: (span >> shift) + 1 <= most.
         shift = max(0, span.bit_length() - most.bit_length())
         shift = min(63, shift + ((span >> shift) >= most))
         starts = np.empty((span >> shift) + 2, np.uint32)
@@ -68,9 +68,9 @@ class Directory:
 
 
 def _without_strays(keys: UInt64) -> tuple[int, int]:
-    """The first and last of ascending keys, or of those between, if a few far away make up most of the span.
+    """The first and last of ascending keys, without a few far ones at the ends that make up most of the span.
 
-    Buckets that span the strays as well would hold nearly all other keys in a few of them.
+    With buckets over the strays too, nearly all other keys would fall into a few buckets.
     """
     few = keys.size // _KEYS_PER_STRAY
     low, high = int(keys[0]), int(keys[-1])
@@ -85,9 +85,9 @@ class Runs:
     Attributes
     ----------
     numbers : (3 * num_runs,) uint64
-        Of each run its first id, how many ids, and the address of the first; ascending, disjoint.
+        For each run its first id, its number of ids, and the address of the first; ascending, disjoint.
     directory : Directory
-        Of the first ids.
+        Directory of the first ids.
     """
 
     numbers: UInt64
@@ -95,12 +95,12 @@ class Runs:
 
     @classmethod
     def of(cls, numbers: UInt64) -> Runs:
-        """From runs that ascend and are disjoint."""
+        """Make from ascending, disjoint runs."""
         return cls(numbers, Directory.of(numbers, 3, 1))
 
     @property
     def nbytes(self) -> int:
-        """Bytes it takes in memory."""
+        """Bytes in memory."""
         return self.numbers.nbytes + self.directory.starts.nbytes
 
     def __len__(self) -> int:
@@ -115,10 +115,10 @@ class Runs:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Places:
-    """Numbers of 32 bits for the rows of several pieces of fragments, and how they lead to addresses.
+    """32-bit numbers (places) for the rows of several pieces of fragments, and their addresses.
 
-    The rows of a piece have consecutive places, and its first one is a multiple of ``2**shift``, so that
-    the address of a place is found without a search.
+    The rows of a piece have consecutive places, and the first place is a multiple of ``2**shift``, so the
+    address of a place is found without a search.
 
     Attributes
     ----------
@@ -135,9 +135,9 @@ class Places:
 
     @classmethod
     def of(cls, counts: Sequence[int], addresses: Sequence[int]) -> Places:
-        """For pieces of so many rows, the first of each at an address; fewer rows than 2^32 in all."""
+        """Make from the rows of each piece and its first address; fewer than 2^32 rows in all."""
         total = sum(counts)
-        # Some 8 to 16 bases for a piece of middle size, and an eighth of the places lost at most.
+        # About 8 to 16 bases for a piece of middle size, and at most an eighth of the places lost.
         shift = max(0, (total // max(1, len(counts))).bit_length() - 4)
         while shift and sum(-(-count >> shift) for count in counts) << shift >= NO_PLACE:
             shift -= 1
@@ -150,16 +150,16 @@ class Places:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Keys:
-    """Single ids in order, and which rows they belong to.
+    """Sorted single ids, and the places of their rows.
 
     Attributes
     ----------
     keys : (num_keys,) uint64, ascending
     numbers : (num_keys,) uint32
-        Place of the row of each.
+        Place of each key's row.
     places : Places
     directory : Directory
-        Of ``keys``.
+        Directory of ``keys``.
     """
 
     keys: UInt64
@@ -195,14 +195,14 @@ class Keys:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Slots:
-    """Single ids that lie close together, as most do: one slot for every number from the smallest to the largest.
+    """Dense single ids, the usual case: one slot for every number from the smallest to the largest.
 
     Attributes
     ----------
     low : int
         The smallest id.
     numbers : (num_slots,) uint32
-        Place of the row of each id; ``NO_PLACE`` where there is no such id.
+        Place of each id's row; ``NO_PLACE`` for numbers that are no ids.
     places : Places
     num_ids : int
     """
@@ -229,7 +229,7 @@ class Slots:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RowIndex:
-    """Row addresses by row id. Immutable, safe to share between threads.
+    """Row addresses by row id. Immutable, and safe to share between threads.
 
     Attributes
     ----------
@@ -260,9 +260,9 @@ class RowIndex:
         Returns
         -------
         addresses : (n,) uint64
-            Fragment id << 32 | row offset; 0 where there is none.
+            Fragment id << 32 | row offset; 0 if not found.
         found : (n,) bool
-            False: no row has this id. True: if any row that is not deleted has it, it is the one at the address.
+            False: no row has this id. True: the row at the address has it, if any row that is not deleted does.
 
         Examples
         --------

@@ -1,8 +1,8 @@
-"""Making the row-id index out of the sequences of all fragments.
+"""Builds the row-id index from the sequences of all fragments.
 
-An id may be stored twice, rows that move leaving a deleted one behind: where the ids of fragments
-overlap, deleted rows are left out, so that the living row is found. Elsewhere they stay in, no deletion
-file being read for them; whoever reads the rows checks (``scanning.locate``).
+An id may be stored twice, because a moved row leaves a deleted one behind. Where the ids of fragments
+overlap, deleted rows are left out, so that the live row is found. Elsewhere they stay in, to read no deletion
+file; the reader of the rows checks them (``scanning.locate``).
 
 Facts: table sheet, section 3.
 """
@@ -30,17 +30,17 @@ UInt64: TypeAlias = NDArray[np.uint64]
 Offsets: TypeAlias = NDArray[np.uint32] | NDArray[np.uint64]
 
 _NONE = np.empty(0, np.int64)
-# What a run and a single key take in the index, their share of the directory included.
+# Bytes of a run and of a single key in the index, including their share of the directory.
 _RUN_BYTES = 28
 _KEY_BYTES = 14
-# Places of keys are numbers of 32 bits, and one of them says that there is none.
+# Places of keys have 32 bits, and one value means that there is none.
 _MOST = NO_PLACE
-# Slots per id, of 4 bytes each, that are not more than a key takes; they are found much faster.
+# Slots per id, of 4 bytes each, up to the size of a key; slots are found much faster.
 _SLOTS = 3
 
 
 class HasRowIds(Protocol):
-    """What :func:`index_rows` needs of a snapshot."""
+    """The part of a snapshot that :func:`index_rows` uses."""
 
     @property
     def fragments(self) -> tuple[Fragment, ...]: ...
@@ -55,7 +55,7 @@ class HasRowIds(Protocol):
 def index_rows(snapshot: HasRowIds) -> RowIndex:
     """The index of a snapshot with stable row ids.
 
-    Reads deletion files only of fragments whose ids lie among those of another fragment.
+    Reads deletion files only of fragments whose ids overlap those of another fragment.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def index_rows(snapshot: HasRowIds) -> RowIndex:
     FormatError
         A fragment has no row ids, or damaged ones; two rows that are not deleted have the same id.
     LimitError
-        More ids without order than 2^32.
+        More than 2^32 unordered ids.
 
     Source: table sheet, sections 3.1 and 3.2.
     """
@@ -82,7 +82,7 @@ def index_rows(snapshot: HasRowIds) -> RowIndex:
     try:
         return build_index(list(parts(everywhere=False)))
     except SameIdError:
-        # Once more without any deleted row: a fragment may have an id twice by itself.
+        # Retry without any deleted row: a single fragment may have an id twice.
         return build_index(list(parts(everywhere=True)))
 
 
@@ -98,14 +98,14 @@ def _sequence(snapshot: HasRowIds, fragment: Fragment) -> RowIdSequence:
 
 
 def _span(sequence: RowIdSequence) -> tuple[int, int] | None:
-    """Smallest and largest id, or numbers beyond them; None of no ids."""
+    """Bounds of the ids; None without ids."""
     lows, highs = sequence.spans
     held = lows <= highs
     return (int(lows[held].min()), int(highs[held].max())) if held.any() else None
 
 
 def _overlapping(spans: Sequence[tuple[int, int] | None]) -> list[bool]:
-    """Which of the spans share a number with another one."""
+    """For each span, whether it shares a number with another one."""
     order = sorted((i for i, span in enumerate(spans) if span), key=lambda i: spans[i] or (0, 0))
     found = [False] * len(spans)
     reach = -1
@@ -123,14 +123,14 @@ def build_index(parts: Sequence[tuple[int, RowIdSequence, Int64 | None]]) -> Row
     Parameters
     ----------
     parts : sequence of (fragment id, RowIdSequence, deleted offsets or None)
-        The offsets, (num_deleted,) int64 ascending, are of rows to leave out.
+        The offsets, (num_deleted,) int64 ascending, name rows to leave out.
 
     Raises
     ------
     FormatError
         Two rows have the same id.
     LimitError
-        More ids without order than 2^32.
+        More than 2^32 unordered ids.
     """
     builder = _Builder()
     for fragment, sequence, deleted in parts:
@@ -143,7 +143,7 @@ def build_index(parts: Sequence[tuple[int, RowIdSequence, Int64 | None]]) -> Row
 
 
 def _between(rows: Int64, start: int, stop: int) -> Int64:
-    """Those of some ascending rows that are in a range."""
+    """The part of ascending rows within a range."""
     if not rows.size:
         return rows
     first, last = np.searchsorted(rows, (start, stop))
@@ -151,7 +151,7 @@ def _between(rows: Int64, start: int, stop: int) -> Int64:
 
 
 def _offsets(segment: ArraySegment) -> Offsets:
-    """Those of an array in one of the two types that kernels know."""
+    """The offsets of an array, in one of the kernels' two types."""
     if segment.offsets.dtype.itemsize == 8:
         return np.ascontiguousarray(segment.offsets, np.uint64)
     return np.ascontiguousarray(segment.offsets, np.uint32)
@@ -159,9 +159,9 @@ def _offsets(segment: ArraySegment) -> Offsets:
 
 @dataclass(frozen=True, slots=True)
 class _Array:
-    """Ids that are no runs, of ``offsets.size`` rows that follow each other.
+    """Ids of ``offsets.size`` consecutive rows, which form no runs.
 
-    ``deleted`` counts from the row that is ``first_row`` rows before the first. ``low`` and ``high`` are the least and the
+    ``deleted`` counts from the row ``first_row`` rows before the first. ``low`` and ``high`` are the smallest and the
     largest id that is not deleted.
     """
 
@@ -179,7 +179,7 @@ class _Array:
 
 
 class _Builder:
-    """Takes segments one by one and makes the index of them."""
+    """Takes segments one by one and builds their index."""
 
     def __init__(self) -> None:
         self._ranges: list[int] = []
@@ -188,10 +188,10 @@ class _Builder:
         self._rows = 0
 
     def add(self, address: int, segment: Segment, first_row: int, deleted: Int64) -> None:
-        """Add the ids of a segment, which is not empty, but those of its deleted rows.
+        """Add the ids of a non-empty segment, without those of its deleted rows.
 
-        ``address`` is that of its first row, and ``first_row`` what is subtracted from the deleted ones to count
-        from there.
+        ``address`` is that of its first row; ``first_row`` is subtracted from the deleted offsets to count from
+        there.
         """
         if isinstance(segment, ArraySegment):
             self._add_array(segment.base, _offsets(segment), deleted, first_row, address)
@@ -203,7 +203,7 @@ class _Builder:
     def _add_gappy(
         self, segment: RangeSegment | HolesSegment, deleted: Int64, first_row: int, address: int
     ) -> None:
-        """A range with holes or deleted rows: as runs, or, where these are short, as single ids."""
+        """Add a range with holes or deleted rows as runs, or, if these are short, as single ids."""
         ranks = segment.ranks if isinstance(segment, HolesSegment) else _NONE
         kernels = rowindex_jit.implementation(ranks.size + deleted.size)
         range_ = (segment.start, segment.count, ranks, deleted, first_row, address)
@@ -217,7 +217,7 @@ class _Builder:
         self._add_array(0, ids, deleted, first_row, address)
 
     def _add_array(self, base: int, offsets: Offsets, deleted: Int64, first_row: int, address: int) -> None:
-        """Ids in an array: as runs where they are long, else as single ids."""
+        """Add ids of an array as runs if these are long, else as single ids."""
         kernels = rowindex_jit.implementation(offsets.size)
         array, span = (base, offsets, deleted, first_row, address), np.empty(2, np.uint64)
         count = kernels.array_runs(*array, np.empty(0, np.uint64), span)
@@ -234,7 +234,7 @@ class _Builder:
             self._arrays.append(_Array(*array, *span.tolist()))
 
     def finish(self) -> RowIndex:
-        """The index of all that was added.
+        """The index of all added segments.
 
         Raises
         ------
@@ -288,7 +288,7 @@ def _ordered(runs: UInt64) -> UInt64:
     Raises
     ------
     FormatError
-        Two of them have the same id.
+        Two runs have the same id.
     """
     kernels = rowindex_jit.implementation(runs.size // 3)
     if kernels.check_runs(runs) < 0:

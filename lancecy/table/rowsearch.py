@@ -1,7 +1,7 @@
-"""Rows of a fragment by their row ids or versions, found in the compact sequences.
+"""Finds rows of a fragment by their row ids or versions, in the compact sequences.
 
-Nothing is expanded but arrays: of a range, a comparison is one subtraction, whatever it claims to hold.
-Answers are ranges of row offsets, ascending and disjoint, so that a fragment of 2^32 rows costs nothing.
+Only arrays are expanded: a comparison with a range of any length is one subtraction. Results are ranges of
+row offsets, ascending and disjoint, so a fragment of 2^32 rows costs nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
 
 
 def rows_where(sequence: RowIdSequence | VersionSequence, op: str, value: int) -> Ranges:
-    """The rows whose number compares so with a value.
+    """The rows whose number satisfies a comparison with a value.
 
     Parameters
     ----------
@@ -97,12 +97,12 @@ def bounds(sequence: RowIdSequence | VersionSequence, edges: Int64) -> tuple[UIn
     ----------
     sequence : RowIdSequence or VersionSequence
     edges : (num_groups + 1,) int64, ascending
-        First row of each group, and the end of the last, all within the sequence; a group may be empty.
+        First row of each group, then the end of the last, all within the sequence; a group may be empty.
 
     Returns
     -------
     (lows, highs) : (num_groups,) uint64 each
-        Of an empty group any.
+        Undefined for an empty group.
     """
     result = np.zeros((2, max(0, edges.size - 1)), np.uint64)
     filled = edges[:-1] < edges[1:]
@@ -110,7 +110,7 @@ def bounds(sequence: RowIdSequence | VersionSequence, edges: Int64) -> tuple[UIn
         return result[0], result[1]
     cuts = np.unique(np.concatenate((edges, sequence.starts)))
     cuts = cuts[(cuts >= edges[0]) & (cuts <= edges[-1])]
-    # No piece crosses an edge or the end of a segment; each group is some pieces.
+    # No piece crosses an edge or the end of a segment; each group consists of pieces.
     lows, highs = np.empty(cuts.size - 1, np.uint64), np.empty(cuts.size - 1, np.uint64)
     owner = np.searchsorted(sequence.starts, cuts[:-1], side="right") - 1
     for index in np.unique(owner).tolist():
@@ -127,7 +127,7 @@ def bounds(sequence: RowIdSequence | VersionSequence, edges: Int64) -> tuple[UIn
 def _segment_bounds(
     sequence: RowIdSequence | VersionSequence, index: int, pieces: Int64
 ) -> tuple[UInt64, UInt64]:
-    """Bounds of consecutive pieces, none of them empty, of one segment or run."""
+    """Bounds of consecutive non-empty pieces of one segment or run."""
     if isinstance(sequence, VersionSequence):
         same = np.full(pieces.size - 1, sequence.versions[index])
         return same, same
@@ -144,7 +144,7 @@ def _segment_bounds(
 
 
 def _decided(lows: UInt64, highs: UInt64, op: str, value: int) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Segments of which no number compares so, and those of which all do; empty ones are either."""
+    """(segments where no number satisfies the comparison, those where all do); empty ones are in either."""
     if op in {"=", "!="}:
         outside, equal = (lows > value) | (highs < value), (lows == value) & (highs == value)
         return (outside, equal) if op == "=" else (equal, outside)
@@ -155,7 +155,7 @@ def _decided(lows: UInt64, highs: UInt64, op: str, value: int) -> tuple[NDArray[
 
 def _in_segment(segment: Segment, op: str, value: int) -> Ranges:
     if isinstance(segment, ArraySegment):
-        # Compared with a Python integer, which may be beyond the type of the offsets.
+        # Compared with a Python integer, which may exceed the type of the offsets.
         return _ranges_of_mask(OPERATORS[op](segment.offsets, value - segment.base))
     below, through = _rank(segment, value), _rank(segment, value + 1)
     if op == "!=":
@@ -166,7 +166,7 @@ def _in_segment(segment: Segment, op: str, value: int) -> Ranges:
 
 
 def _rank(segment: RangeSegment | HolesSegment, value: int) -> int:
-    """How many numbers of a segment are less than a value."""
+    """The number of a segment's numbers below a value."""
     passed = min(max(value, segment.start), segment.stop) - segment.start
     if isinstance(segment, RangeSegment):
         return passed
@@ -174,7 +174,7 @@ def _rank(segment: RangeSegment | HolesSegment, value: int) -> int:
 
 
 def _holes(segment: HolesSegment) -> Int64:
-    """Where in the whole range the holes are: (num_holes,) int64, ascending."""
+    """Positions of the holes in the whole range: (num_holes,) int64, ascending."""
     return segment.ranks + np.arange(segment.ranks.size, dtype=np.int64)
 
 
@@ -194,7 +194,7 @@ def _among_segment(segment: Segment, values: UInt64) -> Ranges:
 
 
 def _are_among(numbers: NDArray[Any], values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which numbers are one of the (ascending) values, both of one type."""
+    """Mask of the numbers that are among the (ascending) values, both of one type."""
     if not values.size:
         return np.zeros(numbers.size, np.bool_)
     at = np.minimum(np.searchsorted(values, numbers), values.size - 1)
@@ -206,7 +206,7 @@ def _are_among(numbers: NDArray[Any], values: NDArray[Any]) -> NDArray[np.bool_]
 
 
 def _kept(starts: list[int], stops: list[int]) -> Ranges:
-    """The ranges that are not empty."""
+    """The non-empty ranges."""
     first, last = np.array(starts, np.int64), np.array(stops, np.int64)
     some = last > first
     return first[some], last[some]
@@ -227,7 +227,7 @@ def _runs_of_mask(sequence: VersionSequence, mask: NDArray[np.bool_]) -> Ranges:
 def _joined(
     sequence: RowIdSequence, whole: NDArray[np.bool_], some: Int64, parts: Sequence[Ranges]
 ) -> Ranges:
-    """Ranges of some segments, moved to where each segment starts, and all of those that are taken as a whole."""
+    """Ranges of some segments, shifted to the segments' starts, joined with the segments taken whole."""
     first, last = sequence.starts[:-1], sequence.starts[1:]
     taken = whole & (last > first)
     shifts = np.repeat(first[some], [part[0].size for part in parts])

@@ -1,7 +1,7 @@
-"""A dataset at one version: everything needed to read it, nothing that changes.
+"""A dataset at one version: all immutable state needed to read it.
 
 :func:`load_snapshot` finds and checks the manifest: one listing and one read. Deletion vectors, row
-ids and sizes of files are fetched when asked for, and what is worth it is kept in the session's cache.
+ids and file sizes are fetched on first use, and mostly kept in the session's cache.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from lancecy.table.versions import ManifestLocation, VersionStore, version_store
 
 __all__ = ["RowCounts", "Snapshot", "load_snapshot", "newest_snapshot"]
 
-# How much of a manifest file goes into its identity: the part that holds its time and transaction.
+# Bytes of a manifest file in its identity: the part that holds its time and transaction.
 _IDENTITY_BYTES = 64 << 10
-# Positions are 64-bit and signed; nothing is as large as that, whatever a manifest says.
+# Positions are signed 64-bit numbers, so larger sizes are impossible.
 _LARGEST_FILE = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
 class RowCounts:
-    """Rows of each fragment as the manifest states them; None where it does not say.
+    """Rows of each fragment as the manifest states them; None where it does not.
 
     Attributes
     ----------
@@ -67,7 +67,7 @@ class RowCounts:
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """A dataset at one version. Made by :func:`load_snapshot`; immutable, safe to share between threads.
+    """A dataset at one version. Made by :func:`load_snapshot`; immutable, and safe to share between threads.
 
     Attributes
     ----------
@@ -77,14 +77,14 @@ class Snapshot:
     bases : Bases
         Resolves every path of the manifest.
     session : Session
-        With the limits of the location.
+        Has the limits of the location.
     location : TableLocation
-        What it was opened by.
+        The address it was opened by.
     versions : VersionStore
         Finds and publishes the versions of the dataset.
     manifest_file : ManifestLocation
     identity : str
-        Differs between manifest files that differ, also of one version of a dataset that was made anew.
+        Differs for different manifest files, also for the same version of a recreated dataset.
     """
 
     store: Store
@@ -98,7 +98,7 @@ class Snapshot:
 
     @property
     def limits(self) -> Limits:
-        """Caps on what its files may claim."""
+        """Limits on values that its files state."""
         return self.location.limits
 
     @property
@@ -116,12 +116,12 @@ class Snapshot:
 
     @property
     def fragments(self) -> tuple[Fragment, ...]:
-        """By ascending id."""
+        """Fragments by ascending id."""
         return self.manifest.fragments
 
     @cached_property
     def key(self) -> tuple[Hashable, ...]:
-        """What a cached value depends on that was read by way of this snapshot."""
+        """Cache key of values read through this snapshot."""
         return (self.version, self.identity, *self.location.key)
 
     @cached_property
@@ -136,11 +136,11 @@ class Snapshot:
         return RowCounts(physical, tuple(fragment.live_rows for fragment in self.fragments))
 
     def latest_version(self) -> int:
-        """Number of the newest version there is now (one listing)."""
+        """Number of the newest version now (one listing)."""
         return locate.latest(self.store, self.versions).version
 
     def source(self, file: DataFile) -> SourceFile:
-        """A data file, its size asked of the store: manifests state wrong ones for 0.1 files.
+        """A data file, with its size from the store: manifests state wrong sizes for 0.1 files.
 
         Raises
         ------
@@ -154,9 +154,9 @@ class Snapshot:
         return SourceFile(store, path, meta.size, meta.identity)
 
     def claimed_source(self, file: DataFile) -> SourceFile | None:
-        """A data file as the manifest describes it; None if the store has to be asked, or costs no request.
+        """A data file as the manifest describes it; None if the store must be asked, or is asked without a request.
 
-        The size is true only if the file ends there with what files of its version end with.
+        The size is valid only if the file's footer ends there.
 
         Raises
         ------
@@ -168,7 +168,7 @@ class Snapshot:
         store, path = self.bases.data(file)
         if store.traits.is_mapped:
             return None
-        # Without the store's word for it, only files of this very table count as the same.
+        # The store has not confirmed the file, so only files of this very table count as the same.
         return SourceFile(store, path, file.size, f"{self.version}-{self.identity}")
 
     def dictionary_source(self) -> SourceFile:
@@ -176,13 +176,13 @@ class Snapshot:
         return SourceFile(self.store, self.manifest_file.path, self.manifest_file.size, self.identity)
 
     def deletions(self, fragment: Fragment, num_rows: int | None = None) -> DeletionVector | None:
-        """The deleted rows of a fragment, None if none are.
+        """The deleted rows of a fragment, None without any.
 
         Parameters
         ----------
         fragment : Fragment
         num_rows : int, optional
-            Physical rows where the caller knows better than the manifest.
+            Physical rows, if the caller knows them better than the manifest.
 
         Raises
         ------
@@ -228,7 +228,7 @@ class Snapshot:
         return self.session.cache.get(key, load, lambda sequence: sequence.nbytes + 200)
 
     def created_versions(self, fragment: Fragment) -> VersionSequence | None:
-        """The version that made each row of a fragment; 1 where nothing is stored, None if its rows are unknown."""
+        """The version that created each row of a fragment; 1 if nothing is stored, None if its rows are unknown."""
         return self._versions(fragment, fragment.created_at_versions, "created")
 
     def updated_versions(self, fragment: Fragment) -> VersionSequence | None:
@@ -236,14 +236,14 @@ class Snapshot:
         return self._versions(fragment, fragment.last_updated_versions, "updated")
 
     def row_index(self) -> RowIndex:
-        """Where the rows with stable row ids are; made on first use.
+        """The index from stable row ids to row addresses; made on first use.
 
         Raises
         ------
         FormatError
-            A fragment has no row ids or damaged ones, or two living rows have the same.
+            A fragment has no row ids or damaged ones, or two live rows have the same id.
         LimitError
-            More ids without order than an index holds.
+            More unordered ids than an index holds.
         """
         key = ("row index", self.uri, self.version, self.identity, self.location.key)
         return self.session.cache.get(key, lambda: index_rows(self), lambda index: index.nbytes + 1000)
@@ -311,12 +311,12 @@ def load_snapshot(
     Parameters
     ----------
     location : TableLocation
-        Of the dataset (or of a branch, ``{root}/tree/{branch}``).
+        Location of the dataset (or of a branch, ``{root}/tree/{branch}``).
     version : int, optional
     asof : datetime or str, optional
         The newest version made at or before this time (``locate.parse_time``); ignored with ``version``.
     session : Session, optional
-        The process's own by default.
+        By default the process's own session.
     recover : bool
         If the newest manifest is damaged, open the newest sound version instead, with a warning.
 
@@ -327,9 +327,9 @@ def load_snapshot(
     NotFoundError
         There is no such version.
     FormatError, LimitError
-        The manifest is damaged, or beyond the limits.
+        The manifest is damaged, or exceeds the limits.
     UnsupportedError
-        The table needs a feature that is missing here.
+        The table needs a feature that this release lacks.
     StoreError
         The storage failed.
 
@@ -347,7 +347,7 @@ def load_snapshot(
     except FormatError as error:
         raise error.within(store.uri)
     if location.storage_options:
-        # Scan tasks of this process carry no secrets and look the options up again.
+        # Scan tasks carry no secrets; in this process they look the options up here.
         session.remember_options(location.uri, location.storage_options)
     identity = f"{zlib.crc32(memory[-_IDENTITY_BYTES:].data):08x}"
     bases = Bases(store, location, manifest.bases, session)

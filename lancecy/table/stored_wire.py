@@ -1,7 +1,7 @@
-"""A manifest file taken apart, as the next version is made from it.
+"""The parts of a manifest file, from which the next version is made.
 
-Beside the values that everybody reads, a commit needs the message itself, so that fields nobody here
-knows survive, and the sections of the file, which are copied as bytes.
+Besides the decoded values, a commit needs the message itself, so that unknown fields survive, and the
+sections of the file, which are copied as bytes.
 
 Facts: table sheet, sections 1.1 and 10.4.
 """
@@ -22,15 +22,15 @@ from lancecy.table.manifest import Fragment, Manifest
 
 __all__ = ["IDENTITY_BYTES", "Stored", "decode_stored", "identity_of"]
 
-# How much of a manifest file goes into its identity: the part that holds its time and transaction.
+# Bytes of a manifest file in its identity: the part that holds its time and transaction.
 IDENTITY_BYTES = 64 << 10
-# So many names are looked for in the bytes, which is faster than a set of all names there are.
+# Up to this many names are searched in the bytes, which is faster than a set of all names.
 _FEW = 32
 
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """A version as it is stored.
+    """A version as stored.
 
     Attributes
     ----------
@@ -40,9 +40,9 @@ class Stored:
     indices, transaction : bytes or None
         Messages of the sections.
     dictionaries : bytes
-        What stands before the sections where 0.1 dictionary fields point into the file.
+        Bytes before the sections, if 0.1 dictionary fields point into the file.
     identity : str
-        Tells apart manifest files of one version (``Snapshot.identity``).
+        Distinguishes manifest files of one version (``Snapshot.identity``).
     raw : bytes
         The whole file.
     """
@@ -61,7 +61,7 @@ class Stored:
 
     @cached_property
     def places(self) -> dict[int, int]:
-        """Where in the message the fragment with an id is."""
+        """Position of each fragment in the message, by id."""
         return {fragment.id: place for place, fragment in enumerate(self.message.fragments)}
 
     @cached_property
@@ -71,7 +71,7 @@ class Stored:
 
     @cached_property
     def field_types(self) -> dict[int, tuple[int, str]]:
-        """Parent and type of each field, by id: what makes values of a file mean the same column."""
+        """Parent and type of each field by id; a field id means the same column while both are equal."""
         return {field.id: (field.parent_id, field.logical_type) for field in self.message.fields}
 
     def may_have(self, names: Collection[str]) -> bool:
@@ -86,12 +86,12 @@ class Stored:
 
 
 def identity_of(memory: Memory) -> str:
-    """What ``Snapshot.identity`` is for the manifest file with these bytes."""
+    """``Snapshot.identity`` of the manifest file with these bytes."""
     return f"{zlib.crc32(memory[-IDENTITY_BYTES:].data):08x}"
 
 
 def decode_stored(memory: Memory, path: str, version: int, limits: Limits = DEFAULT_LIMITS) -> Stored:
-    """A manifest file taken apart.
+    """The parts of a manifest file.
 
     Parameters
     ----------
@@ -99,12 +99,12 @@ def decode_stored(memory: Memory, path: str, version: int, limits: Limits = DEFA
     path : str
         For errors.
     version : int
-        What its name says; the file must agree.
+        Version in its name; the file must agree.
 
     Raises
     ------
     FormatError, LimitError, UnsupportedError
-        As ``manifest_wire.decode``, or the file is of another version than its name says.
+        As ``manifest_wire.decode``; or the version in the file differs from its name.
     """
     manifest, message = manifest_wire.decode_message(memory, path, limits)
     if manifest.version != version:
@@ -112,7 +112,7 @@ def decode_stored(memory: Memory, path: str, version: int, limits: Limits = DEFA
             f"the manifest named for version {version} is of version {manifest.version}", path=path
         )
     if len(message.fragments) > 1 and not any(fragment.id for fragment in message.fragments):
-        # The C++ releases gave no ids; what is written from here on needs them.
+        # The C++ releases assigned no ids; later versions need them.
         message = _copy(message)
         for number, fragment in enumerate(message.fragments):
             fragment.id = number
@@ -138,7 +138,7 @@ def _section(memory: Memory, span: tuple[int, int] | None) -> bytes | None:
 
 
 def _dictionaries(memory: Memory, manifest: Manifest, message: table_pb2.Manifest) -> bytes:
-    """All that stands before the first section, if the schema points there: its positions must stay true."""
+    """All bytes before the first section, if the schema points there; its positions must stay valid."""
     if not any(field.HasField("dictionary") and field.dictionary.length for field in message.fields):
         return b""
     ends = [span[0] - 4 for span in (manifest.index_section, manifest.transaction_section) if span]

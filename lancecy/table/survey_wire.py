@@ -1,12 +1,11 @@
-"""A long list of fragments checked all at once, so that opening a table need not build them.
+"""Checks a long list of fragments at once, so that opening a table need not build them.
 
-Serialized messages put together are one message again. Read by a type whose fields are the same but
-all repeated, they come back as columns: one array of all ids, one of all row counts. A value that a
-message leaves out would shift its column, so a mark that no accepted message can hold goes before
-each message; whoever put marks into a file only makes their number wrong.
+Concatenated serialized messages are one message. A type with the same fields, all repeated, decodes it to
+columns: one array of all ids, one of all row counts. A value missing in a message would shift its column, so
+a mark that no accepted message can hold precedes each message; marks in a file only make their number wrong.
 
-What is at all unusual is not judged here: :func:`survey` then answers None, and ``manifest_wire``
-looks at the fragments one by one and words the error, if it is one.
+For anything unusual :func:`survey` returns None, and ``manifest_wire`` checks the fragments one by one and
+raises the error, if there is one.
 
 Facts: table sheet, section 2.
 """
@@ -28,7 +27,7 @@ from lancecy.limits import Limits
 __all__ = ["MIN_FRAGMENTS", "Survey", "survey"]
 
 MIN_FRAGMENTS = 48
-"""Shorter lists are built in less time than surveyed."""
+"""Shorter lists are faster to build than to survey."""
 
 _COLUMNS = {
     "Manifest": {"fragments": (2, "bytes")},
@@ -37,7 +36,7 @@ _COLUMNS = {
         "files": (2, "bytes"),
         "deletion_files": (3, "bytes"),
         "physical_rows": (4, "uint64"),
-        # Overlays, and row ids and versions in hidden columns: none of these is read.
+        # Overlays, and row ids and versions in hidden columns are not supported.
         "overlays": (11, "bytes"),
         "row_id_columns": (12, "bytes"),
         "updated_columns": (13, "bytes"),
@@ -46,7 +45,7 @@ _COLUMNS = {
     "Files": {"fields": (2, "int32"), "column_indices": (3, "int32")},
     "DeletionFiles": {"file_type": (1, "int32"), "num_deleted_rows": (4, "uint64")},
 }
-# No fragment id, count of rows or field id is as large, or as small.
+# Beyond the range of fragment ids, row counts and field ids.
 _MARK = (1 << 64) - 1
 _FIELD_MARK = -(1 << 31)
 _VARINT_MARK = b"\xff" * 9 + b"\x01"
@@ -60,24 +59,24 @@ _FILE_MARK = b"\x12" + _PACKED_MARK + b"\x1a" + _PACKED_MARK
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """Fragments of which every one is sound.
+    """Facts of fragments that are all valid.
 
     Attributes
     ----------
     num_rows : int or None
-        Live rows of all of them; None if the manifest does not say of each.
+        Live rows of all fragments; None if the manifest does not state them for each.
     """
 
     num_rows: int | None
 
 
 def survey(manifest: bytes, count: int, limits: Limits) -> Survey | None:
-    """What the fragments of a manifest come to if nothing about them needs a second look.
+    """The survey of a manifest's fragments, None if any of them needs a separate check.
 
     Parameters
     ----------
     manifest : bytes
-        A serialized ``lance.table.Manifest`` that was parsed already, so that its parts are known to be messages.
+        A serialized ``lance.table.Manifest`` that was already parsed, so its parts are valid messages.
     count : int
         Number of its fragments.
 
@@ -85,8 +84,8 @@ def survey(manifest: bytes, count: int, limits: Limits) -> Survey | None:
     -------
     Survey or None
         Not None only if ids ascend and fit into 32 bits, row counts are within ``limits``, deletions
-        are at most that many and of a known type, every file names as many columns as fields or
-        none, and no feature is used that is not read. None promises nothing.
+        do not exceed them and have a known type, every file names as many columns as fields or
+        none, and no unsupported feature is used. None implies nothing.
     """
     pieces = list(_parsed("Manifest", manifest).fragments)
     if len(pieces) != count:
@@ -101,7 +100,7 @@ def survey(manifest: bytes, count: int, limits: Limits) -> Survey | None:
         return None
     if ids[-1] >> np.uint64(32) or np.any(ids[:-1] >= ids[1:]):
         return None
-    # The second bound keeps the sum exact whatever limit a user has set.
+    # The second bound keeps the sum exact for any limit of a user.
     if int(rows.max()) > min(limits.rows_per_file, 1 << 40) or np.any((rows > 0) & (deleted > rows)):
         return None
     return Survey(int((rows - deleted).sum()) if rows.all() else None)
@@ -119,14 +118,14 @@ def _deleted(files: list[bytes], count: int) -> NDArray[np.uint64] | None:
     """(count,) deleted rows of each fragment; None also where a deletion file does not state them."""
     table = _parsed("DeletionFiles", b"".join(files))
     stated = np.array(table.num_deleted_rows, np.uint64)
-    # A count of 0 says as little as none.
+    # A count of 0 is unknown, like a missing one.
     if stated.size != len(files) or not stated.all() or any(kind not in (0, 1) for kind in table.file_type):
         return None
     return _aligned(stated, count)
 
 
 def _aligned(values: NDArray[np.uint64], count: int) -> NDArray[np.uint64] | None:
-    """(count,) the one value behind each mark, 0 where there is none; None if it does not come out even."""
+    """(count,) the one value after each mark, 0 without one; None if a mark has several or marks are missing."""
     widths = _widths(values, _MARK, count)
     if widths is None or np.any(widths > 1):
         return None
@@ -136,7 +135,7 @@ def _aligned(values: NDArray[np.uint64], count: int) -> NDArray[np.uint64] | Non
 
 
 def _widths(values: NDArray[Any], mark: int, count: int) -> NDArray[np.int64] | None:
-    """(count,) how many values stand behind each mark; None if there are not as many marks as messages."""
+    """(count,) number of values after each mark; None if the numbers of marks and messages differ."""
     (marks,) = np.nonzero(values == mark)
     if marks.size != count:
         return None

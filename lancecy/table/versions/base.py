@@ -1,4 +1,4 @@
-"""What a version store promises, and the values that it hands out."""
+"""The protocol of version stores, and its values."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ManifestLocation:
 
     @classmethod
     def canonical(cls, version: int, naming: Naming, size: int = 0) -> ManifestLocation:
-        """The location of a published manifest: every version store leaves it under this name in the end."""
+        """The final location of a published manifest, the same for every version store."""
         return cls(version, f"{VERSIONS}/{manifest_name(version, naming)}", size, naming)
 
 
@@ -47,7 +47,7 @@ class ManifestFile:
     ----------
     meta : ObjectMeta
     name : ManifestName
-        What its file name says.
+        Its parsed file name.
     """
 
     meta: ObjectMeta
@@ -63,7 +63,7 @@ class Outcome(enum.Enum):
 
 
 class VersionStore(Protocol):
-    """Finds and publishes the versions of one table.
+    """Finds, publishes and removes the versions of one table.
 
     Methods are generators over ``requests``. They yield requests with paths below the dataset root, and return
     a value. Listings hold published versions only: no detached, staged or temporary manifests.

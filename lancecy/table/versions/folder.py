@@ -1,4 +1,4 @@
-"""Versions as manifest files in ``_versions/``; their names say which version they are.
+"""Versions as manifest files in ``_versions/``, named after their version number.
 
 ::
 
@@ -41,7 +41,7 @@ _REFUSED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 
 
 def published(metas: Iterable[ObjectMeta]) -> Iterator[ManifestLocation]:
-    """The published versions in a listing of ``_versions/``; all other names are passed over."""
+    """The published versions in a listing of ``_versions/``; other names are skipped."""
     for meta in metas:
         folder, _, name = meta.path.rpartition("/")
         parsed = parse_manifest_name(name) if folder == VERSIONS else None
@@ -51,12 +51,12 @@ def published(metas: Iterable[ObjectMeta]) -> Iterator[ManifestLocation]:
 
 @dataclass(frozen=True, slots=True)
 class VersionFolder:
-    """The versions that the names in ``_versions/`` say there are.
+    """The versions named by the files in ``_versions/``.
 
     Attributes
     ----------
     lists_in_order : bool
-        Whether the store lists in name order by nature, so that the first V2 name of a listing is believed.
+        Whether the store lists in name order natively, so that the first V2 name is the latest version.
     tries : int
         How often a failing request that changes nothing is made.
     """
@@ -72,8 +72,8 @@ class VersionFolder:
         for found in published((yield Scan(VERSIONS))):
             newest = _newer(newest, found)
             if found.naming is Naming.V2:
-                # V2 names sort newest first. A store that lists in order is believed, as another request would cost
-                # more than it is worth. On a disk the rest is looked over for V1 names.
+                # V2 names sort newest first. A store that lists in order is trusted, because a further request would cost
+                # more than it is worth. On a disk the rest is searched for V1 names.
                 if not self.lists_in_order:
                     for other in published((yield Scan(VERSIONS, _AFTER_V2))):
                         newest = _newer(newest, other)
