@@ -582,7 +582,7 @@ class Dataset(Changes):
         Parameters
         ----------
         num_rows : int
-            How many; the whole table if it has fewer.
+            Number of rows; the whole table if it has fewer.
         columns : as for :meth:`scanner`
         randomize_order : bool
             False returns them in table order.
@@ -662,7 +662,7 @@ class Dataset(Changes):
         return verify(self._context, columns, _fragment_ids(fragments), progress)
 
     def diff(self, old: int, new: int | None = None) -> VersionDiff:
-        """What changed between two versions, from their manifests.
+        """The changes between two versions, from their manifests.
 
         Parameters
         ----------

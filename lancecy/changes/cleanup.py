@@ -61,9 +61,9 @@ class Cleanups(Change):
         versions : collection of int, optional
             Remove no other versions.
         used_by : iterable of str or path
-            Roots of tables that use files of this table, such as its shallow clones; files that their versions need stay.
-            A table does not record its clones. To remember them, set the configuration key ``"lancecy.used_by"``, one
-            root per line.
+            Roots of tables that use files of this table, such as its shallow clones. Files that their versions need
+            stay. A table does not record its clones. To remember them, set the configuration key
+            ``"lancecy.used_by"``, one root per line.
         dry_run : bool
             Report what would be removed, and remove nothing.
         progress : function of a Step, optional
@@ -72,7 +72,7 @@ class Cleanups(Change):
         Returns
         -------
         CleanupStats
-            What was removed, or would be.
+            Counts of what was removed, or would be.
 
         Raises
         ------
@@ -92,9 +92,9 @@ class Cleanups(Change):
 
         Notes
         -----
-        The open version and all later ones stay, and so do tagged versions and those at which branches begin. All remaining
-        versions, and all versions of all branches, keep their files. Cleanup never touches files in other bases, files
-        whose names do not belong to the format, and files behind a symbolic link.
+        The open version and all later ones stay, and so do tagged versions and those at which branches begin. All
+        remaining versions, and all versions of all branches, keep their files. Cleanup never touches files in other
+        bases, files whose names do not belong to the format, and files behind a symbolic link.
 
         Versions are removed before their files, so every listed version can be read, even after a crash.
 

@@ -87,7 +87,7 @@ class Deletes(Change):
         predicate : str, pyarrow.compute.Expression or lancecy.Expr
             "true" deletes every row.
         conflict_retries : int
-            How often to search for the rows again, in the newest version, after another writer changed them.
+            Maximum number of new searches, in the newest version, after another writer changed the rows.
         retry_timeout : timedelta
             After this no new attempt is made.
 

@@ -1,4 +1,4 @@
-"""Creating, appending and overwriting: checks first, then data files, then one commit.
+"""Creates, appends to and overwrites tables: checks first, then data files, then one commit.
 
 Invalid writes are refused before a byte is written. The data files of a failed write are removed, unless it is
 unknown whether the write became a version.

@@ -61,8 +61,8 @@ class Repairs(Change):
         Raises
         ------
         FormatError
-            Two live rows have the same id, and the user must decide which keeps it; everything else was repaired. Or the
-            row ids of a fragment are damaged, and nothing was changed.
+            Two live rows have the same id, and the user must decide which keeps it; everything else was repaired.
+            Or the row ids of a fragment are damaged, and nothing was changed.
         CommitError
             See :func:`lancecy.commit`.
 

@@ -137,7 +137,7 @@ class SharedWrite:
         return True
 
     def clear(self) -> int:
-        """Remove the files of this write that can be found and return their number; only if it will not be committed."""
+        """Remove the files of an abandoned write that can be found, and return their number."""
         removed = 0
         for base in dict.fromkeys(self.plan.targets):
             with suppress(LanceError):

@@ -30,6 +30,6 @@ with every possible fault.
 ``history``         versions that others committed meanwhile
 ``commit_options``  options and result of a commit
 ``commit``          the commit loop
-``cleanup``         removes old versions and files (``cleanup_plan`` decides; ``retention``, ``refs``, ``references_wire`` tell what stays)
+``cleanup``         removes old versions and files (``cleanup_plan``; ``retention``, ``refs``, ``references_wire``)
 ``driver``          runs commits and cleanups over a store: ``commit_to``
 """

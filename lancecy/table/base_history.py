@@ -42,7 +42,7 @@ def followed(old: int, versions: Sequence[BasesAt]) -> dict[int, BasePath]:
     old : int
         Number of the version.
     versions : sequence of BasesAt
-        This version and later ones in order, from the earliest version that one of them restored; removed ones are left out.
+        This version and later ones in order, from the earliest one that any of them restored; without removed ones.
 
     Examples
     --------

@@ -117,7 +117,7 @@ class _Commit:
             ) from error
 
     def _left(self) -> str:
-        """What a failed commit leaves behind, for messages."""
+        """The files that a failed commit leaves behind, for messages."""
         made = ("transaction" if self.written else "", self.resolved[0].writes if self.resolved else "")
         kinds = [kind for kind in made if kind]
         return f" and leaves {' and '.join(kinds)} files to a cleanup" if kinds else ""

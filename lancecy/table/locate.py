@@ -143,7 +143,7 @@ class Version:
 
     @cached_property
     def timestamp(self) -> datetime | None:
-        """When the version was made, UTC; None if the writer did not record it."""
+        """Time of the version, UTC; None if the writer did not record it."""
         memory = fetch(self.store, self.location, self.limits)
         return manifest_wire.decode_timestamp(memory, self.location.path, self.limits)
 

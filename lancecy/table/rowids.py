@@ -68,7 +68,7 @@ class HolesSegment:
     ----------
     start, stop : int
     ranks : (num_holes,) int64, ascending
-        How many numbers of the segment precede each hole.
+        Count of the segment's numbers before each hole.
     """
 
     start: int

@@ -53,7 +53,7 @@ class Directory:
 
     @classmethod
     def of(cls, keys: UInt64, stride: int, buckets_per_key: float) -> Directory:
-        """Directory of every ``stride``-th of ascending numbers, with at most ``buckets_per_key`` buckets per key, or one."""
+        """Directory of every ``stride``-th of ascending keys, with at most ``buckets_per_key`` buckets each, or one."""
         if not keys.size:
             return cls(0, 0, np.zeros(1, np.uint32))
         count = keys.size // stride

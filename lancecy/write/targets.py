@@ -185,8 +185,8 @@ def targets(
 def least_filled_first(chosen: Sequence[int | None], fragments: Iterable[Fragment]) -> tuple[int | None, ...]:
     """Targets in the order of a write's turns: those with fewer bytes of the table first.
 
-    The difference between the fullest and the emptiest base then never exceeds the largest file, provided that it did not
-    before and all files of a write but its last have the same size.
+    The difference between the fullest and the emptiest base then never exceeds the largest file, if it did not before
+    and all files of a write but its last have the same size.
 
     Parameters
     ----------

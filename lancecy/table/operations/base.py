@@ -40,14 +40,14 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """What an operation touches, for the detection of conflicts.
+    """The parts of a table that an operation touches, to detect conflicts.
 
     Attributes
     ----------
     kind : str
         Name of its row and column in the grid.
     changed : frozenset of int
-        Fragments of which only the deletion file changes.
+        Fragments where only the deletion file changes.
     rewritten : frozenset of int
         Fragments that are removed or whose data files change.
     knows_rows : bool
@@ -202,7 +202,7 @@ class Operation(ABC):
 
     @abstractmethod
     def footprints(self) -> tuple[Footprint, ...]:
-        """What it touches, one footprint for each of its ``kinds``."""
+        """The parts of a table that it touches, one footprint for each of its ``kinds``."""
 
     def resolve(self, newest: Newest, before: tuple[Self, Stored] | None) -> Steps[Self]:
         """The operation with facts of the newest version; writes the files that it needs.
@@ -260,11 +260,11 @@ class Operation(ABC):
         """
 
     def references(self) -> References:
-        """What it refers to, beyond the newest version."""
+        """Its references beyond the newest version."""
         return References()
 
     def written_fields(self) -> frozenset[int] | None:
-        """Ids of the table's fields in new files, which must still mean the same columns; None if it adds no such files."""
+        """Ids of the table's fields in new files, which must still mean the same columns; None without such files."""
         return None
 
     @property

@@ -24,7 +24,7 @@ def encode_bases(bases: Iterable[BasePath]) -> list[table_pb2.BasePath]:
 
 
 def decode_bases(messages: Iterable[table_pb2.BasePath]) -> tuple[BasePath, ...]:
-    """Base paths of a transaction, in order. Those with id 0, of which there may be several, have no id yet."""
+    """Base paths of a transaction, in order. Several may have id 0, which means no id yet."""
     return tuple(base for message in messages for base in decode_base_paths([message]).values())
 
 

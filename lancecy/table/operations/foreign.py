@@ -22,7 +22,7 @@ class Foreign(Operation):
     kind : str
         Its name in the conflict grid (``conflicts.COLUMNS``).
     changed : frozenset of int
-        Fragments of which only the deletion file changed.
+        Fragments where only the deletion file changed.
     rewritten : frozenset of int
         Fragments that were removed or whose data files changed.
     fields : frozenset of int or None

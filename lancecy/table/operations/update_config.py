@@ -1,4 +1,4 @@
-"""UpdateConfig: changes the four string maps of a table: config, table metadata, schema metadata (Arrow's), field metadata.
+"""UpdateConfig: changes the maps of a table: config, table metadata, schema metadata (Arrow's), field metadata.
 
 Source: table sheet, sections 1.2 and 4.2.
 """

@@ -131,7 +131,7 @@ class VersionStore(Protocol):
         data : bytes
             The manifest file.
         tries : int
-            How often a failing request is made.
+            Number of tries of a failing request.
 
         Raises
         ------

@@ -58,7 +58,7 @@ class VersionFolder:
     lists_in_order : bool
         Whether the store lists in name order natively, so that the first V2 name is the latest version.
     tries : int
-        How often a failing request that changes nothing is made.
+        Number of tries of a failing request that changes nothing.
     """
 
     needs_conditional_put: ClassVar[bool] = True
@@ -72,8 +72,8 @@ class VersionFolder:
         for found in published((yield Scan(VERSIONS))):
             newest = _newer(newest, found)
             if found.naming is Naming.V2:
-                # V2 names sort newest first. A store that lists in order is trusted, because a further request would cost
-                # more than it is worth. On a disk the rest is searched for V1 names.
+                # V2 names sort newest first. A store that lists in order is trusted, because a further request would
+                # cost more than it is worth. On a disk the rest is searched for V1 names.
                 if not self.lists_in_order:
                     for other in published((yield Scan(VERSIONS, _AFTER_V2))):
                         newest = _newer(newest, other)
