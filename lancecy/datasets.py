@@ -111,7 +111,7 @@ def dataset(
     FormatError
         The metadata is damaged, exceeds the limits, or points to a forbidden place.
     UnsupportedError
-        The table needs a feature this release does not read.
+        The table needs a feature that this release cannot read.
     StoreError
         The storage refused.
 

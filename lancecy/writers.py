@@ -113,7 +113,7 @@ def write_dataset(
     ExistsError
         The table already exists.
     SchemaError
-        Columns do not fit the table, or have nulls where there may be none.
+        Columns do not fit the table, or non-nullable columns have nulls.
     UnsupportedError
         This release cannot write the column or the table; the message names a version that can hold it.
     NotFoundError

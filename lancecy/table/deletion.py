@@ -4,7 +4,7 @@ An Arrow file holds one batch of one column, ``row_id: uint32 not null``, in any
 file is a portable 32-bit roaring bitmap. A file must agree with the manifest: offsets are below the
 fragment's number of rows, and their count is the declared one. Facts: table sheet, section 2.3.
 
-The one module of the table layer that imports pyarrow.
+Only this module of the table layer imports pyarrow.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def index_rows(snapshot: HasRowIds) -> RowIndex:
     Raises
     ------
     FormatError
-        A fragment has no row ids, or damaged ones; two rows that are not deleted have the same id.
+        A fragment has no row ids, or damaged ones; two live rows have the same id.
     LimitError
         More than 2^32 unordered ids.
 

@@ -70,7 +70,7 @@ def rows_where(sequence: RowIdSequence | VersionSequence, op: str, value: int) -
 
 
 def rows_among(sequence: RowIdSequence | VersionSequence, values: UInt64) -> Ranges:
-    """The rows whose number is one of the given ones.
+    """The rows whose number is among the values.
 
     Parameters
     ----------

@@ -145,4 +145,4 @@ class VersionStore(Protocol):
         """Every manifest file of the table and its branches: published, detached and staged."""
 
     def remove(self, paths: Sequence[str]) -> Steps[None]:
-        """Remove published versions by the paths of their manifests; those that are gone already are no error."""
+        """Remove published versions by the paths of their manifests; missing ones are no error."""
