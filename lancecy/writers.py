@@ -88,7 +88,7 @@ def write_dataset(
     target_all_bases : bool, optional
         Write to all bases in turn; True includes the table's own folder, False excludes it.
     max_rows_per_file, max_bytes_per_file : int
-        Maximum size of a file.
+        Limits at which the next file begins.
     max_rows_per_group : int
         Files of 0.1 only: rows per page. Statistics, of all types but lists and a few others, are per page.
     commit_message : str, optional
