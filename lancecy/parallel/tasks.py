@@ -1,8 +1,7 @@
-"""Scan tasks run in this process: what Dask, Spark and users' own executors call.
+"""Scan tasks run in this process, for Dask, Spark and users' own executors.
 
 The units of a task are read side by side, as ``threads.collect`` reads those of a whole scan: a task of many small
-fragments on several bases keeps all of them busy. However many tasks a process runs at once, they share the
-threads of one session.
+fragments on several bases keeps all bases busy. All tasks of a process share the threads of one session.
 """
 
 from __future__ import annotations
@@ -53,16 +52,16 @@ def read_rows(
     limit: int | None = None,
     session: Session | None = None,
 ) -> tuple[pa.Table, list[Picked]]:
-    """The rows of some units, and which rows of each they are.
+    """Read some units; return their rows, and which rows of each unit these are.
 
     Parameters
     ----------
     spec : ScanSpec
     units : sequence of ScanUnit
     columns : sequence of str or None
-        Of the scan's columns, and ``_rowid`` or ``_rowaddr``, in this order; None for those of the scan.
+        Columns of the scan, ``_rowid`` or ``_rowaddr``, in this order; None for all columns of the scan.
     limit : int or None
-        Only so many rows, the first ones.
+        Return only the first rows, at most so many.
     session : Session or None
         The process default if None.
 

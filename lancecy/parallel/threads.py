@@ -1,8 +1,8 @@
 """Scans over threads of this process.
 
-``collect`` makes one table of a whole scan. ``stream`` goes window by window so that no
-more than a byte budget is alive, reading the next window while the caller works on this
-one. Both call ``scanning.engine`` with the schedule that fits the files.
+``collect`` makes one table of a whole scan. ``stream`` reads window by window so that no more than a byte budget is
+in memory, and reads the next window while the caller works on this one. Both call ``scanning.engine`` with the
+schedule that fits the files.
 """
 
 from __future__ import annotations
@@ -54,15 +54,15 @@ def read_units(
     request: ScanRequest,
     limit: int | None = None,
 ) -> tuple[pa.Table, list[Picked]]:
-    """The rows of some units that pass the filter, and which rows of each unit they are.
+    """Read the rows of some units that pass the filter; return which rows of each unit these are.
 
     Parameters
     ----------
     units : sequence of ScanUnit
     request : ScanRequest
-        That the projection is of; its own limit is not looked at.
+        Request of the projection; its own limit is ignored.
     limit : int or None
-        Only so many rows, the first ones.
+        Return only the first rows, at most so many.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def _read_first(
     request: ScanRequest,
     limit: int,
 ) -> list[UnitRows]:
-    """Stop reading once enough rows have passed; windows grow so that rare matches stay parallel."""
+    """Read until enough rows have passed; windows grow so that rare matches stay parallel."""
     found: list[UnitRows] = []
     rows = at = 0
     size = 1 if request.filter is not None else _enough(units, limit)
@@ -120,13 +120,13 @@ def _enough(units: Sequence[ScanUnit], rows: int) -> int:
 
 
 def count(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> int:
-    """Rows that pass the filter, without reading other columns."""
+    """Count the rows that pass the filter, without reading other columns."""
     schedule = schedule_of(context, plan.units)
     return count_rows(context, plan.projection, plan.units, schedule, request.use_stats)
 
 
 def windows(sizes: Iterable[tuple[Sequence[ScanUnit], float]], budget: int) -> Iterator[tuple[ScanUnit, ...]]:
-    """Units that are read together, of at most ``budget`` bytes unless a single item has more.
+    """Group units that are read together, at most ``budget`` bytes unless a single item has more.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ def stream(
     plan : ScanPlan
         Made with a ``blocksize`` of a fraction of the budget.
     budget : int, bytes
-        Half of it is the window the caller works on, half the one being read.
+        Half of it is for the window the caller works on, half for the one being read.
     """
 
     def read(window: Sequence[ScanUnit]) -> pa.Table:
@@ -186,9 +186,9 @@ def stream(
 def read_ahead(
     context: ScanContext, items: Iterable[T], read: Callable[[T], pa.Table]
 ) -> Iterator[tuple[T, pa.Table]]:
-    """Items and what is read of them, the next one being read while the caller works on this one.
+    """Yield items and their results; read the next one while the caller works on this one.
 
-    With one thread, and no request to wait for, each is read when it is asked for.
+    With one thread and mapped files, each is read on demand.
     """
     if context.snapshot.is_mapped and context.session.threads == 1:
         yield from ((item, read(item)) for item in items)

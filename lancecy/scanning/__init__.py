@@ -1,4 +1,4 @@
-"""Reading: from what the user asked to Arrow.
+"""Scans: from a user's request to Arrow tables.
 
 =============  ==================================================================
 ``extension``  structs under extension types
@@ -9,25 +9,25 @@
 ``task``       picklable pieces of a scan
 ``context``    a snapshot opened for reading
 ``fragment``   the files of one fragment as Arrow columns
-``sources``    which rows may match, told by metadata
-``units``      the rows of a unit: candidates, then what passed
+``sources``    which rows may match, by metadata
+``units``      the rows of a unit: candidates, then those that passed
 ``filtering``  choose rows: sources, deletions, filter
-``null_only``  filters that test for nulls only
+``null_only``  columns that a filter tests for nulls only
 ``outputs``    read columns: alone, side by side, with other units
-``cost``       picking rows, or reading all and filtering
+``cost``       cost of picking rows, and of reading all and filtering
 ``engine``     all steps for several units
-``schedule``   which units are taken together, which side by side
+``schedule``   which units are read together, which side by side
 ``batches``    output columns as tables and record batches
-``locate``     row ids to the living rows they name
+``locate``     living rows by row id
 ``take``       random access by row number or row id
-``order``      ``order_by``: what to sort by and how
-``explain``    what a scan will read, for people
+``order``      ``order_by``: sort keys and sorting
+``explain``    descriptions of what a scan will read
 =============  ==================================================================
 
 A scan has one engine. For every unit it asks the candidate sources which rows may match, takes out deleted ones,
-reads the filter's columns for what is left and evaluates what no source has proved; the other columns are read
-only for rows that passed, or whole and then filtered where that is cheaper. Threads, Dask and Spark differ in the
-schedule they give it.
+reads the filter's columns for the remaining rows and evaluates the conditions that no source has proved. It reads
+the other columns only for rows that passed, or whole and filters them where that is cheaper. Threads, Dask and
+Spark give it different schedules.
 
 (The package is not called ``scan`` because ``lancecy.scan`` is the public function.)
 """

@@ -17,7 +17,7 @@ SMALL_BYTES = 1 << 20
 
 
 def table_of(schema: pa.Schema, pieces: Sequence[Sequence[ArrowArray]], num_rows: int) -> pa.Table:
-    """One table out of the output columns of several units."""
+    """Make one table of the output columns of several units."""
     if not len(schema):
         # A table without columns still has rows: pyarrow keeps their number only through a slice of one.
         rows = pa.schema([pa.field("", pa.null())], metadata=schema.metadata)
@@ -35,7 +35,7 @@ def slice_rows(table: pa.Table, offset: int, limit: int | None = None) -> pa.Tab
 
 
 def cut(table: pa.Table, request: ScanRequest) -> Iterator[pa.RecordBatch]:
-    """Record batches of a table, no larger than the request allows; small chunks are brought together."""
+    """Yield record batches of a table, no larger than the request allows; merge small chunks."""
     max_rows = request.batch_size or DEFAULT_BATCH_ROWS
     per_row = max(1.0, _row_bytes(table) / max(1, table.num_rows))
     max_bytes = request.batch_bytes or (DEFAULT_BATCH_BYTES if request.batch_size is None else None)
@@ -51,7 +51,7 @@ def cut(table: pa.Table, request: ScanRequest) -> Iterator[pa.RecordBatch]:
 
 
 def _row_bytes(table: pa.Table | pa.RecordBatch) -> int:
-    """Bytes of all rows; the dictionaries that chunks share are not theirs."""
+    """Bytes of all rows, without the dictionaries that chunks share."""
     return sum(
         chunk.indices.nbytes if pa.types.is_dictionary(chunk.type) else chunk.nbytes
         for column in table.columns
@@ -62,7 +62,7 @@ def _row_bytes(table: pa.Table | pa.RecordBatch) -> int:
 def _brought_together(
     batches: Iterable[pa.RecordBatch], max_rows: int, max_bytes: int
 ) -> Iterator[pa.RecordBatch]:
-    """Consecutive batches as one while they are small; so little cannot overflow the offsets of text."""
+    """Merge consecutive batches while they are small; their text offsets cannot overflow."""
     waiting: list[pa.RecordBatch] = []
     rows = size = 0
     for batch in batches:
@@ -71,7 +71,7 @@ def _brought_together(
             yield from _as_one(waiting)
             waiting, rows, size = [], 0, 0
         elif waiting and rows + batch.num_rows > max_rows:
-            # Columns of 2.x files end their pages at different rows: batches are filled across the edges.
+            # Columns of 2.x files end their pages at different rows: batches are filled across page ends.
             yield from _as_one([*waiting, batch.slice(0, max_rows - rows)])
             batch = batch.slice(max_rows - rows)
             waiting, rows, size, nbytes = [], 0, 0, _row_bytes(batch)
@@ -87,5 +87,5 @@ def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     try:
         return [pa.concat_batches(batches)]
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        # Dictionaries whose values together are more than codes can count: each batch keeps its own.
+        # The dictionaries together have more values than codes can count: each batch keeps its own.
         return batches

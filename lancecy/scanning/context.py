@@ -1,8 +1,7 @@
-"""A snapshot opened for reading: the fragments a process has open.
+"""A snapshot opened for reading, and the fragments a process has open.
 
-Every scan, take and count of one dataset object goes through one
-:class:`ScanContext`, so that a data file's metadata is parsed once. Worker
-processes get theirs from :func:`context_for`, keyed by what a task says.
+Every scan, take and count of one dataset object goes through one :class:`ScanContext`, so that each data file's
+metadata is parsed once. Worker processes get theirs from :func:`context_for`, keyed by the task's spec.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from lancecy.table.snapshot import Snapshot, load_snapshot
 
 __all__ = ["ScanContext", "context_for"]
 
-# A text or binary value whose real size nobody knows yet; only used to plan.
+# Assumed size of a text or binary value whose real size is unknown; only used to plan.
 _GUESSED_VALUE_BYTES = 32
 _MAX_PROJECTIONS = 64
 
@@ -48,7 +47,7 @@ class ScanContext:
     snapshot : Snapshot
     session : Session
     sources : tuple of CandidateSource
-        Asked by every scan which rows may match.
+        Candidate sources that every scan asks.
     """
 
     def __init__(self, snapshot: Snapshot, session: Session) -> None:
@@ -70,7 +69,7 @@ class ScanContext:
         return self.snapshot.manifest.fragments
 
     def metadata(self, fragment_id: int) -> Fragment:
-        """What the manifest says of one fragment.
+        """Manifest entry of one fragment.
 
         Raises
         ------
@@ -99,7 +98,7 @@ class ScanContext:
         found = self._opened.get(fragment_id)
         if found is not None:
             return found
-        # Several units of a fragment start at once: one of them opens it, the others wait for its requests.
+        # Several units of a fragment start at once: one of them opens it, the others wait.
         with self._opening.setdefault(fragment_id, threading.Lock()):
             found = self._opened.get(fragment_id)
             if found is None:
@@ -110,7 +109,7 @@ class ScanContext:
         return found
 
     def several_files(self, fragment_ids: Sequence[int], fields: Sequence[Field] = ()) -> list[FragmentFiles]:
-        """:meth:`files` of several fragments, prepared for these fields; where that costs requests, side by side."""
+        """:meth:`files` of several fragments, prepared for these fields; side by side where that costs requests."""
 
         def ready(fragment_id: int) -> FragmentFiles:
             found = self.files(fragment_id)
@@ -135,7 +134,7 @@ class ScanContext:
         Parameters
         ----------
         step : function of an item
-            Where files are not mapped it may wait for requests.
+            It may wait for requests where files are not mapped.
         items : sequence
         fragment_of : function of an item
             Id of the fragment it reads.
@@ -146,14 +145,14 @@ class ScanContext:
             Results in the order of the items.
         """
         order = self.interleaved([fragment_of(item) for item in items])
-        # Requests are waited for by more threads than there are processors.
+        # Threads that wait for requests may outnumber the processors.
         blocking = not self.snapshot.is_mapped
         found = self.session.map(step, [items[index] for index in order], blocking=blocking)
         results = dict(zip(order, found, strict=True))
         return [results[index] for index in range(len(items))]
 
     def projection(self, request: ScanRequest) -> Projection:
-        """What a request reads and returns; worked out once.
+        """Columns that a request reads and returns; worked out once.
 
         Raises
         ------
@@ -168,7 +167,7 @@ class ScanContext:
         return found
 
     def row_index(self) -> RowIndex:
-        """The snapshot's index, kept as long as this context: the session's cache may be too small for it.
+        """The snapshot's row index, kept as long as this context: the session's cache may be too small for it.
 
         Raises
         ------
@@ -193,13 +192,13 @@ class ScanContext:
                     drop(part.source.path)
 
     def physical_rows(self, fragment: Fragment) -> int:
-        """Rows including deleted ones, from the manifest where it knows."""
+        """Rows including deleted ones, from the manifest where it states them."""
         if fragment.physical_rows is not None:
             return fragment.physical_rows
         return self.files(fragment.id).num_rows
 
     def live_rows(self, fragment: Fragment) -> int:
-        """Rows that are not deleted, from the manifest where it knows."""
+        """Rows that are not deleted, from the manifest where it states them."""
         deletion = fragment.deletion_file
         if deletion is None:
             return self.physical_rows(fragment)
@@ -218,8 +217,8 @@ class ScanContext:
         Parameters
         ----------
         exact : bool
-            Open the files to know. Otherwise, unless what they tell is there already, the types tell and,
-            for values of varying size, the size of the files as the manifest states it.
+            Open the files for their exact sizes. Otherwise estimate by the types, unless metadata is loaded already;
+            for values of varying size, by the size of the files in the manifest.
         """
         opened = self.files(fragment.id) if exact else self._opened.get(fragment.id)
         if opened is not None and exact:
@@ -228,7 +227,7 @@ class ScanContext:
             stored = opened.estimated_bytes(fields) / max(1, opened.num_rows)
             if opened.version < (2, 0):
                 return stored
-            # What is packed takes more room in memory than in the file: how much, the types tell, or a guess.
+            # Values grow when they are decoded: by an amount the types tell, or a guess.
             fixed, varying = _type_bytes(tuple(fields))
             return max(2 * stored if varying else stored, fixed + varying * _GUESSED_VALUE_BYTES)
         total = 0.0
@@ -238,7 +237,7 @@ class ScanContext:
             fixed, varying = _type_bytes(tuple(held))
             guess = float(varying * _GUESSED_VALUE_BYTES)
             if varying and file.size and fragment.physical_rows:
-                # Other columns are in that size as well: partitions rather come out too small.
+                # The file size includes other columns: partitions rather come out too small.
                 guess = max(guess, file.size / fragment.physical_rows - fixed)
             total += fixed + guess
         return total
@@ -254,11 +253,11 @@ class ScanContext:
 
 @lru_cache(maxsize=256)
 def _type_bytes(fields: tuple[Field, ...]) -> tuple[float, int]:
-    """Bytes a row takes by the types of its columns, and how many columns have values of varying size."""
+    """Bytes of a row by the types of its columns, and the number of columns with values of varying size."""
     fixed, varying = 0.0, 0
     for node in (node for top in fields for node in top.walk()):
         if node.is_list:
-            # Nobody knows how many elements there are.
+            # The number of elements is unknown.
             fixed += 4
             varying += 1
         elif not node.children:

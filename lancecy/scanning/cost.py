@@ -1,7 +1,7 @@
-"""What reading rows costs: picked one by one, or all of them and then filtered.
+"""Costs of reading rows: picked one by one, or all of them and then filtered.
 
-Measured on memory-mapped files of every version, filters of 0.01 % to 30 %. What stands here needs to be
-right within a factor of two only: where both ways cost the same, either will do.
+Measured on memory-mapped files of every version, with filters of 0.01 % to 30 %. The figures need to be right
+within a factor of two only: where both ways cost the same, either will do.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _TEXTS = frozenset(("string", "large_string", "binary", "large_binary", "json"))
 
 @dataclass(frozen=True, slots=True)
 class _Costs:
-    """Nanoseconds.
+    """Costs in nanoseconds.
 
     Attributes
     ----------
     fixed, text, listed : (float, float)
-        Of finding a run of picked rows, and of decoding a row: in leaves of one width, of texts, and of lists.
+        To find a run of picked rows, and to decode a row: in leaves of one width, of texts, and of lists.
     byte, text_byte, json_byte : float
-        Of decoding a stored byte, in a column that has texts or JSON or neither.
+        To decode a stored byte: in a column without texts and JSON, with texts, and with JSON.
     """
 
     fixed: tuple[float, float]
@@ -42,12 +42,12 @@ class _Costs:
 
 _LEGACY = _Costs((25.0, 1.5), (60.0, 5.0), (100.0, 5.0), 0.1, 0.1, 1.2)
 _PAGES = _Costs((70.0, 2.0), (230.0, 5.0), (230.0, 5.0), 0.1, 0.1, 1.2)
-# Whole chunks are unpacked for levels and symbols, whatever is wanted of them.
+# Chunks are unpacked whole for levels and symbols, however few rows are wanted.
 _CHUNKS = _Costs((130.0, 3.0), (200.0, 8.0), (250.0, 6.0), 0.2, 3.0, 3.0)
 
 
 _SHORT_RUN = 150.0
-"""What a run of some rows takes longer to find than a single row."""
+"""Extra cost of finding a run of some rows, compared with a single row."""
 
 
 def pick_is_cheaper(files: FragmentFiles, wanted: Field, rows: RowSelection, picked: RowSelection) -> bool:
@@ -61,7 +61,7 @@ def pick_is_cheaper(files: FragmentFiles, wanted: Field, rows: RowSelection, pic
     rows : RowSelection
         Candidates.
     picked : RowSelection
-        Those of them that are returned.
+        The candidates that are returned.
     """
     costs = _CHUNKS if files.in_chunks else _PAGES if files.version >= (2, 0) else _LEGACY
     run, row, byte = _of_field(costs, wanted)
@@ -72,7 +72,7 @@ def pick_is_cheaper(files: FragmentFiles, wanted: Field, rows: RowSelection, pic
 
 @lru_cache(maxsize=4096)
 def _of_field(costs: _Costs, wanted: Field) -> tuple[float, float, float]:
-    """Nanoseconds of a run, of a row and of a byte."""
+    """Nanoseconds per run, per row and per byte."""
     run = row = 0.0
     byte = costs.byte
     for node in wanted.walk():
@@ -90,7 +90,7 @@ def _of_field(costs: _Costs, wanted: Field) -> tuple[float, float, float]:
 
 
 def _num_runs(rows: RowSelection) -> int:
-    """Ranges of neighbouring rows."""
+    """Number of ranges of neighbouring rows."""
     if rows.indices is None:
         return 0 if rows.starts is None else int(rows.starts.size)
     return int(np.count_nonzero(np.diff(rows.indices) != 1)) + 1

@@ -1,10 +1,10 @@
 """The scan engine: choose rows, read columns, assemble.
 
-Every scan, count and take goes through here, whatever runs it. Each step takes several units; which units are
-taken together is the schedule's business (``schedule``).
+Every scan, count and take of every executor runs this engine. Each step takes several units; the schedule decides
+which units are taken together (``schedule``).
 
 =============  ========================================================
-choose rows    ``filtering``: what ``sources`` leave, then the filter
+choose rows    ``filtering``: candidates of ``sources``, then the filter
 read columns   ``outputs``: alone, side by side or with other units
 assemble       computed columns, virtual columns, order of the output
 =============  ========================================================
@@ -33,19 +33,19 @@ __all__ = ["Pieces", "UnitRows", "count_rows", "read_rows", "rows_of"]
 Pieces = list[list[ArrowArray]]
 """Output columns, once per piece of a unit."""
 
-# Reading less than this is not worth a job of its own.
+# Smaller reads are not worth a job of their own.
 _JOB_BYTES = 8 << 20
 _JOB_ROWS = 8192
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UnitRows:
-    """What was read of one unit.
+    """The rows and columns read of one unit.
 
     Attributes
     ----------
     picked : (FragmentFiles, RowSelection)
-        Which of its rows passed.
+        The rows that passed.
     pieces : list of list of column
         Output columns of these rows, in one piece or several; none if no row passed.
     """
@@ -62,7 +62,7 @@ def read_rows(
     use_sources: bool = True,
     most: int | None = None,
 ) -> list[UnitRows]:
-    """The rows of units that pass, and their output columns.
+    """Rows of units that pass, and their output columns.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def read_rows(
     use_sources : bool
         Leave out rows that candidate sources rule out.
     most : int or None
-        Only so many rows, the first ones.
+        Return only the first rows, at most so many.
 
     Returns
     -------
@@ -96,7 +96,7 @@ def count_rows(
     schedule: Schedule,
     use_sources: bool = True,
 ) -> int:
-    """Rows of units that pass, without reading other columns than the filter's."""
+    """Count the rows of units that pass, reading only the filter's columns."""
     counts = schedule.over(
         lambda group: [len(c.picked) for c in choose(context, group, projection, use_sources)], units
     )
@@ -106,7 +106,7 @@ def count_rows(
 def rows_of(
     context: ScanContext, units: Sequence[FilteredUnit], projection: Projection, few: bool = False
 ) -> list[UnitRows]:
-    """The output columns of the rows that passed; ``few`` rows are read all together, by this thread."""
+    """Output columns of the rows that passed; ``few`` rows are read all together, by this thread."""
     parts = _parts(context, units, projection)
     alive = [part for mine in parts for part in mine]
     read = outputs_together if few else _columns
@@ -122,7 +122,7 @@ def rows_of(
 def _parts(
     context: ScanContext, units: Sequence[FilteredUnit], projection: Projection
 ) -> list[Sequence[FilteredUnit]]:
-    """Each unit as one piece or several, those without a row left out: no thread should end up with most of the rows."""
+    """Split units into pieces with rows, so that no thread ends up with most of the rows."""
     if projection.filter is not None and all(c.files.mapped for c in units):
         rows = sum(len(c.rows) for c in units)
         passed = sum(len(c.picked) for c in units) / max(1, rows)
@@ -137,7 +137,7 @@ def _parts(
 def _columns(
     context: ScanContext, units: Sequence[FilteredUnit], fields: Sequence[Field]
 ) -> Iterator[list[ArrowArray]]:
-    """The fields of each of several units: small units together, others side by side if that is worth it."""
+    """Fields of several units: small units read together, others side by side if that is worth it."""
     jobs: list[list[list[Field]]] = []
     small: list[FilteredUnit] = []
     work = 0.0
@@ -158,7 +158,7 @@ def _columns(
 def _assembled(
     context: ScanContext, unit: FilteredUnit, projection: Projection, columns: Sequence[ArrowArray]
 ) -> list[ArrowArray]:
-    """Output columns of one unit out of the fields read."""
+    """Make the output columns of one unit from the fields read."""
     by_name = {f.name: c for f, c in zip(projection.fields, columns, strict=True)}
     by_name.update(virtual_columns(context, unit.files, unit.picked, projection.virtual))
     return [_output(out, by_name, len(unit.picked)) for out in projection.outputs]

@@ -1,4 +1,4 @@
-"""What a scan will read and what it will skip, for people."""
+"""Descriptions of what a scan will read and skip."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Explanation", "FragmentLine", "explain", "human_bytes"]
 
 
 def human_bytes(count: float) -> str:
-    """A size as people read it.
+    """Format a size for people.
 
     Examples
     --------
@@ -40,19 +40,19 @@ def human_bytes(count: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class SourceLine:
-    """What a candidate source told of one fragment.
+    """A candidate source's answer about one fragment.
 
     Attributes
     ----------
     name : str
         "row ids", "statistics"; see ``lancecy.scanning.sources``.
     kind : str
-        "exact": of the rows it left, what it proved is not tested again. "at most": all conditions are.
-        "unknown": it ruled out nothing.
+        "exact": its proved conditions are not tested again on the rows it left. "at most": all conditions are
+        tested. "unknown": it ruled out nothing.
     rows : int
-        Live rows left by it and the sources before it.
+        Live rows left by this source and those before it.
     proved : tuple of str
-        Conditions that are true for all rows it left.
+        Conditions that are true for all rows left.
     """
 
     name: str
@@ -75,15 +75,15 @@ class FragmentLine:
     pages, kept_pages : int
         Pages described by statistics, and those that may match.
     bytes, kept_bytes : int
-        Encoded bytes of the columns wanted: all, and an estimate of what is read.
+        Encoded bytes of the selected columns: all, and an estimate of those read.
     stored_pages : int
-        Pages of the columns wanted, those without statistics included; of a nested column those of its first leaf.
+        Pages of the selected columns, with or without statistics; of a nested column, pages of its first leaf.
     version : str
-        Of the data files: "0.1", "2.0", ...; the highest if they differ, "" if they were not opened.
+        Highest version of the data files: "0.1", "2.0", ...; "" if they were not opened.
     located_rows : int
-        Live rows left by sources that read no data file: by what the filter says of row ids, addresses and versions.
+        Live rows left by conditions on row ids, addresses and versions, which read no data file.
     sources : tuple of SourceLine
-        Those that were asked which rows may match, in order.
+        Answers of the sources that were asked, in order.
     """
 
     fragment: int
@@ -102,7 +102,7 @@ class FragmentLine:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What a scan does; ``str()`` and notebooks show it readably.
+    """Description of a scan; ``str()`` and notebooks show it readably.
 
     Attributes
     ----------
@@ -129,7 +129,7 @@ class Explanation:
 
     @property
     def rows(self) -> int:
-        """Live rows of the fragments looked at."""
+        """Live rows of the described fragments."""
         return sum(line.rows for line in self.fragments)
 
     @property
@@ -139,32 +139,32 @@ class Explanation:
 
     @property
     def kept_rows(self) -> int:
-        """Rows left to be tested by the filter."""
+        """Rows that the filter has to test."""
         return sum(line.kept_rows for line in self.fragments)
 
     @property
     def pages(self) -> int:
-        """Pages that have statistics for the filter."""
+        """Pages with statistics for the filter."""
         return sum(line.pages for line in self.fragments)
 
     @property
     def kept_pages(self) -> int:
-        """Of those, the ones that may hold a match."""
+        """Pages whose statistics do not rule out a match."""
         return sum(line.kept_pages for line in self.fragments)
 
     @property
     def stored_pages(self) -> int:
-        """Pages of the columns wanted, whether there are statistics of them or not."""
+        """Pages of the selected columns, with or without statistics."""
         return sum(line.stored_pages for line in self.fragments)
 
     @property
     def bytes_to_read(self) -> int:
-        """Estimate of the encoded bytes read, at most: fewer if the filter drops rows."""
+        """Upper estimate of the encoded bytes read; a filter may drop rows and read fewer."""
         return sum(line.kept_bytes for line in self.fragments)
 
     @property
     def bytes_total(self) -> int:
-        """Encoded bytes of the wanted columns without any pruning."""
+        """Encoded bytes of the selected columns without any pruning."""
         return sum(line.bytes for line in self.fragments)
 
     @property
@@ -174,7 +174,7 @@ class Explanation:
         return tuple(dict.fromkeys(told))
 
     def _left_by(self, name: str) -> str:
-        """What a source left, and what it proved; where it was not asked, sources before it told enough."""
+        """Rows left by a source and conditions it proved; a source was not asked where earlier ones sufficed."""
         told = [(line, next((s for s in line.sources if s.name == name), None)) for line in self.fragments]
         left = sum(line.kept_rows if s is None else s.rows for line, s in told)
         kinds = dict.fromkeys(s.kind for _, s in told if s is not None and s.kind != "unknown")
@@ -183,7 +183,7 @@ class Explanation:
         return f"{left:,} of {self.rows:,} rows left ({shown})"
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values, fit for JSON: the attributes, the sums over all fragments, and each fragment."""
+        """Plain values for JSON: the attributes, the sums over all fragments, and each fragment."""
         sums = (
             "kept_fragments",
             "rows",
@@ -242,7 +242,7 @@ class Explanation:
 
 
 def explain(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> Explanation:
-    """Ask the candidate sources, without reading data, and say what is left.
+    """Explain a scan: ask the candidate sources without reading data.
 
     Reads the metadata and statistics of the data files involved.
     """
@@ -269,7 +269,7 @@ def explain(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> Expla
 
 
 def _line(context: ScanContext, unit: ScanUnit, projection: Projection, request: ScanRequest) -> FragmentLine:
-    """What a scan reads of one unit."""
+    """Describe the read of one unit."""
     fields = list({*projection.fields, *projection.filter_fields})
     files = context.files(unit.fragment)
     files.prepare(fields, context.session)
@@ -307,13 +307,13 @@ def _source_line(answer: Answer, rows: int) -> SourceLine:
 
 
 def _is_narrowed(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> bool:
-    """Whether sources left rows out when the scan was planned."""
+    """Whether sources left out rows when the scan was planned."""
     fragments = context.selected(request.fragments)
     return plan.num_rows < sum(context.live_rows(fragment) for fragment in fragments)
 
 
 def _merged(first: FragmentLine | None, second: FragmentLine) -> FragmentLine:
-    """Lines of two units of one fragment; both see the same pages, so the page counts are not added."""
+    """Merge the lines of two units of one fragment; both see the same pages, so page counts are not added."""
     if first is None:
         return second
     return replace(
@@ -328,7 +328,7 @@ def _merged(first: FragmentLine | None, second: FragmentLine) -> FragmentLine:
 
 
 def _merged_sources(first: Sequence[SourceLine], second: Sequence[SourceLine]) -> Iterator[SourceLine]:
-    """Of two units: a source that was not asked, because no row was left, left none."""
+    """Merge the sources of two units: a source was not asked because no row was left, so it left none."""
     others = {line.name: line for line in second}
     for line in first:
         other = others.pop(line.name, None)
@@ -343,7 +343,7 @@ def _whole(
     fields: set[Field],
     projection: Projection,
 ) -> FragmentLine:
-    """The line of a fragment of which the plan has only the rows that sources left, or none."""
+    """Line of a fragment of which the plan has only the rows that sources left, or none."""
     rows = context.live_rows(fragment)
     size = int(rows * context.bytes_per_row(fragment, list(fields)))
     if line is None:
@@ -357,7 +357,7 @@ def _whole(
 def _planned_sources(
     context: ScanContext, fragment: Fragment, projection: Projection
 ) -> Iterator[SourceLine]:
-    """What sources said of a fragment that the plan leaves out; its data files are not opened."""
+    """Answers of planning sources about a fragment that the plan leaves out; its data files are not opened."""
     num_rows = context.physical_rows(fragment)
     deleted = context.snapshot.deletions(fragment, num_rows)
     sources = planning_sources(context, projection)

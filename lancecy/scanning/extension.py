@@ -1,8 +1,7 @@
-"""Structs under extension types, whose children are named one by one.
+"""Structs under extension types: access to their children by name.
 
-A registered extension type says what its whole storage means; to look inside one is to
-look at its storage. (What has lost children to a projection is plain storage anyway:
-``encodings.assemble.pruned``.)
+A registered extension type stands for its whole storage, so access to a child goes through the storage. (A type
+that lost children to a projection is plain storage already: ``encodings.assemble.pruned``.)
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ __all__ = ["bare", "bare_type"]
 
 
 def bare_type(data_type: pa.DataType) -> pa.DataType:
-    """The type with extension types over structs replaced by their storage, so that children can be named."""
+    """Replace extension types over structs by their storage, so that children can be named."""
     if isinstance(data_type, pa.BaseExtensionType):
         storage = bare_type(data_type.storage_type)
         return storage if pa.types.is_struct(storage) else data_type
@@ -26,7 +25,7 @@ def bare_type(data_type: pa.DataType) -> pa.DataType:
 
 
 def bare(column: ArrowArray) -> ArrowArray:
-    """The column as :func:`bare_type` has it, sharing its memory."""
+    """The column as :func:`bare_type`, sharing its memory."""
     wanted = bare_type(column.type)
     if wanted == column.type:
         return column

@@ -1,7 +1,7 @@
-"""Choose rows: those of a unit that are alive and pass the filter.
+"""Choose rows: the rows of a unit that are alive and pass the filter.
 
-Candidates come from metadata (``sources``); the filter's columns are read for these rows alone, and what no
-source has proved is evaluated.
+Candidates come from metadata (``sources``). Only their rows of the filter's columns are read, and only conditions
+that no source has proved are evaluated.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ def choose(
 ) -> list[FilteredUnit]:
     """The rows of several units that are alive and pass the filter."""
     sources = concerned(context.sources, context.snapshot, projection) if use_sources else ()
-    # Asking sources is a little NumPy over metadata: threads would only wait for each other.
+    # Sources do a little NumPy over metadata: threads would only wait for each other.
     return all_passing(context, [candidates(context, unit, projection, sources) for unit in units])
 
 
 def question(context: ScanContext, files: FragmentFiles, projection: Projection) -> Question:
-    """What sources are asked of an open fragment."""
+    """The question that sources are asked about an open fragment."""
     return Question(context.snapshot, context.session, files.fragment, files.num_rows, projection, files)
 
 
 def candidates(
     context: ScanContext, unit: ScanUnit, projection: Projection, sources: Sequence[CandidateSource]
 ) -> CandidateUnit:
-    """The rows of a unit that are alive and that sources leave; touches metadata only."""
+    """Living rows of a unit that no source rules out; reads metadata only."""
     files = context.files(unit.fragment)
     proved: frozenset[Expr] = frozenset()
     if not sources:
@@ -57,7 +57,7 @@ def candidates(
     rows = RowSelection.range(files.num_rows, unit.start, unit.stop)
     for answer in answers(sources, question(context, files, projection), rows):
         rows, proved = answer.rows, answer.proved
-    # Single rows, as row ids have them, are read by their numbers.
+    # Single rows, as from row ids, are read by their numbers.
     single = bool(proved) and rows.starts is not None and rows.starts.size * 4 > len(rows)
     rows = files.living(rows)
     if single and rows.starts is not None:
@@ -66,7 +66,7 @@ def candidates(
 
 
 def passing(context: ScanContext, unit: CandidateUnit) -> FilteredUnit:
-    """Of the candidates, those for which the filter is true; reads the filter's columns."""
+    """Candidates for which the filter is true; reads the filter's columns."""
     files, rows, projection = unit.files, unit.rows, unit.projection
     if projection.filter is None or len(rows) == 0:
         return FilteredUnit(files, rows, rows)
@@ -80,7 +80,7 @@ def passing(context: ScanContext, unit: CandidateUnit) -> FilteredUnit:
 
 
 def all_passing(context: ScanContext, units: Sequence[CandidateUnit]) -> list[FilteredUnit]:
-    """As :func:`passing` for several units: side by side where there is enough to decode, small ones together."""
+    """:func:`passing` for several units: side by side where there is enough to decode, small ones together."""
     if all(c.projection.filter is None for c in units):
         return [FilteredUnit(c.files, c.rows, c.rows) for c in units]
     work = sum(bytes_of(c, c.projection.filter_fields) for c in units)
@@ -89,7 +89,7 @@ def all_passing(context: ScanContext, units: Sequence[CandidateUnit]) -> list[Fi
 
 
 def _small_groups(units: Sequence[CandidateUnit]) -> Iterator[list[CandidateUnit]]:
-    """Units in groups for which one filter is evaluated once; those of many rows are alone."""
+    """Group units for which one filter is evaluated once; units of many rows stay alone."""
     group: list[CandidateUnit] = []
     rows = most = 0
     for c in units:
@@ -105,7 +105,7 @@ def _small_groups(units: Sequence[CandidateUnit]) -> Iterator[list[CandidateUnit
 
 
 def _group_rows(fields: Sequence[Field]) -> int:
-    # Every fragment has a dictionary of its own: to make them one may cost more than it saves.
+    # Every fragment has its own dictionary: merging them may cost more than it saves.
     nodes = (node for f in fields for node in f.walk())
     return 0 if any(node.logical_type.startswith("dict:") for node in nodes) else SMALL_ROWS
 
@@ -133,7 +133,7 @@ def _mask(bound: Bound, columns: dict[str, ArrowArray], num_rows: int) -> pa.Boo
 
 
 def _null_tests(files: FragmentFiles, projection: Projection, bound: Bound) -> NullTests:
-    """Which of the filter's fields are read without their values."""
+    """The filter's fields that are read without their values."""
     if not files.tells_nulls:
         return NullTests(bound)
     found = null_tests(bound, projection.filter_fields, projection.fields)
@@ -155,5 +155,5 @@ def virtual_columns(
 
 
 def named(names: Sequence[str], columns: Sequence[ArrowArray], num_rows: int) -> pa.Table:
-    """The columns an expression sees; one that names none (a constant) still needs the number of rows."""
+    """Table of the columns an expression sees; a constant sees none and still needs the number of rows."""
     return pa.table([bare(c) for c in columns], names=names) if names else pa.table({"": pa.nulls(num_rows)})

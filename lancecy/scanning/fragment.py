@@ -1,8 +1,8 @@
-"""One fragment as a scan sees it: its data files, its rows, its deletions.
+"""The files, rows and deletions of one fragment, as a scan reads them.
 
-A fragment's columns may be spread over several data files, some of them holding only
-some children of a struct; fields in none of them read as null. :class:`FragmentFiles`
-hides that: it reads pruned fields under a row selection and returns Arrow columns.
+A fragment's columns may be spread over several data files, some of which hold only some children of a struct;
+fields that no file holds read as null. :class:`FragmentFiles` hides that: it reads pruned fields under a row
+selection and returns Arrow columns.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _MAX_STATS = 8
 
 @dataclass(eq=False)
 class FragmentFiles:
-    """The opened files of one fragment and the rows that are alive in it.
+    """The opened files of one fragment and its living rows.
 
     Attributes
     ----------
@@ -72,7 +72,7 @@ class FragmentFiles:
         Parameters
         ----------
         dictionaries : SourceFile or None
-            The snapshot's dictionary source where it is shared by all its fragments.
+            The snapshot's dictionary source if all its fragments share it.
 
         Raises
         ------
@@ -99,7 +99,7 @@ class FragmentFiles:
         return self.living(RowSelection.range(self.num_rows, start, stop))
 
     def living(self, rows: RowSelection) -> RowSelection:
-        """Those of the rows that are not deleted."""
+        """The given rows that are not deleted."""
         if self.deleted is None or len(rows) == 0:
             return rows
         if rows.starts is None or rows.stops is None:
@@ -107,17 +107,17 @@ class FragmentFiles:
         return rows.minus(self.deleted.between(int(rows.starts[0]), int(rows.stops[-1])))
 
     def physical(self, live_offsets: Int64) -> Int64:
-        """Physical offsets of live rows given by their number among the live ones."""
+        """Physical offsets of live rows, given by their number among the live ones."""
         if self.deleted is None:
             return live_offsets
         gone = self.deleted.offsets.astype(np.int64, copy=False)
-        # Live rows before deleted row number i: its offset less the i deleted before it.
+        # Live rows before deleted row number i: its offset minus the i deleted before it.
         before = gone - np.arange(gone.size, dtype=np.int64)
         return live_offsets + np.searchsorted(before, live_offsets, side="right")
 
     @cached_property
     def version(self) -> tuple[int, int]:
-        """(major, minor): the highest version of its files."""
+        """(major, minor): the highest version of the fragment's files."""
         return max((part.reader.version for part in self.parts), default=(0, 1))
 
     @property
@@ -136,11 +136,11 @@ class FragmentFiles:
     ) -> list[ArrowArray]:
         """Arrow columns of the given (pruned, top-level) fields for the selected rows.
 
-        Of fields that ``tested`` names only the nulls of these nodes are read: the columns are those of
-        their null stubs (``encodings.blocks.null_only``).
+        Of the fields in ``tested``, only the nulls of these nodes are read: their columns are null stubs
+        (``encodings.blocks.null_only``).
 
-        All columns are read in lockstep, so that their requests become one round, by the thread that asks:
-        whoever has enough columns or rows for several threads shares them out.
+        The calling thread reads all columns in lockstep, so that their requests become one round. A caller with
+        enough columns or rows for several threads divides them.
         """
         if len(rows) == 0:
             return [null_array(f.arrow_type, 0) for f in fields]
@@ -151,7 +151,7 @@ class FragmentFiles:
 
     @cached_property
     def tells_nulls(self) -> bool:
-        """Whether all files say which values are null apart from the values."""
+        """Whether all files store nulls apart from the values."""
         return all(part.reader.nulls is not None for part in self.parts)
 
     def _columns(
@@ -197,7 +197,7 @@ class FragmentFiles:
         return columns
 
     def small_reads(self, fields: Sequence[Field], rows: RowSelection) -> list[FieldRead] | None:
-        """Reads of fields to be made with those of other fragments; None if this one has to be read alone."""
+        """Reads of fields that can be joined with those of other fragments; None if this one must be read alone."""
         if len(self.parts) != 1 or any(pruned(f, self.parts[0].ids) is not f for f in fields):
             return None
         return self.parts[0].reader.small_reads(fields, rows)
@@ -219,14 +219,14 @@ class FragmentFiles:
         Returns
         -------
         list of (page_starts, StatsTable)
-            ``page_starts`` is (num_pages + 1,) int64 row offsets; each table describes only the
-            columns of its own file, and those that no file has as all null.
+            ``page_starts`` is (num_pages + 1,) int64 row offsets; each table describes only the columns of
+            its own file, and as all null those that no file has.
         """
         key = tuple(paths)
         found = self._stats.get(key)
         if found is None:
             found = self._read_stats(fields, paths, session)
-            # 2.x files have no bounds: what they tell is little, and looked at again by every filter.
+            # 2.x files have no bounds: they tell little, and every filter reads it again.
             if all(part.reader.version >= (2, 0) for part in self.parts) and self.knows(fields):
                 if len(self._stats) >= _MAX_STATS:
                     self._stats.clear()
@@ -257,9 +257,9 @@ class FragmentFiles:
         ]
 
     def prepare(self, fields: Sequence[Field], session: Session) -> None:
-        """Read the metadata of these fields where it was too large to be read on opening.
+        """Load the metadata of these fields if it was too large to load on opening.
 
-        What is told of their pages and sizes is exact from then on; before, sizes are guesses.
+        Pages and sizes of these fields are exact from then on; before, sizes are guesses.
         """
         unknown = [f for f in fields if not self.knows([f])]
         if not unknown:
@@ -271,17 +271,17 @@ class FragmentFiles:
             raise error.within(f"fragment {self.fragment.id}")
 
     def knows(self, fields: Sequence[Field]) -> bool:
-        """Whether what is told of these fields' pages and sizes is exact; no IO."""
+        """Whether pages and sizes of these fields are known exactly; no IO."""
         unsure = [f for f in fields if f not in self._sizes]
         held = ((part, pruned(wanted, part.ids)) for part in self.parts for wanted in unsure)
         return all(part.reader.knows(mine) for part, mine in held if mine is not None)
 
     def estimated_bytes(self, fields: Sequence[Field]) -> int:
-        """Encoded bytes of the fields in this fragment, from the metadata that is there; see :meth:`prepare`."""
+        """Encoded bytes of the fields in this fragment, from the metadata loaded so far; see :meth:`prepare`."""
         return sum(self._field_bytes(f) for f in fields)
 
     def num_pages(self, fields: Sequence[Field]) -> int:
-        """Pages of the fields in all files; of a nested field those of its first leaf in each."""
+        """Pages of the fields in all files; of a nested field, pages of its first leaf in each."""
         held = ((part, pruned(wanted, part.ids)) for part in self.parts for wanted in fields)
         return sum(part.reader.page_starts(f).size - 1 for part, f in held if f is not None)
 
@@ -309,7 +309,7 @@ class FragmentFiles:
 def read_together(
     items: Sequence[tuple[FragmentFiles, RowSelection]], fields: Sequence[Field], session: Session
 ) -> list[list[ArrowArray]]:
-    """As :meth:`FragmentFiles.read` for several fragments, by the calling thread; many small ones cost little more than one.
+    """:meth:`FragmentFiles.read` of several fragments, by the calling thread; cheap for many small ones.
 
     Parameters
     ----------
@@ -330,7 +330,7 @@ def read_together(
         blocks = iter(run(read_fields(joint), session.fetcher()))
         found = [[to_arrow(next(blocks), f) for f in fields] if mine else None for mine in reads]
     except LanceError:
-        # Read one by one: then the error says where it is.
+        # Read one by one, so that the error names the place.
         found = [None] * len(items)
     return [
         files.read(fields, rows, session) if columns is None else columns
@@ -339,7 +339,7 @@ def read_together(
 
 
 def _column(part: Part, block: Block, held: Field) -> ArrowArray:
-    """What was read of a file, as Arrow; only there is text looked at."""
+    """Arrow column of a block read from a file; text is validated only here."""
     try:
         return to_arrow(block, held)
     except LanceError as error:
@@ -347,7 +347,7 @@ def _column(part: Part, block: Block, held: Field) -> ArrowArray:
 
 
 def _chain(fields: Sequence[Field], path: Path) -> list[Field] | None:
-    """The fields along a path, or None where it leads below something other than structs."""
+    """The fields along a path, or None if it leads below anything but structs."""
     chain: list[Field] = []
     level: Sequence[Field] = fields
     for name in path:
@@ -360,7 +360,7 @@ def _chain(fields: Sequence[Field], path: Path) -> list[Field] | None:
 
 
 def _all_null(table: StatsTable, paths: Sequence[Path]) -> dict[Path, ColumnStats]:
-    """Statistics saying "every row is null" for each path, in the units of ``table``."""
+    """Statistics of all-null columns for these paths, in the units of ``table``."""
     units = table.num_units
     everywhere = ColumnStats(None, np.zeros(units, np.bool_), np.ones(units, np.bool_))
     return dict.fromkeys(paths, everywhere)

@@ -1,7 +1,7 @@
-"""Rows by their ids: from row ids to fragments and physical offsets of living rows.
+"""Rows by id: row ids resolved to fragments and physical offsets of living rows.
 
-A table with stable row ids is asked through its index; of any other table a row id is the row's address.
-Either way a row that is deleted is no row: the fragment's deletions are looked at last.
+A table with stable row ids resolves them by its index; in any other table a row id is the row's address. Deleted
+rows are not found: each fragment's deletions are checked last.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ class _NoRowError(IndexError):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoundRows:
-    """Living rows of one fragment among those asked for.
+    """Living rows of one fragment among the requested ones.
 
     Attributes
     ----------
     files : FragmentFiles
     offsets : (n,) int64, ascending
-        Physical row offsets; one twice if it was asked for twice.
+        Physical row offsets; repeated if an id was requested twice.
     asked : (n,) int64
-        Where each row's id stands among the ids asked for.
+        Position of each row's id among the requested ids.
     """
 
     files: FragmentFiles
@@ -90,7 +90,7 @@ def _from_list(row_ids: Sequence[object]) -> UInt64:
 
 
 def find_rows(context: ScanContext, ids: UInt64) -> list[FoundRows]:
-    """The living rows that have some row ids, by fragment.
+    """Find the living rows with some row ids, by fragment.
 
     Parameters
     ----------
@@ -101,12 +101,12 @@ def find_rows(context: ScanContext, ids: UInt64) -> list[FoundRows]:
     Returns
     -------
     list of FoundRows
-        In table order. Rows that are deleted are left out, and of a table with stable row ids those nobody has.
+        In table order. Deleted rows are left out, and in a table with stable row ids also unused ids.
 
     Raises
     ------
     IndexError
-        The table has no stable row ids, and there is no fragment or row offset of such an address.
+        The table has no stable row ids, and such an address has no fragment or row offset.
     FormatError
         The table's row ids are damaged.
     """
@@ -116,17 +116,17 @@ def find_rows(context: ScanContext, ids: UInt64) -> list[FoundRows]:
     try:
         return list(_living(context, addresses[found], np.flatnonzero(found)))
     except _NoRowError as error:
-        # Where the index sends us there has to be a row.
+        # An address from the index must have a row.
         raise FormatError(f"row ids of more rows than there are: {error}") from error
 
 
 def find_addresses(context: ScanContext, addresses: UInt64) -> list[FoundRows]:
-    """The living rows at some addresses; as :func:`find_rows` of a table without stable row ids."""
+    """Find the living rows at some addresses; as :func:`find_rows` of a table without stable row ids."""
     return list(_living(context, addresses, np.arange(addresses.size, dtype=np.int64)))
 
 
 def _living(context: ScanContext, addresses: UInt64, asked: Int64) -> Iterator[FoundRows]:
-    # Files are read front to back: faster for many rows, and fewer requests elsewhere.
+    # Files are read front to back: faster for many rows, and fewer requests in object stores.
     if not np.all(addresses[1:] >= addresses[:-1]):
         order = np.argsort(addresses, kind="stable")
         addresses, asked = addresses[order], asked[order]
@@ -146,7 +146,7 @@ def _living(context: ScanContext, addresses: UInt64, asked: Int64) -> Iterator[F
 
 
 def _alive(files: FragmentFiles, offsets: Int64) -> NDArray[np.bool_] | None:
-    """Which of the rows are not deleted, None if nothing is deleted."""
+    """Which of the rows are not deleted; None if nothing is deleted."""
     if files.deleted is None or not len(files.deleted):
         return None
     gone = files.deleted.offsets

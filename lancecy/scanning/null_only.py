@@ -1,7 +1,7 @@
-"""Which columns a filter tests for nulls and nothing else.
+"""Columns that a filter tests for nulls and nothing else.
 
-Of these only levels or bitmaps are read, as null stubs (``encodings.blocks.null_only``). The filter then runs
-over them with what prepares values for comparison left out: a stub is no dictionary and no JSON.
+A scan reads only their levels or bitmaps, as null stubs (``encodings.blocks.null_only``). The filter then runs over
+the stubs without the calls that prepare values for comparison: a stub is no dictionary and no JSON.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ __all__ = ["NullTests", "null_tests"]
 Path = tuple[str, ...]
 
 _CONVERSIONS = frozenset(("decode", "storage"))
-"""Calls that give every value another form, and null for null."""
+"""Calls that change the form of every value, and return null for null."""
 
 
 @dataclass(frozen=True, slots=True)
 class NullTests:
-    """What a filter asks only the nulls of.
+    """The fields of a filter that are read for their nulls only.
 
     Attributes
     ----------
     bound : Bound
-        The filter, for tables that have stubs of these fields.
+        The filter, bound for tables with stubs of these fields.
     tested : mapping of Field to frozenset of int
-        Pruned top-level fields, and the nodes of each that are tested.
+        Pruned top-level fields, and the tested nodes of each.
     """
 
     bound: Bound
@@ -40,15 +40,15 @@ class NullTests:
 
 @lru_cache(maxsize=256)
 def null_tests(bound: Bound, fields: tuple[Field, ...], returned: tuple[Field, ...]) -> NullTests:
-    """The fields of a filter that need not be read with their values.
+    """Find the fields of a filter whose values need not be read.
 
     Parameters
     ----------
     bound : Bound
     fields : tuple of Field
-        Those of the filter, pruned.
+        Fields of the filter, pruned.
     returned : tuple of Field
-        Those of the output: what is read for it anyway is tested as it is, if reading it costs little.
+        Fields of the output: one that is read anyway is tested as it is, if reading it costs little.
     """
     uses: dict[Path, bool] = {}
     for path, is_test in _uses(bound.expr):
@@ -66,7 +66,7 @@ def null_tests(bound: Bound, fields: tuple[Field, ...], returned: tuple[Field, .
 
 
 def _uses(expr: Expr) -> Iterator[tuple[Path, bool]]:
-    """Every column of the tree, and whether it is tested for nulls there."""
+    """Yield every column of the tree, and whether it is tested for nulls there."""
     if isinstance(expr, Column):
         yield expr.path, False
     elif isinstance(expr, Call):
@@ -99,7 +99,7 @@ def _unconverted(expr: Expr, names: set[str]) -> Expr:
 
 
 def _node(top: Field, path: Path) -> Field | None:
-    """The field at a path, if nothing but structs is above it."""
+    """The field at a path, if only structs are above it."""
     node = top
     for name in path[1:]:
         found = next((child for child in node.children if child.name == name), None)
@@ -110,7 +110,7 @@ def _node(top: Field, path: Path) -> Field | None:
 
 
 def _worthwhile(nodes: Sequence[Field | None]) -> bool:
-    """Whether these nodes can be read as stubs: they are known, apart from each other, and have nulls to tell."""
+    """Whether these nodes can be read as stubs: known, apart from each other, and with nulls."""
     ids: set[int] = set()
     for node in nodes:
         if node is None or node.logical_type == "null" or not ids.isdisjoint(node.ids):

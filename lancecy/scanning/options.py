@@ -1,4 +1,4 @@
-"""The keyword arguments that every way of scanning a dataset takes."""
+"""Keyword arguments common to all ways of scanning a dataset."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["SCAN_DEFAULTS", "UNSUPPORTED_SCANS", "HasFragmentId", "ScanOptions"]
 
 
 class HasFragmentId(Protocol):
-    """A fragment, as ``Dataset.get_fragments`` gives it."""
+    """A fragment, as returned by ``Dataset.get_fragments``."""
 
     @property
     def fragment_id(self) -> int:
@@ -19,7 +19,7 @@ class HasFragmentId(Protocol):
 
 
 class ScanOptions(TypedDict, total=False):
-    """Options of a scan, which ``Dataset.scanner`` describes. None stands for the default."""
+    """Options of a scan, described at ``Dataset.scanner``. None stands for the default."""
 
     batch_size: int | None
     batch_size_bytes: int | None
@@ -47,7 +47,7 @@ SCAN_DEFAULTS: dict[str, Any] = {
     "with_row_address": False,
     "use_stats": True,
 }
-"""By name; None where the scan decides."""
+"""Defaults by name; None where the scan decides."""
 
 UNSUPPORTED_SCANS = {
     "nearest": "lancecy has no vector search yet; compute distances on to_table(columns=[…])",
@@ -61,4 +61,4 @@ UNSUPPORTED_SCANS = {
     "row_addr_allowlist": "filter with _rowaddr IN (…)",
     "row_addr_blocklist": "filter with _rowaddr NOT IN (…)",
 }
-"""Names of pylance that a scan refuses, and what to do instead."""
+"""Pylance options that a scan refuses, and the alternative to each."""

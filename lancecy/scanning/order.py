@@ -1,6 +1,6 @@
-"""``order_by``: what to sort by and how.
+"""``order_by``: sort keys and sorting.
 
-Keys mean what pylance's ``ColumnOrdering`` means: nulls last unless asked otherwise,
+Keys mean what pylance's ``ColumnOrdering`` means: nulls last by default,
 floating point in total order (-NaN, -inf, ..., -0.0, 0.0, ..., inf, NaN), structs by
 their first child that differs, rows that are equal in table order.
 """
@@ -31,15 +31,15 @@ _SIGNED = {16: pa.int16(), 32: pa.int32(), 64: pa.int64()}
 
 @dataclass(frozen=True, slots=True)
 class ColumnOrdering:
-    """One key of a sort; pylance's class of this name is taken as well.
+    """One key of a sort; pylance's class of this name is accepted too.
 
     Attributes
     ----------
     column_name : str
-        Nested with dots (``"s.a"``), backquotes around names that contain some.
+        Nested with dots (``"s.a"``); backquotes around names that contain dots.
     ascending : bool
     nulls_first : bool
-        Whatever the direction.
+        Nulls first in either direction.
     """
 
     column_name: str
@@ -60,7 +60,7 @@ def orderings(order_by: object) -> tuple[ColumnOrdering, ...]:
     Raises
     ------
     TypeError, ValueError
-        Not keys of a sort.
+        Not sort keys.
 
     Examples
     --------
@@ -96,12 +96,12 @@ def _ordering(key: object) -> ColumnOrdering:
 def with_keys(
     request: ScanRequest, keys: tuple[ColumnOrdering, ...], schema: Schema
 ) -> tuple[ScanRequest, tuple[ColumnOrdering, ...]]:
-    """The request without limit that returns the columns to sort by as well, and the keys by those columns' names.
+    """The request without limit that also returns the sort columns, and the keys by those columns' names.
 
     Raises
     ------
     ColumnNotFoundError
-        A key is neither in the schema nor an output of the request; the nearest names are named.
+        A key is neither in the schema nor an output of the request; the message has the nearest names.
     """
     columns = [(name, None) for name in schema.names] if request.columns is None else list(request.columns)
     outputs = dict(columns)
@@ -116,7 +116,7 @@ def with_keys(
 
 
 def _column_of(name: str, computed: dict[str, object], schema: Schema) -> str:
-    """Under which name the column for a key is read: stored columns come before computed ones of that name."""
+    """Name of the column that a key sorts by: stored columns come before computed ones of that name."""
     if name in VIRTUAL_COLUMNS and name not in schema.names:
         return name
     try:
@@ -127,17 +127,17 @@ def _column_of(name: str, computed: dict[str, object], schema: Schema) -> str:
         raise
     if computed.get(name) is None:
         return name
-    # Quoted it means the same column and is no output's name.
+    # A quoted name means the same column and matches no output's name.
     return ".".join("`" + part.replace("`", "``") + "`" for part in path)
 
 
 def sort_positions(table: pa.Table, keys: tuple[ColumnOrdering, ...]) -> Int64:
-    """(num_rows,) int64: the rows of the table in order; on an empty table a check of the keys' types.
+    """(num_rows,) int64: row numbers of the table in sorted order; of an empty table, a check of the keys' types.
 
     Raises
     ------
     ValueError
-        A key's column is of a type that has no order.
+        A key's column has a type without an order.
     """
     columns: list[pa.ChunkedArray] = []
     directions: list[str] = []
@@ -160,7 +160,7 @@ def sort_positions(table: pa.Table, keys: tuple[ColumnOrdering, ...]) -> Int64:
 
 
 def _comparable(column: pa.ChunkedArray, key: ColumnOrdering) -> Iterator[tuple[pa.ChunkedArray, bool]]:
-    """The column as (values Arrow sorts as this format's users expect, whether ascending), nulls apart."""
+    """Values of the column that Arrow sorts in this format's order, and whether ascending; nulls apart."""
     if pa.types.is_struct(column.type):
         yield column.is_valid(), key.nulls_first
         for index in range(column.type.num_fields):
@@ -188,7 +188,7 @@ def _sortable(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _total_order(array: pa.Array, signed: pa.DataType) -> pa.Array:
-    """Integers in the order of the floating-point numbers: what is negative has its magnitude turned round."""
+    """Integers in the order of the floating-point numbers: the magnitude bits of negative ones are inverted."""
     bits = array.view(signed).fill_null(0).to_numpy(zero_copy_only=False)
     ordered = bits ^ ((bits >> (8 * bits.itemsize - 1)) & np.iinfo(bits.dtype).max)
     mask = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
@@ -196,7 +196,7 @@ def _total_order(array: pa.Array, signed: pa.DataType) -> pa.Array:
 
 
 def _ranks(array: pa.DictionaryArray) -> pa.Array:
-    """Where each value of a dictionary column stands among those of its dictionary."""
+    """Rank of each value of a dictionary column among those of its dictionary."""
     values = _sortable(pa.chunked_array([array.dictionary]))
     ranks = pc.rank(values, tiebreaker="dense")
     ranks = pc.if_else(values.combine_chunks().is_valid(), ranks, pa.scalar(None, pa.uint64()))

@@ -1,8 +1,8 @@
-"""Read columns of a unit's rows: read alone, side by side, or with those of other units.
+"""Read columns of a unit's rows: alone, side by side, or with those of other units.
 
-What makes the difference is how much there is to decode. A column of megabytes is worth a
-thread; columns of a few kilobytes are read together by one, because threads would mostly wait
-for each other; and units of a few rows are read with other units (``fragment.read_together``).
+The amount to decode decides. A column of megabytes is worth a thread; one thread reads all columns of a few
+kilobytes, because several would mostly wait for each other; units of a few rows are read with other units
+(``fragment.read_together``).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SMALL_COLUMN_BYTES = 64 << 10
 def map_sized(context: ScanContext, function: Callable[[T], U], items: Sequence[T], nbytes: float) -> list[U]:
     """Apply a function to every item, on the session's threads if there are enough bytes to decode.
 
-    Handing work to another thread and waiting for it takes longer than decoding a few megabytes.
+    Passing work to another thread and waiting for it takes longer than decoding a few megabytes.
     """
     if nbytes < INLINE_BYTES:
         return [function(item) for item in items]
@@ -55,7 +55,7 @@ def read_field(
     session: Session,
     tested: Mapping[Field, frozenset[int]] | None = None,
 ) -> ArrowArray:
-    """One column for the selected rows, in several chunks if 32-bit offsets cannot hold it."""
+    """Read one column of the selected rows, in several chunks if 32-bit offsets cannot hold it."""
     try:
         return files.read([wanted], rows, session, tested)[0]
     except LimitError as error:
@@ -74,7 +74,7 @@ def read_columns(
     session: Session,
     tested: Mapping[Field, frozenset[int]] | None = None,
 ) -> list[ArrowArray]:
-    """Several columns at once: in common requests, and with what they share done once."""
+    """Read several columns in common requests, and shared parts once."""
     if len(fields) > 1:
         try:
             return files.read(fields, rows, session, tested)
@@ -87,7 +87,7 @@ def read_columns(
 def read_several(
     items: Sequence[tuple[FragmentFiles, RowSelection]], fields: Sequence[Field], session: Session
 ) -> list[list[ArrowArray]]:
-    """Several columns of several fragments."""
+    """Read several columns of several fragments."""
     try:
         return read_together(items, fields, session)
     except LimitError as error:
@@ -99,7 +99,7 @@ def read_several(
 def outputs_together(
     context: ScanContext, units: Sequence[FilteredUnit], fields: Sequence[Field]
 ) -> list[list[ArrowArray]]:
-    """As :func:`output_fields` for several units of mapped files that have little to read."""
+    """:func:`output_fields` for several units of mapped files that have little to read."""
     reused = units[0].reused.keys() if units else set()
     if len(units) < 2 or any(c.reused.keys() != reused for c in units):
         return [output_fields(context, c, fields) for c in units]
@@ -116,7 +116,7 @@ def outputs_together(
 
 
 def output_fields(context: ScanContext, unit: FilteredUnit, fields: Sequence[Field]) -> list[ArrowArray]:
-    """Fields of the output for the rows that passed."""
+    """Read fields of the output for the rows that passed."""
     mask, session = unit.mask, context.session
     columns: dict[Field, ArrowArray] = {}
     picked: list[Field] = []
@@ -127,7 +127,7 @@ def output_fields(context: ScanContext, unit: FilteredUnit, fields: Sequence[Fie
             columns[wanted] = found if mask is None else found.filter(mask)
         elif (
             mask is None
-            # What costs requests is read only where it is returned.
+            # Columns that cost requests are read only for the rows that are returned.
             or not unit.files.mapped
             or pick_is_cheaper(unit.files, wanted, unit.rows, unit.picked)
         ):
@@ -144,16 +144,16 @@ def output_fields(context: ScanContext, unit: FilteredUnit, fields: Sequence[Fie
 
 
 def jobs_of(unit: FilteredUnit, fields: Sequence[Field]) -> tuple[list[list[Field]], float]:
-    """Fields as pieces of work: one that has something to decode alone, all those together that have little.
+    """Divide fields into jobs: each large one alone, all small ones together.
 
     Threads that read many small columns would mostly wait for each other. Where reading costs requests, all
-    fields are one piece: they are fetched together.
+    fields are one job: they are fetched together.
 
     Returns
     -------
     jobs : list of list of Field
     nbytes : float, bytes
-        Encoded, of the candidates' rows of the fields that are alone.
+        Encoded bytes of the candidates' rows in the fields that are alone.
     """
     nbytes = bytes_of(unit, fields)
     if not unit.files.mapped:
@@ -176,7 +176,7 @@ def jobs_of(unit: FilteredUnit, fields: Sequence[Field]) -> tuple[list[list[Fiel
 def in_order(
     fields: Sequence[Field], jobs: Sequence[Sequence[Field]], read: Sequence[Sequence[ArrowArray]]
 ) -> list[ArrowArray]:
-    """Columns that several jobs have read, in the order of the fields."""
+    """Columns read by several jobs, in the order of the fields."""
     if len(read) == 1:
         return list(read[0])
     columns = {f: c for job, found in zip(jobs, read, strict=True) for f, c in zip(job, found, strict=True)}

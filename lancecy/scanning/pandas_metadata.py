@@ -1,8 +1,8 @@
-"""What a table's schema metadata says of a pandas index: believed only where it makes sense.
+"""The pandas index recorded in a table's schema metadata; invalid records are ignored.
 
-pandas leaves a JSON text under the key ``pandas``, by which pyarrow makes the index again. It comes
-from whoever wrote the table, and pyarrow takes its shape for granted: a text that is no JSON, or
-names what is not there, would make every table that carries it unreadable as a DataFrame.
+pandas stores a JSON text under the key ``pandas``, from which pyarrow restores the index. The text may come from
+any writer, and pyarrow takes its shape for granted: a text that is not JSON, or that names missing columns, would
+make every table that carries it unreadable as a DataFrame.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import pyarrow as pa
 __all__ = ["to_frame"]
 
 _KEY = b"pandas"
-# About 200 bytes a column; more than any limit on columns would let through is no such text.
+# About 200 bytes a column; a text beyond what any limit on columns allows is invalid.
 _MAX_BYTES = 64 << 20
 _MAX_LEVELS = 64
-# All that pyarrow and pandas were seen to raise over such a text, and what their checks are made of.
+# Errors that pyarrow and pandas were seen to raise over such a text, and those that their checks are made of.
 _COMPLAINTS = (
     ArithmeticError,
     AssertionError,
@@ -36,7 +36,7 @@ _COMPLAINTS = (
 
 
 def to_frame(table: pa.Table, types_mapper: Callable[[pa.DataType], Any]) -> Any:
-    """A table as a DataFrame, with the index its metadata describes if it describes one.
+    """Convert a table to a DataFrame, with the index recorded in its metadata if there is one.
 
     Parameters
     ----------
@@ -67,14 +67,14 @@ def to_frame(table: pa.Table, types_mapper: Callable[[pa.DataType], Any]) -> Any
         try:
             return table.to_pandas(types_mapper=types_mapper)
         except _COMPLAINTS:
-            # Whatever is wrong may still be in the values: then it is raised below.
+            # The values themselves may be at fault: then the error is raised below.
             pass
     del metadata[_KEY]
     return table.replace_schema_metadata(metadata or None).to_pandas(types_mapper=types_mapper)
 
 
 def _is_sound(text: bytes) -> bool:
-    """Whether the text has the shape that pandas gives it."""
+    """Whether the text has the shape that pandas writes."""
     if len(text) > _MAX_BYTES:
         return False
     try:
@@ -105,7 +105,7 @@ def _is_column(part: object) -> bool:
 
 
 def _is_index(part: object) -> bool:
-    """A column's name, or a range that is there without being stored."""
+    """Whether an index is a column's name, or a range that is not stored."""
     if isinstance(part, str):
         return True
     if not isinstance(part, Mapping) or part.get("kind") != "range":

@@ -1,9 +1,8 @@
 """The data files of a fragment, opened.
 
-Readers are kept in the session's cache, so that a table that is opened again finds what
-was parsed of its files. Where looking at a file costs a request, the size of a 2.x file is
-taken from the manifest: the magic at the file's end proves it, and if it is not there the store
-is asked. Releases have written wrong sizes, for 0.1 files mostly.
+The session's cache keeps the readers, so that a table opened again reuses the parsed metadata of its files. Where a
+look at a file costs a request, the size of a 2.x file is taken from the manifest: the magic at the file's end
+proves it; without the magic, the store is asked. Some releases wrote wrong sizes, mostly for 0.1 files.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Part:
     source : SourceFile
     reader : FileReader
     ids : frozenset of int
-        Field ids it holds, hidden and tombstoned ones left out, those within packed structs included.
+        Ids of the fields it holds, without hidden and tombstoned ones, including those within packed structs.
     """
 
     source: SourceFile
@@ -42,7 +41,7 @@ class Part:
 def open_parts(
     snapshot: Snapshot, fragment: Fragment, session: Session, dictionaries: SourceFile
 ) -> tuple[Part, ...]:
-    """The data files, opened together: one or two rounds of requests for all of them.
+    """Open the data files together: one or two rounds of requests for all of them.
 
     Parameters
     ----------
@@ -52,16 +51,16 @@ def open_parts(
     Raises
     ------
     FormatError, LimitError, UnsupportedError
-        A file is damaged, or of a version that is not read.
+        A file is damaged, or its version is not supported.
     DatasetNotFoundError
-        It is missing.
+        A file is missing.
     """
     claimed = [snapshot.claimed_source(file) for file in fragment.files]
     if any(source is not None for source in claimed):
         try:
             return _opened(snapshot, fragment, session, dictionaries, claimed)
         except LanceError:
-            pass  # a size is wrong, or a file is: what the store says of it will tell
+            pass  # a size or a file is wrong: the sizes from the store decide
     return _opened(snapshot, fragment, session, dictionaries, [None] * len(fragment.files))
 
 
@@ -72,7 +71,7 @@ def _opened(
     dictionaries: SourceFile,
     claimed: Sequence[SourceFile | None],
 ) -> tuple[Part, ...]:
-    """The files as they are claimed to be, or as the store says they are."""
+    """Open the files with their sizes from the manifest, or from the store."""
     sources = [
         snapshot.source(file) if source is None else source
         for source, file in zip(claimed, fragment.files, strict=True)

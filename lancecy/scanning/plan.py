@@ -1,6 +1,6 @@
 """Planning: snapshot and request in, tasks out, without touching data.
 
-Fragments become units of rows (large ones are split, limit and offset applied where
+Fragments become units of rows (large ones are split; limit and offset apply where
 no filter can move them), units become tasks of about ``blocksize`` bytes.
 """
 
@@ -27,29 +27,29 @@ from lancecy.table.manifest import Fragment
 
 __all__ = ["ScanPlan", "plan", "planning_answers", "planning_sources", "unit_sizes"]
 
-# Units never hold more than this, so that 32-bit string offsets of one unit suffice in ordinary tables.
+# A unit never holds more than this, so that 32-bit string offsets suffice for it in ordinary tables.
 _MAX_UNIT_BYTES = 512 << 20
 _SMALLEST_UNIT = 4 << 20
 _SMALLEST_REMOTE_UNIT = 64 << 20
 # Split points are multiples of this: legacy pages hold 1,024 rows and bitmaps then stay byte aligned.
 _ROW_STEP = 8192
 _PAGE_ROWS = 1024
-# Fragments are not cut into less than this: a task costs more than reading it.
+# Fragments are not split further than this: a smaller task costs more than its reading.
 _MIN_UNIT_BYTES = 64 << 10
-# No scan is cut into more than this (and one per fragment), however large the table: units are kept in a list.
+# No scan has more units than this (plus one per fragment), however large the table: units are kept in a list.
 _MAX_UNITS = 1 << 18
-# A plan of more units than this is made from what the data files hold and not from what the manifest says.
+# A plan with more units than this takes sizes from the data files instead of the manifest.
 _MAX_UNITS_UNSEEN = 1 << 14
 
 
 @dataclass(frozen=True)
 class ScanPlan:
-    """What a scan will do.
+    """The units and tasks of a scan.
 
     Attributes
     ----------
     schema : pyarrow.Schema
-        Of the result.
+        Schema of the result.
     projection : Projection
     units : tuple of ScanUnit
         In table order.
@@ -84,7 +84,7 @@ def plan(
     context : ScanContext
     request : ScanRequest
     spec : ScanSpec
-        What every task carries.
+        The part that all tasks share.
     blocksize : int or None, bytes
         Aim for tasks of this size; None makes one task per unit.
     min_units : int
@@ -103,13 +103,13 @@ def plan(
     fields, made = _read_of_row(projection)
     whole = list(_fragment_units(context, request, projection))
     sizes = _sizes(context, whole, fields, exact, made)
-    # What a filter leaves of mapped files is spread over threads when it is known how much that is.
+    # What a filter leaves of mapped files is divided among threads once its size is known.
     late = projection.filter is not None and context.snapshot.is_mapped
-    # Where reading costs requests, every cut costs more of them than a thread gains.
+    # Where reading costs requests, every split costs more of them than a thread gains.
     smallest = _SMALLEST_UNIT if context.snapshot.is_mapped else _SMALLEST_REMOTE_UNIT
     target = _unit_bytes(sum(sizes), blocksize, 1 if late else min_units, smallest)
     if not exact and sum(sizes) / target > _MAX_UNITS_UNSEEN:
-        # The manifest may claim what it likes; the files bound what there is by the bytes they have.
+        # The manifest may claim any size; the bytes of the files bound the real one.
         sizes = _sizes(context, whole, fields, True, made)
         target = _unit_bytes(sum(sizes), blocksize, 1 if late else min_units, smallest)
     tested = _filter_sizes(context, whole, projection, exact) if late else [0.0] * len(whole)
@@ -126,13 +126,13 @@ def plan(
 
 
 def unit_sizes(context: ScanContext, projection: Projection, units: Sequence[ScanUnit]) -> list[float]:
-    """Estimated bytes of what is read of each unit, from metadata alone."""
+    """Estimated bytes read of each unit, from metadata alone."""
     fields, made = _read_of_row(projection)
     return _sizes(context, [(context.metadata(unit.fragment), unit) for unit in units], fields, False, made)
 
 
 def _read_of_row(projection: Projection) -> tuple[tuple[Field, ...], float]:
-    """The fields that are read, and the bytes of a row's values that are in no file."""
+    """The fields that are read, and the bytes per row of values that are in no file."""
     fields = (*projection.fields, *(f for f in projection.filter_fields if f not in projection.fields))
     return fields, 8.0 * len({*projection.virtual, *projection.filter_virtual})
 
@@ -144,7 +144,7 @@ def _sizes(
     exact: bool,
     made: float = 0.0,
 ) -> list[float]:
-    """Bytes of each unit; ``made`` are those of a row that are in no file."""
+    """Bytes of each unit; ``made`` are the bytes per row of values that are in no file."""
     if exact and not context.snapshot.is_mapped:
         context.several_files([fragment.id for fragment, _ in whole], fields)
     return [unit.rows * (made + context.bytes_per_row(fragment, fields, exact)) for fragment, unit in whole]
@@ -153,7 +153,7 @@ def _sizes(
 def _filter_sizes(
     context: ScanContext, whole: Sequence[tuple[Fragment, ScanUnit]], projection: Projection, exact: bool
 ) -> list[float]:
-    """Bytes of each unit that the filter has to decode: of columns that it tests for nulls hardly any."""
+    """Bytes of each unit that the filter has to decode: hardly any of columns tested for nulls only."""
     bound = projection.filter
     light = null_tests(bound, projection.filter_fields, projection.fields).tested if bound is not None else {}
     heavy = [wanted for wanted in projection.filter_fields if wanted not in light]
@@ -167,7 +167,7 @@ def _filter_sizes(
 
 
 def _unit_bytes(total: float, blocksize: int | None, min_units: int, smallest: int) -> float:
-    """Bytes of a unit: what was asked for, unless there would be more units than a plan can hold."""
+    """Bytes of a unit: the requested size, unless the plan would have too many units."""
     target = float(_MAX_UNIT_BYTES)
     if blocksize is not None:
         target = min(target, max(float(_MIN_UNIT_BYTES), float(blocksize)))
@@ -179,7 +179,7 @@ def _unit_bytes(total: float, blocksize: int | None, min_units: int, smallest: i
 def _fragment_units(
     context: ScanContext, request: ScanRequest, projection: Projection
 ) -> Iterator[tuple[Fragment, ScanUnit]]:
-    """One unit per fragment, cut by limit and offset when every live row is returned, and by sources if they tell."""
+    """One unit per fragment, cut by limit and offset if every live row is returned, and by sources if possible."""
     free = request.filter is None
     sources = planning_sources(context, projection) if request.use_stats else ()
     skip = request.offset if free else 0
@@ -209,7 +209,7 @@ def _narrowed(
     projection: Projection,
     sources: Sequence[CandidateSource],
 ) -> ScanUnit:
-    """The unit of a whole fragment from the first to the last row that may pass, by sources that open no file."""
+    """The unit from the first to the last row of a fragment that may pass, by sources that open no file."""
     num_rows = unit.stop
     start, stop = 0, num_rows
     for answer in planning_answers(context, fragment, num_rows, projection, sources):
@@ -228,7 +228,7 @@ def _narrowed(
 
 
 def planning_sources(context: ScanContext, projection: Projection) -> tuple[CandidateSource, ...]:
-    """Sources that leave out fragments when a scan is planned: they open no data file."""
+    """Sources that leave out fragments during planning: they open no data file."""
     return concerned(context.sources, context.snapshot, projection, early=True)
 
 
@@ -239,13 +239,13 @@ def planning_answers(
     projection: Projection,
     sources: Sequence[CandidateSource],
 ) -> Iterator[Answer]:
-    """What these sources say of a whole fragment."""
+    """Answers of these sources about a whole fragment."""
     question = Question(context.snapshot, context.session, fragment, num_rows, projection, None)
     return answers(sources, question, RowSelection.all(num_rows))
 
 
 def _ends(rows: RowSelection) -> tuple[int, int]:
-    """The first selected row and the one after the last; both 0 if there is none."""
+    """The first selected row and the end of the last; both 0 if there is none."""
     if not len(rows):
         return 0, 0
     if rows.starts is None or rows.stops is None:
@@ -288,10 +288,10 @@ def _split(
 
 
 def _cuts(unit: ScanUnit, step: int, edges: NDArray[np.int64] | None) -> list[int]:
-    """Where a unit is cut, its ends included: about every ``step`` rows.
+    """Split points of a unit, its ends included: about every ``step`` rows.
 
-    A page that is cut is opened twice, and some pages are decoded whole for any row of theirs: cuts go to where a
-    page ends if that is not far away. Small pages are not worth it.
+    A split page is opened twice, and some pages are decoded whole for any of their rows: split points move to a
+    page's end if one is near. Small pages are not worth it.
     """
     cuts = np.arange(unit.start + step, unit.stop, step)
     if edges is not None and edges.size > 2 and edges[-1] > (edges.size - 1) * _ROW_STEP:

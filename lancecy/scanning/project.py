@@ -1,9 +1,8 @@
 """Columns to read and columns to return.
 
-A :class:`Projection` is worked out once per scan from the schema and the request:
-which pruned fields must be read for the filter, which for the output, and how each
-output column is made from them. Nested names (``s.a``) come back as columns of that
-name, as pylance returns them.
+A scan works out one :class:`Projection` from the schema and the request: the pruned fields to read for the filter
+and for the output, and the source of each output column. Nested names (``s.a``) come back as columns of that
+name, as in pylance.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ class Output:
     ----------
     field : pyarrow.Field
     path : tuple of str or None
-        Where it is found among the fields read; None for a computed column.
+        Its place among the fields read; None for a computed column.
     bound : Bound or None
-        What computes it.
+        Computes a computed column.
     virtual : str or None
-        Which of ``VIRTUAL_COLUMNS`` it is.
+        Name of a virtual column, one of ``VIRTUAL_COLUMNS``.
     """
 
     field: pa.Field
@@ -53,14 +52,14 @@ class Output:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """What it is made of, virtual columns included."""
+        """Paths that the column depends on, virtual columns included."""
         if self.virtual is not None:
             return ((self.virtual,),)
         return (self.path,) if self.path is not None else (self.bound.paths if self.bound else ())
 
 
 class _Tested(TypedDict):
-    """The attributes of a projection that say what is tested."""
+    """The attributes of a projection that concern the tested conditions."""
 
     filter: Bound | None
     filter_fields: tuple[Field, ...]
@@ -69,7 +68,7 @@ class _Tested(TypedDict):
 
 @dataclass(frozen=True)
 class Projection:
-    """What a scan reads and returns.
+    """The fields a scan reads and the columns it returns.
 
     Attributes
     ----------
@@ -79,13 +78,13 @@ class Projection:
     filter : Bound or None
         The conditions that ``where`` leaves to be tested.
     filter_fields : tuple of Field
-        Pruned likewise.
+        Fields that ``filter`` needs, pruned likewise.
     schema : pyarrow.Schema
-        Of the result.
+        Schema of the result.
     whole : Bound or None
         The filter with all its conditions.
     stored : Schema
-        Of the columns in files.
+        Schema of the columns in files.
     where : tuple of Expr
         Bound conditions that :func:`lancecy.scanning.virtual.selected_rows` answers from metadata.
     virtual : tuple of str
@@ -108,19 +107,19 @@ class Projection:
 
     @cached_property
     def conditions(self) -> tuple[Expr, ...]:
-        """All conditions of the filter: a row is selected if each of them is true."""
+        """All conditions of the filter: a row is selected if all of them are true."""
         return (*self.where, *(() if self.filter is None else conjuncts(self.filter.expr)))
 
     def less(self, proved: frozenset[Expr]) -> Projection:
-        """The same, where ``filter`` is what is left to be tested of rows for which some conditions are true.
+        """The same projection, with ``filter`` reduced to the conditions that are not proved.
 
         Parameters
         ----------
         proved : frozenset of Expr
-            Some of ``conditions``.
+            Some of ``conditions``, true for all rows to be tested.
         """
         if len(proved) == len(self.where) and proved.issuperset(self.where):
-            return self  # as planned: row ids proved what they can
+            return self  # as planned: row ids already proved their conditions
         found = self._narrower.get(proved)
         if found is None:
             rest = [part for part in self.conditions if part not in proved]
@@ -130,7 +129,7 @@ class Projection:
 
 
 def _leaf_ids(fields: Iterable[Field]) -> frozenset[int]:
-    """Of what is read as a whole or not at all: leaves, and descriptors of blobs."""
+    """Ids of fields that are read whole or not at all: leaves, and descriptors of blobs."""
     return frozenset(node.id for top in fields for node in top.walk() if not node.children or node.is_blob)
 
 
@@ -156,7 +155,7 @@ def _output(schema: Schema, names: pa.Schema, virtual: Sequence[str], name: str,
 
 
 def _virtual_names(schema: Schema) -> list[str]:
-    """The virtual columns that no stored one hides."""
+    """The virtual columns that no stored column hides."""
     stored = schema.names
     return [name for name in VIRTUAL_COLUMNS if name not in stored]
 
@@ -173,20 +172,20 @@ def _stored(schema: Schema, name: str, path: Path) -> Output:
 
 
 def _names(arrow: pa.Schema, virtual: Sequence[str]) -> pa.Schema:
-    """What expressions see: they name virtual columns and the children of structs, of whatever extension type."""
+    """Schema that expressions see: virtual columns, and children of structs under any extension type."""
     fields = [field.with_type(bare_type(field.type)) for field in arrow]
     fields += [pa.field(name, pa.uint64(), False) for name in virtual]
     return pa.schema(fields, metadata=arrow.metadata)
 
 
 def _metadata_answers(bound: Bound | None, virtual: Sequence[str]) -> tuple[Expr, ...]:
-    """The conditions of a filter that metadata answers."""
+    """The conditions of a filter that metadata can answer."""
     names = frozenset(virtual)
     return () if bound is None else tuple(p for p in conjuncts(bound.expr) if is_selectable(p, names))
 
 
 def _tested(schema: Schema, bound: Bound | None, parts: Sequence[Expr]) -> _Tested:
-    """What is evaluated to test some of a filter's conditions, and what is read for it."""
+    """The bound filter and the fields for some of a filter's conditions."""
     if bound is None or not parts:
         return {"filter": None, "filter_fields": (), "filter_virtual": ()}
     if len(parts) < len(conjuncts(bound.expr)):
@@ -200,7 +199,7 @@ def _tested(schema: Schema, bound: Bound | None, parts: Sequence[Expr]) -> _Test
 
 
 def project(schema: Schema, request: ScanRequest) -> Projection:
-    """Work out what a request reads and returns.
+    """Work out the columns that a request reads and returns.
 
     Raises
     ------
@@ -235,7 +234,7 @@ def project(schema: Schema, request: ScanRequest) -> Projection:
 
 
 def extract(column: ArrowArray, path: Path) -> ArrowArray:
-    """The nested column at ``path`` (its first part being the column itself), parents' nulls applied."""
+    """The nested column at ``path`` (whose first part is the column itself), with its parents' nulls."""
     for name in path[1:]:
         column = pc.struct_field(storage_of(column), [name])
     return column

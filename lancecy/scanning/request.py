@@ -1,4 +1,4 @@
-"""What the user asked for, as one frozen value that pickles small."""
+"""The request of a scan: the user's arguments as one frozen value that pickles small."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lancecy.expr import Expr, parse
 __all__ = ["VIRTUAL_COLUMNS", "Columns", "ScanRequest", "make_request"]
 
 VIRTUAL_COLUMNS = ("_rowid", "_rowaddr", "_row_created_at_version", "_row_last_updated_at_version")
-"""Columns of uint64 that no file holds, see ``scanning.virtual``. A stored column of such a name comes first."""
+"""Columns of uint64 that no file holds, see ``scanning.virtual``. A stored column of the same name hides one."""
 
 Columns: TypeAlias = "Sequence[str] | Mapping[str, object] | None"
 """Names, or a mapping from output name to SQL text or expression; None means every column."""
@@ -28,21 +28,21 @@ class ScanRequest:
     Attributes
     ----------
     columns : tuple of (str, Expr or None), or None
-        Output name and what computes it; None computes it from the column of that name.
+        Output name and expression; None as the expression means the column of that name.
         None as a whole means every top-level column.
     filter : Expr or None
         Rows for which it is true are returned; null counts as false.
     limit, offset : int
-        Of the rows that pass, in table order.
+        Count rows that pass, in table order.
     batch_size : int or None, rows
     batch_bytes : int or None, bytes
-        Batches of a stream are cut at whichever comes first.
+        A batch of a stream ends at whichever comes first.
     with_row_address, with_row_id : bool
         Append ``_rowid`` and ``_rowaddr`` (uint64).
     fragments : tuple of int or None
         Ids of the fragments to read; None means all.
     ordered : bool
-        Rows come in table order.
+        Return rows in table order.
     use_stats : bool
         Skip pages whose statistics prove that no row matches.
     """
@@ -60,7 +60,7 @@ class ScanRequest:
     use_stats: bool = True
 
     def narrowed(self, names: Sequence[str]) -> ScanRequest:
-        """The same scan returning only these of its columns.
+        """The same request with only these of its columns.
 
         Raises
         ------
@@ -126,14 +126,14 @@ def make_request(
     ordered: bool = True,
     use_stats: bool = True,
 ) -> ScanRequest:
-    """Check the user's arguments and make a request of them.
+    """Check the user's arguments and make a request from them.
 
     ``_rowid`` and ``_rowaddr`` in ``columns`` are the same as the two flags.
 
     Raises
     ------
     ValueError, TypeError
-        Arguments that no scan can mean: negative counts, a name twice, wrong types.
+        Invalid arguments: negative counts, a name twice, wrong types.
     ExpressionError
         A filter or computed column that cannot be parsed.
     """

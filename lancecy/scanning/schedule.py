@@ -1,11 +1,11 @@
-"""How the units of a scan are shared out: one step over all of them, or one step each, side by side.
+"""Schedules of a scan: one step over all units, or one step per unit, side by side.
 
-The engine has one way to choose rows and one to read columns, both for several units at once. A schedule
-says which units are "several":
+The engine has one way to choose rows and one to read columns, both for several units at once. A schedule decides
+which units one step takes:
 
-- :class:`Together`, for mapped files: all of them, in this thread. Inside a step, columns and groups of units
-  that have enough to decode go to the session's threads, and those of a few kilobytes are decoded together.
-- :class:`Apart`, for files that cost requests: each alone. Threads wait for requests, all bases work at once.
+- :class:`Together`, for mapped files: all units, in this thread. Inside a step, the session's threads take columns
+  and groups of units that have enough to decode; columns of a few kilobytes are decoded together.
+- :class:`Apart`, for files that cost requests: each unit alone. Threads wait for requests, all bases work at once.
 
 A worker of a cluster runs its share of a plan by the same schedules.
 """
@@ -30,7 +30,7 @@ class Schedule(Protocol):
     """Applies steps of a scan to its units."""
 
     def over(self, step: Callable[[Sequence[V]], list[U]], units: Sequence[V]) -> list[U]:
-        """Results of a step that takes several units and returns one result for each; in the order of the units."""
+        """Apply a step to several units; return one result per unit, in the order of the units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +38,18 @@ class Together:
     """One step for all units."""
 
     def over(self, step: Callable[[Sequence[V]], list[U]], units: Sequence[V]) -> list[U]:
-        """As :class:`Schedule` says."""
+        """See :class:`Schedule`."""
         return step(units)
 
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """One step for each unit, side by side; see ``ScanContext.spread``."""
+    """One step per unit, side by side; see ``ScanContext.spread``."""
 
     context: ScanContext
 
     def over(self, step: Callable[[Sequence[V]], list[U]], units: Sequence[V]) -> list[U]:
-        """As :class:`Schedule` says."""
+        """See :class:`Schedule`."""
         found = self.context.spread(lambda unit: step([unit]), units, _fragment_of)
         return [one for (one,) in found]
 

@@ -1,17 +1,17 @@
-"""Candidate sources: which rows of a fragment may match a filter, told without reading its columns.
+"""Candidate sources: rows of a fragment that may match a filter, found without reading its columns.
 
-A scan asks the sources of its context (``ScanContext.sources``) that its filter concerns, one after the other, and
-reads the rows that all of them leave. :data:`SOURCES` is what a context has by itself; an index is one more entry.
+A scan asks the sources of its context (``ScanContext.sources``) that the filter concerns, one after the other, and
+reads the rows that all of them leave. :data:`SOURCES` is the default list; an index adds one entry.
 
 A filter is a list of conditions joined by AND. A source answers with rows and with what it has *proved*:
 
-========  ===========================================================================================
-exact     the rows for which its conditions are true and no others; these are not tested again
+========  =============================================================================================
+exact     exactly the rows for which its proved conditions are true; they are not tested again
 at most   all rows for which the filter is true, and perhaps others: every condition is tested again
-unknown   nothing; another index, a fragment written after the index was
-========  ===========================================================================================
+unknown   nothing; for an index, a fragment written after it
+========  =============================================================================================
 
-What a source has to keep in mind:
+Rules for a source:
 
 - True is not "not false". A condition that is null for a row does not select it, and neither does its negation:
   ``NOT (x = 7)`` leaves out the rows in which ``x`` is null, so it is no complement of the rows of ``x = 7``.
@@ -19,7 +19,7 @@ What a source has to keep in mind:
 - A limit counts rows that passed, after everything here, so a source answers for the whole fragment.
 - A fragment of which it knows only some rows is unknown to it, unless the others are among its candidates.
 
-An error of a source ends the scan: to go on without would hide a damaged index behind slow answers. A
+An error of a source ends the scan: to continue without it would hide a damaged index behind slow answers. A
 :class:`LanceError` passes as it is, any other exception becomes one that names the source.
 """
 
@@ -59,7 +59,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class PageCount:
-    """Pages a source knows of, and those that may hold a match."""
+    """Number of pages with statistics, and of those that may hold a match."""
 
     total: int = 0
     kept: int = 0
@@ -67,16 +67,16 @@ class PageCount:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """What a source knows of a fragment.
+    """A source's answer about a fragment.
 
     Attributes
     ----------
     rows : RowSelection or None
-        Over the physical rows of the fragment: at least those for which the filter is true. None if unknown.
+        Physical rows of the fragment: at least those for which the filter is true. None if unknown.
     proved : tuple of Expr
-        Conditions of the question that are true for each of these rows, so that they are not tested again.
+        Conditions of the question that are true for all these rows, so that they are not tested again.
     pages : PageCount
-        Of sources that go by pages, for explanations.
+        For explanations, from sources that work by page.
     """
 
     rows: RowSelection | None = None
@@ -101,20 +101,20 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Question:
-    """What a source is asked: which rows of one fragment may pass a filter.
+    """The question to a source: which rows of one fragment may pass a filter.
 
     Attributes
     ----------
     snapshot : Snapshot
     session : Session
     fragment : Fragment
-        As the manifest states it.
+        Its entry in the manifest.
     num_rows : int
         Its physical rows.
     projection : Projection
         ``conditions`` are those of the filter, bound to the schema.
     files : FragmentFiles or None
-        Its data files, opened; None while a scan is planned, when sources that read files are not asked.
+        Its opened data files; None during planning, when sources that read files are not asked.
     """
 
     snapshot: Snapshot
@@ -126,18 +126,18 @@ class Question:
 
 
 class CandidateSource(Protocol):
-    """Something that knows which rows of a fragment may match; shared by threads."""
+    """A source of the rows of a fragment that may match; shared by threads."""
 
     @property
     def name(self) -> str:
-        """What explanations and errors call it."""
+        """Its name in explanations and errors."""
 
     @property
     def reads_files(self) -> bool:
-        """Whether it opens data files. Others are asked when a scan is planned too, which leaves out fragments."""
+        """Whether it opens data files. If not, planning asks it too, and leaves out fragments."""
 
     def concerns(self, snapshot: Snapshot, projection: Projection) -> bool:
-        """Whether it may know something of this filter; asked once per scan, before the fragments."""
+        """Whether it may know something about this filter; asked once per scan, before the fragments."""
 
     def candidates(self, question: Question) -> Candidates:
         """The rows of the fragment that may match.
@@ -145,7 +145,7 @@ class CandidateSource(Protocol):
         Raises
         ------
         LanceError
-            What it reads is damaged or missing.
+            The data it reads is damaged or missing.
         """
 
 
@@ -157,7 +157,7 @@ class RowIds:
     reads_files: bool = False
 
     def concerns(self, snapshot: Snapshot, projection: Projection) -> bool:
-        """Whether there are such conditions."""
+        """Whether the filter has such conditions."""
         return bool(projection.where)
 
     def candidates(self, question: Question) -> Candidates:
@@ -169,13 +169,13 @@ class RowIds:
 
 @dataclass(frozen=True, slots=True)
 class PageStatistics:
-    """Pages whose statistics prove that the filter is true for none of their rows are left out."""
+    """Page statistics: leaves out pages for which they prove that the filter is true for no row."""
 
     name: str = "statistics"
     reads_files: bool = True
 
     def concerns(self, snapshot: Snapshot, projection: Projection) -> bool:
-        """Whether there are other conditions than those on row ids."""
+        """Whether the filter has conditions other than those on row ids."""
         return projection.filter is not None
 
     def candidates(self, question: Question) -> Candidates:
@@ -207,7 +207,7 @@ def _pages_as_rows(starts: NDArray[np.int64], keep: NDArray[np.bool_]) -> RowSel
 
 
 SOURCES: tuple[CandidateSource, ...] = (RowIds(), PageStatistics())
-"""Sources of every scan, in the order they are asked: what costs nothing first."""
+"""Sources of every scan, in the order they are asked: free ones first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -219,9 +219,9 @@ class Answer:
     source : CandidateSource
     found : Candidates
     rows : RowSelection
-        What this source and those before it leave.
+        Rows that this source and those before it leave.
     proved : frozenset of Expr
-        What they have proved.
+        Conditions that they have proved.
     """
 
     source: CandidateSource
@@ -233,7 +233,7 @@ class Answer:
 def concerned(
     sources: Sequence[CandidateSource], snapshot: Snapshot, projection: Projection, early: bool = False
 ) -> tuple[CandidateSource, ...]:
-    """The sources that may know something of a filter; ``early``: those among them that open no data file."""
+    """The sources that may know something about a filter; ``early``: only those that open no data file."""
     if not projection.conditions:
         return ()
     return tuple(
@@ -251,7 +251,7 @@ def answers(sources: Sequence[CandidateSource], question: Question, rows: RowSel
     sources : sequence of CandidateSource
     question : Question
     rows : RowSelection
-        The rows that the caller wants, of the fragment's physical ones.
+        Physical rows of the fragment that the caller wants.
 
     Raises
     ------

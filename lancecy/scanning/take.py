@@ -1,8 +1,8 @@
-"""Random access: rows by their number or by their id, in the order asked for.
+"""Random access: rows by their number or by their id, in the requested order.
 
-Row numbers count live rows in table order, as pylance's ``take`` does; row ids name rows
-wherever they are. They are grouped by fragment, each fragment's columns are read for its
-rows alone, and the result is put back into the caller's order.
+Row numbers count live rows in table order, as in pylance's ``take``; row ids name rows wherever they are. Rows are
+grouped by fragment, each fragment's columns are read for its rows alone, and the result is put back into the
+caller's order.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["as_row_numbers", "take_row_ids", "take_rows"]
 
 Int64 = NDArray[np.int64]
 
-# Handing a few hundred rows to another thread costs more than reading them.
+# Passing a few hundred rows to another thread costs more than reading them.
 _FEW_VALUES = 200_000
 
 
@@ -62,7 +62,7 @@ def as_row_numbers(indices: object, num_rows: int) -> Int64:
 
 
 def take_rows(context: ScanContext, projection: Projection, indices: ArrayLike | pa.Array) -> pa.Table:
-    """The rows with these numbers.
+    """Read the rows with these numbers.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def take_rows(context: ScanContext, projection: Projection, indices: ArrayLike |
     """
     starts = context.row_starts()
     rows = as_row_numbers(indices, int(starts[-1]))
-    # Files are read front to back: faster for many rows, and fewer requests elsewhere.
+    # Files are read front to back: faster for many rows, and fewer requests in object stores.
     ascending = bool(np.all(rows[1:] >= rows[:-1]))
     order = None if ascending else np.argsort(rows, kind="stable")
     chosen = _by_fragment(context, starts, rows if order is None else rows[order])
@@ -85,7 +85,7 @@ def take_rows(context: ScanContext, projection: Projection, indices: ArrayLike |
 
 
 def take_row_ids(context: ScanContext, projection: Projection, row_ids: ArrayLike | pa.Array) -> pa.Table:
-    """The living rows with these ids.
+    """Read the living rows with these ids.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ def take_row_ids(context: ScanContext, projection: Projection, row_ids: ArrayLik
 
 
 def _in_order(table: pa.Table, asked: Int64) -> pa.Table:
-    """The rows in the order they were asked for; ``asked`` says when each was."""
+    """Rows in the requested order; ``asked`` is the position of each in the request."""
     if not table.num_columns or bool(np.all(asked[1:] > asked[:-1])):
         return table
     order = np.argsort(asked)

@@ -1,8 +1,8 @@
 """Scan tasks: plain data that any executor can run.
 
-A task names rows of fragments, a pinned version and a request. It carries no handle,
-no open file and, pickled, no secret: a worker opens the table at that version by its
-location (once per process) and asks its own session for credentials.
+A task names rows of fragments, a pinned version and a request. It carries no handle, no open file and, pickled, no
+secret: a worker opens the table at that version by its location (once per process) and takes credentials from its
+own session.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ScanUnit:
 
 @dataclass(frozen=True, slots=True)
 class ScanSpec:
-    """What all tasks of one scan share.
+    """The part that all tasks of one scan share.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class ScanSpec:
     version : int
     request : ScanRequest
     identity : str
-        Of the manifest that was planned on: a table made anew at the same place is another one.
+        Identity of the planned manifest: a table created anew at the same location has another one.
     """
 
     location: TableLocation
@@ -62,7 +62,7 @@ class ScanSpec:
         return self.location.uri
 
     def narrowed(self, names: list[str]) -> ScanSpec:
-        """The same scan returning only these columns."""
+        """The same spec with only these columns."""
         return replace(self, request=self.request.narrowed(names))
 
 

@@ -1,4 +1,4 @@
-"""Scan units on their way to rows: candidates first, then what passed the filter."""
+"""Units during a scan: candidate rows first, then the rows that passed the filter."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from lancecy.schema import Field
 __all__ = ["CandidateUnit", "FilteredUnit", "Picked", "bytes_of", "first_rows", "passed", "split_unit"]
 
 Picked: TypeAlias = tuple[FragmentFiles, RowSelection]
-"""The files of a unit and which of their rows passed."""
+"""The files of a unit, and which of their rows passed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +32,7 @@ class CandidateUnit:
     files : FragmentFiles
     rows : RowSelection
     projection : Projection
-        That of the scan; its filter is what is left to be tested of these rows.
+        Projection of the scan; its filter is the part left to be tested on these rows.
     """
 
     files: FragmentFiles
@@ -52,7 +52,7 @@ class FilteredUnit:
     picked : RowSelection
         The rows that passed.
     mask : pyarrow.BooleanArray or None
-        Over the candidates: which of them passed.
+        Which candidates passed.
     reused : dict of Field to column
         Columns already read for the filter, over the candidates.
     """
@@ -65,12 +65,12 @@ class FilteredUnit:
 
 
 def bytes_of(unit: CandidateUnit | FilteredUnit, fields: Sequence[Field]) -> float:
-    """About how many encoded bytes the fields of the candidates take."""
+    """Estimated encoded bytes of the fields of the candidates."""
     return len(unit.rows) * unit.files.estimated_bytes(fields) / max(1, unit.files.num_rows)
 
 
 def passed(unit: CandidateUnit, mask: pa.BooleanArray, read: dict[Field, ArrowArray]) -> FilteredUnit:
-    """What is left of candidates for which a filter was evaluated, and the columns that were read for it."""
+    """Result of a filter over candidates, with the columns that were read for it."""
     files, rows = unit.files, unit.rows
     count = mask.true_count
     if count == 0:
@@ -82,7 +82,7 @@ def passed(unit: CandidateUnit, mask: pa.BooleanArray, read: dict[Field, ArrowAr
 
 
 def split_unit(unit: FilteredUnit, max_rows: int) -> Iterator[FilteredUnit]:
-    """The same rows as several units of at most ``max_rows`` candidates, those without a row that passed left out."""
+    """Split into units of at most ``max_rows`` candidates; drop those without a row that passed."""
     if len(unit.rows) <= max_rows:
         yield unit
         return
@@ -97,7 +97,7 @@ def split_unit(unit: FilteredUnit, max_rows: int) -> Iterator[FilteredUnit]:
 
 
 def first_rows(units: Sequence[FilteredUnit], most: int) -> Iterator[FilteredUnit]:
-    """The same units with no more than ``most`` rows picked in all; what was read of those rows is kept."""
+    """The first ``most`` picked rows of the units; keeps the columns read for them."""
     for unit in units:
         first = _cut(unit, most) if len(unit.picked) > most else unit
         yield first
@@ -105,7 +105,7 @@ def first_rows(units: Sequence[FilteredUnit], most: int) -> Iterator[FilteredUni
 
 
 def _cut(unit: FilteredUnit, most: int) -> FilteredUnit:
-    """The first rows that passed, fewer than all of them."""
+    """The first rows of a unit that passed, fewer than all of them."""
     picked, mask = unit.picked.slice(0, most), unit.mask
     if mask is None:
         reused = {f: c.slice(0, most) for f, c in unit.reused.items()}
@@ -117,6 +117,6 @@ def _cut(unit: FilteredUnit, most: int) -> FilteredUnit:
 
 
 def _positions(mask: pa.BooleanArray) -> NDArray[np.int64]:
-    """Where a mask is true."""
+    """Positions at which a mask is true."""
     found: NDArray[np.int64] = pc.indices_nonzero(mask).to_numpy(zero_copy_only=False).view(np.int64)
     return found

@@ -1,8 +1,8 @@
-"""Virtual columns: row id, row address, and the versions that made a row and last changed it.
+"""Virtual columns: row id, row address, and the versions that created and last updated a row.
 
-No file holds them. A scan makes their values from where rows are; a filter on them is answered from
-metadata: comparisons with constants, IN, AND, OR and NOT become ranges of rows, exactly and before a data
-file is opened. What mixes them with stored columns is pruned page by page with the bounds of their values.
+No file holds them. A scan computes their values from the position of rows. Metadata answers filters on them:
+comparisons with constants, IN, AND, OR and NOT become ranges of rows, exactly and before a data file is opened.
+Conditions that also involve stored columns prune page by page, with the bounds of the virtual values.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Path: TypeAlias = tuple[str, ...]
 def virtual_values(
     snapshot: Snapshot, fragment: Fragment, num_rows: int, name: str, offsets: Int64
 ) -> UInt64:
-    """A virtual column for some rows of a fragment.
+    """Values of a virtual column for some rows of a fragment.
 
     Parameters
     ----------
@@ -55,7 +55,7 @@ def virtual_values(
     Raises
     ------
     FormatError
-        The table does not say as many ids or versions as the fragment has rows.
+        The table has another number of ids or versions than the fragment has rows.
     """
     if name not in {"_rowid", "_rowaddr"}:
         return _sequence(snapshot, fragment, num_rows, name).take(offsets)
@@ -90,13 +90,13 @@ def _sequence(
 
 
 def is_selectable(expr: Expr, names: frozenset[str]) -> bool:
-    """Whether a bound condition is one that :func:`selected_rows` answers.
+    """Whether :func:`selected_rows` can answer a bound condition.
 
     Parameters
     ----------
     expr : Expr
     names : frozenset of str
-        Those of ``VIRTUAL_COLUMNS`` that no stored column hides.
+        ``VIRTUAL_COLUMNS`` that no stored column hides.
     """
     if not isinstance(expr, Call):
         return False
@@ -114,7 +114,7 @@ def is_selectable(expr: Expr, names: frozenset[str]) -> bool:
 def selected_rows(
     snapshot: Snapshot, fragment: Fragment, num_rows: int, where: Iterable[Expr]
 ) -> RowSelection:
-    """The rows of a fragment for which some conditions are true; deleted rows are not looked at.
+    """Rows of a fragment for which some conditions are true, deleted rows included.
 
     Parameters
     ----------
@@ -128,7 +128,7 @@ def selected_rows(
     Raises
     ------
     FormatError
-        The table does not say as many ids or versions as the fragment has rows.
+        The table has another number of ids or versions than the fragment has rows.
     """
     sequences: dict[str, RowIdSequence | VersionSequence] = {}
 
@@ -194,7 +194,7 @@ def virtual_stats(
     Raises
     ------
     FormatError
-        The table does not say as many ids or versions as the fragment has rows.
+        The table has another number of ids or versions than the fragment has rows.
     """
     filled = edges[:-1] < edges[1:]
     never = np.zeros(filled.size, np.bool_)
