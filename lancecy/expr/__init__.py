@@ -3,21 +3,21 @@
 ===============  ==============================================================================
 ``nodes``        the tree: Column, Literal, Call
 ``build``        ``col("a") > 5``
-``sql``          SQL text to a tree; ``sql_dialect`` is what sqlglot is told
+``sql``          SQL text to a tree; ``sql_dialect`` configures sqlglot
 ``convert``      pyarrow expressions to a tree
 ``parse``        any of these to a tree
 ``describe``     a tree to SQL text
 ``names``        column names to paths in a schema
 ``kinds``        families of types, common types
 ``times``        dates and intervals as text and as integers
-``exact``        comparisons of two types that no type holds the values of
+``exact``        comparisons of two types that have no exact common type
 ``literals``     constants fitted to the types they are compared with
 ``arithmetic``   types of ``+ - * / %``
-``functions``    the functions there are; ``lists``, ``patterns``, ``instants``, ``values`` are kernels
+``functions``    the table of functions; ``lists``, ``patterns``, ``instants``, ``values`` are kernels
 ``casts``        CAST between types; ``decimals`` are rounded there
-``growth``       functions that make text, and the bound on it
-``bound``        a tree tied to a schema
-``bind``         makes one: ``binder`` walks the tree by the rules in ``bind_*``
+``growth``       functions whose text may grow, and the bound on it
+``bound``        a tree bound to a schema
+``bind``         binds a tree: ``binder`` walks it by the rules in ``bind_*``
 ``evaluate``     a bound tree over Arrow tables
 ``falsify``      a bound tree over statistics: which pages cannot match
 ===============  ==============================================================================

@@ -1,9 +1,8 @@
 """Types of arithmetic.
 
-Results have the types pylance gives them: an untyped number takes the type of the column
-it meets, integers divide to integers (truncating), a float wins over an integer. Where the
-result only feeds a comparison it is computed as bigint (``wide``), so that a small
-integer's sum does not overflow on the way to its answer.
+Results have the types pylance gives them: an untyped number takes the type of the column it meets, integers divide
+to integers (truncating), a float wins over an integer. A result that only feeds a comparison is computed as bigint
+(``wide``), so that the sum of small integers does not overflow on the way.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ _TEMPORAL = frozenset(("date", "timestamp", "time", "interval"))
 
 
 def cast_to(expr: Expr, target: pa.DataType) -> Expr:
-    """The operand in another type: literals converted at once where that is exact."""
+    """Cast the operand to another type; literals are converted at once where that is exact."""
     if expr.type == target:
         return expr
     if isinstance(expr, Literal):
@@ -38,7 +37,7 @@ def cast_to(expr: Expr, target: pa.DataType) -> Expr:
 
 
 def operands(op: str, left: Expr, right: Expr, wide: bool) -> tuple[Expr, Expr]:
-    """Both sides of ``left op right`` in the types the kernel is to get.
+    """Both sides of ``left op right`` in the types for the kernel.
 
     Parameters
     ----------
@@ -50,21 +49,21 @@ def operands(op: str, left: Expr, right: Expr, wide: bool) -> tuple[Expr, Expr]:
     Raises
     ------
     ExpressionError
-        The types have no such arithmetic; both are named.
+        The types have no such arithmetic; the message names both.
     """
     if isinstance(left, Literal) and isinstance(right, Literal):
         left, right = settle(left), settle(right)
     if _TEMPORAL & {family(left.type), family(right.type)}:
         return _temporal(op, left, right)
     if op in ("/", "%") and pa.uint64() in (left.type, right.type):
-        # A constant becomes unsigned too: no bigint holds all that the other side may be.
+        # A constant becomes unsigned too: no bigint holds all values of the other side.
         wide = False
     left, right = _meet(left, right, wide), _meet(right, left, wide)
     if not (is_number(left.type) and is_number(right.type)):
         raise _no_arithmetic(op, left, right)
     target = _number_type(op, left, right, wide)
     if family(target) == "decimal" and "decimal" in (family(left.type), family(right.type)):
-        # Each keeps its own precision and scale; Arrow derives that of the result from both.
+        # Each keeps its own precision and scale; Arrow derives those of the result from both.
         return _as_decimal(left), _as_decimal(right)
     return cast_to(left, target), cast_to(right, target)
 
@@ -77,7 +76,7 @@ def _no_arithmetic(op: str, left: Expr, right: Expr) -> ExpressionError:
 
 
 def _meet(side: Expr, other: Expr, wide: bool) -> Expr:
-    """An untyped number in the type of what it meets."""
+    """Give an untyped number the type of the operand it meets."""
     if not isinstance(side, Literal) or side.type is not None:
         return side
     kind = family(other.type)

@@ -1,9 +1,8 @@
-"""An expression tied to a schema: names resolved, types checked, literals typed.
+"""Binding an expression to a schema: names resolved, types checked, literals typed.
 
-The bound tree consists of the same nodes, each with its type, in a smaller language:
-constants are folded, literals have exactly the type of the column they are compared
-with, implicit conversions are visible as casts, IS [NOT] DISTINCT FROM and the like are
-spelled out. What it means is defined by ``evaluate``; ``falsify`` reads the same tree.
+The bound tree consists of the same nodes, each with its type, in a smaller language: constants are folded, literals
+have exactly the type of the column they are compared with, implicit conversions are visible as casts, IS [NOT]
+DISTINCT FROM and the like are spelled out. ``evaluate`` defines its meaning; ``falsify`` reads the same tree.
 """
 
 from __future__ import annotations
@@ -25,21 +24,21 @@ __all__ = ["bind"]
 
 
 def bind(expr: Expr, schema: pa.Schema, *, boolean: bool = False) -> Bound:
-    """Tie an expression to a schema.
+    """Bind an expression to a schema.
 
     Parameters
     ----------
     expr : Expr
         From :func:`parse` or a term's ``.expr``.
     schema : pa.Schema
-        Of the tables it will be evaluated on. Binding to the same object again costs microseconds.
+        Schema of the tables it will be evaluated on. Binding to the same object again costs microseconds.
     boolean : bool
-        Require a condition, as a filter is.
+        Require a condition, as for a filter.
 
     Raises
     ------
     ColumnNotFoundError
-        A name is not in the schema; the nearest ones are named.
+        A name is not in the schema; the message has the nearest ones.
     ExpressionError
         Types do not fit, an unknown function, a constant part that fails.
 

@@ -34,7 +34,7 @@ def _compare(binder: Binder, op: str, left: Expr, right: Expr) -> Expr:
     if isinstance(left, Literal) and isinstance(right, Literal) and left.type is right.type is None:
         left, right = settle(left), settle(right)
     if isinstance(left, Literal) and (not isinstance(right, Literal) or left.type is None):
-        # What has a type says how a constant without one is read.
+        # The typed side decides how an untyped constant is read.
         left, right, op = right, left, COMPARISONS[op]
     if isinstance(right, Literal):
         return _with_constant(binder, op, left, right)
@@ -52,7 +52,7 @@ def _compare(binder: Binder, op: str, left: Expr, right: Expr) -> Expr:
 
 
 def _with_constant(binder: Binder, op: str, left: Expr, right: Literal) -> Expr:
-    """A comparison with a literal, which is brought to the type of the operand."""
+    """Comparison with a literal, which is converted to the type of the operand."""
     if right.value is None or family(left.type) == "null":
         return Literal(None, _BOOL)
     if isinstance(left, Literal) and left.value is None:
@@ -71,7 +71,7 @@ def _with_constant(binder: Binder, op: str, left: Expr, right: Literal) -> Expr:
 
 
 def _in_gap(binder: Binder, op: str, left: Expr, gap: Gap) -> Expr:
-    """A comparison with a constant between two values of the operand's type, or beyond all of them."""
+    """Comparison with a constant between two values of the operand's type, or beyond all of them."""
     least = smallest(left.type or pa.null())
     never = (cast_to(left, least.type or pa.null()), least)
     if op == "!=":
@@ -83,7 +83,7 @@ def _in_gap(binder: Binder, op: str, left: Expr, gap: Gap) -> Expr:
 
 
 def _fit_operand(operand: Expr, literal: Literal) -> Literal | Gap:
-    """Fit a literal to an operand; one read from half floats is fitted to those first."""
+    """Fit a literal to an operand; to half floats first if the operand is read from them."""
     target = operand.type or pa.null()
     inner = operand.args[0].type if isinstance(operand, Call) and operand.op in _READS else None
     if inner is None or not pa.types.is_float16(inner) or target != pa.float32():
@@ -98,7 +98,7 @@ def _fit_operand(operand: Expr, literal: Literal) -> Literal | Gap:
 
 
 def not_distinct(binder: Binder, call: Call, wide: bool) -> Expr:
-    """IS NOT DISTINCT FROM: equality that is never null, of two nulls true."""
+    """IS NOT DISTINCT FROM: equality that is never null; two nulls are equal."""
     left, right = (binder.operand(arg) for arg in call.args)
     for one, other in ((left, right), (right, left)):
         if isinstance(one, Literal) and one.value is None:
@@ -113,7 +113,7 @@ def not_distinct(binder: Binder, call: Call, wide: bool) -> Expr:
 
 
 def within(binder: Binder, call: Call, wide: bool) -> Expr:
-    """IN a list of constants, which are brought to the operand's type; those it cannot hold never match."""
+    """IN a list of constants, converted to the operand's type; constants it cannot hold never match."""
     tested, listed = binder.typed(call.args[0]), call.args[1]
     if not isinstance(listed, Literal) or not isinstance(listed.value, tuple):
         raise ExpressionError(f"IN takes a list of constants, not {describe(listed, 10)}")
@@ -134,7 +134,7 @@ def within(binder: Binder, call: Call, wide: bool) -> Expr:
 
 
 def members(tested: Expr, listed: Literal) -> list[Constant]:
-    """The distinct values of a list as the operand's type holds them, and None for a null.
+    """Distinct values of a list in the operand's type, with None for a null.
 
     Values the type cannot hold are left out, and so is NaN, which equals nothing.
 

@@ -15,7 +15,7 @@ _BOOL = pa.bool_()
 
 
 def logic(binder: Binder, call: Call, wide: bool) -> Expr:
-    """AND and OR: constants that decide nothing are dropped, operands that may fail come last."""
+    """AND and OR: constants without effect are dropped, operands that may fail come last."""
     word, decisive = call.op.upper(), call.op == "or"
     bound = [binder.condition(arg, word) for arg in call.args]
     if any(isinstance(arg, Literal) and arg.value is decisive for arg in bound):
@@ -52,7 +52,7 @@ def is_null(binder: Binder, call: Call, wide: bool) -> Expr:
 
 
 def _merge_equalities(parts: list[Expr]) -> list[Expr]:
-    """``x = 1 OR x = 2`` is ``x IN (1, 2)``, which is one look-up however many there are."""
+    """Turn ``x = 1 OR x = 2`` into ``x IN (1, 2)``: one look-up for any number of constants."""
     groups: dict[Expr, dict[Constant, None]] = {}
     for part in parts:
         tested, values = _equality(part)

@@ -25,7 +25,7 @@ _MOST = 2**31
 
 
 def concatenation(binder: Binder, call: Call, wide: bool) -> Expr:
-    """``||``: what is not text is written as text; null if any part is."""
+    """``||``: values that are not text are written as text; null if any part is null."""
     parts = [binder.typed(arg) for arg in call.args]
     if any(isinstance(p, Literal) and p.value is None for p in parts):
         return Literal(None, pa.string())
@@ -68,7 +68,7 @@ def cast(binder: Binder, call: Call, wide: bool) -> Expr:
 
 
 def _exact_decimal(literal: Literal, target: pa.DataType) -> Literal | None:
-    """A number as it is written, as a decimal: it is not made a double first."""
+    """A number as a decimal, exactly as written: not by way of a double."""
     value = literal.value
     if literal.type is not None or family(target) != "decimal" or not isinstance(value, (int, Decimal)):
         return None
@@ -84,12 +84,12 @@ def case(binder: Binder, call: Call, wide: bool) -> Expr:
 
 
 def opaque(binder: Binder, call: Call, wide: bool) -> Expr:
-    """A part of a pyarrow expression that only pyarrow evaluates; its type is that of its values."""
+    """A part of a pyarrow expression that only pyarrow evaluates, with the type of its values."""
     return binder.finish("arrow", (call.args[0], *(binder.value(arg) for arg in call.args[1:])))
 
 
 def function(binder: Binder, call: Call, wide: bool) -> Expr:
-    """A function by its name."""
+    """A function, by its name."""
     name = ALIASES.get(call.op, call.op)
     if name in _LOWERED:
         count, lower = _LOWERED[name]
@@ -112,7 +112,7 @@ def function(binder: Binder, call: Call, wide: bool) -> Expr:
 
 
 def _check_field(struct: Expr, name: Expr) -> None:
-    """Refuse a field that a struct does not have.
+    """Refuse a field that the struct does not have.
 
     Raises
     ------
@@ -158,7 +158,7 @@ _LOWERED: dict[str, tuple[int, _Lowered]] = {
 
 
 def _arguments(binder: Binder, call: Call, spec: Function) -> tuple[Expr, ...]:
-    """The arguments of a call as the function's parameters ask for them."""
+    """The arguments of a call, as the function's parameters require them."""
     found: list[Expr] = []
     for index, arg in enumerate(call.args):
         letters = spec.parameter(index)

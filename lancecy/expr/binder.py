@@ -1,9 +1,8 @@
-"""The walk from an unbound tree to a bound one, and what every rule of it needs.
+"""The walk from an unbound tree to a bound one, and the helpers of its rules.
 
-A :class:`Binder` binds one tree to one schema from the leaves up. What an operation
-requires of its operands is the business of the rules in the ``bind_*`` modules, which
-are functions of the binder, the call and ``wide``: whether integers may be computed as
-bigint, because nobody sees the type of the result.
+A :class:`Binder` binds one tree to one schema from the leaves up. The rules in the ``bind_*`` modules know the
+requirements of an operation on its operands; they are functions of the binder, the call and ``wide``: whether
+integers may be computed as bigint, because the type of the result stays inside the expression.
 """
 
 from __future__ import annotations
@@ -44,12 +43,12 @@ class Binder:
         self._otherwise = otherwise
 
     def root(self, expr: Expr) -> Expr:
-        """The tree as a value of its own: a bare column keeps its type, integers stay as narrow as they are."""
+        """Bind a whole tree: a bare column keeps its type, integers stay as narrow as they are."""
         found = self.value(expr, wide=False)
         return settle(found) if isinstance(found, Literal) else found
 
     def value(self, expr: Expr, wide: bool = True) -> Expr:
-        """A node bound; literals may still be without a type.
+        """Bind a node; literals may still be without a type.
 
         Raises
         ------
@@ -67,7 +66,7 @@ class Binder:
         return self._rules.get(expr.op, self._otherwise)(self, expr, wide)
 
     def column(self, column: Column) -> Expr:
-        """A column found in the schema."""
+        """Find a column in the schema."""
         try:
             path, data_type = self.names.resolve(column.path, column.exact)
         except ColumnNotFoundError:
@@ -77,16 +76,16 @@ class Binder:
         return Column(path, True, data_type)
 
     def operand(self, expr: Expr, wide: bool = True) -> Expr:
-        """A node whose values Arrow's kernels take: dictionaries decoded, extensions as their storage."""
+        """Bind a node for Arrow's kernels: dictionaries decoded, extensions as their storage."""
         return _readable(self.value(expr, wide))
 
     def typed(self, expr: Expr, wide: bool = True) -> Expr:
-        """An operand; a literal gets the type it has by itself."""
+        """Bind an operand; a literal gets its default type."""
         found = self.operand(expr, wide)
         return settle(found) if isinstance(found, Literal) else found
 
     def condition(self, expr: Expr, what: str) -> Expr:
-        """An operand required to be boolean.
+        """Bind an operand that must be boolean.
 
         Raises
         ------
@@ -95,7 +94,7 @@ class Binder:
         return as_condition(self.typed(expr), what)
 
     def text(self, expr: Expr, what: str) -> Expr:
-        """An operand required to be text.
+        """Bind an operand that must be text.
 
         Raises
         ------
@@ -111,12 +110,12 @@ class Binder:
         return found
 
     def alike(self, what: str, args: list[Expr], wide: bool) -> list[Expr]:
-        """Operands brought to one common type.
+        """Convert operands to one common type.
 
         Raises
         ------
         ExpressionError
-            There is none.
+            They have none.
         """
         found = [self.typed(arg, wide) for arg in args]
         target: pa.DataType | None = pa.null()
@@ -130,7 +129,7 @@ class Binder:
         return [cast_to(one, target or pa.null()) for one in found]
 
     def convert(self, inner: Expr, target: pa.DataType, op: str = "cast") -> Expr:
-        """An explicit conversion, tried to see that there is one.
+        """Convert explicitly; a trial shows whether the conversion exists.
 
         Raises
         ------
@@ -143,17 +142,17 @@ class Binder:
         return self.finish(op, (inner, Literal(None, target)))
 
     def finish(self, op: str, args: tuple[Expr, ...], data_type: pa.DataType | None = None) -> Expr:
-        """The call with its result type, folded to a literal when all arguments are constants.
+        """The call with its result type, folded to a literal if all arguments are constants.
 
         Parameters
         ----------
         data_type : pa.DataType, optional
-            Of the result; without it the call is tried on one row of nulls.
+            Type of the result; without it the call is tried on one row of nulls.
 
         Raises
         ------
         ExpressionError
-            Arrow has no such kernel for the types, or the constants fail.
+            Arrow has no such kernel for the types, or the call fails on the constants.
         """
         call = Call(op, args, data_type)
         constant = bool(args) and all(isinstance(arg, Literal) for arg in args)
@@ -170,7 +169,7 @@ class Binder:
         return Call(op, args, found.type)
 
     def _sample(self, call: Call) -> pa.Table:
-        """One row of nulls of the columns a call reads: shows its type, and whether its constants are any good."""
+        """One row of nulls of the columns a call reads, to find its type and to check its constants."""
         names = dict.fromkeys(node.path[0] for node in walk(call) if isinstance(node, Column))
         fields = [self.schema.field(self.names.positions[name]).with_nullable(True) for name in names]
         return pa.table([pa.nulls(1, field.type) for field in fields], schema=pa.schema(fields))
@@ -181,7 +180,7 @@ Rule: TypeAlias = Callable[[Binder, Call, bool], Expr]
 
 
 def as_condition(found: Expr, what: str) -> Expr:
-    """A bound expression required to be boolean.
+    """Require that a bound expression is boolean.
 
     Raises
     ------
@@ -207,5 +206,5 @@ def _readable(expr: Expr) -> Expr:
     plain = plain_type(expr.type)
     if plain == expr.type:
         return expr
-    # Dictionaries, views and half floats: reading them as their plain type cannot fail, as a cast may.
+    # Dictionaries, views and half floats: unlike a cast, reading them as their plain type cannot fail.
     return Call("decode", (expr,), plain)

@@ -1,4 +1,4 @@
-"""An expression tied to a schema, as ``bind`` makes it and ``evaluate`` and ``falsify`` read it."""
+"""An expression bound to a schema: the result of ``bind``, the input of ``evaluate`` and ``falsify``."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Bound:
     expr : Expr
         The typed tree.
     type : pa.DataType
-        Of its values.
+        Type of its values.
     columns : tuple of str
         Top-level columns it reads, in schema order.
     paths : tuple of tuple of str
@@ -29,13 +29,13 @@ class Bound:
     """
 
     expr: Expr
-    # Extension types written in Python need not be hashable; the tree says it all.
+    # Extension types written in Python need not be hashable; the tree determines everything.
     type: pa.DataType = field(hash=False)
     columns: tuple[str, ...]
     paths: tuple[tuple[str, ...], ...]
 
     def restricted(self, expr: Expr) -> Bound:
-        """A part of this tree as an expression of its own.
+        """Make a part of this tree an expression of its own.
 
         Parameters
         ----------

@@ -1,8 +1,8 @@
 """The builder: expressions from Python operators.
 
-``col("a") > 5`` is a :class:`Term`, a thin wrapper that overloads operators and hands
-out the :class:`~lancecy.expr.nodes.Expr` inside as ``.expr``. Conditions are joined with
-``&``, ``|`` and ``~``; ``and``, ``or`` and ``not`` cannot be overloaded and are refused.
+``col("a") > 5`` is a :class:`Term`, a thin wrapper that overloads operators; its ``.expr`` is the
+:class:`~lancecy.expr.nodes.Expr` inside. Conditions are joined with ``&``, ``|`` and ``~``; ``and``, ``or`` and
+``not`` cannot be overloaded and are refused.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ class Term:
         return Term(_like("like", self.expr, pattern, escape))
 
     def ilike(self, pattern: str, escape: str = "\\") -> Term:
-        """As :meth:`like`, without regard to case."""
+        """:meth:`like`, without regard to case."""
         return Term(_like("ilike", self.expr, pattern, escape))
 
     def starts_with(self, prefix: str) -> Term:
@@ -186,7 +186,7 @@ class Term:
         return Term(Call("contains", (self.expr, Literal(part))))
 
     def cast(self, data_type: pa.DataType | str) -> Term:
-        """The value converted to an Arrow type, given as such or by its name in pyarrow ("int64")."""
+        """The value converted to an Arrow type, given as a type or by its name in pyarrow ("int64")."""
         target = data_type if isinstance(data_type, pa.DataType) else pa.type_for_alias(data_type)
         return Term(Call("cast", (self.expr, Literal(None, target))))
 
@@ -206,7 +206,7 @@ def col(name: str) -> Term:
 
 
 def lit(value: object, data_type: pa.DataType | None = None) -> Term:
-    """A constant; with ``data_type`` one that keeps this type whatever it meets.
+    """A constant; with ``data_type``, a constant of exactly this type.
 
     Raises
     ------

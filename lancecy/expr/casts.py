@@ -1,15 +1,15 @@
-"""CAST: values of one type as values of another, exact, rounded as stated here, or an error.
+"""CAST: conversion of values to another type, exact, rounded as stated here, or an error.
 
 ===============  ==========================================================================
-to integers      fractions are dropped; what is out of range is an error
+to integers      fractions are dropped; values out of range are an error
 to floats        the nearest one, infinite beyond the range of the type
 to decimals      rounded half away from zero; NaN, infinities and too many digits are an error
-to text          what reads back as the same value; years outside 0 to 9999 are an error
+to text          text that reads back as the same value; years outside 0 to 9999 are an error
 to timestamps    digits that the type lacks are cut from the clock, also before 1970
 to times         of integers: a time of day in the unit of the type
 ===============  ==========================================================================
 
-Where Arrow's own conversion keeps to that it is called; the rules here are for where it does not.
+Arrow's own conversion is called where it follows these rules; this module implements the others.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _DAY_NS = 86_400 * 10**9
 
 
 def cast_values(values: Data, target: pa.DataType) -> Data:
-    """Values converted to another type, by the rules of this module.
+    """Convert values to another type, by the rules of this module.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def cast_values(values: Data, target: pa.DataType) -> Data:
     Raises
     ------
     ExpressionError, ValueError
-        A value is out of range or cannot be read; of Arrow it is ``pa.ArrowInvalid``.
+        A value is out of range or cannot be read; ``pa.ArrowInvalid`` if Arrow raises it.
     NotImplementedError
         There is no such conversion.
 
@@ -74,7 +74,7 @@ def _integer_to_float(values: Data, target: pa.DataType) -> Data:
 
 
 def _integer_to_decimal(values: Data, target: pa.DataType) -> Data:
-    # Arrow refuses unless the target has room for every value of the type; the values are what counts.
+    # Arrow refuses unless the target has room for every value of the type; only the actual values matter.
     return decimal_to_decimal(pc.cast(values, pa.decimal128(20, 0)), target)
 
 
@@ -99,7 +99,7 @@ def _text_to_time(values: Data, target: pa.DataType) -> Data:
 
 
 def _text_to_timestamp(values: Data, target: pa.DataType) -> Data:
-    # Arrow refuses digits of a second that the type lacks; they are cut, as those of a timestamp are.
+    # Arrow refuses digits of a second that the type lacks; they are cut, as for timestamps.
     kept = {"s": 0, "ms": 3, "us": 6, "ns": 9}[target.unit]
     fraction = rf"(\.[0-9]{{{kept}}})[0-9]{{1,{9 - kept}}}" if kept else r"()\.[0-9]{1,9}"
     if kept < 9:
@@ -113,7 +113,7 @@ def _text_to_date(values: Data, target: pa.DataType) -> Data:
 
 
 def _binary_to(values: Data, target: pa.DataType) -> Data:
-    """Bytes as the text they hold."""
+    """Read bytes as text."""
     return cast_values(pc.cast(values, pa.large_string()), target)
 
 
@@ -132,7 +132,7 @@ def _timestamp_to_date(values: Data, target: pa.DataType) -> Data:
 
 
 def _whole_days(days: Data, target: pa.DataType) -> Data:
-    """Dates by their number of days since 1970-01-01."""
+    """Dates from their number of days since 1970-01-01."""
     if pa.types.is_date64(target):
         return pc.cast(pc.multiply_checked(days, pa.scalar(86_400_000, pa.int64())), target)
     return pc.cast(pc.cast(days, pa.int32()), target)

@@ -1,13 +1,13 @@
 """pyarrow expressions to expression trees.
 
-pyarrow shows nothing of an expression's parts, but pickles it as an Arrow IPC file: the
-schema's metadata lists the tree in prefix order (``call``, ``field_ref``, ``literal``,
-``options``, ``end``; keys repeat), and one row of columns holds literals and options::
+pyarrow hides the parts of an expression, but pickles it as an Arrow IPC file: the schema's metadata lists the tree
+in prefix order (``call``, ``field_ref``, ``literal``, ``options``, ``end``; keys repeat), and one row of columns
+holds literals and options::
 
     call greater   field_ref a   literal 0   end greater        column 0: [5]
 
-A call with a meaning of ours becomes a node; any other stays an opaque ``arrow`` node
-around its own IPC bytes, which pyarrow evaluates and nothing prunes by.
+A call with an equivalent here becomes a node; any other stays an opaque ``arrow`` node around its own IPC bytes,
+which pyarrow evaluates and which prunes nothing.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _Pair = tuple[str, bytes]
 
 
 def from_arrow(expression: pc.Expression) -> Expr:
-    """The tree of a pyarrow expression.
+    """Convert a pyarrow expression to a tree.
 
     Raises
     ------
@@ -63,10 +63,10 @@ class _ArrowSchema(ctypes.Structure):
 
 
 def _metadata(schema: pa.Schema) -> Iterator[_Pair]:
-    """Key-value pairs of the schema in order, repeated keys included.
+    """Yield key-value pairs of the schema in order, repeated keys included.
 
-    ``Schema.metadata`` is a dictionary and keeps one pair per key; the C data interface, whose
-    layout is fixed, hands out all: an int32 count, then length and bytes of each key and value.
+    ``Schema.metadata`` is a dictionary and keeps one pair per key; the C data interface, whose layout is fixed,
+    has them all: an int32 count, then length and bytes of each key and value.
     """
     capsule = schema.__arrow_c_schema__()
     pointer = ctypes.pythonapi.PyCapsule_GetPointer
@@ -87,7 +87,7 @@ def _metadata(schema: pa.Schema) -> Iterator[_Pair]:
 
 @dataclass(slots=True)
 class _Frame:
-    """A call whose end has not come yet."""
+    """A call whose end has not been read."""
 
     name: str
     start: int
@@ -109,7 +109,7 @@ class _Chain:
 class _Reader:
     """Turns the pairs into a tree without recursion.
 
-    A part without a meaning of ours is None until the smallest call around it becomes opaque.
+    A part without an equivalent here is None until the smallest call around it becomes opaque.
     """
 
     def __init__(self, batch: pa.RecordBatch, pairs: list[_Pair]) -> None:
@@ -179,7 +179,7 @@ class _Reader:
         return self.opaque(frame.start, stop)
 
     def opaque(self, start: int, stop: int) -> Expr:
-        """A node around the IPC bytes of one part, with the columns it reads."""
+        """Make a node around the IPC bytes of one part, with the columns it reads."""
         part = self.pairs[start:stop]
         batch = self.batch.replace_schema_metadata(pa.KeyValueMetadata(part))
         sink = pa.BufferOutputStream()
@@ -198,7 +198,7 @@ class _Reader:
         return Call("arrow", (Literal(sink.getvalue().to_pybytes()), *columns))
 
 
-# What the calls mean. A rule returns None where options ask for something that has no node.
+# Nodes for calls. A rule returns None where the options have no equivalent node.
 
 _Rule = Callable[[tuple[Expr, ...], dict[str, Any]], "Expr | None"]
 
@@ -214,7 +214,7 @@ def _is_null(args: tuple[Expr, ...], options: dict[str, Any]) -> Expr:
 
 
 def _is_in(args: tuple[Expr, ...], options: dict[str, Any]) -> Expr | None:
-    """Arrow's is_in is never null and can match nulls and NaN; IN can be null and matches neither."""
+    """IN for Arrow's is_in, which is never null and can match nulls and NaN; IN can be null and matches neither."""
     behaviour = options["null_matching_behavior"].as_py() if "null_matching_behavior" in options else None
     match, skip = 0, 1
     if behaviour not in (match, skip):
@@ -233,7 +233,7 @@ def _is_in(args: tuple[Expr, ...], options: dict[str, Any]) -> Expr | None:
 
 
 def _if_else(args: tuple[Expr, ...], options: dict[str, Any]) -> Expr | None:
-    """DuckDB's spelling of IN: the membership where there is a value, else null."""
+    """IN in DuckDB's spelling: the membership where there is a value, else null."""
     valid, found, other = args
     is_true = isinstance(found, Call) and found.op == "is_true" and isinstance(found.args[0], Call)
     if not is_true or not isinstance(other, Literal) or other.value is not None:
@@ -305,7 +305,7 @@ def _expression(ipc: bytes) -> pc.Expression:
 
 
 def compute_opaque(call: Call, table: pa.Table | pa.RecordBatch | None) -> Any:
-    """Values of an ``arrow`` node by pyarrow's own engine, in row order."""
+    """Evaluate an ``arrow`` node with pyarrow's own engine, in row order."""
     from pyarrow import acero
 
     ipc, *columns = call.args

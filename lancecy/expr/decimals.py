@@ -1,9 +1,8 @@
-"""Decimals from and to other numbers, exactly or correctly rounded.
+"""Conversions between decimals and other numbers, exact or correctly rounded.
 
-Arrow converts a decimal to a float in two roundings, a float to a decimal by its own rule for ties, and text of
-more digits than the type has to a wrong number. Here a value becomes the nearest one of its target: floats round half
-to even, as IEEE 754 does, decimals round half away from zero, as SQL does. What a decimal has no digits for is an
-error.
+Arrow converts a decimal to a float in two roundings, a float to a decimal by its own rule for ties, and text with
+more digits than the type to a wrong number. Here a value becomes the nearest one of its target: floats round half to
+even (IEEE 754), decimals round half away from zero (SQL). A value with too many digits before the point is an error.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ __all__ = ["decimal_to_decimal", "decimal_to_float", "float_to_decimal", "round_
 _EXACT: dict[int, tuple[Any, int, int]] = {32: (np.float32, 2**24, 10), 64: (np.float64, 2**53, 22)}
 _SPLITTER = 2.0**27 + 1
 _MOST_DIGITS = 76
-# Characters of a text in a message: of more the reason would be cut off.
+# Characters of a text in a message: longer text would cut off the reason.
 _SHOWN = 100
-# No two neighbours of it match the same digits, so that long text is refused in one pass.
+# No two neighbouring parts match the same digits, so that long text is refused in one pass.
 _NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d{1,10})?", re.ASCII)
 _EXACTLY = Context(prec=_MOST_DIGITS + 4, rounding=ROUND_HALF_UP, Emax=10**17, Emin=-(10**17))
 
@@ -40,7 +39,7 @@ def decimal_to_float(values: Data, target: pa.DataType) -> Data:
     ----------
     values : pa.Array, pa.ChunkedArray or pa.Scalar of decimal128 or decimal256
     target : pa.DataType
-        float32 or float64. Beyond its range values become infinite, as IEEE 754 rounds.
+        float32 or float64. Values beyond its range become infinite, as IEEE 754 rounds.
 
     Returns
     -------
@@ -62,7 +61,7 @@ def decimal_to_float(values: Data, target: pa.DataType) -> Data:
 
 
 def _quotients(chunk: pa.Array, target: pa.DataType) -> pa.Array | None:
-    """The unscaled integers divided by the power of ten, or None where either is not exact in the target."""
+    """Divide the unscaled integers by the power of ten; None where either is not exact in the target."""
     make, largest, most = _EXACT[target.bit_width]
     if not 0 <= chunk.type.scale <= most:
         return None
@@ -88,7 +87,7 @@ def _words(chunk: pa.Array) -> NDArray[np.int64]:
 
 
 def float_to_decimal(values: Data, target: pa.DataType) -> Data:
-    """Each floating-point number, taken exactly, rounded to a decimal.
+    """Round each floating-point number, taken exactly, to a decimal.
 
     Parameters
     ----------
@@ -99,7 +98,7 @@ def float_to_decimal(values: Data, target: pa.DataType) -> Data:
     Raises
     ------
     ExpressionError
-        A value is NaN, infinite, or has more digits before the point than the decimal; it is named.
+        A value is NaN, infinite, or has more digits before the point than the decimal; the message has it.
 
     Examples
     --------
@@ -121,10 +120,10 @@ def float_to_decimal(values: Data, target: pa.DataType) -> Data:
 
 
 def _scaled(exact: NDArray[np.float64], target: pa.DataType) -> NDArray[np.int64] | None:
-    """The numbers times 10^scale, rounded half away from zero, or None where doubles do not suffice.
+    """The numbers times 10^scale, rounded half away from zero; None where doubles do not suffice.
 
-    The product of a double and a power of ten that is exact is known as the sum of two doubles (Dekker's
-    product): its rounded value and the error of that. The error decides what looks like a tie.
+    The product of a double and an exact power of ten is the sum of two doubles (Dekker's product): the rounded
+    product and its error. The error decides apparent ties.
     """
     if not 0 <= target.scale <= 22:
         return None
@@ -145,7 +144,7 @@ def _scaled(exact: NDArray[np.float64], target: pa.DataType) -> NDArray[np.int64
 
 
 def text_to_decimal(values: Data, target: pa.DataType) -> Data:
-    """Numbers in text, with or without an exponent, rounded to a decimal.
+    """Read numbers in text, with or without an exponent, and round them to a decimal.
 
     Parameters
     ----------
@@ -156,14 +155,14 @@ def text_to_decimal(values: Data, target: pa.DataType) -> Data:
     Raises
     ------
     ExpressionError
-        A text is no number or has more digits before the point than the decimal; it is named.
+        A text is no number or has more digits before the point than the decimal; the message has it.
 
     Examples
     --------
     >>> text_to_decimal(pa.array(["1.5", "-2e-1"]), pa.decimal128(38, 0)).to_pylist()
     [Decimal('2'), Decimal('0')]
     """
-    # Arrow reads text right that has no more digits than the type on either side of the point.
+    # Arrow reads text correctly that has no more digits than the type on either side of the point.
     whole = target.precision - target.scale
     fraction = rf"(\.[0-9]{{1,{target.scale}}})?" if target.scale else ""
     plain = f"^[+-]?[0-9]{{1,{whole}}}{fraction}$" if target.scale >= 0 and whole > 0 else "^[+-]?0$"
@@ -184,12 +183,12 @@ def _number(text: str) -> Decimal:
 
 
 def decimal_to_decimal(values: Data, target: pa.DataType) -> Data:
-    """Decimals rounded to the digits of another decimal type.
+    """Round decimals to the digits of another decimal type.
 
     Raises
     ------
     ExpressionError
-        A value has more digits before the point than the target; it is named.
+        A value has more digits before the point than the target; the message has it.
 
     Examples
     --------
@@ -202,7 +201,7 @@ def decimal_to_decimal(values: Data, target: pa.DataType) -> Data:
         rounded = pc.round(wide, ndigits=target.scale, round_mode="half_towards_infinity")
         options = pc.CastOptions(pa.decimal256(_MOST_DIGITS, target.scale), allow_decimal_truncate=True)
         values = pc.cast(rounded, options=options)
-    # Arrow does not see every overflow of a decimal that gets more digits after the point.
+    # Arrow misses some overflows of a decimal that gets more digits after the point.
     for extreme in pc.min_max(values).as_py().values():
         if extreme and extreme.adjusted() >= target.precision - target.scale:
             raise _does_not_fit(extreme, target)
@@ -218,7 +217,7 @@ def _rounded(numbers: list[Decimal | None], target: pa.DataType) -> pa.Array:
 
 
 def round_decimal(number: Decimal, target: pa.DataType) -> Decimal:
-    """A number with the digits of a decimal type after the point, rounded half away from zero.
+    """Round a number half away from zero to the digits of a decimal type after the point.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """Expressions as SQL text, for explanations, errors and reprs.
 
-The text of an expression that came from SQL or from the builder parses back to an
-equal meaning; parentheses stand only where precedence asks for them. Long lists are
-abridged on request, since an explanation should not print ten thousand values.
+The text of an expression that came from SQL or from the builder parses back to an equal meaning; parentheses stand
+only where precedence needs them. Long lists are abridged on request: an explanation should not print ten thousand
+values.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lancecy.expr.times import text_of
 __all__ = ["describe", "describe_type"]
 
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*\Z")
-# Names that SQL reads as something else when they stand alone.
+# Names that alone mean something else in SQL.
 _RESERVED = frozenset(
     "and or not in is null true false between like ilike escape case when then else end cast as from "
     "distinct select interval date time timestamp unknown".split()
@@ -49,7 +49,7 @@ def describe(expr: Expr, max_values: int | None = None) -> str:
 
 
 def describe_type(data_type: pa.DataType | None) -> str:
-    """Name of a type as error messages and CAST have it."""
+    """Name of a type in error messages and CAST."""
     if data_type is None:
         return "a constant"
     if pa.types.is_decimal(data_type):
@@ -165,7 +165,7 @@ def _call_text(call: Call, limit: int | None) -> tuple[str, int]:
 
 
 def _argument_text(arg: Expr, limit: int | None) -> str:
-    """An argument of a function, where a list stands in brackets."""
+    """An argument of a function, with lists in brackets."""
     text = _text(arg, 0, limit)
     return f"[{text[1:-1]}]" if isinstance(arg, Literal) and isinstance(arg.value, tuple) else text
 
@@ -200,5 +200,5 @@ def _case_text(args: tuple[Expr, ...], limit: int | None) -> str:
     return f"{text} ELSE {_text(args[-1], 0, limit)} END"
 
 
-# Nodes are below this module; their ``repr`` calls it.
+# ``nodes`` cannot import this module; its ``repr`` calls the function set here.
 Expr.text = staticmethod(describe)

@@ -1,7 +1,7 @@
-"""Text and binary columns compared with a constant.
+"""Comparison of text and binary columns with a constant.
 
-Arrow compares every value with a call of its own; of columns that are large enough to
-matter a kernel looks at the first bytes of all values instead. Nulls stay unknown.
+Arrow makes a call per value; for columns that are large enough to matter, a kernel compares the first bytes of all
+values instead. Nulls stay null.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _OFFSETS = {
     pa.large_string(): np.int64,
     pa.large_binary(): np.int64,
 }
-# Of fewer values Arrow has compared all before a kernel is called.
+# With fewer values Arrow is done before a kernel is called.
 _MIN_ROWS = 1024
 
 
 def equal(values: Data, other: Data) -> Data:
-    """As ``pyarrow.compute.equal``.
+    """``pyarrow.compute.equal``, faster for large columns.
 
     Examples
     --------
@@ -49,7 +49,7 @@ def equal(values: Data, other: Data) -> Data:
 
 
 def not_equal(values: Data, other: Data) -> Data:
-    """As ``pyarrow.compute.not_equal``.
+    """``pyarrow.compute.not_equal``, faster for large columns.
 
     Examples
     --------

@@ -1,10 +1,9 @@
-"""Bound expressions evaluated over Arrow tables with pyarrow's kernels.
+"""Evaluation of bound expressions over Arrow tables with pyarrow's kernels.
 
-Logic is three-valued (Kleene): null AND false is false, null OR true is true, NOT null
-is null. A comparison with a constant is one kernel call on the column as it is; operands of
-two types are compared by ``exact``. Arithmetic is checked: what overflows or divides by zero
-is an error, not a wrong row. AND, OR and CASE look at such operands only where the ones
-before leave the answer open, so that ``x != 0 AND 10 / x > 2`` is safe.
+Logic is three-valued (Kleene): null AND false is false, null OR true is true, NOT null is null. A comparison with a
+constant is one kernel call on the unconverted column; ``exact`` compares operands of two types. Arithmetic is
+checked: overflow and division by zero are errors, not wrong rows. AND, OR and CASE evaluate operands that may fail
+only where the earlier ones leave the answer open, so that ``x != 0 AND 10 / x > 2`` is safe.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ from lancecy.limits import COMPUTED_BYTES
 __all__ = ["can_fail", "compute", "evaluate", "mask"]
 
 Data: TypeAlias = Any
-"""pa.Array, pa.ChunkedArray or, of constants, pa.Scalar."""
+"""pa.Array, pa.ChunkedArray or, for constants, pa.Scalar."""
 
 
 def evaluate(bound: Bound, table: pa.Table | pa.RecordBatch) -> pa.ChunkedArray | pa.Array:
-    """The values of an expression for every row.
+    """Evaluate an expression for every row.
 
     Parameters
     ----------
@@ -50,7 +49,7 @@ def evaluate(bound: Bound, table: pa.Table | pa.RecordBatch) -> pa.ChunkedArray 
     Returns
     -------
     pa.ChunkedArray or pa.Array
-        As many values as rows, of type ``bound.type``. A column of the table itself is not copied.
+        One value per row, of type ``bound.type``. A column of the table itself is not copied.
 
     Raises
     ------
@@ -81,14 +80,14 @@ def evaluate(bound: Bound, table: pa.Table | pa.RecordBatch) -> pa.ChunkedArray 
 
 
 def mask(bound: Bound, table: pa.Table | pa.RecordBatch) -> pa.ChunkedArray | pa.Array:
-    """Which rows satisfy a condition: boolean, null where it is unknown.
+    """Evaluate a condition: boolean, null where it is unknown.
 
     Only rows that are true are selected; ``Table.filter`` drops nulls by itself.
 
     Raises
     ------
     ExpressionError
-        The expression is no condition, or fails on the data.
+        The expression is not a condition, or fails on the data.
     """
     if not pa.types.is_boolean(bound.type):
         raise ExpressionError(f"{describe(bound.expr, 10)} is {bound.type}, not a condition")
@@ -96,7 +95,7 @@ def mask(bound: Bound, table: pa.Table | pa.RecordBatch) -> pa.ChunkedArray | pa
 
 
 def compute(expr: Expr, table: pa.Table | pa.RecordBatch | None) -> Data:
-    """Values of a bound node; a scalar for constants, which need no table."""
+    """Evaluate a bound node; constants give a scalar and need no table."""
     if isinstance(expr, Column):
         return _column(expr, table)
     if isinstance(expr, Literal):
@@ -115,7 +114,7 @@ def _column(column: Column, table: pa.Table | pa.RecordBatch | None) -> Data:
         raise ExpressionError(f"{describe(column)} has no value without a table")
     values = table.column(column.path[0])
     if len(column.path) > 1:
-        # Respects the nulls of the structs above.
+        # Applies the nulls of the structs above.
         values = pc.struct_field(values, list(column.path[1:]))
     return values
 
@@ -165,7 +164,7 @@ def _where(expr: Expr, table: Any, rows: Data) -> Data:
 
 
 def _without_views(table: Any) -> Any:
-    """The table with string and binary views as ordinary ones, as Arrow selects no rows of views."""
+    """The table with string and binary views as ordinary strings, as Arrow selects no rows of views."""
     for index, held in enumerate(table.schema):
         if pa.types.is_string_view(held.type) or pa.types.is_binary_view(held.type):
             values = pc.cast(table.column(index), plain_type(held.type))
@@ -174,7 +173,7 @@ def _without_views(table: Any) -> Any:
 
 
 def _case(call: Call, table: Any) -> Data:
-    """The value of the first branch whose condition is true; later conditions are not asked there."""
+    """CASE: the value of the first branch whose condition is true; later conditions are not evaluated there."""
     *branches, default = call.args
     conditions, values = branches[::2], branches[1::2]
     if table is not None:
@@ -215,7 +214,7 @@ def _full(values: Data, table: Any) -> Data:
 def _compare(op: str, kernel: Callable[..., Any]) -> Callable[[Call, Any], Data]:
     def run(call: Call, table: Any) -> Data:
         left, right = call.args
-        # The binder leaves types that share none as they are.
+        # The binder leaves types without an exact common type as they are.
         judge = kernel if share_type(left.type, right.type) else partial(compare, op)
         if isinstance(right, Literal):
             scalar = scalar_of(right)
@@ -226,7 +225,7 @@ def _compare(op: str, kernel: Callable[..., Any]) -> Callable[[Call, Any], Data]
 
 
 def _per_value(tested: Expr, table: Any, run: Callable[[Data], Data]) -> Data:
-    """``run`` on the operand; of dictionary columns on the distinct values, whose answers are then looked up."""
+    """Apply ``run`` to the operand; for dictionary columns, to the distinct values, and look up the answers."""
     if not (isinstance(tested, Call) and tested.op == "decode"):
         return run(compute(tested, table))
     coded = compute(tested.args[0], table)
@@ -247,7 +246,7 @@ def _per_code(coded: pa.DictionaryArray, kind: Any, run: Callable[[Data], Data])
 
 
 def _decode(coded: pa.DictionaryArray, kind: Any) -> pa.Array:
-    # Converted before they are looked up: Arrow takes nothing of views, and nothing else of half floats.
+    # Converted before the look-up: Arrow cannot take from views, nor do anything else with half floats.
     values = coded.dictionary
     return (values if values.type == kind else pc.cast(values, kind)).take(coded.indices)
 
@@ -260,7 +259,7 @@ def _in(call: Call, table: Any) -> Data:
 
     def run(values: Data) -> Data:
         found = pc.is_in(values, value_set=members)
-        # is_in calls a null false; in SQL it is unknown, and so is a miss in a list that has a null.
+        # is_in is false for a null; in SQL it is unknown, and so is a miss in a list that has a null.
         if has_null:
             return pc.if_else(found, True, pa.scalar(None, pa.bool_()))
         if isinstance(values, pa.Scalar) or values.null_count:
@@ -296,7 +295,7 @@ def _cast(call: Call, table: Any) -> Data:
 def _unsafe_cast(call: Call, table: Any) -> Data:
     values, target = compute(call.args[0], table), call.args[1].type
     if (family(values.type), family(target)) == ("text", "decimal"):
-        # Arrow ends the process for some exponents.
+        # Arrow aborts the process for some exponents.
         return cast_values(values, target)
     return pc.cast(values, target, safe=False)
 

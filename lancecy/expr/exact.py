@@ -1,14 +1,14 @@
 """Exact comparison of values of two different types.
 
-Integers, decimals and floats are compared as the numbers they are, and instants, times and
-intervals of different units as the moments and spans they are: no side is rounded to the type of
-the other. A value of every such type is ``stored * factor / 10**scale``, where ``stored`` is an
-integer or a float, so the order of two values is the sign of a difference of products.
+Integers, decimals and floats are compared as numbers, and instants, times and intervals of different units as
+moments and spans: neither side is rounded to the type of the other. A value of every such type is
+``stored * factor / 10**scale``, where ``stored`` is an integer or a float, so the order of two values is the sign of
+a difference of products.
 
-The sign is found with error-free transformations over whole arrays: each stored value and each
-power of ten is a sum of doubles, their products are sums of doubles (Dekker 1971), and all of
-these are added into one expansion without rounding, whose last nonzero part has the sign of the
-whole (Shewchuk 1997, "Adaptive Precision Floating-Point Arithmetic", theorem 10).
+Error-free transformations over whole arrays find the sign: each stored value and each power of ten is a sum of
+doubles, their products are sums of doubles (Dekker 1971), and all of these are added into one expansion without
+rounding, whose last nonzero part has the sign of the whole (Shewchuk 1997, "Adaptive Precision Floating-Point
+Arithmetic", theorem 10).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _MAX_DIGITS = 77
 _EXACT = 2**53
 # Dekker's constant: splits a double into two halves of 26 bits.
 _SPLITTER = float(2**27 + 1)
-# Temporary arrays of a block stay in the processor's caches.
+# Temporary arrays of one block stay in the processor's caches.
 _BLOCK_ROWS = 1 << 14
 
 
@@ -68,7 +68,7 @@ def share_type(left: pa.DataType, right: pa.DataType) -> bool:
     (True, False)
     """
     if left == right:
-        # Arrow compares no decimals of negative scale.
+        # Arrow does not compare decimals of negative scale.
         return family(left) != "decimal" or left.scale >= 0
     one, two = family(left), family(right)
     if one in _NUMBERS and two in _NUMBERS:
@@ -94,13 +94,13 @@ def can_compare(left: pa.DataType, right: pa.DataType) -> bool:
 
 
 def _are_instants(left: pa.DataType, right: pa.DataType) -> bool:
-    """Whether both are points on one clock: with a time zone, or without."""
+    """Whether both are points on one clock: both with a time zone, or both without."""
     zoned = [family(t) == "timestamp" and t.tz is not None for t in (left, right)]
     return {family(left), family(right)} <= {"date", "timestamp"} and zoned[0] == zoned[1]
 
 
 def compare(op: str, left: Data, right: Data) -> Data:
-    """Compare numbers, or instants, times or intervals, of any two types exactly.
+    """Compare numbers, instants, times or intervals of any two types exactly.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ def compare(op: str, left: Data, right: Data) -> Data:
     Raises
     ------
     ExpressionError
-        Values of these types are not compared, or a decimal type has a scale beyond 100.
+        Values of these types cannot be compared, or a decimal type has a scale beyond 100.
 
     Examples
     --------
@@ -145,7 +145,7 @@ def compare(op: str, left: Data, right: Data) -> Data:
 
 
 def _in_common_type(op: str, left: Data, right: Data) -> Data | None:
-    """The comparison in a type that holds the values at hand, as most columns allow; else None."""
+    """Compare in a type that holds the actual values, as for most columns; else None."""
     kinds = family(left.type), family(right.type)
     if "decimal" in kinds:
         return None
@@ -158,13 +158,13 @@ def _in_common_type(op: str, left: Data, right: Data) -> Data | None:
     try:
         sides = [side if side.type == target else pc.cast(side, target) for side in (left, right)]
     except pa.ArrowInvalid:
-        # A moment beyond the finer unit.
+        # A moment is beyond the range of the finer unit.
         return None
     return _OPERATORS[op][1](*sides)
 
 
 def _is_small(values: Data) -> bool:
-    """Whether a double holds every one of these integers; True of floats."""
+    """Whether a double holds every one of these integers exactly; True for floats."""
     if family(values.type) != "integer" or values.type.bit_width <= 32:
         return True
     limits = pc.min_max(values).as_py()
@@ -172,7 +172,7 @@ def _is_small(values: Data) -> bool:
 
 
 def _signed_and_unsigned(op: str, left: Data, right: Data) -> Data | None:
-    """Integers of 64 bits with and without sign, if a signed one holds all of them."""
+    """Compare integers of 64 bits with and without sign, if a signed type holds all of them."""
     for side in (left, right):
         if side.type == pa.uint64():
             most = pc.max(side).as_py()
@@ -185,7 +185,7 @@ def _signed_and_unsigned(op: str, left: Data, right: Data) -> Data | None:
 
 
 def _arrays(op: str, left: pa.Array, right: pa.Array) -> pa.BooleanArray:
-    """The comparison of two arrays, block by block."""
+    """Compare two arrays, block by block."""
     powers = _powers(left.type, right.type)
     limit = 10.0 ** (_MAX_DIGITS + 1 - min(_unit(left.type)[1], _unit(right.type)[1]))
     found = np.empty(len(left), dtype=np.bool_)
@@ -214,7 +214,7 @@ def _unit(data_type: pa.DataType) -> tuple[int, int]:
 
 
 def _powers(left: pa.DataType, right: pa.DataType) -> tuple[list[float], list[float]]:
-    """What stored values of each side are multiplied with to be in one unit, as sums of doubles."""
+    """Factors that bring stored values of each side to one unit, as sums of doubles."""
     units = _unit(left), _unit(right)
     for data_type, (_, scale) in zip((left, right), units, strict=True):
         if abs(scale) > _MAX_SCALE:
@@ -236,10 +236,10 @@ def _as_doubles(number: int) -> list[float]:
 
 
 def _parts(values: pa.Array, limit: float) -> list[Floats]:
-    """Stored values as sums of doubles; what lies under a null is anything."""
+    """Stored values as sums of doubles; arbitrary under a null."""
     kind = values.type
     if family(kind) == "float":
-        # What is beyond all values of the other side stays beyond them; NaN stays NaN.
+        # Values beyond all values of the other side stay beyond them; NaN stays NaN.
         return [np.clip(values.to_numpy(zero_copy_only=False).astype(np.float64), -limit, limit)]
     width = kind.bit_width
     if width <= 32:
@@ -256,7 +256,7 @@ def _stored(values: pa.Array, dtype: np.dtype[Any], words: int) -> NDArray[Any]:
 
 
 def _word_parts(words: NDArray[np.uint64], is_signed: bool) -> list[Floats]:
-    """Integers of one or more 64-bit words as sums of doubles, of fewer if all of them are small."""
+    """Integers of one or more 64-bit words as sums of doubles; of fewer doubles if all are small."""
     top = words[:, -1].view(np.int64) if is_signed else words[:, -1]
     while is_signed and words.shape[1] > 1 and bool((top == words[:, -2].view(np.int64) >> 63).all()):
         words = words[:, :-1]
@@ -280,7 +280,7 @@ def _product(parts: Sequence[Floats], power: Sequence[float]) -> list[Floats]:
 
 
 def _two_product(values: Floats, factor: float) -> tuple[Floats, Floats]:
-    """The rounded products and the errors of rounding, exactly."""
+    """The rounded products and their exact rounding errors."""
     product = values * factor
     high, low = _split(values)
     factor_high, factor_low = _split(factor)
@@ -295,7 +295,7 @@ def _split(values: Any) -> tuple[Any, Any]:
 
 
 def _sign_of_sum(parts: Sequence[Floats]) -> Floats:
-    """A number with the sign of an exact sum; NaN where a part is."""
+    """A number with the sign of an exact sum; NaN where a part is NaN."""
     expansion: list[Floats] = []
     for part in parts:
         carried = part

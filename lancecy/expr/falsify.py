@@ -1,12 +1,11 @@
-"""Which pages or fragments a condition cannot be true in, from their statistics.
+"""Pages or fragments in which a condition cannot be true, by their statistics.
 
-Each node gets three proofs per unit: that it is *never true*, *never false* and *never
-null* in any of its rows. NOT exchanges the first two, AND and OR combine them, so that
-negations are as exact as what they negate. What a rule does not cover proves nothing,
-and nothing proved means the unit is read: pruning may read too much, never too little.
+Each node gets three proofs per unit: that it is *never true*, *never false* and *never null* in any of its rows. NOT
+exchanges the first two, AND and OR combine them, so that negations are as exact as their operands. An expression
+without a rule proves nothing, and then the unit is read: pruning may read too much, never too little.
 
-Bounds need not be tight. A NaN may be anywhere in a floating-point column that may have
-one: it makes every comparison false except ``!=``. Source: file sheet 0.1, section 6.7.
+Bounds need not be tight. A NaN may be anywhere in a floating-point column that may have one: it makes every
+comparison false except ``!=``. Source: file sheet 0.1, section 6.7.
 """
 
 from __future__ import annotations
@@ -45,19 +44,19 @@ _FEW = 16
 
 
 def falsify(bound: Bound, stats: StatsTable) -> Units:
-    """Units in which no row satisfies a condition.
+    """Find the units in which no row satisfies a condition.
 
     Parameters
     ----------
     bound : Bound
-        A condition; of any other expression nothing is proved.
+        A condition; nothing is proved for other expressions.
     stats : StatsTable
-        Columns it does not have are unknown.
+        Columns it lacks are unknown.
 
     Returns
     -------
     (num_units,) bool, fresh memory
-        True: proved that the condition is true of no row. False: unknown.
+        True: proved that no row satisfies the condition. False: unknown.
 
     Raises
     ------
@@ -81,7 +80,7 @@ def falsify(bound: Bound, stats: StatsTable) -> Units:
 
 @dataclass(frozen=True, slots=True)
 class _Proof:
-    """What is proved of a condition in each unit; arrays are shared and not written to."""
+    """The proofs of a condition for each unit; arrays are shared and must not be written to."""
 
     never_true: Units
     never_false: Units
@@ -104,7 +103,7 @@ def _prove(expr: Expr, stats: StatsTable) -> _Proof:
 
 
 def _known(tested: Expr, stats: StatsTable) -> ColumnStats | None:
-    """What is known of the values of an operand: a column, also one whose values are decoded or widened."""
+    """Statistics of an operand's values: of a column, also decoded or widened."""
     if isinstance(tested, Column):
         return stats.columns.get(tested.path)
     if not isinstance(tested, Call) or tested.op not in ("decode", "storage", "cast"):
@@ -135,7 +134,7 @@ def _constant(literal: Literal, stats: StatsTable) -> _Proof:
 
 
 def _and(call: Call, stats: StatsTable) -> _Proof:
-    """True needs all, false needs one; null needs one that is null."""
+    """AND: true needs all, false needs one; null needs one that is null."""
     proofs = [_prove(arg, stats) for arg in call.args]
     return _Proof(
         np.logical_or.reduce([p.never_true for p in proofs]),
@@ -183,7 +182,7 @@ def _of_column(
 ) -> _Proof:
     """Proof for a test that is null exactly where its column is.
 
-    ``never`` says where non-null values cannot make it true, and where they cannot make it false.
+    ``never`` gives the units in which non-null values cannot make it true, and cannot make it false.
     """
     if known is None:
         return _unknown(stats)
@@ -199,7 +198,7 @@ def _compare_column(op: str, column: ColumnStats | None, literal: Literal, stats
     def never(known: ColumnStats) -> tuple[Units, Units]:
         true, false = _none_within(known, op, value), _none_within(known, _OPPOSITE[op], value)
         if known.may_have_nan or is_nan(value):
-            # A NaN on either side satisfies != and nothing else.
+            # A NaN on either side satisfies only !=.
             nothing = np.zeros_like(true)
             return (nothing, false) if op == "!=" else (true, nothing)
         return true, false
@@ -208,7 +207,7 @@ def _compare_column(op: str, column: ColumnStats | None, literal: Literal, stats
 
 
 def _none_within(known: ColumnStats, op: str, value: Any) -> Units:
-    """Units with no value v between the bounds such that ``v op value``; NaN left aside."""
+    """Units with no value v between the bounds such that ``v op value``, apart from NaN."""
     if isinstance(known.bounds, NumericBounds):
         return _none_numeric(known.bounds, op, value)
     if isinstance(known.bounds, ByteBounds) and isinstance(value, bytes):
@@ -218,7 +217,7 @@ def _none_within(known: ColumnStats, op: str, value: Any) -> Units:
 
 def _none_numeric(bounds: NumericBounds, op: str, value: Any) -> Units:
     if isinstance(value, bytes) or is_nan(value):
-        # A NaN is never equal, less or greater; != is settled by the caller.
+        # A NaN is never equal, less or greater; the caller handles !=.
         return np.full(bounds.known.size, is_nan(value) and op != "!=")
     lows: Any = bounds.lows
     if lows.dtype == bounds.highs.dtype and lows.dtype in _COMPILED and _exact(value, lows.dtype):
@@ -238,7 +237,7 @@ def _exact(value: Any, kind: np.dtype[Any]) -> bool:
 
 
 def _none_of_objects(bounds: NumericBounds, op: str, value: Any) -> Units:
-    """The same for bounds of any other type, decimals above all: Python's exact comparisons."""
+    """:func:`_none_numeric` for bounds of other types, mainly decimals: Python's exact comparisons."""
     found = np.zeros(bounds.known.size, dtype=bool)
     units = np.flatnonzero(bounds.known)
     lows, highs = bounds.lows[units].astype(object), bounds.highs[units].astype(object)
@@ -256,7 +255,7 @@ def _none_of_objects(bounds: NumericBounds, op: str, value: Any) -> Units:
 
 def _none_bytes(bounds: ByteBounds, op: str, value: bytes) -> Units:
     if op == "!=":
-        # The kernel leaves this open; nothing is unequal if nothing is less and nothing is greater.
+        # The kernel does not decide this; nothing is unequal if nothing is less and nothing is greater.
         return _none_bytes(bounds, "<", value) & _none_bytes(bounds, ">", value)
     empty = np.zeros(bounds.has_low.size, dtype=np.uint8)
     kernels.compare_bytes_bounds(
@@ -274,7 +273,7 @@ def _none_bytes(bounds: ByteBounds, op: str, value: bytes) -> Units:
 
 
 def _stored(literal: Literal) -> Any:
-    """The constant as the statistics have it: booleans as 0 and 1, decimals unscaled, text as UTF-8."""
+    """The constant in the form of the statistics: booleans as 0 and 1, decimals unscaled, text as UTF-8."""
     return _stored_value(literal.value, literal.type)
 
 
@@ -299,7 +298,7 @@ def _in(call: Call, stats: StatsTable) -> _Proof:
 
     def never(known: ColumnStats) -> tuple[Units, Units]:
         true = _outside(known, values)
-        # All values of a unit equal one of the list: nothing between its bounds differs from it.
+        # All values of a unit equal one in the list: nothing between its bounds differs from it.
         false = np.zeros_like(true)
         if not known.may_have_nan:
             for value in values[:_FEW]:
@@ -309,12 +308,12 @@ def _in(call: Call, stats: StatsTable) -> _Proof:
     proof = _of_column(_known(tested, stats), stats, never)
     if not has_null:
         return proof
-    # A miss is null, never false.
+    # A miss is null if the list has a null, never false.
     return _Proof(proof.never_true, _all(stats, True), proof.never_null & proof.never_false)
 
 
 def _outside(known: ColumnStats, values: list[Any]) -> Units:
-    """Units none of whose values can be one of these."""
+    """Units in which no value can be one of these."""
     if len(values) > _FEW:
         searched = _outside_sorted(known, values)
         if searched is not None:
@@ -327,7 +326,7 @@ def _outside(known: ColumnStats, values: list[Any]) -> Units:
 
 
 def _outside_sorted(known: ColumnStats, values: Iterable[Any]) -> Units | None:
-    """By binary search of the bounds among the sorted values; None where NumPy cannot hold both exactly."""
+    """:func:`_outside` by binary search of the bounds in sorted values; None if NumPy cannot hold both exactly."""
     bounds = known.bounds
     if not isinstance(bounds, NumericBounds):
         return None
@@ -340,7 +339,7 @@ def _outside_sorted(known: ColumnStats, values: Iterable[Any]) -> Units | None:
     ):
         return None
     ordered = np.sort(np.array(list(values), dtype=lows.dtype))
-    # As many values are below the low bound as are not above the high one: none lies between.
+    # As many values are below the low bound as are up to the high one: none lies between.
     below, not_above = (
         np.searchsorted(ordered, lows, side="left"),
         np.searchsorted(ordered, highs, side="right"),
@@ -367,7 +366,7 @@ def _like(call: Call, stats: StatsTable) -> _Proof:
 
 
 def _prefix(column: ColumnStats | None, text: str, decides: bool, stats: StatsTable) -> _Proof:
-    """Proof for a test that needs a prefix; ``decides`` when the prefix is all it needs."""
+    """Proof for a test that needs a prefix; ``decides`` if the prefix is all it needs."""
     start = text.encode()
     stop = _successor(start)
 
