@@ -1,4 +1,4 @@
-"""The functions filters may call: what each takes, and the kernels behind them.
+"""The functions filters may call: their parameters and kernels.
 
 :data:`FUNCTIONS` is the whole list. A parameter is one letter: ``s`` text, ``y`` text or
 binary, ``f`` a number taken as floating point, ``n`` a number as it is, ``l`` a list,
@@ -27,7 +27,7 @@ __all__ = ["ALIASES", "CLOCK", "FUNCTIONS", "Function", "unknown_function"]
 
 @dataclass(frozen=True, slots=True)
 class Function:
-    """A function by its parameters (see the module's docstring) and its kernel."""
+    """The parameters (see the module's docstring) and kernel of a function."""
 
     parameters: tuple[str, ...]
     kernel: Callable[..., Any]
@@ -39,11 +39,11 @@ class Function:
 
     @property
     def most(self) -> int | None:
-        """Most arguments, None without a bound."""
+        """Most arguments; None if unbounded."""
         return None if self.parameters and self.parameters[-1][-1] == "*" else len(self.parameters)
 
     def parameter(self, index: int) -> str:
-        """Letters of the parameter that argument ``index`` belongs to."""
+        """Letters of the parameter for argument ``index``."""
         return self.parameters[min(index, len(self.parameters) - 1)].rstrip("?*")
 
 
@@ -52,7 +52,7 @@ def _as_int32(values: Any) -> Any:
 
 
 def _position(values: Any, part: str) -> Any:
-    # Arrow finds bytes, SQL counts characters: those before the match are what a split leaves in front.
+    # Arrow counts bytes, SQL counts characters: here those that a split leaves before the match.
     if part == "":
         return _as_int32(pc.if_else(pc.is_valid(values), 1, pa.scalar(None, pa.int32())))
     if len(part) > LONG_PATTERN:
@@ -65,7 +65,7 @@ def _position(values: Any, part: str) -> Any:
 def _substring(values: Any, start: int, length: int | None = None) -> Any:
     if length is not None and length < 0:
         raise ExpressionError("the length of a substring cannot be negative")
-    # Positions count from 1; those before the text exist and are empty, as in SQL.
+    # Positions count from 1; positions before the text exist and are empty, as in SQL.
     stop = None if length is None else max(0, start - 1 + length)
     return pc.utf8_slice_codeunits(values, start=max(0, start - 1), stop=stop)
 
@@ -95,7 +95,7 @@ def _regexp(values: Any, pattern: str, flags: str = "") -> Any:
 
 
 def _concat(*values: Any) -> Any:
-    # concat() passes over nulls, unlike ||. Arrow, asked to skip them, leaves out the rows that have nothing else.
+    # concat() skips nulls, unlike ||. Arrow's option to skip nulls leaves out rows that have nothing else.
     return growth.join("concat()", *(pc.coalesce(v, pa.scalar("", v.type)) for v in values))
 
 
@@ -104,10 +104,10 @@ def _extreme(kernel: Callable[..., Any]) -> Callable[..., Any]:
         kind = values[0].type
         through = None
         if pa.types.is_timestamp(kind) and kind.tz is not None:
-            # Arrow has no such kernel for instants with a zone, whose values are those of UTC.
+            # Arrow has no such kernel for instants with a zone, whose values are in UTC.
             through = pa.int64()
         elif pa.types.is_fixed_size_binary(kind):
-            # Arrow's kernel takes other rows of a slice.
+            # Arrow's kernel reads the wrong rows of a slice.
             through = pa.binary()
         if through is None:
             return kernel(*values)
@@ -243,13 +243,13 @@ ALIASES: dict[str, str] = {
 """Other names of the same functions."""
 
 LOWERED = ("array_has_all", "if", "mod", "nullif")
-"""Functions that the binder spells with others."""
+"""Functions that the binder expresses by others."""
 
 CLOCK = frozenset(("now", "current_date", "current_timestamp", "current_time", "today", "random", "uuid"))
 
 
 def unknown_function(name: str) -> ExpressionError:
-    """The error for a function that does not exist, with the names most like it."""
+    """The error for an unknown function, with the most similar names."""
     if name in CLOCK:
         return ExpressionError(
             f"{name} would differ from task to task of one scan; put the value itself into the filter"

@@ -1,7 +1,7 @@
-"""Functions whose result may be larger than their arguments, bounded before memory is asked for.
+"""Functions whose result may be larger than their arguments, bounded before memory is allocated.
 
-An expression has an allowance (:func:`allowance`): the bytes that all such calls in it may make together, of
-one batch. What a call will make is counted from its arguments, charged to the allowance, and only then made.
+An expression has an allowance (:func:`allowance`): the bytes that all such calls in it may make together for one
+batch. The result size of a call is computed from its arguments, charged to the allowance, and only then allocated.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from lancecy.limits import COMPUTED_BYTES, INT32_MAX
 __all__ = ["allowance", "charge", "count_matches", "join", "mixed", "repeat", "replace"]
 
 _WIDE = (pa.large_string(), pa.large_binary())
-# Of patterns without these a match does not depend on what stands around it.
+# A match of a pattern without these does not depend on the text around it.
 _ASSERTION = re.compile(r"[\^$]|\\[bBAzZ]|\(\?")
 
 
 @dataclass(slots=True)
 class _Allowance:
-    """Bytes that may be made at most, and those of them that are left."""
+    """The limit in bytes, and the bytes left."""
 
     most: int
     left: int
@@ -47,18 +47,18 @@ _CURRENT: ContextVar[_Allowance | None] = ContextVar("lancecy_growth", default=N
 
 @contextmanager
 def allowance(most: int, wider: Callable[[], int] | None = None) -> Iterator[None]:
-    """Let the calls within make at most ``most`` bytes together.
+    """Limit the calls within to ``most`` bytes together.
 
     Parameters
     ----------
     most : int, bytes
     wider : callable, optional
-        Gives another bound, asked for only where ``most`` does not suffice; the larger one holds.
+        Returns another bound, called only if ``most`` does not suffice; the larger one holds.
 
     Raises
     ------
     ExpressionError
-        By the call that would make more.
+        Raised by the call that would exceed the bound.
     """
     token = _CURRENT.set(_Allowance(most, most, wider))
     try:
@@ -73,7 +73,7 @@ def charge(name: str, size: int) -> None:
     Raises
     ------
     ExpressionError
-        So much is not left.
+        Fewer bytes are left.
     """
     current = _CURRENT.get() or _Allowance(COMPUTED_BYTES, COMPUTED_BYTES)
     if size > current.left:
@@ -87,7 +87,7 @@ def charge(name: str, size: int) -> None:
 
 
 def _size(values: Data) -> int:
-    """Bytes of text or binary values; of a scalar those of one value."""
+    """Bytes of text or binary values; for a scalar, of one value."""
     return pc.sum(pc.cast(_lengths(values), pa.int64())).as_py() or 0
 
 
@@ -97,12 +97,12 @@ def _lengths(values: Data) -> Data:
 
 
 def _rows(values: tuple[Data, ...]) -> int:
-    """Rows of a call: those of its columns, one where all arguments are constants."""
+    """Rows of a call: rows of its columns, or one if all arguments are constants."""
     return max((len(v) for v in values if not isinstance(v, pa.Scalar)), default=1)
 
 
 def _fits(name: str, values: Data, sizes: list[int]) -> None:
-    """Refuse what 32-bit offsets of a chunk cannot count."""
+    """Refuse sizes that 32-bit offsets of a chunk cannot count."""
     if values.type not in _WIDE and max(sizes, default=0) > INT32_MAX:
         raise ExpressionError(
             f"{name} would make {max(sizes):,} bytes of text in one array, where 32-bit offsets end at {INT32_MAX:,}; "
@@ -115,12 +115,12 @@ def _chunks(values: Data) -> list[Data]:
 
 
 def repeat(values: Data, count: int) -> Data:
-    """Text ``count`` times over; not at all if the count is negative.
+    """Repeat text ``count`` times; a negative count gives empty text.
 
     Raises
     ------
     ExpressionError
-        It would be more than the allowance.
+        The result would exceed the allowance.
 
     Examples
     --------
@@ -131,18 +131,18 @@ def repeat(values: Data, count: int) -> Data:
     sizes = [_size(chunk) * count for chunk in _chunks(values)]
     charge("repeat()", sum(sizes))
     _fits("repeat()", values, sizes)
-    # Arrow copies an empty text as often as one that is not.
+    # Arrow copies an empty text as often as any other.
     counts = pc.if_else(pc.equal(pc.binary_length(values), 0), 0, count)
     return pc.binary_repeat(values, pc.cast(counts, pa.int64()))
 
 
 def replace(values: Data, old: str, new: str) -> Data:
-    """Every occurrence of ``old`` replaced; an empty one occurs before, between and after all characters.
+    """Replace every occurrence of ``old``; an empty ``old`` occurs before, between and after all characters.
 
     Raises
     ------
     ExpressionError
-        It would be more than the allowance.
+        The result would exceed the allowance.
 
     Examples
     --------
@@ -168,7 +168,7 @@ def _replaced_size(values: Data, old: str, more: int) -> int:
 
 
 def count_matches(values: Data, pattern: str) -> Data:
-    """Matches of a regular expression in each text, which do not overlap: int64.
+    """Count the matches of a regular expression in each text, without overlaps: int64.
 
     Examples
     --------
@@ -180,8 +180,8 @@ def count_matches(values: Data, pattern: str) -> Data:
         and not pc.match_substring_regex(pa.scalar(""), pattern=pattern).as_py()
     ):
         return pc.cast(pc.count_substring_regex(values, pattern=pattern), pa.int64())
-    # Arrow's own count begins again behind each match, where ^ holds once more, and counts empty matches
-    # by bytes. A character in place of each match is what the text without them lacks.
+    # Arrow's own count restarts behind each match, where ^ holds once more, and counts empty matches by bytes.
+    # Here each match is replaced by one character, and the text without matches is shorter by their number.
     sizes = [3 * (_size(chunk) + len(_lengths(chunk))) for chunk in _chunks(values)]
     charge("regexp_count()", sum(sizes))
     marked, without = (
@@ -192,12 +192,12 @@ def count_matches(values: Data, pattern: str) -> Data:
 
 
 def join(name: str, *values: Data) -> Data:
-    """Texts one after the other; null where any of them is.
+    """Concatenate texts; null where any of them is null.
 
     Raises
     ------
     ExpressionError
-        It would be more than the allowance.
+        The result would exceed the allowance.
     """
     rows = _rows(values)
     if any(v.type == pa.large_string() for v in values):
@@ -212,10 +212,10 @@ def mixed(name: str, values: tuple[Any, ...], rows: int | None = None) -> None:
     Parameters
     ----------
     name : str
-        Of the call.
+        Name of the call.
     values : tuple of pa.Array, pa.ChunkedArray and pa.Scalar
     rows : int, optional
-        Of the batch; those of the columns among the values if not given.
+        Rows of the batch; by default the rows of the columns among the values.
     """
     texts = [
         v for v in values if isinstance(v, pa.Scalar) and (pa.types.is_string(v.type) or v.type in _WIDE)

@@ -1,7 +1,7 @@
-"""Calendar and clock of dates and timestamps, where Arrow has them right.
+"""Calendar and clock of dates and timestamps, in the range where Arrow computes them correctly.
 
-Arrow counts years in 16 bits and adds the offset of a time zone without a check: beyond that its
-answers are those of other days. Such values are an error here, named as stored.
+Arrow counts years in 16 bits and adds the offset of a time zone without a check: beyond that range it answers for
+other days. Such values are an error here, shown as stored.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["check_years", "date_part", "date_trunc", "day_numbers", "on_clock", 
 
 _DAY_NS = 86_400 * 10**9
 _YEARS = (-32_000, 32_000)
-"""Years for which Arrow's calendar is right, zone offsets and the steps of date_trunc included."""
+"""Years for which Arrow's calendar is correct, including zone offsets and the steps of date_trunc."""
 
 
 def _stored(values: Data) -> Data:
-    """The integers that dates and timestamps are stored as."""
+    """The stored integers of dates and timestamps."""
     stored = pa.int32() if pa.types.is_date32(values.type) else pa.int64()
     return pc.cast(pc.cast(values, stored), pa.int64())
 
@@ -44,14 +44,14 @@ def check_years(values: Data, first: int, last: int, what: str) -> None:
     ----------
     values : pa.Array, pa.ChunkedArray or pa.Scalar of dates or timestamps
     first, last : int
-        Years, both allowed. With a time zone it is the year there.
+        Years, both allowed. With a time zone, the year in that zone.
     what : str
-        What has no other years.
+        The function or form with this range, for the error.
 
     Raises
     ------
     ExpressionError
-        A value lies outside; it is named as stored.
+        A value lies outside; the message has it as stored.
     """
     unit = nanos_per_unit(values.type)
     low, high = _january(first) * _DAY_NS // unit, _january(last + 1) * _DAY_NS // unit - 1
@@ -65,12 +65,12 @@ def _january(year: int) -> int:
 
 
 def on_clock(values: Data) -> Data:
-    """Timestamps with a zone as the clock there shows them, without a zone; others as they are.
+    """Convert timestamps with a zone to the clock of that zone, without a zone; others are unchanged.
 
     Raises
     ------
     ExpressionError
-        A value is within a day of the ends of 64 bits, where the clock may lie beyond; it is named as stored.
+        A value is so near the ends of 64 bits that the clock may lie beyond; the message has it as stored.
     """
     if not pa.types.is_timestamp(values.type) or values.type.tz is None:
         return values
@@ -87,7 +87,7 @@ def on_clock(values: Data) -> Data:
 
 
 def whole_units(stored: Data, per: int) -> Data:
-    """``stored`` (int64) divided by ``per``, rounded down.
+    """Divide ``stored`` (int64) by ``per``, rounded down.
 
     Examples
     --------
@@ -122,12 +122,12 @@ _TRUNC = frozenset(("year", "quarter", "month", "week", "day")) | _CLOCK
 
 
 def date_part(part: str, values: Data) -> Data:
-    """A part of each date as int32; "epoch" is the seconds since 1970 as float64.
+    """Part of each date as int32; "epoch" gives the seconds since 1970 as float64.
 
     Raises
     ------
     ExpressionError
-        There is no such part, or a date is outside the years that have one.
+        The part is unknown, or a date is outside the years it is defined for.
     """
     name = part.lower()
     if name == "epoch":
@@ -142,12 +142,12 @@ def date_part(part: str, values: Data) -> Data:
 
 
 def date_trunc(part: str, values: Data) -> Data:
-    """The beginning of the year, month, ... that each date lies in, of the same type.
+    """Start of the year, month, ... of each date, in the same type.
 
     Raises
     ------
     ExpressionError
-        There is no such part, or a date or the result is outside the range of the type.
+        The part is unknown, or a date or the result is outside the range of the type.
     """
     name = part.lower()
     if name not in _TRUNC:
@@ -156,7 +156,7 @@ def date_trunc(part: str, values: Data) -> Data:
         return values
     check_years(values, *_YEARS, "date_trunc()")
     found = pc.floor_temporal(values, unit=name)
-    # Below the first value of the type Arrow continues at the last one.
+    # Below the first value of the type, Arrow wraps around to the last one.
     wrapped = pc.and_(pc.less(_stored(values), -(2**62)), pc.greater(_stored(found), 0))
     if pc.any(_as_array(wrapped)).as_py():
         raise ExpressionError(f"date_trunc({name!r}) goes below the first value of {values.type}")

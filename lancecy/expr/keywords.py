@@ -1,8 +1,8 @@
-"""Columns called like keywords: ``when > 3`` and ``group IS NULL`` need no backquotes.
+"""Columns named like keywords: ``when > 3`` and ``group IS NULL`` need no backquotes.
 
-A pass over the tokens, before the parser sees them. Where an operand has to come and a keyword
-stands there that is no start of one, the text would be an error; with the keyword taken as a name
-it is what the user meant, and what pylance reads. No text that means something gets another meaning.
+A pass over the tokens before the parser. A keyword that cannot start an operand, where an operand must come,
+would be an error; read as a name it is what the user meant, and what pylance reads. No valid text changes its
+meaning.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ __all__ = ["free_names"]
 
 _WORD = re.compile(r"[^\W\d]\w*\Z")
 
-# What can follow an operand. A word in front of anything else keeps its meaning: a call, a typed
-# literal such as date '2024-05-01', the start of something longer.
+# Tokens that can follow an operand. A word in front of anything else keeps its meaning: a call, a typed literal
+# such as date '2024-05-01', the start of something longer.
 _SIGNS = frozenset(
     "EQ NEQ NULLSAFE_EQ LT LTE GT GTE PLUS DASH STAR SLASH MOD DPIPE DOT DCOLON R_PAREN R_BRACKET COMMA".split()
 )
@@ -29,17 +29,17 @@ _OPENERS = (_SIGNS - {"DOT", "DCOLON", "R_PAREN", "R_BRACKET"}) | frozenset(
 )
 # These are operands or start one.
 _OPERANDS = frozenset({"NULL", "TRUE", "FALSE", "CASE", "VAR", "IDENTIFIER"})
-# So do these, and are names only in front of what cannot belong to them.
+# So do these; they are names only in front of tokens that cannot belong to them.
 _PREFIXES = {"NOT": _SIGNS - {"PLUS", "DASH"}, "INTERVAL": _FOLLOWERS - {"PLUS", "DASH"}}
 
 
 def free_names(tokens: Sequence[Any]) -> None:
-    """Make names of the keywords that can be nothing else, in place.
+    """Turn keywords that can only be names into names, in place.
 
     Parameters
     ----------
     tokens : sequence of sqlglot Token
-        Of a filter or a computed column.
+        Tokens of a filter or a computed column.
     """
     wanted, previous = True, ""
     for index, token in enumerate(tokens):
@@ -49,7 +49,7 @@ def free_names(tokens: Sequence[Any]) -> None:
         if wanted and not is_first_branch and _is_name(kind, token.text, following):
             token.token_type = type(token.token_type).VAR
             kind = "VAR"
-        # A NOT in front of an operand leaves it wanted; one behind (NOT IN, NOT LIKE) does not make it so.
+        # A NOT in front of an operand still expects it; a NOT behind one (NOT IN, NOT LIKE) does not.
         wanted = kind in _OPENERS or (wanted and kind == "NOT")
         previous = kind
 

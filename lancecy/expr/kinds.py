@@ -1,7 +1,6 @@
-"""Families of Arrow types: which can be compared, and in which common type.
+"""Families of Arrow types: comparable types and their common types.
 
-Everything the binder decides about a pair of types is decided here; literals are
-fitted to types in ``literals``.
+The binder takes every decision about a pair of types from here; ``literals`` fits constants to types.
 """
 
 from __future__ import annotations
@@ -48,10 +47,10 @@ def is_number(data_type: pa.DataType | None) -> bool:
 
 
 def plain_type(data_type: pa.DataType) -> pa.DataType:
-    """The type a column's values are read as in an expression.
+    """The type that an expression reads a column's values as.
 
-    Dictionaries count as their values, extensions as their storage, views as ordinary strings,
-    and half floats as floats: Arrow's kernels know none of the former.
+    Dictionaries are read as their values, extensions as their storage, views as ordinary strings,
+    and half floats as floats: Arrow's kernels do not support the originals.
     """
     types = pa.types
     if isinstance(data_type, pa.BaseExtensionType):
@@ -76,11 +75,11 @@ def int_limits(data_type: pa.DataType) -> tuple[int, int]:
 
 
 def common_type(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The type in which values of both can be mixed, or None where they cannot even be compared.
+    """The type in which values of both can be mixed; None if they cannot even be compared.
 
-    Integers widen without loss; an integer or a decimal meets a float as a double; an unsigned 64-bit
-    integer meets a signed one as a decimal; timestamps, times and intervals meet in the finer unit. Where
-    it does not hold every value of both, ``exact`` compares them as they are.
+    Integers widen without loss; an integer or a decimal with a float becomes a double; an unsigned 64-bit
+    integer with a signed one becomes a decimal; timestamps, times and intervals take the finer unit. Where the
+    type does not hold every value of both, ``exact`` compares them unconverted.
 
     Examples
     --------

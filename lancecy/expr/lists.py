@@ -1,4 +1,4 @@
-"""Functions of list columns, on the flattened values: nothing loops over rows."""
+"""Functions of list columns, on the flattened values: no loops over rows."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def any_element(lists: Any, test: Callable[[pa.Array], Any]) -> Any:
 
 
 def _sizes(chunk: pa.Array) -> NDArray[np.int64]:
-    """Elements of each list that list_flatten keeps: it leaves out what null lists hide."""
+    """Number of elements of each list that list_flatten keeps: it drops elements under null lists."""
     return np.asarray(pc.fill_null(pc.list_value_length(chunk), 0), dtype=np.int64)
 
 
 def with_nulls_of(chunk: pa.Array, found: NDArray[np.bool_]) -> pa.Array:
-    """An array of ``found``, null where ``chunk`` is."""
+    """Array of ``found``, null where ``chunk`` is null."""
     if chunk.null_count == 0:
         return pa.array(found)
     return pa.array(found, mask=pc.is_null(chunk).to_numpy(zero_copy_only=False))
@@ -45,7 +45,7 @@ def length(lists: Any) -> Any:
 
 
 def element(lists: Any, positions: Any) -> Any:
-    """The element at a position: 1 is the first, -1 the last; null where there is none.
+    """The element at a position: 1 is the first, -1 the last; null where the list has none there.
 
     Parameters
     ----------

@@ -1,9 +1,8 @@
 """Constants fitted to the types of the columns they are compared with.
 
-A comparison casts the literal, never the column. A literal that its column's type
-cannot hold (1000 in an int8, 1.5 in an integer, half a second in a timestamp of
-seconds) lies in a :class:`Gap` between two values that it can hold, and the
-comparison is rewritten with those; nothing wraps, rounds or fails.
+A comparison casts the literal, never the column. A literal that its column's type cannot hold (1000 in an int8,
+1.5 in an integer, half a second in a timestamp of seconds) lies in a :class:`Gap` between two values of the
+type, and the comparison is rewritten with those; nothing wraps, rounds or fails.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ _MAX_EXPONENT = 1000
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """Where a constant falls among the values of a type that does not hold it.
+    """The place of a constant among the values of a type that does not hold it.
 
     Attributes
     ----------
@@ -49,16 +48,15 @@ class Gap:
 
 
 def fit(literal: Literal, target: pa.DataType) -> Literal | Gap:
-    """The constant as a value of ``target``, or the gap it falls into.
+    """Convert the constant to a value of ``target``, or find the gap it falls into.
 
-    A literal without a stated type that meets a floating-point column is rounded to the nearest
-    value of that type, as pylance does (``f32 = 0.1`` finds what was stored as 0.1); one with a
-    stated type is compared exactly, as Arrow does.
+    A literal without a stated type is rounded to the nearest value of a floating-point column's type, as in pylance
+    (``f32 = 0.1`` finds values stored as 0.1); a literal with a stated type is compared exactly, as in Arrow.
 
     Raises
     ------
     ExpressionError
-        Constants of this kind cannot be compared with the type; both are named, with the remedy.
+        Constants of this kind cannot be compared with the type; the message has both, and the remedy.
     """
     kind = family(target)
     # An interval in text may have more units than its type holds.
@@ -71,7 +69,7 @@ def fit(literal: Literal, target: pa.DataType) -> Literal | Gap:
     if kind in _TEMPORAL:
         return _fit_stored(Fraction(_nanos(literal, target), nanos_per_unit(target)), target)
     if kind == "binary" and isinstance(literal.value, bytes) and pa.types.is_fixed_size_binary(target):
-        # A value of another width equals none of the column's and still has its place in their order.
+        # A value of another width equals none of the column's, but has a place in their order.
         fits = len(literal.value) == target.byte_width
         return Literal(literal.value, target if fits else pa.binary())
     natural = {"text": str, "binary": bytes, "boolean": bool}.get(kind)
@@ -133,7 +131,7 @@ def _number(literal: Literal, target: pa.DataType) -> Fraction | float:
 
 
 def _fit_stored(number: Fraction | float, target: pa.DataType) -> Literal | Gap:
-    """Fit into a type that stores integers: numbers in units of the type are given."""
+    """Fit a number, given in units of the type, into a type that stores integers."""
     low, high = _stored_limits(target)
     if isinstance(number, float):
         if math.isnan(number):
@@ -177,7 +175,7 @@ def _fit_float(literal: Literal, target: pa.DataType) -> Literal | Gap:
         return Gap(Literal(largest, target), Literal(math.inf, target))
     if number < -Fraction(largest):
         return Gap(Literal(-math.inf, target), Literal(-largest, target))
-    # -0.0 keeps its sign; nothing but division and casts can tell.
+    # -0.0 keeps its sign, which only division and casts show.
     value = literal.value if isinstance(literal.value, float) else float(number)
     near = make(value)
     exact = Fraction(float(near)) if np.isfinite(near) else None
@@ -216,12 +214,12 @@ def _on_clock(instant: Instant, literal: Literal, target: pa.DataType) -> int:
                 "write the time without zone or offset"
             )
         return instant.nanos - instant.offset * 10**9
-    # A reading without a zone is taken on the column's own clock, as DataFusion does.
+    # A reading without a zone is taken on the column's own clock, as in DataFusion.
     return instant.nanos if zone is None else to_local(instant.nanos, zone)
 
 
 def settle(literal: Literal) -> Literal:
-    """The literal with the type it has when nothing around it asks for another.
+    """The literal with its default type, for want of an operand that gives it another.
 
     Integers are bigint (or, beyond that, bigint unsigned or double), other numbers double.
     """
@@ -243,7 +241,7 @@ def settle(literal: Literal) -> Literal:
 
 
 def cast_literal(literal: Literal, target: pa.DataType) -> Literal | None:
-    """Text converted at once to a date, time, interval or decimal, or None if that is not the case at hand.
+    """Convert text at once to a date, time, interval or decimal; None if that does not apply.
 
     ``date '2024-05-17'`` and ``CAST('…' AS timestamp)`` become typed literals; digits finer than the
     type are cut. A timestamp written with an offset is an instant, and its literal has zone UTC.
@@ -251,7 +249,7 @@ def cast_literal(literal: Literal, target: pa.DataType) -> Literal | None:
     Raises
     ------
     ExpressionError
-        The text is no such date or time.
+        The text is not a valid date or time.
     """
     if not isinstance(literal.value, str):
         return None
@@ -268,7 +266,7 @@ def cast_literal(literal: Literal, target: pa.DataType) -> Literal | None:
         target = pa.timestamp(target.unit, tz="UTC")
     found = fit(Literal(literal.value), target)
     if isinstance(found, Gap):
-        # A time of day that could be read lies below midnight, where the type's last value may be earlier.
+        # A time of day in valid text is before midnight, where the type's last value may be earlier.
         is_last = found.above is None and family(target) == "time"
         if found.below is None or (found.above is None and not is_last):
             raise ExpressionError(f"{describe(literal)} is beyond the range of {describe_type(target)}")
@@ -278,12 +276,12 @@ def cast_literal(literal: Literal, target: pa.DataType) -> Literal | None:
 
 @lru_cache(maxsize=4096)
 def scalar_of(literal: Literal) -> pa.Scalar:
-    """The Arrow scalar of a literal that has a type.
+    """The Arrow scalar of a typed literal.
 
     Raises
     ------
     ExpressionError
-        The value does not fit the type it states.
+        The value does not fit the literal's type.
     """
     value: Any = literal.value
     if value is not None and literal.type is not None and pa.types.is_float16(literal.type):
@@ -296,7 +294,7 @@ def scalar_of(literal: Literal) -> pa.Scalar:
 
 @lru_cache(maxsize=64)
 def array_of(literal: Literal) -> pa.Array:
-    """The Arrow array of a list literal that has a type, without its nulls.
+    """The Arrow array of a typed list literal, without its nulls.
 
     Raises
     ------
@@ -311,9 +309,9 @@ def array_of(literal: Literal) -> pa.Array:
 
 
 def smallest(data_type: pa.DataType) -> Literal:
-    """The smallest value of a type of numbers, times or bytes: nothing is less, so ``x < smallest`` is never true.
+    """The smallest value of a type of numbers, times or bytes: ``x < smallest`` is never true.
 
-    Bytes of a fixed width are compared as bytes of any width.
+    Bytes of a fixed width compare like bytes of any width.
     """
     if family(data_type) == "binary":
         return Literal(b"", data_type if not pa.types.is_fixed_size_binary(data_type) else pa.binary())

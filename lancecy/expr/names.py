@@ -1,8 +1,8 @@
-"""Column names to paths in a schema.
+"""Resolution of column names to paths in a schema.
 
-A name is first looked up as it stands among the top-level columns, dots and all; then its
-dots separate fields of structs. Backquotes around a part keep the dots in it. Unquoted
-names in SQL text may differ in case where exactly one column fits, as in pylance.
+A name is first looked up unchanged among the top-level columns, with its dots; then its dots separate fields of
+structs. Backquotes around a part keep the dots in it. Unquoted names in SQL text may differ in case where
+exactly one column fits, as in pylance.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Names:
         self.unique = len(self.positions) == len(schema)
 
     def resolve(self, path: Sequence[str], exact: bool) -> tuple[tuple[str, ...], pa.DataType]:
-        """Path of fields and type of the last one.
+        """Find the path of fields and the type of the last one.
 
         Parameters
         ----------
         path : sequence of str
-            As written; a single name may contain dots, several are fields inside each other.
+            As written; a single name may contain dots, several names are nested fields.
         exact : bool
             Whether case matters.
 
@@ -86,7 +86,7 @@ class Names:
         return tuple(path), field.type
 
     def _known(self, written: str) -> list[str]:
-        """Names for the error: nested ones only where a nested one was asked for."""
+        """Names for the error; nested names only if a nested name was asked for."""
         if "." not in written:
             return list(self.positions)[:_MOST_NAMES]
         fields = (self.schema.field(i) for i in self.positions.values())

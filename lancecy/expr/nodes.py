@@ -1,11 +1,9 @@
 """The expression tree: columns, literals and calls.
 
-One node type stands for every operator and function; :data:`OPERATORS` says how
-each operator is written. Nodes are immutable, hashable and small when pickled.
-The same three classes serve before and after binding: a bound node knows its
-Arrow type, an unbound one has ``type`` None (a literal with a type is one whose
-type was stated). No tree is deeper than ``Limits.nesting``, so that walking one
-by recursion is safe.
+One node type stands for every operator and function; :data:`OPERATORS` has the notation of each operator. Nodes
+are immutable, hashable and small when pickled. The same three classes serve before and after binding: a bound
+node has its Arrow type, an unbound one has ``type`` None (an unbound literal has a type if one was stated). No
+tree is deeper than ``Limits.nesting``, so that recursion over one is safe.
 """
 
 from __future__ import annotations
@@ -47,7 +45,7 @@ Constant: TypeAlias = "bool | int | float | Decimal | str | bytes | tuple[Consta
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """How an operator is written: its symbol, and how tightly it binds (larger is tighter)."""
+    """Notation of an operator: its symbol, and its precedence (larger binds tighter)."""
 
     symbol: str
     precedence: int
@@ -80,10 +78,10 @@ OPERATORS: dict[str, Operator] = {
 """Operators; every other ``Call.op`` is the name of a function, or one of :data:`FORMS`."""
 
 FORMS = frozenset(("arrow", "case", "cast", "decode", "storage", "unsafe_cast"))
-"""Calls that only this package makes: none is a function that a text may name."""
+"""Calls that only this package makes; filter text cannot name them."""
 
 COMPARISONS: dict[str, str] = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-"""Comparison operators, and what each becomes when its sides are exchanged."""
+"""Comparison operators, and their mirror images for exchanged sides."""
 
 
 class Expr:
@@ -118,7 +116,7 @@ class Expr:
         return self._hash
 
     def __dask_tokenize__(self) -> tuple[object, ...]:
-        """Everything but the hash, which is another one in every process."""
+        """Everything but the hash, which differs between processes."""
         return (self.__class__.__name__, self._key())
 
     text: ClassVar[Callable[[Expr], str]] = staticmethod(object.__repr__)
@@ -164,10 +162,10 @@ class Literal(Expr):
     Attributes
     ----------
     value : None, bool, int, float, Decimal, str, bytes or tuple of these
-        Of a temporal type: the integer Arrow stores.
+        For a temporal type: the integer Arrow stores.
     type : pa.DataType or None
-        None: the literal takes the type of what it is compared or combined with.
-        Of a tuple: the type of its elements.
+        None: the literal takes the type of the operand it is compared or combined with.
+        For a tuple: the type of its elements.
     """
 
     value: Constant
@@ -196,7 +194,7 @@ class Call(Expr):
         ``and``, ``or`` and ``||`` take any number; ``cast`` takes the operand and a null literal of the
         target type; ``case`` takes condition, value, …, default.
     type : pa.DataType or None
-        Of the result; set by binding.
+        Type of the result; set by binding.
     """
 
     op: str
@@ -226,7 +224,7 @@ class Call(Expr):
 
 
 def _value_key(value: Constant) -> object:
-    # 1, 1.0 and True are equal to Python but not to a query, nor are the two zeros; NaN is not equal to itself.
+    # 1, 1.0 and True are equal in Python but not in a query, nor are the two zeros; NaN does not equal itself.
     if isinstance(value, tuple):
         return tuple([_value_key(v) for v in value])
     if isinstance(value, float):
@@ -235,12 +233,12 @@ def _value_key(value: Constant) -> object:
 
 
 def _type_id(node: Expr) -> int:
-    # Cheaper to hash than the type; and extension types written in Python need not be hashable.
+    # Cheaper to hash than the type; extension types written in Python need not be hashable.
     return -1 if node.type is None else int(node.type.id)
 
 
 def literal_of(value: object) -> Literal:
-    """The literal for a Python, NumPy or Arrow value.
+    """Make a literal of a Python, NumPy or Arrow value.
 
     Plain numbers, strings, bytes and booleans take the type of the column they meet; dates and
     times, NumPy's included, and Arrow scalars keep their own.
@@ -248,7 +246,7 @@ def literal_of(value: object) -> Literal:
     Raises
     ------
     ExpressionError
-        Values of this kind cannot be in an expression.
+        Expressions cannot hold values of this kind.
 
     Examples
     --------
@@ -277,7 +275,7 @@ def literal_of(value: object) -> Literal:
 
 
 def _of_pandas(value: Any) -> Literal:
-    """A Timestamp or Timedelta of pandas, whose nanoseconds Arrow's conversion of Python objects drops."""
+    """A Timestamp or Timedelta of pandas: Arrow's conversion of Python objects drops its nanoseconds."""
     found = literal_of(value.asm8)
     if found.type is None or getattr(value, "tz", None) is None:
         return found
@@ -285,7 +283,7 @@ def _of_pandas(value: Any) -> Literal:
 
 
 def check_text(text: str) -> None:
-    """Refuse halves of surrogate pairs: no column can hold them, and no library after this one takes them.
+    """Refuse unpaired surrogates: no column can hold them, and no later library accepts them.
 
     Raises
     ------
@@ -300,7 +298,7 @@ def check_text(text: str) -> None:
 
 
 def _plain(value: Any) -> Constant:
-    # Subclasses (enums, numpy.float64, pandas' NaT is none of these) become the builtin they extend.
+    # Subclasses (enums, numpy.float64; not pandas' NaT) become the builtin they extend.
     builtins: tuple[Any, ...] = (bool, int, float, str, bytes)
     kind = next((kind for kind in builtins if isinstance(value, kind)), None)
     plain: Constant = value if kind is None else kind(value)
@@ -308,12 +306,12 @@ def _plain(value: Any) -> Constant:
 
 
 def literal_from_scalar(scalar: Any) -> Literal:
-    """The typed literal with the value of an Arrow scalar.
+    """Make a typed literal with the value of an Arrow scalar.
 
     Raises
     ------
     ExpressionError
-        Lists, structs and other types that have no literal.
+        Lists, structs and other types without literals.
     """
     kind: pa.DataType = scalar.type
     types = pa.types
@@ -334,7 +332,7 @@ def literal_from_scalar(scalar: Any) -> Literal:
 
 
 def chain(op: str, parts: Iterable[Expr]) -> Expr:
-    """The parts joined by an associative operator, nested ones of the same operator taken apart.
+    """Join the parts by an associative operator; nested parts of the same operator are flattened.
 
     Examples
     --------
@@ -358,7 +356,7 @@ def negate(expr: Expr) -> Expr:
 
 
 def conjuncts(expr: Expr) -> tuple[Expr, ...]:
-    """The conditions joined by AND at the top of an expression; the expression itself if there is one only."""
+    """The conditions joined by AND at the top of an expression; the expression itself if it is only one."""
     return expr.args if isinstance(expr, Call) and expr.op == "and" else (expr,)
 
 
@@ -368,7 +366,7 @@ def is_nan(value: Constant) -> bool:
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
-    """Every node of the tree, parents before children."""
+    """Yield every node of the tree, parents before children."""
     stack: list[Expr] = [expr]
     while stack:
         node = stack.pop()

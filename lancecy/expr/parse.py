@@ -1,8 +1,7 @@
-"""Anything that says "filter" to one expression tree.
+"""Filters and computed columns of any form, parsed to one expression tree.
 
-SQL text, pyarrow expressions, terms of the builder, and the lists of
-``(column, operator, value)`` that pandas and Dask users write all end as an
-:class:`~lancecy.expr.nodes.Expr`. Text is parsed once and remembered.
+SQL text, pyarrow expressions, terms of the builder, and the lists of ``(column, operator, value)`` that pandas and
+Dask users write all become an :class:`~lancecy.expr.nodes.Expr`. Parsed text is cached.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ __all__ = ["parse"]
 
 
 def parse(x: Filter, schema: pa.Schema | None = None) -> Expr | None:
-    """The expression tree for a filter or a computed column, in whichever form it comes.
+    """Parse a filter or a computed column of any form to an expression tree.
 
     Parameters
     ----------
@@ -42,9 +41,9 @@ def parse(x: Filter, schema: pa.Schema | None = None) -> Expr | None:
     Raises
     ------
     ExpressionError
-        It cannot be understood; ``text`` and ``position`` tell where.
+        It cannot be understood; ``text`` and ``position`` give the place.
     TypeError
-        It is none of these.
+        It is none of these forms.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""LIKE patterns taken apart once, into the cheapest test that decides them.
+"""LIKE patterns, compiled once into the cheapest test for them.
 
 ``abc%`` is a prefix, ``%abc`` a suffix, ``%abc%`` a substring and a pattern without
 wildcards an equality; only the rest becomes a regular expression (RE2, linear time).
@@ -21,16 +21,16 @@ __all__ = ["LikePlan", "like_plan", "match_like"]
 
 @dataclass(frozen=True, slots=True)
 class LikePlan:
-    """How a pattern is decided.
+    """The test that decides a pattern.
 
     Attributes
     ----------
     how : str
         "equals", "prefix", "suffix", "contains" or "regex".
     text : str
-        What is looked for, or the regular expression.
+        The text searched for, or the regular expression.
     prefix : str
-        Every text that matches begins with this (unless case is ignored).
+        Every matching text begins with this (unless case is ignored).
     """
 
     how: str
@@ -40,7 +40,7 @@ class LikePlan:
 
 @lru_cache(maxsize=1024)
 def like_plan(pattern: str, escape: str) -> LikePlan:
-    """The plan for a pattern.
+    """Choose the test for a pattern.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def regex_match(values: Any, pattern: str, ignore_case: bool = False) -> Any:
     Raises
     ------
     ExpressionError
-        RE2 does not accept the pattern.
+        RE2 rejects the pattern.
     """
     try:
         return pc.match_substring_regex(values, pattern=pattern, ignore_case=ignore_case)

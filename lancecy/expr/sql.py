@@ -1,10 +1,9 @@
 """SQL text to an expression tree, with sqlglot as the parser.
 
-sqlglot is lenient and knows thirty dialects; this module is the strict door behind it.
-Our own dialect has backquoted names, ``X'00'`` bytes and IS below the comparisons, as
-DataFusion and PostgreSQL have it, and leaves every function call as it was written.
-Then each node of its tree must be one named in ``_HANDLERS``, with no argument set that
-the handler does not know: what is not understood is refused, never skipped.
+sqlglot is lenient and knows thirty dialects; this module restricts it. Our own dialect has backquoted names,
+``X'00'`` bytes and IS below the comparisons, as in DataFusion and PostgreSQL, and keeps every function call as
+written. Then each node of its tree must have an entry in ``_HANDLERS``, and no argument set that the handler
+does not know: unknown syntax is refused, never skipped.
 
 sqlglot is imported at the first text filter (0.1 s, once per process).
 """
@@ -44,19 +43,19 @@ __all__ = ["from_sql"]
 _INTEGER = re.compile(r"\d+\Z")
 _NUMBER = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\Z")
 _MAX_DIGITS = 400
-# What is tested by BETWEEN, IN, CASE or NULLIF stands in several comparisons, each of which is walked: nested ones would
-# grow as powers of their depth, from a text of a few hundred characters.
+# The operand of BETWEEN, IN, CASE or NULLIF occurs in several comparisons, each of which is walked: nested ones
+# would grow as powers of their depth, from a text of a few hundred characters.
 _NODES = 1_000
 _NODES_PER_CHARACTER = 20
 
 
 def from_sql(text: str) -> Expr:
-    """The expression a text stands for, names unresolved and types open.
+    """Parse text to an expression, with names unresolved and types open.
 
     Raises
     ------
     ExpressionError
-        The text is no expression, uses what filters do not have, or nests too deep;
+        The text is no expression, uses syntax that filters do not have, or nests too deep;
         ``position`` is the character where reading stopped, if known.
     """
     from sqlglot import exp
@@ -87,7 +86,7 @@ def from_sql(text: str) -> Expr:
 
 
 class _Reader:
-    """Walks sqlglot's tree; the depth of the walk is bounded, and the size of what comes of it, whatever the tree."""
+    """Walks sqlglot's tree; bounds the depth of the walk and the size of its result for any tree."""
 
     def __init__(self, nodes: int) -> None:
         self.depth = 0
@@ -120,7 +119,7 @@ class _Reader:
         return found
 
     def size(self, expr: Expr) -> int:
-        """How many nodes a walk over the expression meets, at the latest once it is bound."""
+        """Upper bound of the nodes that a walk over the expression visits once it is bound."""
         if not isinstance(expr, Call):
             return 1
         if id(expr) not in self.sizes:

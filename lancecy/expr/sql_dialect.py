@@ -1,7 +1,7 @@
-"""What sqlglot is told of our SQL: tokens, precedence, type names, and how its errors read.
+"""The SQL dialect for sqlglot: tokens, precedence, type names, and the text of its errors.
 
-The dialect has backquoted names, ``X'00'`` bytes and IS below the comparisons, as
-DataFusion and PostgreSQL have it, and leaves function calls as they were written.
+The dialect has backquoted names, ``X'00'`` bytes and IS below the comparisons, as in DataFusion and PostgreSQL, and
+keeps function calls as written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def dialect() -> Any:
     Raises
     ------
     ImportError
-        sqlglot is missing or older than what can be told about precedence.
+        sqlglot is missing, or too old to be told about precedence.
     """
     from sqlglot import parse_one, parser, tokens
     from sqlglot.dialects.dialect import Dialect
@@ -40,7 +40,7 @@ def dialect() -> Any:
             QUOTES: ClassVar[Any] = ["'"]
             IDENTIFIERS: ClassVar[Any] = ["`"]
             HEX_STRINGS: ClassVar[Any] = [("x'", "'"), ("X'", "'")]
-            # Double quotes are names in standard SQL and strings in pylance: kept apart, then refused.
+            # Double quotes mark names in standard SQL and strings in pylance: kept apart, then refused.
             RAW_STRINGS: ClassVar[Any] = ['"']
             # No statement begins here: these words would swallow the rest of the text unread.
             COMMANDS: ClassVar[Any] = set()
@@ -58,14 +58,14 @@ def dialect() -> Any:
                 "CASE": parser.Parser.NO_PAREN_FUNCTION_PARSERS["CASE"]
             }
 
-    # Precedence decides which rows match: not taken on trust from whichever release is installed.
+    # Precedence decides which rows match: the installed release has to prove it.
     if type(parse_one("a = b IS NULL", dialect=LancecyFilter)).__name__ != "Is":
         raise ImportError(f"filters in SQL text need {_NEEDED}")
     return LancecyFilter
 
 
 def syntax_error(text: str, error: Any) -> ExpressionError:
-    """What sqlglot's ParseError says, as an error of ours with the character where reading stopped."""
+    """Convert sqlglot's ParseError to an error with the character where reading stopped."""
     details = error.errors[0] if error.errors else {}
     what = str(details.get("description") or "it is empty")
     if what.startswith("Required keyword"):
@@ -114,7 +114,7 @@ def data_type(node: Any) -> pa.DataType:
     Raises
     ------
     ExpressionError
-        There is no such type; the nearest ones are named.
+        The type is unknown; the message has the nearest ones.
     """
     name = getattr(node.this, "name", str(node.this))
     parameters = [int(p.name) for p in node.args.get("expressions") or () if str(p.name).isdigit()]

@@ -1,8 +1,8 @@
 """Dates, times and intervals between text and the integers Arrow stores.
 
-Instants are handled as exact integers of nanoseconds, so that a literal finer than its
-column is compared exactly instead of being cut. Text follows ISO 8601, with a space or
-a T between date and time, up to nine digits of a second and an optional zone offset.
+Instants are exact integers of nanoseconds, so that a literal finer than its column is compared exactly instead of
+being cut. Text follows ISO 8601, with a space or a T between date and time, up to nine digits of a second and an
+optional zone offset.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Instant:
     Attributes
     ----------
     nanos : int
-        Nanoseconds since 1970-01-01T00:00 on the clock that was written.
+        Nanoseconds since 1970-01-01T00:00 on the clock as written.
     offset : int or None, seconds
         East of UTC; None when no zone was written.
     """
@@ -74,12 +74,12 @@ def nanos_per_unit(data_type: pa.DataType) -> int:
 
 
 def parse_instant(text: str) -> Instant:
-    """Date with an optional time of day and zone offset.
+    """Parse a date with an optional time of day and zone offset.
 
     Raises
     ------
     ExpressionError
-        It is not one.
+        The text is not one.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def parse_instant(text: str) -> Instant:
 
 
 def parse_time(text: str) -> int:
-    """Time of day in nanoseconds since midnight.
+    """Parse a time of day to nanoseconds since midnight.
 
     Raises
     ------
@@ -118,7 +118,7 @@ def parse_time(text: str) -> int:
 
 
 def parse_interval(text: str, unit: str = "") -> int:
-    """Length of an interval in nanoseconds.
+    """Parse an interval to its length in nanoseconds.
 
     Parameters
     ----------
@@ -188,7 +188,7 @@ def to_local(nanos: int, zone: str) -> int:
     Raises
     ------
     ExpressionError
-        The zone is unknown, or its clock showed that reading twice or never.
+        The zone is unknown, or its clock shows that reading twice or never.
     """
     import pyarrow.compute as pc
 

@@ -1,4 +1,4 @@
-"""Kernels of arithmetic: pyarrow's, with the meaning SQL gives them."""
+"""Arithmetic kernels: pyarrow's, with the semantics of SQL."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ __all__ = [
 ]
 
 Data: TypeAlias = Any
-"""pa.Array, pa.ChunkedArray or, of constants, pa.Scalar."""
+"""pa.Array, pa.ChunkedArray or, for constants, pa.Scalar."""
 
 LONG_PATTERN = 256
-"""Characters. A longer pattern is looked for by :func:`by_text`."""
+"""Characters. :func:`by_text` searches for longer patterns."""
 
 # No double has digits further from the point.
 _DIGITS = 330
 
 
 def by_chunk(run: Callable[[pa.Array], pa.Array], values: Data) -> Data:
-    """``run`` applied to an array, to every chunk of a chunked one, or to a scalar as an array of one.
+    """Apply ``run`` to an array, to every chunk of a chunked one, or to a scalar as an array of one.
 
     Examples
     --------
@@ -49,10 +49,10 @@ def by_chunk(run: Callable[[pa.Array], pa.Array], values: Data) -> Data:
 
 
 def by_text(run: Callable[[str], Any], values: Data, target: pa.DataType) -> Data:
-    """``run`` applied to every text, null where the text is null.
+    """Apply ``run`` to every text; null where the text is null.
 
-    Arrow's ``replace_substring`` and ``split_pattern`` take the length of the text times that of the pattern, where
-    Python takes their sum.
+    Arrow's ``replace_substring`` and ``split_pattern`` take time proportional to the product of the lengths of
+    text and pattern, Python to their sum.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def remainder(left: Data, right: Data) -> Data:
     """``left % right`` with the sign of the dividend, as in C."""
     if not pa.types.is_floating(left.type):
         if pa.types.is_signed_integer(right.type):
-            # The quotient of the smallest integer and -1 overflows; by 1 and -1 alike nothing remains.
+            # The quotient of the smallest integer and -1 overflows; the remainder by -1 is that by 1: zero.
             one, none = (pa.scalar(value, right.type) for value in (1, -1))
             right = pc.if_else(pc.equal(right, none), one, right)
         return pc.subtract(left, pc.multiply(pc.divide(left, right), right))
@@ -103,24 +103,24 @@ def _float_values(values: Data) -> Any:
 
 
 def storage(values: Data) -> Data:
-    """Values under an extension type."""
+    """The values under an extension type."""
     if isinstance(values, pa.ChunkedArray):
         return pa.chunked_array([chunk.storage for chunk in values.chunks], values.type.storage_type)
     return values.storage
 
 
 def minus(values: Data) -> Data:
-    """The values with the sign changed; an integer or interval without a counterpart is an error."""
+    """Change the sign of the values; an integer or interval without a counterpart is an error."""
     if pa.types.is_duration(values.type):
-        # Arrow's checked kernel does not look at intervals.
+        # Arrow's checked kernel does not check intervals.
         return pc.cast(pc.negate_checked(pc.cast(values, pa.int64())), values.type)
     return pc.negate(values) if pa.types.is_floating(values.type) else pc.negate_checked(values)
 
 
 def rounded(values: Data, digits: int = 0) -> Data:
-    """Floating-point numbers rounded to ``digits`` after the point, or before it if negative; ties away from zero.
+    """Round floating-point numbers to ``digits`` after the point (before it if negative), ties away from zero.
 
-    A number that has no more digits than that stays as it is, NaN and infinities too.
+    A number that has no more digits than that stays as it is, as do NaN and infinities.
 
     Examples
     --------
@@ -150,5 +150,5 @@ def _round(exact: NDArray[np.float64], digits: int) -> NDArray[np.float64]:
         whole = np.trunc(moved)
         whole += np.where(np.abs(moved - whole) >= 0.5, np.sign(moved), 0.0)
         back = whole / steps[0] / steps[1] if digits >= 0 else whole * steps[0] * steps[1]
-        # From 2^52 on a double has no digits after the point; NaN and infinities are not less either.
+        # From 2^52 on a double has no digits after the point; NaN and infinities fail the comparison too.
         return np.where(np.abs(moved) < 2.0**52, np.copysign(back, exact), exact)
