@@ -1,9 +1,8 @@
-"""What the layers above see of a data file, whatever its version.
+"""Interface of data files of every version, for the layers above.
 
-A :class:`FileReader` knows the rows, columns and pages of one file and hands out
-Reads; it does no IO and keeps no handle. Readers are immutable apart from caches of
-what they have parsed, cheap to keep, and safe to share between threads. A
-:class:`FileWriter` takes batches and becomes one file, or none.
+A :class:`FileReader` knows the rows, columns and pages of one file and returns Reads; it does no IO and keeps
+no handle. Readers are immutable apart from caches of parsed metadata, cheap to keep, and safe to share between
+threads. A :class:`FileWriter` takes batches and becomes one file, or none.
 """
 
 from __future__ import annotations
@@ -53,16 +52,16 @@ class FileReader(Protocol):
         """(num_pages + 1,) int64: first row of each page of a top-level field, then ``num_rows``."""
 
     def page_bytes(self, field: Field) -> NDArray[np.int64]:
-        """(num_pages,) int64, bytes: about what each page of a field and of all below it takes; no IO."""
+        """(num_pages,) int64, bytes: estimated size of each page of a field and all below it; no IO."""
 
     def column_bytes(self, field: Field) -> int:
-        """About how many encoded bytes the field and all below it take; no IO."""
+        """Estimated encoded bytes of the field and all below it; no IO."""
 
     def knows(self, field: Field) -> bool:
-        """Whether pages and sizes of the field are told from its own metadata and not guessed; no IO."""
+        """Whether pages and sizes of the field come from its own metadata and are no guesses; no IO."""
 
     def prepare(self, fields: Sequence[Field]) -> Read[None]:
-        """Parse the metadata of these fields, so that :meth:`knows` is true of them; reading them needs it anyway."""
+        """Parse the metadata of these fields, so that :meth:`knows` is true for them; reads need it anyway."""
 
     def read(self, fields: Sequence[Field], selection: RowSelection) -> Read[dict[int, Block]]:
         """Decode top-level fields, each pruned to the ids of this file.
@@ -87,13 +86,13 @@ class FileReader(Protocol):
 
     @property
     def nulls(self) -> NullReader | None:
-        """What reads nulls without the values; None if the file does not tell them apart."""
+        """Reader of nulls without the values; None if the file does not store them apart."""
 
     def small_reads(self, fields: Sequence[Field], rows: RowSelection) -> list[FieldRead] | None:
-        """Reads of fields, to be made together with those of other files; None if this one has to be read alone."""
+        """Reads of fields that can be joined with those of other files; None if this one must be read alone."""
 
     def stats(self, paths: Mapping[tuple[str, ...], Sequence[Field]]) -> Read[StatsTable]:
-        """Bounds per page of the columns asked for.
+        """Bounds per page of the requested columns.
 
         Parameters
         ----------
@@ -103,46 +102,46 @@ class FileReader(Protocol):
         Returns
         -------
         Read of StatsTable
-            One unit per page; columns of which nothing is known are absent.
+            One unit per page; columns without statistics are absent.
         """
 
 
 class NullReader(Protocol):
-    """Reads which values are null, of files that say so apart from the values."""
+    """Reads which values are null, in files that store nulls apart from the values."""
 
     def read_nulls(
         self, fields: Sequence[Field], tested: frozenset[int], selection: RowSelection
     ) -> Read[dict[int, Block]]:
-        """Which values are null.
+        """Read which values are null.
 
         Parameters
         ----------
         fields : sequence of Field
-            As ``FileReader.read`` takes them, all of their leaves within tested nodes.
+            As for ``FileReader.read``, with all leaves within tested nodes.
         tested : frozenset of int
-            Field ids, none of which is within another; above them are structs only.
+            Field ids, none within another; only structs are above them.
         selection : RowSelection
 
         Returns
         -------
         Read of mapping of top-level field id to Block
-            Of the fields' null stubs (``encodings.blocks.null_only``): what is tested is boolean, and null where the
+            The fields' null stubs (``encodings.blocks.null_only``): tested nodes are boolean, and null where the
             value is.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class FileWriteOptions:
-    """How a data file is written.
+    """Options for writing a data file.
 
     Attributes
     ----------
     max_rows_per_group : int
-        0.1 files only: rows of a batch of the file.
+        0.1 files only: rows per batch of the file.
     page_bytes : int, bytes
-        About how much of a column is kept until it is written as a page; in 0.1 files, of a row's columns together.
+        Approximate bytes of a column per page; in 0.1 files, of all columns together.
     dictionaries : Dictionaries or None
-        0.1 files only: those of the table that the file is for; of the file alone if not given.
+        0.1 files only: dictionaries of the table the file is for; by default, of the file alone.
     """
 
     max_rows_per_group: int = 1024
@@ -152,20 +151,20 @@ class FileWriteOptions:
 
 @dataclass(frozen=True, slots=True)
 class FileSummary:
-    """A finished data file, as a manifest describes it.
+    """A finished data file, with the values for its manifest entry.
 
     Attributes
     ----------
     path : str
-        Within the store.
+        Path in the store.
     size : int, bytes
     num_rows : int
     fields : tuple of int
-        Ids of the fields that have a column.
+        Ids of the fields with a column.
     column_indices : tuple of int
-        Number of the column of each; empty for 0.1 files.
+        Column number of each field; empty for 0.1 files.
     major, minor : int
-        Version as the manifest states it.
+        Version for the manifest.
     """
 
     path: str
@@ -178,7 +177,7 @@ class FileSummary:
 
 
 class FileWriter(Protocol):
-    """One data file that is being written."""
+    """A data file during writing."""
 
     @property
     def nbytes(self) -> int:
@@ -195,7 +194,7 @@ class FileWriter(Protocol):
         Raises
         ------
         SchemaError
-            Columns are of other types, or null where their field does not allow it.
+            Columns have other types, or nulls that their field does not allow.
         UnsupportedError
             Values that the version cannot hold.
         StoreError
@@ -203,12 +202,12 @@ class FileWriter(Protocol):
         """
 
     def finish(self) -> FileSummary:
-        """Write what is left and publish the file.
+        """Write the remaining rows and publish the file.
 
         Raises
         ------
         SchemaError, UnsupportedError, StoreError
-            As ``write``; nothing is published then.
+            As for ``write``; then nothing is published.
         """
 
     def abort(self) -> None:

@@ -1,4 +1,4 @@
-"""The only door to new data files: a version becomes a ``FileWriter``. The twin of ``open``."""
+"""Creation of data files: from a version to a ``FileWriter``; the counterpart of ``open``."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ __all__ = ["check_writable", "create_file"]
 def create_file(
     store: Store, path: str, schema: Schema, version: str = "2.1", options: FileWriteOptions | None = None
 ) -> FileWriter:
-    """Begin a data file.
+    """Create a data file.
 
     Parameters
     ----------
     store : Store
     path : str
-        Within the store; the file appears there when it is finished.
+        Path in the store; the file appears there when it is finished.
     schema : Schema
-        With the ids of its fields.
+        With field ids.
     version : "0.1", "2.0", "2.1" or "2.2"
     options : WriteOptions, optional
 
     Raises
     ------
     UnsupportedError
-        The version cannot hold the schema, or is not written; nothing has been created then.
+        The version cannot hold the schema, or is not supported; nothing has been created then.
     StoreError
         The file could not be created.
 

@@ -1,7 +1,7 @@
-"""Describes the columns and pages of a data file from its metadata: for people, not for scans.
+"""Descriptions of the columns and pages of a data file from its metadata, for people.
 
-A reader is given the table's schema; a description takes the file as it is. It opens files
-that belong to no table, and says of a column that cannot be read why.
+A reader needs the table's schema; a description takes only the file. It also opens files that belong to no
+table, and gives the reason why a column cannot be read.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class ColumnDescription:
     Attributes
     ----------
     name : str
-        Dotted; of columns that nothing names, their number.
+        Dotted; for unnamed columns, their number.
     logical_type : str
         As the format writes it; "" if unknown.
     pages : Column or None
         None if its metadata cannot be read.
-    problem : str
+    The reason.
         Why not.
     """
 
@@ -60,11 +60,11 @@ class FileDescription:
     Attributes
     ----------
     version : (major, minor)
-        (0, 1), or that of a 2.x file, 2.0 under one name.
+        (0, 1), or the version of a 2.x file, 2.0 under one name.
     num_rows : int
     size : int, bytes
     metadata_bytes : int
-        At the end of the file, about.
+        Estimated metadata bytes at the end of the file.
     columns : tuple of ColumnDescription
     """
 
@@ -76,7 +76,7 @@ class FileDescription:
 
 
 def describe_file(source: SourceFile, limits: Limits = DEFAULT_LIMITS) -> Read[FileDescription]:
-    """Read the metadata of a data file of any version, and nothing else.
+    """Read only the metadata of a data file of any version.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def describe_file(source: SourceFile, limits: Limits = DEFAULT_LIMITS) -> Read[F
     Raises
     ------
     FormatError, LimitError
-        The file is damaged, or no data file.
+        The file is damaged, or not a data file.
     """
     return named(_describe(source, limits), source.path)
 
@@ -108,7 +108,7 @@ def _describe_v2(source: SourceFile, limits: Limits) -> Read[FileDescription]:
     descriptor, *data = yield from read_parts(source, container.held, parts)
     names = column_names(descriptor, container.version, limits)
     if len(names) != container.num_columns:
-        # The first releases gave strings two columns, and files on their own do not say which.
+        # The first releases gave strings two columns, and files alone do not show it.
         names = [(f"column {number}", "") for number in numbers]
     specs, ledger = SpecCache(container.version, limits), ByteLedger()
     columns = []
@@ -148,7 +148,7 @@ def _describe_v0(source: SourceFile, tail: Tail, limits: Limits) -> Read[FileDes
 
 
 def _block(source: SourceFile, tail: Tail, position: int, what: str) -> Read[np.ndarray]:
-    """A message of the file that stands behind its length."""
+    """Read a message of the file that follows its length."""
     end = source.size - FOOTER_BYTES
     if not 0 <= position <= end - 4:
         raise FormatError(f"the {what} lies outside the file", position=position)
@@ -161,7 +161,7 @@ def _block(source: SourceFile, tail: Tail, position: int, what: str) -> Read[np.
 
 
 def _legacy_columns(reader: V0Reader, top: Field) -> Iterator[ColumnDescription]:
-    """Each node of a field that has pages; the elements of lists count in rows of their own."""
+    """Yield each node of a field that has pages; elements of lists count their own rows."""
     names = dict(_dotted(top, ""))
     kinds = {node.id: printable(node.logical_type) for node in top.walk()}
     try:

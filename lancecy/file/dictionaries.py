@@ -1,8 +1,7 @@
-"""Dictionaries of 0.1 tables: every file's codes are of one dictionary per field, which the manifest file holds.
+"""Dictionaries of 0.1 tables: one per field for the codes of all files, stored in the manifest file.
 
-Files of one write are written before anybody knows all values, so a dictionary grows while they are: the values
-that are known keep their codes. A table that is there keeps the dictionaries it has; what is
-appended to it has to do with these.
+The files of one write are written before all values are known, so a dictionary grows meanwhile: known values keep
+their codes. An existing table keeps its dictionaries; data appended to it must use these.
 
 Source: file sheet 0.1, section 4.3.
 """
@@ -39,7 +38,7 @@ def has_dictionaries(fields: Iterable[Field]) -> bool:
 
 
 def placed(fields: Iterable[Field], refs: Mapping[int, DictionaryRef]) -> tuple[Field, ...]:
-    """The fields, those with dictionaries saying where they are."""
+    """The fields, with the positions of their dictionaries."""
     if not refs:
         return tuple(fields)
     return tuple(
@@ -58,7 +57,7 @@ class Dictionaries:
     Parameters
     ----------
     known : mapping of field id to (Field, Block), optional
-        Those of the table that is appended to; nothing is added to them.
+        Dictionaries of the table that is appended to; they do not grow.
 
     Examples
     --------
@@ -77,7 +76,7 @@ class Dictionaries:
         self._closed = known is not None
         for number, (field, block) in (known or {}).items():
             self._fields[number] = field
-            # An empty value of a table is a null, and the other way round.
+            # An empty value of a table reads as null, so nulls are stored as empty values.
             self._values[number] = _array(block, field)
 
     @property
@@ -86,12 +85,12 @@ class Dictionaries:
         return sum(values.nbytes for values in self._values.values())
 
     def codes(self, field: Field, block: Coded) -> FixedWidth:
-        """The codes that the dictionary of the table has for values; the others are added to it.
+        """Codes of the values in the table's dictionary, which gets the missing values.
 
         Raises
         ------
         UnsupportedError
-            Values that it cannot hold, that it lacks and may not get, or more than its codes can tell apart.
+            Values that the dictionary cannot hold, that it lacks and may not get, or too many for its codes.
         """
         raw = np.frombuffer(block.codes.values, f"u{block.codes.bits // 8}", block.length)  # type: ignore[call-overload]
         new, of_null = self._recoding(field, block, raw)
@@ -106,7 +105,7 @@ class Dictionaries:
         return FixedWidth(block.length, block.codes.bits, found.view(np.uint8))
 
     def _recoding(self, field: Field, block: Coded, raw: NDArray[Any]) -> tuple[NDArray[Any], int]:
-        """(num_values,) of the codes' type: new codes, and that of null."""
+        """(num_values,) in the type of the codes: new codes, and the code of null."""
         has_null = block.codes.null_count > 0
         last = self._last.get(field.id)
         if last is not None and _is_same(last[0], block.dictionary) and (last[2] >= 0 or not has_null):
@@ -117,11 +116,11 @@ class Dictionaries:
         if (new < 0).any():
             self._check_used(field, block, raw, new)
             new = np.maximum(new, 0)
-        # Rows that are all null have codes of no value.
+        # Codes in all-null rows may match no value.
         return (new if new.size else np.zeros(1, np.int64)).astype(raw.dtype), of_null
 
     def _looked_up(self, field: Field, block: Coded, raw: NDArray[Any], has_null: bool) -> tuple[Int64, int]:
-        """(num_values,) int64: the code of each value, -1 for those that are not in the table's dictionary."""
+        """(num_values,) int64: the code of each value, -1 for values missing from the table's dictionary."""
         values = _array(block.dictionary, field)
         known = self._values.get(field.id, values.slice(0, 0))
         self._fields.setdefault(field.id, field)
@@ -145,7 +144,7 @@ class Dictionaries:
         return new, -1 if null is None else null
 
     def _check_used(self, field: Field, block: Coded, raw: NDArray[Any], new: Int64) -> None:
-        """Refuse values without a code, unless no row has them."""
+        """Refuse values without a code, unless no row uses them."""
         used = _valid(block, raw)
         gone = used[new[used] < 0]
         if not gone.size:
@@ -163,7 +162,7 @@ class Dictionaries:
         )
 
     def pages(self, position: int) -> tuple[bytes, dict[int, DictionaryRef]]:
-        """The values as they stand in a file, and where, if they are written at ``position``.
+        """The values as stored in a file, and their places if they are written at ``position``.
 
         Parameters
         ----------
@@ -182,7 +181,7 @@ class Dictionaries:
 
 
 def _is_same(one: Block, other: Block) -> bool:
-    """Whether two dictionaries are in the same memory; the first is held, so nothing else can be there."""
+    """Whether two dictionaries share memory; the first is kept alive, so nothing else can be there."""
     if not isinstance(one, VariableWidth | FixedWidth) or type(one) is not type(other):
         return False
     names = ("values", "offsets") if isinstance(one, VariableWidth) else ("values",)
@@ -198,7 +197,7 @@ def _valid(block: Coded, raw: NDArray[Any]) -> NDArray[Any]:
 
 
 def _grown(known: pa.Array, values: pa.Array, has_null: bool) -> pa.Array:
-    """The values and those they lack; a null is one that rows may be."""
+    """The known values and the new ones; a null is included if rows are null."""
     parts = [known, values.drop_null(), *([pa.nulls(1, known.type)] if has_null else [])]
     return as_array(pa.chunked_array([pa.concat_arrays(parts).unique()]))
 
@@ -209,12 +208,12 @@ def _most(field: Field) -> int:
 
 
 def _value_field(field: Field) -> Field:
-    """The values as a column of their own, in which an empty text is a null."""
+    """The field of the values as a column of their own, in which an empty text is a null."""
     return Field(field.name, field.id, logical_type=field.logical_type.split(":")[1])
 
 
 def _array(block: Block, field: Field) -> pa.Array:
-    """The values, empty ones as nulls: a file has no other."""
+    """The values, with empty ones as nulls: a file has no other nulls."""
     values = as_array(to_arrow(block, _value_field(field)))
     if isinstance(block, VariableWidth):
         is_empty = pc.equal(pc.binary_length(values), 0)
@@ -223,5 +222,5 @@ def _array(block: Block, field: Field) -> pa.Array:
 
 
 def no_codes(field: Field, _block: Coded) -> FixedWidth:
-    """Stands for ``Dictionaries.codes`` where there can be none: among values of dictionaries, and statistics."""
+    """Replaces ``Dictionaries.codes`` where dictionaries cannot be: among dictionary values, and in statistics."""
     raise FormatError(f"the dictionary of column {field.name!r} is itself a dictionary column")

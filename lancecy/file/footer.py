@@ -1,6 +1,6 @@
-"""The last bytes of a data file: version, and where the metadata is.
+"""The last bytes of a data file: its version and the position of its metadata.
 
-Both containers end the same way, so one look decides::
+Both containers end the same way, so one read decides::
 
     0.1     ... | int64 position of Metadata                       | u16 major | u16 minor | LANC
     2.x     ... | three u64 positions | u32 buffers | u32 columns  | u16 major | u16 minor | LANC
@@ -30,10 +30,10 @@ class Footer:
     Attributes
     ----------
     major, minor : int
-        As written. 0.1 data files carry (0, 1) or (0, 2), but nothing depends on it: what a file is stands
-        in the manifest.
+        As written. 0.1 data files carry (0, 1) or (0, 2), but nothing depends on it: the manifest states a file's
+        version.
     position : int, bytes
-        Of the Metadata block of a 0.1 file. Meaningless in 2.x, where counts lie at this place.
+        Position of the Metadata block of a 0.1 file. Meaningless in 2.x, which has counts at this place.
     """
 
     major: int
@@ -42,12 +42,12 @@ class Footer:
 
     @property
     def is_v2(self) -> bool:
-        """Whether the version is one that 2.x files carry; (0, 3) is the footer of 2.0."""
+        """Whether the version is one of 2.x files; (0, 3) is the footer of 2.0."""
         return self.major >= 2 or (self.major, self.minor) == (0, 3)
 
 
 def parse_footer(tail: Memory) -> Footer:
-    """The footer at the end of these bytes.
+    """Parse the footer at the end of these bytes.
 
     Parameters
     ----------

@@ -1,8 +1,7 @@
-"""The only door to data files: an entry of a manifest becomes a ``FileReader``.
+"""Opening of data files: from a manifest entry to a ``FileReader``.
 
-What a file is stands in the manifest's version numbers, not in the file's footer: every
-footer occurs in 0.1 files (file sheet 0.1, sections 1.1 and 7.1). Of 2.x files both have to
-say the same.
+The manifest's version numbers decide the format of a file, not its footer: every footer occurs in 0.1 files (file
+sheet 0.1, sections 1.1 and 7.1). For 2.x files both must agree.
 """
 
 from __future__ import annotations
@@ -60,12 +59,12 @@ def opening(
     dictionary_source: SourceFile | None = None,
     cache: ByteCache | None = None,
 ) -> Read[FileReader]:
-    """A Read of the reader of a data file; one round of requests, or two where the metadata is large.
+    """A Read of the reader of a data file; one round of requests, or two if the metadata is large.
 
     Parameters
     ----------
     source : SourceFile
-        With the size the store tells.
+        With its size from the store.
     field_ids : sequence of int
         ``DataFile.fields`` as stored.
     fields : sequence of Field
@@ -73,19 +72,19 @@ def opening(
     major, minor : int
         ``DataFile.major`` and ``DataFile.minor``: below 0.3 the file is a 0.1 file; 0.3 is 2.0.
     column_indices : sequence of int
-        ``DataFile.column_indices``: parallel to ``field_ids`` for 2.x files, of no meaning for others.
+        ``DataFile.column_indices``: parallel to ``field_ids`` for 2.x files, meaningless for others.
     limits : Limits
     dictionary_source : SourceFile or None
-        The manifest file of the schema; holds the values of dictionary fields of 0.1 tables.
+        The manifest file of the schema, with the values of dictionary fields of 0.1 tables.
     cache : ByteCache or None
-        Where readers of 2.x files keep what they parse of pages.
+        Cache for parsed pages of 2.x files.
 
     Raises
     ------
     FormatError, LimitError
-        The file is damaged, or its footer tells of another version.
+        The file is damaged, or its footer has another version.
     UnsupportedError
-        A version that is not read.
+        The version is not supported.
     """
     if major == 0 and minor < 3:
         return open_v0(source, field_ids, fields, limits, dictionary_source)
@@ -98,6 +97,6 @@ def reader_key(
     dictionary_source: SourceFile | None = None,
     column_indices: Sequence[int] = (),
 ) -> tuple[object, ...]:
-    """What a cached reader depends on: the file's bytes, its ids and columns, the file of its dictionaries."""
+    """Key of a cached reader: the file's bytes, its ids and columns, the file of its dictionaries."""
     dictionaries = dictionary_source.key if dictionary_source else None
     return ("reader", source.key, tuple(field_ids), tuple(column_indices), dictionaries)

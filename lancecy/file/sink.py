@@ -1,4 +1,4 @@
-"""Bytes of a data file on their way to the store, and what writers of all versions do with them."""
+"""Output of a data file to the store, and the common part of all writers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FEW = 1 << 16
 
 
 class Sink:
-    """Buffers small writes to a stream and hands large ones to a thread.
+    """Buffers small writes to a stream and passes large ones to a thread.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ class Sink:
         self.position += data.size
 
     def place(self, data: bytes | memoryview) -> int:
-        """Take the bytes, which may change afterwards; gives their position in the file.
+        """Copy the bytes, and return their position in the file.
 
         Raises
         ------
@@ -73,7 +73,7 @@ class Sink:
         self._behind.drain()
 
     def close(self) -> None:
-        """Publish the file, which is finished.
+        """Publish the finished file.
 
         Raises
         ------
@@ -95,7 +95,7 @@ class Sink:
 
 
 class StreamedWriter:
-    """Base of ``FileWriter``s: a file is finished once, or given up.
+    """Base of ``FileWriter``s: a file is finished once, or aborted.
 
     Parameters
     ----------

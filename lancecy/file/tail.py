@@ -1,7 +1,7 @@
-"""The end of a file: one request fetches it, a second one what it lacks.
+"""The end of a file, read in one request, or two if it is large.
 
-Metadata of data files stands at their end. Opening asks for the last bytes once; parts
-that lie before them are asked for together in a further round.
+Data files have their metadata at the end. Opening requests the last bytes once; parts that lie before them are
+requested together in a further round.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from lancecy.store.reads import Ranges, Read, SourceFile
 __all__ = ["TAIL_BYTES", "Tail", "read_parts", "read_tail"]
 
 TAIL_BYTES = 64 << 10
-"""Asked for first; holds all metadata of most files."""
+"""Size of the first request; holds all metadata of most files."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,22 +45,22 @@ class Tail:
         return length == 0 or (self.start <= position <= self.stop and length <= self.stop - position)
 
     def part(self, position: int, length: int) -> Memory:
-        """Bytes that :meth:`has` says are held."""
+        """Bytes that the tail has, by :meth:`has`."""
         first = position - self.start if length else 0
         return self.memory[first : first + length]
 
 
 def read_tail(source: SourceFile) -> Read[Tail]:
-    """The last 64 KiB of a file, or all of it where that costs nothing."""
+    """Read the last 64 KiB of a file, or all of it where that costs nothing."""
     start = max(0, source.size - TAIL_BYTES)
     (span,) = yield [_ranges(source, [(start, source.size - start)])]
     if span.memory.size == source.size and int(span.positions[0]) == start:
-        return Tail(0, span.memory)  # a memory map: everything is there
+        return Tail(0, span.memory)  # a memory map has everything
     return Tail(start, _cut(span.memory, int(span.positions[0]), start, source.size - start))
 
 
 def read_parts(source: SourceFile, tail: Tail, parts: Sequence[tuple[int, int]]) -> Read[list[Memory]]:
-    """Parts of a file; a round only if some of them are not in ``tail``.
+    """Read parts of a file; one round of requests if some of them are not in ``tail``.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def read_parts(source: SourceFile, tail: Tail, parts: Sequence[tuple[int, int]])
     Raises
     ------
     TruncatedError
-        The store gave fewer bytes.
+        The store returned fewer bytes.
     """
     missing = [part for part in parts if not tail.has(*part)]
     found: dict[tuple[int, int], Memory] = {}

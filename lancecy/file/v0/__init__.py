@@ -1,11 +1,11 @@
 """Data files of version 0.1.
 
 ==========  ==============================================================
-``meta``    the page table: parsed, its origin found, its cells checked, sizes of pages
-``reader``  a file behind the ``FileReader`` protocol
-``stats``   stored page statistics, as far as they may be believed
-``writer``  a file that is written
-``output``  the container of a file that is written
+``meta``    the page table: parsing, its origin, checks of cells, sizes of pages
+``reader``  an opened file as a ``FileReader``
+``stats``   stored page statistics, as far as they are reliable
+``writer``  a file during writing
+``output``  the container of a file during writing
 ``wire``    the messages of a file
 ==========  ==============================================================
 """

@@ -1,12 +1,12 @@
-"""The page table of 0.1 files: parsed into arrays, its first row found, every cell checked.
+"""The page table of 0.1 files: parsed into arrays, its first row determined, every cell checked.
 
-The table has one row per field id from ``origin`` on, holes included, and one cell per
-batch in each row: two int64, position and length in elements. ``origin`` is the file's
-smallest id, except in files of releases before 0.8.0, where it is 0 and nothing says so.
+The table has one row per field id from ``origin`` on, holes included, and one cell per batch in each row: two
+int64, position and length in elements. ``origin`` is the file's smallest id, except in files of releases before
+0.8.0, where it is 0 and not recorded.
 
-The bytes of pages follow from the table. Those of strings are not counted anywhere, but writers
-put them right before the page's offsets, so the gap between a page and the end of whatever lies
-before it in the file is what they can take at most. Source: file sheet 0.1, section 3.
+The bytes of pages follow from the table. The bytes of strings are recorded nowhere, but writers put them right
+before the page's offsets, so they take at most the gap between a page and the end of the page before it in the
+file. Source: file sheet 0.1, section 3.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ class PageTable:
 
     @classmethod
     def parse(cls, data: Memory, origin: int, num_ids: int, num_batches: int) -> PageTable:
-        """The table whose first row is that of ``origin``.
+        """Parse the table whose first row is that of ``origin``.
 
         Parameters
         ----------
         data : (nbytes,) uint8
-            From the table's position on. Rows that it does not hold whole are left out: ids at the end of a
-            file's list may have none.
+            From the table's position on. Incomplete rows are left out: ids at the end of a file's list may have
+            none.
         """
         row_bytes = num_batches * CELL_BYTES
         present = min(num_ids, data.size // row_bytes) if row_bytes else num_ids
@@ -107,12 +107,12 @@ class PageTable:
 
 
 def origin_candidates(field_ids: Sequence[int]) -> list[int]:
-    """Ids that the first row may belong to, the likeliest first.
+    """Ids that may have the first row, the likeliest first.
 
     Parameters
     ----------
     field_ids : sequence of int
-        As the manifest lists them; negative ones have been moved to other files or are hidden.
+        As in the manifest; negative ones have been moved to other files or are hidden.
     """
     present = [i for i in field_ids if i >= 0]
     if not present:
@@ -120,13 +120,13 @@ def origin_candidates(field_ids: Sequence[int]) -> list[int]:
     smallest = min(present)
     candidates = [smallest]
     if len(present) < len(field_ids):
-        # The id that gave the table its origin may be among those that are no longer named.
+        # The id that set the table's origin may be among those no longer listed.
         candidates += range(smallest - 1, max(0, smallest - _MAX_CANDIDATES), -1)
     return candidates if smallest == 0 else [*candidates, 0]
 
 
 def written_candidates(written: Sequence[int], data: Memory, num_batches: int) -> list[int]:
-    """Ids that the first row may belong to, in a file whose own manifest lists the ids it was written with.
+    """Ids that may have the first row, for a file whose own manifest lists the ids it was written with.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def written_candidates(written: Sequence[int], data: Memory, num_batches: int) -
     """
     candidates = origin_candidates(written)
     first_row = PageTable.parse(data, 0, 1, num_batches).lengths
-    # Id 0 is a hole when it is not the smallest, so a row with pages is that of the smallest.
+    # Id 0 is a hole when it is not the smallest, so a row with pages belongs to the smallest.
     return candidates[:1] if (first_row > 0).any() else candidates
 
 
@@ -152,7 +152,7 @@ def choose_origin(
     *,
     must_be_unique: bool = False,
 ) -> PageTable:
-    """The page table under the first candidate whose cells fit the columns.
+    """Choose the page table under the first candidate whose cells fit the columns.
 
     They fit when every page of every column outside lists has exactly its batch's length and lies
     before the page table. If no candidate fits, the first is taken and checks of the single column decide.
@@ -164,13 +164,13 @@ def choose_origin(
     data : (nbytes,) uint8
         From the page table on.
     last_id : int
-        Largest id wanted.
+        Largest requested id.
     columns : pairs of top-level column id and Spec
-        Those of the file that are known.
+        Known columns of the file.
     row_starts : (num_batches + 1,) int64
     page_table_position : int, bytes
     must_be_unique : bool
-        Ids that would tell the origin are not known: exactly one candidate has to fit.
+        The ids that determine the origin are unknown: exactly one candidate must fit.
 
     Raises
     ------
@@ -204,7 +204,7 @@ def choose_origin(
 
 
 def _row_aligned(column_id: int, spec: Spec) -> Iterator[tuple[int, int]]:
-    """Columns with one entry per row, and how many more than rows their pages hold."""
+    """Columns with one entry per row, and the extra elements of their pages beyond the rows."""
     if isinstance(spec, StructOf):
         for child_id, child in spec.children.items():
             yield from _row_aligned(child_id, child)
@@ -228,7 +228,7 @@ def _fits(table: PageTable, ids: Int64, lengths: Int64, page_table_position: int
 
 
 def page_bits(spec: Spec) -> tuple[int, int]:
-    """Bits per element of a spec's own pages, and how many elements more than rows there are."""
+    """Bits per element of a spec's own pages, and the number of elements beyond the rows."""
     if isinstance(spec, (Plain, FixedListOf)):
         return flat_bits(spec), 0
     if isinstance(spec, DictionaryOf):
@@ -249,7 +249,7 @@ def check_pages(
     limits: Limits,
     ledger: ByteLedger | None = None,
 ) -> dict[int, ColumnPages]:
-    """The pages of a top-level field and of all below it, checked to lie within the file.
+    """The pages of a top-level field and all below it, checked to lie within the file.
 
     Parameters
     ----------
@@ -257,13 +257,13 @@ def check_pages(
     field : Field
         For its id.
     spec : Spec
-        Of that field.
+        Spec of that field.
     row_starts : (num_batches + 1,) int64
         A page holds at least its batch's rows; elements beyond them are ignored.
     file_size : int, bytes
     limits : Limits
     ledger : ByteLedger, optional
-        Of the file: what columns checked before have taken is not there for this one.
+        Ledger of the file: bytes of columns checked before are not available to this one.
 
     Raises
     ------
@@ -295,7 +295,7 @@ class _Check:
         positions, stored = self.table.row(column_id)
         extra = int(isinstance(spec, ListOf))  # lists count their offsets, strings their values
         if rows is None:
-            # A list page of no rows may be stored with no offset at all.
+            # A list page without rows may have no offset at all.
             lengths = np.maximum(stored - 1, 0) if isinstance(spec, ListOf) else stored
             self._check_free(lengths, column_id)
         else:
@@ -335,7 +335,7 @@ class _Check:
             )
 
     def _check_bare(self, lengths: Int64, column_id: int) -> None:
-        """Bound elements that are backed by no bytes: whatever is filled in beside them has to be made up."""
+        """Bound elements without stored bytes: their memory has no counterpart in the file."""
         total = int(lengths.sum())
         if total > self.file_size * 8:
             what = f"lists of column {column_id}, whose elements take no bytes: length"
@@ -352,13 +352,13 @@ class _Check:
         bad &= lengths > 0  # empty pages have any position
         if bad.any():
             raise _bad_page("bytes outside the file", column_id, int(bad.argmax()))
-        # Each page is below the file's size and there are at most 2**28; only floats hold any such sum.
+        # Each page is below the file's size and there are at most 2**28; only floats hold such a sum.
         total = int(nbytes[lengths > 0].sum(dtype=np.float64))
         self.ledger.charge(column_id, "pages", total, self.file_size)
 
 
 def _is_bare(spec: Spec) -> bool:
-    """Whether values take no bytes: nulls, values of width 0, structs of nothing else."""
+    """Whether values take no bytes: nulls, values of width 0, structs of only these."""
     if isinstance(spec, StructOf):
         return all(_is_bare(child) for child in spec.children.values())
     return page_bits(spec)[0] == 0
@@ -386,7 +386,7 @@ def all_nodes(columns: Iterable[tuple[int, Spec]]) -> Iterator[tuple[int, Spec]]
 def page_nbytes(lengths: Int64, spec: Spec) -> Int64:
     """Bytes of pages with these stored lengths; values of strings not included."""
     bits, extra = page_bits(spec)
-    # Lists store the length with the extra offset counted, strings without it.
+    # Lists store the length including the extra offset, strings without it.
     count = lengths if isinstance(spec, ListOf) else lengths + extra
     exact: Int64 = (np.maximum(count, 0) * bits + 7) >> 3
     return exact
@@ -398,10 +398,10 @@ def gaps_before(table: PageTable, specs: Mapping[int, Spec], file_size: int) -> 
     Parameters
     ----------
     table : PageTable
-        Cells are not trusted: those outside the file count as nothing.
+        Cells are not trusted: those outside the file count as empty.
     specs : mapping of column id to Spec
-        Columns that are known; the pages of others are taken to have no length, so gaps after them are
-        too large rather than too small.
+        Known columns; the pages of others count as empty, so that gaps after them are too large rather than too
+        small.
     file_size : int, bytes
 
     Returns
@@ -416,7 +416,7 @@ def gaps_before(table: PageTable, specs: Mapping[int, Spec], file_size: int) -> 
             ends[row] += page_nbytes(np.clip(table.lengths[row], 0, file_size), spec)
     there = (table.lengths > 0) & (starts >= 0) & (starts <= file_size)
     ends = np.where((ends >= starts) & (ends <= file_size), ends, starts)
-    # Batch by batch the pages lie in file order, nearly, which a merge sort is quick with.
+    # Batch by batch the pages are nearly in file order, for which a merge sort is fast.
     index = np.flatnonzero(there.T)
     begin = starts.T.reshape(-1)[index]
     order = np.argsort(begin, kind="stable")

@@ -1,4 +1,4 @@
-"""The container of a 0.1 file while it is written: pages where they come, and the end of the file.
+"""The container of a 0.1 file during writing: pages in order of arrival, and the end of the file.
 
 ::
 
@@ -31,11 +31,11 @@ Int64 = NDArray[np.int64]
 
 _PLAIN, _VARIABLE = 1, 2
 _MINOR = 2
-"""Of the version in the footer, which is 0.2 since the release 0.10.6."""
+"""Version in the footer: 0.2 since release 0.10.6."""
 
 
 class V0Output:
-    """Pages and their bounds, written and kept as they come.
+    """Writes pages as they come, and keeps their places and bounds.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class V0Output:
         return position
 
     def _statistics(self, schema: Schema) -> tuple[list[Field], int]:
-        """Write the pages of the statistics and their page table; their fields, and where the table is."""
+        """Write the pages of the statistics and their page table; return their fields and the table's position."""
         leaves = {leaf.id: leaf for field in schema.fields for leaf in bounded_leaves(field)}
         fields: list[Field] = []
         cells: dict[int, list[tuple[Int64, Int64]]] = {}
@@ -126,7 +126,7 @@ def _columns(bounds: PageBounds) -> Iterator[FixedWidth | Block]:
 
 
 def _described(leaf: Field, first: int) -> Field:
-    """The field of a column's statistics: a struct that is called like the id of the column."""
+    """The field of a column's statistics: a struct named by the column's id."""
     kind = bounds_kind(leaf.logical_type) or leaf.logical_type
     encoding = _VARIABLE if kind in BYTE_KINDS else _PLAIN
     return Field(

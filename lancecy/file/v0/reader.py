@@ -1,11 +1,11 @@
 """Reader of 0.1 files: metadata, pages and statistics behind the ``FileReader`` protocol.
 
-Rust-era files, from the front; positions alone say where things are, never their order::
+Rust-era files, from the front; only positions locate parts, never their order::
 
     pages | page table | statistics and their table | dictionary values | manifest | Metadata | footer
 
-Opening takes the last 64 KiB, and in a second round whatever of Metadata and page table
-lies before them. Source: file sheet 0.1, sections 1, 3 and 7.1.
+Opening reads the last 64 KiB, and in a second round any part of Metadata and page table before them. Source: file
+sheet 0.1, sections 1, 3 and 7.1.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ DictionaryKey: TypeAlias = tuple[DictionaryRef | None, str]
 class DictionaryFile(SourceFile):
     """The file that dictionary fields point into, with the dictionaries read from it so far.
 
-    Given as ``dictionary_source`` to all data files of a table, each dictionary is read and kept once and not
-    once per file.
+    As the ``dictionary_source`` of all data files of a table, it reads and keeps each dictionary once, not once per
+    file.
 
     Attributes
     ----------
-    kept : dict of where the values are and of what type to Block
+    kept : dict of (place, type) of the values to Block
     ledger : ByteLedger
-        Of this file: dictionaries that differ cannot claim the same bytes.
+        Ledger of this file: different dictionaries cannot claim the same bytes.
     """
 
     kept: dict[DictionaryKey, Block] = field(default_factory=dict)
@@ -84,16 +84,16 @@ def open_v0(
     limits: Limits = DEFAULT_LIMITS,
     dictionary_source: SourceFile | None = None,
 ) -> Read[V0Reader]:
-    """Parse what a 0.1 file says of itself.
+    """Parse the metadata of a 0.1 file.
 
     Parameters
     ----------
     source : SourceFile
-        Its size is the store's; the size that manifests state is wrong for files of several releases.
+        With the size from the store; sizes in manifests are wrong for files of several releases.
     field_ids : sequence of int
-        As the manifest lists them for this file, negative ones included.
+        As in the manifest entry of this file, negative ones included.
     fields : sequence of Field
-        Top level of the table's schema. Types tell where the page table of files of old releases starts.
+        Top level of the table's schema. Its types locate the page table in files of old releases.
     limits : Limits
     dictionary_source : SourceFile or None
         File that ``Field.dictionary`` points into: the manifest the schema came from.
@@ -123,14 +123,14 @@ def _open(
     last_id = max(present, default=-1)
     limits.check("columns", last_id - min(present, default=0) + 1, "span of field ids")
     num_batches = metadata.row_starts.size - 1
-    # Origin 0 needs the most rows; what the file cannot hold is not asked for.
+    # Origin 0 needs the most rows; bytes beyond the file are not requested.
     stop = min(source.size - FOOTER_BYTES, position + (last_id + 1) * num_batches * CELL_BYTES)
     tail = yield from _read_from(source, position, tail)
     known = _known(fields, frozenset(present))
     data, candidates = tail.slice(position, stop), origin_candidates(field_ids)
     is_hidden = len(present) < len(field_ids)
     if is_hidden:
-        # The id that the table starts with may have moved to another file; the file itself remembers it.
+        # The first id of the table may have moved to another file; the file's own manifest still has it.
         tail, written = yield from _written_ids(source, metadata, tail, limits)
         if written and set(present) <= set(written):
             candidates = written_candidates(written, data, metadata.row_starts.size - 1)
@@ -158,7 +158,7 @@ def _written_ids(
 
 
 def _known(fields: Sequence[Field], ids: frozenset[int]) -> list[tuple[int, Spec]]:
-    """Specs of the fields that the file holds; a type that cannot be read matters when it is read."""
+    """Specs of the fields in the file; an unsupported type is an error only when it is read."""
     specs = []
     for held in (top.pruned(ids) for top in fields):
         if held is not None:
@@ -179,13 +179,13 @@ class _Tail:
 
 
 def _read_from(source: SourceFile, start: int, tail: _Tail) -> Read[_Tail]:
-    """The file from ``start`` on; a round only for what ``tail`` does not hold."""
+    """Read the file from ``start`` on; one round of requests for the bytes missing from ``tail``."""
     if start >= tail.start:
         return tail
     missing = tail.start - start
     (span,) = yield [Ranges(source, np.array([start], np.int64), np.array([missing], np.int64))]
     if span.memory.size == source.size:
-        return _Tail(0, span.memory)  # a memory map: everything is there
+        return _Tail(0, span.memory)  # a memory map has everything
     at = int(span.positions[0])
     front = span.memory[at : at + missing]
     if front.size != missing:
@@ -216,7 +216,7 @@ def _read_metadata(
 def read_dictionary(
     field: Field, source: SourceFile, limits: Limits, ledger: ByteLedger | None = None
 ) -> Read[Block]:
-    """The values of a dictionary field: one page of the manifest file, an empty text being a null.
+    """The values of a dictionary field: one page of the manifest file, in which an empty text is a null.
 
     Parameters
     ----------
@@ -225,12 +225,12 @@ def read_dictionary(
         The manifest file.
     limits : Limits
     ledger : ByteLedger, optional
-        Of that file.
+        Ledger of that file.
 
     Raises
     ------
     FormatError, LimitError
-        The field names no dictionary, or it cannot be where it says.
+        The field has no dictionary, or its position is impossible.
     """
     return named(_read_dictionary(field, source, limits, ledger), f"dictionary values in {source.path}")
 
@@ -261,14 +261,14 @@ def _dictionary_key(field: Field) -> DictionaryKey:
 
 
 class V0Reader:
-    """A 0.1 file, opened (implements ``FileReader``).
+    """An opened 0.1 file (implements ``FileReader``).
 
-    Immutable but for caches of what has been parsed and the record of what bytes columns have taken;
-    safe to share between threads, which at worst parse the same thing twice.
+    Immutable apart from caches of parsed metadata and the ledger of bytes per column; safe to share between
+    threads, which at worst parse the same thing twice.
     """
 
     version = (0, 1)
-    nulls = None  # what is null is told with the values
+    nulls = None  # nulls are stored with the values
 
     def __init__(
         self,
@@ -291,7 +291,7 @@ class V0Reader:
         self._dictionary_source = dictionary_source
         self._all_runs = whole_pages(np.diff(metadata.row_starts))
         self._columns: dict[Field, tuple[Spec, ColumnSource]] = {}
-        # Readers that were given the same file of dictionaries keep one copy of each between them.
+        # Readers with the same file of dictionaries share one copy of each.
         shared = dictionary_source if isinstance(dictionary_source, DictionaryFile) else None
         self._dictionaries: dict[DictionaryKey, Block] = {} if shared is None else shared.kept
         self._dictionary_ledger = ByteLedger() if shared is None else shared.ledger
@@ -371,10 +371,10 @@ class V0Reader:
     # -- sizes
 
     def page_bytes(self, field: Field) -> Int64:
-        """(num_pages,) int64, bytes: what each page of the field and of all below it takes; no IO.
+        """(num_pages,) int64, bytes: size of each page of the field and all below it; no IO.
 
-        Exact for plain columns. Strings are counted by the room before their pages, which is at least
-        what they take. Cells that no reader would accept count as nothing.
+        Exact for plain columns. The size of strings is the room before their pages, an upper bound. Invalid cells
+        count as empty.
         """
         total = np.zeros(self._row_starts.size - 1, np.int64)
         for column_id, spec in all_nodes([(field.id, spec_of(field))]):
@@ -384,7 +384,7 @@ class V0Reader:
     def pages_of(self, column_id: int, spec: Spec) -> tuple[Int64, Int64, Int64]:
         """(num_pages,) int64 each: values, position and bytes of the pages of one column, without those below it.
 
-        Cells that no reader would accept count as nothing.
+        Invalid cells count as empty.
         """
         index = column_id - self._table.origin
         if not 0 <= index < len(self._table.positions):
@@ -397,11 +397,11 @@ class V0Reader:
         return self._gaps_before()[index] if isinstance(spec, VarBinary) else 0
 
     def column_bytes(self, field: Field) -> int:
-        """About how many bytes the field and all below it take in the file; no IO."""
+        """Estimated bytes of the field and all below it in the file; no IO."""
         return min(int(self.page_bytes(field).sum()), self.source.size)
 
     def knows(self, _field: Field) -> bool:
-        """True: one page table has all columns of the file."""
+        """True: one page table describes all columns of the file."""
         return True
 
     def prepare(self, _fields: Sequence[Field]) -> Read[None]:
@@ -416,7 +416,7 @@ class V0Reader:
     # -- statistics
 
     def stats(self, paths: Mapping[tuple[str, ...], Sequence[Field]]) -> Read[StatsTable]:
-        """Bounds per page of the columns asked for; see ``FileReader.stats``. Parsed once per column."""
+        """Bounds per page of the requested columns; see ``FileReader.stats``. Parsed once per column."""
         return named(self._read_stats(paths), f"statistics of {self.source.path}")
 
     def _read_stats(self, paths: Mapping[tuple[str, ...], Sequence[Field]]) -> Read[StatsTable]:
@@ -446,7 +446,7 @@ class V0Reader:
         self._stats.update(zip((leaf.id for leaf in leaves), results, strict=True))
 
     def _gaps_of(self, leaf: Field) -> Int64:
-        """Room before each page of a string column; nothing is said (all room) of other columns."""
+        """Room before each page of a string column; unlimited for other columns."""
         index = leaf.id - self._table.origin
         if isinstance(spec_of(leaf), VarBinary) and 0 <= index < len(self._table.positions):
             gaps: Int64 = self._gaps_before()[index]

@@ -1,8 +1,8 @@
-"""Statistics pages of 0.1 files as a ``StatsTable``: what of them may be believed.
+"""Statistics pages of 0.1 files as a ``StatsTable``, as far as they are reliable.
 
-A 0.1 file may hold, per data field and batch, a null count, a minimum and a maximum
-over what the writer was given. What is read back is something else where there were
-nulls, so every rule here asks: does it hold for the values a reader returns?
+A 0.1 file may hold, per data field and batch, a null count, a minimum and a maximum over the writer's input.
+Where there were nulls, the values read back differ from the input, so every rule here keeps only what holds for
+the values that a reader returns:
 
 - A field that is no string keeps the bytes under a null and reads them as values: its
   bounds count only where there was no null. It never reads back as null.
@@ -12,10 +12,11 @@ nulls, so every rule here asks: does it hold for the values a reader returns?
 - A maximum of text longer than 61 bytes may be too low, since pylance cuts values at 64 bytes or the
   character before; it is replaced by one that is not (:func:`_loosened`).
 - Bounds may be loose; a missing one is no bound. NaN is outside all bounds.
-- Minimum above maximum, impossible counts, pages of the wrong length: not believed.
+- Minimum above maximum, impossible counts, pages of the wrong length: ignored.
 
-- Bounds of a column with a dictionary are of the dictionary's type of values, and hold as those of text do: an
-  empty text in a dictionary reads back as null, whatever the field says.
+- Bounds of a column with a dictionary have the type of the dictionary's values, and hold like those of text: an
+empty
+  text in a dictionary reads back as null, whatever the field states.
 
 Source: file sheet 0.1, section 6, in particular 6.7.
 """
@@ -53,7 +54,7 @@ _SHORTEST_CUT = 61
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StoredStats:
-    """The statistics of one file, found but not read.
+    """The statistics of one file, located but not read.
 
     Attributes
     ----------
@@ -61,7 +62,7 @@ class StoredStats:
     num_units : int
         Batches of the file; every statistics page must have as many entries.
     table : PageTable
-        Of the statistics' own fields, one cell each.
+        Page table of the statistics' own fields, one cell each.
     fields : mapping of data field id to (null count, minimum, maximum) Field
     """
 
@@ -72,7 +73,7 @@ class StoredStats:
 
 
 def open_stats(file: SourceFile, message: bytes, num_units: int, limits: Limits) -> Read[StoredStats]:
-    """Find the statistics pages of a file; one round.
+    """Locate the statistics pages of a file; one round of requests.
 
     Raises
     ------
@@ -125,7 +126,7 @@ def column_stats(
     rows : (num_units,) int64
         Rows of each batch.
     gaps : (num_units,) int64, bytes
-        Room before each of the column's pages; a string page without any holds no bytes.
+        Room before each of the column's pages; a string page without room holds no bytes.
     limits : Limits
 
     Returns
@@ -157,7 +158,7 @@ def column_stats(
 
 
 def _read_page(stored: StoredStats, part: Field, spec: Spec, limits: Limits) -> Read[Block | None]:
-    """One statistics column, or None if its page has another length than the file has batches."""
+    """Read one statistics column; None if its page length is not the number of batches."""
     if int(stored.table.row(part.id)[1][0]) != stored.num_units:
         return None
     starts = np.array([0, stored.num_units], np.int64)
@@ -175,7 +176,7 @@ def _no_dictionary(column_id: int) -> Read[Block]:
 
 def _number_stats(kind: str, nulls: Int64, low: FixedWidth, high: FixedWidth, rows: Int64) -> ColumnStats:
     lows, highs = _numbers(low, kind), _numbers(high, kind)
-    # The comparison is also false for NaN, which some writers state as a bound.
+    # The comparison is also false for NaN, which some writers store as a bound.
     known = np.less_equal(lows, highs).astype(np.bool_) & (nulls == 0)
     always, never = np.ones(rows.size, np.bool_), np.zeros(rows.size, np.bool_)
     return ColumnStats(NumericBounds(lows, highs, known), always, never, may_have_nan=kind in _FLOATS)
@@ -206,7 +207,7 @@ def _byte_stats(
 ) -> ColumnStats:
     low_offsets, low_bytes = _strings(low)
     high_offsets, high_bytes = _strings(high)
-    # A bound of no bytes is no bound, also where it was meant as an empty string.
+    # A bound without bytes is no bound, even if it stands for an empty string.
     has_low, has_high = np.diff(low_offsets) > 0, np.diff(high_offsets) > 0
     clean = nulls == 0
     both = np.flatnonzero(has_low & has_high & clean)
@@ -225,7 +226,7 @@ def _byte_stats(
 
 
 def _loosened(offsets: Int64, data: NDArray[np.uint8]) -> tuple[Int64, NDArray[np.uint8]]:
-    """Maxima of text that hold although pylance cuts values at whole characters.
+    """Raise maxima of text so that they hold, although pylance cuts values at whole characters.
 
     Each value longer than 64 bytes counts as its longest prefix of whole characters within 64, which may
     have 61 bytes; the maximum is the greatest of these prefixes, raised by one. A value whose prefix is short
@@ -240,7 +241,7 @@ def _loosened(offsets: Int64, data: NDArray[np.uint8]) -> tuple[Int64, NDArray[n
     shorter = np.concatenate((np.zeros(1, np.int64), np.cumsum(kept)))
     at = np.arange(shorter[-1]) + np.repeat(offsets[:-1] - shorter[:-1], kept)
     values = data[at]
-    # UTF-8 has no byte 0xFF; one that a damaged file has stays, and is above all text.
+    # UTF-8 has no byte 0xFF; in a damaged file it stays, and is above all text.
     last = shorter[1:][long] - 1
     values[last] = np.minimum(values[last], 0xFE) + 1
     return shorter, values
@@ -259,7 +260,7 @@ def _greater(
     above = np.zeros(units.size, np.bool_)
     undecided = np.arange(units.size)
     start = 0
-    # Eight bytes decide nearly all; those that agree are looked at further on, ever wider.
+    # Eight bytes decide nearly all; equal ones are compared further on, in ever wider slabs.
     while undecided.size:
         at = units[undecided]
         a, a_left = _slab(a_offsets, a_bytes, at, start, width)

@@ -1,8 +1,8 @@
-"""Writer of 0.1 files: batches of rows, cut anew into batches of the file, many of them at once.
+"""Writer of 0.1 files: regroups rows into batches of the file, many batches at once.
 
-Rows wait until there are some megabytes of them. Whole batches of these become, column by column, one run of
-pages each; so a column's pages lie together, and Python handles columns and not pages. What is less than
-a batch waits for more.
+Rows are kept until there are some megabytes of them. Whole batches of these become, column by column, one run
+of pages each; so a column's pages lie together, and Python handles columns and not pages. Rows short of a batch
+are kept.
 
 Source: file sheet 0.1, sections 4, 5 and 7.2.
 """
@@ -30,18 +30,18 @@ from lancecy.store.base import Store
 __all__ = ["V0Writer"]
 
 _MOST_ROWS = (1 << 31) - 1
-"""Of a file, whose batches are counted with 32 bits."""
+"""Rows of a file; its batches are counted with 32 bits."""
 _MOST_BYTES = 256 << 20
-"""Of a batch of the file: one whose rows are that large has fewer of them."""
+"""Bytes of a batch of the file: a batch of large rows has fewer of them."""
 
 _MOST_BATCHES = 1024
-"""That wait; more of them are put together."""
+"""Pending arrays; more are concatenated."""
 
 Columns = Sequence[pa.Array]
 
 
 class V0Writer(StreamedWriter):
-    """A ``FileWriter``; see there.
+    """A ``FileWriter`` of 0.1 files.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ class V0Writer(StreamedWriter):
         self._output = V0Output(self._sink)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Append rows; see ``FileWriter.write``. What goes wrong gives the file up."""
+        """Append rows; see ``FileWriter.write``. An error aborts the file."""
         self._require_open()
         fields = self._schema.fields
         if batch.num_columns != len(fields):
@@ -79,7 +79,7 @@ class V0Writer(StreamedWriter):
             self._add(columns, batch.num_rows)
 
     def finish(self) -> FileSummary:
-        """Write what is left and publish the file; see ``FileWriter.finish``."""
+        """Write the remaining rows and publish the file; see ``FileWriter.finish``."""
         self._require_open()
         with self._given_up_on_error():
             self._flush(is_last=True)
@@ -96,7 +96,7 @@ class V0Writer(StreamedWriter):
             minor=2,
         )
 
-    # -- rows that wait
+    # -- pending rows
 
     def _add(self, columns: Columns, num_rows: int) -> None:
         if not num_rows:
@@ -113,7 +113,7 @@ class V0Writer(StreamedWriter):
             if self._waiting.nbytes >= self._most or self._waiting.num_batches >= _MOST_BATCHES:
                 self._flush()
             return
-        # A large batch is not copied: only what completes a batch of the file is joined with what waits.
+        # A large batch is not copied: only the rows that complete a pending batch of the file are joined with it.
         head = min(num_rows, -self._waiting.num_rows % self._group)
         if head:
             self._waiting.add(_sliced(columns, 0, head), head, nbytes * head // num_rows)
@@ -128,7 +128,7 @@ class V0Writer(StreamedWriter):
                 self._flush()
 
     def _flush(self, is_last: bool = False) -> None:
-        """Write what waits but for an incomplete batch, unless no more rows come or those there are are large."""
+        """Write pending rows except an incomplete batch; all of them if they are the last or large."""
         waiting = self._waiting
         whole = waiting.num_rows - waiting.num_rows % self._group
         if is_last or (not whole and waiting.nbytes >= _MOST_BYTES):
@@ -174,7 +174,7 @@ class V0Writer(StreamedWriter):
 
 
 class _Waiting:
-    """Rows that are not written yet."""
+    """Pending rows."""
 
     def __init__(self) -> None:
         self._batches: list[Columns] = []
@@ -199,7 +199,7 @@ def _sliced(columns: Columns, start: int, length: int) -> Columns:
 
 
 def _as_one(parts: list[pa.Array], field: Field) -> pa.Array:
-    """The pieces of a column, put together."""
+    """Concatenate the pieces of a column."""
     try:
         return as_array(pa.chunked_array(parts))
     except LanceError as error:

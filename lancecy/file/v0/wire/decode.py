@@ -1,8 +1,7 @@
 """The Metadata message of 0.1 files, as plain values.
 
-Total: any bytes give a value or a ``FormatError`` or ``LimitError``. The statistics'
-schema stays serialized until statistics are asked for; most scans never do. ``written_fields``
-reads the Manifest message that files embed.
+Total: any bytes give a value or a ``FormatError`` or ``LimitError``. The statistics' schema stays serialized until
+statistics are needed; most scans never need them. ``written_fields`` reads the Manifest message embedded in files.
 
 Source: file sheet 0.1, sections 1.3, 6.3 and 7.
 """
@@ -33,7 +32,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, eq=False)
 class V0Metadata:
-    """What a 0.1 file says of itself.
+    """The metadata of a 0.1 file.
 
     Attributes
     ----------
@@ -43,7 +42,7 @@ class V0Metadata:
     statistics : bytes or None
         Serialized StatisticsMetadata; ``decode_statistics`` reads it.
     manifest_position : int, bytes
-        Of the manifest that the file was written with; 0 if there is none.
+        Position of the manifest that the file was written with; 0 if there is none.
     """
 
     row_starts: NDArray[np.int64]
@@ -54,7 +53,7 @@ class V0Metadata:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class V0Statistics:
-    """Where the statistics of a 0.1 file are.
+    """Schema and position of the statistics of a 0.1 file.
 
     Attributes
     ----------
@@ -69,12 +68,12 @@ class V0Statistics:
 
 
 def decode_metadata(data: Memory, limits: Limits) -> V0Metadata:
-    """The Metadata message in these bytes (without its length prefix).
+    """Decode the Metadata message in these bytes (without its length prefix).
 
     Raises
     ------
     FormatError
-        No such message, or batch offsets that do not ascend from 0.
+        The bytes are no such message, or its batch offsets do not ascend from 0.
     LimitError
         More batches or rows than ``limits`` allow.
     """
@@ -112,7 +111,7 @@ def decode_field_ids(data: Memory, limits: Limits) -> list[int]:
 
 
 def decode_statistics(data: bytes, limits: Limits) -> V0Statistics:
-    """The StatisticsMetadata message in these bytes.
+    """Decode the StatisticsMetadata message in these bytes.
 
     Raises
     ------

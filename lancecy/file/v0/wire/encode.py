@@ -1,4 +1,4 @@
-"""The messages of a 0.1 file that is written: what ``decode`` reads.
+"""The messages of a 0.1 file for writing; ``decode`` reads them.
 
 Source: file sheet 0.1, sections 1.3, 1.4 and 6.3.
 """
@@ -17,14 +17,14 @@ _WRITER = ("lancecy", "0.1.0")
 
 
 def encode_embedded_manifest(fields: Sequence[Field], metadata: Mapping[str, bytes]) -> bytes:
-    """The Manifest message that a file carries, so that it can be opened alone.
+    """Encode the Manifest message that a file carries, so that it can be opened alone.
 
     Parameters
     ----------
     fields : sequence of Field
-        Top level; dictionaries are where they are in this file.
+        Top level, with the positions of dictionaries in this file.
     metadata : mapping of str to bytes
-        Of the schema.
+        Metadata of the schema.
     """
     message = table_pb2.Manifest(fields=encode_fields(fields), version=1, schema_metadata=dict(metadata))
     message.writer_version.library, message.writer_version.version = _WRITER
@@ -39,7 +39,7 @@ def encode_metadata(
     statistics: Sequence[Field],
     statistics_position: int,
 ) -> bytes:
-    """The Metadata message.
+    """Encode the Metadata message.
 
     Parameters
     ----------
@@ -47,9 +47,9 @@ def encode_metadata(
         First row of each batch, then the number of rows.
     page_table_position, manifest_position : int, bytes
     statistics : sequence of Field
-        Of the statistics; none if there are none.
+        Fields of the statistics; empty if there are none.
     statistics_position : int, bytes
-        Of their page table.
+        Position of their page table.
     """
     message = file_pb2.Metadata(manifest_position=manifest_position, page_table_position=page_table_position)
     message.batch_offsets.extend(row_starts)
