@@ -1,8 +1,7 @@
-"""Which schemas a version of data files can hold.
+"""Schemas that each version of data files can hold.
 
-Asked before the first byte is written, so that no write fails at its end because of a
-column. Source: file sheet 0.1, sections 2.2 and 4.5; file sheet 2.0, sections 4.3, 7 and 8; file sheet 2.1,
-sections 1.6 and 4.5.
+Checked before the first byte is written, so that no write fails at its end because of a column. Source: file sheet
+0.1, sections 2.2 and 4.5; file sheet 2.0, sections 4.3, 7 and 8; file sheet 2.1, sections 1.6 and 4.5.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from lancecy.schema import PACKED_KEYS, Field, Schema, parse_logical_type
 __all__ = ["WRITABLE", "check_writable"]
 
 WRITABLE = ("0.1", "2.0", "2.1", "2.2")
-"""Versions of data files that are written."""
+"""Versions of data files that can be written."""
 
 _DICTIONARY_VALUES = (
     *(pa.string(), pa.large_string(), pa.binary(), pa.large_binary()),
@@ -86,7 +85,7 @@ def _check(path: tuple[Field, ...], version: str) -> None:
     if field.is_blob:
         _check_blob(path, version, name)
     elif version != "0.1" and not field.is_leaf and field.is_said_packed:
-        # Members of structs of 0.1 are stored apart, whatever the metadata says.
+        # Members of structs of 0.1 are stored apart, whatever the metadata states.
         _check_packed(path, version, name)
     if field.is_struct and not field.children:
         _check_empty(path, version, name)
@@ -104,7 +103,7 @@ def _check(path: tuple[Field, ...], version: str) -> None:
 
 
 def _check_empty(path: tuple[Field, ...], version: str, name: str) -> None:
-    """Only columns of 2.0 say where lists of structs begin that have no members."""
+    """Refuse lists of structs without members, except in 2.0: only there their starts are stored."""
     _only_from("2.0", version, name, "a struct without members")
     if path[-1].is_packed or (version > "2.0" and not all(node.is_struct for node in path)):
         what = "packed" if path[-1].is_packed else "in a list"
@@ -116,7 +115,7 @@ def _check_empty(path: tuple[Field, ...], version: str, name: str) -> None:
 
 
 def _check_order(schema: Schema) -> None:
-    """Refuse columns behind a struct without members, which pylance (14.0.2) reads none of rightly from 2.1 on."""
+    """Refuse columns behind a struct without members: pylance (14.0.2) misreads all of them from 2.1 on."""
     leaves = [node for field in schema.fields for node in field.walk() if not node.children]
     last = max((number for number, node in enumerate(leaves) if not node.is_struct), default=-1)
     for node in leaves[:last]:
@@ -214,17 +213,17 @@ def _leaf_type(field: Field, name: str) -> pa.DataType:
 
 
 def _is_empty(kind: pa.DataType) -> bool:
-    """Values without bytes, which pylance (14.0.2) does not read, or not even opens a table for."""
+    """Whether values have no bytes: pylance (14.0.2) does not read them, or does not even open the table."""
     if pa.types.is_fixed_size_list(kind):
         return kind.list_size == 0 or _is_empty(kind.value_type)
     return bool(pa.types.is_fixed_size_binary(kind) and kind.byte_width == 0)
 
 
 def _check_legacy(path: tuple[Field, ...], name: str) -> None:
-    """What the reference reads of 0.1 files, or never writes."""
+    """Refuse types that the reference does not read in 0.1 files, or never writes."""
     field = path[-1]
     if len(path) > 1 and path[-2].is_list:
-        # Readers make up the field of a list's elements, and refuse what they read if it has another.
+        # Readers rebuild the field of a list's elements, and refuse data with another one.
         is_usual = field.name == "item" and field.nullable and not field.metadata
         if not is_usual:
             outer = ".".join(node.name for node in path[:-1])

@@ -15,8 +15,7 @@ the values that a reader returns:
 - Minimum above maximum, impossible counts, pages of the wrong length: ignored.
 
 - Bounds of a column with a dictionary have the type of the dictionary's values, and hold like those of text: an
-empty
-  text in a dictionary reads back as null, whatever the field states.
+  empty text in a dictionary reads back as null, whatever the field states.
 
 Source: file sheet 0.1, section 6, in particular 6.7.
 """

@@ -2,13 +2,13 @@
 
 ============  ==============================================================
 ``meta``      footer, tables and columns, every number checked
-``fields``    which physical columns a field is read from
+``fields``    the physical columns of a field
 ``values``    fields to blocks
-``stats``     nulls, as the descriptions of pages tell
-``reader``    a file behind the ``FileReader`` protocol
-``writer``    a file that is written
-``output``    the container of a file that is written
-``distinct``  whether the dictionaries of a file fit their index type
+``stats``     nulls, from the descriptions of pages
+``reader``    an opened file as a ``FileReader``
+``writer``    a file during writing
+``output``    the container of a file during writing
+``distinct``  limit of dictionary values by their index type
 ``sidecars``  objects beside a file that hold its larger blobs
 ``wire``      the messages of the container
 ============  ==============================================================

@@ -1,7 +1,7 @@
-"""Whether the values of a file's dictionaries can be numbered by their index type.
+"""Check that the index type of a file's dictionaries can number their values.
 
-Every page has a dictionary of its own, and lancecy gives every batch its own as well. pylance makes one of those that it
-reads together and fails if there are more values than the index type has numbers.
+Every page has its own dictionary, and lancecy also gives every batch its own. pylance merges the dictionaries
+that it reads together and fails if they have more values than the index type has numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Distinct:
         self._known: dict[str, pa.Array] = {}
 
     def note(self, array: pa.Array, field: Field) -> None:
-        """Take note of a page of a column.
+        """Add a page of a column.
 
         Parameters
         ----------
@@ -51,7 +51,7 @@ class Distinct:
                 values = pa.chunked_array([known, values]).unique()
             self._known[path] = values
             index = found.type.index_type
-            # Signed and unsigned ones: pylance counts from 0.
+            # Signed and unsigned types: pylance counts from 0.
             numbers = 1 << (index.bit_width - pa.types.is_signed_integer(index))
             if len(values) > numbers:
                 raise UnsupportedError(

@@ -1,10 +1,9 @@
-"""Which physical columns of a 2.x file a field is read from.
+"""The physical columns of a 2.x file that hold a field.
 
-The manifest lists field ids of the file and, beside each, the number of a column. In
-2.0 every node of a schema has a column, lists and structs included; from 2.1 on only
-leaves have. In all of them a node may hold everything below it in the one column of its
-own: packed structs, fixed-size lists of structs (2.0), descriptors of blobs. What lies
-below such a node is not listed.
+The manifest lists the field ids of the file, each with the number of a column. In 2.0 every node of a schema
+has a column, lists and structs included; from 2.1 on only leaves have one. In all versions a node may hold
+everything below it in its own column: packed structs, fixed-size lists of structs (2.0), descriptors of blobs.
+Fields below such a node are not listed.
 
 Source: file sheet 2.0, section 3; file sheet 2.1, section 1.5; and what pylance 14 writes.
 """
@@ -23,12 +22,12 @@ __all__ = ["FieldColumns", "Leaf", "column_numbers"]
 
 
 def column_numbers(field_ids: Sequence[int], column_indices: Sequence[int]) -> dict[int, int]:
-    """Number of the column of each field that has one of its own.
+    """Column numbers of the fields that have a column of their own.
 
     Parameters
     ----------
     field_ids : sequence of int
-        As the manifest lists them; negative ones are tombstones.
+        As in the manifest; negative ones are tombstones.
     column_indices : sequence of int
         Parallel to them; negative ones mean "no column of its own".
 
@@ -56,14 +55,14 @@ def column_numbers(field_ids: Sequence[int], column_indices: Sequence[int]) -> d
 
 @dataclass(frozen=True, slots=True)
 class Leaf:
-    """A node with a column of its own and none of its parents' values in it (2.1 and later).
+    """A node whose column holds none of its parents' values (2.1 and later).
 
     Attributes
     ----------
     chain : tuple of Field
-        From the top-level field down to the node, which is whole as the file has it.
+        From the top-level field down to the node, which has all its children in the file.
     part : Field
-        The top-level field as it was asked for, pruned to this leaf.
+        The requested top-level field, pruned to this leaf.
     column : int
     """
 
@@ -96,7 +95,7 @@ class FieldColumns:
         return self.listed.union(below) if below else self.listed
 
     def _hidden(self, top: Field) -> Iterator[Field]:
-        """Everything below nodes that hold it all in their own column."""
+        """Yield everything below nodes that hold it all in their own column."""
         if not top.children:
             return
         for node in top.walk():
@@ -104,7 +103,7 @@ class FieldColumns:
                 yield from (below for child in node.children for below in child.walk())
 
     def holds_all(self, node: Field) -> bool:
-        """Whether the column of this node holds what is below it as well."""
+        """Whether the column of this node also holds everything below it."""
         others = self.numbers.keys() - {node.id}
         if node.id not in self.numbers or not node.ids.isdisjoint(others):
             return False
@@ -117,9 +116,9 @@ class FieldColumns:
         return {top.id: top for top in self.fields}
 
     def restored(self, field: Field) -> Field:
-        """The same (pruned) field, nodes that hold all below them in one column being whole again.
+        """The (pruned) field, with nodes that hold everything below them in one column made whole again.
 
-        Blobs are as ``Field.scanned`` has them, unless they are asked for as bytes.
+        Blobs are as in ``Field.scanned``, unless they are requested as bytes.
         """
         whole = self._whole.get(field.id)
         return field if whole is None else self._restored(field, whole)
@@ -143,9 +142,9 @@ class FieldColumns:
         Parameters
         ----------
         field : Field
-            As it is asked for.
+            The requested field.
         whole : Field
-            The same as ``restored`` gives it.
+            The same field from ``restored``.
 
         Raises
         ------

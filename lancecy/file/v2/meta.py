@@ -6,8 +6,8 @@ The container is the same from 2.0 to 2.3::
                                                  columns'    global
                                                  positions   buffers'
 
-Positions alone say where things are, never their order. Nothing is allocated from a
-number before the bytes that back it are known to be in the file.
+Only positions locate parts, never their order. No memory is allocated by a number before the bytes behind it
+are known to be in the file.
 
 Source: file sheet 2.0, section 2; file sheet 2.1, section 1.
 """
@@ -83,9 +83,9 @@ class Container:
     descriptor : (position, length), bytes
         The FileDescriptor.
     held : Tail
-        Column metadata that was there when the file was opened: all of it unless it is large.
+        Column metadata that was read on opening: all of it unless it is large.
     data_bytes : int
-        Bytes before the metadata; an upper bound of what all columns take.
+        Bytes before the metadata; an upper bound for all columns.
     """
 
     version: tuple[int, int]
@@ -120,7 +120,7 @@ class Container:
 
 
 def parse_v2_footer(tail: Memory, file_size: int, limits: Limits) -> V2Footer:
-    """The footer at the end of these bytes.
+    """Parse the footer at the end of these bytes.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def parse_v2_footer(tail: Memory, file_size: int, limits: Limits) -> V2Footer:
     TruncatedError
         The file is too short.
     FormatError
-        It is no Lance file, or a table does not lie in it.
+        It is not a Lance file, or a table lies outside it.
     LimitError
         More columns than ``limits.columns``.
     """
@@ -146,7 +146,7 @@ def parse_v2_footer(tail: Memory, file_size: int, limits: Limits) -> V2Footer:
         raise TruncatedError(
             f"{tail.size} bytes are too few for a file of version 2, which ends with {V2_FOOTER_BYTES}"
         )
-    # The first number, where metadata of columns begins, says nothing that the tables do not.
+    # The first number, the start of column metadata, is redundant to the tables.
     numbers = struct.unpack("<8xQQIIHH4x", tail[-V2_FOOTER_BYTES:].tobytes())
     columns_at, buffers_at, num_buffers, num_columns, major, minor = numbers
     limits.check("columns", num_columns, "number of columns")
@@ -199,7 +199,7 @@ def open_container(source: SourceFile, limits: Limits) -> Read[Container]:
 
 
 def _entries(table: Memory, end: int, what: str) -> tuple[Int64, Int64]:
-    """Positions and lengths of a table, every range inside the file."""
+    """Positions and lengths in a table, every range checked to be inside the file."""
     pairs = np.frombuffer(table.tobytes(), "<u8").reshape(-1, 2)
     position, length = pairs[:, 0], pairs[:, 1]
     outside = (position > end) | (length > np.uint64(end) - np.minimum(position, np.uint64(end)))
@@ -213,7 +213,7 @@ def _entries(table: Memory, end: int, what: str) -> tuple[Int64, Int64]:
 
 
 def _held(source: SourceFile, tail: Tail, positions: Int64, lengths: Int64) -> Tail:
-    """A copy of the column metadata that is in ``tail``; nothing if it is large and costs no request."""
+    """Copy the column metadata that is in ``tail``; nothing if it is large and costs no request."""
     if positions.size == 0:
         return Tail(source.size)
     start = max(tail.start, int(positions.min()))
@@ -235,7 +235,7 @@ def build_column(
     ledger: ByteLedger,
     memory: PageMemory | None = None,
 ) -> Column:
-    """One column of a file, checked.
+    """Build and check one column of a file.
 
     Parameters
     ----------
@@ -244,23 +244,23 @@ def build_column(
     index : int
         Number of the column in the file.
     file_size : int, bytes
-        Every buffer lies in it.
+        Every buffer must lie in it.
     limits : Limits
     specs : SpecCache
         Specs parsed so far.
     ledger : ByteLedger
-        Of the file: buffers of different pages and columns do not overlap.
+        Ledger of the file: buffers of different pages and columns do not overlap.
     memory : PageMemory or None
-        Where decoders may keep what they read of its pages.
+        Store for data that decoders keep of its pages.
 
     Raises
     ------
     FormatError
-        A buffer lies outside the file or over others, or an encoding is none.
+        A buffer lies outside the file or over others, or an encoding is invalid.
     LimitError
         More pages or values than ``limits`` allow.
     UnsupportedError
-        An encoding that is not read.
+        An unsupported encoding.
     """
     message = decode_column(data, limits)
     positions, sizes = _buffers(message, file_size)
@@ -292,7 +292,7 @@ def _buffers(message: ColumnMessage, file_size: int) -> tuple[Int64, Int64]:
 
 
 def _lengths(message: ColumnMessage, file_size: int, limits: Limits) -> Int64:
-    """Values of each page; together no more than rows are allowed, or than the file has bits."""
+    """Values of each page; in total at most the allowed rows, and at most the bits of the file."""
     lengths = np.array(message.lengths, np.uint64)
     total = float(lengths.sum(dtype=np.float64))
     if total > max(limits.rows_per_file, file_size * 8):
@@ -321,7 +321,7 @@ class SpecCache:
     Parameters
     ----------
     version : (major, minor)
-        Of the file.
+        Version of the file.
     limits : Limits
     cache : ByteCache or None
         Shared by files.
@@ -335,7 +335,7 @@ class SpecCache:
         self._tokens: dict[Hashable, object] = {}
 
     def find(self, encoding: bytes, num_buffers: int) -> PageSpec:
-        """The spec of a page of so many buffers.
+        """The spec of a page with so many buffers.
 
         Raises
         ------
@@ -348,7 +348,7 @@ class SpecCache:
         return found
 
     def token(self, key: Hashable | None) -> object | None:
-        """One object for equal keys, also in other files that share the cache; None for None."""
+        """One object for equal keys, also across files that share the cache; None for None."""
         if key is None:
             return None
         if self._cache is None:

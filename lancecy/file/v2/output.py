@@ -1,4 +1,4 @@
-"""The container of a 2.x file while it is written: buffers where they belong, and the end of the file.
+"""The container of a 2.x file during writing: aligned buffers, and the end of the file.
 
 ::
 
@@ -33,7 +33,7 @@ _PADDING = b"H" * _ALIGNMENT
 
 
 class V2Output:
-    """Pages of columns, written as they come.
+    """Writes pages of columns as they come.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class V2Output:
         (2, 0), (2, 1) or (2, 2).
     num_columns : int
     blobs : frozenset of int
-        Columns that say of themselves that they are of blobs, as those of 2.0 do.
+        Columns marked as blobs in their own metadata, as in 2.0.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class V2Output:
         return self._sink.position
 
     def add(self, column: int, page: EncodedPage, first_row: int) -> None:
-        """Write the buffers of a page, which is the next one of its column.
+        """Write the buffers of the next page of a column.
 
         Raises
         ------
@@ -86,12 +86,12 @@ class V2Output:
         ----------
         memory : (nbytes,) uint8
         starts, lengths : (num_values,) int64
-            Of the values in the memory; none of them empty.
+            Spans of the values in the memory; none of them empty.
 
         Returns
         -------
         (num_values,) int64
-            Where they are in the file.
+            Positions in the file.
 
         Raises
         ------
@@ -102,7 +102,7 @@ class V2Output:
         room = -(-lengths // _ALIGNMENT) * _ALIGNMENT
         offsets = np.cumsum(room) - room
         positions: Int64 = offsets + self.position
-        # Small ones are put together first; whatever passes a run's end is a run of its own.
+        # Small values are gathered first; a value beyond a run's end is a run of its own.
         edges = np.flatnonzero(np.diff(offsets // _RUN, prepend=-1))
         for first, last in pairwise([*edges.tolist(), lengths.size]):
             self._write_run(memory, starts[first:last], lengths[first:last], offsets[first:last])
@@ -134,7 +134,7 @@ class V2Output:
         first = columns[0][0] if columns else self.position
         column_table, _ = self._place(np.array(columns, "<u8").tobytes())
         buffer_table, _ = self._place(struct.pack("<QQ", *descriptor))
-        # What the manifest calls 2.0 is 0.3 in the file.
+        # The manifest's 2.0 is 0.3 in the file.
         major, minor = self._version if self._version > (2, 0) else (0, 3)
         counts = (1, len(columns), major, minor, MAGIC)
         self._place(struct.pack("<QQQIIHH4s", first, column_table, buffer_table, *counts))
@@ -144,6 +144,6 @@ class V2Output:
         return self._sink.place(data), len(data)
 
     def _aligned(self) -> int:
-        """The next position where a buffer may be."""
+        """The next aligned position for a buffer."""
         self._sink.place(_PADDING[: -self._sink.position % _ALIGNMENT])
         return self._sink.position

@@ -1,10 +1,10 @@
-"""Reader of 2.x files behind the ``FileReader`` protocol; which dialect its pages are is a matter of their specs.
+"""Reader of 2.x files behind the ``FileReader`` protocol, for the pages of every dialect.
 
-Opening reads the frame (``meta``) and nothing of any column. The metadata of a column
-is parsed when it is first asked for and kept; ``values`` decodes what is known.
+Opening reads the frame (``meta``) and no column. The metadata of a column is parsed on its first use and kept;
+``values`` decodes fields with known columns.
 
-Decoders see ascending selections without duplicates; any other order is laid over their
-blocks. Source: file sheet 2.0, sections 1 to 3; file sheet 2.1, section 1.
+Decoders see ascending selections without duplicates; other orders are applied to their blocks. Source: file
+sheet 2.0, sections 1 to 3; file sheet 2.1, section 1.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from lancecy.store.reads import Ranges, Read, SourceFile, Span, gather, named, r
 __all__ = ["VERSIONS", "V2Reader", "open_v2"]
 
 _EARLY = ((2, 0), (2, 1))
-"""What release 0.16 states, asked for 2.1: the manifest says 2.0, the footer 2.1. The file's pages tell."""
+"""Versions from release 0.16 for 2.1: the manifest states 2.0, the footer 2.1. The file's pages decide."""
 
 Int64 = NDArray[np.int64]
 
@@ -57,29 +57,29 @@ def open_v2(
     limits: Limits = DEFAULT_LIMITS,
     cache: ByteCache | None = None,
 ) -> Read[V2Reader]:
-    """Parse what a 2.x file says of itself.
+    """Parse the frame of a 2.x file.
 
     Parameters
     ----------
     source : SourceFile
-        Its size is the store's, or what the manifest states, which is wrong for files of several releases: then
-        the file does not end as it should.
+        With its size from the store, or from the manifest, which is wrong for files of several releases: then the
+        end of the file is invalid.
     field_ids, column_indices : sequences of int
-        As the manifest lists them for this file.
+        As in the manifest entry of this file.
     fields : sequence of Field
         Top level of the table's schema.
     version : (major, minor)
-        As the manifest states it: (0, 3) and (2, 0) are both version 2.0.
+        As in the manifest: (0, 3) and (2, 0) are both version 2.0.
     limits : Limits
     cache : ByteCache or None
-        Where what is parsed of pages is kept; None: it is parsed for each read.
+        Cache for parsed pages; None: pages are parsed for each read.
 
     Raises
     ------
     FormatError, LimitError
         The file is damaged, or of another version; the breadcrumb is its path.
     UnsupportedError
-        A version that is not read.
+        The version is not supported.
     """
     return named(_open(source, field_ids, column_indices, fields, version, limits, cache), source.path)
 
@@ -113,11 +113,11 @@ def _open(
 
 
 class V2Reader:
-    """A 2.x file, opened (implements ``FileReader``).
+    """An opened 2.x file (implements ``FileReader``).
 
-    Immutable but for caches of what has been parsed and the record of what bytes columns take; safe to
-    share between threads, which at worst parse the same thing twice. Blobs are read as descriptors if the
-    field is asked for as ``Field.scanned`` has it.
+    Immutable apart from caches of parsed metadata and the ledger of bytes per column; safe to share between
+    threads, which at worst parse the same thing twice. Blobs are read as descriptors if the field is requested in
+    the form of ``Field.scanned``.
     """
 
     def __init__(
@@ -161,7 +161,7 @@ class V2Reader:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory once all columns are parsed: what is kept grows, and caches ask once."""
+        """Bytes of memory once all columns are parsed: the memory grows, and caches ask once."""
         parsed = 1500 * self.num_columns + 2 * int(self._container.lengths.sum())
         return 4096 + self._container.nbytes + parsed
 
@@ -172,7 +172,7 @@ class V2Reader:
     def read_nulls(
         self, fields: Sequence[Field], tested: frozenset[int], selection: RowSelection
     ) -> Read[dict[int, Block]]:
-        """Which values are null; see ``NullReader.read_nulls``."""
+        """Read which values are null; see ``NullReader.read_nulls``."""
         return named(self._read(fields, selection, tested), self.source.path)
 
     def _read(
@@ -196,12 +196,12 @@ class V2Reader:
         return {field.id: block for field, block in zip(fields, blocks, strict=True)}
 
     def small_reads(self, fields: Sequence[Field], rows: RowSelection) -> list[FieldRead] | None:
-        """Reads of fields, to be made together with those of other files.
+        """Reads of fields that can be joined with those of other files.
 
         Returns
         -------
         list of FieldRead, or None
-            None: a field is too large for that or was never read, or the rows do not ascend.
+            None: a field is too large or was never read, or the rows do not ascend.
         """
         reads = []
         for field in fields:
@@ -215,7 +215,7 @@ class V2Reader:
         return FieldRead(field, known, self._after, self.source, rows, self._limits)
 
     def _after(self, column: Column) -> Column | None:
-        """The column after one whose second half it is: strings of the first releases."""
+        """The column after one that it completes: strings of the first releases have two."""
         return self._columns.get(column.index + 1)
 
     # -- columns
@@ -238,7 +238,7 @@ class V2Reader:
         return named(self._load(field), f"column {field.id} {field.name!r}")
 
     def _load(self, field: Field, for_values: bool = True) -> Read[Prepared]:
-        """Parse the columns of a field; how packed structs were written matters for their values only."""
+        """Parse the columns of a field; the layout of packed structs matters for their values only."""
         whole = self._fields.restored(field)
         nodes = [node for node in whole.walk() if node.id in self._fields.numbers]
         numbers = [self._fields.numbers[node.id] for node in nodes]
@@ -263,7 +263,7 @@ class V2Reader:
         return found
 
     def _load_columns(self, numbers: Sequence[int], with_descriptor: bool = False) -> Read[Memory | None]:
-        """Parse columns that are not known yet, in one round; gives the FileDescriptor if asked for."""
+        """Parse columns that are not known yet, in one round; return the FileDescriptor on request."""
         missing = [n for n in dict.fromkeys(numbers) if n not in self._columns]
         parts = [self._container.part(n) for n in missing]
         if with_descriptor:
@@ -292,13 +292,13 @@ class V2Reader:
         return PageMemory(self._cache, ("page", *self.source.key, self._limits, number))
 
     def _may_continue(self, column: Column) -> bool:
-        """Whether strings of the column may have their bytes in the next one, as the first releases wrote them."""
+        """Whether strings of the column may have their bytes in the next one, as in files of the first releases."""
         return column.index + 1 < self.num_columns and any(isinstance(s, EndedList) for s in column.specs)
 
     def _as_written(self, field: Field, packed: set[int], descriptor: Memory) -> Field:
         """The field with the children of packed structs that the file was written with, in their order.
 
-        Rows of such structs tell nothing of their fields, and the table may have dropped some since.
+        Rows of such structs do not identify their fields, and the table may have dropped some since.
         """
         if field.id in packed and not field.is_blob:
             children = decode_children(descriptor, field.id, self._limits)
@@ -311,7 +311,7 @@ class V2Reader:
         return replace(field, children=children) if children else field
 
     def _is_structural(self, columns: Iterable[Column]) -> bool:
-        """Whether pages are those of 2.1 and later.
+        """Whether pages are of the kind of 2.1 and later.
 
         Raises
         ------
@@ -325,7 +325,7 @@ class V2Reader:
         return kinds.pop() if kinds else self.version != (2, 0)
 
     def _check_aligned(self, field: Field, columns: Mapping[int, Column]) -> None:
-        """Columns of 2.0 that have one value per row have as many as the file has rows."""
+        """Check that columns of 2.0 with one value per row have as many values as the file has rows."""
         column = columns.get(field.id)
         if column is None:
             return
@@ -343,7 +343,7 @@ class V2Reader:
     # -- pages, sizes and statistics
 
     def _known(self, field: Field) -> Prepared | None:
-        """The field's columns if no request is needed to know them."""
+        """The field's columns, if they can be known without a request."""
         found = self._prepared.get(field)
         if found is not None or not self._container.is_whole:
             return found
@@ -352,7 +352,7 @@ class V2Reader:
     def page_starts(self, field: Field) -> Int64:
         """(num_pages + 1,) int64: first row of each page of the field's first column.
 
-        One page as long as the field is not known (:meth:`knows`).
+        One page until the field is known (:meth:`knows`).
         """
         column = self._primary(field)
         if column is None or column.num_pages == 0:
@@ -364,12 +364,12 @@ class V2Reader:
         return None if known is None else known.primary()
 
     def _per_row(self, column: Column) -> Int64:
-        """First rows of a column's pages, whatever its values count."""
+        """First rows of a column's pages, in any unit of its values."""
         factor = column.num_rows // self.num_rows if self.num_rows else 1
         return column.row_starts // max(1, factor)
 
     def page_bytes(self, field: Field) -> Int64:
-        """(num_pages,) int64, bytes: what each page takes; other columns of the field by their share of rows."""
+        """(num_pages,) int64, bytes: size of each page; other columns of the field by their share of rows."""
         starts, total = self.page_starts(field), self.column_bytes(field)
         column = self._primary(field)
         if column is None or column.num_pages == 0:
@@ -381,7 +381,7 @@ class V2Reader:
         return shares
 
     def column_bytes(self, field: Field) -> int:
-        """Encoded bytes of the field and all below it; about, if the metadata is large and not read yet."""
+        """Encoded bytes of the field and all below it; an estimate if the metadata is large and not read yet."""
         known = self._known(field)
         if known is not None:
             columns = list(known.columns.values())
@@ -392,9 +392,9 @@ class V2Reader:
         return self._container.data_bytes * max(1, held) // max(1, self.num_columns)
 
     def stats(self, paths: Mapping[tuple[str, ...], Sequence[Field]]) -> Read[StatsTable]:
-        """Which pages of the columns asked for are all null or without nulls; no bounds are stored.
+        """Pages of the requested columns that are all null or without nulls; no bounds are stored.
 
-        Pages are those of the first column asked for. Columns whose pages differ from them are left out.
+        Pages are those of the first requested column. Columns with different pages are left out.
         """
         return value_read(self._stats(paths))
 
@@ -416,7 +416,7 @@ class V2Reader:
 
 
 def _ascending(selection: RowSelection) -> tuple[RowSelection, Int64 | None]:
-    """The selection in ascending order without duplicates, and what restores the order wanted."""
+    """The selection in ascending order without duplicates, and the indices that restore its order."""
     rows = selection.indices
     if rows is None or bool((rows[1:] > rows[:-1]).all()):
         return selection, None

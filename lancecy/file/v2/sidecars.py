@@ -35,24 +35,24 @@ def sidecar_path(path: str, number: int) -> str:
 
 
 class Sidecars:
-    """The objects of one data file, numbered from 1 on.
+    """The objects of one data file, numbered from 1.
 
     Parameters
     ----------
     store : Store
     path : str
-        Of the data file.
+        Path of the data file.
     """
 
     def __init__(self, store: Store, path: str) -> None:
         self._store, self._path = store, path
         self._paths: list[str] = []
         self._shared: BinaryIO | None = None
-        # Of the shared object that is being written.
+        # Of the shared object during writing.
         self._number, self._size = 0, 0
 
     def share(self, memory: Memory, starts: Int64, lengths: Int64, most: int) -> tuple[Int64, Int64]:
-        """Write values one behind the other; see ``BlobPlaces``."""
+        """Write values back to back; see ``BlobPlaces``."""
         numbers, positions = np.empty_like(lengths), np.empty_like(lengths)
         ends, first = np.cumsum(lengths), 0
         while first < lengths.size:
@@ -86,7 +86,7 @@ class Sidecars:
         return self._store.put_stream(self._paths[-1])
 
     def finish(self) -> None:
-        """Publish what is not published yet.
+        """Publish the objects that are not published yet.
 
         Raises
         ------
@@ -98,7 +98,7 @@ class Sidecars:
             stream.close()
 
     def abort(self) -> None:
-        """Remove everything, as far as the store lets us."""
+        """Remove everything, as far as the store allows."""
         stream, self._shared = self._shared, None
         if isinstance(stream, Upload):
             stream.abort()

@@ -1,7 +1,7 @@
 """Null statistics of 2.x columns, from the descriptions of their pages.
 
-No bounds of values are stored in these files, but whether a page has levels for nulls, or
-nothing else than nulls, stands in its description.
+These files store no bounds of values, but the description of a page shows whether it has levels for nulls, or only
+nulls.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def is_structural(spec: PageSpec) -> bool:
 
 
 def page_stats(column: Column) -> ColumnStats:
-    """Which pages of a column of plain values have no nulls, and which nothing else.
+    """Find the pages without nulls, and those of only nulls, in a column of plain values.
 
     Parameters
     ----------
     column : Column
-        Of a leaf below nothing but structs.
+        Column of a leaf below only structs.
 
     Returns
     -------
@@ -52,7 +52,7 @@ def page_stats(column: Column) -> ColumnStats:
 def _has_no_nulls(spec: PageSpec) -> bool:
     if isinstance(spec, (MiniBlock, FullZip, ConstantPage)):
         return all(layer is Layer.ALL_VALID_ITEM for layer in spec.layers)
-    # The validity of structs of 2.0 is not stored, their values are never null for it.
+    # The validity of structs of 2.0 is not stored: there their values are never null.
     if isinstance(spec, Nullable):
         return spec.validity is None and isinstance(spec.values, Plain)
     return isinstance(spec, Plain)

@@ -1,9 +1,8 @@
-"""Fields of 2.x files whose columns are known, to blocks.
+"""Decode fields of 2.x files with known columns to blocks.
 
-In 2.0 a field is decoded as one tree of columns; from 2.1 on each leaf alone, with
-everything that is around it. Fields whose only column is one small page are read with
-all others that are encoded like it, of this file or of several (``encodings.batch``),
-and alone where that fails: then the error names the column and the page.
+In 2.0 a field is decoded as one tree of columns; from 2.1 on each leaf is decoded alone, with everything around it.
+Fields whose only column is one small page are read with all others of the same encoding, of this file or of several
+(``encodings.batch``), and alone where that fails: then the error names the column and the page.
 """
 
 from __future__ import annotations
@@ -29,25 +28,25 @@ from lancecy.store.reads import Read, SourceFile, gather, named
 __all__ = ["FieldRead", "Prepared", "read_fields"]
 
 _FEW = 4
-"""Columns of one batch key that are worth being read together."""
+"""Fewest columns of one batch key that are read together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Prepared:
-    """A field whose columns are parsed.
+    """A field with parsed columns.
 
     Attributes
     ----------
     field : Field
-        As decoders need it: what one column holds is whole.
+        In the form for decoders: everything in one column is whole.
     columns : mapping of field id to Column
         Every column of the field.
     leaves : tuple of Leaf
         Empty in 2.0.
     chain : tuple of Field
-        Of the first column: from the top-level field to the one whose values it has.
+        For the first column: from the top-level field to the field of its values.
     batch_key : object or None
-        One and the same for fields that can be read together; None: not with any other.
+        Equal for fields that can be read together; None: the field is read alone.
     """
 
     field: Field
@@ -60,7 +59,7 @@ class Prepared:
     def of(
         cls, field: Field, columns: Mapping[int, Column], leaves: tuple[Leaf, ...], specs: SpecCache
     ) -> Prepared:
-        """With what is worked out from the columns."""
+        """Make one, with the attributes that follow from the columns."""
         chain = leaves[0].chain if leaves else (field,)
         token = None
         if len(leaves) < 2 and len(columns) == 1:
@@ -68,7 +67,7 @@ class Prepared:
         return cls(field, columns, leaves, chain, token)
 
     def primary(self) -> Column | None:
-        """A column that has one value per row: that of the first leaf, lists included in 2.0."""
+        """A column with one value per row: that of the first leaf, lists included in 2.0."""
         if self.leaves:
             return self.column
         node = self.field
@@ -84,15 +83,15 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FieldRead:
-    """One field of one file, and the rows that are wanted of it.
+    """One field of one file, and the rows to read.
 
     Attributes
     ----------
     asked : Field
-        As it was asked for.
+        The requested field.
     known : Prepared
     after : function of a Column
-        The one after it in the file, if it is known.
+        Returns the next column in the file, if it is known.
     source : SourceFile
     rows : RowSelection
         Ascending, without duplicates; at least one.
@@ -107,7 +106,7 @@ class FieldRead:
     limits: Limits
 
     def alone(self) -> Read[Block]:
-        """The field by itself."""
+        """Read the field by itself."""
         known = self.known
         try:
             if not known.leaves:
@@ -126,7 +125,7 @@ class FieldRead:
         return Leaves(len(self.rows), tuple(parts))
 
     def nulls(self, tested: frozenset[int]) -> Read[Block]:
-        """The field's null stub (``encodings.blocks.null_only``): from 2.1 on, any leaf within a node tells its nulls."""
+        """Read the field's null stub (``encodings.blocks.null_only``): since 2.1 any leaf has its nodes' nulls."""
         known = self.known
         columns = known.columns
         try:
@@ -137,7 +136,7 @@ class FieldRead:
             by_size = sorted(known.leaves, key=lambda leaf: int(columns[leaf.chain[-1].id].sizes.sum()))
             for leaf in by_size:
                 node = next((node.id for node in leaf.chain if node.id in tested), None)
-                if node is None:  # it is in a packed struct, whose values tell
+                if node is None:  # it is in a packed struct, whose values have the nulls
                     return null_only((yield from self.alone()), self.asked, tested)
                 chosen.setdefault(node, leaf)
             blocks = yield from gather([self._leaf(leaf, only_nulls=True) for leaf in chosen.values()])
@@ -158,7 +157,7 @@ class FieldRead:
 
 
 def read_fields(fields: Sequence[FieldRead]) -> Read[list[Block]]:
-    """Decode fields, of one file or of several.
+    """Decode fields of one file or of several.
 
     Raises
     ------
@@ -188,7 +187,7 @@ def read_fields(fields: Sequence[FieldRead]) -> Read[list[Block]]:
 
 
 def _together(group: Sequence[FieldRead]) -> Read[list[Block]]:
-    """Several fields of one batch key; nothing if they have to be read one by one."""
+    """Read several fields of one batch key; nothing if they must be read one by one."""
     pages = [SmallPage(f.known.chain, f.known.column.page(0), f.source, f.rows) for f in group]
     try:
         return (yield from read_small(pages, group[0].limits))
@@ -201,7 +200,7 @@ def _listed(field: FieldRead) -> Read[list[Block]]:
 
 
 def _groups(fields: Sequence[FieldRead]) -> Iterator[list[int]]:
-    """Fields to be read together, by number; no more in a group than ``MOST_BYTES``."""
+    """Group fields to be read together, by number; at most ``MOST_BYTES`` in a group."""
     batches: dict[int, list[int]] = {}
     for index, field in enumerate(fields):
         if field.known.batch_key is not None:

@@ -1,7 +1,7 @@
-"""Writer of files of version 2.0, 2.1 and 2.2; the version decides how a column is taken apart.
+"""Writer of files of version 2.0, 2.1 and 2.2; the version decides how a column is shredded.
 
-Each top-level column waits on its own until about ``page_bytes`` of it are there, and then becomes
-a page of every physical column below it. Columns of a large batch are cut into pages where they lie.
+Each top-level column is kept until it has about ``page_bytes``, and then becomes a page of every physical column
+below it. Columns of a large batch are cut into pages in place.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _LEAST_PER_LEAF = 8
 
 
 class V2Writer(StreamedWriter):
-    """A ``FileWriter``; see there.
+    """A ``FileWriter`` of 2.x files.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class V2Writer(StreamedWriter):
         self._output = V2Output(self._sink, self._version, len(self._nodes), frozenset(blobs))
 
     def _owners(self, field: Field) -> Iterator[Field]:
-        """Nodes with a column: leaves, in 2.0 what is around them too, and nothing below one that holds it all."""
+        """Yield nodes with a column: leaves, in 2.0 also nodes around them, never those below a node that holds all."""
         if self._version == (2, 0) or not field.children or field.is_whole:
             yield field
         if not field.is_whole:
@@ -105,7 +105,7 @@ class V2Writer(StreamedWriter):
         self._num_rows += batch.num_rows
 
     def finish(self) -> FileSummary:
-        """Write what is left and publish the file; see ``FileWriter.finish``."""
+        """Write the remaining rows and publish the file; see ``FileWriter.finish``."""
         self._require_open()
         with self._given_up_on_error():
             for pending in self._pending:
@@ -162,7 +162,7 @@ class V2Writer(StreamedWriter):
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """Where bytes of blobs go; see ``BlobPlaces``."""
+    """The places for bytes of blobs; see ``BlobPlaces``."""
 
     output: V2Output
     sidecars: Sidecars
@@ -178,7 +178,7 @@ class _Places:
 
 
 def _as_stored(field: Field) -> Field:
-    """The field as the file itself describes it, where blobs of 2.2 are descriptors without ids."""
+    """The field in the form of the file's own schema, in which blobs of 2.2 are descriptors without ids."""
     if field.is_blob and field.is_struct:
         scanned = field.scanned
         return replace(scanned, children=tuple(replace(c, id=-1, parent_id=-1) for c in scanned.children))
@@ -197,9 +197,9 @@ class _Pending:
     def __init__(self, field: Field, page_bytes: int) -> None:
         self.field = field
         self.stored = field.scanned
-        """Of blobs, where they are is what pages hold."""
+        """For blobs, whose pages hold only descriptors."""
         self.first_row = 0
-        """Of the next page."""
+        """First row of the next page."""
         nodes = tuple(field.walk())
         self.is_coded = any(node.logical_type.startswith("dict:") for node in nodes)
         num_leaves = sum(not node.children for node in nodes)
@@ -209,7 +209,7 @@ class _Pending:
         self._patience = _MANY
 
     def add(self, array: pa.Array) -> Iterator[pa.Array]:
-        """Pages that are full now."""
+        """Add an array; yield the pages that are full."""
         nbytes = size_of(array)
         if nbytes >= self._most:
             yield from self.rest()
@@ -225,7 +225,7 @@ class _Pending:
             self._patience = len(self._arrays) + _MANY
 
     def rest(self) -> Iterator[pa.Array]:
-        """What waits, as one page; as they came where they cannot be put together."""
+        """Yield the pending arrays as one page; one by one where they cannot be concatenated."""
         pages = self._joined()
         self._arrays, self._nbytes, self._patience = [], 0, _MANY
         yield from pages
@@ -240,7 +240,7 @@ class _Pending:
 
 
 def _cut(array: pa.Array, nbytes: int, most: int) -> Iterator[pa.Array]:
-    """Slices of about the same number of rows, none of them much larger than a page unless it is a row."""
+    """Yield slices of about equal numbers of rows, none much larger than a page unless it is one row."""
     count = min(len(array), -(-nbytes // most))
     if count <= 1:
         yield array

@@ -1,10 +1,9 @@
 """The messages of a 2.x container, as plain values.
 
-Total: any bytes give a value or a ``FormatError``, ``LimitError`` or ``UnsupportedError``.
-What a page is encoded with comes out as serialized bytes: thousands of pages of one column
-share a few of them, and ``parse_spec`` is called once for each. ``column_names`` tells the columns
-of a file without its table: the file lists the fields it was written with, in an order from which
-the columns follow.
+Total: any bytes give a value or a ``FormatError``, ``LimitError`` or ``UnsupportedError``. Page encodings stay
+serialized bytes: thousands of pages of one column share a few of them, and ``parse_spec`` is called once for
+each. ``column_names`` finds the columns of a file without its table: the file lists the fields it was written
+with, and their order determines the columns.
 
 Source: file sheet 2.0, sections 2.1 and 3; file sheet 2.1, sections 1.3 to 1.5.
 """
@@ -39,12 +38,12 @@ __all__ = [
 ]
 
 ARRAY_ENCODING = "lance.encodings.ArrayEncoding"
-"""Message of the pages of 2.0 files."""
+"""Message type of the pages of 2.0 files."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ColumnMessage:
-    """What a file says of one column, unchecked.
+    """The metadata of one column in a file, unchecked.
 
     Attributes
     ----------
@@ -55,9 +54,9 @@ class ColumnMessage:
     num_buffers : list of int
         Buffers of each page.
     positions, sizes : list of int, bytes
-        Buffers of all pages, one page after the other; as many of one as of the other. Below 2**64.
+        Buffers of all pages, one page after the other, of equal number. Below 2**64.
     encodings : list of bytes
-        Of each page; for ``parse_spec``.
+        One per page; for ``parse_spec``.
     """
 
     is_blob: bool
@@ -83,7 +82,7 @@ def decode_num_rows(data: Memory, limits: Limits) -> int:
 
 
 def decode_schema_fields(data: Memory, limits: Limits) -> tuple[file_pb2.Field, ...]:
-    """The list of fields in a FileDescriptor, as it stands there.
+    """The list of fields in a FileDescriptor, unchanged.
 
     Raises
     ------
@@ -96,14 +95,14 @@ def decode_schema_fields(data: Memory, limits: Limits) -> tuple[file_pb2.Field, 
 
 
 def decode_children(data: Memory, parent_id: int, limits: Limits) -> tuple[Field, ...]:
-    """What a FileDescriptor lists right below a field: name, id and type of each, without their own children.
+    """The children of a field in a FileDescriptor: name, id and type of each, without their own children.
 
     Parameters
     ----------
     data : (nbytes,) uint8
         The message.
     parent_id : int
-        Id that the table knows the field by.
+        Id of the field in the table.
     limits : Limits
 
     Raises
@@ -126,7 +125,7 @@ def decode_children(data: Memory, parent_id: int, limits: Limits) -> tuple[Field
 
 
 def decode_column(data: Memory, limits: Limits) -> ColumnMessage:
-    """The ColumnMetadata message in these bytes.
+    """Decode the ColumnMetadata message in these bytes.
 
     Raises
     ------
@@ -135,7 +134,7 @@ def decode_column(data: Memory, limits: Limits) -> ColumnMessage:
     LimitError
         More pages than ``limits.pages``.
     UnsupportedError
-        An encoding stands elsewhere in the file, which no writer does.
+        An encoding is elsewhere in the file, which no writer does.
     """
     message = parse_message(file2_pb2.ColumnMetadata, data, "column metadata", limits)
     pages = list(message.pages)
@@ -156,7 +155,7 @@ def decode_column(data: Memory, limits: Limits) -> ColumnMessage:
 
 
 def _serialized(encoding: file2_pb2.Encoding) -> bytes:
-    """The Any message of an encoding that is not plainly there."""
+    """The Any message of an encoding that is not stored directly."""
     kind = encoding.WhichOneof("location")
     if kind == "indirect":
         raise UnsupportedError(
@@ -168,7 +167,7 @@ def _serialized(encoding: file2_pb2.Encoding) -> bytes:
 
 
 def _is_blob(encoding: file2_pb2.Encoding, limits: Limits) -> bool:
-    """Whether a column is one of blobs; release 0.12.0 says nothing of its columns."""
+    """Whether a column holds blobs; release 0.12.0 does not mark its columns."""
     kind = encoding.WhichOneof("location")
     if kind == "indirect":
         raise UnsupportedError(
@@ -181,17 +180,17 @@ def _is_blob(encoding: file2_pb2.Encoding, limits: Limits) -> bool:
 
 
 def parse_spec(encoding: bytes, version: tuple[int, int], num_buffers: int, limits: Limits) -> PageSpec:
-    """How a page is laid out.
+    """Parse the layout of a page.
 
     Parameters
     ----------
     encoding : bytes
         One of ``ColumnMessage.encodings``.
     version : (major, minor)
-        Of the file; (2, 0) for the first of the 2.x versions. Pages of 2.0 occur in files of version 2.1
-        that releases before the stable one wrote, and are known by their type.
+        Version of the file; (2, 0) for the first of the 2.x versions. Pages of 2.0 also occur in files of version
+        2.1 from releases before the stable one; their type identifies them.
     num_buffers : int
-        Buffers that the page has.
+        Buffers of the page.
     limits : Limits
 
     Raises
@@ -228,7 +227,7 @@ def column_names(data: Memory, version: tuple[int, int], limits: Limits) -> list
 def _named_columns(
     messages: Sequence[file_pb2.Field], parents: set[int], is_flat: bool
 ) -> Iterator[tuple[str, str]]:
-    """Of each field that has a column; ``is_flat``: leaves only, as from 2.1 on."""
+    """Yield names of fields with a column; ``is_flat``: leaves only, as from 2.1 on."""
     known: dict[int, tuple[str, bool]] = {}
     for message in messages:
         field = Field(

@@ -1,4 +1,4 @@
-"""The messages of a 2.x container that is written: what ``decode`` reads.
+"""The messages of a 2.x container for writing; ``decode`` reads them.
 
 Source: file sheet 2.0, section 2.1; file sheet 2.1, sections 1.3 and 1.4.
 """
@@ -28,12 +28,12 @@ class PlacedPage:
     Attributes
     ----------
     encoding : bytes
-        As ``encode_spec`` gives it.
+        From ``encode_spec``.
     positions, sizes : tuple of int, bytes
-        Of the buffers.
+        Places of the buffers.
     length : int
     first_row : int
-        Of the file; 0 in 2.0 files.
+        Row of the file; 0 in 2.0 files.
     """
 
     encoding: bytes
@@ -44,7 +44,7 @@ class PlacedPage:
 
 
 def encode_spec(spec: PageSpec, version: tuple[int, int]) -> bytes:
-    """What the metadata of a page says of its encoding.
+    """Encode the description of a page's encoding.
 
     Raises
     ------
@@ -57,7 +57,7 @@ def encode_spec(spec: PageSpec, version: tuple[int, int]) -> bytes:
 
 
 def encode_column(pages: Sequence[PlacedPage], has_blobs: bool = False) -> bytes:
-    """The ColumnMetadata message of a column, one of blobs of a 2.0 file or any other."""
+    """Encode the ColumnMetadata message of a column; ``has_blobs``: of blobs in a 2.0 file."""
     message = file2_pb2.ColumnMetadata()
     message.encoding.direct.encoding = _column_encoding(has_blobs)
     for placed in pages:
@@ -69,7 +69,7 @@ def encode_column(pages: Sequence[PlacedPage], has_blobs: bool = False) -> bytes
 
 
 def encode_descriptor(schema: Schema, num_rows: int) -> bytes:
-    """The FileDescriptor message: the schema, and the rows of the file."""
+    """Encode the FileDescriptor message: the schema, and the rows of the file."""
     fields = file_pb2.Schema(fields=encode_fields(schema.fields), metadata=dict(schema.metadata))
     return file_pb2.FileDescriptor(schema=fields, length=num_rows).SerializeToString()
 
