@@ -1,6 +1,6 @@
-"""How values lie in pages: descriptions become specs, specs and bytes become blocks, blocks become Arrow.
+"""Encodings of values in pages: descriptions become specs, specs and bytes become blocks, blocks become Arrow.
 
-A folder knows those above it and none below; ``v0``, ``v20`` and ``v21`` do not know each other.
+A folder imports those above it and none below; ``v0``, ``v20`` and ``v21`` are independent of each other.
 
 ==========  ==============================================================
 ``model``   specs, layouts, pages and blocks: plain data
@@ -17,6 +17,6 @@ The three versions describe pages in three ways and share specs, blocks and code
 encoding is written once. Modules in folders named ``wire`` turn messages into specs and
 back; no other module sees protobuf.
 
-A decoder is a Read (``store.reads``): it asks for ranges as arrays and does no IO. It
-makes one kernel call per buffer, whatever the number of pages or chunks.
+A decoder is a Read (``store.reads``): it requests ranges as arrays and does no IO. It makes one kernel call per
+buffer, for any number of pages or chunks.
 """

@@ -1,13 +1,13 @@
-"""Small pages of many columns and of many files, decoded at once.
+"""Decode small pages of many columns and of many files at once.
 
-A table of 1,500 columns and 1,000 rows has 1,500 pages of one chunk, one of 600 fragments of five
-rows has 600 pages per column, and nearly all of them are encoded alike. To read them one
-by one takes hundreds of times as many Python steps as to read one. Here they are seen as chunks
-of one page (2.1 and later) or as pages of one column (2.0), decoded by the same functions, and what
-comes out is cut apart (``blocks.split``). Bytes of several files are brought into one memory first.
+A table of 1,500 columns and 1,000 rows has 1,500 pages of one chunk, one of 600 fragments of five rows has 600
+pages per column, and nearly all of them have the same encoding. To read them one by one takes hundreds of times
+as many Python steps as to read one. Here they are treated as chunks of one page (2.1 and later) or as pages of
+one column (2.0), decoded by the same functions, and the result is split (``blocks.split``). Bytes of several
+files are copied into one memory first.
 
-The caller must be able to read each page alone: pages that turn out not to be what they seem
-raise a ``FormatError`` that names no page. Source: file sheet 2.1, section 3.1.
+The caller must be able to read each page alone: invalid pages raise a ``FormatError`` that names no page.
+Source: file sheet 2.1, section 3.1.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ __all__ = ["MOST_BYTES", "SmallPage", "batch_key", "read_small"]
 Int64 = NDArray[np.int64]
 
 MOST_BYTES = 256 << 10
-"""Stored bytes of pages that are decoded together: columns cut from one buffer keep all of it alive."""
+"""Most stored bytes of pages decoded together: columns cut from one buffer keep all of it alive."""
 
 _SMALL_PAGE = 64 << 10
 
@@ -70,7 +70,7 @@ class SmallPage:
 
 
 def batch_key(chain: tuple[Field, ...], column: Column) -> Hashable | None:
-    """Key of columns that can be read together; None for a column that has to be read alone.
+    """Key of columns that can be read together; None for a column that must be read alone.
 
     Such columns are one small page of one value per row. From 2.1 on it has one chunk; numbers of items may differ.
     """
@@ -104,7 +104,7 @@ def read_small(pages: Sequence[SmallPage], limits: Limits) -> Read[list[Block]]:
     Raises
     ------
     FormatError, LimitError, UnsupportedError
-        A page is damaged, or all together are beyond ``limits``, or pages of this kind cannot be cut.
+        A page is damaged, or all together are beyond ``limits``, or pages of this kind cannot be split.
     """
     memory, positions, sizes = yield from _fetched(pages)
     counts = np.array([small.page.num_rows for small in pages])
@@ -143,7 +143,7 @@ def _fetched(pages: Sequence[SmallPage]) -> Read[tuple[Memory, Int64, Int64]]:
 
 
 def _runs(pages: Sequence[SmallPage], counts: Int64) -> PageRuns:
-    """What is wanted, as runs in the pages."""
+    """The selected rows, as runs in the pages."""
     first = pages[0]
     if all(small.rows.is_all for small in pages):
         return PageRuns(np.arange(counts.size), np.zeros(counts.size, np.int64), counts)

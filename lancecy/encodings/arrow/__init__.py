@@ -1,4 +1,4 @@
-"""Blocks to Arrow arrays and back, and what Arrow columns need beyond that.
+"""Blocks to Arrow arrays and back, and operations on Arrow columns.
 
 ===============  ==============================================================
 ``to_arrow``     a block becomes an Arrow array that shares its memory

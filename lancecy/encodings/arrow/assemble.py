@@ -1,9 +1,8 @@
-"""Assembles one nested column from parts that each hold some of its leaves.
+"""Assembly of one nested column from parts that each hold some of its leaves.
 
-Parts come from several data files, or from the leaves of one file of 2.1 and later. What
-is around their leaves, lists and structs, is in every part, and lists must begin and end
-at the same places in all of them. Where parts come in chunks, as pages do, nothing is
-joined: they are cut at each other's edges, which copies nothing.
+Parts come from several data files, or from the leaves of one file of 2.1 and later. Every part has the lists and
+structs around its leaves, and lists must begin and end at the same places in all of them. Parts in chunks, such as
+pages, are not joined: they are cut at each other's edges, which copies nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ Part: TypeAlias = "tuple[Field, pa.Array]"
 
 
 def pruned(wanted: Field, ids: frozenset[int]) -> Field | None:
-    """``Field.pruned``, whatever lost a child being plain storage.
+    """``Field.pruned``, with plain storage for fields that lost children.
 
     A struct that has lost children is no longer of its extension type, and a map that has lost its keys or
     its values is a list of structs.
@@ -62,7 +61,7 @@ def assemble(wanted: Field, parts: Sequence[tuple[Field, ArrowArray]], length: i
     ----------
     wanted : Field
     parts : sequence of (Field, column)
-        A part of ``wanted``, as :func:`pruned` gives it, and its values; all of the same length.
+        A part of ``wanted``, as returned by :func:`pruned`, and its values; all of the same length.
     length : int
         Rows.
 
@@ -155,7 +154,7 @@ def _child(parent: Field, array: pa.StructArray, child: Field) -> list[Part]:
 
 
 def _lists(wanted: Field, parts: Sequence[Part]) -> pa.Array:
-    """Lists whose elements are in several parts; where lists begin and end is the same in all of them."""
+    """Lists whose elements are in several parts; all parts have the same list boundaries."""
     first = parts[0][1]
     offsets, elements = _offsets(first), []
     for field, array in parts:
@@ -168,7 +167,7 @@ def _lists(wanted: Field, parts: Sequence[Part]) -> pa.Array:
         elements.append((field.children[0], cut_out(array.values, begin, mine[-1].as_py())))
     child = _below(wanted.children[0], elements, len(elements[0][1]))
     if wanted.is_map and (child.null_count or child.field(0).null_count):
-        # Arrow ends the process over them. Keys that no file has are null, too.
+        # Arrow aborts the process over them. Keys that no file has are null, too.
         raise FormatError(f"keys of the map {printable(wanted.name)!r} are missing or null")
     buffers = [validity_of(first), offsets.buffers()[1]]
     return pa.Array.from_buffers(wanted.storage_type, len(first), buffers, first.null_count, children=[child])

@@ -1,8 +1,8 @@
-"""Arrow columns in chunks: joining them, putting their rows in another order, extension types.
+"""Operations on chunked Arrow columns: joining, reordering rows, extension types.
 
-A chunk of text or of lists counts its values with 32 bits, so neither joining all chunks
-nor taking rows out of the joined ones always works; here rows move chunk by chunk where
-they must. Dictionaries are made one by code of ours: Arrow's refuses those that hold nulls.
+A chunk of text or of lists counts its values with 32 bits, so neither joining all chunks nor taking rows of the
+joined ones always works; here rows move chunk by chunk where they must. Dictionaries are unified here: Arrow's
+own function refuses dictionaries that hold nulls.
 """
 
 from __future__ import annotations
@@ -92,11 +92,11 @@ def _concatenated(chunks: Sequence[pa.Array]) -> pa.Array:
 
 
 def unified(chunks: list[pa.Array]) -> list[pa.Array]:
-    """The same values, those of dictionaries over one and the same dictionary.
+    """Put the values of all chunks over one dictionary.
 
-    Fragments without the column have an empty dictionary, and files of later versions each have
-    their own. A null in a dictionary becomes a null code where dictionaries differ. Chunks come back as
-    they are if the codes have no room even for the values that are used.
+    Fragments without the column have an empty dictionary, and files of later versions each have their own. A null
+    in a dictionary becomes a null code where dictionaries differ. Chunks are returned unchanged if the codes have
+    no room even for the used values.
     """
     if not chunks or not pa.types.is_dictionary(chunks[0].type):
         return chunks
@@ -133,7 +133,7 @@ def _over_one_dictionary(chunks: list[pa.DictionaryArray]) -> list[pa.Dictionary
 
 
 def _only_used(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
-    """The same values over a dictionary without those that no row has."""
+    """The same values over a dictionary without unused values."""
     used = chunk.indices.unique().drop_null().sort()
     codes = pc.index_in(chunk.indices, used).cast(chunk.indices.type)
     return pa.DictionaryArray.from_arrays(
@@ -206,14 +206,14 @@ def _has_matrices(data_type: pa.DataType) -> bool:
 
 
 def taken(column: ArrowArray, rows: Int64, most: int | None = None) -> ArrowArray:
-    """The rows at these positions, in that order; rows may be wanted several times.
+    """Take the rows at these positions, in that order; rows may repeat.
 
     Parameters
     ----------
     column : pa.Array or pa.ChunkedArray
     rows : (n,) int64
     most : int, bytes or list elements
-        About what one chunk of the result may hold, 2 GiB if not given; a single row may hold more.
+        Approximate limit of one chunk of the result, 2 GiB by default; a single row may hold more.
 
     Returns
     -------
@@ -242,7 +242,7 @@ def taken(column: ArrowArray, rows: Int64, most: int | None = None) -> ArrowArra
 
 
 def _picked(array: pa.Array, rows: Int64) -> pa.Array | None:
-    """The rows at these positions; None if offsets of the array's width cannot count what is in them."""
+    """Take the rows at these positions; None if offsets of the array's width cannot count their values."""
     try:
         return array.take(_int64(rows))
     except pa.ArrowInvalid:
@@ -250,7 +250,7 @@ def _picked(array: pa.Array, rows: Int64) -> pa.Array | None:
 
 
 def _gathered(chunks: Sequence[pa.Array], starts: Int64, rows: Int64, most: int) -> Iterator[pa.Array]:
-    """The rows at these positions as arrays that hold no more than ``most`` each, unless it is one row."""
+    """Take the rows at these positions, as arrays of at most ``most`` each unless it is one row."""
     which = np.searchsorted(starts, rows, side="right") - 1
     order = np.argsort(which, kind="stable")
     edges = np.searchsorted(which[order], np.arange(len(chunks) + 1))
@@ -264,7 +264,7 @@ def _gathered(chunks: Sequence[pa.Array], starts: Int64, rows: Int64, most: int)
     for part in picked:
         size = most + 1 if part is None else size + _extent(part)
         if rows.size > 1 and size > most:
-            # Rows of uneven size: these are more than their share.
+            # Rows of uneven size: these are larger than average.
             parts.clear()
             for half in np.array_split(rows, 2):
                 yield from _gathered(chunks, starts, half, most)
@@ -277,12 +277,12 @@ def _gathered(chunks: Sequence[pa.Array], starts: Int64, rows: Int64, most: int)
 
 
 def _int64(rows: Int64) -> pa.Array:
-    # Made by hand, because pa.array imports pandas to look at what it is given.
+    # Built from buffers, because pa.array imports pandas to inspect its argument.
     return pa.Array.from_buffers(pa.int64(), rows.size, [None, pa.py_buffer(np.ascontiguousarray(rows))])
 
 
 def _extent(array: pa.Array) -> int:
-    """An upper bound of what offsets into the array's values count: bytes of text or elements of lists."""
+    """Upper bound of the values that offsets of the array count: bytes of text or elements of lists."""
     data_type = array.type
     if isinstance(array, pa.ExtensionArray):
         return _extent(array.storage)

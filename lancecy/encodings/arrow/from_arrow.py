@@ -1,8 +1,7 @@
-"""Converts Arrow arrays to blocks, for writers; the inverse of ``to_arrow``.
+"""Conversion of Arrow arrays to blocks, for writers; the inverse of ``to_arrow``.
 
-Whatever slices and offsets an array has are gone afterwards: bitmaps begin with their first
-bit, offsets with 0, children with the first element that is used. What lies under nulls is
-nobody's value: null lists, lists below null structs and null strings own nothing in a block.
+Blocks have no slices or offsets: bitmaps begin with their first bit, offsets with 0, children with the first used
+element. Data under nulls is dropped: null lists, lists below null structs and null strings own nothing in a block.
 Fixed-width values and the bytes of strings share the memory of the array.
 """
 
@@ -50,16 +49,15 @@ _DICTIONARY = "dictionary"
 
 
 def narrowed(array: pa.Array, field: Field) -> pa.Array:
-    """The array in the storage type of a field.
+    """Convert the array to the storage type of a field.
 
-    Extension types give way to their storage, and views to what they are views of: the format has neither. Text,
-    bytes and lists come in the width of offsets that the field has, as one library makes all of them large and
-    another none.
+    Extension types become their storage, and views plain types: the format has neither. Text, bytes and lists get
+    the field's width of offsets, as one library makes all of them large and another none.
 
     Raises
     ------
     SchemaError
-        The array is of another type, or too long for the offsets of this one.
+        The array is of another type, or too long for the offsets of the field.
 
     Examples
     --------
@@ -100,7 +98,7 @@ def _in_width(array: pa.Array, field: Field) -> pa.Array:
 def _shape(kind: pa.DataType, is_stored: bool = False) -> object:
     """A type without names of children, nullability, metadata and extension types.
 
-    What is stored of JSON is not its text.
+    Stored JSON differs from its text.
     """
     if is_stored and isinstance(kind, pa.JsonType):
         return _shape(pa.large_binary())
@@ -118,7 +116,7 @@ def _shape(kind: pa.DataType, is_stored: bool = False) -> object:
 
 
 def _small(shape: object) -> object:
-    """A shape in which all offsets have the same width, but for those of dictionaries."""
+    """A shape in which all offsets have the same width, except those of dictionaries."""
     if isinstance(shape, tuple):
         return shape if shape[:1] == (_DICTIONARY,) else tuple(map(_small, shape))
     return _SMALL.get(shape, shape)
@@ -143,7 +141,7 @@ def block_of(array: pa.Array, field: Field, hidden: Mask | None = None) -> Block
     Parameters
     ----------
     array : pa.Array
-        Of the field's type, but for names and nullability of what is below it.
+        Of the field's type, except for names and nullability below it.
     field : Field
         Children of structs are known by its ids.
     hidden : (len(array),) bool or None
@@ -334,7 +332,7 @@ def _nothing(kind: pa.DataType) -> pa.Scalar:
 
 
 def _within(codes: FixedWidth, num_values: int) -> FixedWidth:
-    """The same codes, 0 under nulls: what lies there need not be a code."""
+    """The same codes, 0 under nulls: those need not be codes."""
     if codes.validity is None:
         return codes
     stored = np.frombuffer(codes.values, f"u{codes.bits // 8}", codes.length)  # type: ignore[call-overload]

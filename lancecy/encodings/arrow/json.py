@@ -1,17 +1,16 @@
-"""JSON in the binary form that the format stores, as text, and text in that form.
+"""Conversion of JSON between text and the binary form of the format.
 
 All numbers are big-endian. A value is a container::
 
     u32  array 0x8… | object 0x4… | scalar 0x2…, in the low bits how many elements (keys)
-    u32  per element (objects: keys, then values): what it is, and how many bytes it takes
+    u32  per element (objects: keys, then values): its type, and its number of bytes
     the bytes of the elements, one after the other
 
-Text comes out as pylance writes it: no spaces, keys as they are stored (sorted), floats in
-their shortest form, ``null`` for what is no number, for infinities and for a value of no
-bytes. Written values, made one by one in Python, are those of pylance: members sorted by their
-names, whole numbers in as few bytes as they need, those beyond 64 bits and all with a dot or an
-exponent as float64. Text with a member twice, text that is no JSON and values nested deeper than
-readers follow are refused.
+Text has the form that pylance writes: no spaces, keys as stored (sorted), floats in their shortest form,
+``null`` for invalid numbers, infinities and values without bytes. Binary values, made one by one in Python,
+equal pylance's: members sorted by their names, whole numbers in the fewest bytes, those beyond 64 bits and all
+with a dot or an exponent as float64. Text with a repeated member, invalid JSON and values nested deeper than
+readers accept are refused.
 
 Source: file sheet 2.0, section 8, and what pylance 14 writes.
 """
@@ -39,11 +38,11 @@ Int64 = NDArray[np.int64]
 Bytes = NDArray[np.uint8]
 
 _SAMPLE = 512
-"""Values that are measured to guess the size of all texts."""
+"""Number of values measured to estimate the size of all texts."""
 
 
 def to_texts(stored: pa.LargeBinaryArray) -> pa.StringArray:
-    r"""The JSON texts of stored values.
+    r"""Convert stored values to JSON texts.
 
     Parameters
     ----------
@@ -94,7 +93,7 @@ def _likely_size(offsets: Int64, values: Bytes, ends: Int64, present: Bytes | No
     if count == offsets.size - 1:
         return found
     share, whole = (int(offsets[end] - offsets[0]) for end in (count, -1))
-    # Values that begin unlike the rest must not blow it up: text is seldom twice as long as what is stored.
+    # Unusual first values must not inflate it: text is seldom twice as long as its stored form.
     return min(found + int(whole / max(share, 1) * found * 1.1), 2 * whole + 4 * offsets.size)
 
 
@@ -107,19 +106,19 @@ _DEPTH = 128
 
 
 def to_stored(texts: pa.Array) -> pa.LargeBinaryArray:
-    r"""The stored form of JSON values.
+    r"""Convert JSON values to their stored form.
 
     Parameters
     ----------
     texts : pyarrow.Array
-        Of strings; or of large binary, which is looked over and stored as it is.
+        Strings; or large binary, which is checked and stored unchanged.
 
     Raises
     ------
     SchemaError
-        A value is no JSON, or cannot be stored; the message names its row.
+        A value is not JSON, or cannot be stored; the message names its row.
     FormatError
-        Binary values are none of the form.
+        Binary values do not have this form.
 
     Examples
     --------
@@ -193,7 +192,7 @@ def _element(value: Any, depth: int) -> tuple[int, bytes]:
 
 
 def _integer(value: int) -> bytes:
-    """A tag and as many bytes as are needed; zero is a tag alone."""
+    """A tag and the fewest bytes; zero is a tag alone."""
     if value == 0:
         return b"\x00"
     for size in (1, 2, 4, 8):

@@ -1,4 +1,4 @@
-"""Applies a function to chosen arrays inside nested Arrow arrays, for writers that store other values than given.
+"""Apply a function to chosen arrays inside nested Arrow arrays, for writers that store changed values.
 
 Values under nulls are left out, so they need not be valid.
 """
@@ -22,7 +22,7 @@ Change = Callable[[pa.Array, Field], pa.Array]
 
 
 def map_nested(array: pa.Array, field: Field, wanted: Predicate, change: Change) -> pa.Array:
-    """Change every node for which the predicate is true; the array itself if there is none.
+    """Change every node for which the predicate is true; return the array itself if there is none.
 
     Parameters
     ----------
@@ -30,9 +30,9 @@ def map_nested(array: pa.Array, field: Field, wanted: Predicate, change: Change)
         Of the field's type, members of structs in its order; names do not matter.
     field : Field
     wanted : function
-        From a field to whether it is to be changed; what is below it is then not looked at.
+        Whether a field is to be changed; fields below it are then not tested.
     change : function
-        From an array and its field to another one of the same length.
+        Takes an array and its field, and returns another array of the same length.
 
     Examples
     --------
@@ -56,7 +56,7 @@ def map_nested(array: pa.Array, field: Field, wanted: Predicate, change: Change)
 
 
 def _struct(array: pa.StructArray, field: Field, wanted: Predicate, change: Change) -> pa.Array:
-    # Members as they are below nulls of the struct: null.
+    # Members are null below nulls of the struct.
     members = [
         map_nested(member, child, wanted, change)
         for member, child in zip(array.flatten(), field.children, strict=True)
@@ -88,7 +88,7 @@ def _list(array: pa.Array, field: Field, wanted: Predicate, change: Change) -> p
 
 
 def _items(array: pa.Array) -> tuple[NDArray[np.integer], pa.Array]:
-    """The number of items of each list, and the items of them all.
+    """The number of items of each list, and all their items.
 
     Arrow (26.0) flattens no lists of extension types if all lists are null and have items, and casts no map that has
     nulls in a field that allows none, also where they lie under a null.
@@ -107,7 +107,7 @@ def _items(array: pa.Array) -> tuple[NDArray[np.integer], pa.Array]:
 
 
 def _runs(items: pa.Array, starts: NDArray[np.integer], lengths: NDArray[np.integer]) -> pa.Array:
-    """Runs of items, those that follow each other at once."""
+    """Runs of items, with adjacent runs joined."""
     stops = starts + lengths
     firsts = (
         np.flatnonzero(np.append(True, starts[1:] != stops[:-1])) if starts.size else np.zeros(0, np.int64)
@@ -121,7 +121,7 @@ def _runs(items: pa.Array, starts: NDArray[np.integer], lengths: NDArray[np.inte
 
 
 def elements_of(array: pa.Array) -> pa.Array:
-    """All elements of lists or maps, those of other rows and under nulls included.
+    """All elements of lists or maps, including those of other rows and under nulls.
 
     Examples
     --------

@@ -1,9 +1,9 @@
-"""Converts blocks to Arrow arrays: the one place where decoded buffers become Arrow.
+"""Conversion of blocks to Arrow arrays: the only place where decoded buffers become Arrow.
 
-``to_arrow`` gives a block a type and shares its memory, that of ``memory.allocate``. Offsets, codes
-and lengths have been checked by the kernels before a block exists; what is left to check here
-is text: Arrow's kernels take UTF-8 on trust, so strings of a file are looked at once (a maximum
-over the bytes, 40 GB/s; only text that is not ASCII is validated value by value).
+``to_arrow`` gives a block a type and shares its memory, that of ``memory.allocate``. Kernels have checked
+offsets, codes and lengths before a block exists; only text remains to be checked: Arrow's kernels trust UTF-8,
+so the strings of a file are scanned once (a maximum over the bytes, 40 GB/s; only text that is not ASCII is
+validated value by value).
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ __all__ = ["to_arrow"]
 def to_arrow(
     block: Block, kind: pa.DataType | Field, field: Field | None = None, *, check_text: bool = True
 ) -> ArrowArray:
-    r"""The block as an Arrow array of the given type, sharing its memory.
+    r"""Convert the block to an Arrow array of the given type, sharing its memory.
 
     Parameters
     ----------
     block : Block
     kind : pa.DataType or Field
-        The type, which must fit the block's layout; an extension type is laid over its storage. A field
-        stands for its own type.
+        The type, which must fit the block's layout; an extension type wraps its storage. A field means its own
+        type.
     field : Field or None
         Needed for structs when ``kind`` is a type: the children name the blocks by id, and a child without
-        a block is null. Its name goes into errors.
+        a block is null. Errors use its name.
     check_text : bool
         Whether strings are checked to be UTF-8.
 
@@ -100,7 +100,7 @@ def _buffer(data: object) -> pa.Buffer | None:
 
 
 def _array(block: Block, data_type: pa.DataType, field: Field | None, check: bool) -> pa.Array:
-    """The block as one array, its pieces joined: columns in chunks exist at the top only."""
+    """Convert the block to one array, with pieces joined: only top-level columns have chunks."""
     return as_array(to_arrow(block, data_type, field, check_text=check))
 
 
@@ -164,7 +164,7 @@ def _listed(block: Listed, data_type: pa.DataType, field: Field | None, check: b
 
 
 def _element(field: Field | None) -> Field | None:
-    """The field of a list's elements, where they have one."""
+    """The field of a list's elements, if it has one."""
     return field.children[0] if field is not None and field.children else None
 
 
@@ -195,7 +195,7 @@ def _coded(block: Coded, data_type: pa.DataType, field: Field | None, check: boo
     codes = _fixed_width(block.codes, data_type.index_type, None, check)
     values = _array(block.dictionary, data_type.value_type, field, check)
     if values.null_count:
-        # Rows that are null must say so themselves: 2.0 files point them at a null in the dictionary.
+        # Null rows must be null by validity: 2.0 files point them at a null in the dictionary.
         is_null = values.is_null().take(codes).fill_null(True)
         codes = pc.if_else(is_null, pa.scalar(None, codes.type), codes)
     # The codes were checked against the dictionary by a kernel; safe=True would do it again.

@@ -6,6 +6,6 @@
 ``select``     some values of a block
 ``split``      one block into consecutive ones
 ``scatter``    values by number, written into slots
-``null_only``  which values are null, without the values
+``null_only``  null stubs: nulls without the values
 =============  ==============================================================
 """

@@ -1,9 +1,8 @@
 """Memory for decoded values, reused once nothing refers to it.
 
-The system clears a fresh large block page by page at its first use, which takes as long as
-decoding into it. Blocks that are no longer used therefore stay in a pool, up to a bound, for
-the next read. ``allocate`` hands out a lease: the Arrow buffer and every array over it hold the
-lease, and the block returns to the pool with the last of them.
+The system clears a fresh large block page by page at its first use, which takes as long as decoding into it.
+Unused blocks therefore stay in a pool, up to a bound, for the next read. ``allocate`` returns a lease: the
+Arrow buffer and every array over it hold the lease, and the block returns to the pool with the last of them.
 """
 
 from __future__ import annotations
@@ -20,20 +19,20 @@ from lancecy.store.base import Memory
 __all__ = ["POOL", "BufferPool", "allocate", "memory_of"]
 
 _SMALLEST = 256 << 10
-"""Smaller blocks are Arrow's business: its pool keeps them warm by itself."""
+"""Smaller blocks are left to Arrow, whose own pool keeps them warm."""
 
 
 class BufferPool:
     """Free blocks, by size.
 
-    No method waits for a lock: a caller that finds it taken allocates a new block, or frees the one it returns.
+    No method waits for a lock: a caller that finds it taken allocates a new block, or frees the returned one.
     A block may therefore come back in the middle of a garbage collection, and a process may be forked while
     another thread uses the pool (the child then has none).
 
     Parameters
     ----------
     room : int, bytes
-        Bytes to keep at most; blocks of the sizes unused for longest are freed first.
+        Most bytes to keep; blocks of the sizes unused for longest are freed first.
     """
 
     def __init__(self, room: int) -> None:
@@ -48,7 +47,7 @@ class BufferPool:
         return self._nbytes
 
     def take(self, nbytes: int) -> pa.Buffer:
-        """A block of at least so many bytes and at most an eighth more, of undefined content."""
+        """Take a block of at least so many bytes and at most an eighth more, with undefined content."""
         step = 1 << max(0, nbytes.bit_length() - 4)
         size = -(-nbytes // step) * step
         if self._lock.acquire(blocking=False):
@@ -62,7 +61,7 @@ class BufferPool:
         return pa.allocate_buffer(size)
 
     def give(self, block: pa.Buffer) -> None:
-        """Keep a block that ``take`` gave, if there is room."""
+        """Return a block from ``take``; it is kept if there is room."""
         if block.size > self._room or not self._lock.acquire(blocking=False):
             return
         try:
@@ -107,7 +106,7 @@ class _Lease:
 
 
 def allocate(nbytes: int) -> tuple[pa.Buffer, NDArray[np.uint8]]:
-    r"""Memory for a kernel to fill, as an Arrow buffer and as an array over the same bytes.
+    r"""Allocate memory for a kernel, as an Arrow buffer and as an array over the same bytes.
 
     Parameters
     ----------

@@ -1,13 +1,12 @@
-"""Which values are null, without the values.
+"""Null stubs: the nulls of a column without its values.
 
-``x IS NULL`` needs of a column only its levels, bitmaps or running ends. A column is then
-read as a *null stub*: a boolean field in place of the one that is tested, whose bits mean nothing
-and whose nulls are those of the values::
+``x IS NULL`` needs only the levels, bitmaps or running ends of a column. The column is then read as a *null
+stub*: a boolean field in place of the tested one, with meaningless bits and the nulls of the values::
 
     struct<a: list<struct<b, c>>, …>    tested: a    ->    struct<a: bool>
 
-Decoders of 2.1 and later are told so by a leaf without fields (``without_values``), of which
-there is nothing to decode but levels; those of 2.0 have a module of their own (``v20.null_only``).
+For decoders of 2.1 and later, a leaf without fields (``without_values``) asks for this, with nothing to decode but
+levels; 2.0 has a module of its own (``v20.null_only``).
 """
 
 from __future__ import annotations
@@ -38,14 +37,14 @@ __all__ = ["has_no_values", "null_block", "null_only", "null_stub", "says_null_b
 
 
 def null_stub(field: Field, tested: frozenset[int]) -> Field:
-    """The null stub of a field: it has booleans in place of the nodes that are tested.
+    """The null stub of a field: booleans in place of the tested nodes.
 
     Parameters
     ----------
     field : Field
         All its leaves are within tested nodes.
     tested : frozenset of int
-        Field ids, none of which is within another.
+        Field ids, none within another.
 
     Examples
     --------
@@ -63,17 +62,17 @@ def _plain(field: Field, logical_type: str, children: tuple[Field, ...]) -> Fiel
 
 
 def without_values(leaf: Field) -> Field:
-    """A leaf whose nulls alone are read: a struct without fields."""
+    """A struct without fields in place of a leaf, to read only its nulls."""
     return _plain(leaf, "struct", ())
 
 
 def has_no_values(leaf: Field) -> bool:
-    """Whether only the nulls of a leaf are read: it is, or stands as, a struct without fields."""
+    """Whether only the nulls of a leaf are read: it is, or is replaced by, a struct without fields."""
     return leaf.is_struct and not leaf.children
 
 
 def says_null_by_value(page: Page) -> bool:
-    """Whether values of a page of 2.1 or later may be null without levels that say so."""
+    """Whether values of a page of 2.1 or later may be null without levels for nulls."""
     return _by_value(page.spec, page.sizes.size)
 
 
@@ -94,9 +93,9 @@ def null_only(block: Block, field: Field, tested: frozenset[int]) -> Block:
     Parameters
     ----------
     block : Block
-        Of the top-level field, or of what is below it along structs.
+        Block of the top-level field, or of a node below it along structs.
     field : Field
-        Its leaves are within tested nodes; those that the block lacks are left out.
+        Its leaves are within tested nodes; leaves missing from the block are left out.
     tested : frozenset of int
     """
     if isinstance(block, Pieces):
@@ -114,7 +113,7 @@ def null_only(block: Block, field: Field, tested: frozenset[int]) -> Block:
 
 
 def null_block(block: Block) -> Block:
-    r"""Booleans that are null where the block is.
+    r"""Booleans that are null where the block is null.
 
     Examples
     --------

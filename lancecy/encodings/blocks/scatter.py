@@ -1,7 +1,7 @@
-"""Writes values of a block into slots by number, for dictionaries and sparse pages.
+"""Scatter values of a block into slots by number, for dictionaries and sparse pages.
 
-Slots that are not valid get nothing: zeros, and strings without bytes. What is within a
-fixed-size list moves with it, as rows of so many items; validity of items does too.
+Invalid slots are empty: zeros, and strings without bytes. Items of a fixed-size list move with it, as rows of
+so many items; so does the validity of items.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Mask = NDArray[np.bool_]
 
 
 def scatter(block: Block, which: Int64 | None, mask: Mask | None, limits: Limits) -> Block:
-    """Write values into the slots that are valid, nothing into the others.
+    """Write values into the valid slots, and nothing into the others.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def scatter(block: Block, which: Int64 | None, mask: Mask | None, limits: Limits
 
 
 def packed(mask: Mask | None) -> tuple[NDArray[np.uint8] | None, int]:
-    """Bitmap and null count of a mask of what is valid.
+    """Bitmap and null count of a validity mask.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def packed(mask: Mask | None) -> tuple[NDArray[np.uint8] | None, int]:
 
 
 def _rows(block: Block, items: int, which: Int64 | None, mask: Mask, limits: Limits) -> Block:
-    """Values of one width, ``items`` of which belong to each slot."""
+    """Values of one width, ``items`` per slot."""
     length = mask.size * items
     if isinstance(block, AllNull):
         return AllNull(length)
@@ -105,7 +105,7 @@ def _rows(block: Block, items: int, which: Int64 | None, mask: Mask, limits: Lim
 
 def _bytes(values: object, width: int, which: Int64 | None, mask: Mask, limits: Limits) -> NDArray[np.uint8]:
     limits.check("page_bytes", mask.size * width, "bytes of the values of a page")
-    # Pages of zeros that are not touched cost nothing.
+    # Untouched pages of zeros cost nothing.
     out = np.zeros((mask.size, width), np.uint8)
     if width:
         stored: NDArray[np.uint8] = np.frombuffer(values, np.uint8)  # type: ignore[call-overload]
@@ -124,7 +124,7 @@ def _bits(bitmap: object, width: int, which: Int64 | None, mask: Mask, limits: L
 
 
 def _chosen(table: NDArray[Any], which: Int64 | None, mask: Mask) -> NDArray[Any]:
-    # A bitmap may have room for more values than there are.
+    # A bitmap may have room for more values than exist.
     return table[: np.count_nonzero(mask)] if which is None else table[which]
 
 

@@ -1,7 +1,7 @@
-"""Selects values of a block by a mask, nested blocks included.
+"""Select values of a block by a mask, nested blocks included.
 
-Writers leave out values under nulls with it. Arrow (26.0) filters and takes the wrong rows of some nested
-arrays that are slices, so this is done on the buffers.
+Writers use it to leave out values under nulls. It works on the buffers, because Arrow (26.0) filters and takes the
+wrong rows of some nested arrays that are slices.
 """
 
 from __future__ import annotations
@@ -31,24 +31,24 @@ Bits = NDArray[np.uint8]
 
 
 def stored_offsets(block: VariableWidth | Listed) -> NDArray[Any]:
-    """(block.length + 1,) int32 or int64, as they are stored: where values or lists begin, and the last one ends."""
+    """(block.length + 1,) int32 or int64, as stored: the start of each value or list, and the end of the last."""
     kind: Any = f"<i{block.offset_width}"
     found: NDArray[Any] = np.frombuffer(block.offsets, kind, block.length + 1)  # type: ignore[call-overload]
     return found
 
 
 def offsets_of(block: VariableWidth | Listed) -> NDArray[np.int64]:
-    """:func:`stored_offsets` as int64, whatever their width."""
+    """:func:`stored_offsets` as int64."""
     return stored_offsets(block).astype(np.int64, copy=False)
 
 
 def compacted(offsets: NDArray[Any], lengths: NDArray[Any], values: Bits) -> tuple[NDArray[Any], Bits]:
-    """Copy strings of these lengths one behind the other.
+    """Copy strings of these lengths back to back.
 
     Parameters
     ----------
     offsets : (num_values,) int
-        Where each begins.
+        Start of each.
     lengths : (num_values,) int
     values : (nbytes,) uint8
 
@@ -74,7 +74,7 @@ def select(block: Block, mask: Mask) -> Block:
     Parameters
     ----------
     block : Block
-        As ``from_arrow`` makes them.
+        A block from ``from_arrow``.
     mask : (length,) bool
 
     Examples

@@ -1,4 +1,4 @@
-"""Splits a block that several columns were decoded into."""
+"""Split a block that several columns were decoded into."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ __all__ = ["split"]
 
 
 def split(block: Block, lengths: Sequence[int]) -> list[Block]:
-    """Split a block into parts of these lengths; the memory of values is shared where they are whole bytes.
+    """Split a block into parts of these lengths; parts share the memory of values that are whole bytes.
 
     Raises
     ------
     FormatError
-        A block of another length, or of a kind that is not cut.
+        A block of another length, or of a kind that cannot be split.
 
     Examples
     --------
@@ -68,7 +68,7 @@ def _fixed(block: FixedWidth, edges: Sequence[int]) -> list[Block]:
 
 
 def _bits(bitmap: object, edges: Sequence[int]) -> list[tuple[NDArray[np.uint8], int]]:
-    """Bitmaps of the bits between edges, and how many of these are set."""
+    """Bitmaps of the bits between edges, and the number of set bits in each."""
     memory: NDArray[np.uint8] = np.frombuffer(bitmap, np.uint8)  # type: ignore[call-overload]
     origin = np.zeros(1, np.int64)
     found = []

@@ -1,4 +1,4 @@
-"""Bitmaps that say which values are not null."""
+"""Validity bitmaps."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Levels = NDArray[np.uint16]
 
 
 def mask_of(bits: object, length: int) -> Mask:
-    r"""A bitmap as one truth value per bit.
+    r"""Convert a bitmap to one truth value per bit.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def slot_validity(
     Raises
     ------
     FormatError
-        There are more or fewer slots.
+        The number of slots differs.
     """
     _, bits = allocate((definition.size + 7) >> 3)
     slots, null_count = kernels.level_validity(definition, valid_max, visible_max, bits)

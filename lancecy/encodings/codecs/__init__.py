@@ -2,7 +2,7 @@
 
 =================  ==============================================================
 ``values``         the registry: compressed values of chunks, one function per node
-``flat``           plain values and fixed-size lists: copied in one go, or views
+``flat``           plain values and fixed-size lists: copied at once, or views
 ``fixed``          values of one width in chunks: plain, bit-packed, byte by byte
 ``strings``        byte strings of 2.1 and later
 ``run_length``     values repeated in runs
@@ -12,8 +12,8 @@
 ``packed``         structs row by row
 ``fsst``           strings coded with a symbol table
 ``general``        lz4 and zstd
-``blobs``          values of blob columns on their way into a file
+``blobs``          writing of values of blob columns
 =================  ==============================================================
 
-A decoder makes one kernel call per buffer, whatever the number of pages or chunks.
+A decoder makes one kernel call per buffer, for any number of pages or chunks.
 """

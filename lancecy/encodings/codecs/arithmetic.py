@@ -1,7 +1,7 @@
 """Arithmetic index sequences of format 2.3: ranges, running sums, items by number; and properties of their nodes.
 
-These decode whole chunks with NumPy; they stand for offsets, positions and counts,
-of which there are few. Arithmetic wraps at the width of the values.
+These decode whole chunks with NumPy: offsets, positions and counts are few. Arithmetic wraps at the width of the
+values.
 
 Source: file sheet 2.1, section 3.12.
 """
@@ -50,7 +50,7 @@ Numbers = NDArray[Any]
 
 
 def has_payload(spec: Spec) -> bool:
-    """Whether values of this node take any buffer; some are given by the node alone.
+    """Whether values of this node have any buffer; the node alone gives some values.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def has_payload(spec: Spec) -> bool:
 
 
 def numbered(spec: Spec) -> Spec:
-    """A part of a node as the only one that takes a buffer, which is number 0.
+    """The part of a node as the only one with a buffer, number 0.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def ranges(spec: Sequence, chunks: Chunks) -> Numbers:
 
 
 def running_sums(spec: Deltas, chunks: Chunks, deltas: Numbers) -> Numbers:
-    """The wanted values from all differences of all chunks, one less than there are values in each."""
+    """The selected values from all differences of all chunks, one fewer than the values of each."""
     starts = starts_of(chunks.counts)
     steps = np.zeros(int(starts[-1]), np.uint64)
     filled = chunks.counts > 0
@@ -125,7 +125,7 @@ def running_sums(spec: Deltas, chunks: Chunks, deltas: Numbers) -> Numbers:
 
 
 def split_dictionary(source: Buffers) -> tuple[Buffers, Buffers]:
-    """Codes and items that are stored in one buffer: ``u64 bytes of codes | u64 bytes of items | codes | items``.
+    """Split codes and items from one buffer: ``u64 bytes of codes | u64 bytes of items | codes | items``.
 
     Raises
     ------
@@ -145,12 +145,12 @@ def split_dictionary(source: Buffers) -> tuple[Buffers, Buffers]:
 
 
 def items_by_code(codes: Numbers, items: Numbers, counts: Int64, num_items: int) -> Numbers:
-    """Items of each chunk by the codes of that chunk.
+    """Look up the items of each chunk by its codes.
 
     Raises
     ------
     FormatError
-        A code names no item; ``position`` is its index.
+        A code has no item; ``position`` is its index.
     """
     kernels.check_codes(codes, num_items)
     bases = np.repeat(np.arange(counts.size) * num_items, counts)

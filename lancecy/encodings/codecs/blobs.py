@@ -1,8 +1,8 @@
-"""Values of blob columns on their way into a file: bytes go apart from pages, and columns say where they are.
+"""Writing of blob columns: bytes are stored apart from pages, and columns hold their places.
 
-Up to 2.1 all bytes stand in the data file, each value at a multiple of 64. From 2.2 on small values do,
-larger ones share an object beside it, and the largest have one to themselves. Columns may set the sizes by
-their metadata.
+Up to 2.1 all bytes are in the data file, each value at a multiple of 64. From 2.2 on small values are there,
+larger ones share an object beside it, and the largest have one each. The metadata of a column may set the
+sizes.
 
 Source: file sheet 2.0, section 5.4; file sheet 2.1, section 3.11.
 """
@@ -42,7 +42,7 @@ __all__ = [
 Int64 = NDArray[np.int64]
 
 MEMBERS = (("data", "uri"), ("data", "uri", "position", "size"))
-"""What a blob is to those who write it."""
+"""Members of a blob for writers."""
 
 _PACKED, _ALONE = 1, 2
 _KEY = "lance-encoding:blob-{}-size-threshold"
@@ -52,13 +52,13 @@ class BlobPlaces(Protocol):
     """Writes bytes of blobs; values are non-empty spans of some memory."""
 
     def place(self, memory: Memory, starts: Int64, lengths: Int64) -> Int64:
-        """Write into the data file; the position of each."""
+        """Write into the data file; return the position of each."""
 
     def share(self, memory: Memory, starts: Int64, lengths: Int64, most: int) -> tuple[Int64, Int64]:
-        """Into objects of at most so many bytes, if no value has more; the number of its object and position of each."""
+        """Write into objects of at most ``most`` bytes, or of one larger value; return object number and position."""
 
     def part(self, memory: Memory, starts: Int64, lengths: Int64) -> Int64:
-        """Write each into an object of its own; their numbers."""
+        """Write each into an object of its own; return their numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +88,19 @@ def _number(field: Field, name: str, usual: int) -> int:
 
 
 def described_blobs(array: pa.StructArray, field: Field, places: BlobPlaces) -> pa.StructArray:
-    """Write the bytes of blobs.
+    """Write the bytes of blobs, and return their descriptors.
 
     Parameters
     ----------
     array : pyarrow.StructArray
-        Of the members of ``MEMBERS``.
+        With the members ``MEMBERS``.
     field : Field
     places : BlobPlaces
 
     Returns
     -------
     pyarrow.StructArray
-        Of kind, position, size, number of an object and URI, as ``Field.scanned`` has them.
+        Kind, position, size, number of an object and URI, as in ``Field.scanned``.
 
     Raises
     ------
@@ -177,23 +177,23 @@ def _check(array: pa.StructArray, uris: pa.Array, data: pa.Array, field: Field) 
 
 
 Place = Callable[[Memory, Int64, Int64], Int64]
-"""Writes spans of some memory, given where they begin and how long they are, and says where each is then."""
+"""Writes spans of some memory, given their starts and sizes, and returns the position of each."""
 
 
 def placed_blobs(array: pa.LargeBinaryArray, field: Field, place: Place) -> pa.StructArray:
-    """Write values apart from pages.
+    """Write values apart from pages, and return their places.
 
     Parameters
     ----------
     array : pyarrow.LargeBinaryArray
     field : Field
     place : function
-        See ``Place``; not asked for values without bytes.
+        See ``Place``; not called for values without bytes.
 
     Returns
     -------
     pyarrow.StructArray
-        Of position and size, null where the value is.
+        Position and size, null where the value is null.
     """
     memory, starts, sizes = spans_of(array, field)
     positions = np.zeros_like(sizes)
@@ -204,7 +204,7 @@ def placed_blobs(array: pa.LargeBinaryArray, field: Field, place: Place) -> pa.S
 
 
 def null_positions(rows: Structured) -> Structured:
-    """Positions and sizes as pages of 2.0 have them, where a null is position 1 and no bytes."""
+    """Positions and sizes in the form of 2.0 pages, in which a null is position 1 without bytes."""
     if rows.validity is None:
         return rows
     position, size = rows.children

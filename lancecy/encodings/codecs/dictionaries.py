@@ -1,7 +1,6 @@
-"""Values of pages that hold codes and a dictionary: looked up, or kept as codes for Arrow dictionaries.
+"""Values of pages with codes and a dictionary: looked up, or kept as codes for Arrow dictionaries.
 
-Codes of null slots mean nothing and may be anything; the definition levels say which
-those are. Source: file sheet 2.1, section 3.7.
+Codes of null slots are arbitrary; the definition levels identify those slots. Source: file sheet 2.1, section 3.7.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def look_up(
     items : Block
         The dictionary.
     field : Field
-        The leaf: one of a dictionary type keeps its codes.
+        The leaf; one of a dictionary type keeps its codes.
     layers : tuple of Layer, inner to outer
     definition : (num_levels,) uint16 or None
     limits : Limits
@@ -54,12 +53,12 @@ def look_up(
     -------
     block : Block
     validity : (bitmap, null count) or None
-        Of the slots, if definition levels tell it and the leaf may be null.
+        Of the slots, if definition levels give it and the leaf may be null.
 
     Raises
     ------
     FormatError
-        A code of a slot that is not null names no item; ``position`` is the slot.
+        A code of a slot that is not null has no item; ``position`` is the slot.
     LimitError
         The values take more than ``Limits.page_bytes``.
     """
@@ -76,14 +75,14 @@ def look_up(
 
 
 def taken(numbers: NDArray[Any], items: Block, mask: Bitmap | None, limits: Limits) -> Block:
-    """Items by number.
+    """Take items by number.
 
     Parameters
     ----------
     numbers : (num_slots,) unsigned integers
     items : FixedWidth, VariableWidth, FixedList or AllNull
     mask : bitmap or None
-        Slots whose bit is 0 have no item; their number is not looked at.
+        Slots whose bit is 0 have no item; their number is ignored.
     limits : Limits
 
     Raises
@@ -117,7 +116,7 @@ def _lists(numbers: NDArray[Any], items: FixedList, mask: Bitmap | None, limits:
 
 
 def _placed(numbers: NDArray[Any], items: Block, mask: Bitmap | None, limits: Limits) -> Block:
-    """Items of any kind; codes of slots that have none may be anything."""
+    """Items of any kind; codes of slots without items are arbitrary."""
     if mask is None:
         kernels.check_codes(numbers, items.length)
         return scatter(items, numbers.astype(np.int64), None, limits)

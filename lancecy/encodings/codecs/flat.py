@@ -1,9 +1,8 @@
 """Plain values: one run of bytes or bits per page, into one buffer or as views.
 
-Fixed-size lists are flattened in the bytes; :func:`nested` lays the lists over the
-values afterwards. Where a selection is made of few large runs of a memory map that
-are aligned, their bytes are not copied: a single run becomes a view, several become
-a block in pieces. Used by the 0.1 dialect and by flat pages of 2.x.
+Fixed-size lists are flattened in the bytes; :func:`nested` restores them afterwards. A selection of few large
+aligned runs of a memory map is not copied: a single run becomes a view, several become a block in pieces. Used
+by the 0.1 dialect and by flat pages of 2.x.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ __all__ = ["VIEW_BYTES", "copy_or_view", "flattened", "nested", "read_flat", "wi
 Int64 = NDArray[np.int64]
 
 VIEW_BYTES = 256 << 10
-"""Runs of at least this many bytes are worth an Arrow array of their own instead of a copy."""
+"""Fewest bytes of a run for an Arrow array of its own instead of a copy."""
 
 
 def nested(spec: Spec, flat: FixedWidth) -> Block:
-    """The fixed-size lists of ``spec`` laid over their flattened values; memory is shared."""
+    """Restore the fixed-size lists of ``spec`` over their flattened values; memory is shared."""
     if isinstance(spec, Plain):
         return FixedWidth(flat.length, spec.bits, flat.values)
     if not isinstance(spec, FixedListOf):
@@ -50,7 +49,7 @@ def read_flat(
     spec : Plain or FixedListOf
     file : SourceFile
     positions : (num_pages,) int64, bytes
-        Where each page starts; every run lies within the file.
+        Start of each page; every run lies within the file.
     runs : PageRuns
         At least one, none empty.
     in_pieces : bool
@@ -101,7 +100,7 @@ def _read_bytes(
 
 
 def _coalesced(positions: Int64, lengths: Int64) -> tuple[Int64, Int64]:
-    """Runs whose bytes follow each other joined into one: files of a single plain column become one run."""
+    """Join runs with adjacent bytes: files of a single plain column become one run."""
     if lengths.size < 2:
         return positions, lengths
     breaks = positions[1:] != positions[:-1] + lengths[:-1]
@@ -120,12 +119,12 @@ def copy_or_view(span: Span, file: SourceFile, lengths: Int64, total: int, align
     span : Span
         One position per run.
     file : SourceFile
-        Its size tells whether ``span.memory`` is the whole file.
+        Its size shows whether ``span.memory`` is the whole file.
     lengths : (num_runs,) int64, bytes
     total : int, bytes
         Their sum.
     align : int
-        What the address of a view must be a multiple of.
+        Alignment of the address of a view.
     """
     if lengths.size == 1 and _may_view(span, file, total, align):
         start = int(span.positions[0])
@@ -166,14 +165,14 @@ def _pieces(
 
 
 def _groups(is_view: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """Half-open groups of runs: every view alone, neighbours that are none together."""
+    """Half-open groups of runs: every view alone, adjacent other runs together."""
     edges = np.flatnonzero(is_view[1:] | is_view[:-1]) + 1
     bounds = [0, *edges.tolist(), is_view.size]
     return itertools.pairwise(bounds)
 
 
 def flattened(block: Block) -> tuple[Spec, list[tuple[Memory, int]]]:
-    """Spec of values of one width, and their buffers with the bits that each has per slot.
+    """Spec of values of one width, and their buffers with the bits per slot of each.
 
     Fixed-size lists have a bitmap for every list whose elements may be null, outer lists first. The validity
     of the slots themselves is left out.

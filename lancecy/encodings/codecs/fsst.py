@@ -6,8 +6,8 @@ The table that a page carries always has 2,312 bytes::
     header: "FSST" in bits 32 to 63, bit 24 whether the strings are coded at all,
             bits 16 and 8 upwards only matter to the writer, bits 0 to 7 = n
 
-Every byte of a coded string is the number of a symbol, except 255: the byte after it stands
-for itself. Values are coded one by one, so any of them can be decoded alone.
+Every byte of a coded string is the number of a symbol, except 255, which escapes the literal byte after it.
+Values are coded one by one, so any of them can be decoded alone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Offsets = NDArray[np.int32] | NDArray[np.int64]
 TABLE_BYTES = 2312
 _MAGIC = 0x46535354
 _MAX_LENGTH = 8
-# Memory for so few coded bytes is not worth an estimate, which looks at so many.
+# So few coded bytes need no estimate, whose sample is as large.
 _FEW_BYTES = 1 << 16
 _SAMPLE = 4096
 
@@ -58,12 +58,12 @@ class Symbols:
 
 @lru_cache(maxsize=64)
 def parse_symbols(table: bytes) -> Symbols | None:
-    """The symbols of a table, or None if it says that the strings are not coded.
+    """Parse the symbols of a table; None if its header marks the strings as not coded.
 
     Parameters
     ----------
     table : bytes
-        As it stands in the description of a page.
+        As in the description of a page.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def decode(symbols: Symbols | None, block: VariableWidth) -> VariableWidth:
     Parameters
     ----------
     symbols : Symbols or None
-        None: the strings are not coded, and the block is returned as it is.
+        None: the strings are not coded, and the block is returned unchanged.
     block : VariableWidth
         Coded strings; null slots have no bytes.
 
@@ -134,7 +134,7 @@ def decode_spans(
     ----------
     symbols : Symbols
     offsets : (num_values + 1,) int32 or int64
-        Of the coded strings, in the bytes of all spans back to back.
+        Offsets of the coded strings, in the bytes of all spans back to back.
     memory : (nbytes,) uint8
     positions, lengths : (num_spans,) int64, bytes
         Together no more than ``memory`` has. Strings end where spans do.
@@ -162,7 +162,7 @@ def decode_spans(
             break
         if out.size == cap:
             check_offsets(INT32_MAX + 1, "or more bytes of strings")
-        # With room for the longest symbol per byte that is left there is no third time.
+        # With room for the longest symbol per remaining byte, a third pass cannot be needed.
         text, out = _moved(out[:size], min(cap, size + _MAX_LENGTH * int(offsets[-1] - offsets[done])))
     if size < out.size // 2:
         text, _ = _moved(out[:size], size)
@@ -170,7 +170,7 @@ def decode_spans(
 
 
 def _moved(text: Memory, room: int) -> tuple[pa.Buffer, Memory]:
-    """The same bytes at the start of other memory."""
+    """Copy the bytes to the start of other memory."""
     buffer, out = allocate(room)
     out[: text.size] = text
     return buffer, out

@@ -1,4 +1,4 @@
-"""Whole buffers compressed with LZ4 or ZSTD: one, or many of a column in one go.
+"""Whole buffers compressed with LZ4 or ZSTD: one, or many of a column at once.
 
 Layout of a compressed buffer::
 
@@ -6,13 +6,12 @@ Layout of a compressed buffer::
     ZSTD   u64 length of the result | zstd frame
            zstd frame alone (old files)
 
-An empty buffer stands for an empty one. The length that a buffer claims is held against
-what its codec can reach with the bytes present and against ``Limits.page_bytes`` before
-any memory is asked for.
+An empty buffer decompresses to an empty one. The claimed length of a buffer is checked against the most that
+its codec can make of the bytes present and against ``Limits.page_bytes``, before memory is allocated.
 
-Many small ZSTD frames are decompressed as one stream: the library sets up its tables anew
-for every call, which costs several times the work on a chunk of 4 KiB. That is done only
-if the header of each frame repeats the claimed length, so no frame can take another's place.
+Many small ZSTD frames are decompressed as one stream: the library sets up its tables for every call, which
+costs several times the work on a chunk of 4 KiB. This is done only if the header of each frame repeats the
+claimed length, so that no frame can take another's place.
 """
 
 from __future__ import annotations
@@ -35,13 +34,13 @@ LZ4, ZSTD = "lz4", "zstd"
 
 _LZ4_PREFIX, _ZSTD_PREFIX = 4, 8
 _LZ4_REACH = 255
-# The densest thing a frame holds is a block of 128 KiB repeating one byte, in four bytes.
+# The densest content of a frame is a block of 128 KiB that repeats one byte, in four bytes.
 _ZSTD_BLOCK, _ZSTD_BLOCK_COST = 128 << 10, 4
-# Where many buffers together pass Limits.page_bytes, each byte present may stand for this many.
+# Where many buffers together pass Limits.page_bytes, each present byte may expand to this many.
 _TOTAL_REACH = 256
 
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
-# No frame header has more: magic, descriptor, window, dictionary id, content size.
+# No frame header is longer: magic, descriptor, window, dictionary id, content size.
 _MAX_HEADER = 18
 _READ = 1 << 20
 _NONE = np.empty(0, np.uint8)
@@ -210,7 +209,7 @@ def _is_frame(heads: NDArray[np.uint8]) -> NDArray[np.bool_]:
 
 
 def _content_sizes(heads: NDArray[np.uint8]) -> Int64:
-    """Length of the content as frame headers state it; -1 where one does not, or is no frame header."""
+    """Content length in frame headers; -1 where a header has none, or is invalid."""
     flag, is_single = heads[:, 4] >> 6, heads[:, 4] >> 5 & 1
     at = 6 - is_single + np.array([0, 1, 2, 4])[heads[:, 4] & 3]
     width = np.array([0, 2, 4, 8])[flag] + (is_single & (flag == 0))
@@ -221,7 +220,7 @@ def _content_sizes(heads: NDArray[np.uint8]) -> Int64:
 
 
 def _frames_at_once(memory: Memory, positions: Int64, lengths: Int64, total: int) -> Memory | None:
-    """All frames as one stream; None if one of them is damaged."""
+    """Decompress all frames as one stream; None if one of them is damaged."""
     if positions.size == 1:
         frames = memory[int(positions[0]) : int(positions[0] + lengths[0])]
     else:
@@ -234,7 +233,7 @@ def _frames_at_once(memory: Memory, positions: Int64, lengths: Int64, total: int
 
 
 def _frame(frame: Memory, size: int, limits: Limits, number: int) -> Memory:
-    """One frame; ``size`` is what was claimed for it, -1 if nothing was."""
+    """Decompress one frame; ``size`` is its claimed length, -1 if it has none."""
     try:
         if size < 0:
             return _stream(frame, limits)

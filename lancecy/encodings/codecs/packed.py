@@ -1,9 +1,8 @@
-"""Packed structs: the fields of each row one after the other, read and written.
+"""Packed structs: the fields of each row back to back, read and written.
 
-Rows of one width are values like any others. From 2.2 on fields may vary in size, each with its
-length before it in 4 or 8 bytes. All rows are read at once, field by field: a cursor per row moves
-on by what the field took. A written field cannot be null, except below a struct that is, where
-nothing or zeros are stored.
+Rows of one width are ordinary values. From 2.2 on fields may vary in size, each after its length in 4 or 8
+bytes. All rows are read at once, field by field: a cursor per row advances by the size of the field. A written
+field cannot be null, except below a null struct, for which nothing or zeros are stored.
 
 Source: file sheet 2.0, section 4.9; file sheet 2.1, section 3.7.
 """
@@ -149,7 +148,7 @@ class _Walk:
 
 
 def check_members(field: Field, rows: Structured, valid: Mask | None) -> None:
-    """Refuse nulls, which packed rows have no room for.
+    """Refuse nulls, for which packed rows have no room.
 
     Parameters
     ----------
@@ -185,7 +184,7 @@ def _null_in(field: Field, child: Field) -> UnsupportedError:
 
 
 def fixed_members(rows: Structured) -> list[tuple[Spec, int, Memory]] | None:
-    """Codec, bits per row and bytes of every member; None if some of them vary."""
+    """Codec, bits per row and bytes of every member; None if some members vary in size."""
     if any(isinstance(member, VariableWidth) for member in rows.children.values()):
         return None
     return [_fixed_member(member) for member in rows.children.values()]
@@ -201,7 +200,7 @@ def _fixed_member(block: Block) -> tuple[Spec, int, Memory]:
 
 
 def _without_bitmaps(block: Block) -> Block:
-    """Lists none of whose elements is null."""
+    """Fixed-size lists without the bitmaps of their elements, none of which is null."""
     if isinstance(block, FixedList):
         return FixedList(block.length, block.size, _without_bitmaps(block.child))
     if isinstance(block, FixedWidth):
@@ -210,7 +209,7 @@ def _without_bitmaps(block: Block) -> Block:
 
 
 def packed_rows(rows: Structured) -> tuple[tuple[int, ...], FixedWidth] | None:
-    r"""Bits of each member and the rows; None if members vary.
+    r"""Bits of each member, and the rows; None if members vary in size.
 
     Examples
     --------
@@ -229,7 +228,7 @@ def packed_rows(rows: Structured) -> tuple[tuple[int, ...], FixedWidth] | None:
 
 
 def packed_fields(rows: Structured, valid: Mask | None) -> tuple[PackedFields, VariableWidth]:
-    """Encode rows of members that may vary, and their spec; null rows have no bytes.
+    """Encode rows of members that may vary in size, with their spec; null rows have no bytes.
 
     Parameters
     ----------

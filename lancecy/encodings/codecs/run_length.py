@@ -1,10 +1,9 @@
 """Run-length encoded values, whose values or lengths may themselves be encoded.
 
-Plain parts are expanded in place. An encoded part is decoded first, and the other part
-tells the number of runs::
+Plain parts are expanded in place. An encoded part is decoded first, and the other part gives the number of runs::
 
     plain values or lengths     as many as their bytes hold
-    lengths told by the node    as many as it takes to reach the values of the chunk
+    lengths given by the node   as many as it takes to reach the values of the chunk
 
 Source: file sheet 2.1, sections 3.4 and 3.12.
 """
@@ -35,7 +34,7 @@ __all__ = ["RunPart", "expanded"]
 Int64 = NDArray[np.int64]
 
 Decoder: TypeAlias = Callable[[Spec, tuple[Buffers, ...], Int64], Block]
-"""All values of a node: the node, buffers by its numbers, and how many values each chunk has."""
+"""All values of a node: the node, buffers by its numbers, and the number of values per chunk."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,7 +70,7 @@ class RunPart:
         return replace(self, spec=spec.values, buffers=tuple(buffers)).opened(limits)
 
     def counts(self) -> Int64 | None:
-        """Number of values in each chunk, if the bytes tell."""
+        """Number of values in each chunk, if the bytes determine it."""
         if not isinstance(self.spec, Plain):
             return None
         if self.spec.bits == 0 or self.spec.bits % 8:
@@ -79,7 +78,7 @@ class RunPart:
         return self.buffers[self.spec.buffer].lengths // (self.spec.bits >> 3)
 
     def stored(self, counts: Int64) -> tuple[Buffers, int] | None:
-        """Plain bytes of so many in each chunk, and their bits; None if they are nothing but nulls."""
+        """Plain bytes of so many values per chunk, and their bits; None if all are null."""
         if isinstance(self.spec, Plain):
             return self.buffers[self.spec.buffer], self.spec.bits
         block = self.decode(self.spec, self.buffers, counts)
@@ -101,7 +100,7 @@ def expanded(values: RunPart, lengths: RunPart, counts: Int64, runs: PageRuns, l
     counts : (num_chunks,) int64
         Values of each chunk, once repeated.
     runs : PageRuns
-        Which of them are wanted.
+        The selected values.
     limits : Limits
 
     Raises
@@ -111,7 +110,7 @@ def expanded(values: RunPart, lengths: RunPart, counts: Int64, runs: PageRuns, l
     LimitError
         The values take more than ``limits.page_bytes``.
     UnsupportedError
-        Both are coded and have bytes, so that nothing tells how many runs there are.
+        Both are coded and have bytes, so that the number of runs is unknown.
     """
     values, lengths = values.opened(limits), lengths.opened(limits)
     by_values, by_lengths = values.counts(), lengths.counts()
@@ -128,7 +127,7 @@ def expanded(values: RunPart, lengths: RunPart, counts: Int64, runs: PageRuns, l
 
 
 def _told(lengths: RunPart, counts: Int64, limits: Limits) -> tuple[RunPart, Int64]:
-    """Lengths that take no bytes, decoded, and how many of them it takes to reach the values of each chunk."""
+    """Lengths without bytes, decoded, and how many of them it takes to reach the values of each chunk."""
     if has_payload(lengths.spec):
         raise UnsupportedError("runs whose values and lengths are coded", feature="coded runs")
     limits.check("page_bytes", int(counts.sum()) * 8, "bytes of the lengths of runs")
@@ -142,7 +141,7 @@ def _told(lengths: RunPart, counts: Int64, limits: Limits) -> tuple[RunPart, Int
 
 
 def _integers(lengths: RunPart, counts: Int64) -> tuple[Buffers, int]:
-    """So many lengths of each chunk, and their bits."""
+    """So many lengths per chunk, and their bits."""
     found = lengths.stored(counts)
     if found is None:  # one repeated value without bytes is 0
         return Buffers(np.zeros(int(counts.sum()), np.uint8), starts_of(counts)[:-1], counts), 8
@@ -152,7 +151,7 @@ def _integers(lengths: RunPart, counts: Int64) -> tuple[Buffers, int]:
 
 
 def _check_sums(source: Buffers, bits: int, known: Int64, counts: Int64) -> None:
-    """Refuse lengths that are not those of all values of their chunk, no more and no fewer."""
+    """Refuse lengths whose sum is not the number of values of their chunk."""
     memory = np.empty(int(source.lengths.sum()), np.uint8)
     kernels.copy_spans(source.memory, source.positions, source.lengths, memory)
     if bool((source.lengths != known * (bits >> 3)).any()):
@@ -168,7 +167,7 @@ def _check_sums(source: Buffers, bits: int, known: Int64, counts: Int64) -> None
 
 
 def _numbers(source: Buffers, bits: int) -> NDArray[np.uint64]:
-    """All of the unsigned numbers of chunks that lie back to back from the start of their memory."""
+    """All unsigned numbers of chunks that lie back to back from the start of their memory."""
     total = int(source.lengths.sum()) // (bits >> 3)
     return np.frombuffer(source.memory, f"<u{bits >> 3}", total).astype(np.uint64)
 
@@ -180,7 +179,7 @@ def _repeated(
     if values.memory is not lengths.memory:
         values, lengths = _side_by_side(values, lengths)
     if runs.num_rows and bits >> 3 > int(values.lengths.max(initial=0)):
-        # Before it is multiplied by the rows: no bytes back such a width.
+        # Checked before the multiplication by the rows: no stored bytes bound such a width.
         raise FormatError(f"a value of {bits} bits is longer than all values of its chunk")
     nbytes = limits.check("page_bytes", (runs.num_rows * bits) >> 3, "bytes of the values of a page")
     buffer, out = allocate(nbytes)

@@ -1,4 +1,4 @@
-"""Byte strings of version 2.1 and later: in chunks, and in a buffer that stands alone.
+"""Byte strings of version 2.1 and later: in chunks, and in standalone buffers.
 
 ::
 
@@ -45,7 +45,7 @@ def chunk_strings(spec: Variable, chunks: Chunks) -> VariableWidth:
 
 
 def chunk_spans(spec: Variable, chunks: Chunks) -> tuple[NDArray[Any], Int64, Int64]:
-    """Offsets of the wanted strings in all their bytes, and the bytes of each run in the chunks' memory.
+    """Offsets of the selected strings, and the bytes of each run in the chunks' memory.
 
     Returns
     -------
@@ -93,7 +93,7 @@ def strings_at(spec: Variable, chunks: Chunks, offsets: Int64) -> VariableWidth:
     spec : Variable
     chunks : Chunks
     offsets : (sum of counts + 1 of each chunk,) int64
-        Of all values of all chunks.
+        Offsets of all values of all chunks.
 
     Raises
     ------
@@ -148,7 +148,7 @@ _EARLY_HEAD = struct.Struct("<BII")
 
 
 def _block_head(width: int, memory: Memory, num_items: int) -> tuple[int, int]:
-    """Where the bytes and where the offsets of a buffer of strings start."""
+    """Start of the bytes and of the offsets in a buffer of strings."""
     if memory.size < 2 * width:
         raise TruncatedError(f"{memory.size} bytes cannot hold {num_items} strings")
     bits, start = np.frombuffer(memory, f"<i{width}", 2).tolist()

@@ -1,10 +1,9 @@
 """Compressed values of version 2.1 and later: one function per node, over all chunks of a page at once.
 
-:func:`decode` takes chunks and the runs wanted of them and gives one block with exactly
-those values, by one or two kernel calls per buffer; ``_DECODERS`` is the registry.
-:func:`decode_block` is for a buffer that stands alone (a dictionary), whose strings and
-runs are laid out differently. What a node may expand to is bounded here before memory is
-asked for: by the bytes present where the encoding ties them, else by ``Limits.page_bytes``.
+:func:`decode` takes chunks and selected runs of them and returns one block with exactly those values, by one or
+two kernel calls per buffer; ``_DECODERS`` is the registry. :func:`decode_block` is for a standalone buffer (a
+dictionary), which has another layout of strings and runs. The expansion of a node is bounded here before memory
+is allocated: by the bytes present where the encoding ties them, else by ``Limits.page_bytes``.
 
 Source: file sheet 2.1, sections 3.4 to 3.7 and 3.12.
 """
@@ -73,7 +72,7 @@ __all__ = ["Buffers", "Chunks", "as_numbers", "decode", "decode_block", "decode_
 Int64 = NDArray[np.int64]
 
 _LISTS = Field("item", 0, logical_type="fixed_size_list")
-"""What cells are told of lists: that they are no booleans."""
+"""Field for cells of lists: not boolean."""
 
 
 def decode(spec: Spec, chunks: Chunks, limits: Limits) -> Block:
@@ -82,7 +81,7 @@ def decode(spec: Spec, chunks: Chunks, limits: Limits) -> Block:
     Parameters
     ----------
     spec : Spec
-        As ``v21.wire`` makes it: buffer numbers are below ``len(chunks.buffers)``.
+        From ``v21.wire``: buffer numbers are below ``len(chunks.buffers)``.
     chunks : Chunks
         Buffers of each chunk lie in their memory.
     limits : Limits
@@ -183,7 +182,7 @@ def _deltas(spec: Deltas, chunks: Chunks, limits: Limits) -> Block:
 
 
 def _summed(spec: Deltas, chunks: Chunks, decoded: Callable[[Int64], Block], limits: Limits) -> Block:
-    """Running sums of what ``decoded`` gives for so many differences in each chunk."""
+    """Running sums of the differences that ``decoded`` returns for so many per chunk."""
     limits.check("page_bytes", int(chunks.counts.sum()) * 8, "bytes of the values of a page")
     deltas = decoded(np.maximum(chunks.counts - 1, 0))
     numbers = running_sums(spec, chunks, as_integers(deltas).view(np.uint64))
@@ -230,7 +229,7 @@ _DECODERS: dict[type[object], Callable[[Any, Chunks, Limits], Block]] = {
 }
 
 
-# -- buffers that stand alone ---------------------------------------------------------
+# -- standalone buffers ---------------------------------------------------------------
 
 
 def decode_block(spec: Spec, memory: Memory, num_items: int, limits: Limits) -> Block:
@@ -239,7 +238,7 @@ def decode_block(spec: Spec, memory: Memory, num_items: int, limits: Limits) -> 
     Parameters
     ----------
     spec : Spec
-        Of one buffer, number 0.
+        With one buffer, number 0.
     memory : (nbytes,) uint8
     num_items : int
         Values in it.
@@ -328,7 +327,7 @@ def _part_of(limits: Limits) -> Decoder:
 
 
 def _split(source: Buffers, counts: Int64) -> tuple[Buffers, Buffers]:
-    """Values and lengths of runs; chunks of no values have neither, whatever their buffer holds."""
+    """Split runs into values and lengths; chunks without values have neither, whatever their buffer holds."""
     filled = np.flatnonzero(counts)
     if filled.size == counts.size:
         return split_runs(source)

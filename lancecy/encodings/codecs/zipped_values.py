@@ -1,4 +1,4 @@
-"""Values that are stored one by one, each with its position, or its position and length.
+"""Values stored one by one, each with its position, or its position and length.
 
 Full-zip pages and packed structs put the parts of a row next to each other, so every
 value is found by its own position. A cell is a value of one width; a value of a
@@ -50,7 +50,7 @@ class ZippedValues:
         Each is followed by ``width`` bytes of ``memory``.
     width : int, bytes
     is_packed : bool
-        They are all of ``memory``, back to back.
+        The values fill ``memory``, back to back.
     """
 
     memory: Memory
@@ -122,7 +122,7 @@ def decode_zipped(spec: Spec, cells: ZippedValues, field: Field) -> Block:
         ``zipped_bits(spec)`` is ``8 * cells.width``.
     cells : ZippedValues
     field : Field
-        Booleans take a byte each, which only the type can tell.
+        Its type identifies booleans, which take a byte each.
 
     Returns
     -------
@@ -144,7 +144,7 @@ def decode_zipped(spec: Spec, cells: ZippedValues, field: Field) -> Block:
 
 
 def _gather(cells: ZippedValues, offset: int, width: int) -> Memory:
-    """``width`` bytes at ``offset`` of each cell, back to back; shared if cells are nothing else."""
+    """``width`` bytes at ``offset`` of each cell, back to back; shared if the cells have nothing else."""
     if cells.is_packed and width == cells.width:
         return cells.memory
     _, out = allocate(cells.positions.size * width)
@@ -154,7 +154,7 @@ def _gather(cells: ZippedValues, offset: int, width: int) -> Memory:
 
 
 def _lists(spec: FixedListOf, cells: ZippedValues, offset: int, count: int) -> Block:
-    """Lists of which ``count`` are in each cell, whose bitmap is ``offset`` bytes into it."""
+    """Lists, ``count`` per cell, with their bitmap at ``offset`` bytes into it."""
     child_offset, child_count = offset, count * spec.size
     validity: NDArray[np.uint8] | None = None
     valid = num_children = cells.positions.size * child_count
@@ -173,7 +173,7 @@ def _lists(spec: FixedListOf, cells: ZippedValues, offset: int, count: int) -> B
 
 
 def _gather_bits(cells: ZippedValues, offset: int, count: int, out: NDArray[np.uint8]) -> int:
-    """The bits at ``offset`` bytes of each cell, together; how many are set."""
+    """Copy the bits at ``offset`` bytes of each cell together; return the number of set bits."""
     size = cells.positions.size
     return kernels.copy_bits(
         cells.memory, cells.positions + offset, np.zeros(size, np.int64), np.full(size, count, np.int64), out

@@ -2,7 +2,7 @@
 
 A block has a length, buffers in Arrow's layout and nothing else: no type names, no
 field names. ``lancecy.encodings.arrow`` gives it a type and shares its memory.
-Buffers are whatever exposes the buffer protocol (pyarrow buffers, memory maps, arrays).
+Buffers are any objects with the buffer protocol (pyarrow buffers, memory maps, arrays).
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Coded:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AllNull:
-    """Nothing but nulls; costs no memory."""
+    """Only nulls; costs no memory."""
 
     length: int
 
@@ -126,8 +126,8 @@ class AllNull:
 class Pieces:
     """One column in several blocks of the same type, one after the other.
 
-    Large pages of a memory map are shared where they lie instead of being copied together. A child of
-    another block that comes in pieces is joined when it becomes Arrow.
+    Large pages of a memory map are shared in place instead of being copied together. A child of another block that
+    comes in pieces is joined when it becomes Arrow.
     """
 
     length: int
@@ -136,13 +136,13 @@ class Pieces:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Leaves:
-    """One nested column as several blocks, each of which holds some leaves and all that is around them.
+    """One nested column as several blocks, each with some leaves and everything around them.
 
     Attributes
     ----------
     length : int
     parts : tuple of (field, block)
-        The top-level field pruned to what the block holds (a ``lancecy.schema.Field``), and the block.
+        The top-level field pruned to the block's leaves (a ``lancecy.schema.Field``), and the block.
     """
 
     length: int
@@ -151,7 +151,7 @@ class Leaves:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reordered:
-    """Rows ``indices`` of a block, in that order.
+    """Rows of a block, reordered by ``indices``.
 
     Attributes
     ----------

@@ -73,7 +73,7 @@ class Chunks:
     runs: PageRuns
 
     def scaled(self, factor: int) -> Chunks:
-        """The same chunks seen as ``factor`` elements per value."""
+        """The same chunks as ``factor`` elements per value."""
         runs = PageRuns(self.runs.pages, self.runs.starts * factor, self.runs.counts * factor)
         return Chunks(self.buffers, self.counts * factor, runs)
 
@@ -95,7 +95,7 @@ def whole_runs(counts: Int64) -> PageRuns:
 
 
 def runs_within(bounds: Int64, starts: Int64, stops: Int64) -> PageRuns:
-    """Cut ranges over all chunks, or all pages, where these end.
+    """Split ranges over all chunks, or all pages, at their ends.
 
     Parameters
     ----------
