@@ -29,7 +29,7 @@ with every possible fault.
 ``requests``        requests of a commit (``answers``: a store's answers)
 ``history``         versions that others committed meanwhile
 ``commit_options``  options and result of a commit
-``commit``          the commit loop
+``commit``          the commit loop: catches up with newer versions, puts the change on top, publishes, tries again
 ``cleanup``         removes old versions and files (``cleanup_plan``; ``retention``, ``refs``, ``references_wire``)
 ``driver``          runs commits and cleanups over a store: ``commit_to``
 """

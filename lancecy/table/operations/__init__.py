@@ -13,7 +13,8 @@ made and read           ``append``, ``delete``, ``overwrite``, ``restore``, ``re
 read only               ``update``, ``rewrite``, ``merge``, ``project``, ``data_replacement``,
                         ``data_overlay``, ``create_index``, ``mem_wal``, ``clone``; ``foreign`` is
                         their base class
-shared                  ``new_fragments``, ``row_ids``, ``base_paths``, ``maps``
+shared                  ``new_fragments``: new fragments get ids, and row ids (``row_ids``), above the
+                        newest version's; ``base_paths``: those of a manifest; ``maps``: maps of texts
 ======================  ==========================================================================
 
 These modules work on copies of protobuf messages, so that unknown fields survive.
