@@ -1,9 +1,8 @@
 """Chunks of values, and runs within chunks or pages.
 
-A chunk is the unit in which values of 2.1 and later are compressed; a run is some consecutive
-values of one chunk or page. Both are arrays, so a page of 2,000 chunks costs as many Python steps
-as one of two. ``runs_of``, ``runs_within``, ``page_runs`` and ``touched`` turn rows and ranges into
-runs.
+Values of 2.1 and later are compressed by chunk; a run is some consecutive values of one chunk or page. Both are
+arrays, so a page of 2,000 chunks costs as many Python steps as one of two. ``runs_of``, ``runs_within``,
+``page_runs`` and ``touched`` turn rows and ranges into runs.
 """
 
 from __future__ import annotations

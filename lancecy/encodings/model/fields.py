@@ -1,6 +1,6 @@
 """Specs that follow from the type of a field, where no message describes its pages.
 
-Pages of 0.1 files are encoded like that, and later versions decode to values of this shape.
+Pages of 0.1 files have this encoding, and later versions decode to values of this shape.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OFFSET_WIDTHS = {"string": 4, "binary": 4, "large_string": 8, "large_binary": 8
 
 
 def spec_of(field: Field) -> Spec:
-    """How a field's values lie in pages of 0.1 files, and what later versions decode them to.
+    """Layout of a field's values in pages of 0.1 files, and in the decoded values of later versions.
 
     The stored encoding number is not looked at: it is absent or wrong in files of several releases.
 

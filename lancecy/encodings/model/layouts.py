@@ -1,4 +1,4 @@
-"""Layouts: how a page of 2.1 and later combines values with repetition and definition levels.
+"""Layouts: combinations of values with repetition and definition levels in pages of 2.1 and later.
 
 A page of 2.x columns is described by a ``PageSpec``: in 2.0 a ``spec`` node, later one
 of these, whose compressive parts are ``spec`` nodes. Layers stand inner to outer, as
@@ -131,7 +131,7 @@ class ConstantPage:
     rep, definition : Spec or None
         Codecs of the levels; None: raw 16-bit numbers, if there are any.
     num_rep, num_definition : int
-        Levels stored, where codecs are given.
+        Number of stored levels, where codecs are given.
     """
 
     layers: tuple[Layer, ...]
@@ -150,13 +150,13 @@ class FullZip:
     ----------
     layers : tuple of Layer, inner to outer
     rep_bits, definition_bits : int
-        Of the control word.
+        Bits of each level in the control word.
     value_bits : int or None
         Width of a value; None: values vary.
     length_bits : int or None
         Width of the length before each value that varies.
     num_entries, num_visible : int
-        Control words, and those that have a value slot.
+        Number of control words, and of those with a value slot.
     values : Spec
     """
 
@@ -180,7 +180,7 @@ class BlobPage:
 
 @dataclass(frozen=True, slots=True)
 class SparseLayer:
-    """2.3: one layer told by the positions of what is not ordinary; outer to inner.
+    """2.3: one layer, given by the positions of its exceptions; outer to inner.
 
     Attributes
     ----------
@@ -193,7 +193,7 @@ class SparseLayer:
         Lists that are not empty, and their numbers of items.
     num_positions : int
     validity : str
-        'all' (valid), 'none', 'nulls' or 'valids': what ``valid_positions`` are.
+        'all' (valid), 'none', 'nulls' or 'valids': the meaning of ``valid_positions``.
     valid_positions : Spec or None
     num_valid_positions : int
     """
@@ -218,7 +218,7 @@ class Planar:
     values : MiniBlock, FullZip, ConstantPage or None
         None: all null. With ``sparse`` its layers are empty.
     sparse : tuple of SparseLayer or None
-        Outer to inner; None: the layers of ``values`` tell.
+        Outer to inner; None: as in the layers of ``values``.
     indexed : Spec or None
         Codec of the indices of "indexed" values.
     """
@@ -232,7 +232,7 @@ PageSpec: TypeAlias = MiniBlock | ConstantPage | FullZip | BlobPage | Planar | S
 
 
 EVERYTHING = 0xFFFF
-"""No list is further out, so every entry has a slot, whatever its level."""
+"""No list is further out, so every entry has a slot at any level."""
 
 
 def all_visible_max(layers: tuple[Layer, ...]) -> int:

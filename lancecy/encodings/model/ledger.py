@@ -1,8 +1,8 @@
-"""How many bytes of a file its columns take, so that overlapping claims do not multiply bytes.
+"""Bytes of a file that its columns take, so that overlapping claims do not multiply bytes.
 
-Each position in a file may be in bounds, yet many may name the same bytes: columns that share
-pages, lists that share elements, strings that share text. No writer does that, so each byte of
-a file counts once, whichever column takes it.
+Each position in a file may be in bounds, yet many may name the same bytes: columns that share pages, lists that
+share elements, strings that share text. No writer does that, so each byte of a file counts once, for any
+column.
 """
 
 from __future__ import annotations
@@ -66,5 +66,5 @@ class ByteLedger:
                 self._taken[key], self._total = nbytes, others + nbytes
 
     def has(self, column_id: int, part: str, nbytes: int) -> bool:
-        """Whether at least so many bytes are already noted."""
+        """Whether at least so many bytes are noted."""
         return nbytes <= self._taken.get((column_id, part), 0)

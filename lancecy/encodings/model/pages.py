@@ -1,7 +1,7 @@
 """Pages of a physical column of a 2.x file, as arrays.
 
-``file.v2`` makes them of a column's metadata; the decoders of 2.x read them. Pages with the same encoding share one ``PageSpec`` object, so that ``is`` tells
-groups of equal pages apart.
+``file.v2`` makes them from a column's metadata; the decoders of 2.x read them. Pages with the same encoding
+share one ``PageSpec`` object, so that ``is`` tells groups of equal pages apart.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Column:
     index : int
         Number of the column in the file.
     is_blob : bool
-        The column encoding says that values are descriptors of blobs (2.0).
+        The column encoding marks values as descriptors of blobs (2.0).
     row_starts : (num_pages + 1,) int64
         Running sum of ``lengths``, first is 0.
     specs : tuple of PageSpec, one per page
@@ -89,7 +89,7 @@ class Column:
     positions, sizes : (num_buffers,) int64, bytes
         Buffers of all pages, checked to lie in the file.
     memory : PageMemory or None
-        Where decoders may keep what they read of its pages.
+        Store for data that decoders keep of its pages.
     """
 
     index: int

@@ -1,10 +1,9 @@
-"""Specs: how the values of one column are laid out, as plain frozen data.
+"""Specs: layouts of the values of one column, as plain frozen data.
 
-Every dialect of the format (0.1 by type, 2.x by protobuf messages) parses to these
-nodes, and the decoders interpret nodes without knowing where they came from. A node
-names no bytes: which pages it applies to is given beside it; in 2.x a node with a
-buffer says which one of the page's (2.0) or of the chunk's (2.1 and later) it is.
-How pages of 2.1 and later are built is in ``layouts``; the values in them are these nodes.
+Every dialect of the format (0.1 by type, 2.x by protobuf messages) parses to these nodes, and the decoders
+interpret nodes independently of their origin. A node contains no bytes: its pages are given beside it; in 2.x a
+node with a buffer has the number of one of the page's (2.0) or of the chunk's (2.1 and later) buffers.
+``layouts`` has the layouts of pages of 2.1 and later; the values in them are these nodes.
 """
 
 from __future__ import annotations
@@ -143,7 +142,7 @@ class DictionaryOf:
 
 @dataclass(frozen=True, slots=True)
 class NullOf:
-    """Nothing but nulls: a length and no bytes."""
+    """Only nulls: a length and no bytes."""
 
 
 # -- nodes of 2.x --------------------------------------------------------------------
@@ -158,7 +157,7 @@ class Compressed:
     scheme : 'lz4' or 'zstd'
     values : Spec
     buffer : int
-        The compressed buffer; other buffers of ``values`` are as they are.
+        The compressed buffer; other buffers of ``values`` are not compressed.
     """
 
     scheme: str
@@ -236,7 +235,7 @@ class PackedRows:
     bits : tuple of int
         Width of each field, in the order of the schema; multiples of 8.
     children : tuple of Spec
-        What the bytes of each field are (2.0); empty where the schema tells (2.1 and later).
+        Encoding of the bytes of each field (2.0); empty where the schema determines it (2.1 and later).
     values : Spec
         Of whole rows: ``Plain(sum(bits))``, perhaps compressed.
     """

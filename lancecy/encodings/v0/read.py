@@ -49,7 +49,7 @@ __all__ = ["Asked", "ColumnPages", "ColumnSource", "read_column", "whole_pages"]
 Int64 = NDArray[np.int64]
 
 
-# -- what a column is read from -----------------------------------------------------
+# -- sources of a column ------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -105,12 +105,12 @@ def read_column(
     Parameters
     ----------
     spec : Spec
-        As ``spec_of`` gives it.
+        From ``spec_of``.
     column_id : int
         Key into ``source.pages``.
     source : ColumnSource
     runs : PageRuns
-        Runs within the pages' lengths, none of them empty, in the order wanted.
+        Runs within the pages' lengths, none of them empty, in the requested order.
     in_pieces : bool
         Large plain pages of a memory map may come back as views, as a ``Pieces`` block.
 
@@ -167,7 +167,7 @@ def _read_var_binary(
             _refuse_large(kernels.varwidth_offsets, arguments, outputs, num_rows, "bytes of strings")
         raise
     if not source.ledger.has(column_id, "values", total):
-        # Rows asked for several times are read several times.
+        # Rows requested several times are read several times.
         source.ledger.charge(column_id, "values", total // asked.times, file.size)
     values: object = b""
     if total:
@@ -184,7 +184,7 @@ def _refuse_large(
     num_rows: int,
     what: str,
 ) -> None:
-    """Raise LimitError if 64-bit offsets would have done, which is what 32-bit ones failed for."""
+    """Raise LimitError where 32-bit offsets failed but 64-bit ones would have sufficed."""
     counted = kernel(*arguments, np.empty(num_rows + 1, np.int64), *outputs)
     check_offsets(counted[0] if isinstance(counted, tuple) else counted, what)
 
@@ -279,7 +279,7 @@ def _zero_offset(width: int) -> Memory:
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """The rows a caller asked for, before lists turned them into elements.
+    """The requested rows, before lists turned them into elements.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""The least and the greatest value of every page of a column, for the statistics of 0.1 files.
+"""Minimum and maximum of every page of a column, for the statistics of 0.1 files.
 
 The reference writes them for numbers, booleans, dates, text and bytes. Here times, timestamps, durations and
 half floats have them as well, and columns with a dictionary have those of the values that their rows
@@ -12,7 +12,7 @@ bounds are equal for a constant, also where there are nulls or NaN, and a bound 
 - with nulls in the page, the maximum gets a zero byte more;
 - NaN makes the maximum infinite; zeros are -0.0 as a minimum and 0.0 as a maximum.
 
-Text is compared eight bytes at a time, as numbers, and only what is still equal is looked at further on.
+Text is compared eight bytes at a time, as numbers; only equal parts are compared further on.
 
 Source: file sheet 0.1, sections 6.2, 6.5 and 6.7.
 """
@@ -183,7 +183,7 @@ def _joined(parts: list[Any]) -> FixedWidth | VariableWidth:
     length = sum(part.length for part in parts)
     values = np.concatenate([part.values for part in parts])
     if isinstance(parts[0], FixedWidth):
-        # Booleans wait as bytes; here they are packed.
+        # Booleans are collected as bytes and packed here.
         packed = np.packbits(values, bitorder="little") if parts[0].bits == 1 else values
         return FixedWidth(length, parts[0].bits, packed)
     lengths = np.concatenate([np.diff(part.offsets) for part in parts])
@@ -300,7 +300,7 @@ class _Words:
         self._first: UInt64 | None = None
 
     def _keys(self, rows: Int64, step: int) -> UInt64:
-        """Eight bytes of each, as numbers that compare like them; zeros stand behind the end."""
+        """Eight bytes of each string, as numbers that compare like them; zeros follow the end."""
         starts, lengths = self._starts, self._lengths
         if rows.size < lengths.size:
             starts, lengths = starts[rows], lengths[rows]

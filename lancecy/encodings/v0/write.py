@@ -61,7 +61,7 @@ class LegacyPages:
     lengths: Int64
 
 
-# -- what can be stored ---------------------------------------------------------------------------
+# -- storable values ------------------------------------------------------------------------------
 
 
 def refused(path: str, what: str, first: str = "2.0") -> UnsupportedError:
@@ -142,7 +142,7 @@ def legacy_pages(
     starts : (num_pages + 1,) int64
         First row of each page, then the number of rows.
     position : int, bytes
-        Where the first buffer will be written; each next one follows on it.
+        Position of the first buffer; each next one follows on it.
     recode : function of Field and Coded
         Gives the codes that the dictionary of the file has for values.
 

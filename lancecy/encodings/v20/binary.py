@@ -34,9 +34,9 @@ _FEW_RUNS = 16
 _SHORT_RUN = 16
 """Rows of runs that are short on average."""
 _ALONE_BYTES = 1 << 20
-"""Runs of at least so many bytes of strings are arrays of their own, so that a map's bytes need no copy."""
+"""Fewest bytes of a run of strings for an array of its own, so that a map's bytes need no copy."""
 _GROUP_BYTES = 1 << 30
-"""Smaller runs are decoded together up to this, well below what 32-bit offsets can count."""
+"""Most bytes of smaller runs decoded together, well below the range of 32-bit offsets."""
 
 
 def read_ended_binary(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Read[Block]:

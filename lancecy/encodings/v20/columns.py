@@ -1,4 +1,4 @@
-"""Columns of a 2.0 file while they are decoded: their pages, and the selected rows."""
+"""Columns of a 2.0 file during decoding: their pages, and the selected rows."""
 
 from __future__ import annotations
 
@@ -167,13 +167,13 @@ def _read_group(group: _Group, shape: Spec, in_pieces: bool) -> Read[Block]:
     read = group.pages.read(shape, group.runs, in_pieces)
     if not isinstance(shape, (VarBinary, DictionaryOf)) or not group.is_whole:
         return read
-    # All of these pages will be wanted, though a decoder learns so only in a second round.
+    # All of these pages will be read, though a decoder learns so only in a second round.
     pages, buffers = group.pages, group.buffers
     return _prefetched(read, Ranges(pages.file, pages.positions[buffers], pages.sizes[buffers]))
 
 
 def _prefetched(read: Read[Block], ranges: Ranges) -> Read[Block]:
-    """A Read whose requests are served from ranges that are asked for before it starts."""
+    """A Read whose requests are served from ranges that are requested before it starts."""
     order = np.argsort(ranges.positions, kind="stable")
     ranges = Ranges(ranges.file, ranges.positions[order], ranges.lengths[order])
     (span,) = yield [ranges]
@@ -191,7 +191,7 @@ def _prefetched(read: Read[Block], ranges: Ranges) -> Read[Block]:
 
 
 def _found(wanted: list[Ranges], held: Ranges, span: Span) -> list[Span] | None:
-    """Where the wanted ranges lie in memory; None if one of them is not there in one piece."""
+    """Find the requested ranges in memory; None if one of them is not there in one piece."""
     shifts = span.positions - held.positions
     spans = []
     for request in wanted:

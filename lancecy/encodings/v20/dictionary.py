@@ -1,4 +1,4 @@
-"""Decoders of 2.0 pages that hold a dictionary and codes into it.
+"""Decoders of 2.0 pages with a dictionary and codes into it.
 
 In a page of plain strings the dictionary saves room: code 0 is null, code k is item
 k - 1, and the strings themselves come out. In a page of an Arrow dictionary field codes
@@ -34,7 +34,7 @@ Int64 = NDArray[np.int64]
 _STRING_CODE = Plain(8, signed=False)
 _MOST_ITEMS = 1 << 31
 _LARGE_PAGE = 1 << 16
-"""Pages of which at least so many rows are wanted are decoded alone, each with its own dictionary."""
+"""Fewest selected rows of a page that is decoded alone, with its own dictionary."""
 _MOST_PAGES = 32
 
 
@@ -128,7 +128,7 @@ def _read_strings(pages: Pages, shape: VarBinary, runs: PageRuns) -> Read[Block]
     bases, num_items = _first_items(pages, runs)
     if int(stored.max()) > int(num_items.min()):
         _check_each(stored, np.repeat(num_items, runs.counts) + 1)
-    codes: NDArray[Any] = stored - np.uint8(1)  # what nulls become is never looked at
+    codes: NDArray[Any] = stored - np.uint8(1)  # codes of nulls wrap around and are never used
     if pages.counts.size > 1:
         codes = codes.astype(np.int64) + np.repeat(bases, runs.counts)
     valid = stored != 0 if int(stored.min()) == 0 else None
@@ -225,7 +225,7 @@ def _with_null_codes(
 
 
 def _picked(items: Block, kept: Int64) -> Block:
-    """Only these items, none of which is null."""
+    """Select only these items, none of which is null."""
     if isinstance(items, VariableWidth):
         return _named(kept, items, None, 0)
     if not isinstance(items, FixedWidth):

@@ -68,7 +68,7 @@ BLOCK = 1024
 
 
 def read_nulls(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Read[Block]:
-    """Decode pages of nulls only, whatever the type."""
+    """Decode pages of nulls only, of any type."""
     return AllNull(runs.num_rows)
     yield []  # makes this function a generator
 
@@ -88,7 +88,7 @@ def read_nullable(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) ->
 
 
 def _read_bitmap(pages: Pages, spec: Plain, runs: PageRuns) -> Read[Block]:
-    """The validity of the runs, spare bits zero; ``null_count`` says how many of its bits are."""
+    """The validity of the runs, spare bits zero; ``null_count`` gives the number of its nulls."""
     positions, sizes = pages.buffer(spec.buffer)
     require_values(pages, runs, sizes * 8)
     within = runs.starts & 7
@@ -106,7 +106,7 @@ def bits_set(bitmap: Memory, length: int) -> int:
 
 
 def with_validity(block: Block, bitmap: Memory, null_count: int) -> Block:
-    """The block with these nulls besides those it has.
+    """The block with these nulls added to its own.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def read_plain(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Re
 
 
 def read_fixed_list(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Read[Block]:
-    """Fixed-size lists: flattened values if nothing but the lists themselves can be null."""
+    """Fixed-size lists: flattened values if only the lists themselves can be null."""
     spec = pages.spec
     if not isinstance(spec, FixedListOf) or not isinstance(shape, FixedListOf) or spec.size != shape.size:
         misfit(spec, shape)

@@ -1,6 +1,6 @@
 """Lists of 2.0 files, and the strings of 0.12 and 0.13, which are lists of bytes.
 
-The pages of a list column say how many elements each of its lists owns; the elements are
+The pages of a list column have the number of elements of each of its lists; the elements are
 rows of the next column, whose pages are cut independently of these. Source: file sheet
 2.0, sections 4.4 and 4.14.
 """
@@ -45,7 +45,7 @@ Int64 = NDArray[np.int64]
 def _element_starts(column: Column) -> Int64:
     """(num_pages + 1,) int64: the first element of each page's lists, then the number of elements.
 
-    Pages without rows have no elements, whatever they say of themselves.
+    Pages without rows have no elements, whatever their metadata states.
     """
     starts = np.zeros(column.num_pages + 1, np.int64)
     counts = np.fromiter((_num_items(spec) for spec in column.specs), np.int64, column.num_pages)

@@ -1,8 +1,7 @@
 """Nulls of columns of 2.0 files, without the values.
 
-Which rows are null is in the bitmaps of pages, in the running ends of strings and lists,
-or in the codes of a dictionary; structs have no nulls. What has none of these has no nulls
-either, and nothing of it is read.
+Nulls are stored in the bitmaps of pages, in the running ends of strings and lists, or in the codes of a dictionary;
+structs have no nulls. A column with none of these has no nulls, and nothing of it is read.
 """
 
 from __future__ import annotations
@@ -122,7 +121,7 @@ def _symbol_coded(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) ->
 
 
 def _page_dictionary(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Read[Block]:
-    # Items may be null, so that codes alone do not tell.
+    # Items may be null, so codes alone do not determine the nulls.
     block = yield from replace(pages, decoders=read.DECODERS).read(shape, runs)
     return null_block(block)
 

@@ -140,10 +140,10 @@ def spans_of(
     runs : PageRuns
         The same runs, ascending and disjoint.
     adjustments, sizes : (num_runs,) int64
-        Of the page of each run: what nulls add (unsigned), and how many values the page has.
+        For the page of each run: the adjustment of nulls (unsigned), and the number of values.
     offset_width : 4 or 8
     what : str
-        What the values are, for errors.
+        Name of the values, for errors.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Decoders of 2.0 pages whose values do not lie in the file as they lie in memory.
+"""Decoders of 2.0 pages whose values have different layouts in the file and in memory.
 
 Buffers compressed as a whole, integers of fewer bits than they have in memory, and
 structs stored row by row. Source: file sheet 2.0, sections 4.9, 4.10, 4.12 and 6.

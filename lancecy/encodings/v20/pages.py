@@ -64,9 +64,9 @@ class Pages:
     specs : tuple of Spec
         The node in each page; a single entry if it is the same in all.
     counts : (num_pages,) int64
-        Values that each page says it has of this node.
+        Number of values of this node in each page.
     first_buffer : (num_pages,) int64
-        Where the buffers of each page start in the following arrays.
+        Start of the buffers of each page in the following arrays.
     positions, sizes : int64, bytes
         Buffers in the file; each lies within it.
     file : SourceFile
@@ -85,7 +85,7 @@ class Pages:
 
     @property
     def spec(self) -> Spec:
-        """The node in the first page, which tells everything but the numbers."""
+        """The node in the first page, which determines everything but the numbers."""
         return self.specs[0]
 
     def buffer(self, number: int) -> tuple[Int64, Int64]:
@@ -119,7 +119,7 @@ class Pages:
         Parameters
         ----------
         shape : Spec
-            What the field's type asks for.
+            The shape required by the field's type.
         runs : PageRuns
             At least one; ascending, disjoint, none empty. ``pages`` are indices into these pages.
         in_pieces : bool
@@ -140,7 +140,7 @@ Decoder: TypeAlias = Callable[[Pages, Spec, PageRuns, bool], Read[Block]]
 
 
 def misfit(spec: Spec, shape: Spec) -> NoReturn:
-    """Refuse pages that are not what the field's type asks for."""
+    """Refuse pages without the shape required by the field's type."""
     raise FormatError(f"a page of {_brief(spec)} cannot hold {_brief(shape)} values")
 
 
@@ -151,7 +151,7 @@ def _brief(spec: Spec) -> str:
 
 
 def bare(spec: Spec) -> Spec:
-    """The node without the wrappers that say there are no nulls."""
+    """The node without the wrappers for values without nulls."""
     while isinstance(spec, Nullable) and spec.validity is None:
         spec = spec.values
     return spec
@@ -229,7 +229,7 @@ def check_unbacked(count: int, file: SourceFile, limits: Limits, what: str) -> N
 
 
 def served(read: Read[T], memory: Memory) -> T:
-    """The value of a Read whose positions are in ``memory``, which is at hand."""
+    """The value of a Read whose positions are all in ``memory``."""
     return run(read, lambda requests: [Span(memory, request.positions) for request in requests])
 
 

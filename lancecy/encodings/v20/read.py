@@ -105,11 +105,11 @@ def read_field(
     Parameters
     ----------
     field : Field
-        Pruned to what is wanted; packed structs with all their children.
+        Pruned to the requested leaves; packed structs with all their children.
     columns : mapping of field id to Column
-        Of all fields of the tree that have a column, structs and lists included.
+        Columns of all fields of the tree that have one, structs and lists included.
     column_after : function of a Column
-        The one whose index is next, None if there is none; asked only for strings of old files.
+        Returns the column with the next index, None if there is none; called only for strings of old files.
     file : SourceFile
     selection : RowSelection
         Ascending, without duplicates.

@@ -1,8 +1,8 @@
-"""Writing pages of 2.0: one page for every node of a column, from nested blocks.
+"""Write pages of 2.0: one page for every node of a column, from nested blocks.
 
-The inverse of ``read``. Every node has a column: structs a header that is written once for the whole
-file, lists their ends, leaves their values. Strings and lists say by their ends which of them are
-null; everything else has a bitmap. A page has its bitmap before its values.
+The inverse of ``read``. Every node has a column: structs a header that is written once for the whole file,
+lists their ends, leaves their values. Strings and lists mark nulls in their ends; everything else has a bitmap.
+A page has its bitmap before its values.
 
 Source: file sheet 2.0, sections 3, 4 and 7.
 """
@@ -92,7 +92,7 @@ def v20_pages(field: Field, block: Block) -> Iterator[tuple[Field, EncodedPage |
 
 
 class _Buffers:
-    """The buffers of a page, numbered as they come."""
+    """The buffers of a page, numbered in order of arrival."""
 
     def __init__(self) -> None:
         self.found: list[Memory] = []
@@ -146,7 +146,7 @@ def _fixed(block: FixedWidth | FixedList, buffers: _Buffers) -> Spec:
 
 
 def _ends(offsets: NDArray[np.int64], validity: object, length: int, adjustment: int) -> Memory:
-    """Running ends; those of nulls are beyond all others."""
+    """Running ends; ends of nulls are beyond all others."""
     ends = offsets[1:].astype(np.uint64)
     if validity is not None:
         ends[~mask_of(validity, length)] += np.uint64(adjustment)
@@ -174,7 +174,7 @@ def _lists(field: Field, block: Listed) -> EncodedPage:
 
 
 def _packed(field: Field, block: Structured) -> EncodedPage:
-    """Rows of structs; of each member is said what it would be in a page of its own."""
+    """Rows of structs; each member has the description it would have in a page of its own."""
     packed, members = packed_rows(block), fixed_members(block)
     if packed is None or members is None:
         raise TypeError(f"packed struct {printable(field.name)!r} has members that vary")

@@ -1,4 +1,4 @@
-"""Pages of blobs in 2.1: where in the same file the bytes of each row lie.
+"""Pages of blobs in 2.1: places of the bytes of each row in the same file.
 
 The values of such a page are rows of ``u64 position | u64 size``, stored by another
 layout. A row of size 0 is an empty blob if its position is 0; otherwise it is null, and the
@@ -43,9 +43,9 @@ def read(
     file: SourceFile,
     limits: Limits,
 ) -> Read[LeafPage]:
-    """Decode where the blobs of some rows are; parameters and errors as ``miniblock.read``.
+    """Decode the places of blobs of some rows; parameters and errors as ``miniblock.read``.
 
-    The last field of ``chain`` is a struct of position and size, as ``Field.scanned`` has it.
+    The last field of ``chain`` is a struct of position and size, as in ``Field.scanned``.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def _read_inner(
 
 
 def _columns(values: Block) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    """Positions and sizes, a row of which is one value of 128 bits."""
+    """Positions and sizes, with one value of 128 bits per row."""
     if not isinstance(values, FixedWidth) or values.bits != 128:
         raise FormatError("rows of a blob page are not positions and sizes")
     numbers = np.frombuffer(values.values, "<u8", values.length * 2)  # type: ignore[call-overload]

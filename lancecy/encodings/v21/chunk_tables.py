@@ -1,8 +1,8 @@
-"""Chunks of a mini-block page: where they are, and which of them some rows need.
+"""Chunks of a mini-block page: their places, and those that some rows need.
 
-The words of a page tell bytes and values of every chunk (``chunk_table``). Rows of a page
-without lists are values; rows of lists are looked for in the repetition index, which says how many
-rows end in each chunk and whether its last one goes on. Source: file sheet 2.1, sections 3.1, 3.3 and 5.3.
+The words of a page give bytes and values of every chunk (``chunk_table``). Rows of a page without lists are
+values; rows of lists are found by the repetition index, which has the number of rows that end in each chunk and
+whether its last one continues. Source: file sheet 2.1, sections 3.1, 3.3 and 5.3.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["LARGEST_CHUNK", "ChunkSelection", "ChunkTable", "chunk_table", "sele
 Int64 = NDArray[np.int64]
 
 LARGEST_CHUNK = 1 << 16
-"""Values of one chunk; the word of one that is not the last cannot say more than 2^15."""
+"""Most values of one chunk; the word of a chunk before the last cannot exceed 2^15."""
 
 
 def word_bytes(spec: MiniBlock) -> int:
@@ -76,7 +76,7 @@ class ChunkSelection:
         None: all.
     num_rows : int
     runs : PageRuns or None
-        Values, as runs in ``chunks``; None if the levels have to tell.
+        Values, as runs in ``chunks``; None if the levels determine them.
     groups : (num_groups + 1,) int64 or None
         Chunks ``groups[i]`` to ``groups[i + 1]`` of ``chunks`` follow each other in the page.
     ranges : (3, num_ranges) int64 or None
@@ -101,7 +101,7 @@ def chunk_table(
     spec : MiniBlock
     page : Page
     nbytes : int, bytes
-        Of the buffer with the chunks.
+        Size of the buffer with the chunks.
     index : (num_chunks * 16,) uint8 or None
         The repetition index; None: there is none, or it is not needed.
 

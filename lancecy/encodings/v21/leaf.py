@@ -1,9 +1,8 @@
-"""Reads a leaf of a file of version 2.1 or later: splits a selection over pages and joins the pages.
+"""Read a leaf of a file of version 2.1 or later: splits a selection over pages and joins the pages.
 
-Each physical column is one leaf with all that is around it. ``read_leaf`` gives every
-page its part of the rows, runs the Reads of all pages in lockstep, so that their requests
-go out together, and builds the nested blocks. ``_READERS`` says which module reads
-which layout. Source: file sheet 2.1, sections 1.5 and 5.3.
+Each physical column is one leaf with everything around it. ``read_leaf`` gives every page its part of the rows,
+runs the Reads of all pages in lockstep, so that their requests go out together, and builds the nested blocks.
+``_READERS`` maps layouts to modules. Source: file sheet 2.1, sections 1.5 and 5.3.
 """
 
 from __future__ import annotations
@@ -81,7 +80,7 @@ def read_leaf(
         Over the rows of the file, ascending, without duplicates.
     limits : Limits
     only_nulls : bool
-        Leave out the values: the leaf is whatever block has the same nulls.
+        Leave out the values: the leaf is any block with the same nulls.
 
     Returns
     -------
@@ -181,11 +180,11 @@ def finished(leaf: LeafPage, chain: tuple[Field, ...]) -> Block:
     return sparse.build(leaf, chain) if isinstance(leaf, SparsePage) else build(leaf, chain)
 
 
-# -- what a leaf must look like -------------------------------------------------------
+# -- required form of a leaf -----------------------------------------------------------
 
 
 def _fitted(block: Block, field: Field) -> Block:
-    """The block if it has the layout of the field's type; rows of a packed struct are taken apart.
+    """The block if it has the layout of the field's type; rows of a packed struct are split into fields.
 
     Raises
     ------
@@ -197,7 +196,7 @@ def _fitted(block: Block, field: Field) -> Block:
     if not field.is_struct:
         column = _shape(field)
         if isinstance(block, VariableWidth) and isinstance(column, VarBinary) and _is_bare(block):
-            # Pages of 2.3 whose strings are all empty do not say how wide their offsets are.
+            # Pages of 2.3 whose strings are all empty do not state the width of their offsets.
             return replace(
                 block, offset_width=column.offset_width, offsets=np.zeros(block.length + 1, np.int64)
             )

@@ -162,7 +162,7 @@ def dictionary_of(spec: MiniBlock, page: Page, memory: Memory, limits: Limits) -
     Parameters
     ----------
     memory : (nbytes,) uint8
-        As it is stored.
+        As stored.
     """
     if spec.dictionary is None:
         return None
@@ -171,7 +171,7 @@ def dictionary_of(spec: MiniBlock, page: Page, memory: Memory, limits: Limits) -
         return items
     if page.memory is None:
         return decode_block(spec.dictionary, memory, spec.num_dictionary_items, limits)
-    # A copy: what is kept holds on to neither a map nor all that was fetched together.
+    # A copy: the kept part must not hold a map or the whole of a joint request.
     items = decode_block(spec.dictionary, memory.copy(), spec.num_dictionary_items, limits)
     page.memory.keep(page.number, "items", items, 500 + _nbytes(items))
     return items
@@ -187,7 +187,7 @@ def _nbytes(block: Block) -> int:
     return memoryview(block.values).nbytes if isinstance(block, FixedWidth) else 0  # type: ignore[arg-type]
 
 
-# -- what is in them ------------------------------------------------------------------
+# -- contents of chunks -------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)

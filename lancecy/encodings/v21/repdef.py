@@ -1,8 +1,8 @@
-"""Turns repetition and definition levels into nested blocks.
+"""Convert repetition and definition levels to nested blocks.
 
-A page of 2.1 and later holds the slots of one leaf and, per entry, how far out a new
-list begins (repetition) and what the first thing is, going outwards, that is null or
-empty (definition). ``build`` goes over the layers from the leaf outwards::
+A page of 2.1 and later holds the slots of one leaf and, per entry, how far out a new list begins (repetition)
+and the first null or empty node on the way outwards (definition). ``build`` walks the layers from the leaf
+outwards::
 
     [[1, 2], [], null, [3]]     rep 1 0 1 1 1     def 0 0 2 1 0     slots 1 2 3
     leaf    3 slots, all valid
@@ -55,9 +55,9 @@ class LeafPage:
     values : Block
         One value per slot, without a validity of its own.
     num_rows : int
-        Rows that were asked for; under fixed-size lists of structs times their sizes.
+        Number of selected rows; under fixed-size lists of structs times their sizes.
     leaf_validity : (bitmap, null count) or None
-        Validity of the slots where it is known already.
+        Validity of the slots if it is already known.
     """
 
     layers: tuple[Layer, ...]
@@ -117,7 +117,7 @@ def build(page: LeafPage, chain: tuple[Field, ...]) -> Block:
 
 
 def _says_nothing(page: LeafPage, chain: tuple[Field, ...]) -> bool:
-    """A struct without members, whose page tells nothing of the structs around it: none of them is null."""
+    """A struct without members, whose page has no nulls of the structs around it: none of them is null."""
     return (
         len(page.layers) == 1
         and page.definition is None
@@ -147,7 +147,7 @@ class _State:
 
     @property
     def visible_max(self) -> int:
-        """Highest level of what has a slot here: that of the next list and all further out have none."""
+        """Highest level with a slot here: entries of the next list and all further out have none."""
         level = self.base
         for layer in self._layers[self._next :]:
             if layer.is_list:
@@ -235,7 +235,7 @@ def _fixed_list_around(field: Field, block: Block, state: _State) -> FixedList:
     if size == 0 or block.length % size or state.num_entries % size:
         raise FormatError(f"{block.length} structs in fixed-size lists of {size}")
     length = block.length // size
-    # What is outside says its levels once per item, also where it is null or empty and there are no items.
+    # Outer layers have their levels once per item, also where they are null or empty and there are no items.
     rep, definition = state.rep, state.definition
     if definition is not None:
         state.definition = np.ascontiguousarray(definition[::size])

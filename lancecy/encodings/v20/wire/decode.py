@@ -49,7 +49,7 @@ def parse_page(type_url: str, value: bytes, num_buffers: int, limits: Limits = D
     Parameters
     ----------
     type_url, value : str, bytes
-        Of the Any message that the page metadata holds.
+        The Any message in the page metadata.
     num_buffers : int
         Buffers of the page.
     limits : Limits
@@ -81,7 +81,7 @@ def parse_column_encoding(type_url: str, value: bytes, limits: Limits = DEFAULT_
     Parameters
     ----------
     type_url, value : str, bytes
-        Of the Any message that the column metadata holds.
+        The Any message in the column metadata.
 
     Raises
     ------
@@ -129,7 +129,7 @@ class _Context:
         return _Context(self.num_buffers, self.limits, depth)
 
 
-# Any: generated message classes have no common type that says what members they have.
+# Any: generated message classes have no common type that declares their members.
 
 
 def _array(message: Any, context: _Context) -> Spec:
@@ -261,7 +261,7 @@ def _row_bits(spec: Spec) -> int:
 
 
 def _widths(message: Any, least: int) -> tuple[int, int]:
-    """Bits of packed integers, and of what they become."""
+    """Bits of packed integers, and of the integers they decode to."""
     packed, bits = int(message.compressed_bits_per_value), int(message.uncompressed_bits_per_value)
     if bits not in (8, 16, 32, 64) or not least <= packed <= bits:
         raise FormatError(f"integers of {bits} bits packed to {packed}")
@@ -283,7 +283,7 @@ def _fixed_size_binary(message: Any, context: _Context) -> Spec:
     values = _array(message.bytes, context.below())
     plain = values.values if isinstance(values, Nullable) else values
     if isinstance(plain, Plain) and plain.bits == width * 8 and width > 1:
-        # Nothing tells which rows the values belong to.
+        # The rows of the values are unknown.
         raise UnsupportedError(
             "strings of equal length as release 0.18 wrote them for its early 2.1: values of null rows are missing",
             feature="fixed-size binary of 0.18",

@@ -1,6 +1,6 @@
 """Nodes of pages of 2.0 as the messages of ``lance.encodings``: the inverse of ``decode``.
 
-Only what writers here make. Source: file sheet 2.0, sections 2.1 and 4.
+Only messages of pages that writers here make. Source: file sheet 2.0, sections 2.1 and 4.
 """
 
 from __future__ import annotations

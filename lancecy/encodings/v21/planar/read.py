@@ -1,4 +1,4 @@
-"""Pages of 2.3, which describe structure and values apart.
+"""Pages of 2.3, with structure and values described apart.
 
 A page with a dense structure is read as the page of 2.2 that it describes. One with a sparse
 structure has, in this order::
@@ -204,7 +204,7 @@ class _Held:
         return answers
 
     def drive(self, read: Read[T]) -> Read[T]:
-        """The same Read, asking only for what is not held."""
+        """The same Read, with requests only for the missing bytes."""
         try:
             wanted = next(read)
             while True:
@@ -232,7 +232,7 @@ def _hold(page: Page, file: SourceFile, but: int) -> Read[_Held]:
 
 
 class _Leaf:
-    """The wanted slots of the leaf of a page.
+    """The selected slots of the leaf of a page.
 
     Attributes
     ----------
@@ -255,7 +255,7 @@ class _Leaf:
         self._count = slots.count
         self.mask = validity.mask(slots, limits) if validity.num_valid else None
         edges = slots.starts, slots.stops
-        # The wanted ones among the valid slots.
+        # The selected ones among the valid slots.
         self._valid = Slots.joined(*(validity.valid_before(edge) for edge in edges))
 
     def values(self, spec: Planar) -> Read[Block]:

@@ -1,7 +1,7 @@
 """Slots of a layer of a sparse page of 2.3: which are selected and which are null.
 
-Both are kept as few numbers, ranges and positions, so that nothing here costs by the
-slot but the mask of wanted ones. Source: file sheet 2.1, section 3.12.
+Both are kept as few numbers, ranges and positions, so that only the mask of selected slots costs memory per slot.
+Source: file sheet 2.1, section 3.12.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class Slots:
         return int((self.stops - self.starts).sum())
 
     def find(self, positions: Int64) -> tuple[Int64, Int64]:
-        """Which of the ascending ``positions`` are wanted, and where each is among the wanted slots."""
+        """Which of the ascending ``positions`` are selected, and the place of each among the selected slots."""
         first, last = np.searchsorted(positions, self.starts), np.searchsorted(positions, self.stops)
         which = places_of(first, last - first)
         shifts = self.starts - starts_of(self.stops - self.starts)[:-1]
@@ -119,7 +119,7 @@ class Validity:
 
 
 def integers(spec: Spec, memory: Memory, count: int, limits: Limits) -> Int64:
-    """Whole numbers of a buffer that stands alone; one repeated value without bytes is 0.
+    """Whole numbers of a standalone buffer; one repeated value without bytes is 0.
 
     Raises
     ------

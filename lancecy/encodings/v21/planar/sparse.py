@@ -1,4 +1,4 @@
-"""Sparse structures of 2.3: nulls and lists told by positions instead of by levels.
+"""Sparse structures of 2.3: nulls and lists given by positions instead of levels.
 
 A page names its layers from the row inwards. Of each, positions of what is out of the
 ordinary are stored: of the slots that are null (or of those that are not), and of the lists
@@ -77,7 +77,7 @@ def slot_counts(
     backed: tuple[int, bool],
     limits: Limits,
 ) -> list[int]:
-    """Slots of each layer, which the message tells.
+    """Slots of each layer, from the message.
 
     Parameters
     ----------
@@ -189,7 +189,7 @@ class Structure:
 
 
 def _items_of(lists: _Lists, slots: Slots) -> tuple[Int64, Slots]:
-    """Items of each wanted list, and where they are."""
+    """Items of each selected list, and their places."""
     which, places = slots.find(lists.positions)
     lengths = np.zeros(slots.count, np.int64)
     lengths[places] = lists.ends[which + 1] - lists.ends[which]

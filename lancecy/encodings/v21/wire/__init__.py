@@ -1,9 +1,9 @@
 """Protobuf messages of pages of 2.1 to 2.3.
 
 ==========  ==============================================================
-``decode``  pages to layouts, whichever kind
+``decode``  pages of any kind to layouts
 ``nodes``   encodings of values to ``spec`` nodes
-``parts``   layers, levels, dictionaries and counts, which all pages have
+``parts``   layers, levels, dictionaries and counts, common to all pages
 ``planar``  pages of 2.3 to layouts
 ``encode``  layouts to pages of 2.1 and 2.2
 ==========  ==============================================================

@@ -50,14 +50,14 @@ _PREVIEW = "lance.encodings.PageLayout"
 def parse_page(
     type_url: str, value: bytes, version: tuple[int, int], num_buffers: int, limits: Limits
 ) -> PageSpec:
-    """How a page of a file of version 2.1 or later is laid out.
+    """Parse the layout of a page of a file of version 2.1 or later.
 
     Parameters
     ----------
     type_url, value : str, bytes
         Of the ``google.protobuf.Any`` that describes the page.
     version : (major, minor)
-        Of the file: (2, 1), (2, 2) or (2, 3).
+        Version of the file: (2, 1), (2, 2) or (2, 3).
     num_buffers : int
         Buffers that the page has.
     limits : Limits

@@ -1,6 +1,6 @@
 """Layouts of pages of 2.1 and 2.2 as the messages of ``lance.encodings21``: the inverse of ``decode``.
 
-Only what writers here make: mini-block, full-zip, constant and blob pages, and the encodings within them.
+Only messages of pages that writers here make: mini-block, full-zip, constant and blob pages, and their encodings.
 
 Source: file sheet 2.1, section 2.
 """

@@ -249,7 +249,7 @@ _PARSERS: dict[str, Callable[[NodeParser, Any], Spec]] = {
 
 
 def stored_bits(spec: Spec) -> int | None:
-    """Bits that one decoded value has, bitmaps of lists not counted; None if it varies or the node does not say.
+    """Bits of one decoded value, without bitmaps of lists; None if they vary or the node does not state them.
 
     Examples
     --------
@@ -271,7 +271,7 @@ def stored_bits(spec: Spec) -> int | None:
 
 
 def _num_items(spec: Spec) -> int:
-    """Items of a fixed-size list, those within items counted instead of them; 1 for anything else."""
+    """Innermost items of a fixed-size list, nested lists multiplied; 1 for anything else."""
     items = 1
     while isinstance(spec, FixedListOf):
         items *= spec.size

@@ -1,4 +1,4 @@
-"""What the page messages of 2.1 to 2.3 have in common: layers, levels, dictionaries and counts, each checked."""
+"""Common parts of the page messages of 2.1 to 2.3: layers, levels, dictionaries and counts, each checked."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def dictionary_of(message: Any, version: tuple[int, int], limits: Limits) -> Spe
 
 
 def _num_bitmaps(spec: Spec) -> int:
-    """Bitmaps of fixed-size lists whose values can stand one by one: plain ones, and nulls."""
+    """Bitmaps of fixed-size lists whose values can be stored one by one: plain ones, and nulls."""
     count = 0
     while isinstance(spec, FixedListOf):
         count += spec.validity is not None
@@ -91,7 +91,7 @@ def has_index(depth: int) -> bool:
 
 
 def check_levels(layers: tuple[Layer, ...], has_rep: bool, has_def: bool) -> None:
-    """Lists need repetition levels; what needs definition levels may do without if nothing is null or empty."""
+    """Check levels: lists need repetition levels; definition levels may be absent if nothing is null or empty."""
     if max_repetition(layers) and not has_rep:
         raise FormatError("a page of lists has no repetition levels")
     if has_rep and not max_repetition(layers):

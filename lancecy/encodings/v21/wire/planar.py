@@ -1,7 +1,7 @@
 """Pages of files of version 2.3: structure and values apart, from the messages of ``lance.encodings23``.
 
-The version is not settled in the reference implementation. A dense structure leaves the
-levels with the values, as in 2.1; a sparse one gives positions. Total, as ``decode``.
+The version is not settled in the reference implementation. With a dense structure the levels are with the
+values, as in 2.1; a sparse one gives positions. Total, as ``decode``.
 
 Source: file sheet 2.1, section 3.12.
 """
@@ -45,7 +45,7 @@ _VALIDITY = ("all", "nulls", "valids")
 
 
 def parse_planar(value: bytes, num_buffers: int, limits: Limits) -> Planar:
-    """How a page of a 2.3 file is laid out; parameters and errors as ``decode.parse_page``."""
+    """Parse the layout of a page of a 2.3 file; parameters and errors as ``decode.parse_page``."""
     message = parse_message(encodings23_pb2.PlanarLayout, value, "page layout", limits)
     structure = required(message, "structure")
     form = structure.WhichOneof("form")
@@ -199,7 +199,7 @@ def _validity(message: Any, limits: Limits) -> tuple[str, Spec | None, int, int]
 
 
 def _block(message: Any, name: str, limits: Limits) -> tuple[Spec, bool]:
-    """An encoding that stands alone, and whether it has a buffer: some are told by the message alone."""
+    """A standalone encoding, and whether it has a buffer: the message alone gives some."""
     parser = NodeParser(VERSION, limits)
     spec = parser.parse(required(message, name))
     return spec, parser.num_buffers > 0

@@ -2,7 +2,7 @@
 
 ===================  ==============================================================
 ``shred``            nested blocks to leaves with repetition and definition levels
-``select_encoding``  which layout and which encodings a page gets
+``select_encoding``  the layout and the encodings of a page
 ``chunk_parts``      values and levels, cut into chunks
 ``miniblock``        mini-block pages
 ``fullzip``          full-zip pages

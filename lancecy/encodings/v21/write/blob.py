@@ -1,6 +1,6 @@
-"""Writing pages of blobs: positions and sizes; the inverse of ``v21.blob``.
+"""Write pages of blobs: positions and sizes; the inverse of ``v21.blob``.
 
-The position of a null is the level that says which node is null, shifted by 16 bits.
+The position of a null is the level of the null node, shifted by 16 bits.
 
 Source: file sheet 2.1, section 3.11.
 """

@@ -1,8 +1,7 @@
 """Values and levels of a mini-block page, cut into chunks at given slots.
 
-A part is one buffer of every chunk, as spans of some memory; nothing is copied before the
-chunks are put together. ``ChunkedValues`` knows how its values are cut, into how many slots
-a chunk is best, and what of the page's spec they are.
+A part is one buffer of every chunk, as spans of some memory; nothing is copied before the chunks are assembled.
+``ChunkedValues`` has the cuts of its values, the best number of slots per chunk, and its part of the page's spec.
 
 Source: file sheet 2.1, sections 3.1 to 3.7 and 5.1.
 """
@@ -33,7 +32,7 @@ Levels = NDArray[np.uint16]
 MOST_SLOTS = 4096
 """Of a chunk."""
 _MOST_BYTES = 8186
-"""Of the raw values of a chunk, so that its size with all beside them stays far from 32 KiB."""
+"""Most bytes of raw values in a chunk, so that its size with all other parts stays far from 32 KiB."""
 _BLOCK = 1024
 _STRING_TARGET = 6 << 10
 _STRING_MOST = 16 << 10
@@ -199,7 +198,7 @@ def _strings(offsets: NDArray[Any], values: Memory, bounds: Int64, width: int) -
 
 
 def level_part(levels: Levels, bounds: Int64) -> tuple[Spec, ChunkPart]:
-    """Codec of levels and the levels of each chunk: as they are if they are few, else in as many bits as they need.
+    """Codec of levels and the levels of each chunk: raw if they are few, else in as many bits as they need.
 
     Source: file sheet 2.1, sections 3.2 and 3.4.
     """

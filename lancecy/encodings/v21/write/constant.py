@@ -1,4 +1,4 @@
-"""Writing constant pages: nothing but nulls, or from 2.2 on one value for every slot.
+"""Write constant pages: only nulls, or from 2.2 on one value for every slot.
 
 The inverse of ``v21.constant``. Levels are raw 16-bit numbers, which every version reads; a page
 without lists in which only the leaf is null needs none.

@@ -23,7 +23,7 @@ __all__ = ["few_distinct", "stored_dictionary"]
 _FEWEST_VALUES = 100
 _SAMPLE = 4096
 _WORTH = 0.8
-"""Dictionary and codes may take this share of what the strings take."""
+"""Largest share of the strings' bytes that dictionary and codes may take."""
 
 
 def few_distinct(leaf: ShreddedLeaf) -> Coded | None:
@@ -32,7 +32,7 @@ def few_distinct(leaf: ShreddedLeaf) -> Coded | None:
     if not isinstance(block, VariableWidth) or block.length < _FEWEST_VALUES:
         return None
     array = _array(block)
-    # A part of the rows tells whether it is worth looking at all of them.
+    # A sample of the rows decides whether all of them are worth examining.
     sample = array.slice(0, _SAMPLE)
     if len(sample.unique()) > len(sample) // 4:
         return None
@@ -47,7 +47,7 @@ def few_distinct(leaf: ShreddedLeaf) -> Coded | None:
 
 
 def _array(block: VariableWidth) -> pa.Array:
-    """The strings as bytes; nulls are empty, their levels tell them."""
+    """The strings as bytes; nulls are empty, and marked by their levels."""
     kind = pa.binary() if block.offset_width == 4 else pa.large_binary()
     return pa.Array.from_buffers(
         kind, block.length, [None, pa.py_buffer(block.offsets), pa.py_buffer(block.values)], 0

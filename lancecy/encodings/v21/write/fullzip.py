@@ -1,8 +1,8 @@
-"""Writing full-zip pages: every value behind its levels, and an index where they are not all of one size.
+"""Write full-zip pages: every value after its levels, and an index where sizes vary.
 
-The inverse of ``v21.fullzip``. Vectors without nulls are the memory they came in. Values that vary
-have their length before them; what is null or empty is its control word alone, but a null of one
-width keeps the room of a value.
+The inverse of ``v21.fullzip``. Vectors without nulls share the memory of the input. Values of varying size have
+their length before them; a null or empty entry is its control word alone, but a null of one width keeps the
+room of a value.
 
 Source: file sheet 2.1, section 3.8.
 """
@@ -71,7 +71,7 @@ def _control(leaf: ShreddedLeaf) -> NDArray[np.uint8]:
 
 
 def _index(leaf: ShreddedLeaf, positions: Int64, total: int) -> Memory:
-    """Where each row begins, and where the last one ends."""
+    """Start of each row, and end of the last one."""
     if leaf.rep is not None:
         positions = positions[leaf.rep == max_repetition(leaf.layers)]
     width = next(width for width in (1, 2, 4, 8) if total < 1 << 8 * width)
@@ -141,7 +141,7 @@ def _bits_by_row(memory: Memory, num_rows: int, bits: int) -> NDArray[np.uint8]:
 
 
 def write_zipped_rows(leaf: ShreddedLeaf, block: VariableWidth, spec: Spec) -> EncodedPage:
-    """A page of byte strings, which are what ``spec`` says; one for every slot of the leaf."""
+    """A page of byte strings in the encoding ``spec``; one for every slot of the leaf."""
     width = block.offset_width
     offsets = offsets_of(block)
     control = _control(leaf)

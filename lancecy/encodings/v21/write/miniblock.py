@@ -1,8 +1,8 @@
-"""Writing mini-block pages: values and levels into chunks, a word for each, an index of rows.
+"""Write mini-block pages: values and levels into chunks, a word for each, an index of rows.
 
-The inverse of ``v21.miniblock``. A chunk holds a power of two of value slots (the last one what is
-left), and every level from that of its first slot to the next chunk's; null and empty lists,
-which have no slot, belong to the chunk before them. Zeros pad every part to 8 bytes.
+The inverse of ``v21.miniblock``. A chunk holds a power of two of value slots (the last chunk holds the rest),
+and every level from that of its first slot to the next chunk's; null and empty lists, which have no slot,
+belong to the chunk before them. Zeros pad every part to 8 bytes.
 
 Source: file sheet 2.1, sections 3.1 to 3.3.
 """
@@ -127,7 +127,7 @@ def _head(num_levels: Int64, parts: list[ChunkPart], num_buffers: int, is_large:
 
 
 def _words(sizes: Int64, slots: int, is_large: bool) -> Memory:
-    """Size and slots of each chunk; the slots of the last one are what is left."""
+    """Size and slots of each chunk; the last one has the remaining slots."""
     # Eight bytes less than there are, in units of eight, times 16.
     words = 2 * sizes - 16 | slots.bit_length() - 1
     words[-1] &= ~15

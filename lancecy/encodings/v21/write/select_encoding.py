@@ -1,10 +1,10 @@
-"""Selects how a page is encoded: from a leaf's values and levels to a layout and buffers.
+"""Select the encoding of a page: from a leaf's values and levels to a layout and buffers.
 
-The choices of today: nothing but nulls and (from 2.2 on) one value for all make constant pages;
-values of 256 bytes and more are zipped with their levels; strings of few distinct values get a
-dictionary; everything else goes into chunks, integers packed where that saves bytes. A page that
-chunks cannot hold, because very many null or empty lists lie between two values, is zipped.
-More encodings join by one more candidate in ``_candidates``: the first that answers wins.
+Current choices: only nulls and (from 2.2 on) one value for all make constant pages; values of 256 bytes and
+more are zipped with their levels; strings of few distinct values get a dictionary; everything else goes into
+chunks, integers packed where that saves bytes. A page that chunks cannot hold, because very many null or empty
+lists lie between two values, is zipped. A new encoding is one more candidate in ``_candidates``: the first with
+a result wins.
 
 Source: file sheet 2.1, section 4.5.
 """

@@ -1,10 +1,10 @@
-"""Shreds nested blocks into leaves with repetition and definition levels; the inverse of ``repdef``.
+"""Shred nested blocks into leaves with repetition and definition levels; the inverse of ``repdef``.
 
-A column of 2.1 and later is stored leaf by leaf. ``shred`` goes from the top-level field to
-each leaf and keeps, for every entry, how far out a new list begins and what is null or empty.
-On the way down both are counted from outside, as what is further in is not known yet; at the
-leaf they become the levels of the format, counted from inside, with a layer for every node
-that says only as much as the page and the readers of the reference need::
+A column of 2.1 and later is stored leaf by leaf. ``shred`` walks from the top-level field to each leaf and
+keeps, for every entry, how far out a new list begins and which node is null or empty. On the way down both are
+counted from outside, as the inner nodes are not known yet; at the leaf they become the levels of the format,
+counted from inside, with a layer for every node that states only what the page and the readers of the reference
+need::
 
     [[1, 2], [], null, [3]]     entries 1 2 - - 3     continue 0 1 0 0 0     marks 0 0 empty null 0
     levels                      rep 1 0 1 1 1         def 0 0 2 1 0          layers VI, NEL
@@ -110,7 +110,7 @@ class _Layer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _State:
-    """What is known of the entries above a node; ``live`` are those that have a slot of the node's."""
+    """The entries above a node; ``live`` are those that have a slot of the node's."""
 
     num_rows: int
     num_entries: int
@@ -188,7 +188,7 @@ class _State:
         return replace(state, layers=(*around, layer)).expanded(lengths)
 
     def around(self) -> tuple[_Layer, ...]:
-        """The layers around lists, of which items are nullable by their type, whatever is in this page.
+        """The layers around lists, with items nullable by their type, not by the values of this page.
 
         pylance (14.0.2) takes the number of values of a page for that of structs around lists, if another page that
         it reads with this one has null structs and this one has a layer that cannot be null.
@@ -196,7 +196,7 @@ class _State:
         return tuple(layer._replace(has_nulls=layer.has_nulls or layer.may_be_null) for layer in self.layers)
 
     def expanded(self, lengths: NDArray[np.integer]) -> _State:
-        """Entries taken apart into elements; those without keep one."""
+        """Expand entries into elements; those without elements keep one entry."""
         counts = np.maximum(lengths, 1).astype(np.int64)
         if self.live is not None:
             spread = np.ones(self.num_entries, np.int64)
@@ -208,7 +208,7 @@ class _State:
         continued[starts] = 0 if self.continued is None else self.continued
         marks = live = None
         if self.marks is not None:
-            # Marked are null and empty lists and what is below nulls, none of which have elements.
+            # Marked are null and empty lists and everything below nulls, none of which have elements.
             marks = np.zeros(total, np.uint8)
             marks[starts] = self.marks
             live = marks == 0
