@@ -81,9 +81,7 @@ def _equality(part: Expr) -> tuple[Expr | None, tuple[Constant, ...]]:
 
 
 def both_zeros(values: list[Constant], data_type: pa.DataType | None) -> tuple[Constant, ...]:
-    """The members of a list with the other zero added: Arrow's is_in tells the zeros of floats apart,
-    comparisons do not.
-    """
+    """Add the other zero to the members of a list: Arrow's is_in tells zeros apart, comparisons do not."""
     if family(data_type) == "float" and 0.0 in values:
         return (*[v for v in values if v is None or v != 0.0], 0.0, -0.0)
     return tuple(values)

@@ -43,8 +43,8 @@ class ColumnDescription:
         As the format writes it; "" if unknown.
     pages : Column or None
         None if its metadata cannot be read.
-    The reason.
-        Why not.
+    problem : str
+        Reason why it cannot.
     """
 
     name: str

@@ -1,8 +1,7 @@
 """Layouts: combinations of values with repetition and definition levels in pages of 2.1 and later.
 
-A page of 2.x columns is described by a ``PageSpec``: in 2.0 a ``spec`` node, later one
-of these, whose compressive parts are ``spec`` nodes. Layers stand inner to outer, as
-in the file.
+A ``PageSpec`` describes a page of 2.x columns: in 2.0 a ``spec`` node, later one of these, whose compressive
+parts are ``spec`` nodes. Layers are ordered inner to outer, as in the file.
 """
 
 from __future__ import annotations

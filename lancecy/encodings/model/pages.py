@@ -54,7 +54,7 @@ class Page:
     number : int
         Index among the pages of its column.
     num_rows : int
-        As the metadata says: rows, or in 2.0 elements for a column below a list. Under a fixed-size list of
+        As in the metadata: rows, or in 2.0 elements for a column below a list. Under a fixed-size list of
         structs (2.2) rows times the sizes of those lists.
     spec : PageSpec
     positions, sizes : (num_buffers,) int64, bytes

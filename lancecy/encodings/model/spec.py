@@ -304,7 +304,7 @@ class Variable:
     Attributes
     ----------
     offset_width : 4 or 8
-        Bytes per offset of the decoded block, and of the stored ones unless ``offsets`` says otherwise.
+        Bytes per offset of the decoded block, and of the stored ones unless ``offsets`` differs.
     buffer : int
         Holds offsets and bytes; with ``offsets`` only the bytes.
     offsets : Spec or None

@@ -82,7 +82,7 @@ class ColumnSource:
     ----------
     file : SourceFile
     pages : mapping of column id to ColumnPages
-        Structs have an entry too when they stand below a list: their length is their children's.
+        Structs below a list have an entry too: their length is their children's.
     dictionary : function of a column id, giving a Read of the dictionary's values
     ledger : ByteLedger
         Shared by all sources of one file, so that its columns cannot claim the same bytes.

@@ -1,11 +1,11 @@
 """Minimum and maximum of every page of a column, for the statistics of 0.1 files.
 
 The reference writes them for numbers, booleans, dates, text and bytes. Here times, timestamps, durations and
-half floats have them as well, and columns with a dictionary have those of the values that their rows
-name: pylance (0.8.21 to 14.0.2) reads these files, and prunes by the bounds of times as by those of dates.
+half floats have them as well, and columns with a dictionary have those of the values that their rows use:
+pylance (0.8.21 to 14.0.2) reads these files, and prunes by the bounds of times as by those of dates.
 
-Bounds need not be the reference's, but have to be such that the reference drops no row. It takes a page whose
-bounds are equal for a constant, also where there are nulls or NaN, and a bound of no bytes for none. So:
+Bounds may differ from the reference's, but must not make the reference drop rows. It treats a page with equal
+bounds as constant, even with nulls or NaN, and a bound without bytes as missing. So:
 
 - text longer than 64 bytes is cut at a whole character; a maximum that was cut gets the last character
   of Unicode behind it, which nothing that begins like it is above;
@@ -67,7 +67,7 @@ TEXT_KINDS = ("string", "large_string")
 BYTE_KINDS = (*TEXT_KINDS, "binary", "large_binary")
 _MOST_BYTES = 64
 _ROUNDS = 9
-"""Of eight bytes: what decides and what stands behind a cut is within them."""
+"""Rounds of eight bytes, enough for all deciding bytes and those after a cut."""
 _LAST_TEXT = np.frombuffer("\U0010ffff".encode(), np.uint8)
 _LAST_BYTES = np.full(8, 0xFF, np.uint8)
 # Which of eight bytes, the first being the highest, there are.
@@ -172,7 +172,7 @@ def page_bounds(field: Field, block: Block, starts: Int64) -> Iterator[tuple[int
 
 
 def joined_bounds(parts: list[PageBounds]) -> PageBounds:
-    """Those of the first part's pages, then those of the second's, and so on."""
+    """Concatenate the bounds of the pages of several parts."""
     null_counts = np.concatenate([part.null_counts for part in parts])
     return PageBounds(null_counts, _joined([p.low for p in parts]), _joined([p.high for p in parts]))
 
@@ -243,12 +243,12 @@ def _decimal_bounds(block: FixedWidth, raw: Memory, starts: Int64) -> tuple[Fixe
 def _chosen(
     key: Callable[[Int64, int], UInt64], rounds: int, rows: Int64, counts: Int64, extreme: np.ufunc
 ) -> tuple[Int64, Int64]:
-    """The rows of each page that are its extreme as far as the keys tell; how many these are.
+    """Rows of each page that are its extreme as far as the keys decide, and their number.
 
     Parameters
     ----------
     key : function of rows and the number of a round
-        Rows that are equal so far are compared by it.
+        Compares rows that are equal so far.
     rounds : int
     rows : (n,) int64
         Page by page.
@@ -259,7 +259,7 @@ def _chosen(
     Returns
     -------
     (num_pages,) int64
-        The first of them in each page, if there were rounds enough to tell them apart.
+        The first of them in each page, if the rounds were enough to distinguish them.
     (num_pages,) int64
     """
     for step in range(rounds):
@@ -315,7 +315,7 @@ class _Words:
         return keys
 
     def extreme(self, rows: Int64, counts: Int64, which: np.ufunc) -> Int64:
-        """A least or greatest string of each page, as far as its first bytes tell."""
+        """A least or greatest string of each page, as far as its first bytes decide."""
         if not rows.size:
             return rows
         longest = int(self._lengths[rows].max())
@@ -328,7 +328,7 @@ class _Words:
         return _chosen(key, rounds + 1, rows, counts, which)[0]
 
     def bounds(self, low: Int64, high: Int64, pages: Int64, nulls: Int64, is_text: bool) -> PageBounds:
-        """Bounds of all pages, from the least and the greatest string of those that have any.
+        """Bounds of all pages, from the least and the greatest string of pages that have any.
 
         Parameters
         ----------
@@ -409,7 +409,7 @@ def _coded_bounds(block: Coded, starts: Int64, kind: str) -> PageBounds:
 
 
 def _ranks(dictionary: Block, kind: str) -> tuple[Int64, Int64]:
-    """The place of each value among the values in order, -1 of those that are read as nulls; and that order."""
+    """Rank of each value in the sorted values, -1 for values that read as null; and the sort order."""
     if isinstance(dictionary, VariableWidth):
         offsets = offsets_of(dictionary)
         order = byte_order(offsets, np.frombuffer(dictionary.values, np.uint8))  # type: ignore[call-overload]
@@ -435,7 +435,7 @@ def _numbers_of(block: FixedWidth, kind: str) -> NDArray[Any]:
 def _named_bounds(
     dictionary: Block, kind: str, low: Int64, high: Int64, some: Int64, nulls: Int64
 ) -> PageBounds:
-    """Bounds of all pages, from the values of a dictionary that are the extremes of those with any."""
+    """Bounds of all pages, from dictionary values that are the extremes of pages with values."""
     if isinstance(dictionary, VariableWidth):
         values: Memory = np.frombuffer(dictionary.values, np.uint8)  # type: ignore[call-overload]
         return _Words(offsets_of(dictionary), values).bounds(low, high, some, nulls, kind in TEXT_KINDS)

@@ -1,8 +1,8 @@
-"""Writing pages of 0.1 files: the inverse of ``read``, for many pages of a column at once.
+"""Write pages of 0.1 files: the inverse of ``read``, for many pages of a column at once.
 
-The pages of a node lie one behind the other in one buffer, so a run of batches costs one write per
-node and not one per page. A file has no bitmaps of nulls: a text that is null takes no bytes, and so does one
-that is empty; everything else has no nulls. ``check_storable`` refuses what would come back as something else.
+The pages of a node lie back to back in one buffer, so a run of batches costs one write per node and not one per
+page. A file has no bitmaps of nulls: null texts and empty texts both take no bytes; everything else has no
+nulls. ``check_storable`` refuses values that would come back changed.
 
 Source: file sheet 0.1, sections 3 and 4.
 """
@@ -182,7 +182,7 @@ def legacy_pages(
 
 
 def _with_ends(starts: Int64) -> tuple[Int64, Int64]:
-    """For each page its rows and the one behind the last, as offsets are stored; and of each the number of the page."""
+    """For each page its rows and the end of the last, as offsets are stored; and the page number of each."""
     page = np.arange(starts.size - 1).repeat(starts[1:] - starts[:-1] + 1)
     return np.arange(starts[0], starts[0] + page.size) - page, page
 

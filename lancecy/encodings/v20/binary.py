@@ -1,8 +1,8 @@
 """Decoders of 2.0 pages of byte strings.
 
-Strings with running ends, whose bytes may be stored in any way that gives bytes; the
-same coded with symbols; and strings that all have one length. The bytes of a large run
-of a memory map stay where they are. Source: file sheet 2.0, sections 4.6, 4.8 and 4.11.
+Strings with running ends, whose bytes have any encoding of bytes; the same coded with symbols; and strings that
+all have one length. The bytes of a large run of a memory map are not copied. Source: file sheet 2.0, sections
+4.6, 4.8 and 4.11.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ def _named(
         total = kernels.take_offsets(codes, item_offsets, offsets, validity)
     except FormatError:
         total = kernels.take_offsets(codes, item_offsets, np.empty(codes.size + 1, np.int64), validity)
-    # Nothing but a few codes stands behind these bytes, so wide offsets are bounded like narrow ones.
+    # Only a few codes back these bytes, so wide offsets are bounded like narrow ones.
     check_offsets(total, "bytes of strings")
     data, values = allocate(total)
     kernels.take_values(codes, item_offsets, array_of(items.values), offsets, values, validity)
@@ -181,7 +181,7 @@ def _read_codes(pages: Pages, shape: DictionaryOf, runs: PageRuns) -> Read[Block
     codes: NDArray[Any] = array_of(block.values, kind)[: block.length]
     if block.validity is None:
         return _coded(pages, codes, items, runs)
-    # Releases 0.16 and 0.17 wrote nulls of the codes themselves: what lies under them names nothing.
+    # Releases 0.16 and 0.17 wrote nulls of the codes themselves: codes under them have no item.
     valid = np.unpackbits(array_of(block.validity), count=block.length, bitorder="little").view(np.bool_)
     if not valid.any():
         return AllNull(block.length)

@@ -1,11 +1,10 @@
-"""Pages of 2.0 that are decoded together, and what all their decoders share.
+"""Pages of 2.0 that are decoded together, and the common part of their decoders.
 
-Pages are *of one form* when their nodes are the same but for numbers that differ from
-page to page (adjustments, counts of elements). A run of such pages is a :class:`Pages`:
-the same arrays for a page as for ten thousand, so every buffer is one request and one
-kernel call. Decoders are functions from pages, a shape and runs to a Read; the shape is
-what the field's type asks for, in the nodes of 0.1 (``fields.spec_of``), and a decoder
-refuses any page that does not give exactly that.
+Pages are *of one form* when their nodes differ only in numbers that vary from page to page (adjustments, counts
+of elements). A run of such pages is a :class:`Pages`: the same arrays for a page as for ten thousand, so every
+buffer is one request and one kernel call. Decoders are functions from pages, a shape and runs to a Read; the
+field's type determines the shape, in the nodes of 0.1 (``fields.spec_of``), and a decoder refuses any page of
+another shape.
 """
 
 from __future__ import annotations

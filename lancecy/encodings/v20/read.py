@@ -118,7 +118,7 @@ def read_field(
     Returns
     -------
     Read of Block
-        Of as many rows as are selected; a blob column gives what ``Field.scanned`` has. A whole column
+        One row per selected row; a blob column gives the values of ``Field.scanned``. A whole column
         takes one round of ranges, a part of it one, and one more for strings and each list around them.
 
     Raises

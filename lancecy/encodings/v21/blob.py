@@ -1,9 +1,8 @@
 """Pages of blobs in 2.1: places of the bytes of each row in the same file.
 
-The values of such a page are rows of ``u64 position | u64 size``, stored by another
-layout. A row of size 0 is an empty blob if its position is 0; otherwise it is null, and the
-position tells the levels: repetition in the lower 16 bits, definition above. (Blobs of
-2.2 are packed structs, which need nothing of their own; those of 2.0 likewise.)
+The values of such a page are rows of ``u64 position | u64 size``, stored by another layout. A row of size 0 is
+an empty blob if its position is 0; otherwise it is null, and the position holds the levels: repetition in the
+lower 16 bits, definition above. (Blobs of 2.2 and of 2.0 are packed structs, which need no special code.)
 Source: file sheet 2.1, section 3.11.
 """
 

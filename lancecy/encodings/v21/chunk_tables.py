@@ -154,8 +154,8 @@ def _groups(chunks: Int64) -> Int64:
 def _row_bounds(entries: NDArray[np.uint64] | None, num_chunks: int, num_rows: int) -> tuple[Int64, Int64]:
     """Running sums, per chunk: rows that begin before it, and rows that end in it or before.
 
-    A row that goes on in the next chunk begins in this one and ends in a later one. Without an index every
-    row is taken to reach through the whole page.
+    A row that continues in the next chunk begins in this one and ends in a later one. Without an index every row
+    is assumed to reach through the whole page.
     """
     if entries is None:
         begins = np.full(num_chunks + 1, num_rows, np.int64)

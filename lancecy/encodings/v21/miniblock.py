@@ -8,11 +8,10 @@ Buffers of a page, in order::
     dictionary   if values are codes
     index        if there are lists, per chunk: u64 rows that end in it | u64 levels after the last end
 
-All chunks that a selection touches are handled as arrays: which chunks (``chunk_tables``),
-where their parts are (one kernel call), levels, then values. A read of
-all rows asks for the page in one round; another one for words, index and dictionary
-first and for the chunks it needs second. What the first round brought is kept for the
-next read. Source: file sheet 2.1, sections 3.1 to 3.3, 3.7 and 5.3.
+All chunks that a selection touches are handled as arrays: chunk numbers (``chunk_tables``), places of their
+parts (one kernel call), levels, then values. A read of all rows requests the page in one round; another read
+requests words, index and dictionary first and the chunks it needs second. The parts from the first round are
+kept for the next read. Source: file sheet 2.1, sections 3.1 to 3.3, 3.7 and 5.3.
 """
 
 from __future__ import annotations

@@ -8,10 +8,9 @@ outwards::
     leaf    3 slots, all valid
     list    offsets 0 2 2 2 3   validity 1 1 0 1  (def 2 = empty, 1 = null)
 
-An item layer becomes a validity bitmap, a list layer offsets and a bitmap; after a list
-only the entries at which it begins remain. Every entry outside a fixed-size list of ``d``
-structs stands ``d`` times in a row, and one of them remains. Source: file sheet 2.1,
-sections 3.2 and 3.10.
+An item layer becomes a validity bitmap, a list layer offsets and a bitmap; after a list only the entries at
+which it begins remain. Every entry outside a fixed-size list of ``d`` structs occurs ``d`` times in a row, and
+one of them remains. Source: file sheet 2.1, sections 3.2 and 3.10.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Encoding messages of 2.0 pages and columns, as specs.
 
-Total: any bytes give a node, or a ``FormatError``, ``LimitError`` or ``UnsupportedError``.
-A node that comes out of here names only buffers that its page has, integers of widths
-that exist, and is nested no deeper than ``Limits.nesting``. Whether it fits the type of
-its field is seen when it is decoded. Source: file sheet 2.0, sections 2.1, 4 and 6.
+Total: any bytes give a node, or a ``FormatError``, ``LimitError`` or ``UnsupportedError``. A parsed node has
+only buffers that exist in its page and integers of valid widths, and is nested no deeper than
+``Limits.nesting``. The decoders check whether it fits the type of its field. Source: file sheet 2.0, sections
+2.1, 4 and 6.
 """
 
 from __future__ import annotations

@@ -7,10 +7,10 @@ structure has, in this order::
                                indexed: indices, then as zipped       constant, none: nothing
     buffers of the structure   see ``sparse``
 
-Chunks and indices are of every leaf slot, zipped values only of those that are valid and within
-nothing that is null. Of a part of a page all buffers but the one with the values are fetched first,
-and what the readers of values ask for is answered out of these: two rounds, as for other layouts.
-Source: file sheet 2.1, section 3.12, but for the indices and for what is within nulls, which bytes tell.
+Chunks and indices cover every leaf slot, zipped values only slots that are valid and within no null. For a part
+of a page all buffers but the one with the values are fetched first, and serve the requests of the value
+readers: two rounds, as for other layouts. Source: file sheet 2.1, section 3.12, except for the indices and for
+slots within nulls, which were found in the bytes.
 """
 
 from __future__ import annotations

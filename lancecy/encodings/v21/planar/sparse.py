@@ -1,16 +1,15 @@
 """Sparse structures of 2.3: nulls and lists given by positions instead of levels.
 
-A page names its layers from the row inwards. Of each, positions of what is out of the
-ordinary are stored: of the slots that are null (or of those that are not), and of the lists
-that have items, with how many each has::
+A page lists its layers from the row inwards. Each layer stores the positions of its exceptions: of the slots
+that are null (or of those that are not), and of the lists that have items, with the number of items of each::
 
     [[1, 2], [], null, [3]]     lists    positions 0 3    counts 2 1    3 child slots    nulls 2
                                 items    nulls -
 
-So what a selection costs goes by what is stored, not by slots: a range of lists becomes a
-range of their items by two binary searches. ``decode_structure`` reads and checks the
-positions, ``Structure.select`` follows ranges of rows inwards, ``build`` puts the layers around the
-leaf again. Source: file sheet 2.1, section 3.12.
+So the cost of a selection depends on the stored positions, not on slots: a range of lists becomes a range of
+their items by two binary searches. ``decode_structure`` reads and checks the positions, ``Structure.select``
+follows ranges of rows inwards, ``build`` restores the layers around the leaf. Source: file sheet 2.1, section
+3.12.
 """
 
 from __future__ import annotations
@@ -167,12 +166,12 @@ class Structure:
         return Validity(visible.size, True, np.flatnonzero(visible).astype(np.int64, copy=False))
 
     def select(self, slots: Slots, limits: Limits) -> tuple[tuple[Around, ...], Slots]:
-        """What is around the leaf for some top-level slots, outer to inner, and the leaf slots in it.
+        """Select the layers around the leaf for some top-level slots, outer to inner, and the leaf slots in them.
 
         Raises
         ------
         LimitError
-            That takes more than ``limits.page_bytes``.
+            The layers take more than ``limits.page_bytes``.
         """
         around = []
         for layer, validity, lists in self.layers[:-1]:
@@ -275,7 +274,7 @@ def _numbers(spec: Spec | None, count: int, stored: Iterator[Memory], limits: Li
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Around:
-    """One layer around the leaf, for the slots that were wanted.
+    """One layer around the leaf, for the selected slots.
 
     Attributes
     ----------
@@ -286,7 +285,7 @@ class Around:
     lengths : (length,) int64 or None
         Items of each list.
     size : int
-        Of fixed-size lists.
+        Size of fixed-size lists.
     """
 
     length: int
@@ -298,7 +297,7 @@ class Around:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SparsePage(LeafPage):
-    """What was read of a page with a sparse structure: ``build`` of this module makes the column.
+    """The contents of a page with a sparse structure: ``build`` of this module makes the column.
 
     Attributes
     ----------

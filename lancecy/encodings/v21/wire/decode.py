@@ -1,10 +1,9 @@
 """Pages of files of version 2.1 and later: from the messages of ``lance.encodings21`` to layouts.
 
-Total: any bytes give a layout of ``lancecy.encodings.model.layouts`` or a ``FormatError``,
-``LimitError`` or ``UnsupportedError``. What is checked here need not be asked again:
-widths are widths that exist and are bounded, layers are layers, levels are 16-bit
-numbers, and a layout names as many buffers as its page has. The compressive parts are
-in ``nodes``, the layout of 2.3 in ``planar``.
+Total: any bytes give a layout of ``lancecy.encodings.model.layouts`` or a ``FormatError``, ``LimitError`` or
+``UnsupportedError``. Later code relies on these checks: widths exist and are bounded, layers are valid, levels
+are 16-bit numbers, and a layout has as many buffers as its page. ``nodes`` parses the compressive parts,
+``planar`` the layout of 2.3.
 
 Source: file sheet 2.1, section 2.
 """

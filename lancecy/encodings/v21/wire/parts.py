@@ -59,7 +59,7 @@ def dictionary_of(message: Any, version: tuple[int, int], limits: Limits) -> Spe
     parser = NodeParser(version, limits)
     spec = parser.parse(message.dictionary)
     inner = spec.values if isinstance(spec, Compressed) else spec
-    # A buffer that stands alone has values and lengths of runs in it (file sheet 2.1, 3.2), or bitmaps of
+    # A standalone buffer has values and lengths of runs in it (file sheet 2.1, 3.2), or bitmaps of
     # lists and items.
     parts = 2 if isinstance(inner, RunLengths) else 1 + _num_bitmaps(inner)
     if not 0 < parser.num_buffers <= parts:

@@ -47,10 +47,9 @@ class ChunkPart:
     Attributes
     ----------
     segments : tuple of (memory, starts, lengths)
-        Of each segment (nbytes,) uint8 and two (num_chunks,) int64: a chunk's buffer is its spans, one behind
-        the other.
+        For each segment (nbytes,) uint8 and two (num_chunks,) int64: a chunk's buffer is its spans, back to back.
     lengths : (num_chunks,) int64, bytes
-        Of the buffers; where segments are shorter, zeros follow that count as the buffer's own.
+        Lengths of the buffers; where segments are shorter, zeros follow that count as the buffer's own.
     """
 
     segments: tuple[tuple[Memory, Int64, Int64], ...]
@@ -66,9 +65,9 @@ class ChunkedValues:
     spec : Spec
     num_buffers : int
     slots : int, a power of two from 2 on
-        Of every chunk but the last.
+        Slots of every chunk but the last.
     cut : function
-        From (num_chunks + 1,) int64 slot numbers to the parts.
+        Takes (num_chunks + 1,) int64 slot numbers, and returns the parts.
     """
 
     spec: Spec

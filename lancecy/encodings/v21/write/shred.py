@@ -235,8 +235,8 @@ class _State:
 def _is_below_null(open_: Mask | None) -> bool:
     """Whether a layer has entries that are null because a struct around them is.
 
-    The level of the outermost null tells them. Readers of the reference (pylance 14.0.2) need a layer that can
-    be null even so: they miscount its lists otherwise, and take members that allow no null for null.
+    The level of the outermost null marks them. Readers of the reference (pylance 14.0.2) still need a layer that
+    can be null: they miscount its lists otherwise, and take members that allow no null for null.
     """
     return open_ is not None and not bool(open_.all())
 
