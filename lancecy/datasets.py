@@ -7,6 +7,7 @@ the methods that change the table are in ``changes``.
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
@@ -186,7 +187,78 @@ def _fragment_ids(fragments: Sequence[HasFragmentId | int] | None) -> list[int] 
     return [int(getattr(fragment, "fragment_id", fragment)) for fragment in fragments]  # type: ignore[arg-type]
 
 
-class Dataset(Changes):
+class Scans(ABC):
+    """Methods of a dataset and of a fragment that make one scan and return its rows."""
+
+    @abstractmethod
+    def scanner(
+        self,
+        columns: Columns = None,
+        filter: object = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
+    ) -> Scanner:
+        """A scan; arguments as for :meth:`Dataset.scanner`."""
+
+    @scanning
+    def to_table(
+        self,
+        columns: Columns = None,
+        filter: object = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
+    ) -> pa.Table:
+        """The rows as one Arrow table; arguments as for :meth:`Dataset.scanner`."""
+        return self.scanner(columns, filter, limit, offset, **options).to_table()
+
+    @scanning
+    def to_batches(
+        self,
+        columns: Columns = None,
+        filter: object = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows as a stream of record batches in bounded memory; arguments as for :meth:`Dataset.scanner`."""
+        return self.scanner(columns, filter, limit, offset, **options).to_batches()
+
+    @scanning
+    def to_pandas(
+        self,
+        columns: Columns = None,
+        filter: object = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
+    ) -> pd.DataFrame:
+        """The rows as a pandas DataFrame with Arrow-backed columns; arguments as for :meth:`Dataset.scanner`.
+
+        Restores the pandas index recorded in the schema metadata, if its columns are present.
+        """
+        import pandas as pd
+
+        frame: pd.DataFrame = to_frame(
+            self.to_table(columns, filter, limit, offset, **options), pd.ArrowDtype
+        )
+        return frame
+
+    @scanning
+    def head(
+        self,
+        num_rows: int = 5,
+        columns: Columns = None,
+        filter: object = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
+    ) -> pa.Table:
+        """The first rows; further arguments as for :meth:`Dataset.scanner`."""
+        return self.scanner(columns, filter, num_rows, offset, **options).to_table()
+
+
+class Dataset(Scans, Changes):
     """A table at one version.
 
     Made by :func:`lancecy.dataset`. Another version is another dataset (:meth:`checkout_version`). Methods that change
@@ -383,50 +455,6 @@ class Dataset(Changes):
         )
 
     @scanning
-    def to_table(
-        self,
-        columns: Columns = None,
-        filter: object = None,
-        limit: int | None = None,
-        offset: int | None = None,
-        **options: Unpack[ScanOptions],
-    ) -> pa.Table:
-        """The rows as one Arrow table; arguments as for :meth:`scanner`."""
-        return self.scanner(columns, filter, limit, offset, **options).to_table()
-
-    @scanning
-    def to_batches(
-        self,
-        columns: Columns = None,
-        filter: object = None,
-        limit: int | None = None,
-        offset: int | None = None,
-        **options: Unpack[ScanOptions],
-    ) -> Iterator[pa.RecordBatch]:
-        """The rows as a stream of record batches in bounded memory; arguments as for :meth:`scanner`."""
-        return self.scanner(columns, filter, limit, offset, **options).to_batches()
-
-    @scanning
-    def to_pandas(
-        self,
-        columns: Columns = None,
-        filter: object = None,
-        limit: int | None = None,
-        offset: int | None = None,
-        **options: Unpack[ScanOptions],
-    ) -> pd.DataFrame:
-        """The rows as a pandas DataFrame with Arrow-backed columns; arguments as for :meth:`scanner`.
-
-        Restores the pandas index recorded in the schema metadata, if its columns are present.
-        """
-        import pandas as pd
-
-        frame: pd.DataFrame = to_frame(
-            self.to_table(columns, filter, limit, offset, **options), pd.ArrowDtype
-        )
-        return frame
-
-    @scanning
     def to_delayed(
         self,
         columns: Columns = None,
@@ -467,18 +495,6 @@ class Dataset(Changes):
         plan = scanner.plan(block_bytes(blocksize), embed_credentials=embed_credentials)
         turns = self._context.interleaved([task.units[0].fragment for task in plan.tasks])
         return delayed_tables(plan, turns)
-
-    @scanning
-    def head(
-        self,
-        num_rows: int = 5,
-        columns: Columns = None,
-        filter: object = None,
-        offset: int | None = None,
-        **options: Unpack[ScanOptions],
-    ) -> pa.Table:
-        """The first rows; further arguments as for :meth:`scanner`."""
-        return self.scanner(columns, filter, num_rows, offset, **options).to_table()
 
     def count_rows(self, filter: object = None) -> int:
         """The number of rows, or of rows that pass the filter.
@@ -802,7 +818,7 @@ def _reopen(location: TableLocation, version: int) -> Dataset:
     return Dataset(load_snapshot(location.known_to(default()), version))
 
 
-class LanceFragment:
+class LanceFragment(Scans):
     """A horizontal slice of a dataset; made by :meth:`Dataset.get_fragments`."""
 
     def __init__(self, dataset: Dataset, metadata: Fragment) -> None:
@@ -855,60 +871,11 @@ class LanceFragment:
         options["fragments"] = [self.fragment_id]
         return self._dataset.scanner(columns, filter, limit, offset, **options)
 
-    @scanning
-    def to_table(
-        self,
-        columns: Columns = None,
-        filter: object = None,
-        limit: int | None = None,
-        offset: int | None = None,
-        **options: Unpack[ScanOptions],
-    ) -> pa.Table:
-        """Its rows as one table; arguments as for :meth:`Dataset.scanner`."""
-        return self.scanner(columns, filter, limit, offset, **options).to_table()
-
-    @scanning
-    def to_batches(
-        self,
-        columns: Columns = None,
-        filter: object = None,
-        limit: int | None = None,
-        offset: int | None = None,
-        **options: Unpack[ScanOptions],
-    ) -> Iterator[pa.RecordBatch]:
-        """Its rows as record batches; arguments as for :meth:`Dataset.scanner`."""
-        return self.scanner(columns, filter, limit, offset, **options).to_batches()
-
-    @scanning
-    def to_pandas(
-        self,
-        columns: Columns = None,
-        filter: object = None,
-        limit: int | None = None,
-        offset: int | None = None,
-        **options: Unpack[ScanOptions],
-    ) -> pd.DataFrame:
-        """Its rows as a pandas DataFrame; arguments as for :meth:`Dataset.scanner`."""
-        options["fragments"] = [self.fragment_id]
-        return self._dataset.to_pandas(columns, filter, limit, offset, **options)
-
     def count_rows(self, filter: object = None) -> int:
         """Its live rows, or those that pass the filter."""
         if filter is None:
             return self._dataset.context.live_rows(self._metadata)
         return self.scanner(columns=[], filter=filter).count_rows()
-
-    @scanning
-    def head(
-        self,
-        num_rows: int = 5,
-        columns: Columns = None,
-        filter: object = None,
-        offset: int | None = None,
-        **options: Unpack[ScanOptions],
-    ) -> pa.Table:
-        """Its first rows; further arguments as for :meth:`Dataset.scanner`."""
-        return self.scanner(columns, filter, num_rows, offset, **options).to_table()
 
     def take(self, indices: Any, columns: Columns = None) -> pa.Table:
         """Its live rows by number, in the order given.
