@@ -170,7 +170,7 @@ def _main_root(uri: str, branch: str | None) -> str:
     ending = f"/{branch_folder(branch)}"
     if not uri.endswith(ending):
         raise UnsupportedError(
-            f"{uri} is the branch {branch!r} of a table that is not around it, so nobody knows what needs its files",
+            f"{uri} is the branch {branch!r} of a table that is not around it, so the users of its files are unknown",
             feature="cleanup of a branch that was moved",
         )
     return uri.removesuffix(ending)

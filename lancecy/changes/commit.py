@@ -78,11 +78,11 @@ def commit_from(
     transaction = new_transaction(
         operation, 0 if origin is None else origin.version, options.all_properties, options.token
     )
-    terms = Policy(
+    policy = Policy(
         attempts=options.attempts + 1,
         once=options.token is not None,
         naming=options.naming,
         limits=location.limits,
     )
     store = with_durability(location.open(session), options.durable)
-    return commit_to(store, transaction, origin, session, location, terms)
+    return commit_to(store, transaction, origin, session, location, policy)

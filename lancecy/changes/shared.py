@@ -1,7 +1,7 @@
 """Distributed writes: planned once, written by many workers, committed once.
 
-Workers need the plan and no manifest, so all of them write the same columns with the same ids, whatever happens to
-the table meanwhile. Only returned fragments are committed, under a token, so a scheduler may repeat tasks and
+Workers need the plan and no manifest, so all of them write the same columns with the same ids, even if
+the table changes meanwhile. Only returned fragments are committed, under a token, so a scheduler may repeat tasks and
 commits. The names of all files of a write end in the same tag, by which they can be found after a failure.
 """
 

@@ -155,7 +155,7 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
     def _simplify_up(self, parent: Any, dependents: Any) -> Any:
         """A cheaper form of the parent, or None."""
         better = self._absorbed(parent, dependents)
-        if better is None and self._is_scattered and _nobody_can_tell(self, parent, dependents):
+        if better is None and self._is_scattered and _ignores_partitions(self, parent, dependents):
             better = parent.substitute(self, self._changed(together=True))
         return better
 
@@ -481,7 +481,7 @@ def _is_row_by_row(node: Any, scan: LanceScan) -> bool:
     )
 
 
-def _nobody_can_tell(scan: LanceScan, parent: Any, dependents: Any) -> bool:
+def _ignores_partitions(scan: LanceScan, parent: Any, dependents: Any) -> bool:
     """Whether every use of a scan is row by row and ends in a reduction.
 
     Functions that see whole partitions (``map_partitions``, ``head``, random samples, writing files) would see

@@ -63,7 +63,7 @@ class History:
         for version in range(seen + 1, max(found, default=seen)):
             if version not in found:
                 raise ConflictError(
-                    f"version {version} was removed, so nobody can tell whether it conflicts with this commit: open "
+                    f"version {version} was removed, so its conflicts with this commit are unknown: open "
                     "the newest version and make the change anew"
                 )
         return [found[version] for version in sorted(found)]

@@ -19,14 +19,14 @@ def ds(tmp_path: Path) -> lancecy.Dataset:
 
 
 def attempts(ds: lancecy.Dataset, conflicts: int, retries: int, timeout: timedelta = LONG) -> list[int]:
-    """Versions that attempts began with, the first of which find that somebody else was faster."""
+    """The versions that attempts began with; the first ``conflicts`` attempts lose to another writer."""
     seen: list[int] = []
 
     def attempt() -> list[int]:
         seen.append(ds.version)
         if len(seen) <= conflicts:
             lancecy.write_dataset({"n": [3]}, ds.uri, mode="append")
-            raise RetryableConflictError("somebody was faster")
+            raise RetryableConflictError("another writer was faster")
         return seen
 
     try:

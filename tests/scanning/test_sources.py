@@ -1,4 +1,4 @@
-"""Candidate sources: what a scan leaves unread because somebody knows where the matches are."""
+"""Candidate sources: a scan leaves rows unread that a source rules out."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def decides(request: Request) -> bool:
 def finish(
     simulation: Simulation, mine: Running, faults: Iterable[Fault | None], rival: bool
 ) -> tuple[list[Request], object]:
-    """Run a commit to its end, with somebody else's append before its decisive request: its requests, and what came."""
+    """Run a commit to its end: its requests and its result. A rival appends before its decisive request."""
     made: list[Request] = []
     running = mine.advance(faults)
     while True:
