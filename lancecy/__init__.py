@@ -25,60 +25,60 @@ if TYPE_CHECKING:
     from lancecy import dask as dask
     from lancecy import errors as errors
     from lancecy import spark as spark
+    from lancecy.api.datasets import Dataset as Dataset
+    from lancecy.api.datasets import LanceDataset as LanceDataset
+    from lancecy.api.datasets import LanceFragment as LanceFragment
+    from lancecy.api.datasets import dataset as dataset
+    from lancecy.api.scanners import LanceScanner as LanceScanner
+    from lancecy.api.scanners import Scanner as Scanner
+    from lancecy.api.writers import commit as commit
+    from lancecy.api.writers import write_dask as write_dask
+    from lancecy.api.writers import write_dataset as write_dataset
+    from lancecy.api.writers import write_fragments as write_fragments
     from lancecy.blobs import BlobFile as BlobFile
     from lancecy.dask import plain as plain
     from lancecy.dask import scan as scan
     from lancecy.dask import to_dask_array as to_dask_array
-    from lancecy.datasets import Dataset as Dataset
-    from lancecy.datasets import LanceDataset as LanceDataset
-    from lancecy.datasets import LanceFragment as LanceFragment
-    from lancecy.datasets import dataset as dataset
     from lancecy.errors import LanceError as LanceError
     from lancecy.expr import Expr as Expr
     from lancecy.expr import col as col
     from lancecy.expr import lit as lit
-    from lancecy.inspection import inspect as inspect
+    from lancecy.inspection.files import inspect as inspect
     from lancecy.limits import Limits as Limits
-    from lancecy.scanners import LanceScanner as LanceScanner
-    from lancecy.scanners import Scanner as Scanner
     from lancecy.scanning.order import ColumnOrdering as ColumnOrdering
     from lancecy.session import Session as Session
     from lancecy.write.metadata import FragmentMetadata as FragmentMetadata
     from lancecy.write.operations import LanceOperation as LanceOperation
     from lancecy.write.targets import DatasetBasePath as DatasetBasePath
-    from lancecy.writers import commit as commit
-    from lancecy.writers import write_dask as write_dask
-    from lancecy.writers import write_dataset as write_dataset
-    from lancecy.writers import write_fragments as write_fragments
 
 __version__ = "0.1.0"
 
 _HOMES = {
     "BlobFile": "lancecy.blobs",
     "ColumnOrdering": "lancecy.scanning.order",
-    "Dataset": "lancecy.datasets",
+    "Dataset": "lancecy.api.datasets",
     "DatasetBasePath": "lancecy.write.targets",
     "Expr": "lancecy.expr",
     "FragmentMetadata": "lancecy.write.metadata",
-    "LanceDataset": "lancecy.datasets",
+    "LanceDataset": "lancecy.api.datasets",
     "LanceError": "lancecy.errors",
-    "LanceFragment": "lancecy.datasets",
+    "LanceFragment": "lancecy.api.datasets",
     "LanceOperation": "lancecy.write.operations",
-    "LanceScanner": "lancecy.scanners",
+    "LanceScanner": "lancecy.api.scanners",
     "Limits": "lancecy.limits",
-    "Scanner": "lancecy.scanners",
+    "Scanner": "lancecy.api.scanners",
     "Session": "lancecy.session",
     "col": "lancecy.expr",
-    "commit": "lancecy.writers",
-    "dataset": "lancecy.datasets",
-    "inspect": "lancecy.inspection",
+    "commit": "lancecy.api.writers",
+    "dataset": "lancecy.api.datasets",
+    "inspect": "lancecy.inspection.files",
     "lit": "lancecy.expr",
     "plain": "lancecy.dask",
     "scan": "lancecy.dask",
     "to_dask_array": "lancecy.dask",
-    "write_dask": "lancecy.writers",
-    "write_dataset": "lancecy.writers",
-    "write_fragments": "lancecy.writers",
+    "write_dask": "lancecy.api.writers",
+    "write_dataset": "lancecy.api.writers",
+    "write_fragments": "lancecy.api.writers",
 }
 _MODULES = ("dask", "errors", "spark")
 

@@ -13,9 +13,9 @@ import numpy as np
 
 import lancecy
 from lancecy.kernels import rowindex_jit
-from lancecy.table.rowids import ArraySegment, HolesSegment, RangeSegment, RowIdSequence, Segment
-from lancecy.table.rowindex import RowIndex
-from lancecy.table.rowindex_build import build_index
+from lancecy.table.rows.id_index import RowIndex
+from lancecy.table.rows.id_index_build import build_index
+from lancecy.table.rows.row_ids import ArraySegment, HolesSegment, RangeSegment, RowIdSequence, Segment
 
 from .scale import VERSIONS, rows
 from .tables import ROWS_PER_FILE, scalars
@@ -155,8 +155,8 @@ class Index:
 FIRST_USE = """
 import sys, time
 import numpy as np
-from lancecy.table.rowids import ArraySegment, RowIdSequence
-from lancecy.table.rowindex_build import build_index
+from lancecy.table.rows.row_ids import ArraySegment, RowIdSequence
+from lancecy.table.rows.id_index_build import build_index
 ids = np.random.default_rng(1).permutation(int(sys.argv[1])).astype(np.uint32)
 part = 0, RowIdSequence((ArraySegment(0, ids),), np.array([0, ids.size])), None
 wanted = ids[::10].astype(np.uint64)

@@ -13,8 +13,8 @@ from lancecy.errors import UnsupportedError
 from lancecy.progress import Progress
 from lancecy.store.uri import canonical_uri
 from lancecy.table import flags
-from lancecy.table.cleanup import CleanupOptions, CleanupStats, Scope, cleanup
-from lancecy.table.driver import drive
+from lancecy.table.cleanup.run import CleanupOptions, CleanupStats, Scope, cleanup
+from lancecy.table.commit.driver import drive
 from lancecy.table.refs import branch_folder
 from lancecy.table.versions import version_store
 

@@ -6,8 +6,8 @@ from typing import cast
 
 from lancecy.changes.options import CommitRequest, with_durability
 from lancecy.session import Session
-from lancecy.table.commit_options import Committed, Origin, Policy
-from lancecy.table.driver import commit_to
+from lancecy.table.commit.driver import commit_to
+from lancecy.table.commit.options import Committed, Origin, Policy
 from lancecy.table.location import TableLocation
 from lancecy.table.operations import Operation, new_transaction
 from lancecy.table.snapshot import Snapshot

@@ -33,8 +33,8 @@ from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore
 from lancecy.table.bases import canonical_base
-from lancecy.table.commit_options import Committed
-from lancecy.table.driver import check_create
+from lancecy.table.commit.driver import check_create
+from lancecy.table.commit.options import Committed
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath
 from lancecy.table.snapshot import Snapshot

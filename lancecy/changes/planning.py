@@ -27,7 +27,7 @@ from lancecy.table.manifest import BasePath, BasePaths, Fragment
 from lancecy.table.operations import Append, Operation, Overwrite
 from lancecy.table.operations.new_fragments import version_of
 from lancecy.table.paths import DATA
-from lancecy.table.rowid_checks import check_row_ids, row_id_faults
+from lancecy.table.rows.id_checks import check_row_ids, row_id_faults
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.fragments import Folder, NewFiles
 from lancecy.write.schemas import fitted, schema_of, with_blobs

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from lancecy.changes.base import Change
 from lancecy.errors import LimitError
 from lancecy.table.operations import RepairRowIds
-from lancecy.table.rowid_checks import row_id_faults
-from lancecy.table.rowindex_build import SameIdError
+from lancecy.table.rows.id_checks import row_id_faults
+from lancecy.table.rows.id_index_build import SameIdError
 
 if TYPE_CHECKING:
     from lancecy.table.snapshot import Snapshot

@@ -22,8 +22,8 @@ from lancecy.changes.planning import Plan, planned
 from lancecy.errors import CommitUnknownError, DatasetNotFoundError, LanceError
 from lancecy.session import Session, default
 from lancecy.table.bases import canonical_base
-from lancecy.table.commit_options import Committed, Origin
-from lancecy.table.driver import check_create
+from lancecy.table.commit.driver import check_create
+from lancecy.table.commit.options import Committed, Origin
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import Fragment
 from lancecy.table.operations import ReserveFragments, new_transaction

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
-from lancecy import inspection
 from lancecy.cli.options import as_json, column_option, names, opened, table_options
 from lancecy.cli.output import bar, show_json, show_text
+from lancecy.inspection import files as inspection
 
 __all__ = ["diff", "inspect", "verify"]
 

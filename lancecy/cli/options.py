@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 from click import UsageError
 
-from lancecy.datasets import Dataset, dataset
+from lancecy.api.datasets import Dataset, dataset
 
 __all__ = [
     "as_json",

@@ -11,14 +11,14 @@ from typing import Any
 
 import click
 
+from lancecy.api.datasets import Dataset
+from lancecy.api.writers import write_dataset
 from lancecy.changes.options import WRITE_DEFAULTS
 from lancecy.cli.options import as_json, opened, place_options, storage_pairs
 from lancecy.cli.output import bar, show_facts, show_json, show_rows, show_text
 from lancecy.cli.sources import FORMATS, rows_of
-from lancecy.datasets import Dataset
 from lancecy.errors import printable
 from lancecy.write.targets import DatasetBasePath
-from lancecy.writers import write_dataset
 
 __all__ = ["bases", "cleanup", "delete", "repair", "write"]
 

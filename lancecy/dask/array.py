@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lancecy.datasets import Dataset, OpenOptions, opened, opening
+from lancecy.api.datasets import Dataset, OpenOptions, opened, opening
 from lancecy.interop.delayed import block_bytes
-from lancecy.parallel.tasks import read_rows
 from lancecy.scanning.context import ScanContext, context_for
 from lancecy.scanning.plan import plan
+from lancecy.scanning.run_task import read_rows
 from lancecy.scanning.take import take_rows
 from lancecy.scanning.task import ScanSpec
 

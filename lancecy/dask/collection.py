@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Literal, Unpack
 
 import numpy as np
 
+from lancecy.api.datasets import Dataset, OpenOptions, opened, opening
 from lancecy.dask.reader import Labels, Parts, Reader
 from lancecy.dask.source import Source
-from lancecy.datasets import Dataset, OpenOptions, opened, opening
 from lancecy.interop.delayed import block_bytes
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.plan import ScanPlan
 from lancecy.scanning.request import Columns, ScanRequest
-from lancecy.table.rowids import ArraySegment, RowIdSequence
+from lancecy.table.rows.row_ids import ArraySegment, RowIdSequence
 
 if TYPE_CHECKING:
     import os

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from lancecy.errors import FormatError
 from lancecy.expr import Expr
 from lancecy.expr.nodes import chain
-from lancecy.parallel.tasks import read_rows
+from lancecy.scanning.run_task import read_rows
 from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
 from lancecy.scanning.units import Picked
 

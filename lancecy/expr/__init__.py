@@ -3,22 +3,15 @@
 ===============  ==============================================================================
 ``nodes``        the tree: Column, Literal, Call
 ``build``        ``col("a") > 5``
-``sql``          SQL text to a tree; ``sql_dialect`` configures sqlglot
-``convert``      pyarrow expressions to a tree
-``parse``        any of these to a tree
+``parsing``      SQL text, or any form of a filter, to a tree
+``arrow``        pyarrow expressions to a tree
 ``describe``     a tree to SQL text
-``names``        column names to paths in a schema
 ``kinds``        families of types, common types
 ``times``        dates and intervals as text and as integers
-``exact``        comparisons of two types that have no exact common type
 ``literals``     constants fitted to the types they are compared with
-``arithmetic``   types of ``+ - * / %``
-``functions``    the table of functions; ``lists``, ``patterns``, ``instants``, ``values`` are kernels
-``casts``        CAST between types; ``decimals`` are rounded there
-``growth``       functions whose text may grow, and the bound on it
 ``bound``        a tree bound to a schema
-``bind``         binds a tree: ``binder`` walks it by the rules in ``bind_*``
-``evaluate``     a bound tree over Arrow tables
+``binding``      binds a tree
+``evaluation``   a bound tree over Arrow tables
 ``falsify``      a bound tree over statistics: which pages cannot match
 ===============  ==============================================================================
 
@@ -42,14 +35,14 @@ the same in every form a filter can have:
 
 from __future__ import annotations
 
-from lancecy.expr.bind import bind
+from lancecy.expr.binding.bind import bind
 from lancecy.expr.bound import Bound
 from lancecy.expr.build import Term, col, lit
 from lancecy.expr.describe import describe
-from lancecy.expr.evaluate import evaluate, mask
+from lancecy.expr.evaluation.evaluate import evaluate, mask
 from lancecy.expr.falsify import falsify
 from lancecy.expr.nodes import Expr, conjuncts
-from lancecy.expr.parse import parse
+from lancecy.expr.parsing.parse import parse
 
 __all__ = [
     "Bound",

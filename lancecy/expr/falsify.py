@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.expr.bound import Bound
+from lancecy.expr.evaluation.patterns import like_plan
 from lancecy.expr.kinds import family
 from lancecy.expr.nodes import Call, Column, Constant, Expr, Literal, is_nan
-from lancecy.expr.patterns import like_plan
 from lancecy.stats import ByteBounds, ColumnStats, NumericBounds, StatsTable
 
 __all__ = ["falsify"]

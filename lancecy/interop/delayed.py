@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from lancecy.parallel import tasks
+from lancecy.scanning import run_task as tasks
 from lancecy.scanning.plan import ScanPlan
 from lancecy.scanning.task import ScanSpec, ScanUnit
 

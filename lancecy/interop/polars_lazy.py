@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 from lancecy.expr.nodes import chain
-from lancecy.expr.parse import parse
+from lancecy.expr.parsing.parse import parse
 from lancecy.interop.polars_predicate import pushed
 from lancecy.interop.source import Source
 

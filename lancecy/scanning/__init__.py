@@ -17,6 +17,8 @@
 ``cost``       cost of picking rows, and of reading all and filtering
 ``engine``     all steps for several units
 ``schedule``   which units are read together, which side by side
+``threads``    a scan over the threads of this process
+``run_task``   one task of a plan, for Dask, Spark and users' own executors
 ``batches``    output columns as tables and record batches
 ``locate``     living rows by row id
 ``take``       random access by row number or row id

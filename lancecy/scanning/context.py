@@ -26,7 +26,7 @@ from lancecy.scanning.task import ScanSpec, ScanUnit
 from lancecy.schema import Field
 from lancecy.session import Session, default
 from lancecy.table.manifest import Fragment
-from lancecy.table.rowindex import RowIndex
+from lancecy.table.rows.id_index import RowIndex
 from lancecy.table.snapshot import Snapshot, load_snapshot
 
 __all__ = ["ScanContext", "context_for"]

@@ -28,8 +28,8 @@ from lancecy.schema import Field
 from lancecy.session import Session
 from lancecy.stats import ColumnStats, StatsTable
 from lancecy.store.reads import Read, SourceFile, gather, run
-from lancecy.table.deletion import DeletionVector
 from lancecy.table.manifest import Fragment
+from lancecy.table.rows.deletion import DeletionVector
 from lancecy.table.snapshot import Snapshot
 
 __all__ = ["FragmentFiles", "Part", "read_together"]

@@ -18,8 +18,8 @@ from lancecy.expr.nodes import Call, Column, Expr, Literal
 from lancecy.rows import RowSelection
 from lancecy.stats import ColumnStats, NumericBounds
 from lancecy.table.manifest import Fragment
-from lancecy.table.rowids import RangeSegment, RowIdSequence, VersionSequence, row_ids
-from lancecy.table.rowsearch import OPERATORS, bounds, rows_among, rows_where
+from lancecy.table.rows.id_search import OPERATORS, bounds, rows_among, rows_where
+from lancecy.table.rows.row_ids import RangeSegment, RowIdSequence, VersionSequence, row_ids
 from lancecy.table.snapshot import Snapshot
 
 __all__ = ["is_selectable", "selected_rows", "virtual_stats", "virtual_values"]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
 
-from lancecy.datasets import OPEN_DEFAULTS, Dataset, TrustOptions, opened
+from lancecy.api.datasets import OPEN_DEFAULTS, Dataset, TrustOptions, opened
 from lancecy.keyword_options import shared_options
 from lancecy.scanning.request import Columns
 from lancecy.spark import nulls

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 import pyarrow as pa
 
+from lancecy.api.datasets import Dataset
+from lancecy.api.writers import located, opened_at
 from lancecy.changes.options import WRITE_DEFAULTS, Mode, WriteOptions, requests_of
 from lancecy.changes.shared import SharedWrite, share
-from lancecy.datasets import Dataset
 from lancecy.errors import UnsupportedError, printable
 from lancecy.keyword_options import shared_options
 from lancecy.schema import Schema
@@ -27,7 +28,6 @@ from lancecy.table.snapshot import Snapshot, newest_snapshot
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.schemas import schema_of
 from lancecy.write.storage import cast_batch, storage_type
-from lancecy.writers import located, opened_at
 
 if TYPE_CHECKING:
     import os

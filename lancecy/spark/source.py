@@ -28,9 +28,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from lancecy.datasets import Dataset, dataset
+from lancecy.api.datasets import Dataset, dataset
+from lancecy.api.scanners import Scanner
 from lancecy.errors import ColumnNotFoundError, UnsupportedError
-from lancecy.scanners import Scanner
 from lancecy.spark.convert import Converter
 from lancecy.spark.options import ReadOptions, SinkOptions
 from lancecy.spark.sink import TaskWriter, fragments_of, planned_sink

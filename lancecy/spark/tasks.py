@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lancecy.api.scanners import Scanner
 from lancecy.limits import Limits
-from lancecy.parallel import tasks
-from lancecy.scanners import Scanner
+from lancecy.scanning import run_task as tasks
 from lancecy.scanning.batches import DEFAULT_BATCH_BYTES
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.plan import ScanPlan

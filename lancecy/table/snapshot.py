@@ -18,18 +18,19 @@ from lancecy.schema import Schema
 from lancecy.session import Session, default
 from lancecy.store.base import Memory, Store
 from lancecy.store.reads import SourceFile
-from lancecy.table import deletion, flags, locate
+from lancecy.table import flags
 from lancecy.table.bases import Bases
-from lancecy.table.choose import choose_manifest
-from lancecy.table.deletion import DeletionVector
-from lancecy.table.indices_wire import decode_index_section
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import DataFile, ExternalFile, Fragment, IndexEntry, Manifest
-from lancecy.table.rowids import RowIdSequence, VersionSequence
-from lancecy.table.rowids_wire import decode_row_ids, decode_versions
-from lancecy.table.rowindex import RowIndex
-from lancecy.table.rowindex_build import index_rows
-from lancecy.table.versions import ManifestLocation, VersionStore, version_store
+from lancecy.table.rows import deletion
+from lancecy.table.rows.deletion import DeletionVector
+from lancecy.table.rows.id_index import RowIndex
+from lancecy.table.rows.id_index_build import index_rows
+from lancecy.table.rows.row_ids import RowIdSequence, VersionSequence
+from lancecy.table.versions import ManifestLocation, VersionStore, locate, version_store
+from lancecy.table.versions.select import choose_manifest
+from lancecy.table.wire.indices import decode_index_section
+from lancecy.table.wire.row_ids import decode_row_ids, decode_versions
 
 __all__ = ["RowCounts", "Snapshot", "load_snapshot", "newest_snapshot"]
 

@@ -17,7 +17,7 @@ import lancecy
 from lancecy import DatasetBasePath
 from lancecy.errors import ConflictError, FormatError, NotFoundError, PathPolicyError, UnsupportedError
 from lancecy.progress import Step
-from lancecy.table.cleanup_plan import CleanupStats
+from lancecy.table.cleanup.plan import CleanupStats
 from lancecy.table.versions import version_store
 from tests.changes.rows import rows_of
 
@@ -158,8 +158,8 @@ def test_leftovers_go_after_seven_days_or_when_told(tmp_path: Path) -> None:
 
 def test_detached_versions_keep_their_files(tmp_path: Path) -> None:
     """The reference forgets them, and leaves them unreadable."""
-    from lancecy.table import manifest_wire
-    from lancecy.table.stored_wire import decode_stored
+    from lancecy.table.wire import manifest as manifest_wire
+    from lancecy.table.wire.manifest_file import decode_stored
 
     ds = table(tmp_path)
     snapshot = ds.checkout_version(1)._snapshot
@@ -310,8 +310,8 @@ def test_clock_of_a_store_counts(tmp_path: Path) -> None:
     """Our clock may be years ahead of that which dates the objects."""
     from lancecy.session import default
     from lancecy.store.local import NETWORK, LocalStore
-    from lancecy.table.cleanup import CleanupOptions, Scope, cleanup
-    from lancecy.table.driver import drive
+    from lancecy.table.cleanup.run import CleanupOptions, Scope, cleanup
+    from lancecy.table.commit.driver import drive
     from lancecy.table.location import TableLocation
 
     ds = table(tmp_path)

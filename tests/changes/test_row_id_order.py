@@ -17,13 +17,13 @@ from lancecy.cli.main import main
 from lancecy.errors import FormatError, LanceError, LimitError
 from lancecy.proto import table_pb2
 from lancecy.store.local import LocalStore
-from lancecy.table.locate import latest
-from lancecy.table.manifest_wire import encode
 from lancecy.table.operations import RepairRowIds
-from lancecy.table.roaring import encode as encode_bitmap
-from lancecy.table.rowids import ArraySegment, RowIdSequence
-from lancecy.table.rowids_wire import encode_row_ids
-from lancecy.table.stored_wire import Stored, decode_stored
+from lancecy.table.rows.roaring import encode as encode_bitmap
+from lancecy.table.rows.row_ids import ArraySegment, RowIdSequence
+from lancecy.table.versions.locate import latest
+from lancecy.table.wire.manifest import encode
+from lancecy.table.wire.manifest_file import Stored, decode_stored
+from lancecy.table.wire.row_ids import encode_row_ids
 from tests.helpers.committing import change
 from tests.helpers.folded import folded
 

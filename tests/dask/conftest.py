@@ -10,7 +10,7 @@ import pytest
 from distributed import Client, LocalCluster
 
 from lancecy.dask import reader
-from lancecy.parallel import tasks
+from lancecy.scanning import run_task as tasks
 
 
 def _client(processes: bool) -> Iterator[Client]:

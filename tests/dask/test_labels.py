@@ -15,7 +15,7 @@ import pytest
 
 import lancecy
 from lancecy.dask.collection import row_ids_ascend
-from lancecy.table.rowids import ArraySegment, HolesSegment, RangeSegment, RowIdSequence
+from lancecy.table.rows.row_ids import ArraySegment, HolesSegment, RangeSegment, RowIdSequence
 from tests.interop.live import peer, write
 
 pytestmark = pytest.mark.interop

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from lancecy.errors import LanceError
 from lancecy.expr import bind, evaluate
-from lancecy.expr.functions import FUNCTIONS, Function
+from lancecy.expr.evaluation.functions import FUNCTIONS, Function
 from lancecy.expr.nodes import Call, Column, Expr, Literal
 
 __all__ = ["run_all"]

@@ -12,7 +12,7 @@ import pytest
 from lancecy.errors import ColumnNotFoundError, ExpressionError, LanceError
 from lancecy.expr import Term, bind, col, evaluate, lit, parse
 from lancecy.expr.describe import describe
-from lancecy.expr.functions import ALIASES, FUNCTIONS, LOWERED
+from lancecy.expr.evaluation.functions import ALIASES, FUNCTIONS, LOWERED
 from lancecy.expr.nodes import FORMS, OPERATORS
 from lancecy.limits import DEFAULT_LIMITS
 from tests.expr.corpus import filters

@@ -15,7 +15,7 @@ import pytest
 
 from lancecy.errors import ExpressionError
 from lancecy.expr import bind, evaluate
-from lancecy.expr.exact import can_compare, compare, share_type
+from lancecy.expr.evaluation.exact import can_compare, compare, share_type
 from tests.expr.test_answers import parsed
 from tests.helpers.folded import folded
 

@@ -12,7 +12,7 @@ import pytest
 
 from lancecy.errors import ExpressionError
 from lancecy.expr import bind, describe, evaluate, parse
-from lancecy.expr.functions import ALIASES, FUNCTIONS, LOWERED
+from lancecy.expr.evaluation.functions import ALIASES, FUNCTIONS, LOWERED
 from tests.expr.test_answers import parsed
 from tests.helpers.folded import folded
 

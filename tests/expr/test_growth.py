@@ -12,14 +12,15 @@ import pyarrow as pa
 import pytest
 
 from lancecy.errors import ExpressionError
-from lancecy.expr import bind, evaluate, growth
-from lancecy.expr.functions import FUNCTIONS
+from lancecy.expr import bind, evaluate
+from lancecy.expr.evaluation import growth
+from lancecy.expr.evaluation.functions import FUNCTIONS
 from lancecy.limits import COMPUTED_BYTES, CONSTANT_BYTES
 from tests.expr.test_answers import parsed
 from tests.helpers.folded import folded
 
 # The package has a function of this name.
-evaluation = importlib.import_module("lancecy.expr.evaluate")
+evaluation = importlib.import_module("lancecy.expr.evaluation.evaluate")
 TEXTS = ["abc", "", "Zü\u00df\U0001f600", None, " a b ", "aXbXc", "\\", "a\nb"] * 2
 TABLE = pa.table(
     {"s": TEXTS, "ls": pa.array(TEXTS, pa.large_string()), "i": range(16), "b": [True, False] * 8}

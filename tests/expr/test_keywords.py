@@ -11,8 +11,9 @@ import pytest
 
 import lancecy
 from lancecy.errors import LanceError
-from lancecy.expr import bind, sql
-from lancecy.expr.sql import from_sql
+from lancecy.expr import bind
+from lancecy.expr.parsing import sql
+from lancecy.expr.parsing.sql import from_sql
 from tests.expr.corpus import filters
 from tests.helpers.folded import folded
 

@@ -15,8 +15,8 @@ from lancecy.file.open import open_file
 from lancecy.rows import RowSelection
 from lancecy.schema import Field
 from lancecy.store.reads import SourceFile, run
-from lancecy.table import manifest_wire
 from lancecy.table.manifest import DataFile, Manifest
+from lancecy.table.wire import manifest as manifest_wire
 from tests.helpers.pages import Files
 
 __all__ = ["TableOnDisk", "arrow_columns", "load_table", "open_data_file"]

@@ -20,7 +20,7 @@ from lancecy.encodings.model.spec import (
     Variable,
 )
 from lancecy.errors import DatasetNotFoundError, FormatError
-from lancecy.inspection import FileInspection
+from lancecy.inspection.files import FileInspection
 from lancecy.store.memory import MemoryStore
 from lancecy.store.uri import register_store
 from lancecy.store.wrap import CountingStore

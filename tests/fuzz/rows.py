@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from lancecy.limits import Limits
-from lancecy.table import rowids_wire
-from lancecy.table.rowids import RowIdSequence, VersionSequence
-from lancecy.table.rowindex_build import build_index
-from lancecy.table.rowsearch import OPERATORS, Ranges, bounds, rows_among, rows_where
+from lancecy.table.rows.id_index_build import build_index
+from lancecy.table.rows.id_search import OPERATORS, Ranges, bounds, rows_among, rows_where
+from lancecy.table.rows.row_ids import RowIdSequence, VersionSequence
+from lancecy.table.wire import row_ids as rowids_wire
 
 __all__ = ["row_index", "row_search"]
 

@@ -120,7 +120,10 @@ def main() -> None:
     from lancecy.encodings.v21.wire import decode as v21_wire
     from lancecy.file.v0.wire import decode as v0_wire
     from lancecy.file.v2.wire import decode as v2_wire
-    from lancecy.table import indices_wire, manifest_wire, roaring, rowids_wire
+    from lancecy.table.rows import roaring
+    from lancecy.table.wire import indices as indices_wire
+    from lancecy.table.wire import manifest as manifest_wire
+    from lancecy.table.wire import row_ids as rowids_wire
     from tests.fuzz.targets import KERNELS, PARSERS, twin_of
 
     book = _Book()

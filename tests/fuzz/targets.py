@@ -20,8 +20,9 @@ from lancecy.encodings.codecs import fsst, general
 from lancecy.encodings.v20.wire import decode as v20_wire
 from lancecy.encodings.v21.wire import decode as v21_wire
 from lancecy.errors import LanceError
-from lancecy.expr import bind, describe, growth, parse
-from lancecy.expr.evaluate import compute
+from lancecy.expr import bind, describe, parse
+from lancecy.expr.evaluation import growth
+from lancecy.expr.evaluation.evaluate import compute
 from lancecy.file import footer
 from lancecy.file.describe import describe_file
 from lancecy.file.v0.wire import decode as v0_wire
@@ -35,8 +36,12 @@ from lancecy.session import Session
 from lancecy.store.memory import MemoryStore
 from lancecy.store.reads import SourceFile, run
 from lancecy.store.uri import canonical_uri, scheme_of
-from lancecy.table import deletion, indices_wire, manifest_wire, paths, roaring, rowids_wire
+from lancecy.table import paths
 from lancecy.table.manifest import DeletionFile, DeletionFileType
+from lancecy.table.rows import deletion, roaring
+from lancecy.table.wire import indices as indices_wire
+from lancecy.table.wire import manifest as manifest_wire
+from lancecy.table.wire import row_ids as rowids_wire
 from tests.fuzz.calls import parameters, read_call
 from tests.fuzz.rows import row_index, row_search
 from tests.fuzz.tables import read_table

@@ -12,8 +12,8 @@ import pyarrow as pa
 from lancecy.schema import Schema
 from lancecy.session import Session
 from lancecy.store.local import LocalStore
-from lancecy.table.commit_options import Committed, Origin, Policy
-from lancecy.table.driver import commit_to
+from lancecy.table.commit.driver import commit_to
+from lancecy.table.commit.options import Committed, Origin, Policy
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import DataFile, Fragment
 from lancecy.table.operations import Append, Delete, Operation, Overwrite, new_transaction

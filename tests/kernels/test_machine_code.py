@@ -188,9 +188,9 @@ def test_code_that_needs_more_than_itself_is_refused() -> None:
 READ_ONLY = """
 import os, sys, warnings
 import numpy as np
-import lancecy.table.rowindex_build, llvmlite.binding
+import lancecy.table.rows.id_index_build, llvmlite.binding
 from lancecy.kernels import machine_code, rowindex_jit
-from lancecy.table.rowids import ArraySegment, RowIdSequence
+from lancecy.table.rows.row_ids import ArraySegment, RowIdSequence
 machine_code.kept(rowindex_jit._loop("find_keys", "Q"))
 if os.environ["LOSE_RIGHTS"] == "1":
     if os.geteuid() == 0:
@@ -202,7 +202,7 @@ if os.environ["LOSE_RIGHTS"] == "1":
         pass
 warnings.simplefilter("error")
 ids = np.random.default_rng(0).permutation(1 << 20).astype(np.uint32)
-index = lancecy.table.rowindex_build.build_index([(1, RowIdSequence((ArraySegment(0, ids),), np.array([0, ids.size])), None)])
+index = lancecy.table.rows.id_index_build.build_index([(1, RowIdSequence((ArraySegment(0, ids),), np.array([0, ids.size])), None)])
 addresses, found = index.find(ids[:5].astype(np.uint64))
 assert addresses.tolist() == [(1 << 32) + n for n in range(5)]
 print(sorted(rowindex_jit._State.native), "numba" in sys.modules)

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.datasets import OPEN_DEFAULTS
+from lancecy.api.datasets import OPEN_DEFAULTS
 from lancecy.errors import UnsupportedError
 from lancecy.scanning.options import SCAN_DEFAULTS, UNSUPPORTED_SCANS, ScanOptions
 from tests.meta.tree import ROOT

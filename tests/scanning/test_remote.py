@@ -12,8 +12,8 @@ import pytest
 import lancecy
 from lancecy.errors import DatasetNotFoundError, PathPolicyError
 from lancecy.file.open import open_file
-from lancecy.parallel.tasks import read
 from lancecy.rows import RowSelection
+from lancecy.scanning.run_task import read
 from lancecy.store.base import Store, StoreTraits
 from lancecy.store.memory import MemoryStore
 from lancecy.store.reads import Ranges, Span, run

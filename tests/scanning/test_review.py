@@ -13,7 +13,7 @@ import pytest
 import lancecy
 from lancecy.errors import NotFoundError
 from lancecy.limits import Limits
-from lancecy.parallel.tasks import read
+from lancecy.scanning.run_task import read
 from tests.helpers.datasets import write_table
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import lancecy
 from lancecy.errors import ColumnNotFoundError, ExpressionError, FormatError, NotFoundError
-from lancecy.parallel import tasks
+from lancecy.scanning import run_task as tasks
 from lancecy.table.location import TableLocation
 from lancecy.table.snapshot import load_snapshot
 from tests.helpers.compare import assert_tables_equal

@@ -18,7 +18,7 @@ import pytest
 import lancecy
 from lancecy.errors import ColumnNotFoundError, FormatError
 from lancecy.expr import bind, evaluate, parse
-from lancecy.parallel.tasks import read
+from lancecy.scanning.run_task import read
 from lancecy.store.uri import open_store
 from tests.helpers.builders import row_id_sequence, segment, version_sequence, write_manifest
 from tests.helpers.compare import assert_tables_equal

@@ -13,8 +13,8 @@ import numpy as np
 from lancecy.errors import CommitUnknownError, LanceError
 from lancecy.schema import Field, Schema
 from lancecy.table.answers import run as run_steps
-from lancecy.table.commit import commit
-from lancecy.table.commit_options import Committed, Origin, Policy
+from lancecy.table.commit.loop import commit
+from lancecy.table.commit.options import Committed, Origin, Policy
 from lancecy.table.manifest import BasePath, DataFile, Fragment
 from lancecy.table.operations import (
     Append,
@@ -31,8 +31,8 @@ from lancecy.table.operations import (
 )
 from lancecy.table.paths import Naming
 from lancecy.table.requests import Request, Steps
-from lancecy.table.stored_wire import identity_of
 from lancecy.table.versions import ConditionalPut, VersionStore
+from lancecy.table.wire.manifest_file import identity_of
 from tests.simulator.model import Ledger, Table, replay, violations
 from tests.simulator.world import Crash, Fault, World, run
 

@@ -12,12 +12,14 @@ from typing import Any
 from unittest.mock import patch
 
 from lancecy.errors import DatasetNotFoundError, ExistsError, StoreError
-from lancecy.table import commit, history, manifest_wire
-from lancecy.table.conflicts import Verdict
-from lancecy.table.deletion import DeletionVector
+from lancecy.table.commit import history
+from lancecy.table.commit import loop as commit
+from lancecy.table.commit.conflicts import Verdict
 from lancecy.table.operations import delete, new_fragments, restore
 from lancecy.table.requests import Create, Put, Read, Steps, again
+from lancecy.table.rows.deletion import DeletionVector
 from lancecy.table.versions import ConditionalPut, ManifestLocation, Outcome
+from lancecy.table.wire import manifest as manifest_wire
 
 __all__ = ["VARIANTS"]
 

@@ -6,8 +6,8 @@ import random
 from collections.abc import Generator, Iterator
 from typing import Any
 
-from lancecy.table.commit import commit
-from lancecy.table.commit_options import Committed
+from lancecy.table.commit.loop import commit
+from lancecy.table.commit.options import Committed
 from lancecy.table.operations import Append
 from lancecy.table.versions import ConditionalPut
 from tests.helpers.external_versions import ExternalVersions

@@ -12,9 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from lancecy.errors import LanceError
-from lancecy.table import deletion
 from lancecy.table.manifest import Fragment, Manifest
-from lancecy.table.manifest_wire import decode
 from lancecy.table.operations import (
     Append,
     Delete,
@@ -29,7 +27,9 @@ from lancecy.table.operations import (
 )
 from lancecy.table.operations.transaction import decode_transaction
 from lancecy.table.paths import deletion_file_name
-from lancecy.table.rowids_wire import decode_row_ids, decode_versions
+from lancecy.table.rows import deletion
+from lancecy.table.wire.manifest import decode
+from lancecy.table.wire.row_ids import decode_row_ids, decode_versions
 from tests.simulator.world import World
 
 __all__ = ["AFTER", "EXCLUDED", "Ledger", "Part", "Table", "read_table", "replay", "violations"]

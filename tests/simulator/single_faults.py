@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from itertools import chain, repeat
 
 from lancecy.errors import LanceError
-from lancecy.table.commit_options import Committed
+from lancecy.table.commit.options import Committed
 from lancecy.table.operations import Append
 from lancecy.table.requests import Call, Create, Request
 from lancecy.table.versions import ConditionalPut, LocalLink, VersionStore

@@ -14,10 +14,11 @@ from unittest.mock import patch
 import pytest
 
 from lancecy.errors import LanceError, StoreError
-from lancecy.table import cleanup as cleaning
-from lancecy.table import cleanup_plan, commit
-from lancecy.table.cleanup import CleanupOptions, CleanupStats, Scope, cleanup
-from lancecy.table.commit_options import Committed
+from lancecy.table.cleanup import plan as cleanup_plan
+from lancecy.table.cleanup import run as cleaning
+from lancecy.table.cleanup.run import CleanupOptions, CleanupStats, Scope, cleanup
+from lancecy.table.commit import loop as commit
+from lancecy.table.commit.options import Committed
 from lancecy.table.operations import Append, Restore
 from lancecy.table.requests import Create, Remove, Request
 from tests.simulator.actors import Running, Simulation, files, make

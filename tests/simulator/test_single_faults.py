@@ -7,7 +7,7 @@ from itertools import chain, repeat
 import pytest
 
 from lancecy.errors import ContentionError
-from lancecy.table.commit_options import Policy
+from lancecy.table.commit.options import Policy
 from lancecy.table.operations import Append, Foreign
 from lancecy.table.operations.registry import REGISTRY
 from tests.simulator.actors import MAKERS, files

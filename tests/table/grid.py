@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from lancecy.table.conflicts import Verdict
+from lancecy.table.commit.conflicts import Verdict
 from lancecy.table.manifest import BasePath
 from lancecy.table.operations import (
     Append,

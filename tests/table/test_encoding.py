@@ -9,12 +9,10 @@ from hypothesis import strategies as st
 from pyroaring import BitMap
 
 from lancecy.limits import DEFAULT_LIMITS
-from lancecy.table import deletion, roaring
-from lancecy.table.deletion import DeletionVector
-from lancecy.table.fragment_wire import decode_fragment, encode_base_path, encode_fragment
 from lancecy.table.manifest import DeletionFileType, ExternalFile, Fragment
-from lancecy.table.manifest_wire import decode, encode
-from lancecy.table.rowids import (
+from lancecy.table.rows import deletion, roaring
+from lancecy.table.rows.deletion import DeletionVector
+from lancecy.table.rows.row_ids import (
     ArraySegment,
     HolesSegment,
     RangeSegment,
@@ -22,7 +20,9 @@ from lancecy.table.rowids import (
     Segment,
     VersionSequence,
 )
-from lancecy.table.rowids_wire import decode_row_ids, decode_versions, encode_row_ids, encode_versions
+from lancecy.table.wire.fragment import decode_fragment, encode_base_path, encode_fragment
+from lancecy.table.wire.manifest import decode, encode
+from lancecy.table.wire.row_ids import decode_row_ids, decode_versions, encode_row_ids, encode_versions
 from tests.helpers.builders import (
     make_base,
     make_data_file,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lancecy.session import Session
-from lancecy.table.locate import list_versions
+from lancecy.table.versions.locate import list_versions
 from tests.helpers.folded import folded
 from tests.helpers.golden import Golden, GoldenVersion, all_goldens, all_versions
 from tests.helpers.snapshots import snapshot_of

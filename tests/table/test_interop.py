@@ -13,10 +13,10 @@ import pytest
 
 from lancecy.errors import DatasetNotFoundError, FormatError, NotFoundError, PathPolicyError
 from lancecy.session import Session
-from lancecy.table.locate import list_versions
 from lancecy.table.manifest import DeletionFileType
-from lancecy.table.rowids import row_ids
+from lancecy.table.rows.row_ids import row_ids
 from lancecy.table.snapshot import Snapshot
+from lancecy.table.versions.locate import list_versions
 from tests.helpers.snapshots import snapshot_of
 
 pytestmark = pytest.mark.interop

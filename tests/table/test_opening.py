@@ -20,10 +20,10 @@ import lancecy
 from lancecy.errors import LanceError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2
-from lancecy.table import manifest_wire
-from lancecy.table.locate import parse_time
 from lancecy.table.manifest import Fragment, Manifest
-from lancecy.table.survey_wire import MIN_FRAGMENTS, survey
+from lancecy.table.versions.locate import parse_time
+from lancecy.table.wire import manifest as manifest_wire
+from lancecy.table.wire.fragments_bulk import MIN_FRAGMENTS, survey
 from tests.helpers.builders import (
     make_data_file,
     make_deletion_file,

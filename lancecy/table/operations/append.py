@@ -9,7 +9,7 @@ from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.table.manifest import Fragment
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, References, VersionStamp
 from lancecy.table.operations.new_fragments import add_fragments, decode_fragments, encode_fragments
-from lancecy.table.stored_wire import Stored
+from lancecy.table.wire.manifest_file import Stored
 
 __all__ = ["Append"]
 

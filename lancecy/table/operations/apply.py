@@ -16,8 +16,8 @@ from lancecy.proto import table_pb2
 from lancecy.table import flags
 from lancecy.table.operations.base import NewManifest, Operation, VersionStamp
 from lancecy.table.operations.row_ids import message_faults
-from lancecy.table.rowid_checks import check_row_ids
-from lancecy.table.stored_wire import Stored
+from lancecy.table.rows.id_checks import check_row_ids
+from lancecy.table.wire.manifest_file import Stored
 
 __all__ = ["WRITER", "apply"]
 

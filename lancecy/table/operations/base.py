@@ -22,10 +22,10 @@ from typing import ClassVar, Protocol, Self
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.table import flags
-from lancecy.table.fragment_wire import decode_base_paths
 from lancecy.table.manifest import BasePath, BasePaths, Fragment
 from lancecy.table.requests import Steps
-from lancecy.table.stored_wire import Stored
+from lancecy.table.wire.fragment import decode_base_paths
+from lancecy.table.wire.manifest_file import Stored
 
 __all__ = [
     "Footprint",

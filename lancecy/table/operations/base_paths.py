@@ -12,8 +12,8 @@ from dataclasses import replace
 from lancecy.errors import ConflictError, SchemaError
 from lancecy.proto import table_pb2
 from lancecy.table.bases import canonical_base, spelling
-from lancecy.table.fragment_wire import decode_base_paths, encode_base_path
 from lancecy.table.manifest import BasePath
+from lancecy.table.wire.fragment import decode_base_paths, encode_base_path
 
 __all__ = ["add_bases", "check_bases_known", "decode_bases", "encode_bases", "move_bases", "registered"]
 

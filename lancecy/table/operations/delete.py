@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 from lancecy.errors import RetryableConflictError, SchemaError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
-from lancecy.table import deletion, roaring
-from lancecy.table.deletion import DeletionVector
-from lancecy.table.fragment_wire import decode_deletion_file, encode_deletion_file
 from lancecy.table.manifest import DeletionFile, Fragment
 from lancecy.table.operations.base import Footprint, Newest, NewManifest, Operation, VersionStamp
 from lancecy.table.operations.base_paths import check_bases_known
 from lancecy.table.paths import DELETIONS, deletion_file_name
 from lancecy.table.requests import Put, RandomBits, ReadDeletion, Steps
-from lancecy.table.stored_wire import Stored
+from lancecy.table.rows import deletion, roaring
+from lancecy.table.rows.deletion import DeletionVector
+from lancecy.table.wire.fragment import decode_deletion_file, encode_deletion_file
+from lancecy.table.wire.manifest_file import Stored
 
 __all__ = ["Delete"]
 

@@ -8,7 +8,7 @@ from typing import NoReturn
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, VersionStamp
-from lancecy.table.stored_wire import Stored
+from lancecy.table.wire.manifest_file import Stored
 
 __all__ = ["UNKNOWN", "Foreign", "Unknown"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from lancecy.errors import UnsupportedError
 from lancecy.limits import Limits
 from lancecy.proto import transaction_pb2
-from lancecy.table.indices_wire import decode_index_section
 from lancecy.table.operations.foreign import Foreign
-from lancecy.table.stored_wire import Stored
+from lancecy.table.wire.indices import decode_index_section
+from lancecy.table.wire.manifest_file import Stored
 
 __all__ = ["UpdateMemWalState", "check_no_mem_wal"]
 

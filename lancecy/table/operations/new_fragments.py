@@ -15,14 +15,14 @@ from lancecy.errors import ConflictError, LimitError, SchemaError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2
 from lancecy.table import flags
-from lancecy.table.fragment_wire import decode_fragment, encode_fragment
 from lancecy.table.manifest import DataFile, Fragment
 from lancecy.table.operations.base_paths import check_bases_known
 from lancecy.table.operations.row_ids import give_row_ids
 from lancecy.table.paths import check_name
-from lancecy.table.rowids import VersionSequence
-from lancecy.table.rowids_wire import encode_versions
-from lancecy.table.stored_wire import Stored
+from lancecy.table.rows.row_ids import VersionSequence
+from lancecy.table.wire.fragment import decode_fragment, encode_fragment
+from lancecy.table.wire.manifest_file import Stored
+from lancecy.table.wire.row_ids import encode_versions
 
 __all__ = [
     "add_fragments",

@@ -25,7 +25,7 @@ from lancecy.table.operations.new_fragments import (
     encode_fragments,
     max_fragment_id,
 )
-from lancecy.table.stored_wire import Stored
+from lancecy.table.wire.manifest_file import Stored
 
 __all__ = ["Overwrite"]
 

@@ -13,13 +13,13 @@ from lancecy.errors import FormatError, LimitError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.store.base import Memory
-from lancecy.table import roaring
-from lancecy.table.indices_wire import decode_index_section
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, VersionStamp
 from lancecy.table.operations.merge import Merge
 from lancecy.table.operations.row_ids import give_row_ids, message_faults
-from lancecy.table.stored_wire import Stored
+from lancecy.table.rows import roaring
+from lancecy.table.wire.indices import decode_index_section
+from lancecy.table.wire.manifest_file import Stored
 
 __all__ = ["RepairRowIds"]
 

@@ -8,7 +8,7 @@ from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, VersionStamp
 from lancecy.table.operations.new_fragments import fragment_id_of, max_fragment_id
-from lancecy.table.stored_wire import Stored
+from lancecy.table.wire.manifest_file import Stored
 
 __all__ = ["ReserveFragments"]
 

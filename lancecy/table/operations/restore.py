@@ -30,7 +30,7 @@ from lancecy.table.operations.mem_wal import check_no_mem_wal
 from lancecy.table.operations.new_fragments import max_fragment_id
 from lancecy.table.operations.row_ids import message_faults
 from lancecy.table.requests import Steps
-from lancecy.table.stored_wire import Stored
+from lancecy.table.wire.manifest_file import Stored
 
 __all__ = ["Restore"]
 

@@ -9,7 +9,7 @@ from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.table.manifest import BasePath
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, References, VersionStamp
 from lancecy.table.operations.base_paths import add_bases, decode_bases, encode_bases
-from lancecy.table.stored_wire import Stored
+from lancecy.table.wire.manifest_file import Stored
 
 __all__ = ["UpdateBases"]
 

@@ -22,7 +22,7 @@ from lancecy.table.operations.maps import (
     mirror_keys,
     update_map,
 )
-from lancecy.table.stored_wire import Stored
+from lancecy.table.wire.manifest_file import Stored
 
 __all__ = ["UpdateConfig"]
 

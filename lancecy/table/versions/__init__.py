@@ -2,6 +2,8 @@
 
 ``base``          the protocol :class:`VersionStore` and its values
 ``folder``        manifests as files in ``_versions/``, published by a conditional put or a local link
+``locate``        finds the manifest that is latest, of a version or of a time, or all versions
+``select``        the manifest to open, with recovery from damaged ones on request
 
 Every module that looks for a version asks a version store: opening, history, commits and cleanup.
 Another store is one class with the methods of the protocol. Its methods are generators over

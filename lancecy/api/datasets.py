@@ -1,0 +1,901 @@
+"""The dataset: a table at one version, with methods to read, inspect and change it.
+
+Names and meanings follow pylance where it has them. Methods delegate: they build a request for the ``scan`` package;
+the methods that change the table are in ``changes``.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+import numpy as np
+import pyarrow as pa
+
+from lancecy import blobs
+from lancecy.api.changes import Changes
+from lancecy.api.scanners import Scanner
+from lancecy.inspection import display
+from lancecy.inspection.diff import VersionDiff, diff
+from lancecy.inspection.layout import Layout, layout
+from lancecy.inspection.stats import DatasetStats
+from lancecy.inspection.verification import Verification, verify
+from lancecy.interop.delayed import block_bytes, delayed_tables
+from lancecy.keyword_options import shared_options
+from lancecy.limits import Limits
+from lancecy.progress import Progress
+from lancecy.scanning import threads
+from lancecy.scanning.context import ScanContext
+from lancecy.scanning.options import SCAN_DEFAULTS, UNSUPPORTED_SCANS, HasFragmentId, ScanOptions
+from lancecy.scanning.pandas_metadata import to_frame
+from lancecy.scanning.request import Columns, ScanRequest, make_request
+from lancecy.scanning.take import as_row_numbers, take_row_ids, take_rows
+from lancecy.scanning.task import ScanSpec
+from lancecy.session import Session, default
+from lancecy.table.bases import canonical_base
+from lancecy.table.location import TableLocation
+from lancecy.table.manifest import BasePath, DataFile, DeletionFile, Fragment
+from lancecy.table.snapshot import Snapshot, load_snapshot
+from lancecy.table.versions.locate import list_versions
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow.dataset as pads
+    from dask.delayed import Delayed
+
+__all__ = [
+    "OPEN_DEFAULTS",
+    "Dataset",
+    "LanceDataset",
+    "LanceFragment",
+    "OpenOptions",
+    "TrustOptions",
+    "dataset",
+    "opened",
+    "opening",
+]
+
+scanning = shared_options(ScanOptions, SCAN_DEFAULTS, UNSUPPORTED_SCANS)
+
+
+def dataset(
+    uri: str | os.PathLike[str],
+    version: int | None = None,
+    asof: datetime | str | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    *,
+    untrusted: bool = False,
+    allowed_bases: Sequence[str] | None = None,
+    limits: Limits | None = None,
+    session: Session | None = None,
+    recover: bool = False,
+) -> Dataset:
+    """Open a Lance dataset.
+
+    Parameters
+    ----------
+    uri : str or path
+        A local path, or any URL fsspec knows (``s3://…``, ``gs://…``, ``memory://…``).
+    version : int, optional
+        Open this version instead of the latest.
+    asof : datetime or ISO 8601 text, optional
+        Open the latest version made at or before this time (local time if it has no zone, as in pylance).
+    storage_options : mapping, optional
+        As in Dask and pandas, for the root and for base paths in its own service, such as other buckets at the same
+        endpoint; ``base_<id>.<key>`` gives an option for one base path only.
+    untrusted : bool
+        Do not trust the table's author: no memory maps, no symbolic links, no base paths outside the
+        root unless ``allowed_bases`` names them.
+    allowed_bases : sequence of str, optional
+        Prefixes of URIs that base paths of this table may point to, besides those of the root's own service.
+    limits : Limits, optional
+        Limits on values that files state.
+    session : Session, optional
+        Caches and threads to use; the process default otherwise.
+    recover : bool
+        If the newest version cannot be read, open the newest readable one.
+
+    Returns
+    -------
+    Dataset
+
+    Raises
+    ------
+    DatasetNotFoundError
+        There is no dataset at ``uri``.
+    NotFoundError
+        No such version, or none as old as ``asof``.
+    FormatError
+        The metadata is damaged, exceeds the limits, or points to a forbidden place.
+    UnsupportedError
+        The table needs a feature that this release cannot read.
+    StoreError
+        The storage refused.
+
+    Examples
+    --------
+    >>> import lancecy
+    >>> ds = lancecy.dataset("example.lance")
+    >>> ds.count_rows()
+    1000
+    """
+    active = session or default()
+    location = TableLocation.of(
+        os.fspath(uri), storage_options, untrusted, allowed_bases, limits or active.limits
+    )
+    return Dataset(load_snapshot(location, version, asof, active, recover))
+
+
+class TrustOptions(TypedDict, total=False):
+    """Options of trust in a table; :func:`dataset` describes each."""
+
+    untrusted: bool
+    allowed_bases: Sequence[str] | None
+    limits: Limits | None
+
+
+class OpenOptions(TrustOptions, total=False):
+    """Options of opening a table; :func:`dataset` describes each."""
+
+    version: int | None
+    asof: datetime | str | None
+    storage_options: Mapping[str, Any] | None
+
+
+OPEN_DEFAULTS: dict[str, Any] = {**dict.fromkeys(OpenOptions.__annotations__), "untrusted": False}
+"""Default of each option."""
+opening = shared_options(OpenOptions, OPEN_DEFAULTS)
+
+
+def opened(uri: str | os.PathLike[str] | Dataset, **options: Unpack[OpenOptions]) -> Dataset:
+    """The dataset for an argument of an entry point, opened if it is a URI.
+
+    Parameters
+    ----------
+    uri : str, path or Dataset
+    **options
+        As for :func:`dataset`.
+
+    Raises
+    ------
+    ValueError
+        An option is given together with a Dataset.
+    LanceError
+        The table cannot be opened.
+
+    Examples
+    --------
+    >>> opened("example.lance").version
+    2
+    """
+    if not isinstance(uri, Dataset):
+        return dataset(uri, **options)
+    if any(value != OPEN_DEFAULTS[name] for name, value in options.items()):
+        raise ValueError(
+            "a Dataset is open already: give version, options and trust to lancecy.dataset instead"
+        )
+    return uri
+
+
+def _fragment_ids(fragments: Sequence[HasFragmentId | int] | None) -> list[int] | None:
+    if fragments is None:
+        return None
+    return [int(getattr(fragment, "fragment_id", fragment)) for fragment in fragments]  # type: ignore[arg-type]
+
+
+class Scans(ABC):
+    """Methods of a dataset and of a fragment that make one scan and return its rows."""
+
+    @abstractmethod
+    def scanner(
+        self,
+        columns: Columns = None,
+        filter: object = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
+    ) -> Scanner:
+        """A scan; arguments as for :meth:`Dataset.scanner`."""
+
+    @scanning
+    def to_table(
+        self,
+        columns: Columns = None,
+        filter: object = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
+    ) -> pa.Table:
+        """The rows as one Arrow table; arguments as for :meth:`Dataset.scanner`."""
+        return self.scanner(columns, filter, limit, offset, **options).to_table()
+
+    @scanning
+    def to_batches(
+        self,
+        columns: Columns = None,
+        filter: object = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows as a stream of record batches in bounded memory; arguments as for :meth:`Dataset.scanner`."""
+        return self.scanner(columns, filter, limit, offset, **options).to_batches()
+
+    @scanning
+    def to_pandas(
+        self,
+        columns: Columns = None,
+        filter: object = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
+    ) -> pd.DataFrame:
+        """The rows as a pandas DataFrame with Arrow-backed columns; arguments as for :meth:`Dataset.scanner`.
+
+        Restores the pandas index recorded in the schema metadata, if its columns are present.
+        """
+        import pandas as pd
+
+        frame: pd.DataFrame = to_frame(
+            self.to_table(columns, filter, limit, offset, **options), pd.ArrowDtype
+        )
+        return frame
+
+    @scanning
+    def head(
+        self,
+        num_rows: int = 5,
+        columns: Columns = None,
+        filter: object = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
+    ) -> pa.Table:
+        """The first rows; further arguments as for :meth:`Dataset.scanner`."""
+        return self.scanner(columns, filter, num_rows, offset, **options).to_table()
+
+
+class Dataset(Scans, Changes):
+    """A table at one version.
+
+    Made by :func:`lancecy.dataset`. Another version is another dataset (:meth:`checkout_version`). Methods that change
+    the table (:meth:`append`, :meth:`delete`, …) move this dataset to the version they make.
+    Pickles as its URI, version and options without secrets.
+    """
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._session = snapshot.session
+
+    @cached_property
+    def _context(self) -> ScanContext:
+        # Made on first use: it needs all fragments, and making thousands of them takes longer than opening the table.
+        return ScanContext(self._snapshot, self._session)
+
+    # -- what it is -----------------------------------------------------------
+
+    @property
+    def uri(self) -> str:
+        """URI of the table, without secrets."""
+        return self._snapshot.uri
+
+    @property
+    def version(self) -> int:
+        """Number of this version."""
+        return self._snapshot.version
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema, metadata included."""
+        return self._snapshot.schema.arrow
+
+    @property
+    def lance_schema(self) -> Any:
+        """The schema in the format's terms: fields with ids (:class:`lancecy.schema.Schema`)."""
+        return self._snapshot.schema
+
+    @property
+    def data_storage_version(self) -> str:
+        """Version of the table's data files, such as ``"0.1"``."""
+        return self._snapshot.manifest.data_version or "0.1"
+
+    @property
+    def has_stable_row_ids(self) -> bool:
+        """Whether rows keep their ids when they move."""
+        return self._snapshot.manifest.has_stable_row_ids
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """Free-form metadata of the table."""
+        return dict(self._snapshot.manifest.table_metadata)
+
+    @property
+    def schema_metadata(self) -> dict[str, str]:
+        """Metadata of the Arrow schema."""
+        return {name.decode(): value.decode() for name, value in (self.schema.metadata or {}).items()}
+
+    @property
+    def config(self) -> dict[str, str]:
+        """Configuration of the table."""
+        return dict(self._snapshot.manifest.config)
+
+    @property
+    def base_paths(self) -> dict[int, Any]:
+        """Base paths by id (:class:`lancecy.table.manifest.BasePath`)."""
+        return dict(self._snapshot.manifest.base_paths)
+
+    @property
+    def stats(self) -> DatasetStats:
+        """Statistics from metadata alone."""
+        return DatasetStats(self._context)
+
+    # -- versions -------------------------------------------------------------
+
+    def versions(self) -> list[dict[str, Any]]:
+        """All versions, oldest first: ``{"version": int, "timestamp": datetime, "metadata": dict}``.
+
+        Reads one manifest per version.
+        """
+        return [
+            {"version": v.version, "timestamp": v.timestamp, "metadata": dict(v.summary)}
+            for v in list_versions(self._snapshot.store, self._session, self._snapshot.versions)
+        ]
+
+    @property
+    def latest_version(self) -> int:
+        """Number of the newest version now."""
+        return self._snapshot.latest_version()
+
+    def checkout_version(self, version: int) -> Dataset:
+        """The same table at another version.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such version.
+        """
+        return self._reopen(version)
+
+    def checkout_latest(self) -> Dataset:
+        """The same table at its newest version."""
+        return self._reopen(None)
+
+    def _reopen(self, version: int | None) -> Dataset:
+        return Dataset(load_snapshot(self.location, version, session=self._session))
+
+    @property
+    def location(self) -> TableLocation:
+        """The address of the table: URI, storage options, and trust."""
+        return self._snapshot.location
+
+    def _move(self, version: int | None, bases: Iterable[BasePath] = ()) -> None:
+        location = self.location.allowing(map(canonical_base, bases))
+        self._snapshot = load_snapshot(location, version, session=self._session)
+        self.__dict__.pop("_context", None)
+
+    # -- scanning -------------------------------------------------------------
+
+    @scanning
+    def scanner(
+        self,
+        columns: Columns = None,
+        filter: object = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
+    ) -> Scanner:
+        """Describe a scan without running it.
+
+        Parameters
+        ----------
+        columns : list of names, mapping or None
+            Names, nested ones with dots (``"s.a"``); or output names mapped to SQL text or expressions
+            (``{"y": "x * 2"}``); None for all.
+        filter : str, pyarrow.compute.Expression, lancecy.Expr or None
+            Returns the rows for which it is true (SQL rules: null is not true).
+        limit, offset : int, optional
+            Apply to the filtered rows, in table order (or in the order of ``order_by``).
+        batch_size : int, optional
+            Maximum rows of a streamed batch.
+        batch_size_bytes : int, optional
+            Maximum bytes of a streamed batch.
+        strict_batch_size : bool
+            Batches of a stream have exactly ``batch_size`` rows, the last one fewer.
+        fragments : sequence of LanceFragment or int, optional
+            Read only these.
+        scan_in_order : bool
+            Keep table order. False allows batches and tasks in any order, so that a table over several bases is read
+            from all bases in turn.
+        order_by : sequence of names or (name, "ascending" | "descending"), optional
+            Sort the whole result.
+        with_row_id, with_row_address : bool
+            Append ``_rowid``, ``_rowaddr``. These and the versions ``_row_created_at_version`` and
+            ``_row_last_updated_at_version`` (all uint64) may also be named in columns, filters and ``order_by``.
+        use_stats : bool
+            Skip pages whose statistics prove that nothing matches.
+        memory_bytes : int, optional
+            Byte budget of a streamed scan (256 MiB).
+        batch_readahead, fragment_readahead, io_buffer_size, late_materialization, use_scalar_index, prefilter : optional
+            Accepted for compatibility with pylance, and ignored.
+
+        Returns
+        -------
+        Scanner
+
+        Raises
+        ------
+        ColumnNotFoundError, ExpressionError
+            The columns or the filter do not fit the schema.
+        ValueError, TypeError
+            Invalid arguments.
+        UnsupportedError
+            An argument of pylance that asks for a search, such as ``nearest``.
+        """
+        asked = {**SCAN_DEFAULTS, **{name: v for name, v in options.items() if v is not None}}
+        request = make_request(
+            self.schema,
+            columns,
+            filter,
+            limit,
+            offset,
+            asked["batch_size"],
+            asked["batch_size_bytes"],
+            asked["with_row_address"],
+            asked["with_row_id"],
+            _fragment_ids(asked["fragments"]),
+            asked["scan_in_order"],
+            asked["use_stats"],
+        )
+        memory = asked["memory_bytes"] or threads.DEFAULT_BUDGET
+        return Scanner(
+            self._context, self.scan_spec, request, asked["order_by"], memory, asked["strict_batch_size"]
+        )
+
+    @scanning
+    def to_delayed(
+        self,
+        columns: Columns = None,
+        filter: object = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        *,
+        blocksize: int | str | None = "128MiB",
+        embed_credentials: bool = False,
+        **options: Unpack[ScanOptions],
+    ) -> list[Delayed]:
+        """The rows as Dask tasks, each returning a :class:`pyarrow.Table`.
+
+        Other arguments as for :meth:`scanner`.
+
+        Parameters
+        ----------
+        blocksize : int or text such as "128MiB", or None
+            Bytes of the selected columns per table; None makes one table per fragment.
+        embed_credentials : bool
+            Put the secrets in the storage options into the graph.
+
+        Returns
+        -------
+        list of dask.delayed.Delayed
+            In table order, for ``dask.bag.from_delayed`` and custom graphs. Dask starts independent tasks in the order
+            of their keys, so that concurrent tasks read from different bases; ``scan_in_order=False`` orders the list
+            that way as well.
+
+        Examples
+        --------
+        >>> import dask, lancecy
+        >>> tables = lancecy.dataset("example.lance").to_delayed(columns=["id"], filter="k < 10")
+        >>> sum(table.num_rows for table in dask.compute(*tables))
+        100
+        """
+        scanner = self.scanner(columns, filter, limit, offset, **options)
+        plan = scanner.plan(block_bytes(blocksize), embed_credentials=embed_credentials)
+        turns = self._context.interleaved([task.units[0].fragment for task in plan.tasks])
+        return delayed_tables(plan, turns)
+
+    def count_rows(self, filter: object = None) -> int:
+        """The number of rows, or of rows that pass the filter.
+
+        Without a filter it comes from metadata.
+        """
+        if filter is None:
+            known = self._snapshot.manifest.num_rows
+            return int(self._context.row_starts()[-1]) if known is None else known
+        return self.scanner(columns=[], filter=filter).count_rows()
+
+    def take(self, indices: Any, columns: Columns = None) -> pa.Table:
+        """Rows by number, in the order given.
+
+        Parameters
+        ----------
+        indices : (n,) integers
+            Numbers of live rows in table order, ``0 .. count_rows() - 1``; duplicates allowed.
+        columns : as for :meth:`scanner`
+
+        Raises
+        ------
+        IndexError
+            A row number is negative or too large.
+        """
+        request = make_request(self.schema, columns)
+        return take_rows(self._context, self._context.projection(request), indices)
+
+    def take_rows(self, row_ids: Any, columns: Columns = None) -> pa.Table:
+        """Rows by row id, in the order given; deleted rows and unknown ids are left out.
+
+        Without stable row ids (:attr:`has_stable_row_ids`) the id of a row is its address: fragment id << 32 | offset.
+
+        Parameters
+        ----------
+        row_ids : (n,) integers
+            Values of ``_rowid``, 0 .. 2**64 - 1; duplicates allowed.
+        columns : as for :meth:`scanner`
+
+        Raises
+        ------
+        IndexError
+            An id is out of range; without stable row ids, also an address whose fragment or row never existed.
+        TypeError
+            Not integers.
+        FormatError
+            The table's row ids are damaged, for example two live rows have the same id.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> lancecy.dataset("example.lance").take_rows([7, 3], columns=["id"])["id"].to_pylist()
+        [7, 3]
+        """
+        request = make_request(self.schema, columns)
+        return take_row_ids(self._context, self._context.projection(request), row_ids)
+
+    def take_blobs(
+        self,
+        blob_column: str,
+        ids: Any = None,
+        addresses: Any = None,
+        indices: Any = None,
+        *,
+        buffer_size: int = blobs.BUFFER_SIZE,
+    ) -> list[blobs.BlobFile | None]:
+        """The blobs of some rows as files, which fetch bytes when they are read.
+
+        Parameters
+        ----------
+        blob_column : str
+            A blob column, or the path of one within structs.
+        ids, addresses, indices : (n,) integers
+            Exactly one of them: row ids, row addresses, or numbers of live rows as for :meth:`take`.
+        buffer_size : int, bytes
+            Fetched ahead of a sequential reader where files are not memory-mapped.
+
+        Returns
+        -------
+        list
+            In the order of the rows; None for a null, an empty file for an empty blob.
+
+        Raises
+        ------
+        ValueError
+            Not exactly one of the three row arguments is given, or the column is not a blob column.
+        KeyError
+            There is no such column.
+        IndexError
+            A row does not exist or is deleted.
+        PathPolicyError
+            A blob names an external object that the table may not read.
+        """
+        return blobs.take_blobs(self._context, blob_column, ids, addresses, indices, buffer_size=buffer_size)
+
+    def sample(
+        self, num_rows: int, columns: Columns = None, randomize_order: bool = True, seed: int | None = None
+    ) -> pa.Table:
+        """Distinct rows chosen at random.
+
+        Parameters
+        ----------
+        num_rows : int
+            Number of rows; the whole table if it has fewer.
+        columns : as for :meth:`scanner`
+        randomize_order : bool
+            False returns them in table order.
+        seed : int, optional
+            Makes the choice repeatable.
+        """
+        total = self.count_rows()
+        picked = np.random.default_rng(seed).choice(total, min(num_rows, total), replace=False)
+        return self.take(picked if randomize_order else np.sort(picked), columns)
+
+    # -- fragments ------------------------------------------------------------
+
+    def get_fragments(self) -> list[LanceFragment]:
+        """All fragments, in table order."""
+        return [LanceFragment(self, f) for f in self._context.fragments]
+
+    def get_fragment(self, fragment_id: int) -> LanceFragment | None:
+        """The fragment with this id, or None.
+
+        Parameters
+        ----------
+        fragment_id : int
+        """
+        found = [f for f in self._context.fragments if f.id == fragment_id]
+        return LanceFragment(self, found[0]) if found else None
+
+    # -- inspection -----------------------------------------------------------
+
+    def summary(self) -> dict[str, Any]:
+        """Version, rows, fragments, files, bases and similar facts as JSON-serializable values.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> lancecy.dataset("example.lance").summary()["rows"]
+        1000
+        """
+        return display.summary(self._context)
+
+    def verify(
+        self,
+        columns: Sequence[str] | None = None,
+        fragments: Sequence[LanceFragment | int] | None = None,
+        progress: Progress | None = None,
+    ) -> Verification:
+        """Read every page and statistic of this version and report damage.
+
+        Parameters
+        ----------
+        columns : sequence of str, optional
+            Top-level columns to read; all of them if not given.
+        fragments : sequence of LanceFragment or int, optional
+            Fragments to look at.
+        progress : function of a :class:`lancecy.progress.Step`, optional
+            Called with the progress.
+
+        Returns
+        -------
+        Verification
+            True if nothing is damaged; ``findings`` lists each damage with its place.
+
+        Raises
+        ------
+        ColumnNotFoundError, NotFoundError
+            A column or fragment does not exist.
+
+        Notes
+        -----
+        For blob columns, it reads the descriptors and not the blobs.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> lancecy.dataset("example.lance").verify().is_ok
+        True
+        """
+        return verify(self._context, columns, _fragment_ids(fragments), progress)
+
+    def diff(self, old: int, new: int | None = None) -> VersionDiff:
+        """The changes between two versions, from their manifests.
+
+        Parameters
+        ----------
+        old : int
+        new : int, optional
+            This version if not given.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such version.
+        """
+        later = self if new is None else self.checkout_version(new)
+        return diff(self.uri, self.checkout_version(old)._snapshot.manifest, later._snapshot.manifest)
+
+    def layout(self) -> Layout:
+        """Bytes of every column in every fragment, from the metadata of the data files."""
+        return layout(self._context)
+
+    def plot_layout(self, axes: Any = None) -> Any:
+        """A picture of :meth:`layout`: fragments by columns, bytes as colours, deletions as bars.
+
+        Parameters
+        ----------
+        axes : pair of matplotlib Axes, optional
+            A new figure if not given.
+
+        Returns
+        -------
+        matplotlib.figure.Figure
+
+        Raises
+        ------
+        ImportError
+            matplotlib is not installed (``pip install 'lancecy[plot]'``).
+        """
+        return self.layout().plot(axes)
+
+    # -- other engines --------------------------------------------------------
+
+    def to_pyarrow_dataset(self) -> pads.Dataset:
+        """The table as a ``pyarrow.dataset.Dataset``, for engines that push columns and filters down to it.
+
+        DuckDB finds it by the name of the Python variable; Polars reads it with ``scan_pyarrow_dataset``
+        (:meth:`to_polars_lazy` pushes more down).
+
+        Examples
+        --------
+        >>> import lancecy, pyarrow.compute as pc
+        >>> ds = lancecy.dataset("example.lance").to_pyarrow_dataset()
+        >>> ds.to_table(columns=["id"], filter=pc.field("id") < 3).num_rows
+        3
+        """
+        from lancecy.interop.pyarrow_dataset import to_pyarrow_dataset
+
+        return to_pyarrow_dataset(self)
+
+    def to_polars_lazy(self, filter: object = None) -> pl.LazyFrame:
+        """The table as a Polars ``LazyFrame`` whose columns, predicates and limits reach the scan.
+
+        Parameters
+        ----------
+        filter : as for :meth:`scanner`
+            Applied in addition to the predicates that Polars pushes down.
+
+        Raises
+        ------
+        ImportError
+            Polars is not installed.
+
+        Notes
+        -----
+        Polars filters the result again, so NaN follows its rule and ranks above every number.
+        """
+        from lancecy.interop.polars_lazy import to_polars_lazy
+
+        return to_polars_lazy(self, filter)
+
+    # -- protocols ------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self.count_rows()
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema as an Arrow C capsule."""
+        return self.schema.__arrow_c_schema__()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """A new stream of all rows as an Arrow C capsule."""
+        return self.scanner().__arrow_c_stream__(requested_schema)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (self.location, self.version)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Dataset):
+            return NotImplemented
+        return (self.uri, self.version) == (other.uri, other.version)
+
+    def __hash__(self) -> int:
+        return hash(self.uri)  # the version changes when the table is changed by this object
+
+    def __repr__(self) -> str:
+        return display.dataset_text(self._context)
+
+    def _repr_html_(self) -> str:
+        return display.dataset_html(self._context)
+
+    def session(self) -> Session:
+        """Caches and threads of this dataset, to share with other datasets by ``session=``."""
+        return self._session
+
+    # -- for the layers above -------------------------------------------------
+
+    @property
+    def context(self) -> ScanContext:
+        """State shared by scans of this dataset (for the Dask and Spark layers)."""
+        return self._context
+
+    def scan_spec(self, request: ScanRequest, embed_credentials: bool = False) -> ScanSpec:
+        """The description of a scan that its tasks carry; without secrets unless embedded.
+
+        Parameters
+        ----------
+        request : ScanRequest
+        embed_credentials : bool
+        """
+        location = self.location.with_credentials(embed_credentials)
+        return ScanSpec(location, self.version, request, self._snapshot.identity)
+
+
+LanceDataset = Dataset
+"""Name of the class in pylance."""
+
+
+def _reopen(location: TableLocation, version: int) -> Dataset:
+    return Dataset(load_snapshot(location.known_to(default()), version))
+
+
+class LanceFragment(Scans):
+    """A horizontal slice of a dataset; made by :meth:`Dataset.get_fragments`."""
+
+    def __init__(self, dataset: Dataset, metadata: Fragment) -> None:
+        self._dataset = dataset
+        self._metadata = metadata
+
+    @property
+    def fragment_id(self) -> int:
+        """Its id."""
+        return self._metadata.id
+
+    @property
+    def metadata(self) -> Fragment:
+        """Its entry in the manifest."""
+        return self._metadata
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The table's schema: columns the fragment lacks read as null."""
+        return self._dataset.schema
+
+    @property
+    def physical_rows(self) -> int:
+        """Rows, deleted ones included."""
+        return self._dataset.context.physical_rows(self._metadata)
+
+    @property
+    def num_deletions(self) -> int:
+        """Deleted rows."""
+        return self.physical_rows - self._dataset.context.live_rows(self._metadata)
+
+    def data_files(self) -> list[DataFile]:
+        """Its data files."""
+        return list(self._metadata.files)
+
+    def deletion_file(self) -> DeletionFile | None:
+        """The file that lists its deleted rows, None without any."""
+        return self._metadata.deletion_file
+
+    @scanning
+    def scanner(
+        self,
+        columns: Columns = None,
+        filter: object = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
+    ) -> Scanner:
+        """A scan of this fragment alone; arguments as for :meth:`Dataset.scanner`."""
+        options["fragments"] = [self.fragment_id]
+        return self._dataset.scanner(columns, filter, limit, offset, **options)
+
+    def count_rows(self, filter: object = None) -> int:
+        """Its live rows, or those that pass the filter."""
+        if filter is None:
+            return self._dataset.context.live_rows(self._metadata)
+        return self.scanner(columns=[], filter=filter).count_rows()
+
+    def take(self, indices: Any, columns: Columns = None) -> pa.Table:
+        """Its live rows by number, in the order given.
+
+        Parameters
+        ----------
+        indices : (n,) integers
+            Numbers among the live rows of this fragment, duplicates allowed.
+        columns : as for :meth:`Dataset.scanner`
+
+        Raises
+        ------
+        IndexError
+            A row number is negative or too large.
+        """
+        context = self._dataset.context
+        first = int(context.row_starts()[[f.id for f in context.fragments].index(self.fragment_id)])
+        return self._dataset.take(as_row_numbers(indices, self.count_rows()) + first, columns)
+
+    def __repr__(self) -> str:
+        files = [file.path for file in self._metadata.files]
+        return f"LanceFragment(id={self.fragment_id}, rows={self.count_rows()}, data_files={files})"

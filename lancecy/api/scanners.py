@@ -1,0 +1,249 @@
+"""The :class:`Scanner`: a scan that is described but not yet run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from lancecy.encodings.arrow.columns import taken
+from lancecy.errors import LimitError
+from lancecy.inspection import display
+from lancecy.scanning import threads
+from lancecy.scanning.batches import DEFAULT_BATCH_ROWS, cut, slice_rows, table_of
+from lancecy.scanning.context import ScanContext
+from lancecy.scanning.explain import Explanation, explain
+from lancecy.scanning.order import OrderBy, orderings, sort_positions, with_keys
+from lancecy.scanning.pandas_metadata import to_frame
+from lancecy.scanning.plan import ScanPlan, plan
+from lancecy.scanning.request import ScanRequest
+from lancecy.scanning.task import ScanSpec
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["LanceScanner", "Scanner"]
+
+SpecMaker = Callable[[ScanRequest, bool], ScanSpec]
+"""Makes the spec that the tasks of a scan carry, from (request, embed credentials)."""
+
+
+class Scanner:
+    """A scan that is described but not yet run; made by ``Dataset.scanner``.
+
+    Parameters
+    ----------
+    context : ScanContext
+    make_spec : function
+    request : ScanRequest
+    order_by : str, ColumnOrdering, or sequence of these or of (name, "ascending" | "descending"), optional
+        Sort keys of the result; they need not be among the returned columns.
+    memory_bytes : int, bytes
+        Memory budget of a stream.
+    strict_batch_size : bool
+        Batches of a stream have exactly ``batch_size`` rows, the last one may have fewer. Raises ``LimitError``
+        if one batch cannot hold them: dictionaries with more values than codes, text beyond 2 GiB.
+
+    Attributes
+    ----------
+    schema : pyarrow.Schema
+        Of the result.
+    """
+
+    def __init__(
+        self,
+        context: ScanContext,
+        make_spec: SpecMaker,
+        request: ScanRequest,
+        order_by: OrderBy = None,
+        memory_bytes: int = threads.DEFAULT_BUDGET,
+        strict_batch_size: bool = False,
+    ) -> None:
+        self._context = context
+        self._make_spec = make_spec
+        self._request = request
+        self._memory = memory_bytes
+        self._strict = strict_batch_size
+        self.schema = context.projection(request).schema
+        self._keys = orderings(order_by)
+        if self._keys:
+            self._sorting, self._keys = with_keys(request, self._keys, context.snapshot.schema)
+            # Refuses missing or unordered keys before anything is read.
+            sort_positions(table_of(context.projection(self._sorting).schema, [], 0), self._keys)
+
+    @property
+    def request(self) -> ScanRequest:
+        """The arguments as one value."""
+        return self._request
+
+    def plan(
+        self,
+        blocksize: int | None = None,
+        *,
+        min_units: int = 1,
+        interleave: bool | None = None,
+        embed_credentials: bool = False,
+    ) -> ScanPlan:
+        """The tasks of this scan, planned from metadata alone.
+
+        Parameters
+        ----------
+        blocksize : int or None, bytes
+            Target size of a task; None makes one task per fragment.
+        min_units : int
+            Split into at least this many units if there is enough to read.
+        interleave : bool, optional
+            Let consecutive tasks read from different bases. By default true if the scan has no order
+            (``scan_in_order=False``).
+        embed_credentials : bool
+            Put the storage options into the tasks as given, secrets included.
+
+        Raises
+        ------
+        ValueError
+            ``order_by``, or a filter together with limit or offset: tasks do not know each other's rows.
+        """
+        if self._keys or (self._request.filter is not None and (self._request.limit or self._request.offset)):
+            raise ValueError(
+                "tasks do not see each other's rows, so a scan with order_by, or with a filter and limit or offset, "
+                "cannot be split into tasks"
+            )
+        mixed = self._is_unordered if interleave is None else interleave
+        return self._plan(blocksize, min_units, mixed, embed_credentials)
+
+    @property
+    def _is_unordered(self) -> bool:
+        """Whether rows may come in any order; a limit needs the order of the table."""
+        request = self._request
+        return not request.ordered and (request.filter is None or not (request.limit or request.offset))
+
+    def _plan(
+        self,
+        blocksize: int | None = None,
+        min_units: int = 1,
+        interleave: bool = False,
+        embed_credentials: bool = False,
+        exact: bool = False,
+    ) -> ScanPlan:
+        spec = self._make_spec(self._request, embed_credentials)
+        return plan(self._context, self._request, spec, blocksize, min_units, interleave, exact)
+
+    def explain(self) -> Explanation:
+        """Report fragments and pages kept and pruned, and bytes to read; reads metadata and statistics only."""
+        return explain(self._context, self._plan(), self._request)
+
+    def to_table(self) -> pa.Table:
+        """Run the scan and return one table."""
+        if self._keys:
+            return self._sorted_table()
+        context = self._context
+        # Enough units that no thread is left alone with a large last one.
+        width = max(1, len(self.schema))
+        min_units = -(-4 * context.session.threads // width) if context.session.threads > 1 else 1
+        return threads.collect(context, self._plan(_blocksize(self._request), min_units), self._request)
+
+    def _sorted_table(self) -> pa.Table:
+        whole = Scanner(self._context, self._make_spec, self._sorting).to_table()
+        request = self._request
+        stop = None if request.limit is None else request.offset + request.limit
+        positions = sort_positions(whole, self._keys)[request.offset : stop]
+        columns = [taken(whole[name], positions) for name in self.schema.names]
+        if not columns:
+            return table_of(self.schema, [], positions.size)
+        return pa.Table.from_arrays(columns, schema=self.schema)
+
+    def to_batches(self) -> Iterator[pa.RecordBatch]:
+        """Run the scan as a stream whose memory is bounded by the byte budget."""
+        batches = self._batches()
+        return (
+            _of_exactly(batches, self._request.batch_size or DEFAULT_BATCH_ROWS) if self._strict else batches
+        )
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        if self._keys:
+            return cut(self._sorted_table(), self._request)
+        plan_ = self._plan(max(1 << 18, self._memory // 12), interleave=self._is_unordered, exact=True)
+        return threads.stream(self._context, plan_, self._request, self._memory)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """The stream as an Arrow record batch reader."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The result as a pandas DataFrame with Arrow-backed columns (vectors and lists stay Arrow values)."""
+        import pandas as pd
+
+        return to_frame(self.to_table(), pd.ArrowDtype)
+
+    def count_rows(self) -> int:
+        """Number of rows of the result."""
+        request, context = self._request, self._context
+        planned = self._plan(min_units=4 * context.session.threads)
+        if request.filter is None:
+            return planned.num_rows
+        passed = max(0, threads.count(context, planned, request) - request.offset)
+        return passed if request.limit is None else min(passed, request.limit)
+
+    def head(self, num_rows: int) -> pa.Table:
+        """The first rows of the result.
+
+        Parameters
+        ----------
+        num_rows : int
+        """
+        table = pa.Table.from_batches([], self.schema)
+        for batch in self.to_batches():
+            table = pa.concat_tables([table, pa.Table.from_batches([batch], self.schema)])
+            if table.num_rows >= num_rows:
+                break
+        return slice_rows(table, 0, num_rows)
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """A new run of the scan as an Arrow C stream capsule."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def __arrow_c_schema__(self) -> object:
+        """The schema as an Arrow C capsule."""
+        return self.schema.__arrow_c_schema__()
+
+    def __repr__(self) -> str:
+        return display.scanner_text(self._context, self._request, self.schema)
+
+
+LanceScanner = Scanner
+"""The class under pylance's name."""
+
+
+def _blocksize(request: ScanRequest) -> int | None:
+    """Size of the units; small if a few rows may be enough."""
+    return 1 << 20 if request.filter is not None and request.limit is not None else None
+
+
+def _of_exactly(batches: Iterator[pa.RecordBatch], num_rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of ``num_rows`` rows; the last may have fewer."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        while count + batch.num_rows >= num_rows:
+            missing = num_rows - count
+            yield _joined([*held, batch.slice(0, missing)])
+            held, count, batch = [], 0, batch.slice(missing)
+        if batch.num_rows:
+            held.append(batch)
+            count += batch.num_rows
+    if held:
+        yield _joined(held)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    rows = sum(batch.num_rows for batch in batches)
+    try:
+        return pa.concat_batches(batches)
+    except pa.ArrowInvalid as error:
+        raise LimitError(
+            f"{rows} rows do not fit into one batch, as strict_batch_size requires: {error} "
+            "Use a smaller batch_size, or strict_batch_size=False",
+            limit="",
+            claimed=rows,
+        ) from error

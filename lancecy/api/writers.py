@@ -1,0 +1,474 @@
+"""Write functions: ``write_dataset``, ``write_dask``, and ``write_fragments`` with ``commit`` for distributed writers.
+
+Names and meanings follow pylance.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Unpack
+
+import pyarrow as pa
+
+from lancecy.api.datasets import Dataset
+from lancecy.changes.commit import commit_operation
+from lancecy.changes.dask_parts import collected, committed_later, is_dask, parts_of, schema_of_collection
+from lancecy.changes.insert import write_files, write_table
+from lancecy.changes.options import (
+    WRITE_DEFAULTS,
+    AccessOptions,
+    CommitOptions,
+    CommitRequest,
+    FragmentOptions,
+    Mode,
+    WriteOptions,
+    WriteRequest,
+    commit_request,
+    requests_of,
+)
+from lancecy.changes.shared import share
+from lancecy.errors import DatasetNotFoundError
+from lancecy.keyword_options import shared_options
+from lancecy.session import Session, default
+from lancecy.table import flags
+from lancecy.table.bases import canonical_base
+from lancecy.table.location import TableLocation
+from lancecy.table.manifest import BasePath
+from lancecy.table.operations import Operation
+from lancecy.table.snapshot import Snapshot, load_snapshot, newest_snapshot
+from lancecy.write.metadata import FragmentMetadata
+from lancecy.write.operations import BaseOperation, operation_of
+
+__all__ = ["commit", "located", "opened_at", "write_dask", "write_dataset", "write_fragments"]
+
+writing = shared_options(WriteOptions, WRITE_DEFAULTS)
+writing_files = shared_options(FragmentOptions, WRITE_DEFAULTS)
+committing = shared_options(CommitOptions, WRITE_DEFAULTS)
+
+
+@writing
+def write_dataset(
+    data: Any,
+    uri: str | os.PathLike[str] | Dataset,
+    schema: pa.Schema | None = None,
+    mode: Mode = "create",
+    **options: Unpack[WriteOptions],
+) -> Dataset:
+    """Write rows: create a table, append to it, or overwrite it.
+
+    Parameters
+    ----------
+    data : object
+        A table, batch, reader or dataset of pyarrow; anything with ``__arrow_c_stream__`` (Polars, DuckDB and Spark
+        frames, lancecy datasets and scanners); a pandas frame; a mapping of names to arrays; a list of rows as
+        dictionaries; or an iterable of batches or tables, which is consumed lazily. A Dask DataFrame is written by
+        :func:`lancecy.write_dask`.
+    uri : str, path or Dataset
+        A Dataset supplies its session and options, and stays at its version.
+    schema : pyarrow.Schema, optional
+        Requested columns; the data is cast to them, safely.
+    mode : "create", "append" or "overwrite"
+        "create" refuses an existing table. "append" requires columns of the same types, in any order; nullable columns
+        may be missing. "overwrite" replaces schema and rows and keeps the history. The last two create a missing table.
+    data_storage_version : "0.1", "2.0", "2.1" or "2.2", optional
+        Version of the data files; by default the table's, and "2.1" for a new table. "legacy" is an alias of "0.1".
+        Files of 0.1 have nulls only in text, and one dictionary per column for the whole table; a table cannot mix
+        them with others.
+    enable_stable_row_ids : bool
+        New tables only: rows have ids that survive compaction.
+    enable_v2_manifest_paths : bool
+        New tables only: use manifest names that list the newest first. Existing tables keep their naming scheme.
+    initial_bases : sequence of DatasetBasePath, optional
+        New tables only: base paths besides the table's own folder.
+    target_bases : sequence of str, optional
+        Names or paths of the bases that receive data files in turn; [] is the table's own folder. A write begins with
+        the base that holds the fewest bytes of the table, so that many small writes fill all bases evenly.
+    target_all_bases : bool, optional
+        Write to all bases in turn; True includes the table's own folder, False excludes it.
+    max_rows_per_file, max_bytes_per_file : int
+        Limits at which the next file begins.
+    max_rows_per_group : int
+        Files of 0.1 only: rows per page. Statistics, of all types but lists and a few others, are per page.
+    commit_message : str, optional
+    transaction_properties : mapping of str to str, optional
+        Recorded in the version.
+    durability : "fsync" or "none"
+        On a local disk: whether files and their folders are synced to disk before this returns. With "none", a
+        system crash can leave a version with torn files.
+    storage_options : mapping, optional
+        As for :func:`lancecy.dataset`.
+    allowed_bases : sequence of str, optional
+        As for :func:`lancecy.dataset`; bases named in ``initial_bases`` are allowed.
+    session : Session, optional
+
+    Returns
+    -------
+    Dataset
+        At the new version.
+
+    Raises
+    ------
+    ExistsError
+        The table already exists.
+    SchemaError
+        Columns do not fit the table, or non-nullable columns have nulls.
+    UnsupportedError
+        This release cannot write the column or the table; the message names a version that can hold it.
+    NotFoundError
+        There is no such base.
+    ConflictError
+        Another writer made a conflicting change; after a ``RetryableConflictError``, write again.
+    ContentionError
+        Every race for the next version was lost.
+    CommitUnknownError
+        The storage failed, and it is unknown whether the commit happened. Its files stay: check before writing again.
+    StoreError
+        The storage failed.
+
+    Notes
+    -----
+    Readers see nothing before everything is written. A failure leaves the table unchanged and removes its data files,
+    except after ``CommitUnknownError`` or the death of the process. A transaction file in ``_transactions`` and empty
+    folders may remain; they are harmless.
+
+    Examples
+    --------
+    >>> import lancecy, pyarrow as pa, tempfile
+    >>> uri = tempfile.mkdtemp() + "/t.lance"
+    >>> ds = lancecy.write_dataset({"a": [1, 2, 3]}, uri)
+    >>> ds = lancecy.write_dataset(pa.table({"a": [4]}), ds, mode="append")
+    >>> ds.to_table()["a"].to_pylist(), ds.version
+    ([1, 2, 3, 4], 2)
+    """
+    written, commit_options = requests_of(mode, options)
+    location, active = located(uri, options)
+    snapshot = _newest(uri, location, active)
+    if is_dask(data):
+        made: Dataset = _write_dask(data, location, active, snapshot, written, commit_options, schema)
+        return made
+    committed, bases = write_table(data, schema, location, active, snapshot, written, commit_options)
+    return opened_at(location, active, committed.version, bases)
+
+
+@writing
+def write_dask(
+    data: Any,
+    uri: str | os.PathLike[str] | Dataset,
+    schema: pa.Schema | None = None,
+    mode: Mode = "create",
+    *,
+    index: bool | None = None,
+    column: str | None = None,
+    compute: bool = True,
+    compute_kwargs: Mapping[str, Any] | None = None,
+    token: str | None = None,
+    embed_credentials: bool = False,
+    **options: Unpack[WriteOptions],
+) -> Any:
+    """Write a Dask collection: workers write the data files, and one commit adds them to the table.
+
+    Parameters
+    ----------
+    data : Dask DataFrame or Array
+        Any dtypes: NumPy's, Arrow's, and those of :func:`lancecy.scan`. Python objects are taken as text, or as the
+        table's type, unless ``schema`` gives their type. The rows of an array are along its first axis: vectors,
+        matrices and so on become fixed-size lists.
+    uri, schema, mode
+        As for :func:`lancecy.write_dataset`. ``schema`` must have all columns; partitions are cast to it, safely.
+    index : bool, optional
+        Whether to write the index as a column; by default, if it has a name.
+    column : str, optional
+        Name of the column that an array becomes.
+    compute : bool
+        False returns a ``dask.delayed.Delayed``, which writes, commits and returns the version number. Computing it
+        again does not add the rows again.
+    compute_kwargs : mapping, optional
+        Arguments of Dask's ``compute``, such as ``{"retries": 3}`` or ``{"scheduler": "processes"}``.
+    token : str, optional
+        Identifies the write, so that a job can be restarted safely: if a write with this token was committed before,
+        also by another process, this one returns that version and commits nothing.
+    embed_credentials : bool
+        Put the secrets in ``storage_options`` into the graph. By default the graph has only the other options, and
+        workers in other processes take credentials from their own environment.
+    data_storage_version, enable_stable_row_ids, enable_v2_manifest_paths, initial_bases, target_bases, \
+    target_all_bases, max_rows_per_file, max_bytes_per_file, max_rows_per_group, commit_message, transaction_properties, durability, \
+    storage_options, allowed_bases, session
+        As for :func:`lancecy.write_dataset`. A partition with rows makes at least one file; files of the
+        first partition begin with the least filled base, those of the second with the next, and so on.
+
+    Returns
+    -------
+    Dataset or Delayed
+        The table at the new version.
+
+    Raises
+    ------
+    SchemaError
+        As for :func:`lancecy.write_dataset`; or a partition does not fit, and the message names it.
+    LanceError, ValueError, TypeError
+        As for :func:`lancecy.write_dataset`.
+
+    Notes
+    -----
+    Only files of tasks whose results arrive are committed, so tasks may be repeated by ``retries``, by work stealing,
+    or after a worker died, and rows are in the table once. Files of lost attempts remain, invisible to readers, until
+    a cleanup. If a partition fails, nothing is committed, and a note of its error says what was removed.
+
+    Examples
+    --------
+    >>> import dask.dataframe as dd, lancecy, pandas as pd, tempfile
+    >>> ddf = dd.from_pandas(pd.DataFrame({"a": [1, 2, 3, 4]}), npartitions=2)
+    >>> ds = lancecy.write_dask(ddf, tempfile.mkdtemp() + "/t.lance")
+    >>> ds.count_rows(), ds.version, len(ds.get_fragments())
+    (4, 1, 2)
+    """
+    written, commit_options = requests_of(mode, options)
+    if not is_dask(data):
+        raise TypeError(
+            f"write_dask takes a Dask DataFrame or Array; write_dataset takes a {type(data).__name__}"
+        )
+    location, active = located(uri, options)
+    return _write_dask(
+        data,
+        location,
+        active,
+        _newest(uri, location, active),
+        written,
+        replace(commit_options, token=token),
+        schema,
+        index,
+        column,
+        compute,
+        compute_kwargs,
+        embed_credentials,
+    )
+
+
+def _write_dask(
+    data: Any,
+    location: TableLocation,
+    session: Session,
+    snapshot: Snapshot | None,
+    written: WriteRequest,
+    commit_options: CommitRequest,
+    schema: pa.Schema | None,
+    index: bool | None = None,
+    column: str | None = None,
+    compute: bool = True,
+    compute_kwargs: Mapping[str, Any] | None = None,
+    embed_credentials: bool = False,
+) -> Any:
+    table = snapshot if written.mode == "append" else None
+    columns = schema_of_collection(data, table, schema, index, column)
+    shared = share(
+        columns, location, session, snapshot, written, commit_options, embed_credentials=embed_credentials
+    )
+    parts = parts_of(data, shared, columns, index)
+    if not compute:
+        return committed_later(parts, shared)
+    committed = shared.commit(collected(parts, shared, compute_kwargs or {}))
+    return opened_at(location, session, committed.version, shared.plan.bases)
+
+
+@writing_files
+def write_fragments(
+    data: Any,
+    uri: str | os.PathLike[str] | Dataset,
+    schema: pa.Schema | None = None,
+    *,
+    mode: Mode = "append",
+    writer_number: int = 0,
+    **options: Unpack[FragmentOptions],
+) -> list[FragmentMetadata]:
+    """Write rows to data files without committing them; :func:`lancecy.commit` adds them to the table.
+
+    Each distributed writer calls this, and one process commits the fragments of all of them at once.
+
+    Parameters
+    ----------
+    data, uri, schema
+        As for :func:`lancecy.write_dataset`.
+    mode : "append", "create" or "overwrite"
+        Purpose of the fragments: ``LanceOperation.Append``, or an ``Overwrite``, whose columns get new ids.
+    data_storage_version : str, optional
+        New dictionary columns cannot be written to files of 0.1 here, because such files must share their dictionaries.
+    initial_bases, target_bases, target_all_bases
+        As for :func:`lancecy.write_dataset`; pass the same ``initial_bases`` to ``LanceOperation.Overwrite``.
+    writer_number : int
+        Number of this writer among the writers of one commit: 0 begins with the least filled base, 1 with the next, and
+        so on. Writers with the same number begin with the same base. All must see the same version.
+    max_rows_per_file, max_bytes_per_file, max_rows_per_group : int
+        As for :func:`lancecy.write_dataset`.
+    durability : "fsync" or "none"
+    storage_options, allowed_bases, session
+        As for :func:`lancecy.write_dataset`.
+
+    Returns
+    -------
+    list of FragmentMetadata
+        Can be pickled, or sent as JSON.
+
+    Raises
+    ------
+    LanceError
+        As for :func:`lancecy.write_dataset`; no file is left behind.
+
+    Examples
+    --------
+    >>> import lancecy
+    >>> ds = lancecy.dataset("example.lance")
+    >>> new = lancecy.write_fragments(ds.head(2), "new.lance", mode="create")
+    >>> made = lancecy.commit("new.lance", lancecy.LanceOperation.Overwrite(ds.schema, new))
+    >>> made.count_rows()
+    2
+    """
+    written, _ = requests_of(mode, options)
+    location, active = located(uri, options)
+    snapshot = _newest(uri, location, active)
+    return list(write_files(data, schema, location, active, snapshot, written, writer_number))
+
+
+@committing
+def commit(
+    uri: str | os.PathLike[str] | Dataset,
+    operation: BaseOperation,
+    read_version: int | None = None,
+    *,
+    token: str | None = None,
+    max_retries: int = 20,
+    **options: Unpack[CommitOptions],
+) -> Dataset:
+    """Commit a prepared change as the next version of a table.
+
+    Parameters
+    ----------
+    uri : str, path or Dataset
+    operation : one of ``lancecy.LanceOperation``
+    read_version : int, optional
+        The version the change was made from; later versions are checked for conflicts. By default the version of a
+        Dataset; required for a URI unless the operation is ``Overwrite``, ``Restore`` or ``UpdateBases``.
+    commit_message : str, optional
+    transaction_properties : mapping of str to str, optional
+        Recorded in the version.
+    token : str, optional
+        Identifies the change: a change with this token is committed once, and later calls return the version it
+        became.
+    max_retries : int
+        Maximum number of lost races for the next version.
+    enable_stable_row_ids, enable_v2_manifest_paths : bool
+        New tables only, as for :func:`lancecy.write_dataset`.
+    durability : "fsync" or "none"
+    storage_options, allowed_bases, session
+        As for :func:`lancecy.write_dataset`.
+
+    Returns
+    -------
+    Dataset
+        At the new version.
+
+    Raises
+    ------
+    ValueError
+        ``read_version`` is missing.
+    DatasetNotFoundError
+        There is no table, and the operation does not create one.
+    RetryableConflictError
+        Another writer changed the same data: prepare the change again from the newest version.
+    ConflictError
+        A later version excludes the change.
+    ContentionError
+        Every race for the next version was lost.
+    CommitUnknownError
+        It is unknown whether the commit happened: check before trying again, and delete nothing.
+    SchemaError, UnsupportedError, CommitError
+        The change does not fit the table, or one of its files is missing.
+
+    Notes
+    -----
+    This function never removes data files.
+
+    Examples
+    --------
+    >>> import lancecy, tempfile
+    >>> ds = lancecy.write_dataset({"a": [1, 2, 3]}, tempfile.mkdtemp() + "/t.lance")
+    >>> new = [part for rows in ({"a": [4]}, {"a": [5]}) for part in lancecy.write_fragments(rows, ds)]
+    >>> lancecy.commit(ds, lancecy.LanceOperation.Append(new)).count_rows()
+    5
+    """
+    location, active = located(uri, options)
+    if isinstance(uri, Dataset) and read_version is None:
+        snapshot: Snapshot | None = uri._snapshot
+    else:
+        snapshot = newest_snapshot(location, active)
+    known = None if snapshot is None else snapshot.manifest.base_paths
+    change = operation_of(operation, known, options.get("enable_stable_row_ids", False))
+    _check_commit(location, snapshot, change, read_version, given=isinstance(uri, Dataset))
+    bases = change.references().bases
+    request = commit_request(options, max_retries, token)
+    allowed = location.allowing(map(canonical_base, bases))
+    committed = commit_operation(change, allowed, active, snapshot, request, read_version=read_version)
+    return opened_at(location, active, committed.version, bases)
+
+
+def _check_commit(
+    location: TableLocation,
+    snapshot: Snapshot | None,
+    change: Operation,
+    read_version: int | None,
+    given: bool,
+) -> None:
+    if snapshot is None:
+        if not change.makes_tables:
+            raise DatasetNotFoundError(f"there is no table at {location.uri}", kind="dataset")
+        return
+    if read_version is None and not given and change.needs_read_version:
+        raise ValueError("read_version is needed: what happened since then has to be looked at")
+    flags.check_writable(snapshot.manifest.reader_flags, snapshot.manifest.writer_flags)
+
+
+def located(uri: str | os.PathLike[str] | Dataset, options: AccessOptions) -> tuple[TableLocation, Session]:
+    """The location of a user's table, and its session.
+
+    Parameters
+    ----------
+    uri : str, path or Dataset
+    options : AccessOptions
+
+    Raises
+    ------
+    ValueError
+        Options are given beside a Dataset, which has its own.
+    """
+    storage_options, allowed_bases = options.get("storage_options"), options.get("allowed_bases")
+    session = options.get("session")
+    if not isinstance(uri, Dataset):
+        active = session or default()
+        location = TableLocation.of(os.fspath(uri), storage_options, False, allowed_bases, active.limits)
+        return location, active
+    if any(value is not None for value in (storage_options, allowed_bases, session)):
+        raise ValueError("a Dataset is open already: give its options to lancecy.dataset instead")
+    return uri.location, uri.session()
+
+
+def _newest(
+    uri: str | os.PathLike[str] | Dataset, location: TableLocation, session: Session
+) -> Snapshot | None:
+    return uri._newest() if isinstance(uri, Dataset) else newest_snapshot(location, session)
+
+
+def opened_at(
+    location: TableLocation, session: Session, version: int, bases: Sequence[BasePath] = ()
+) -> Dataset:
+    """The table at a new version, allowed to read the bases that the write named.
+
+    Parameters
+    ----------
+    location : TableLocation
+    session : Session
+    version : int
+    bases : sequence of BasePath
+    """
+    allowed = location.allowing(map(canonical_base, bases))
+    return Dataset(load_snapshot(allowed, version, session=session))

@@ -1,0 +1,210 @@
+"""The walk from an unbound tree to a bound one, and the helpers of its rules.
+
+A :class:`Binder` binds one tree to one schema from the leaves up. The rules in the ``bind_*`` modules know the
+requirements of an operation on its operands; they are functions of the binder, the call and ``wide``: whether
+integers may be computed as bigint, because the type of the result stays inside the expression.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from lancecy.errors import ColumnNotFoundError, ExpressionError
+from lancecy.expr.binding.arithmetic import cast_to
+from lancecy.expr.binding.names import Names
+from lancecy.expr.describe import describe, describe_type
+from lancecy.expr.evaluation.evaluate import compute
+from lancecy.expr.evaluation.functions import CLOCK, unknown_function
+from lancecy.expr.kinds import common_type, family, plain_type
+from lancecy.expr.literals import settle
+from lancecy.expr.nodes import Call, Column, Expr, Literal, literal_from_scalar, walk
+
+__all__ = ["Binder", "Rule"]
+
+_BOOL = pa.bool_()
+
+
+class Binder:
+    """Binds expressions to one schema.
+
+    Attributes
+    ----------
+    schema : pa.Schema
+    names : Names
+    """
+
+    def __init__(self, schema: pa.Schema, rules: Mapping[str, Rule], otherwise: Rule) -> None:
+        self.schema = schema
+        self.names = Names(schema)
+        self._rules = rules
+        self._otherwise = otherwise
+
+    def root(self, expr: Expr) -> Expr:
+        """Bind a whole tree: a bare column keeps its type, integers stay as narrow as they are."""
+        found = self.value(expr, wide=False)
+        return settle(found) if isinstance(found, Literal) else found
+
+    def value(self, expr: Expr, wide: bool = True) -> Expr:
+        """Bind a node; literals may still be without a type.
+
+        Raises
+        ------
+        ColumnNotFoundError, ExpressionError
+        """
+        if isinstance(expr, Column):
+            return self.column(expr)
+        if isinstance(expr, Literal):
+            if isinstance(expr.value, tuple):
+                shown = describe(expr, 10)
+                raise ExpressionError(f"a list stands only after IN and in list functions, not {shown}")
+            return expr
+        if not isinstance(expr, Call):
+            raise TypeError(f"{type(expr).__name__} is no node of an expression")
+        return self._rules.get(expr.op, self._otherwise)(self, expr, wide)
+
+    def column(self, column: Column) -> Expr:
+        """Find a column in the schema."""
+        try:
+            path, data_type = self.names.resolve(column.path, column.exact)
+        except ColumnNotFoundError:
+            if not column.exact and column.path[0].lower() in CLOCK:
+                raise unknown_function(column.path[0].lower()) from None
+            raise
+        return Column(path, True, data_type)
+
+    def operand(self, expr: Expr, wide: bool = True) -> Expr:
+        """Bind a node for Arrow's kernels: dictionaries decoded, extensions as their storage."""
+        return _readable(self.value(expr, wide))
+
+    def typed(self, expr: Expr, wide: bool = True) -> Expr:
+        """Bind an operand; a literal gets its default type."""
+        found = self.operand(expr, wide)
+        return settle(found) if isinstance(found, Literal) else found
+
+    def condition(self, expr: Expr, what: str) -> Expr:
+        """Bind an operand that must be boolean.
+
+        Raises
+        ------
+        ExpressionError
+        """
+        return as_condition(self.typed(expr), what)
+
+    def text(self, expr: Expr, what: str) -> Expr:
+        """Bind an operand that must be text.
+
+        Raises
+        ------
+        ExpressionError
+        """
+        found = self.typed(expr)
+        if isinstance(found, Literal) and found.value is None:
+            return Literal(None, pa.string())
+        if family(found.type) != "text":
+            raise ExpressionError(
+                f"{what} needs text, but {describe(found, 10)} is {describe_type(found.type)}; CAST it to string"
+            )
+        return found
+
+    def alike(self, what: str, args: list[Expr], wide: bool) -> list[Expr]:
+        """Convert operands to one common type.
+
+        Raises
+        ------
+        ExpressionError
+            They have none.
+        """
+        found = [self.typed(arg, wide) for arg in args]
+        target: pa.DataType | None = pa.null()
+        for one in found:
+            target = common_type(target or pa.null(), one.type or pa.null())
+            if target is None:
+                names = ", ".join(dict.fromkeys(describe_type(f.type) for f in found))
+                raise ExpressionError(
+                    f"{what} has values of types that do not mix: {names}; CAST them to one"
+                )
+        return [cast_to(one, target or pa.null()) for one in found]
+
+    def convert(self, inner: Expr, target: pa.DataType, op: str = "cast") -> Expr:
+        """Convert explicitly; a trial shows whether the conversion exists.
+
+        Raises
+        ------
+        ExpressionError
+        """
+        if inner.type == target:
+            return inner
+        if isinstance(inner, Literal) and inner.value is None:
+            return Literal(None, target)
+        return self.finish(op, (inner, Literal(None, target)))
+
+    def finish(self, op: str, args: tuple[Expr, ...], data_type: pa.DataType | None = None) -> Expr:
+        """The call with its result type, folded to a literal if all arguments are constants.
+
+        Parameters
+        ----------
+        data_type : pa.DataType, optional
+            Type of the result; without it the call is tried on one row of nulls.
+
+        Raises
+        ------
+        ExpressionError
+            Arrow has no such kernel for the types, or the call fails on the constants.
+        """
+        call = Call(op, args, data_type)
+        constant = bool(args) and all(isinstance(arg, Literal) for arg in args)
+        if not constant and data_type is not None:
+            return call
+        table = None if constant else self._sample(call)
+        try:
+            found = compute(call, table)
+        except (pa.ArrowException, OverflowError, TypeError) as error:
+            why = str(error).split("\n", maxsplit=1)[0]
+            raise ExpressionError(f"{describe(call, 10)} does not work: {why}") from error
+        if isinstance(found, pa.Scalar):
+            return literal_from_scalar(found)
+        return Call(op, args, found.type)
+
+    def _sample(self, call: Call) -> pa.Table:
+        """One row of nulls of the columns a call reads, to find its type and to check its constants."""
+        names = dict.fromkeys(node.path[0] for node in walk(call) if isinstance(node, Column))
+        fields = [self.schema.field(self.names.positions[name]).with_nullable(True) for name in names]
+        return pa.table([pa.nulls(1, field.type) for field in fields], schema=pa.schema(fields))
+
+
+Rule: TypeAlias = Callable[[Binder, Call, bool], Expr]
+"""Binds one kind of call; the bool is ``wide``."""
+
+
+def as_condition(found: Expr, what: str) -> Expr:
+    """Require that a bound expression is boolean.
+
+    Raises
+    ------
+    ExpressionError
+    """
+    if isinstance(found, Literal) and found.value is None:
+        return Literal(None, _BOOL)
+    if found.type != _BOOL:
+        raise ExpressionError(
+            f"{what} needs a condition, but {describe(found, 10)} is {describe_type(found.type)}"
+        )
+    return found
+
+
+def _readable(expr: Expr) -> Expr:
+    if expr.type is None:
+        return expr
+    if isinstance(expr, Literal):
+        plain = plain_type(expr.type)
+        return expr if plain == expr.type else Literal(expr.value, plain)
+    if isinstance(expr.type, pa.BaseExtensionType):
+        return _readable(Call("storage", (expr,), expr.type.storage_type))
+    plain = plain_type(expr.type)
+    if plain == expr.type:
+        return expr
+    # Dictionaries, views and half floats: unlike a cast, reading them as their plain type cannot fail.
+    return Call("decode", (expr,), plain)

@@ -1,0 +1,168 @@
+"""Rules of binding for comparisons, IN, LIKE and IS NOT DISTINCT FROM."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from lancecy.errors import ExpressionError
+from lancecy.expr.binding.arithmetic import cast_to
+from lancecy.expr.binding.binder import Binder
+from lancecy.expr.binding.logic import both_zeros
+from lancecy.expr.describe import describe, describe_type
+from lancecy.expr.evaluation.exact import share_type
+from lancecy.expr.evaluation.patterns import like_plan
+from lancecy.expr.kinds import common_type, family
+from lancecy.expr.literals import Gap, fit, settle, smallest
+from lancecy.expr.nodes import COMPARISONS, Call, Constant, Expr, Literal, is_nan, negate
+
+__all__ = ["COMPARABLE", "comparison", "like", "members", "not_distinct", "within"]
+
+_BOOL = pa.bool_()
+_READS = ("cast", "decode")
+COMPARABLE = frozenset(
+    ("boolean", "integer", "float", "decimal", "text", "binary", "date", "timestamp", "time", "interval")
+)
+
+
+def comparison(binder: Binder, call: Call, wide: bool) -> Expr:
+    """``= != < <= > >=``."""
+    left, right = (binder.operand(arg) for arg in call.args)
+    return _compare(binder, call.op, left, right)
+
+
+def _compare(binder: Binder, op: str, left: Expr, right: Expr) -> Expr:
+    if isinstance(left, Literal) and isinstance(right, Literal) and left.type is right.type is None:
+        left, right = settle(left), settle(right)
+    if isinstance(left, Literal) and (not isinstance(right, Literal) or left.type is None):
+        # The typed side decides how an untyped constant is read.
+        left, right, op = right, left, COMPARISONS[op]
+    if isinstance(right, Literal):
+        return _with_constant(binder, op, left, right)
+    target = common_type(left.type or pa.null(), right.type or pa.null())
+    if target is not None and family(target) == "null":
+        return Literal(None, _BOOL)
+    if target is None or family(target) not in COMPARABLE:
+        raise ExpressionError(
+            f"{describe(left)} is {describe_type(left.type)} and {describe(right)} is "
+            f"{describe_type(right.type)}: these cannot be compared; CAST one side"
+        )
+    if not share_type(left.type or pa.null(), right.type or pa.null()):
+        return Call(op, (left, right), _BOOL)
+    return Call(op, (cast_to(left, target), cast_to(right, target)), _BOOL)
+
+
+def _with_constant(binder: Binder, op: str, left: Expr, right: Literal) -> Expr:
+    """Comparison with a literal, which is converted to the type of the operand."""
+    if right.value is None or family(left.type) == "null":
+        return Literal(None, _BOOL)
+    if isinstance(left, Literal) and left.value is None:
+        return Literal(None, _BOOL)
+    if family(left.type) not in COMPARABLE:
+        raise ExpressionError(f"{describe(left)} is {describe_type(left.type)}, which cannot be compared")
+    try:
+        placed = _fit_operand(left, right)
+    except ExpressionError as error:
+        raise ExpressionError(f"{describe(Call(op, (left, right)), 10)}: {error.what}") from error
+    if isinstance(placed, Gap):
+        return _in_gap(binder, op, left, placed)
+    if placed.type != left.type:
+        left = cast_to(left, placed.type or pa.null())
+    return binder.finish(op, (left, placed), _BOOL)
+
+
+def _in_gap(binder: Binder, op: str, left: Expr, gap: Gap) -> Expr:
+    """Comparison with a constant between two values of the operand's type, or beyond all of them."""
+    least = smallest(left.type or pa.null())
+    never = (cast_to(left, least.type or pa.null()), least)
+    if op == "!=":
+        return negate(binder.finish("<", never, _BOOL))
+    neighbour = None if op == "=" else gap.below if op in ("<", "<=") else gap.above
+    if neighbour is None:
+        return binder.finish("<", never, _BOOL)
+    return binder.finish("<=" if op in ("<", "<=") else ">=", (left, neighbour), _BOOL)
+
+
+def _fit_operand(operand: Expr, literal: Literal) -> Literal | Gap:
+    """Fit a literal to an operand; to half floats first if the operand is read from them."""
+    target = operand.type or pa.null()
+    inner = operand.args[0].type if isinstance(operand, Call) and operand.op in _READS else None
+    if inner is None or not pa.types.is_float16(inner) or target != pa.float32():
+        return fit(literal, target)
+    placed = fit(literal, inner)
+    if isinstance(placed, Literal):
+        return Literal(placed.value, target)
+    below, above = (
+        None if side is None else Literal(side.value, target) for side in (placed.below, placed.above)
+    )
+    return Gap(below, above)
+
+
+def not_distinct(binder: Binder, call: Call, wide: bool) -> Expr:
+    """IS NOT DISTINCT FROM: equality that is never null; two nulls are equal."""
+    left, right = (binder.operand(arg) for arg in call.args)
+    for one, other in ((left, right), (right, left)):
+        if isinstance(one, Literal) and one.value is None:
+            if isinstance(other, Literal):
+                return Literal(other.value is None, _BOOL)
+            return Call("is_null", (other,), _BOOL)
+    equal = binder.finish("is_true", (_compare(binder, "=", left, right),), _BOOL)
+    if isinstance(left, Literal) or isinstance(right, Literal):
+        return equal
+    both = Call("and", (Call("is_null", (left,), _BOOL), Call("is_null", (right,), _BOOL)), _BOOL)
+    return Call("or", (equal, both), _BOOL)
+
+
+def within(binder: Binder, call: Call, wide: bool) -> Expr:
+    """IN a list of constants, converted to the operand's type; constants it cannot hold never match."""
+    tested, listed = binder.typed(call.args[0]), call.args[1]
+    if not isinstance(listed, Literal) or not isinstance(listed.value, tuple):
+        raise ExpressionError(f"IN takes a list of constants, not {describe(listed, 10)}")
+    if not listed.value:
+        return Literal(False, _BOOL)
+    if family(tested.type) == "null" or (isinstance(tested, Literal) and tested.value is None):
+        return Literal(None, _BOOL)
+    if family(tested.type) not in COMPARABLE:
+        raise ExpressionError(f"{describe(tested)} is {describe_type(tested.type)}, which IN cannot compare")
+    values = members(tested, listed)
+    if not values:
+        return _in_gap(binder, "=", tested, Gap(None, None))
+    if values == [None]:
+        return Literal(None, _BOOL)
+    if len(set(values)) == 1:
+        return binder.finish("=", (tested, Literal(values[0], tested.type)), _BOOL)
+    return binder.finish("in", (tested, Literal(tuple(values), tested.type)), _BOOL)
+
+
+def members(tested: Expr, listed: Literal) -> list[Constant]:
+    """Distinct values of a list in the operand's type, with None for a null.
+
+    Values the type cannot hold are left out, and so is NaN, which equals nothing.
+
+    Raises
+    ------
+    ExpressionError
+        A value cannot be compared with the operand.
+    """
+    found: dict[Constant, None] = {}
+    for value in listed.value if isinstance(listed.value, tuple) else ():
+        if value is None:
+            found[None] = None
+            continue
+        placed = _fit_operand(tested, Literal(value, listed.type))
+        if isinstance(placed, Literal) and placed.type == tested.type and not is_nan(placed.value):
+            found[placed.value] = None
+    return list(both_zeros(list(found), tested.type))
+
+
+def like(binder: Binder, call: Call, wide: bool) -> Expr:
+    """LIKE and ILIKE with a constant pattern."""
+    tested, pattern = binder.text(call.args[0], call.op.upper()), binder.value(call.args[1])
+    escape = binder.value(call.args[2]) if len(call.args) > 2 else Literal("\\")
+    parts = [p.value if isinstance(p, Literal) else 0 for p in (pattern, escape)]
+    if None in parts:
+        return Literal(None, _BOOL)
+    if not all(isinstance(p, str) for p in parts):
+        raise ExpressionError(f"{call.op.upper()} takes a pattern in quotes, not {describe(pattern)}")
+    like_plan(str(parts[0]), str(parts[1]))
+    args = (tested, Literal(parts[0], pa.string()), Literal(parts[1], pa.string()))
+    return binder.finish(call.op, args, _BOOL)

@@ -1,0 +1,244 @@
+"""Rules of binding for arithmetic, conversions, CASE and functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from lancecy.errors import ColumnNotFoundError, ExpressionError
+from lancecy.expr.binding.arithmetic import cast_to, operands
+from lancecy.expr.binding.binder import Binder
+from lancecy.expr.binding.compare import COMPARABLE, members
+from lancecy.expr.describe import describe, describe_type
+from lancecy.expr.evaluation.decimals import round_decimal
+from lancecy.expr.evaluation.functions import ALIASES, FUNCTIONS, Function, unknown_function
+from lancecy.expr.kinds import common_type, family, is_number, plain_type
+from lancecy.expr.literals import Gap, cast_literal, fit, settle
+from lancecy.expr.nodes import Call, Column, Expr, Literal, chain, negate
+
+__all__ = ["arithmetic", "case", "cast", "concatenation", "function", "negative", "opaque"]
+
+_MOST = 2**31
+
+
+def concatenation(binder: Binder, call: Call, wide: bool) -> Expr:
+    """``||``: values that are not text are written as text; null if any part is null."""
+    parts = [binder.typed(arg) for arg in call.args]
+    if any(isinstance(p, Literal) and p.value is None for p in parts):
+        return Literal(None, pa.string())
+    large = any(p.type == pa.large_string() for p in parts)
+    target = pa.large_string() if large else pa.string()
+    return binder.finish("||", tuple(binder.convert(p, target) for p in parts))
+
+
+def arithmetic(binder: Binder, call: Call, wide: bool) -> Expr:
+    """``+ - * / %``."""
+    left, right = (binder.operand(arg, wide) for arg in call.args)
+    for side, other in ((left, right), (right, left)):
+        if isinstance(side, Literal) and side.value is None:
+            return Literal(None, side.type or other.type or pa.int64())
+    left, right = operands(call.op, left, right, wide)
+    return binder.finish(call.op, (left, right))
+
+
+def negative(binder: Binder, call: Call, wide: bool) -> Expr:
+    """A minus sign; unsigned integers become signed."""
+    inner = binder.typed(call.args[0], wide)
+    if not is_number(inner.type) and family(inner.type) != "interval":
+        raise ExpressionError(f"- needs a number, but {describe(inner)} is {describe_type(inner.type)}")
+    if family(inner.type) == "integer":
+        target = common_type(inner.type or pa.null(), pa.int64() if wide else pa.int8())
+        inner = cast_to(inner, target or pa.int64())
+    return binder.finish("neg", (inner,))
+
+
+def cast(binder: Binder, call: Call, wide: bool) -> Expr:
+    """CAST to the type of the second argument."""
+    target = call.args[1].type
+    if target is None:
+        raise ExpressionError("CAST without a type")
+    inner = binder.operand(call.args[0])
+    if isinstance(inner, Literal):
+        found = cast_literal(inner, target) or _exact_decimal(inner, target)
+        return found or binder.convert(settle(inner), target, call.op)
+    return binder.convert(inner, target, call.op)
+
+
+def _exact_decimal(literal: Literal, target: pa.DataType) -> Literal | None:
+    """A number as a decimal, exactly as written: not by way of a double."""
+    value = literal.value
+    if literal.type is not None or family(target) != "decimal" or not isinstance(value, (int, Decimal)):
+        return None
+    return None if isinstance(value, bool) else Literal(round_decimal(Decimal(value), target), target)
+
+
+def case(binder: Binder, call: Call, wide: bool) -> Expr:
+    """CASE: conditions, values of one type, a default."""
+    conditions = [binder.condition(c, "WHEN") for c in call.args[:-1:2]]
+    *values, default = binder.alike("CASE", [*call.args[1::2], call.args[-1]], wide)
+    args = [part for pair in zip(conditions, values, strict=True) for part in pair]
+    return binder.finish("case", (*args, default))
+
+
+def opaque(binder: Binder, call: Call, wide: bool) -> Expr:
+    """A part of a pyarrow expression that only pyarrow evaluates, with the type of its values."""
+    return binder.finish("arrow", (call.args[0], *(binder.value(arg) for arg in call.args[1:])))
+
+
+def function(binder: Binder, call: Call, wide: bool) -> Expr:
+    """A function, by its name."""
+    name = ALIASES.get(call.op, call.op)
+    if name in _LOWERED:
+        count, lower = _LOWERED[name]
+        if len(call.args) != count:
+            raise _wrong_count(call, count, count)
+        return lower(binder, call.args, wide)
+    spec = FUNCTIONS.get(name)
+    if spec is None:
+        raise unknown_function(call.op)
+    if len(call.args) < spec.least or (spec.most is not None and len(call.args) > spec.most):
+        raise _wrong_count(call, spec.least, spec.most)
+    if spec.parameters == ("x", "x*"):
+        return binder.finish(name, tuple(binder.alike(f"{call.op}()", list(call.args), wide)))
+    if name == "array_has" and isinstance(call.args[1], Literal) and call.args[1].value is None:
+        return Literal(None, pa.bool_())
+    args = _arguments(binder, call, spec)
+    if name == "get_field":
+        _check_field(*args)
+    return binder.finish(name, args)
+
+
+def _check_field(struct: Expr, name: Expr) -> None:
+    """Refuse a field that the struct does not have.
+
+    Raises
+    ------
+    ColumnNotFoundError
+    """
+    names = [] if struct.type is None else [struct.type.field(i).name for i in range(struct.type.num_fields)]
+    wanted = name.value if isinstance(name, Literal) else None
+    if wanted not in names:
+        raise ColumnNotFoundError(str(wanted), names, where=describe(struct, 10))
+
+
+def _wrong_count(call: Call, least: int, most: int | None) -> ExpressionError:
+    wanted = str(least) if least == most else f"{least} or more" if most is None else f"{least} to {most}"
+    noun = "argument" if wanted == "1" else "arguments"
+    return ExpressionError(f"{call.op}() takes {wanted} {noun}, not {len(call.args)}")
+
+
+_Lowered: TypeAlias = Callable[[Binder, tuple[Expr, ...], bool], Expr]
+
+
+def _nullif(binder: Binder, args: tuple[Expr, ...], wide: bool) -> Expr:
+    return case(binder, Call("case", (Call("=", args), Literal(None), args[0])), wide)
+
+
+def _has_all(binder: Binder, args: tuple[Expr, ...], wide: bool) -> Expr:
+    column, listed = args
+    if not isinstance(listed, Literal) or not isinstance(listed.value, tuple):
+        shown = describe(listed, 10)
+        raise ExpressionError(f"array_has_all() needs a list of constants such as [1, 2], not {shown}")
+    if not listed.value:
+        return binder.typed(negate(Call("is_null", (column,))))
+    return binder.typed(
+        chain("and", [Call("array_has", (column, Literal(v, listed.type))) for v in listed.value])
+    )
+
+
+_LOWERED: dict[str, tuple[int, _Lowered]] = {
+    "array_has_all": (2, _has_all),
+    "if": (3, lambda binder, args, wide: case(binder, Call("case", args), wide)),
+    "nullif": (2, _nullif),
+    "mod": (2, lambda binder, args, wide: arithmetic(binder, Call("%", args), wide)),
+}
+
+
+def _arguments(binder: Binder, call: Call, spec: Function) -> tuple[Expr, ...]:
+    """The arguments of a call, as the function's parameters require them."""
+    found: list[Expr] = []
+    for index, arg in enumerate(call.args):
+        letters = spec.parameter(index)
+        if letters == "CL":
+            found.append(_list_argument(call, found[0], arg))
+        elif letters[0] == "C":
+            found.append(_constant_argument(binder, call, arg, letters[1]))
+        elif found and letters == "x" and family(found[0].type) == "list":
+            found.append(_element_argument(binder, call, found[0], arg))
+        else:
+            found.append(_data_argument(binder, call, arg, letters))
+    return tuple(found)
+
+
+_ACCEPTED: dict[str, tuple[tuple[str, ...], str]] = {
+    "s": (("text",), "text"),
+    "y": (("text", "binary"), "text or binary"),
+    "f": (("integer", "float", "decimal"), "a number"),
+    "n": (("integer", "float", "decimal"), "a number"),
+    "l": (("list",), "a list"),
+    "i": (("integer",), "an integer"),
+    "r": (("struct",), "a struct"),
+    "t": (("date", "timestamp"), "a date or timestamp"),
+    "x": ((), ""),
+}
+_NULL_TYPES: dict[str, pa.DataType] = {
+    "s": pa.string(),
+    "y": pa.string(),
+    "f": pa.float64(),
+    "n": pa.float64(),
+    "t": pa.timestamp("us"),
+    "i": pa.int64(),
+}
+
+
+def _data_argument(binder: Binder, call: Call, arg: Expr, letter: str) -> Expr:
+    found = binder.typed(arg)
+    if isinstance(found, Literal) and found.value is None:
+        return Literal(None, _NULL_TYPES.get(letter, found.type))
+    accepted, wanted = _ACCEPTED[letter]
+    if accepted and family(found.type) not in accepted:
+        hint = "" if letter in "lr" else "; CAST it"
+        raise ExpressionError(
+            f"{call.op}() needs {wanted}, but {describe(found, 10)} is {describe_type(found.type)}{hint}"
+        )
+    if letter == "f" and family(found.type) != "float":
+        return cast_to(found, pa.float64())
+    return cast_to(found, pa.int64()) if letter == "i" else found
+
+
+def _constant_argument(binder: Binder, call: Call, arg: Expr, letter: str) -> Expr:
+    found = binder.value(arg)
+    kind = str if letter == "T" else int
+    value = found.value if isinstance(found, Literal) else None
+    if not isinstance(value, kind) or isinstance(value, bool):
+        wanted = "text in quotes" if letter == "T" else "an integer"
+        raise ExpressionError(f"{call.op}() needs {wanted} here, a constant, not {describe(found, 10)}")
+    if isinstance(value, int) and abs(value) > _MOST:
+        raise ExpressionError(f"{value} is too large for {call.op}()")
+    return Literal(value, pa.string() if letter == "T" else pa.int64())
+
+
+def _list_argument(call: Call, column: Expr, arg: Expr) -> Expr:
+    if not isinstance(arg, Literal) or not isinstance(arg.value, tuple):
+        shown = describe(arg, 10)
+        raise ExpressionError(f"{call.op}() needs a list of constants such as [1, 2], not {shown}")
+    element = _element_type(call, column)
+    return Literal(tuple(members(Column(("element",), True, element), arg)), element)
+
+
+def _element_argument(binder: Binder, call: Call, column: Expr, arg: Expr) -> Expr:
+    element, found = _element_type(call, column), binder.operand(arg)
+    if not isinstance(found, Literal):
+        raise ExpressionError(f"{call.op}() needs a constant to look for, not {describe(found, 10)}")
+    placed = fit(found, element)
+    return Literal(None, element) if isinstance(placed, Gap) else placed
+
+
+def _element_type(call: Call, column: Expr) -> pa.DataType:
+    element = column.type.value_type if column.type is not None else pa.null()
+    if plain_type(element) != element or family(element) not in COMPARABLE:
+        raise ExpressionError(f"{call.op}() cannot compare elements of type {describe_type(element)}")
+    return element

@@ -1,0 +1,16 @@
+"""Evaluates bound expressions over Arrow tables.
+
+===============  ========================================================================
+``evaluate``     a bound tree over a table
+``functions``    the functions a filter may call, with their parameters and kernels
+``growth``       functions whose text may grow, and the bound on it
+``lists``        functions of lists
+``instants``     calendar and clock
+``patterns``     LIKE and regular expressions
+``equality``     text and binary columns compared with a constant
+``exact``        values of two types compared exactly
+``casts``        CAST between types
+``decimals``     decimals to other numbers and back
+``values``       arithmetic kernels
+===============  ========================================================================
+"""

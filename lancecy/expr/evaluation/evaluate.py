@@ -1,0 +1,368 @@
+"""Evaluation of bound expressions over Arrow tables with pyarrow's kernels.
+
+Logic is three-valued (Kleene): null AND false is false, null OR true is true, NOT null is null. A comparison with a
+constant is one kernel call on the unconverted column; ``exact`` compares operands of two types. Arithmetic is
+checked: overflow and division by zero are errors, not wrong rows. AND, OR and CASE evaluate operands that may fail
+only where the earlier ones leave the answer open, so that ``x != 0 AND 10 / x > 2`` is safe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancecy.errors import ExpressionError
+from lancecy.expr.bound import Bound
+from lancecy.expr.describe import describe
+from lancecy.expr.evaluation import growth
+from lancecy.expr.evaluation.casts import cast_values
+from lancecy.expr.evaluation.equality import equal, not_equal
+from lancecy.expr.evaluation.exact import compare, share_type
+from lancecy.expr.evaluation.functions import FUNCTIONS
+from lancecy.expr.evaluation.patterns import match_like
+from lancecy.expr.evaluation.values import divide, minus, remainder, storage, to_numpy
+from lancecy.expr.kinds import family, plain_type
+from lancecy.expr.literals import array_of, scalar_of
+from lancecy.expr.nodes import Call, Column, Expr, Literal, walk
+from lancecy.limits import COMPUTED_BYTES
+
+__all__ = ["can_fail", "compute", "evaluate", "mask"]
+
+Data: TypeAlias = Any
+"""pa.Array, pa.ChunkedArray or, for constants, pa.Scalar."""
+
+
+def evaluate(bound: Bound, table: pa.Table | pa.RecordBatch) -> pa.ChunkedArray | pa.Array:
+    """Evaluate an expression for every row.
+
+    Parameters
+    ----------
+    bound : Bound
+    table : pa.Table or pa.RecordBatch
+        Has at least ``bound.columns``, with the types of the schema it was bound to.
+
+    Returns
+    -------
+    pa.ChunkedArray or pa.Array
+        One value per row, of type ``bound.type``. A column of the table itself is not copied.
+
+    Raises
+    ------
+    ExpressionError
+        A value overflows, divides by zero or does not convert, or text grows beyond
+        :data:`lancecy.limits.COMPUTED_BYTES`; the message has the expression.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from lancecy.expr import bind, evaluate, parse
+    >>> table = pa.table({"a": [1, None, 3]})
+    >>> evaluate(bind(parse("a > 2 OR a IS NULL"), table.schema), table).to_pylist()
+    [False, True, True]
+    """
+    try:
+        with growth.allowance(COMPUTED_BYTES, lambda: 8 * sum(table.column(n).nbytes for n in bound.columns)):
+            found = compute(bound.expr, table)
+            if isinstance(found, pa.Scalar):
+                growth.mixed("a constant", (found,), table.num_rows)
+    except (pa.ArrowException, OverflowError, ExpressionError) as error:
+        text = describe(bound.expr, max_values=10)
+        why = error.what if isinstance(error, ExpressionError) else error
+        raise ExpressionError(f"{why} (in {text})", text=text) from error
+    if isinstance(found, pa.Scalar):
+        return pa.repeat(found, table.num_rows)
+    return found
+
+
+def mask(bound: Bound, table: pa.Table | pa.RecordBatch) -> pa.ChunkedArray | pa.Array:
+    """Evaluate a condition: boolean, null where it is unknown.
+
+    Only rows that are true are selected; ``Table.filter`` drops nulls by itself.
+
+    Raises
+    ------
+    ExpressionError
+        The expression is not a condition, or fails on the data.
+    """
+    if not pa.types.is_boolean(bound.type):
+        raise ExpressionError(f"{describe(bound.expr, 10)} is {bound.type}, not a condition")
+    return evaluate(bound, table)
+
+
+def compute(expr: Expr, table: pa.Table | pa.RecordBatch | None) -> Data:
+    """Evaluate a bound node; constants give a scalar and need no table."""
+    if isinstance(expr, Column):
+        return _column(expr, table)
+    if isinstance(expr, Literal):
+        return scalar_of(expr)
+    if not isinstance(expr, Call):
+        raise TypeError(f"{type(expr).__name__} is no node of an expression")
+    lazy = _LAZY.get(expr.op)
+    if lazy is not None:
+        return lazy(expr, table)
+    values = [compute(arg, table) for arg in expr.args]
+    return _KERNELS[expr.op](*values)
+
+
+def _column(column: Column, table: pa.Table | pa.RecordBatch | None) -> Data:
+    if table is None:
+        raise ExpressionError(f"{describe(column)} has no value without a table")
+    values = table.column(column.path[0])
+    if len(column.path) > 1:
+        # Applies the nulls of the structs above.
+        values = pc.struct_field(values, list(column.path[1:]))
+    return values
+
+
+@lru_cache(maxsize=4096)
+def can_fail(expr: Expr) -> bool:
+    """Whether evaluation may raise on some values: checked arithmetic, casts, calendars and growing text."""
+    return any(isinstance(node, Call) and node.op in _FAILING for node in walk(expr))
+
+
+_FAILING = frozenset("+ - * / % neg cast abs arrow unsafe_cast date_part date_trunc repeat replace".split())
+
+
+# Logic
+
+
+def _and(call: Call, table: Any) -> Data:
+    return _logic(call, table, pc.and_kleene, decided=False)
+
+
+def _or(call: Call, table: Any) -> Data:
+    return _logic(call, table, pc.or_kleene, decided=True)
+
+
+def _logic(call: Call, table: Any, join: Callable[..., Any], decided: bool) -> Data:
+    found = compute(call.args[0], table)
+    for arg in call.args[1:]:
+        if can_fail(arg) and not isinstance(found, pa.Scalar):
+            still_open = pc.fill_null(pc.not_equal(found, decided), True)
+            found = join(found, _where(arg, table, still_open))
+        else:
+            found = join(found, compute(arg, table))
+    return found
+
+
+def _where(expr: Expr, table: Any, rows: Data) -> Data:
+    """Values of ``expr`` computed only where ``rows`` is true, null elsewhere."""
+    wanted = to_numpy(rows)
+    if wanted.all():
+        return compute(expr, table)
+    names = {node.path[0] for node in walk(expr) if isinstance(node, Column)}
+    part = compute(expr, _without_views(table.select(sorted(names))).filter(pa.array(wanted)))
+    if isinstance(part, pa.Scalar):
+        return part
+    places = pa.array(np.cumsum(wanted) - 1, mask=~wanted)
+    return part.take(places)
+
+
+def _without_views(table: Any) -> Any:
+    """The table with string and binary views as ordinary strings, as Arrow selects no rows of views."""
+    for index, held in enumerate(table.schema):
+        if pa.types.is_string_view(held.type) or pa.types.is_binary_view(held.type):
+            values = pc.cast(table.column(index), plain_type(held.type))
+            table = table.set_column(index, held.name, values)
+    return table
+
+
+def _case(call: Call, table: Any) -> Data:
+    """CASE: the value of the first branch whose condition is true; later conditions are not evaluated there."""
+    *branches, default = call.args
+    conditions, values = branches[::2], branches[1::2]
+    if table is not None:
+        texts = tuple(scalar_of(v) for v in (*values, default) if isinstance(v, Literal))
+        growth.mixed("CASE", texts, table.num_rows)
+    if not any(can_fail(arg) for arg in call.args):
+        tests = [compute(c, table) for c in conditions]
+        if not all(isinstance(test, pa.Scalar) for test in tests):
+            results = [compute(v, table) for v in (*values, default)]
+            return pc.case_when(pc.make_struct(*tests), *results)
+    if table is None:
+        return _constant_case(conditions, values, default)
+    waiting = pa.array(np.ones(table.num_rows, dtype=bool))
+    tests, results = [], []
+    for condition, value in zip(conditions, values, strict=True):
+        hit = pc.and_(waiting, pc.fill_null(_full(_where(condition, table, waiting), table), False))
+        tests.append(hit)
+        results.append(_where(value, table, hit))
+        waiting = pc.and_not(waiting, hit)
+    results.append(_where(default, table, waiting))
+    return pc.case_when(pc.make_struct(*tests), *results)
+
+
+def _constant_case(conditions: Any, values: Any, default: Expr) -> Data:
+    for condition, value in zip(conditions, values, strict=True):
+        if compute(condition, None).as_py():
+            return compute(value, None)
+    return compute(default, None)
+
+
+def _full(values: Data, table: Any) -> Data:
+    return pa.repeat(values, table.num_rows) if isinstance(values, pa.Scalar) else values
+
+
+# Comparisons
+
+
+def _compare(op: str, kernel: Callable[..., Any]) -> Callable[[Call, Any], Data]:
+    def run(call: Call, table: Any) -> Data:
+        left, right = call.args
+        # The binder leaves types without an exact common type as they are.
+        judge = kernel if share_type(left.type, right.type) else partial(compare, op)
+        if isinstance(right, Literal):
+            scalar = scalar_of(right)
+            return _per_value(left, table, lambda values: judge(values, scalar))
+        return judge(compute(left, table), compute(right, table))
+
+    return run
+
+
+def _per_value(tested: Expr, table: Any, run: Callable[[Data], Data]) -> Data:
+    """Apply ``run`` to the operand; for dictionary columns, to the distinct values, and look up the answers."""
+    if not (isinstance(tested, Call) and tested.op == "decode"):
+        return run(compute(tested, table))
+    coded = compute(tested.args[0], table)
+    if not pa.types.is_dictionary(coded.type):
+        return run(pc.cast(coded, tested.type))
+    if not isinstance(coded, pa.ChunkedArray):
+        return _per_code(coded, tested.type, run)
+    if coded.num_chunks == 0:
+        return run(pc.cast(coded, tested.type))
+    return pa.chunked_array([_per_code(chunk, tested.type, run) for chunk in coded.chunks])
+
+
+def _per_code(coded: pa.DictionaryArray, kind: Any, run: Callable[[Data], Data]) -> Data:
+    if len(coded.dictionary) > len(coded):
+        return run(_decode(coded, kind))
+    values = coded.dictionary
+    return run(values if values.type == kind else pc.cast(values, kind)).take(coded.indices)
+
+
+def _decode(coded: pa.DictionaryArray, kind: Any) -> pa.Array:
+    # Converted before the look-up: Arrow cannot take from views, nor do anything else with half floats.
+    values = coded.dictionary
+    return (values if values.type == kind else pc.cast(values, kind)).take(coded.indices)
+
+
+def _in(call: Call, table: Any) -> Data:
+    tested, listed = call.args
+    if not isinstance(listed, Literal) or not isinstance(listed.value, tuple):
+        raise ExpressionError(f"{describe(listed)} is no list of constants")
+    has_null, members = None in listed.value, array_of(listed)
+
+    def run(values: Data) -> Data:
+        found = pc.is_in(values, value_set=members)
+        # is_in is false for a null; in SQL it is unknown, and so is a miss in a list that has a null.
+        if has_null:
+            return pc.if_else(found, True, pa.scalar(None, pa.bool_()))
+        if isinstance(values, pa.Scalar) or values.null_count:
+            return pc.if_else(pc.is_valid(values), found, pa.scalar(None, pa.bool_()))
+        return found
+
+    return _per_value(tested, table, run)
+
+
+def _like(ignore_case: bool) -> Callable[[Call, Any], Data]:
+    def run(call: Call, table: Any) -> Data:
+        pattern, escape = (_constant(arg) for arg in call.args[1:])
+        return _per_value(
+            call.args[0], table, lambda values: match_like(values, pattern, escape, ignore_case)
+        )
+
+    return run
+
+
+def _constant(arg: Expr) -> Any:
+    if not isinstance(arg, Literal):
+        raise ExpressionError(f"{describe(arg)} is not constant")
+    return arg.value
+
+
+# Arithmetic and conversion
+
+
+def _cast(call: Call, table: Any) -> Data:
+    return cast_values(compute(call.args[0], table), call.args[1].type)
+
+
+def _unsafe_cast(call: Call, table: Any) -> Data:
+    values, target = compute(call.args[0], table), call.args[1].type
+    if (family(values.type), family(target)) == ("text", "decimal"):
+        # Arrow aborts the process for some exponents.
+        return cast_values(values, target)
+    return pc.cast(values, target, safe=False)
+
+
+def _decode_call(call: Call, table: Any) -> Data:
+    values = compute(call.args[0], table)
+    if not pa.types.is_dictionary(values.type):
+        return pc.cast(values, call.type)
+    if isinstance(values, pa.ChunkedArray):
+        return pa.chunked_array([_decode(chunk, call.type) for chunk in values.chunks], call.type)
+    return _decode(values, call.type)
+
+
+def _arrow(call: Call, table: Any) -> Data:
+    from lancecy.expr.arrow import compute_opaque
+
+    return compute_opaque(call, table)
+
+
+def _function(name: str) -> Callable[[Call, Any], Data]:
+    spec = FUNCTIONS[name]
+
+    def run(call: Call, table: Any) -> Data:
+        values: list[Any] = []
+        for index, arg in enumerate(call.args):
+            letters = spec.parameter(index)
+            if letters == "CL":
+                values.append(array_of(arg) if isinstance(arg, Literal) else _constant(arg))
+            elif letters[0] == "C":
+                values.append(_constant(arg))
+            else:
+                values.append(compute(arg, table))
+        return spec.kernel(*values)
+
+    return run
+
+
+_KERNELS: dict[str, Callable[..., Any]] = {
+    "not": pc.invert,
+    "is_null": pc.is_null,
+    "is_true": lambda values: pc.fill_null(values, False),
+    "+": pc.add_checked,
+    "-": pc.subtract_checked,
+    "*": pc.multiply_checked,
+    "/": divide,
+    "%": remainder,
+    "neg": minus,
+    "||": lambda *values: growth.join("||", *values),
+    "storage": storage,
+}
+
+_LAZY: dict[str, Callable[[Call, Any], Any]] = {
+    "and": _and,
+    "or": _or,
+    "=": _compare("=", equal),
+    "!=": _compare("!=", not_equal),
+    "<": _compare("<", pc.less),
+    "<=": _compare("<=", pc.less_equal),
+    ">": _compare(">", pc.greater),
+    ">=": _compare(">=", pc.greater_equal),
+    "in": _in,
+    "like": _like(False),
+    "ilike": _like(True),
+    "case": _case,
+    "cast": _cast,
+    "unsafe_cast": _unsafe_cast,
+    "decode": _decode_call,
+    "arrow": _arrow,
+    **{name: _function(name) for name in FUNCTIONS},
+}

@@ -1,0 +1,264 @@
+"""The functions filters may call: their parameters and kernels.
+
+:data:`FUNCTIONS` is the whole list. A parameter is one letter: ``s`` text, ``y`` text or
+binary, ``f`` a number taken as floating point, ``n`` a number as it is, ``l`` a list,
+``t`` a date or timestamp, ``i`` an integer, ``r`` a struct, ``x`` anything, ``C`` a constant handed over as a Python value
+(``CT`` text, ``CI`` an integer, ``CL`` a list). A trailing ``?`` makes it optional and
+``*`` repeats it. Kernels take Arrow arrays or scalars and give back the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancecy.errors import ExpressionError, nearest
+from lancecy.expr.evaluation import growth, lists
+from lancecy.expr.evaluation.instants import date_part, date_trunc
+from lancecy.expr.evaluation.patterns import regex_match
+from lancecy.expr.evaluation.values import LONG_PATTERN, by_text, rounded
+
+__all__ = ["ALIASES", "CLOCK", "FUNCTIONS", "Function", "unknown_function"]
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """The parameters (see the module's docstring) and kernel of a function."""
+
+    parameters: tuple[str, ...]
+    kernel: Callable[..., Any]
+
+    @property
+    def least(self) -> int:
+        """Fewest arguments."""
+        return sum(p[-1] not in "?*" for p in self.parameters)
+
+    @property
+    def most(self) -> int | None:
+        """Most arguments; None if unbounded."""
+        return None if self.parameters and self.parameters[-1][-1] == "*" else len(self.parameters)
+
+    def parameter(self, index: int) -> str:
+        """Letters of the parameter for argument ``index``."""
+        return self.parameters[min(index, len(self.parameters) - 1)].rstrip("?*")
+
+
+def _as_int32(values: Any) -> Any:
+    return pc.cast(values, pa.int32())
+
+
+def _position(values: Any, part: str) -> Any:
+    # Arrow counts bytes, SQL counts characters: here those that a split leaves before the match.
+    if part == "":
+        return _as_int32(pc.if_else(pc.is_valid(values), 1, pa.scalar(None, pa.int32())))
+    if len(part) > LONG_PATTERN:
+        return by_text(lambda text: text.find(part) + 1, values, pa.int32())
+    before = pc.list_element(pc.split_pattern(values, pattern=part, max_splits=1), 0)
+    place = pc.add(_as_int32(pc.utf8_length(before)), pa.scalar(1, pa.int32()))
+    return pc.if_else(pc.match_substring(values, pattern=part), place, pa.scalar(0, pa.int32()))
+
+
+def _substring(values: Any, start: int, length: int | None = None) -> Any:
+    if length is not None and length < 0:
+        raise ExpressionError("the length of a substring cannot be negative")
+    # Positions count from 1; positions before the text exist and are empty, as in SQL.
+    stop = None if length is None else max(0, start - 1 + length)
+    return pc.utf8_slice_codeunits(values, start=max(0, start - 1), stop=stop)
+
+
+def _left(values: Any, count: int) -> Any:
+    return pc.utf8_slice_codeunits(values, start=0, stop=count)
+
+
+def _right(values: Any, count: int) -> Any:
+    if count > 0:
+        return pc.utf8_slice_codeunits(values, start=-count)
+    if count == 0:
+        return pc.utf8_slice_codeunits(values, start=0, stop=0)
+    return pc.utf8_slice_codeunits(values, start=-count)
+
+
+def _trim(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda values, characters=" ": kernel(values, characters=characters)
+
+
+def _regexp(values: Any, pattern: str, flags: str = "") -> Any:
+    extra = set(flags) - set("ims")
+    if extra:
+        raise ExpressionError(f"regular expression flags are i, m and s, not {''.join(sorted(extra))!r}")
+    inline = "".join(f for f in "ms" if f in flags)
+    return regex_match(values, f"(?{inline}){pattern}" if inline else pattern, "i" in flags)
+
+
+def _concat(*values: Any) -> Any:
+    # concat() skips nulls, unlike ||. Arrow's option to skip nulls leaves out rows that have nothing else.
+    return growth.join("concat()", *(pc.coalesce(v, pa.scalar("", v.type)) for v in values))
+
+
+def _extreme(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*values: Any) -> Any:
+        kind = values[0].type
+        through = None
+        if pa.types.is_timestamp(kind) and kind.tz is not None:
+            # Arrow has no such kernel for instants with a zone, whose values are in UTC.
+            through = pa.int64()
+        elif pa.types.is_fixed_size_binary(kind):
+            # Arrow's kernel reads the wrong rows of a slice.
+            through = pa.binary()
+        if through is None:
+            return kernel(*values)
+        return pc.cast(kernel(*(pc.cast(v, through) for v in values)), kind)
+
+    return run
+
+
+def _choice(name: str, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*values: Any) -> Any:
+        growth.mixed(name, values)
+        return kernel(*values)
+
+    return run
+
+
+def _octets(values: Any) -> Any:
+    return _as_int32(pc.binary_length(values))
+
+
+def _abs(values: Any) -> Any:
+    return pc.abs_checked(values)
+
+
+def _log(first: Any, second: Any = None) -> Any:
+    return pc.log10(first) if second is None else pc.logb(second, first)
+
+
+def _is_nan(values: Any) -> Any:
+    if pa.types.is_floating(values.type):
+        return pc.is_nan(values)
+    return pc.if_else(pc.is_valid(values), False, pa.scalar(None, pa.bool_()))
+
+
+def _has(values: Any, wanted: Any) -> Any:
+    return lists.any_element(values, lambda flat: pc.equal(flat, wanted))
+
+
+def _has_any(values: Any, wanted: pa.Array) -> Any:
+    return lists.any_element(values, lambda flat: pc.is_in(flat, value_set=wanted))
+
+
+def _power(base: Any, exponent: Any) -> Any:
+    return pc.power(pc.cast(base, pa.float64()), pc.cast(exponent, pa.float64()))
+
+
+def _signum(values: Any) -> Any:
+    return pc.cast(pc.sign(values), values.type)
+
+
+def _function(parameters: str, kernel: Callable[..., Any]) -> Function:
+    return Function(tuple(parameters.split()), kernel)
+
+
+FUNCTIONS: dict[str, Function] = {
+    "lower": _function("s", pc.utf8_lower),
+    "upper": _function("s", pc.utf8_upper),
+    "length": _function("s", lambda values: _as_int32(pc.utf8_length(values))),
+    "octet_length": _function("y", _octets),
+    "bit_length": _function("y", lambda values: pc.multiply(_octets(values), pa.scalar(8, pa.int32()))),
+    "starts_with": _function("s CT", lambda values, text: pc.starts_with(values, pattern=text)),
+    "ends_with": _function("s CT", lambda values, text: pc.ends_with(values, pattern=text)),
+    "contains": _function("s CT", lambda values, text: pc.match_substring(values, pattern=text)),
+    "regexp_match": _function("s CT CT?", _regexp),
+    "regexp_like": _function("s CT CT?", _regexp),
+    "regexp_count": _function("s CT", growth.count_matches),
+    "strpos": _function("s CT", _position),
+    "replace": _function("s CT CT", growth.replace),
+    "reverse": _function("s", pc.utf8_reverse),
+    "btrim": _function("s CT?", _trim(pc.utf8_trim)),
+    "ltrim": _function("s CT?", _trim(pc.utf8_ltrim)),
+    "rtrim": _function("s CT?", _trim(pc.utf8_rtrim)),
+    "substr": _function("s CI CI?", _substring),
+    "left": _function("s CI", _left),
+    "right": _function("s CI", _right),
+    "repeat": _function("s CI", growth.repeat),
+    "concat": _function("s s*", _concat),
+    "abs": _function("n", _abs),
+    "ceil": _function("f", pc.ceil),
+    "floor": _function("f", pc.floor),
+    "round": _function("f CI?", rounded),
+    "trunc": _function("f", pc.trunc),
+    "sqrt": _function("f", pc.sqrt),
+    "exp": _function("f", pc.exp),
+    "ln": _function("f", pc.ln),
+    "log": _function("f f?", _log),
+    "log10": _function("f", pc.log10),
+    "log2": _function("f", pc.log2),
+    "power": _function("f f", _power),
+    "sin": _function("f", pc.sin),
+    "cos": _function("f", pc.cos),
+    "tan": _function("f", pc.tan),
+    "signum": _function("f", _signum),
+    "isnan": _function("n", _is_nan),
+    "coalesce": _function("x x*", _choice("coalesce()", pc.coalesce)),
+    "greatest": _function("x x*", _choice("greatest()", _extreme(pc.max_element_wise))),
+    "least": _function("x x*", _choice("least()", _extreme(pc.min_element_wise))),
+    "date_part": _function("CT t", date_part),
+    "date_trunc": _function("CT t", date_trunc),
+    "array_has": _function("l x", _has),
+    "array_has_any": _function("l CL", _has_any),
+    "array_length": _function("l", lists.length),
+    "array_element": _function("l i", lists.element),
+    "empty": _function("l", lambda values: pc.equal(lists.length(values), 0)),
+    "get_field": _function("r CT", pc.struct_field),
+}
+
+ALIASES: dict[str, str] = {
+    "array_contains": "array_has",
+    "array_empty": "empty",
+    "cardinality": "array_length",
+    "char_length": "length",
+    "character_length": "length",
+    "date_truncate": "date_trunc",
+    "datepart": "date_part",
+    "datetrunc": "date_trunc",
+    "ifnull": "coalesce",
+    "instr": "strpos",
+    "is_nan": "isnan",
+    "list_contains": "array_has",
+    "list_element": "array_element",
+    "list_empty": "empty",
+    "list_has": "array_has",
+    "list_has_all": "array_has_all",
+    "list_has_any": "array_has_any",
+    "list_length": "array_length",
+    "nvl": "coalesce",
+    "pow": "power",
+    "sign": "signum",
+    "substring": "substr",
+    "trim": "btrim",
+}
+"""Other names of the same functions."""
+
+LOWERED = ("array_has_all", "if", "mod", "nullif")
+"""Functions that the binder expresses by others."""
+
+CLOCK = frozenset(("now", "current_date", "current_timestamp", "current_time", "today", "random", "uuid"))
+
+
+def unknown_function(name: str) -> ExpressionError:
+    """The error for an unknown function, with the most similar names."""
+    if name in CLOCK:
+        return ExpressionError(
+            f"{name} would differ from task to task of one scan; put the value itself into the filter"
+        )
+    known = [*FUNCTIONS, *ALIASES, *LOWERED]
+    close = nearest(name, known)
+    hint = (
+        f"did you mean {', '.join(close)}?"
+        if close
+        else f"there are {', '.join(sorted([*FUNCTIONS, *LOWERED]))}"
+    )
+    return ExpressionError(f"no function {name!r}; {hint}")

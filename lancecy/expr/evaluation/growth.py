@@ -1,0 +1,224 @@
+"""Functions whose result may be larger than their arguments, bounded before memory is allocated.
+
+An expression has an allowance (:func:`allowance`): the bytes that all such calls in it may make together for one
+batch. The result size of a call is computed from its arguments, charged to the allowance, and only then allocated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from lancecy.errors import ExpressionError
+from lancecy.expr.evaluation.values import LONG_PATTERN, Data, by_text
+from lancecy.limits import COMPUTED_BYTES, INT32_MAX
+
+__all__ = ["allowance", "charge", "count_matches", "join", "mixed", "repeat", "replace"]
+
+_WIDE = (pa.large_string(), pa.large_binary())
+# A match of a pattern without these does not depend on the text around it.
+_ASSERTION = re.compile(r"[\^$]|\\[bBAzZ]|\(\?")
+
+
+@dataclass(slots=True)
+class _Allowance:
+    """The limit in bytes, and the bytes left."""
+
+    most: int
+    left: int
+    wider: Callable[[], int] | None = None
+
+    def extend(self) -> None:
+        """Ask once whether the batch allows more."""
+        if self.wider is not None:
+            more = max(0, self.wider() - self.most)
+            self.most, self.left, self.wider = self.most + more, self.left + more, None
+
+
+_CURRENT: ContextVar[_Allowance | None] = ContextVar("lancecy_growth", default=None)
+
+
+@contextmanager
+def allowance(most: int, wider: Callable[[], int] | None = None) -> Iterator[None]:
+    """Limit the calls within to ``most`` bytes together.
+
+    Parameters
+    ----------
+    most : int, bytes
+    wider : callable, optional
+        Returns another bound, called only if ``most`` does not suffice; the larger one holds.
+
+    Raises
+    ------
+    ExpressionError
+        Raised by the call that would exceed the bound.
+    """
+    token = _CURRENT.set(_Allowance(most, most, wider))
+    try:
+        yield
+    finally:
+        _CURRENT.reset(token)
+
+
+def charge(name: str, size: int) -> None:
+    """Take ``size`` bytes from the allowance for a call of ``name``.
+
+    Raises
+    ------
+    ExpressionError
+        Fewer bytes are left.
+    """
+    current = _CURRENT.get() or _Allowance(COMPUTED_BYTES, COMPUTED_BYTES)
+    if size > current.left:
+        current.extend()
+    if size > current.left:
+        raise ExpressionError(
+            f"{name} would make {size:,} bytes of text, where an expression may make {current.most:,} of one batch "
+            f"and {current.left:,} are left; ask for less text, or read fewer rows at a time"
+        )
+    current.left -= size
+
+
+def _size(values: Data) -> int:
+    """Bytes of text or binary values; for a scalar, of one value."""
+    return pc.sum(pc.cast(_lengths(values), pa.int64())).as_py() or 0
+
+
+def _lengths(values: Data) -> Data:
+    lengths = pc.binary_length(values)
+    return pa.repeat(lengths, 1) if isinstance(lengths, pa.Scalar) else lengths
+
+
+def _rows(values: tuple[Data, ...]) -> int:
+    """Rows of a call: rows of its columns, or one if all arguments are constants."""
+    return max((len(v) for v in values if not isinstance(v, pa.Scalar)), default=1)
+
+
+def _fits(name: str, values: Data, sizes: list[int]) -> None:
+    """Refuse sizes that 32-bit offsets of a chunk cannot count."""
+    if values.type not in _WIDE and max(sizes, default=0) > INT32_MAX:
+        raise ExpressionError(
+            f"{name} would make {max(sizes):,} bytes of text in one array, where 32-bit offsets end at {INT32_MAX:,}; "
+            "CAST the text to large_string, or read fewer rows at a time"
+        )
+
+
+def _chunks(values: Data) -> list[Data]:
+    return list(values.chunks) if isinstance(values, pa.ChunkedArray) else [values]
+
+
+def repeat(values: Data, count: int) -> Data:
+    """Repeat text ``count`` times; a negative count gives empty text.
+
+    Raises
+    ------
+    ExpressionError
+        The result would exceed the allowance.
+
+    Examples
+    --------
+    >>> repeat(pa.array(["ab", ""]), 2).to_pylist()
+    ['abab', '']
+    """
+    count = max(0, count)
+    sizes = [_size(chunk) * count for chunk in _chunks(values)]
+    charge("repeat()", sum(sizes))
+    _fits("repeat()", values, sizes)
+    # Arrow copies an empty text as often as any other.
+    counts = pc.if_else(pc.equal(pc.binary_length(values), 0), 0, count)
+    return pc.binary_repeat(values, pc.cast(counts, pa.int64()))
+
+
+def replace(values: Data, old: str, new: str) -> Data:
+    """Replace every occurrence of ``old``; an empty ``old`` occurs before, between and after all characters.
+
+    Raises
+    ------
+    ExpressionError
+        The result would exceed the allowance.
+
+    Examples
+    --------
+    >>> replace(pa.array(["ab", ""]), "", "-").to_pylist()
+    ['-a-b-', '-']
+    """
+    more = len(new.encode()) - len(old.encode())
+    if more > 0:
+        sizes = [_replaced_size(chunk, old, more) for chunk in _chunks(values)]
+        charge("replace()", sum(sizes))
+        _fits("replace()", values, sizes)
+    if len(old) > LONG_PATTERN:
+        return by_text(lambda text: text.replace(old, new), values, values.type)
+    if old == "":
+        return pc.replace_substring_regex(values, pattern="", replacement=new.replace("\\", "\\\\"))
+    return pc.replace_substring(values, pattern=old, replacement=new)
+
+
+def _replaced_size(values: Data, old: str, more: int) -> int:
+    found = pc.count_substring(values, pattern=old) if old else pc.add(pc.utf8_length(values), 1)
+    found = pa.repeat(found, 1) if isinstance(found, pa.Scalar) else found
+    return _size(values) + (pc.sum(pc.cast(found, pa.int64())).as_py() or 0) * more
+
+
+def count_matches(values: Data, pattern: str) -> Data:
+    """Count the matches of a regular expression in each text, without overlaps: int64.
+
+    Examples
+    --------
+    >>> count_matches(pa.array(["aaa", "ab"]), "^a").to_pylist()
+    [1, 1]
+    """
+    if (
+        not _ASSERTION.search(pattern)
+        and not pc.match_substring_regex(pa.scalar(""), pattern=pattern).as_py()
+    ):
+        return pc.cast(pc.count_substring_regex(values, pattern=pattern), pa.int64())
+    # Arrow's own count restarts behind each match, where ^ holds once more, and counts empty matches by bytes.
+    # Here each match is replaced by one character, and the text without matches is shorter by their number.
+    sizes = [3 * (_size(chunk) + len(_lengths(chunk))) for chunk in _chunks(values)]
+    charge("regexp_count()", sum(sizes))
+    marked, without = (
+        pc.binary_length(pc.replace_substring_regex(values, pattern=pattern, replacement=mark))
+        for mark in ("x", "")
+    )
+    return pc.cast(pc.subtract(marked, without), pa.int64())
+
+
+def join(name: str, *values: Data) -> Data:
+    """Concatenate texts; null where any of them is null.
+
+    Raises
+    ------
+    ExpressionError
+        The result would exceed the allowance.
+    """
+    rows = _rows(values)
+    if any(v.type == pa.large_string() for v in values):
+        values = tuple(pc.cast(v, pa.large_string()) for v in values)
+    charge(name, sum(_size(v) * (rows if isinstance(v, pa.Scalar) else 1) for v in values))
+    return pc.binary_join_element_wise(*values, pa.scalar("", values[0].type), null_handling="emit_null")
+
+
+def mixed(name: str, values: tuple[Any, ...], rows: int | None = None) -> None:
+    """Charge for a choice among texts, where a constant may be chosen in every row.
+
+    Parameters
+    ----------
+    name : str
+        Name of the call.
+    values : tuple of pa.Array, pa.ChunkedArray and pa.Scalar
+    rows : int, optional
+        Rows of the batch; by default the rows of the columns among the values.
+    """
+    texts = [
+        v for v in values if isinstance(v, pa.Scalar) and (pa.types.is_string(v.type) or v.type in _WIDE)
+    ]
+    count = _rows(values) if rows is None else rows
+    charge(name, max((_size(v) for v in texts), default=0) * count)

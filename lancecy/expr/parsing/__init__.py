@@ -1,0 +1,9 @@
+"""Text and pyarrow expressions to expression trees.
+
+=================  =====================================================================
+``parse``          a filter of any form to one tree
+``sql``            SQL text to a tree
+``sql_dialect``    sqlglot's settings: tokens, precedence, type names, texts of its errors
+``keywords``       columns named like keywords, without backquotes
+=================  =====================================================================
+"""

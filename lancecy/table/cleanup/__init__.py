@@ -1,0 +1,8 @@
+"""Cleanups: remove old versions, and files that no version needs.
+
+==============  ==============================================================
+``run``         the cleanup, as a generator of storage requests
+``plan``        what to remove, from listings and manifests alone
+``retention``   what needs files: versions, tags, branches, pending commits
+==============  ==============================================================
+"""

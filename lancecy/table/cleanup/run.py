@@ -1,0 +1,251 @@
+"""Removes old versions, and files that no version needs.
+
+::
+
+    list the files -> read every manifest -> read pending transactions -> decide (``cleanup_plan``)
+        -> check for new tags -> remove manifests -> check for new versions and commits -> remove files
+
+Generators over ``requests``, as commits are. Files are listed before manifests are read, so that a file committed
+in between counts as needed. Manifests are removed first, oldest first, so after an interruption every listed
+version can be read, and the next cleanup removes the rest. A manifest, tag or transaction that cannot be read or
+understood stops the cleanup before anything is removed.
+
+A commit writes its transaction file before it checks that the files it names, or the version it restores, exist.
+So either the commit misses them and fails, or the second check here finds the transaction and spares them.
+
+Facts: table sheet, sections 6.3 and 9.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+
+from lancecy.errors import (
+    ConflictError,
+    FormatError,
+    LanceError,
+    NotFoundError,
+    StoreError,
+)
+from lancecy.progress import Progress, Step, silent
+from lancecy.store.base import ObjectMeta
+from lancecy.table.cleanup.plan import (
+    FOLDERS,
+    GRACE_NS,
+    CleanupOptions,
+    CleanupStats,
+    Found,
+    Kind,
+    Removal,
+    Times,
+    expired,
+    file_of,
+    leftovers,
+)
+from lancecy.table.cleanup.retention import ListedManifest, Needs, Scope
+from lancecy.table.paths import TRANSACTIONS, VERSIONS
+from lancecy.table.refs import Pin
+from lancecy.table.requests import ListOwned, Now, Remove, Steps, StoreTime, again
+from lancecy.table.wire.references import References
+
+__all__ = ["CleanupOptions", "CleanupStats", "Scope", "cleanup"]
+
+_BATCH = 1000
+
+
+def cleanup(
+    scope: Scope, options: CleanupOptions, progress: Progress | None = None, *, dry_run: bool = False
+) -> Steps[CleanupStats]:
+    """Requests that remove old versions and the files that only they need.
+
+    Parameters
+    ----------
+    scope : Scope
+    options : CleanupOptions
+    progress : Progress, optional
+    dry_run : bool
+        Find what would be removed, and remove nothing.
+
+    Raises
+    ------
+    ConflictError
+        An old version has a tag, or tags or branches were made meanwhile.
+    NotFoundError
+        The open version, or a table that uses this one, does not exist.
+    FormatError, LimitError, UnsupportedError
+        A manifest, tag or branch cannot be read, so the files it needs are unknown.
+    StoreError
+        The storage failed; the message says what was removed before.
+    """
+    work = _Cleanup(scope, options, progress or silent)
+    try:
+        removal = yield from work.planned()
+        if not dry_run:
+            yield from work.check_pins()
+    except LanceError as error:
+        raise error.within("a cleanup that removed nothing")
+    if not dry_run:
+        removal = yield from work.carried_out(removal)
+    return removal.stats
+
+
+class _Cleanup:
+    """The state of one cleanup."""
+
+    def __init__(self, scope: Scope, options: CleanupOptions, progress: Progress) -> None:
+        self.scope, self.options, self.progress = scope, options, progress
+        self.needs = Needs(scope)
+        self.pins: frozenset[Pin] = frozenset()
+        self.read: set[tuple[str, str]] = set()  # manifests, by table root and path
+        self.files: set[str] = set()  # listed at the start
+        self.going: dict[int, Found] = {}
+
+    # -- planning ---------------------------------------------------------------------------------
+
+    def planned(self) -> Steps[Removal]:
+        """The plan of the removal; removes nothing."""
+        home, tries = self.scope.home, self.scope.tries
+        times = Times((yield Now()), (yield from again(StoreTime(), tries)))
+        files: list[ObjectMeta] = []
+        for folder in FOLDERS:
+            files += yield from again(ListOwned(home + folder), tries)
+        self.pins = yield from self.needs.pins()
+        manifests = yield from self.needs.manifests()
+        history: list[Found] = []
+        kept: set[str] = set()
+        for number, manifest in enumerate(manifests):
+            self.progress(Step("read versions", number, len(manifests), "versions", manifest.meta.path))
+            references = yield from self._read(manifest)
+            if references is None:
+                raise StoreError(
+                    f"{manifest.meta.path} vanished while it was read: is another cleanup running? Try again"
+                )
+            kept |= references.foreign
+            if self._is_own(manifest) and manifest.is_history:
+                history.append(Found(manifest.meta, references))
+            else:
+                kept |= references.own
+        self.progress(Step("read versions", len(manifests), len(manifests), "versions"))
+        history.sort(key=lambda found: found.references.version)
+        self._check_history(history)
+        going = self._going(files, history, times)
+        for found in history:
+            kept |= set() if found.references.version in going else found.references.own
+        self.files = {meta.path for meta in files}
+        named = {path for found in going.values() for path in found.references.own}
+        pending = [meta for meta in files if self._may_be_pending(meta, kept | named, times)]
+        intents = yield from self.needs.intents(pending)
+        for version in intents.restored & set(going):
+            kept |= going.pop(version).references.own
+        self.going = going
+        gone = leftovers(home, files, kept, named, intents.raw, self.options, times)
+        return Removal(tuple(found.meta for found in going.values()), tuple(gone))
+
+    def _going(self, files: Sequence[ObjectMeta], history: Sequence[Found], times: Times) -> dict[int, Found]:
+        """Versions to remove, oldest first."""
+        # A manifest that is a symbolic link is not the table's own: it stays with the files it needs.
+        ours = {meta.path: meta for meta in files}
+        removable = [Found(ours.get(f.meta.path, f.meta), f.references) for f in history]
+        going = {
+            found.references.version: found
+            for found in expired(removable, self.options, times)
+            if found.meta.path in ours and not found.references.tagged
+        }
+        self._check_tags(going)
+        for pin in self._own_pins():
+            going.pop(pin.version, None)
+        return going
+
+    def _check_history(self, history: Sequence[Found]) -> None:
+        versions = [found.references.version for found in history]
+        if len(set(versions)) != len(versions):
+            raise FormatError(f"{self.scope.home}{VERSIONS}/ has two manifests of one version")
+        if self.options.opened not in versions:
+            number = str(self.options.opened)
+            raise NotFoundError(
+                f"version {number}, which is open, is gone: open the newest one", kind="version", name=number
+            )
+
+    def _check_tags(self, going: dict[int, Found]) -> None:
+        tagged = sorted(
+            (pin.version, pin.path) for pin in self._own_pins() if pin.is_tag and pin.version in going
+        )
+        if tagged and self.options.fail_if_tagged:
+            shown = ", ".join(f"{version} ({path})" for version, path in tagged[:5])
+            raise ConflictError(
+                f"{len(tagged)} versions that would go are tagged: {shown}; delete the tags, or keep these "
+                "versions with error_if_tagged_old_versions=False"
+            )
+
+    def _own_pins(self) -> list[Pin]:
+        return [pin for pin in self.pins if pin.branch == self.scope.branch]
+
+    def _read(self, manifest: ListedManifest) -> Steps[References | None]:
+        self.read.add((manifest.place, manifest.meta.path))
+        return (yield from self.needs.references(manifest))
+
+    def _is_own(self, manifest: ListedManifest) -> bool:
+        folder = manifest.meta.path.rpartition("/")[0]
+        return not manifest.place and folder == self.scope.home + VERSIONS
+
+    def _may_be_pending(self, meta: ObjectMeta, known: Collection[str], times: Times) -> bool:
+        """Whether a file holds a transaction that no version names and that may still be committed."""
+        path = meta.path[len(self.scope.home) :]
+        if self.options.unverified or path in known or file_of(path) is not Kind.TRANSACTION:
+            return False
+        return not times.is_old(meta, GRACE_NS)
+
+    # -- removing ---------------------------------------------------------------------------------
+
+    def check_pins(self) -> Steps[None]:
+        """Check that no tag or branch was made since the plan."""
+        if (yield from self.needs.pins()) != self.pins:
+            raise ConflictError("tags or branches were made or removed meanwhile: try again")
+
+    def carried_out(self, removal: Removal) -> Steps[Removal]:
+        """Carry out a removal; returns what was removed."""
+        done, versions, what = 0, len(removal.manifests), "nothing was removed"
+        try:
+            for batch in _batches([meta.path for meta in removal.manifests]):
+                self.progress(Step("remove", done, len(removal), "files", batch[0]))
+                yield from self.scope.versions.remove(batch)
+                done += len(batch)
+                what = f"{done} of {versions} versions were removed, and no file of theirs yet"
+            removal = yield from self._spared(removal)
+            for batch in _batches([meta.path for _, meta in removal.files]):
+                self.progress(Step("remove", done, len(removal), "files", batch[0]))
+                yield from again(Remove(batch), self.scope.tries)
+                done += len(batch)
+                what = f"{versions} versions and {done - versions} of {len(removal.files)} files were removed"
+        except LanceError as error:
+            failure = StoreError(
+                f"the cleanup was cut short: {error}. Until then {what}; no version that is left needs the rest, "
+                "which another cleanup removes, if need be after seven days"
+            )
+            failure.errno = getattr(error, "errno", None)
+            raise failure from error
+        self.progress(Step("remove", len(removal), len(removal), "files"))
+        return removal
+
+    def _spared(self, removal: Removal) -> Steps[Removal]:
+        """The removal without files of versions and commits made since the plan."""
+        if not removal.files:
+            return removal
+        home, kept = self.scope.home, set[str]()
+        folder = f"{home}{TRANSACTIONS}"
+        metas: Sequence[ObjectMeta] = yield from again(ListOwned(folder), self.scope.tries)
+        for manifest in (yield from self.needs.manifests()):
+            if (manifest.place, manifest.meta.path) not in self.read:
+                references = yield from self._read(manifest)
+                kept |= set() if references is None else references.all
+        unknown = Times(0, None)
+        new = [m for m in metas if m.path not in self.files and self._may_be_pending(m, kept, unknown)]
+        intents = yield from self.needs.intents(new)
+        for version in intents.restored & set(self.going):
+            kept |= self.going[version].references.own
+        return removal.without(home, kept, intents.raw)
+
+
+def _batches(paths: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    for start in range(0, len(paths), _BATCH):
+        yield tuple(paths[start : start + _BATCH])

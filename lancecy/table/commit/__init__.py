@@ -1,0 +1,12 @@
+"""Commits: make a transaction the next version, or raise.
+
+=============  ==============================================================================
+``loop``       catches up with newer versions, puts the change on top, publishes, tries again
+``conflicts``  the grid of conflicts between operations
+``history``    versions that others committed meanwhile
+``options``    options and result of a commit
+``driver``     runs commits and cleanups over a store
+=============  ==============================================================================
+
+A commit is a generator of storage requests, so that tests can answer them with every possible fault.
+"""

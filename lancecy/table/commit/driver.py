@@ -1,0 +1,202 @@
+"""Runs commits and cleanups over a store; the only place where they do IO.
+
+The rest of the library calls :func:`commit_to`. A store that ignores "if absent" and overwrites an existing object
+would lose commits silently, so each store is tested once per process, on a separate name, before its first
+commit.
+
+Facts: table sheet, section 5.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from lancecy.errors import ExistsError, StoreError, UnsupportedError
+from lancecy.session import Session
+from lancecy.store.base import PutMode, Store
+from lancecy.store.local import NETWORK, LocalStore
+from lancecy.table.answers import answer, run
+from lancecy.table.bases import Bases
+from lancecy.table.commit.loop import commit
+from lancecy.table.commit.options import Committed, Origin, Policy
+from lancecy.table.location import TableLocation
+from lancecy.table.manifest import BasePaths
+from lancecy.table.operations import Transaction
+from lancecy.table.paths import TEMPORARY, VERSIONS
+from lancecy.table.requests import (
+    HeadFile,
+    InOtherTable,
+    List,
+    ListOwned,
+    Read,
+    ReadDeletion,
+    Remove,
+    Request,
+    Steps,
+    StoreTime,
+)
+from lancecy.table.versions import VersionStore, version_store
+from lancecy.table.wire.references import nanoseconds
+
+__all__ = ["check_create", "commit_to", "drive"]
+
+T = TypeVar("T")
+
+# Stores that refused a second create in the test.
+_TRUSTED: set[str] = set()
+
+
+def commit_to(
+    store: Store,
+    transaction: Transaction,
+    origin: Origin | None,
+    session: Session,
+    location: TableLocation,
+    policy: Policy | None = None,
+    versions: VersionStore | None = None,
+) -> Committed:
+    """Make a transaction the next version of the table at the root of a store.
+
+    Parameters
+    ----------
+    store : Store
+        Rooted at the dataset.
+    transaction : Transaction
+    origin : Origin or None
+        The version the change was made from; None creates a table.
+    session : Session
+    location : TableLocation
+        Trust in the paths of the table.
+    policy : Policy, optional
+    versions : VersionStore, optional
+        Publishes the version; by default the one for the kind of store.
+
+    Raises
+    ------
+    UnsupportedError
+        The store cannot create an object atomically, or ignores the request to.
+    CommitError, ExistsError, NotFoundError, SchemaError, FormatError, StoreError
+        See ``commit.commit``.
+    """
+    versions = versions or version_store(store)
+    if versions.needs_conditional_put:
+        check_create(store)
+    return drive(commit(transaction, origin, policy or Policy(), versions), store, session, location)
+
+
+def check_create(store: Store) -> None:
+    """Refuse a store that creates the same name twice; tested once per process and bucket (or folder).
+
+    Raises
+    ------
+    UnsupportedError
+        The store does so, or has no atomic create.
+    StoreError
+        The storage failed.
+    """
+    place = _place(store.uri)
+    if place in _TRUSTED:
+        return
+    # Readers ignore such names, and a cleanup removes them.
+    probe = f"{VERSIONS}/{TEMPORARY}_probe_{secrets.token_hex(8)}"
+    try:
+        store.put(probe, b"1", PutMode.CREATE)
+        try:
+            store.put(probe, b"2", PutMode.CREATE)
+        except ExistsError:
+            _TRUSTED.add(place)
+            return
+    finally:
+        with suppress(StoreError):
+            store.delete([probe])
+    raise UnsupportedError(
+        f"{store.uri} replaces objects that were to be created only if they are absent: of two writers one "
+        "would silently lose its commit, so nothing is written here",
+        feature="conditional put",
+    )
+
+
+def _place(uri: str) -> str:
+    """The place tested once: a bucket or server, and on a disk each folder, which may be a separate mount."""
+    scheme, _, rest = uri.partition("://")
+    return uri if scheme in ("", "file") or not rest else f"{scheme}://{rest.partition('/')[0]}"
+
+
+def drive(
+    steps: Steps[T], store: Store, session: Session, location: TableLocation, own: Store | None = None
+) -> T:
+    """Run a generator of requests to its end over a store.
+
+    Parameters
+    ----------
+    steps : generator of requests
+    store : Store
+        Rooted at the dataset.
+    session : Session
+    location : TableLocation
+    own : Store, optional
+        The same store without symbolic links, for listing and removing files.
+
+    Raises
+    ------
+    LanceError
+        As the generator raises.
+    """
+    return run(steps, _Answers(store, session, location, own or store).answer)
+
+
+def _store_time(store: Store) -> int | None:
+    """The time by the clock that dates a store's objects; for a disk the local clock."""
+    if isinstance(store, LocalStore) and store.traits != NETWORK:
+        return time.time_ns()
+    probe = f"{VERSIONS}/{TEMPORARY}_clock_{secrets.token_hex(8)}"
+    try:
+        store.put(probe, b"1")
+        modified = store.head(probe).modified
+    finally:
+        with suppress(StoreError):
+            store.delete([probe])
+    return None if modified is None else nanoseconds(modified)
+
+
+class _Answers:
+    """Answers each request from a store."""
+
+    def __init__(self, store: Store, session: Session, location: TableLocation, own: Store) -> None:
+        self.store = store
+        self.own = own
+        self.session = session
+        self.location = location
+
+    def answer(self, request: Request) -> Any:
+        match request:
+            case ReadDeletion(bases, fragment_id, file):
+                store, path = self._bases(bases).deletion(fragment_id, file)
+                return store.get(path)
+            case HeadFile(bases, file):
+                store, path = self._bases(bases).data(file)
+                return store.head(path)
+            case ListOwned(folder):
+                return list(self.own.list(folder))
+            case Remove():
+                return answer(request, self.own)
+            case StoreTime():
+                return _store_time(self.own)
+            case InOtherTable(place, List(folder)):
+                store, prefix = self._table(place)
+                return [replace(m, path=m.path[len(prefix) :]) for m in store.list(prefix + folder)]
+            case InOtherTable(place, Read(path)):
+                store, prefix = self._table(place)
+                return store.get(prefix + path)
+        return answer(request, self.store)
+
+    def _table(self, place: str) -> tuple[Store, str]:
+        """Store of another table and the prefix of its paths; the policy for bases applies."""
+        return self._bases(BasePaths()).table(place)
+
+    def _bases(self, bases: BasePaths) -> Bases:
+        return Bases(self.store, self.location, bases, self.session)

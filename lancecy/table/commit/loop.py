@@ -1,0 +1,308 @@
+"""The commit loop: makes a transaction the next version, or raises.
+
+::
+
+    newest version  ->  check for conflicts        ->  apply mine to it   ->  transaction file, manifest if absent
+        ^                  conflict: stop                                          |
+        '------------------ another writer was faster -----------------------------'
+
+Generators over ``requests``: no IO, no clock, no randomness of their own, so the simulator drives this
+very code. Invariants: a transaction is in the history at most once, because the transaction id of every version
+made since the read version is checked before an attempt; a commit that may have happened is never reported as
+failed (``CommitUnknownError``); nothing is deleted.
+
+Facts: table sheet, sections 4 and 5.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lancecy.errors import (
+    CommitError,
+    CommitUnknownError,
+    ConflictError,
+    ContentionError,
+    DatasetNotFoundError,
+    ExistsError,
+    LanceError,
+    NotFoundError,
+    RetryableConflictError,
+)
+from lancecy.store.base import ObjectMeta
+from lancecy.table.commit.conflicts import Verdict, check
+from lancecy.table.commit.history import History
+from lancecy.table.commit.options import Committed, Origin, Policy
+from lancecy.table.manifest import BasePaths, Fragment
+from lancecy.table.operations import UNKNOWN, Operation, Transaction, encode_transaction
+from lancecy.table.operations.apply import apply
+from lancecy.table.operations.base import Newest, VersionStamp
+from lancecy.table.paths import TRANSACTIONS
+from lancecy.table.requests import HeadFile, Now, Pause, Put, Steps
+from lancecy.table.versions import ManifestLocation, Outcome, VersionStore
+from lancecy.table.wire import manifest as manifest_wire
+from lancecy.table.wire.manifest_file import Stored
+
+__all__ = ["Committed", "Origin", "Policy", "commit"]
+
+
+def commit(
+    transaction: Transaction, origin: Origin | None, policy: Policy, versions: VersionStore
+) -> Steps[Committed]:
+    """Requests that make a transaction the next version.
+
+    Parameters
+    ----------
+    transaction : Transaction
+    origin : Origin or None
+        None creates a table.
+    policy : Policy
+    versions : VersionStore
+
+    Raises
+    ------
+    RetryableConflictError
+        The change must be made again from the newest version.
+    ConflictError
+        A later version excludes the change, or the change cannot be checked against it.
+    ContentionError
+        Every race was lost.
+    CommitUnknownError
+        The commit may have happened.
+    ExistsError
+        The table to create already exists.
+    NotFoundError
+        The version to restore does not exist.
+    SchemaError, UnsupportedError, FormatError, LimitError
+        See ``operations.apply``; nothing was published.
+    CommitError
+        A new data file is missing or has another size.
+    StoreError
+        The storage failed before anything was published.
+    """
+    return (yield from _Commit(transaction, origin, policy, versions).run())
+
+
+class _Commit:
+    """The state of one commit."""
+
+    def __init__(
+        self, transaction: Transaction, origin: Origin | None, policy: Policy, versions: VersionStore
+    ) -> None:
+        self.transaction = transaction
+        self.policy = policy
+        self.origin = origin
+        self.versions = versions
+        self.naming = policy.naming if origin is None else origin.naming
+        self.history = History(versions, self.naming, policy.limits, policy.tries)
+        self.seen = 0 if origin is None else origin.version
+        self.base: Stored | None = None
+        self.doubt: int | None = None  # a version that this transaction may have made
+        self.checked: BasePaths | None = None  # bases with which new files were checked
+        self.written: tuple[str, bytes] | None = None  # the transaction file
+        self.found = False  # whether the referenced version was found after the transaction file was written
+        self.resolved: tuple[Operation, Stored] | None = None  # of the last attempt
+        self.outcome: Outcome | None = None  # of the last race
+
+    def run(self) -> Steps[Committed]:
+        try:
+            return (yield from self._race())
+        except LanceError as error:
+            if self.doubt is None:
+                raise error.within(f"a commit that did not happen{self._left()}")
+            raise CommitUnknownError(
+                f"version {self.doubt} may be this commit (transaction {self.transaction.uuid}): {error}. Open the "
+                "table and look for it before committing again, and delete none of the files of this commit"
+            ) from error
+
+    def _left(self) -> str:
+        """The files that a failed commit leaves behind, for messages."""
+        made = ("transaction" if self.written else "", self.resolved[0].writes if self.resolved else "")
+        kinds = [kind for kind in made if kind]
+        return f" and leaves {' and '.join(kinds)} files to a cleanup" if kinds else ""
+
+    def _race(self) -> Steps[Committed]:
+        if self.policy.once:
+            earlier = yield from self.history.landed(self.transaction.uuid, self.seen)
+            if earlier is not None:
+                return Committed(earlier, 0)
+        for attempt in range(1, self.policy.attempts + 1):
+            mine = yield from self._catch_up()
+            if mine is not None:
+                return self._found(mine, attempt - 1)
+            version = self.seen + 1
+            data = yield from self._prepared(version)
+            self.doubt = version
+            self.outcome = yield from self._published(version, data)
+            if self.outcome is Outcome.WON:
+                return Committed(ManifestLocation.canonical(version, self.naming, len(data)), attempt)
+            yield Pause(attempt)
+        mine = yield from self._catch_up()
+        if mine is not None:
+            return self._found(mine, self.policy.attempts)
+        raise ContentionError(
+            f"{self.policy.attempts} other writers were faster: version {self.seen} is the newest this one saw; "
+            "nothing was committed, try again"
+        )
+
+    def _found(self, mine: ManifestLocation, attempts: int) -> Committed:
+        """The result for a transaction found in the history; an error if the disk did not sync it."""
+        if self.outcome is Outcome.UNKNOWN and self.versions.fails_at_once:
+            self.doubt = mine.version
+            raise CommitUnknownError("it is there now, but the storage failed to make it durable")
+        return Committed(mine, attempts)
+
+    def _published(self, version: int, data: bytes) -> Steps[Outcome]:
+        try:
+            return (yield from self.versions.publish(version, self.naming, data, self.policy.tries))
+        except CommitUnknownError:
+            raise
+        except LanceError:
+            self.doubt = None  # certain: the version was not published
+            raise
+
+    # -- applying ---------------------------------------------------------------------------------
+
+    def _prepared(self, version: int) -> Steps[bytes]:
+        """The manifest file of this transaction as ``version``; writes the files that it needs first."""
+        operation = yield from self._resolved()
+        time_ns: int = yield Now()
+        stamp = VersionStamp(version, time_ns, self.transaction.file_name)
+        made = apply(self.base, operation, stamp)
+        data = encode_transaction(replace(self.transaction, operation=operation), made.message)
+        if self.written != (stamp.transaction_file, data):
+            yield Put(f"{TRANSACTIONS}/{stamp.transaction_file}", data)
+            self.written = (stamp.transaction_file, data)
+        # Only after the transaction file is written: a cleanup that finds it spares the files it names, and this check
+        # misses files that an earlier cleanup removed.
+        yield from self._check_references(operation, made.bases)
+        manifest = manifest_wire.encode(made.message, made.indices, data, made.dictionaries)
+        manifest_wire.remember(manifest, made.message, self.policy.limits)
+        return manifest
+
+    def _resolved(self) -> Steps[Operation]:
+        """The operation, resolved against the newest version."""
+        operation = self.transaction.operation
+        if self.base is None:
+            return operation
+        newest = Newest(self.base, self.history, self.policy.limits)
+        resolved = yield from operation.resolve(newest, self.resolved)
+        self.resolved = (resolved, self.base)
+        return resolved
+
+    def _check_references(self, operation: Operation, bases: BasePaths) -> Steps[None]:
+        """Check that the version and the files that the change refers to exist."""
+        needed = operation.references()
+        if self.policy.check_files:
+            yield from self._check_files(needed.fragments, bases)
+        if needed.version is not None and not self.found:
+            if (yield from self.history.at(needed.version)) is None:
+                raise NotFoundError(
+                    f"version {needed.version}, which this change is about, was removed",
+                    kind="version",
+                    name=str(needed.version),
+                )
+            self.found = True
+
+    def _check_files(self, fragments: Sequence[Fragment], bases: BasePaths) -> Steps[None]:
+        """Check that new files exist with their size, once for each set of bases."""
+        if self.checked == bases:
+            return
+        for file in [file for fragment in fragments for file in fragment.files]:
+            try:
+                meta: ObjectMeta = yield HeadFile(bases, file)
+            except DatasetNotFoundError as error:
+                raise CommitError(
+                    f"data file {file.path!r} is missing; nothing was committed, write its rows again"
+                ) from error
+            if file.size is not None and meta.size != file.size:
+                raise CommitError(
+                    f"data file {file.path!r} has {meta.size} bytes instead of {file.size}; nothing was committed, write its rows again"
+                )
+        self.checked = bases
+
+    # -- later versions ---------------------------------------------------------------------------
+
+    def _catch_up(self) -> Steps[ManifestLocation | None]:
+        """Bring ``base`` to the newest version; returns a location if a new version is this very transaction."""
+        if self.origin is None:
+            first = next(iter((yield from self.versions.versions())), None)
+            if first is None and self.doubt is not None:
+                first = yield from self.versions.at(self.doubt, self.naming)
+            return None if first is None else (yield from self._created(first))
+        newer = yield from self.history.newer(self.seen, self.doubt)
+        if self.base is None:
+            yield from self._read_origin(self.origin, bool(newer))
+        for location in newer:
+            stored = yield from self.history.stored(location, insist=location.version == self.doubt)
+            if stored is None:
+                raise ConflictError(
+                    f"version {location.version} was removed before this commit could look at what it changed: "
+                    "open the newest version and make the change anew"
+                )
+            theirs = yield from self.history.transaction(stored)
+            if theirs is not None and theirs.uuid == self.transaction.uuid:
+                return location
+            self.doubt = None if location.version == self.doubt else self.doubt
+            self._check(theirs, stored)
+            self.base, self.seen = stored, location.version
+        return None
+
+    def _created(self, first: ManifestLocation) -> Steps[ManifestLocation]:
+        """The first version of an existing table; raises ExistsError unless it is this very transaction."""
+        stored = yield from self.history.stored(first, insist=first.version == self.doubt)
+        if stored is not None:
+            theirs = yield from self.history.transaction(stored)
+            if theirs is not None and theirs.uuid == self.transaction.uuid:
+                return first
+            self.doubt = None if first.version == self.doubt else self.doubt
+        raise ExistsError(
+            "there is a table already, whose first version is not this change; append to it or overwrite it",
+            kind="dataset",
+        )
+
+    def _read_origin(self, origin: Origin, is_old: bool) -> Steps[None]:
+        """Read the version the change was made from, and refuse one that differs from the opened version."""
+        stored = yield from self.history.at(origin.version)
+        if stored is None:
+            if is_old:
+                return  # a cleanup removed it; all later transactions exist
+            raise ConflictError(
+                f"version {origin.version}, which this change was made from, is gone: open the newest version "
+                "and make the change anew"
+            )
+        if origin.identity is not None and stored.identity != origin.identity:
+            raise ConflictError(
+                f"version {origin.version} is not the one that was opened: the table was made anew, open it again"
+            )
+        self.base = stored
+
+    def _check(self, theirs: Transaction | None, stored: Stored) -> None:
+        operation = UNKNOWN if theirs is None else theirs.operation
+        mine = self.transaction.operation
+        verdict = check(mine, operation)
+        what = f"version {stored.version} (an operation of kind {operation.name})"
+        if verdict is Verdict.INCOMPATIBLE:
+            raise ConflictError(
+                f"{what} and this one, an operation of kind {mine.name}, exclude each other; open the newest "
+                "version and decide anew"
+            )
+        if verdict is Verdict.RETRY or self._clashes(operation, stored):
+            raise RetryableConflictError(
+                f"{what} changed what an operation of kind {mine.name} is about: make it anew from the newest "
+                "version"
+            )
+        if verdict is Verdict.MERGE:
+            # Merged deletes are a change of the version that has the other deletes.
+            self.transaction = replace(self.transaction, read_version=stored.version)
+
+    def _clashes(self, theirs: Operation, stored: Stored) -> bool:
+        """Whether a field id of new files now means another column; ids of dropped columns are reused."""
+        written = self.transaction.operation.written_fields()
+        if written is None or not theirs.changes_schema:
+            return False
+        if self.base is None:
+            return True
+        before, after = self.base.field_types, stored.field_types
+        return any(before.get(i) != after[i] for i in written if i in after)

@@ -1,0 +1,126 @@
+"""Chooses the manifest to open: the latest, a version, the one of a time, or the newest sound one.
+
+An older version is opened in place of a damaged one only on request (``recover=True``) and with a warning. A
+damaged manifest never reads as an empty table. Limits and unsupported features do not count as damage.
+
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from datetime import datetime
+from typing import SupportsIndex, TypeAlias
+
+import numpy as np
+
+from lancecy.errors import FormatError, LimitError, PathPolicyError
+from lancecy.limits import Limits
+from lancecy.store.base import Memory, Store
+from lancecy.table.manifest import Manifest
+from lancecy.table.versions import ManifestLocation, VersionStore, locate
+
+__all__ = ["choose_manifest"]
+
+Found: TypeAlias = tuple[ManifestLocation, Manifest, Memory]
+
+
+def choose_manifest(
+    store: Store,
+    versions: VersionStore,
+    version: int | None,
+    asof: datetime | str | None,
+    recover: bool,
+    limits: Limits,
+) -> Found:
+    """The requested manifest, its location, and the bytes of its file.
+
+    Parameters
+    ----------
+    store : Store
+        Rooted at the dataset.
+    versions : VersionStore
+    version : int or None
+    asof : datetime, str or None
+        Ignored if a version is given.
+    recover : bool
+        Skip damaged manifests if the latest is requested.
+
+    Raises
+    ------
+    DatasetNotFoundError, NotFoundError
+        There is no dataset, or no such version.
+    FormatError, LimitError, UnsupportedError
+        The manifest cannot be read; if the newest is damaged, the message names ``recover``.
+    TypeError
+        The version is not an integer.
+    """
+    location = _find(store, versions, version, asof, limits)
+    try:
+        return location, *locate.read(store, location, limits)
+    except FormatError as error:
+        if version is not None or asof is not None or not _is_damage(error):
+            raise
+        if not recover:
+            raise _with_advice(error)
+        return _recovered(store, versions, location, error, limits)
+
+
+def _find(
+    store: Store,
+    versions: VersionStore,
+    version: int | None,
+    asof: datetime | str | None,
+    limits: Limits,
+) -> ManifestLocation:
+    if version is not None:
+        return locate.at_version(store, _number(version), versions)
+    if asof is not None:
+        return locate.as_of(store, asof, limits, versions)
+    return locate.latest(store, versions)
+
+
+def _number(version: SupportsIndex) -> int:
+    """The version as a Python integer; accepts integers of NumPy and pandas."""
+    if isinstance(version, (bool, np.bool_)) or not hasattr(version, "__index__"):
+        raise TypeError(f"version is a number, not {version!r}")
+    return operator.index(version)
+
+
+def _is_damage(error: FormatError) -> bool:
+    """Whether an older version may be readable; not after a refusal by a limit or a policy."""
+    return not isinstance(error, LimitError | PathPolicyError)
+
+
+def _with_advice(error: FormatError) -> FormatError:
+    told = type(error)(
+        f"{error.what}; this is the newest manifest: recover=True opens the newest sound version",
+        path=error.path,
+        position=error.position,
+    )
+    told.breadcrumbs = error.breadcrumbs
+    told.__cause__ = error
+    return told
+
+
+def _recovered(
+    store: Store, versions: VersionStore, damaged: ManifestLocation, problem: FormatError, limits: Limits
+) -> Found:
+    """The newest readable version below a damaged one."""
+    for location in locate.locations(store, versions):
+        if location.version >= damaged.version:
+            continue
+        try:
+            manifest, memory = locate.read(store, location, limits)
+        except FormatError as error:
+            if not _is_damage(error):
+                raise
+            continue
+        warnings.warn(
+            f"version {damaged.version} of {store.uri} is damaged ({problem.what}): "
+            f"version {location.version} is opened instead",
+            RuntimeWarning,
+            stacklevel=5,
+        )
+        return location, manifest, memory
+    raise problem

@@ -1,0 +1,312 @@
+"""Bytes of a manifest file to a :class:`~lancecy.table.manifest.Manifest`.
+
+::
+
+    [dictionary values][index section][transaction] u32 length | Manifest   i64 position  i16 major  i16 minor  "LANC"
+                                                    ^-- position            '------------- 16 bytes ------------'
+
+Sections are found by their positions, in any order. Decoding is total: any bytes give a manifest or
+an error of the format family. Features that would change the rows of a table (overlays, fragment
+tree) are refused even if the writer forgot their flag.
+
+Facts: table sheet, sections 1 and 2; file sheet 0.1, section 7.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache, partial
+from itertools import pairwise
+from operator import attrgetter
+from typing import Self, TypeAlias
+
+import numpy as np
+
+from lancecy.errors import FormatError, LanceError, TruncatedError, UnsupportedError
+from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.proto import table_pb2
+from lancecy.schema_wire import build_schema, check_fields, parse_message
+from lancecy.store.base import Memory
+from lancecy.table.manifest import Fragment, Manifest, WriterVersion
+from lancecy.table.wire.fragment import decode_base_paths, decode_fragment
+from lancecy.table.wire.fragments_bulk import MIN_FRAGMENTS, survey
+
+__all__ = ["decode", "decode_message", "decode_timestamp", "encode", "remember", "section"]
+
+_Found: TypeAlias = "tuple[Callable[[], tuple[Fragment, ...]], int | None]"
+
+_FOOTER_BYTES = 16
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_DETACHED = 1 << 63
+# The last few small manifests are cached, which makes appending one row a fifth faster.
+_KEPT_BYTES = 1 << 20
+
+
+def decode(memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS) -> Manifest:
+    """The manifest in the bytes of a manifest file.
+
+    Parameters
+    ----------
+    memory : (file size,) uint8
+        The whole file. Not kept.
+    path : str
+        For errors.
+
+    Raises
+    ------
+    FormatError
+        Magic, positions, lengths or values are invalid; ``TruncatedError`` if bytes are missing.
+    LimitError
+        Fragments, fields, rows or bytes exceed ``limits``.
+    UnsupportedError
+        The table uses an unsupported feature that changes its rows.
+
+    Source: table sheet, sections 1.1, 1.2 and 2.
+    """
+    return decode_message(memory, path, limits)[0]
+
+
+def decode_message(
+    memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS
+) -> tuple[Manifest, table_pb2.Manifest]:
+    """The manifest in the bytes of a manifest file and its message (parameters and errors as :func:`decode`).
+
+    Neither may be changed, because later calls with the same bytes return the same objects.
+    """
+    try:
+        if memory.size > _KEPT_BYTES:
+            return _decoded(memory, limits)
+        return _kept(memory.tobytes(), limits)
+    except LanceError as error:
+        if isinstance(error, FormatError):
+            error.path = path
+        raise error.within(path)
+
+
+def remember(data: bytes, message: table_pb2.Manifest, limits: Limits) -> None:
+    """Cache the manifest of these bytes, so that later reads need not check each fragment.
+
+    Parameters
+    ----------
+    data : bytes
+        The result of :func:`encode` for the message, which must not change any more.
+    message : lance.table.Manifest
+        Its fragments must be valid.
+    limits : Limits
+    """
+    if len(data) <= _KEPT_BYTES:
+        _kept(_Written(data, message), limits)
+
+
+class _Written(bytes):
+    """The bytes of a manifest file, and the message in them."""
+
+    message: table_pb2.Manifest
+
+    def __new__(cls, data: bytes, message: table_pb2.Manifest) -> Self:
+        written = super().__new__(cls, data)
+        written.message = message
+        return written
+
+
+def _decoded(memory: Memory, limits: Limits) -> tuple[Manifest, table_pb2.Manifest]:
+    raw = _message_bytes(memory, limits)
+    message = parse_message(table_pb2.Manifest, raw, "manifest", limits)
+    return _manifest(message, memory, limits, lambda: _surveyed(message, raw, limits)), message
+
+
+@lru_cache(maxsize=8)
+def _kept(data: bytes, limits: Limits) -> tuple[Manifest, table_pb2.Manifest]:
+    # A writer reads its own manifest as the newest version, as the base of its change, and as its result.
+    memory = np.frombuffer(data, np.uint8)
+    if isinstance(data, _Written):
+        message = data.message
+        return _manifest(
+            message, memory, limits, lambda: (partial(_fragments, message, limits), None)
+        ), message
+    return _decoded(memory, limits)
+
+
+def encode(
+    message: table_pb2.Manifest,
+    indices: bytes | None = None,
+    transaction: bytes | None = None,
+    dictionaries: bytes = b"",
+) -> bytes:
+    """A whole manifest file, with sections in the reference's order.
+
+    Parameters
+    ----------
+    message : lance.table.Manifest
+        Its section positions are set here; those of another file would be wrong.
+    indices, transaction : bytes, optional
+        Messages of the two sections, without length prefixes.
+    dictionaries : bytes
+        Values of 0.1 dictionary fields; their positions in the schema count from the start of the file.
+
+    Source: table sheet, section 1.1.
+    """
+    parts, position = [dictionaries], len(dictionaries)
+    for field in ("index_section", "transaction_section", "transaction_section_deprecated"):
+        message.ClearField(field)
+    if indices is not None:
+        message.index_section = position
+        parts += [len(indices).to_bytes(4, "little"), indices]
+        position += 4 + len(indices)
+    if transaction is not None:
+        message.transaction_section = position
+        parts += [len(transaction).to_bytes(4, "little"), transaction]
+        position += 4 + len(transaction)
+    body = message.SerializeToString()
+    footer = position.to_bytes(8, "little") + bytes((0, 0, 2, 0)) + b"LANC"
+    return b"".join([*parts, len(body).to_bytes(4, "little"), body, footer])
+
+
+def decode_timestamp(memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS) -> datetime | None:
+    """The time of the version in this manifest file (UTC), or None if it states none.
+
+    Raises
+    ------
+    FormatError, LimitError
+        As :func:`decode`, but fragments and fields are not checked.
+    """
+    try:
+        return _timestamp(
+            parse_message(table_pb2.Manifest, _message_bytes(memory, limits), "manifest", limits)
+        )
+    except LanceError as error:
+        raise error.within(path)
+
+
+def section(memory: Memory, position: int, what: str) -> tuple[int, int]:
+    """Position and length of the message behind the length prefix at ``position``.
+
+    Raises
+    ------
+    FormatError
+        The prefix or the message would pass the end of the file.
+    """
+    end = memory.size - _FOOTER_BYTES
+    if position < 0 or position > end - 4:
+        raise FormatError(f"{what} at byte {position} of a file of {memory.size} bytes", position=position)
+    length = int.from_bytes(memory[position : position + 4].tobytes(), "little")
+    if length > end - position - 4:
+        raise TruncatedError(f"{what} of {length} bytes passes the end of the file", position=position)
+    return position + 4, length
+
+
+def _message_bytes(memory: Memory, limits: Limits) -> bytes:
+    if memory.size < _FOOTER_BYTES + 4:
+        raise TruncatedError(f"a manifest file of {memory.size} bytes")
+    footer = memory[-_FOOTER_BYTES:].tobytes()
+    if footer[12:] != b"LANC":
+        raise FormatError("the file does not end in LANC: it is no manifest or was not written completely")
+    position, length = section(memory, int.from_bytes(footer[:8], "little", signed=True), "manifest")
+    if position + length != memory.size - _FOOTER_BYTES:
+        raise FormatError(f"manifest of {length} bytes at byte {position} does not end at the footer")
+    limits.check("metadata_bytes", length, "size of manifest")
+    return memory[position : position + length].tobytes()
+
+
+def _manifest(
+    message: table_pb2.Manifest, memory: Memory, limits: Limits, looked_at: Callable[[], _Found]
+) -> Manifest:
+    if message.version == 0:
+        raise FormatError("a manifest without a version")
+    if message.HasField("fragment_tree"):
+        raise UnsupportedError("the fragments of this table are in a fragment tree", feature="fragment tree")
+    storage = message.data_format
+    if storage.file_format not in ("", "lance"):
+        raise UnsupportedError(f"data files of format {storage.file_format!r}", feature=storage.file_format)
+    check_fields(message.fields, limits)
+    makers: dict[str, Callable[[], object]] = {
+        "schema": lambda: build_schema(message.fields, message.schema_metadata)
+    }
+    makers["fragments"], num_rows = looked_at()
+    return Manifest.later(
+        makers,
+        num_rows,
+        version=message.version,
+        timestamp=_timestamp(message),
+        tag=message.tag or None,
+        reader_flags=message.reader_feature_flags,
+        writer_flags=message.writer_feature_flags,
+        max_fragment_id=message.max_fragment_id if message.HasField("max_fragment_id") else None,
+        next_row_id=message.next_row_id,
+        data_version=storage.version or None,
+        writer=_writer(message),
+        config=dict(message.config) if message.config else {},
+        table_metadata=dict(message.table_metadata) if message.table_metadata else {},
+        base_paths=decode_base_paths(message.base_paths),
+        branch=message.branch if message.HasField("branch") else None,
+        transaction_file=message.transaction_file or None,
+        index_section=section(memory, message.index_section, "index section")
+        if message.HasField("index_section")
+        else None,
+        transaction_section=_transaction_section(message, memory),
+    )
+
+
+def _transaction_section(message: table_pb2.Manifest, memory: Memory) -> tuple[int, int] | None:
+    # Field 23 replaced 21 in 2026; a file without an index section has position 0.
+    if message.HasField("transaction_section"):
+        return section(memory, message.transaction_section, "transaction")
+    if message.HasField("transaction_section_deprecated"):
+        return section(memory, message.transaction_section_deprecated, "transaction")
+    return None
+
+
+def _timestamp(message: table_pb2.Manifest) -> datetime | None:
+    if not message.HasField("timestamp"):
+        return None
+    seconds, nanos = message.timestamp.seconds, message.timestamp.nanos
+    if not 0 <= nanos < 1_000_000_000:
+        raise FormatError(f"timestamp with {nanos} nanoseconds")
+    try:
+        return _EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
+    except OverflowError as error:
+        raise FormatError(f"timestamp of {seconds} seconds") from error
+
+
+def _writer(message: table_pb2.Manifest) -> WriterVersion | None:
+    if not message.HasField("writer_version"):
+        return None
+    return WriterVersion(message.writer_version.library, message.writer_version.version)
+
+
+def _surveyed(message: table_pb2.Manifest, raw: bytes, limits: Limits) -> _Found:
+    """The function that makes the checked fragments, and their live rows if known."""
+    count = limits.check("fragments", len(message.fragments), "number of fragments")
+    if count >= MIN_FRAGMENTS:
+        found = survey(raw, count, limits)
+        if found is not None:
+            return partial(_fragments, message, limits), found.num_rows
+    fragments = _fragments(message, limits)
+    return lambda: fragments, None
+
+
+def _fragments(message: table_pb2.Manifest, limits: Limits) -> tuple[Fragment, ...]:
+    # Most fragments list the same fields, and share one tuple.
+    shared: dict[tuple[int, ...], tuple[int, ...]] = {}
+    fragments = [decode_fragment(part, shared, limits) for part in message.fragments]
+    ids = [fragment.id for fragment in fragments]
+    if any(one >= following for one, following in pairwise(ids)):
+        fragments = _ordered(fragments, message)
+    return tuple(fragments)
+
+
+def _ordered(fragments: list[Fragment], message: table_pb2.Manifest) -> list[Fragment]:
+    """The fragments by ascending id; by position for the C++ releases, which assigned no ids."""
+    if (
+        not message.HasField("max_fragment_id")
+        and all(f.id == 0 for f in fragments)
+        and all(f.deletion_file is None for f in fragments)
+    ):
+        return [replace(fragment, id=number) for number, fragment in enumerate(fragments)]
+    fragments = sorted(fragments, key=attrgetter("id"))
+    for one, following in pairwise(fragments):
+        if one.id == following.id:
+            raise FormatError(f"two fragments have id {one.id}")
+    return fragments

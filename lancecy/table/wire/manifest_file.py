@@ -1,0 +1,146 @@
+"""The parts of a manifest file, from which the next version is made.
+
+Besides the decoded values, a commit needs the message itself, so that unknown fields survive, and the
+sections of the file, which are copied as bytes.
+
+Facts: table sheet, sections 1.1 and 10.4.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+
+from lancecy.errors import FormatError
+from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.proto import table_pb2
+from lancecy.store.base import Memory
+from lancecy.table.manifest import Fragment, Manifest
+from lancecy.table.wire import manifest as manifest_wire
+
+__all__ = ["IDENTITY_BYTES", "Stored", "decode_stored", "identity_of"]
+
+# Bytes of a manifest file in its identity: the part that holds its time and transaction.
+IDENTITY_BYTES = 64 << 10
+# Up to this many names are searched in the bytes, which is faster than a set of all names.
+_FEW = 32
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """A version as stored.
+
+    Attributes
+    ----------
+    manifest : Manifest
+    message : lance.table.Manifest
+        Not to be changed.
+    indices, transaction : bytes or None
+        Messages of the sections.
+    dictionaries : bytes
+        Bytes before the sections, if 0.1 dictionary fields point into the file.
+    identity : str
+        Distinguishes manifest files of one version (``Snapshot.identity``).
+    raw : bytes
+        The whole file.
+    """
+
+    manifest: Manifest
+    message: table_pb2.Manifest
+    indices: bytes | None
+    transaction: bytes | None
+    dictionaries: bytes
+    identity: str
+    raw: bytes
+
+    @property
+    def version(self) -> int:
+        return self.manifest.version
+
+    @cached_property
+    def places(self) -> dict[int, int]:
+        """Position of each fragment in the message, by id."""
+        return {fragment.id: place for place, fragment in enumerate(self.message.fragments)}
+
+    @cached_property
+    def fragments(self) -> dict[int, Fragment]:
+        """Fragments by id."""
+        return {fragment.id: fragment for fragment in self.manifest.fragments}
+
+    @cached_property
+    def field_types(self) -> dict[int, tuple[int, str]]:
+        """Parent and type of each field by id; a field id means the same column while both are equal."""
+        return {field.id: (field.parent_id, field.logical_type) for field in self.message.fields}
+
+    def may_have(self, names: Collection[str]) -> bool:
+        """Whether a data file of one of these names may be part of the table; False is certain."""
+        if len(names) > _FEW:
+            return not self._names.isdisjoint(names)
+        return any(name.encode() in self.raw for name in names)
+
+    @cached_property
+    def _names(self) -> frozenset[str]:
+        return frozenset(file.path for part in self.message.fragments for file in part.files)
+
+
+def identity_of(memory: Memory) -> str:
+    """``Snapshot.identity`` of the manifest file with these bytes."""
+    return f"{zlib.crc32(memory[-IDENTITY_BYTES:].data):08x}"
+
+
+def decode_stored(memory: Memory, path: str, version: int, limits: Limits = DEFAULT_LIMITS) -> Stored:
+    """The parts of a manifest file.
+
+    Parameters
+    ----------
+    memory : (file size,) uint8
+    path : str
+        For errors.
+    version : int
+        Version in its name; the file must agree.
+
+    Raises
+    ------
+    FormatError, LimitError, UnsupportedError
+        As ``manifest_wire.decode``; or the version in the file differs from its name.
+    """
+    manifest, message = manifest_wire.decode_message(memory, path, limits)
+    if manifest.version != version:
+        raise FormatError(
+            f"the manifest named for version {version} is of version {manifest.version}", path=path
+        )
+    if len(message.fragments) > 1 and not any(fragment.id for fragment in message.fragments):
+        # The C++ releases assigned no ids; later versions need them.
+        message = _copy(message)
+        for number, fragment in enumerate(message.fragments):
+            fragment.id = number
+    return Stored(
+        manifest,
+        message,
+        _section(memory, manifest.index_section),
+        _section(memory, manifest.transaction_section),
+        _dictionaries(memory, manifest, message),
+        identity_of(memory),
+        memory.tobytes(),
+    )
+
+
+def _copy(message: table_pb2.Manifest) -> table_pb2.Manifest:
+    copied = table_pb2.Manifest()
+    copied.CopyFrom(message)
+    return copied
+
+
+def _section(memory: Memory, span: tuple[int, int] | None) -> bytes | None:
+    return None if span is None else memory[span[0] : span[0] + span[1]].tobytes()
+
+
+def _dictionaries(memory: Memory, manifest: Manifest, message: table_pb2.Manifest) -> bytes:
+    """All bytes before the first section, if the schema points there; its positions must stay valid."""
+    if not any(field.HasField("dictionary") and field.dictionary.length for field in message.fields):
+        return b""
+    ends = [span[0] - 4 for span in (manifest.index_section, manifest.transaction_section) if span]
+    footer = memory[-16:].tobytes()
+    return memory[: min(ends, default=int.from_bytes(footer[:8], "little"))].tobytes()
