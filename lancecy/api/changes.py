@@ -14,4 +14,4 @@ __all__ = ["Changes"]
 
 
 class Changes(Inserts, Deletes, Restores, MetadataUpdates, BaseUpdates, Cleanups, Repairs):
-    """Base class of ``datasets.Dataset`` with the methods that change the table."""
+    """Base class of ``api.datasets.Dataset`` with the methods that change the table."""

@@ -9,7 +9,6 @@
 ``bases``         registers and relocates base paths
 ``cleanup``       removes old versions and unreferenced files
 ``repair``        assigns missing row ids
-``methods``       all of these as one base class of ``datasets.Dataset``
 ``commit``        commits a given operation as the next version
 ``options``       options of writes and commits, as values
 ``planning``      checks a write and plans it before rows are read

@@ -14,7 +14,7 @@ from lancecy.errors import DatasetNotFoundError, RetryableConflictError
 from lancecy.table import flags
 from lancecy.table.manifest import BasePath
 from lancecy.table.operations import Operation
-from lancecy.table.rows.id_checks import check_row_ids, row_id_faults
+from lancecy.table.row_id_checks import check_row_ids, row_id_faults
 from lancecy.table.snapshot import Snapshot, newest_snapshot
 
 if TYPE_CHECKING:

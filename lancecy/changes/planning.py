@@ -27,7 +27,7 @@ from lancecy.table.manifest import BasePath, BasePaths, Fragment
 from lancecy.table.operations import Append, Operation, Overwrite
 from lancecy.table.operations.new_fragments import version_of
 from lancecy.table.paths import DATA
-from lancecy.table.rows.id_checks import check_row_ids, row_id_faults
+from lancecy.table.row_id_checks import check_row_ids, row_id_faults
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.fragments import Folder, NewFiles
 from lancecy.write.schemas import fitted, schema_of, with_blobs
@@ -53,7 +53,7 @@ class Plan:
         Version of the data files.
     bases : tuple of BasePath
         New bases, which the commit registers.
-    places : mapping of id to BasePath
+    base_paths : mapping of id to BasePath
         All bases.
     targets : tuple of int or None
         Ids of the bases that files go to in turn, the least filled first.
@@ -65,7 +65,7 @@ class Plan:
     written: Schema
     version: str
     bases: tuple[BasePath, ...]
-    places: Mapping[int, BasePath]
+    base_paths: Mapping[int, BasePath]
     targets: tuple[int | None, ...]
     dictionaries: Dictionaries | None = None
 
@@ -123,7 +123,7 @@ class Plan:
         options : WriteRequest
         """
         allowed = location.allowing(map(canonical_base, self.bases))
-        bases = Bases(allowed.open(session), allowed, BasePaths(self.places), session)
+        bases = Bases(allowed.open(session), allowed, BasePaths(self.base_paths), session)
 
         def folder(base_id: int | None) -> tuple[Store, str]:
             store, prefix = bases.folder(base_id, DATA)

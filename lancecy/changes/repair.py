@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lancecy.changes.base import Change
 from lancecy.errors import LimitError
 from lancecy.table.operations import RepairRowIds
-from lancecy.table.rows.id_checks import row_id_faults
+from lancecy.table.row_id_checks import row_id_faults
 from lancecy.table.rows.id_index_build import SameIdError
 
 if TYPE_CHECKING:

@@ -1,6 +1,6 @@
 """The metadata of one version: plain frozen values, without bytes and IO.
 
-``manifest_wire`` decodes protobuf to these and encodes them. A manifest of thousands of fragments or
+``wire`` decodes protobuf to these and encodes them. A manifest of thousands of fragments or
 columns builds them on first use. Facts: table sheet, sections 1 to 3.
 """
 
@@ -140,7 +140,7 @@ class Fragment:
     physical_rows : int or None
         Rows including deleted ones; None if the manifest does not state them.
     row_ids : bytes, ExternalFile or None
-        Serialized row-id sequence (``table.rowids`` decodes it), or its place.
+        Serialized row-id sequence (``wire.row_ids`` decodes it), or its place.
     last_updated_versions, created_at_versions : bytes, ExternalFile or None
         Serialized version sequences.
     """

@@ -1,7 +1,7 @@
 """Storage requests of commits, cleanups and version stores, one value each.
 
 The generators of ``commit``, ``cleanup`` and ``versions`` yield these. Each is sent the answer, or the
-exception that the request raised is thrown into it. ``answers`` and ``driver`` answer from a store. The simulator
+exception that the request raised is thrown into it. ``answers`` and ``commit.driver`` answer from a store. The simulator
 of the tests answers the same generators with every possible fault. Paths are below the dataset root.
 """
 

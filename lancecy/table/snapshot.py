@@ -28,7 +28,7 @@ from lancecy.table.rows.id_index import RowIndex
 from lancecy.table.rows.id_index_build import index_rows
 from lancecy.table.rows.row_ids import RowIdSequence, VersionSequence
 from lancecy.table.versions import ManifestLocation, VersionStore, locate, version_store
-from lancecy.table.versions.select import choose_manifest
+from lancecy.table.versions.select import select_manifest
 from lancecy.table.wire.indices import decode_index_section
 from lancecy.table.wire.row_ids import decode_row_ids, decode_versions
 
@@ -343,7 +343,7 @@ def load_snapshot(
     store = location.open(session)
     try:
         versions = version_store(store)
-        file, manifest, memory = choose_manifest(store, versions, version, asof, recover, location.limits)
+        file, manifest, memory = select_manifest(store, versions, version, asof, recover, location.limits)
         flags.check_readable(manifest.reader_flags, manifest.writer_flags)
     except FormatError as error:
         raise error.within(store.uri)

@@ -159,12 +159,12 @@ def test_leftovers_go_after_seven_days_or_when_told(tmp_path: Path) -> None:
 def test_detached_versions_keep_their_files(tmp_path: Path) -> None:
     """The reference forgets them, and leaves them unreadable."""
     from lancecy.table.wire import manifest as manifest_wire
-    from lancecy.table.wire.manifest_file import decode_stored
+    from lancecy.table.wire.manifest_file import decode_manifest_file
 
     ds = table(tmp_path)
     snapshot = ds.checkout_version(1)._snapshot
     number = 1 << 63 | 5
-    stored = decode_stored(snapshot.store.get(snapshot.manifest_file.path), "1", 1)
+    stored = decode_manifest_file(snapshot.store.get(snapshot.manifest_file.path), "1", 1)
     stored.message.version = number
     (tmp_path / f"_versions/d{number}.manifest").write_bytes(manifest_wire.encode(stored.message))
     assert ds.cleanup_old_versions(NOW).data_files_removed == 0

@@ -22,7 +22,7 @@ from lancecy.table.rows.roaring import encode as encode_bitmap
 from lancecy.table.rows.row_ids import ArraySegment, RowIdSequence
 from lancecy.table.versions.locate import latest
 from lancecy.table.wire.manifest import encode
-from lancecy.table.wire.manifest_file import Stored, decode_stored
+from lancecy.table.wire.manifest_file import ManifestFile, decode_manifest_file
 from lancecy.table.wire.row_ids import encode_row_ids
 from tests.helpers.committing import change
 from tests.helpers.folded import folded
@@ -42,10 +42,10 @@ def made(path: Path, parts: int = 3) -> lancecy.Dataset:
     return ds
 
 
-def stored(path: Path) -> tuple[Stored, Path]:
+def stored(path: Path) -> tuple[ManifestFile, Path]:
     location = latest(LocalStore(str(path)))
     file = path / location.path
-    return decode_stored(np.fromfile(file, np.uint8), str(file), location.version), file
+    return decode_manifest_file(np.fromfile(file, np.uint8), str(file), location.version), file
 
 
 def spoiled(path: Path, spoil: Change, indices: bytes | None = None) -> lancecy.Dataset:

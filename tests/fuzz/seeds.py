@@ -188,7 +188,7 @@ def main() -> None:
         for path in (made.path / "data").glob("*.lance"):
             data = path.read_bytes()
             lancecy.inspect(path)
-            book.add("survey", (data[-8:-4], len(data).bit_length()), data)
+            book.add("describe", (data[-8:-4], len(data).bit_length()), data)
             book.add("footer", data[-8:-4], data[-64:])
             book.add("metadata_v0", "tail", data[-200:])
         for path in (made.path / "_deletions").glob("*"):

@@ -171,7 +171,7 @@ def _schema(data: bytes) -> None:
     decode_fields(v2_wire.decode_schema_fields(_memory(data), LIMITS), LIMITS)
 
 
-def _survey(data: bytes) -> None:
+def _describe(data: bytes) -> None:
     store = MemoryStore()
     store.put("f.lance", data)
     session = Session(limits=LIMITS, threads=1)
@@ -258,7 +258,7 @@ PARSERS: dict[str, Target] = {
     "row_versions": _versions,
     "schema_v2": _schema,
     "statistics_v0": lambda data: v0_wire.decode_statistics(data, LIMITS),
-    "survey": _survey,
+    "describe": _describe,
     "table": lambda data: read_table(data, LIMITS),
     "uri": _uri,
 }

@@ -16,7 +16,7 @@ from lancecy.errors import CommitUnknownError, DatasetNotFoundError, StoreError
 from lancecy.store.base import Memory
 from lancecy.table.paths import Naming
 from lancecy.table.requests import Call, Pause, Put, RandomBits, Read, Remove, Steps, again
-from lancecy.table.versions import ManifestFile, ManifestLocation, Outcome
+from lancecy.table.versions import ManifestEntry, ManifestLocation, Outcome
 from lancecy.table.versions.folder import VersionFolder
 
 __all__ = ["ExternalVersions", "KeyValueTable"]
@@ -115,7 +115,7 @@ class ExternalVersions:
             f"the row of version {version} may have been written ({failure})"
         ) from failure
 
-    def manifests(self) -> Steps[list[ManifestFile]]:
+    def manifests(self) -> Steps[list[ManifestEntry]]:
         yield from self.latest()
         return (yield from self._folder.manifests())
 

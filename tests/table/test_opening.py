@@ -23,7 +23,7 @@ from lancecy.proto import table_pb2
 from lancecy.table.manifest import Fragment, Manifest
 from lancecy.table.versions.locate import parse_time
 from lancecy.table.wire import manifest as manifest_wire
-from lancecy.table.wire.fragments_bulk import MIN_FRAGMENTS, survey
+from lancecy.table.wire.fragments_bulk import MIN_FRAGMENTS, check_bulk
 from tests.helpers.builders import (
     make_data_file,
     make_deletion_file,
@@ -72,7 +72,7 @@ def is_made(manifest: Manifest, name: str) -> bool:
 
 @pytest.fixture
 def one_by_one(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[], Any]], Any]:
-    """Runs a function with the survey switched off, so that every fragment is built at once."""
+    """Runs a function with the bulk check switched off, so that every fragment is built at once."""
 
     def run(action: Callable[[], Any]) -> Any:
         with monkeypatch.context() as patch:
@@ -217,7 +217,7 @@ def test_damage_reads_the_same_at_once_and_one_by_one(
 ) -> None:
     rng = random.Random(11)
     data = message_of().SerializeToString()
-    errors = surveyed = 0
+    errors = in_bulk = 0
     for _ in range(1500):
         damaged = bytearray(data)
         for _ in range(rng.randrange(1, 4)):
@@ -229,9 +229,9 @@ def test_damage_reads_the_same_at_once_and_one_by_one(
         assert found == one_by_one(read)
         errors += isinstance(found[0], type)
         if isinstance(found[0], Manifest):
-            surveyed += survey(body, len(found[0].fragments), Limits()) is not None
+            in_bulk += check_bulk(body, len(found[0].fragments), Limits()) is not None
     assert errors > 100
-    assert surveyed > 100
+    assert in_bulk > 100
 
 
 # -- columns --------------------------------------------------------------------

@@ -25,7 +25,7 @@ from lancecy.scanning.outputs import read_field
 from lancecy.scanning.project import extract
 from lancecy.schema import Field
 from lancecy.table.manifest import Fragment
-from lancecy.table.rows.id_checks import row_id_faults
+from lancecy.table.row_id_checks import row_id_faults
 
 __all__ = ["verify"]
 

@@ -2,7 +2,7 @@
 
 ::
 
-    list the files -> read every manifest -> read pending transactions -> decide (``cleanup_plan``)
+    list the files -> read every manifest -> read pending transactions -> decide (``plan``)
         -> check for new tags -> remove manifests -> check for new versions and commits -> remove files
 
 Generators over ``requests``, as commits are. Files are listed before manifests are read, so that a file committed

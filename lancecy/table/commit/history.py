@@ -18,7 +18,7 @@ from lancecy.table.operations import Operation, Transaction, decode_transaction
 from lancecy.table.paths import TRANSACTIONS, Naming
 from lancecy.table.requests import List, Pause, Read, Steps, again
 from lancecy.table.versions import ManifestLocation, VersionStore
-from lancecy.table.wire.manifest_file import Stored, decode_stored
+from lancecy.table.wire.manifest_file import ManifestFile, decode_manifest_file
 
 __all__ = ["History"]
 
@@ -68,12 +68,12 @@ class History:
                 )
         return [found[version] for version in sorted(found)]
 
-    def at(self, version: int) -> Steps[Stored | None]:
+    def at(self, version: int) -> Steps[ManifestFile | None]:
         """A version by its number, None if it is gone (raises as :meth:`stored`)."""
         location = yield from self.versions.at(version, self.naming)
         return None if location is None else (yield from self.stored(location))
 
-    def stored(self, location: ManifestLocation, *, insist: bool = False) -> Steps[Stored | None]:
+    def stored(self, location: ManifestLocation, *, insist: bool = False) -> Steps[ManifestFile | None]:
         """A version, None if its manifest is gone.
 
         Parameters
@@ -85,7 +85,7 @@ class History:
         Raises
         ------
         FormatError, LimitError, UnsupportedError
-            See ``stored_wire.decode_stored``.
+            See ``wire.manifest_file``.
         """
         for attempt in range(self.tries if insist else 1):
             try:
@@ -93,10 +93,10 @@ class History:
             except DatasetNotFoundError:
                 yield Pause(attempt)
             else:
-                return decode_stored(memory, location.path, location.version, self.limits)
+                return decode_manifest_file(memory, location.path, location.version, self.limits)
         return None
 
-    def transaction(self, stored: Stored) -> Steps[Transaction | None]:
+    def transaction(self, stored: ManifestFile) -> Steps[Transaction | None]:
         """The transaction that made a version; None if it is not stored or not readable."""
         data = stored.transaction
         if data is None:
@@ -115,7 +115,7 @@ class History:
         except LanceError:
             return None
 
-    def operation(self, stored: Stored) -> Steps[Operation | None]:
+    def operation(self, stored: ManifestFile) -> Steps[Operation | None]:
         """The operation of :meth:`transaction`."""
         made_by = yield from self.transaction(stored)
         return None if made_by is None else made_by.operation

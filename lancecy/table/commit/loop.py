@@ -42,7 +42,7 @@ from lancecy.table.paths import TRANSACTIONS
 from lancecy.table.requests import HeadFile, Now, Pause, Put, Steps
 from lancecy.table.versions import ManifestLocation, Outcome, VersionStore
 from lancecy.table.wire import manifest as manifest_wire
-from lancecy.table.wire.manifest_file import Stored
+from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = ["Committed", "Origin", "Policy", "commit"]
 
@@ -97,12 +97,12 @@ class _Commit:
         self.naming = policy.naming if origin is None else origin.naming
         self.history = History(versions, self.naming, policy.limits, policy.tries)
         self.seen = 0 if origin is None else origin.version
-        self.base: Stored | None = None
+        self.base: ManifestFile | None = None
         self.doubt: int | None = None  # a version that this transaction may have made
         self.checked: BasePaths | None = None  # bases with which new files were checked
         self.written: tuple[str, bytes] | None = None  # the transaction file
         self.found = False  # whether the referenced version was found after the transaction file was written
-        self.resolved: tuple[Operation, Stored] | None = None  # of the last attempt
+        self.resolved: tuple[Operation, ManifestFile] | None = None  # of the last attempt
         self.outcome: Outcome | None = None  # of the last race
 
     def run(self) -> Steps[Committed]:
@@ -278,7 +278,7 @@ class _Commit:
             )
         self.base = stored
 
-    def _check(self, theirs: Transaction | None, stored: Stored) -> None:
+    def _check(self, theirs: Transaction | None, stored: ManifestFile) -> None:
         operation = UNKNOWN if theirs is None else theirs.operation
         mine = self.transaction.operation
         verdict = check(mine, operation)
@@ -297,7 +297,7 @@ class _Commit:
             # Merged deletes are a change of the version that has the other deletes.
             self.transaction = replace(self.transaction, read_version=stored.version)
 
-    def _clashes(self, theirs: Operation, stored: Stored) -> bool:
+    def _clashes(self, theirs: Operation, stored: ManifestFile) -> bool:
         """Whether a field id of new files now means another column; ids of dropped columns are reused."""
         written = self.transaction.operation.written_fields()
         if written is None or not theirs.changes_schema:

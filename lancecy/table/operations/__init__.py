@@ -1,7 +1,7 @@
 """Operations: changes of a table as values. One module per operation, and shared ones.
 
 An operation is a frozen value with the methods of :class:`Operation`, a line in ``registry`` and a row or column
-in the grid of ``table.conflicts``. A commit calls these methods and tests for no operation.
+in the grid of ``table.commit.conflicts``. A commit calls these methods and tests for no operation.
 
 ======================  ==========================================================================
 ``base``                the class of all operations, and the values of its methods

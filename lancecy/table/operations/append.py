@@ -9,7 +9,7 @@ from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.table.manifest import Fragment
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, References, VersionStamp
 from lancecy.table.operations.new_fragments import add_fragments, decode_fragments, encode_fragments
-from lancecy.table.wire.manifest_file import Stored
+from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = ["Append"]
 
@@ -25,7 +25,7 @@ class Append(Operation):
     def footprints(self) -> tuple[Footprint, ...]:
         return (Footprint("append"),)
 
-    def apply(self, base: Stored, stamp: VersionStamp) -> NewManifest:
+    def apply(self, base: ManifestFile, stamp: VersionStamp) -> NewManifest:
         made = NewManifest.copy_of(base)
         add_fragments(made.message, self.fragments, stamp.version, base)
         return made

@@ -16,8 +16,8 @@ from lancecy.proto import table_pb2
 from lancecy.table import flags
 from lancecy.table.operations.base import NewManifest, Operation, VersionStamp
 from lancecy.table.operations.row_ids import message_faults
-from lancecy.table.rows.id_checks import check_row_ids
-from lancecy.table.wire.manifest_file import Stored
+from lancecy.table.row_id_checks import check_row_ids
+from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = ["WRITER", "apply"]
 
@@ -26,12 +26,12 @@ WRITER = ("lancecy", "0.1.0")
 _MAX_VERSION = (1 << 63) - 1
 
 
-def apply(base: Stored | None, operation: Operation, stamp: VersionStamp) -> NewManifest:
+def apply(base: ManifestFile | None, operation: Operation, stamp: VersionStamp) -> NewManifest:
     """The version that an operation makes from another.
 
     Parameters
     ----------
-    base : Stored or None
+    base : ManifestFile or None
         The newest version; None to create a table.
     operation : Operation
         An operation resolved against that version.

@@ -2,7 +2,7 @@
 
 A commit calls these methods of an operation, in this order::
 
-    footprints   what it touches, to compare with later commits (``conflicts``)
+    footprints   what it touches, to compare with later commits (``commit.conflicts``)
     resolve      adds facts of the newest version, by requests: files to write, places of bases
     apply        the next manifest's message (``create``: for a new table)
     encode       its message in the transaction file
@@ -25,7 +25,7 @@ from lancecy.table import flags
 from lancecy.table.manifest import BasePath, BasePaths, Fragment
 from lancecy.table.requests import Steps
 from lancecy.table.wire.fragment import decode_base_paths
-from lancecy.table.wire.manifest_file import Stored
+from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = [
     "Footprint",
@@ -101,17 +101,17 @@ class NewManifest:
         The index section.
     dictionaries : bytes
         Values of 0.1 dictionary fields.
-    continues : Stored or None
+    continues : ManifestFile or None
         The version whose row ids must be valid; None for a new table or a repair of row ids.
     """
 
     message: table_pb2.Manifest
     indices: bytes | None
     dictionaries: bytes
-    continues: Stored | None = None
+    continues: ManifestFile | None = None
 
     @classmethod
-    def copy_of(cls, stored: Stored) -> NewManifest:
+    def copy_of(cls, stored: ManifestFile) -> NewManifest:
         """A copy of a version, whose message may be changed."""
         message = table_pb2.Manifest()
         message.CopyFrom(stored.message)
@@ -146,10 +146,10 @@ class References:
 class OtherVersions(Protocol):
     """Reads versions of the table (``history.History``)."""
 
-    def at(self, version: int) -> Steps[Stored | None]:
+    def at(self, version: int) -> Steps[ManifestFile | None]:
         """A version by its number, None if it is gone."""
 
-    def operation(self, stored: Stored) -> Steps[Operation | None]:
+    def operation(self, stored: ManifestFile) -> Steps[Operation | None]:
         """The operation that made a version, None if unknown."""
 
 
@@ -159,13 +159,13 @@ class Newest:
 
     Attributes
     ----------
-    stored : Stored
+    stored : ManifestFile
         The newest version.
     others : OtherVersions
     limits : Limits
     """
 
-    stored: Stored
+    stored: ManifestFile
     others: OtherVersions
     limits: Limits
 
@@ -204,13 +204,13 @@ class Operation(ABC):
     def footprints(self) -> tuple[Footprint, ...]:
         """The parts of a table that it touches, one footprint for each of its ``kinds``."""
 
-    def resolve(self, newest: Newest, before: tuple[Self, Stored] | None) -> Steps[Self]:
+    def resolve(self, newest: Newest, before: tuple[Self, ManifestFile] | None) -> Steps[Self]:
         """The operation with facts of the newest version; writes the files that it needs.
 
         Parameters
         ----------
         newest : Newest
-        before : (operation, Stored), optional
+        before : (operation, ManifestFile), optional
             Result of the earlier attempt, and its version.
         """
         yield from ()
@@ -227,7 +227,7 @@ class Operation(ABC):
         raise ValueError(f"{self.name} makes no table: only Overwrite does")
 
     @abstractmethod
-    def apply(self, base: Stored, stamp: VersionStamp) -> NewManifest:
+    def apply(self, base: ManifestFile, stamp: VersionStamp) -> NewManifest:
         """The version that the resolved operation makes from another; ``apply.apply`` does the shared steps.
 
         Raises

@@ -28,7 +28,7 @@ from lancecy.table.requests import Put, RandomBits, ReadDeletion, Steps
 from lancecy.table.rows import deletion, roaring
 from lancecy.table.rows.deletion import DeletionVector
 from lancecy.table.wire.fragment import decode_deletion_file, encode_deletion_file
-from lancecy.table.wire.manifest_file import Stored
+from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = ["Delete"]
 
@@ -64,13 +64,13 @@ class Delete(Operation):
         changed = frozenset(self.rows) | frozenset(self.files)
         return (Footprint("delete", changed, frozenset(self.removed), knows_rows=not self.files),)
 
-    def resolve(self, newest: Newest, before: tuple[Self, Stored] | None) -> Steps[Self]:
+    def resolve(self, newest: Newest, before: tuple[Self, ManifestFile] | None) -> Steps[Self]:
         """The delete as deletion files and removed fragments of the newest version.
 
         Parameters
         ----------
         newest : Newest
-        before : (Delete, Stored), optional
+        before : (Delete, ManifestFile), optional
             Files of fragments unchanged since the earlier attempt are reused.
 
         Raises
@@ -106,15 +106,15 @@ class Delete(Operation):
                 files[fragment_id] = yield from _written(fragment_id, vector, base.version)
         return replace(self, rows={}, files=files, removed=tuple(removed))
 
-    def apply(self, base: Stored, stamp: VersionStamp) -> NewManifest:
-        gone = {*self.files, *self.removed} - set(base.places)
+    def apply(self, base: ManifestFile, stamp: VersionStamp) -> NewManifest:
+        gone = {*self.files, *self.removed} - set(base.positions)
         if gone:
             raise SchemaError(f"the table has no fragment {min(gone)} to delete from")
         made = NewManifest.copy_of(base)
         fragments = made.message.fragments
         check_bases_known(made.message, (file.base_id for file in self.files.values()))
         for fragment_id, file in self.files.items():
-            fragments[base.places[fragment_id]].deletion_file.CopyFrom(encode_deletion_file(file))
+            fragments[base.positions[fragment_id]].deletion_file.CopyFrom(encode_deletion_file(file))
         if self.removed:
             removed = set(self.removed)
             kept = [fragment for fragment in fragments if fragment.id not in removed]
@@ -139,13 +139,13 @@ class Delete(Operation):
         return cls(files=files, removed=removed, predicate=message.delete.predicate)
 
 
-def _kept(fragment: Fragment, before: tuple[Delete, Stored] | None) -> DeletionFile | None:
+def _kept(fragment: Fragment, before: tuple[Delete, ManifestFile] | None) -> DeletionFile | None:
     if before is None or before[1].fragments.get(fragment.id) != fragment:
         return None
     return before[0].files.get(fragment.id)
 
 
-def _check_file(base: Stored, fragment_id: int, file: DeletionFile, limits: Limits) -> Steps[None]:
+def _check_file(base: ManifestFile, fragment_id: int, file: DeletionFile, limits: Limits) -> Steps[None]:
     """Check that a deletion file written elsewhere exists and agrees with the change."""
     fragment = base.fragments.get(fragment_id)
     rows = None if fragment is None else fragment.physical_rows
@@ -162,7 +162,7 @@ def _check_rows(fragment: Fragment, rows: Int64) -> None:
         )
 
 
-def _merged(base: Stored, fragment: Fragment, rows: Int64, limits: Limits) -> Steps[DeletionVector]:
+def _merged(base: ManifestFile, fragment: Fragment, rows: Int64, limits: Limits) -> Steps[DeletionVector]:
     file = fragment.deletion_file
     if file is None:
         return DeletionVector(rows.astype(np.int64))

@@ -8,7 +8,7 @@ from typing import NoReturn
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, VersionStamp
-from lancecy.table.wire.manifest_file import Stored
+from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = ["UNKNOWN", "Foreign", "Unknown"]
 
@@ -45,7 +45,7 @@ class Foreign(Operation):
     def footprints(self) -> tuple[Footprint, ...]:
         return (Footprint(self.kind, self.changed, self.rewritten, fields=self.fields),)
 
-    def apply(self, base: Stored, stamp: VersionStamp) -> NewManifest:
+    def apply(self, base: ManifestFile, stamp: VersionStamp) -> NewManifest:
         self._refuse()
 
     def encode(self, message: transaction_pb2.Transaction, made: table_pb2.Manifest) -> None:

@@ -7,7 +7,7 @@ from lancecy.limits import Limits
 from lancecy.proto import transaction_pb2
 from lancecy.table.operations.foreign import Foreign
 from lancecy.table.wire.indices import decode_index_section
-from lancecy.table.wire.manifest_file import Stored
+from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = ["UpdateMemWalState", "check_no_mem_wal"]
 
@@ -24,7 +24,7 @@ class UpdateMemWalState(Foreign):
         return cls("mem_wal")
 
 
-def check_no_mem_wal(base: Stored) -> None:
+def check_no_mem_wal(base: ManifestFile) -> None:
     """Refuse a change that would lose the rows of a write-ahead log.
 
     Raises

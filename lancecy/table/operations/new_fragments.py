@@ -21,7 +21,7 @@ from lancecy.table.operations.row_ids import give_row_ids
 from lancecy.table.paths import check_name
 from lancecy.table.rows.row_ids import VersionSequence
 from lancecy.table.wire.fragment import decode_fragment, encode_fragment
-from lancecy.table.wire.manifest_file import Stored
+from lancecy.table.wire.manifest_file import ManifestFile
 from lancecy.table.wire.row_ids import encode_versions
 
 __all__ = [
@@ -45,13 +45,13 @@ def _unnumbered(fragment: Fragment) -> table_pb2.DataFragment:
 
 
 def decode_fragments(messages: Iterable[table_pb2.DataFragment], limits: Limits) -> tuple[Fragment, ...]:
-    """Fragments of a transaction (raises as ``fragment_wire.decode_fragment``)."""
+    """Fragments of a transaction (raises as ``decode_fragment``)."""
     shared: dict[tuple[int, ...], tuple[int, ...]] = {}
     return tuple(decode_fragment(message, shared, limits) for message in messages)
 
 
 def add_fragments(
-    message: table_pb2.Manifest, fragments: Sequence[Fragment], version: int, base: Stored | None
+    message: table_pb2.Manifest, fragments: Sequence[Fragment], version: int, base: ManifestFile | None
 ) -> None:
     """Assign ids to new fragments and append them to a message.
 
@@ -62,7 +62,7 @@ def add_fragments(
     fragments : sequence of Fragment
     version : int
         The version that adds them.
-    base : Stored or None
+    base : ManifestFile or None
         The current version of the table.
 
     Raises
@@ -123,7 +123,7 @@ def _below(message: table_pb2.Manifest, top: int) -> set[int]:
     return found
 
 
-def _check_not_there(fragments: Sequence[Fragment], base: Stored | None) -> None:
+def _check_not_there(fragments: Sequence[Fragment], base: ManifestFile | None) -> None:
     """Refuse files that the table already has, because their rows would be duplicated."""
     paths = [(file.base_id, file.path) for fragment in fragments for file in fragment.files]
     known: set[tuple[int | None, str]] = set()

@@ -25,7 +25,7 @@ from lancecy.table.operations.new_fragments import (
     encode_fragments,
     max_fragment_id,
 )
-from lancecy.table.wire.manifest_file import Stored
+from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = ["Overwrite"]
 
@@ -75,7 +75,7 @@ class Overwrite(Operation):
             message.reader_feature_flags = flags.STABLE_ROW_IDS
         return self._filled(message, None, stamp)
 
-    def apply(self, base: Stored, stamp: VersionStamp) -> NewManifest:
+    def apply(self, base: ManifestFile, stamp: VersionStamp) -> NewManifest:
         check_no_mem_wal(base)
         if self.initial_bases or self.stable_row_ids:
             raise ValueError("bases and stable row ids are chosen when a table is created, not overwritten")
@@ -86,7 +86,9 @@ class Overwrite(Operation):
         message.schema_metadata.clear()
         return self._filled(message, base, stamp)
 
-    def _filled(self, message: table_pb2.Manifest, base: Stored | None, stamp: VersionStamp) -> NewManifest:
+    def _filled(
+        self, message: table_pb2.Manifest, base: ManifestFile | None, stamp: VersionStamp
+    ) -> NewManifest:
         message.fields.extend(encode_fields(self.schema.fields))
         for column in message.fields:
             mirror_keys(column)

@@ -19,7 +19,7 @@ from lancecy.table.operations.merge import Merge
 from lancecy.table.operations.row_ids import give_row_ids, message_faults
 from lancecy.table.rows import roaring
 from lancecy.table.wire.indices import decode_index_section
-from lancecy.table.wire.manifest_file import Stored
+from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = ["RepairRowIds"]
 
@@ -37,7 +37,7 @@ class RepairRowIds(Operation):
         # Computed from the newest version alone, like a change of bases without bases.
         return (Footprint("bases"),)
 
-    def apply(self, base: Stored, stamp: VersionStamp) -> NewManifest:
+    def apply(self, base: ManifestFile, stamp: VersionStamp) -> NewManifest:
         made = NewManifest.copy_of(base)
         return replace(made, indices=_repair(made.message, base.indices), continues=None)
 

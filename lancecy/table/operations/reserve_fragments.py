@@ -8,7 +8,7 @@ from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, VersionStamp
 from lancecy.table.operations.new_fragments import fragment_id_of, max_fragment_id
-from lancecy.table.wire.manifest_file import Stored
+from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = ["ReserveFragments"]
 
@@ -24,7 +24,7 @@ class ReserveFragments(Operation):
     def footprints(self) -> tuple[Footprint, ...]:
         return (Footprint("reserve"),)
 
-    def apply(self, base: Stored, stamp: VersionStamp) -> NewManifest:
+    def apply(self, base: ManifestFile, stamp: VersionStamp) -> NewManifest:
         if self.num_fragments < 1:
             raise ValueError(f"{self.num_fragments} fragments cannot be reserved")
         made = NewManifest.copy_of(base)

@@ -30,7 +30,7 @@ from lancecy.table.operations.mem_wal import check_no_mem_wal
 from lancecy.table.operations.new_fragments import max_fragment_id
 from lancecy.table.operations.row_ids import message_faults
 from lancecy.table.requests import Steps
-from lancecy.table.wire.manifest_file import Stored
+from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = ["Restore"]
 
@@ -42,7 +42,7 @@ class Restore(Operation):
     Attributes
     ----------
     version : int
-    stored : Stored or None
+    stored : ManifestFile or None
         That version, after :meth:`resolve`.
     bases : mapping of id to BasePath, or None
         Current places of that version's bases, after :meth:`resolve`; None if the newest version has them.
@@ -52,13 +52,13 @@ class Restore(Operation):
     needs_read_version = False
 
     version: int
-    stored: Stored | None = field(default=None, repr=False, compare=False)
+    stored: ManifestFile | None = field(default=None, repr=False, compare=False)
     bases: Mapping[int, BasePath] | None = field(default=None, repr=False, compare=False)
 
     def footprints(self) -> tuple[Footprint, ...]:
         return (Footprint("restore"),)
 
-    def resolve(self, newest: Newest, before: tuple[Self, Stored] | None) -> Steps[Self]:
+    def resolve(self, newest: Newest, before: tuple[Self, ManifestFile] | None) -> Steps[Self]:
         """Read the version and the current places of its bases.
 
         Raises
@@ -73,7 +73,7 @@ class Restore(Operation):
             )
         return replace(self, stored=stored, bases=(yield from _bases_by_now(stored, newest)))
 
-    def apply(self, base: Stored, stamp: VersionStamp) -> NewManifest:
+    def apply(self, base: ManifestFile, stamp: VersionStamp) -> NewManifest:
         if self.stored is None:
             raise ValueError("the version to restore is missing")
         old = self.stored.manifest
@@ -109,7 +109,7 @@ def _keep_given_out(message: table_pb2.Manifest, newest: table_pb2.Manifest) -> 
     message.next_row_id = max(newest.next_row_id, message.next_row_id, used)
 
 
-def _bases_by_now(stored: Stored, newest: Newest) -> Steps[dict[int, BasePath] | None]:
+def _bases_by_now(stored: ManifestFile, newest: Newest) -> Steps[dict[int, BasePath] | None]:
     """Current places of a version's bases, None if the newest version has all of them unchanged."""
     old, new = stored.manifest, newest.stored.manifest
     if all(new.base_paths.get(number) == base for number, base in old.base_paths.items()):
@@ -127,7 +127,7 @@ def _bases_by_now(stored: Stored, newest: Newest) -> Steps[dict[int, BasePath] |
     return followed(old.version, [versions[version] for version in sorted(versions)])
 
 
-def _read(version: int, newest: Newest) -> Steps[Stored | None]:
+def _read(version: int, newest: Newest) -> Steps[ManifestFile | None]:
     """A version in between, None if it is removed or unreadable; other versions locate the bases."""
     try:
         return (yield from newest.others.at(version))
@@ -135,7 +135,7 @@ def _read(version: int, newest: Newest) -> Steps[Stored | None]:
         return None
 
 
-def _restored_by(stored: Stored, newest: Newest) -> Steps[int | None]:
+def _restored_by(stored: ManifestFile, newest: Newest) -> Steps[int | None]:
     """The version that a version restored, None if no restore made it."""
     operation = yield from newest.others.operation(stored)
     return operation.version if isinstance(operation, Restore) else None

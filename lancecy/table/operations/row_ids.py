@@ -11,7 +11,7 @@ from lancecy.errors import LimitError
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.proto import table_pb2
 from lancecy.table.flags import STABLE_ROW_IDS
-from lancecy.table.rows.id_checks import RowIdFaults, faults_of
+from lancecy.table.row_id_checks import RowIdFaults, faults_of
 from lancecy.table.rows.row_ids import RangeSegment, RowIdSequence
 from lancecy.table.wire.row_ids import encode_row_ids
 

@@ -9,7 +9,7 @@ from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.table.manifest import BasePath
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, References, VersionStamp
 from lancecy.table.operations.base_paths import add_bases, decode_bases, encode_bases
-from lancecy.table.wire.manifest_file import Stored
+from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = ["UpdateBases"]
 
@@ -36,7 +36,7 @@ class UpdateBases(Operation):
     def footprints(self) -> tuple[Footprint, ...]:
         return (Footprint("relocate" if self.relocate else "bases", bases=self.bases),)
 
-    def apply(self, base: Stored, stamp: VersionStamp) -> NewManifest:
+    def apply(self, base: ManifestFile, stamp: VersionStamp) -> NewManifest:
         made = NewManifest.copy_of(base)
         add_bases(made.message, self.bases, relocate=self.relocate)
         return made

@@ -22,7 +22,7 @@ from lancecy.table.operations.maps import (
     mirror_keys,
     update_map,
 )
-from lancecy.table.wire.manifest_file import Stored
+from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = ["UpdateConfig"]
 
@@ -57,7 +57,7 @@ class UpdateConfig(Operation):
         if self.field_metadata:
             yield Footprint("field_metadata", fields=frozenset(self.field_metadata))
 
-    def apply(self, base: Stored, stamp: VersionStamp) -> NewManifest:
+    def apply(self, base: ManifestFile, stamp: VersionStamp) -> NewManifest:
         made = NewManifest.copy_of(base)
         update_map(made.message.config, self.config, str)
         update_map(made.message.table_metadata, self.table_metadata, str)

@@ -2,7 +2,7 @@
 
 Runs of consecutive ids stay runs, 28 bytes each at any length. Unordered ids get a slot of 4 bytes for every
 number in their span, or, if the span is too wide, are sorted at 14 bytes each. Sorted ids are searched with a
-directory of their highest bits, which narrows the search to a few. ``rowindex_build`` makes the index; some rows
+directory of their highest bits, which narrows the search to a few. ``id_index_build`` makes the index; some rows
 in it may be deleted, as described there.
 
 Facts: table sheet, section 3.

@@ -10,13 +10,13 @@ Another store is one class with the methods of the protocol. Its methods are gen
 ``requests``, so the simulator of the tests runs them as they are.
 """
 
-from lancecy.table.versions.base import ManifestFile, ManifestLocation, Outcome, VersionStore
+from lancecy.table.versions.base import ManifestEntry, ManifestLocation, Outcome, VersionStore
 from lancecy.table.versions.folder import ConditionalPut, LocalLink, version_store
 
 __all__ = [
     "ConditionalPut",
     "LocalLink",
-    "ManifestFile",
+    "ManifestEntry",
     "ManifestLocation",
     "Outcome",
     "VersionStore",

@@ -11,7 +11,7 @@ from lancecy.store.base import ObjectMeta
 from lancecy.table.paths import VERSIONS, ManifestName, Naming, manifest_name
 from lancecy.table.requests import Steps
 
-__all__ = ["ManifestFile", "ManifestLocation", "Outcome", "VersionStore"]
+__all__ = ["ManifestEntry", "ManifestLocation", "Outcome", "VersionStore"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class ManifestLocation:
 
 
 @dataclass(frozen=True, slots=True)
-class ManifestFile:
+class ManifestEntry:
     """A manifest file as a listing shows it.
 
     Attributes
@@ -141,7 +141,7 @@ class VersionStore(Protocol):
             The version was not published.
         """
 
-    def manifests(self) -> Steps[list[ManifestFile]]:
+    def manifests(self) -> Steps[list[ManifestEntry]]:
         """Every manifest file of the table and its branches: published, detached and staged."""
 
     def remove(self, paths: Sequence[str]) -> Steps[None]:

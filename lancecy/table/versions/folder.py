@@ -30,7 +30,7 @@ from lancecy.store.base import ObjectMeta, Store
 from lancecy.table.paths import VERSIONS, Naming, parse_manifest_name
 from lancecy.table.refs import TREE
 from lancecy.table.requests import Create, Head, List, Pause, Read, Remove, Scan, Steps, again
-from lancecy.table.versions.base import ManifestFile, ManifestLocation, Outcome, VersionStore
+from lancecy.table.versions.base import ManifestEntry, ManifestLocation, Outcome, VersionStore
 
 __all__ = ["ConditionalPut", "LocalLink", "VersionFolder", "published", "version_store"]
 
@@ -135,7 +135,7 @@ class VersionFolder:
             "committing again, and delete none of the files of this commit"
         ) from failure
 
-    def manifests(self) -> Steps[list[ManifestFile]]:
+    def manifests(self) -> Steps[list[ManifestEntry]]:
         found = []
         for folder in (VERSIONS, TREE):
             metas: Sequence[ObjectMeta] = yield from again(List(folder), self.tries)
@@ -143,7 +143,7 @@ class VersionFolder:
                 parent, _, name = meta.path.rpartition("/")
                 parsed = parse_manifest_name(name)
                 if parsed is not None and parent.rpartition("/")[2] == VERSIONS:
-                    found.append(ManifestFile(meta, parsed))
+                    found.append(ManifestEntry(meta, parsed))
         return found
 
     def remove(self, paths: Sequence[str]) -> Steps[None]:

@@ -20,12 +20,12 @@ from lancecy.store.base import Memory, Store
 from lancecy.table.manifest import Manifest
 from lancecy.table.versions import ManifestLocation, VersionStore, locate
 
-__all__ = ["choose_manifest"]
+__all__ = ["select_manifest"]
 
 Found: TypeAlias = tuple[ManifestLocation, Manifest, Memory]
 
 
-def choose_manifest(
+def select_manifest(
     store: Store,
     versions: VersionStore,
     version: int | None,

@@ -4,7 +4,7 @@ Concatenated serialized messages are one message. A type with the same fields, a
 columns: one array of all ids, one of all row counts. A value missing in a message would shift its column, so
 a mark that no accepted message can hold precedes each message; marks in a file only make their number wrong.
 
-For anything unusual :func:`survey` returns None, and ``manifest_wire`` checks the fragments one by one and
+For anything unusual :func:`check_bulk` returns None, and ``wire.manifest`` checks the fragments one by one and
 raises the error, if there is one.
 
 Facts: table sheet, section 2.
@@ -24,10 +24,10 @@ from numpy.typing import NDArray
 
 from lancecy.limits import Limits
 
-__all__ = ["MIN_FRAGMENTS", "Survey", "survey"]
+__all__ = ["MIN_FRAGMENTS", "BulkFragments", "check_bulk"]
 
 MIN_FRAGMENTS = 48
-"""Shorter lists are faster to build than to survey."""
+"""Shorter lists are faster to build than to check in bulk."""
 
 _COLUMNS = {
     "Manifest": {"fragments": (2, "bytes")},
@@ -58,7 +58,7 @@ _FILE_MARK = b"\x12" + _PACKED_MARK + b"\x1a" + _PACKED_MARK
 
 
 @dataclass(frozen=True, slots=True)
-class Survey:
+class BulkFragments:
     """Facts of fragments that are all valid.
 
     Attributes
@@ -70,8 +70,8 @@ class Survey:
     num_rows: int | None
 
 
-def survey(manifest: bytes, count: int, limits: Limits) -> Survey | None:
-    """The survey of a manifest's fragments, None if any of them needs a separate check.
+def check_bulk(manifest: bytes, count: int, limits: Limits) -> BulkFragments | None:
+    """The bulk check of a manifest's fragments, None if any of them needs a separate check.
 
     Parameters
     ----------
@@ -82,7 +82,7 @@ def survey(manifest: bytes, count: int, limits: Limits) -> Survey | None:
 
     Returns
     -------
-    Survey or None
+    BulkFragments or None
         Not None only if ids ascend and fit into 32 bits, row counts are within ``limits``, deletions
         do not exceed them and have a known type, every file names as many columns as fields or
         none, and no unsupported feature is used. None implies nothing.
@@ -103,7 +103,7 @@ def survey(manifest: bytes, count: int, limits: Limits) -> Survey | None:
     # The second bound keeps the sum exact for any limit of a user.
     if int(rows.max()) > min(limits.rows_per_file, 1 << 40) or np.any((rows > 0) & (deleted > rows)):
         return None
-    return Survey(int((rows - deleted).sum()) if rows.all() else None)
+    return BulkFragments(int((rows - deleted).sum()) if rows.all() else None)
 
 
 def _files_fit(files: list[bytes]) -> bool:
@@ -159,7 +159,7 @@ def _parsed(name: str, data: bytes) -> Any:
 def _columns(name: str) -> type[Message]:
     """The message type ``name`` of ``_COLUMNS``, every field of it repeated."""
     file = descriptor_pb2.FileDescriptorProto(
-        name="lancecy/survey.proto", package="lancecy.survey", syntax="proto3"
+        name="lancecy/bulk.proto", package="lancecy.bulk", syntax="proto3"
     )
     kinds = descriptor_pb2.FieldDescriptorProto
     for title, fields in _COLUMNS.items():
@@ -173,7 +173,5 @@ def _columns(name: str) -> type[Message]:
             )
     pool = descriptor_pool.DescriptorPool()
     pool.AddSerializedFile(file.SerializeToString())
-    found: type[Message] = message_factory.GetMessageClass(
-        pool.FindMessageTypeByName(f"lancecy.survey.{name}")
-    )
+    found: type[Message] = message_factory.GetMessageClass(pool.FindMessageTypeByName(f"lancecy.bulk.{name}"))
     return found

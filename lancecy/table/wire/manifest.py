@@ -31,7 +31,7 @@ from lancecy.schema_wire import build_schema, check_fields, parse_message
 from lancecy.store.base import Memory
 from lancecy.table.manifest import Fragment, Manifest, WriterVersion
 from lancecy.table.wire.fragment import decode_base_paths, decode_fragment
-from lancecy.table.wire.fragments_bulk import MIN_FRAGMENTS, survey
+from lancecy.table.wire.fragments_bulk import MIN_FRAGMENTS, check_bulk
 
 __all__ = ["decode", "decode_message", "decode_timestamp", "encode", "remember", "section"]
 
@@ -114,7 +114,7 @@ class _Written(bytes):
 def _decoded(memory: Memory, limits: Limits) -> tuple[Manifest, table_pb2.Manifest]:
     raw = _message_bytes(memory, limits)
     message = parse_message(table_pb2.Manifest, raw, "manifest", limits)
-    return _manifest(message, memory, limits, lambda: _surveyed(message, raw, limits)), message
+    return _manifest(message, memory, limits, lambda: _checked_in_bulk(message, raw, limits)), message
 
 
 @lru_cache(maxsize=8)
@@ -276,11 +276,11 @@ def _writer(message: table_pb2.Manifest) -> WriterVersion | None:
     return WriterVersion(message.writer_version.library, message.writer_version.version)
 
 
-def _surveyed(message: table_pb2.Manifest, raw: bytes, limits: Limits) -> _Found:
+def _checked_in_bulk(message: table_pb2.Manifest, raw: bytes, limits: Limits) -> _Found:
     """The function that makes the checked fragments, and their live rows if known."""
     count = limits.check("fragments", len(message.fragments), "number of fragments")
     if count >= MIN_FRAGMENTS:
-        found = survey(raw, count, limits)
+        found = check_bulk(raw, count, limits)
         if found is not None:
             return partial(_fragments, message, limits), found.num_rows
     fragments = _fragments(message, limits)

@@ -20,7 +20,7 @@ from lancecy.store.base import Memory
 from lancecy.table.manifest import Fragment, Manifest
 from lancecy.table.wire import manifest as manifest_wire
 
-__all__ = ["IDENTITY_BYTES", "Stored", "decode_stored", "identity_of"]
+__all__ = ["IDENTITY_BYTES", "ManifestFile", "decode_manifest_file", "identity_of"]
 
 # Bytes of a manifest file in its identity: the part that holds its time and transaction.
 IDENTITY_BYTES = 64 << 10
@@ -29,7 +29,7 @@ _FEW = 32
 
 
 @dataclass(frozen=True, eq=False)
-class Stored:
+class ManifestFile:
     """A version as stored.
 
     Attributes
@@ -60,9 +60,9 @@ class Stored:
         return self.manifest.version
 
     @cached_property
-    def places(self) -> dict[int, int]:
+    def positions(self) -> dict[int, int]:
         """Position of each fragment in the message, by id."""
-        return {fragment.id: place for place, fragment in enumerate(self.message.fragments)}
+        return {fragment.id: position for position, fragment in enumerate(self.message.fragments)}
 
     @cached_property
     def fragments(self) -> dict[int, Fragment]:
@@ -90,7 +90,9 @@ def identity_of(memory: Memory) -> str:
     return f"{zlib.crc32(memory[-IDENTITY_BYTES:].data):08x}"
 
 
-def decode_stored(memory: Memory, path: str, version: int, limits: Limits = DEFAULT_LIMITS) -> Stored:
+def decode_manifest_file(
+    memory: Memory, path: str, version: int, limits: Limits = DEFAULT_LIMITS
+) -> ManifestFile:
     """The parts of a manifest file.
 
     Parameters
@@ -116,7 +118,7 @@ def decode_stored(memory: Memory, path: str, version: int, limits: Limits = DEFA
         message = _copy(message)
         for number, fragment in enumerate(message.fragments):
             fragment.id = number
-    return Stored(
+    return ManifestFile(
         manifest,
         message,
         _section(memory, manifest.index_section),

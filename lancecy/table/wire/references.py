@@ -18,7 +18,7 @@ from lancecy.table import flags
 from lancecy.table.manifest import ExternalFile, Fragment
 from lancecy.table.paths import DATA, DELETIONS, INDICES, TRANSACTIONS, deletion_file_name
 from lancecy.table.wire.indices import decode_index_section
-from lancecy.table.wire.manifest_file import Stored, decode_stored
+from lancecy.table.wire.manifest_file import ManifestFile, decode_manifest_file
 
 __all__ = ["References", "decode_references", "nanoseconds"]
 
@@ -73,7 +73,7 @@ def decode_references(memory: Memory, path: str, version: int, limits: Limits = 
     UnsupportedError
         The version has features that may need files unknown to this release.
     """
-    stored = decode_stored(memory, path, version, limits)
+    stored = decode_manifest_file(memory, path, version, limits)
     manifest = stored.manifest
     flags.check_writable(manifest.reader_flags, manifest.writer_flags)
     made = None if manifest.timestamp is None else nanoseconds(manifest.timestamp)
@@ -94,7 +94,7 @@ def nanoseconds(time: datetime) -> int:
     return (time - _EPOCH) // timedelta(microseconds=1) * 1000
 
 
-def _names(stored: Stored, limits: Limits) -> Iterator[tuple[int | None, str]]:
+def _names(stored: ManifestFile, limits: Limits) -> Iterator[tuple[int | None, str]]:
     manifest = stored.manifest
     if manifest.transaction_file:
         yield None, f"{TRANSACTIONS}/{manifest.transaction_file}"

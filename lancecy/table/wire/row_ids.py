@@ -1,4 +1,4 @@
-"""Serialized row-id and row-version sequences to the values of ``rowids``.
+"""Serialized row-id and row-version sequences to the values of ``rows.row_ids``.
 
 Decoding is total: any bytes give a value or a ``FormatError`` or ``LimitError``. Ranges of any length
 stay ranges; arrays take memory in proportion to their bytes, bitmaps up to 32 times as much.

@@ -12,7 +12,7 @@ import pytest
 
 from lancecy.table.commit.conflicts import check
 from lancecy.table.operations.transaction import decode_transaction
-from lancecy.table.wire.manifest_file import decode_stored
+from lancecy.table.wire.manifest_file import decode_manifest_file
 from tests.helpers.snapshots import snapshot_of
 from tests.table.grid import MINE, measured
 
@@ -74,7 +74,7 @@ def test_transaction_of_pylance_is_in_its_column(column: str, tmp_path: Path) ->
     DID[column](dataset)
     location = snapshot_of(uri).manifest_file
     assert location.version > 2
-    stored = decode_stored(snapshot_of(uri).store.get(location.path), "x", location.version)
+    stored = decode_manifest_file(snapshot_of(uri).store.get(location.path), "x", location.version)
     theirs = decode_transaction(stored.transaction or b"").operation
     found = {mine: check(operation, theirs) for mine, operation in MINE.items()}
     assert found == {mine: measured(mine)[column] for mine in MINE}

@@ -50,7 +50,7 @@ from lancecy.table.paths import Naming, manifest_name
 from lancecy.table.versions import LocalLink, VersionStore
 from lancecy.table.versions.locate import at_version, latest, locations, read
 from lancecy.table.wire.manifest import encode
-from lancecy.table.wire.manifest_file import Stored, decode_stored
+from lancecy.table.wire.manifest_file import ManifestFile, decode_manifest_file
 from tests.helpers.builders import make_deletion_file, make_manifest, memory_of, write_manifest
 from tests.helpers.external_versions import ExternalVersions
 
@@ -88,9 +88,9 @@ class Table:
             self.store, transaction, origin, SESSION, TableLocation(self.store.uri), policy, given_versions
         )
 
-    def stored(self, version: int | None = None) -> Stored:
+    def stored(self, version: int | None = None) -> ManifestFile:
         location = latest(self.store) if version is None else at_version(self.store, version)
-        return decode_stored(self.store.get(location.path), location.path, location.version)
+        return decode_manifest_file(self.store.get(location.path), location.path, location.version)
 
     def rewrite(self, change: Any, **sections: Any) -> None:
         """Replace the newest manifest by one that another writer might have left."""
@@ -529,7 +529,7 @@ def test_what_is_written_is_read_as_it_was_meant() -> None:
     before: Memory = store.get(latest(store).path)
     assert read(store, latest(store))[0].version == 1
     with pytest.raises(FormatError, match="is of version 1"):
-        decode_stored(memory_of(before.tobytes()), "x", 2)
+        decode_manifest_file(memory_of(before.tobytes()), "x", 2)
 
 
 @pytest.mark.parametrize(("uri", "place"), [

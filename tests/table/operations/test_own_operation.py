@@ -27,7 +27,7 @@ from lancecy.table.operations import (
 )
 from lancecy.table.operations.base import Footprint, NewManifest, VersionStamp
 from lancecy.table.operations.registry import REGISTRY
-from lancecy.table.wire.manifest_file import Stored, decode_stored
+from lancecy.table.wire.manifest_file import ManifestFile, decode_manifest_file
 from tests.helpers.committing import change
 from tests.helpers.snapshots import snapshot_of
 from tests.simulator.actors import MAKERS
@@ -65,7 +65,7 @@ class Rename(Operation):
     def changes_schema(self) -> bool:
         return True
 
-    def apply(self, base: Stored, stamp: VersionStamp) -> NewManifest:
+    def apply(self, base: ManifestFile, stamp: VersionStamp) -> NewManifest:
         made = NewManifest.copy_of(base)
         if {column.id for column in made.message.fields} != {*self.names}:
             raise SchemaError("the table has other columns", difference="columns")
@@ -170,7 +170,7 @@ def test_it_comes_back_from_its_bytes(tmp_path: Path) -> None:
     uri = made(tmp_path)
     committed = change(uri, RENAME)
     location = committed.location
-    stored = decode_stored(snapshot_of(uri).store.get(location.path), location.path, committed.version)
+    stored = decode_manifest_file(snapshot_of(uri).store.get(location.path), location.path, committed.version)
     assert decode_transaction(stored.transaction or b"").operation == RENAME
     again = encode_transaction(new_transaction(RENAME), stored.message)
     assert decode_transaction(again).operation == RENAME

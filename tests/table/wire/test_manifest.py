@@ -342,7 +342,7 @@ def test_schema_of_the_manifest_is_decoded_with_its_metadata() -> None:
 def test_manifest_that_was_written_is_the_one_in_its_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(manifest_wire, "survey", None)
+    monkeypatch.setattr(manifest_wire, "check_bulk", None)
     bases = [lancecy.DatasetBasePath(tmp_path / "b", name="b")]
     ds = lancecy.write_dataset({"a": range(120)}, tmp_path / "t", initial_bases=bases, max_rows_per_file=2)
     ds.append({"a": [1]}, target_bases=["b"])
