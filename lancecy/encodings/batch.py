@@ -1,10 +1,10 @@
 """Decode small pages of many columns and of many files at once.
 
 A table of 1,500 columns and 1,000 rows has 1,500 pages of one chunk, one of 600 fragments of five rows has 600
-pages per column, and nearly all of them have the same encoding. To read them one by one takes hundreds of times
-as many Python steps as to read one. Here they are treated as chunks of one page (2.1 and later) or as pages of
-one column (2.0), decoded by the same functions, and the result is split (``blocks.split``). Bytes of several
-files are copied into one memory first.
+pages per column, and nearly all of them have the same encoding. Reading them one by one takes hundreds of times as
+many Python steps as reading one. Here they are decoded together, as chunks of one page (2.1 and later) or as pages
+of one column (2.0), and the result is split (``blocks.split``). Bytes of several files are first copied into one
+buffer.
 
 The caller must be able to read each page alone: invalid pages raise a ``FormatError`` that names no page.
 Source: file sheet 2.1, section 3.1.
@@ -44,7 +44,7 @@ __all__ = ["MOST_BYTES", "SmallPage", "batch_key", "read_small"]
 Int64 = NDArray[np.int64]
 
 MOST_BYTES = 256 << 10
-"""Most stored bytes of pages decoded together: columns cut from one buffer keep all of it alive."""
+"""Most stored bytes of pages decoded together: each column is a slice of one buffer and keeps all of it alive."""
 
 _SMALL_PAGE = 64 << 10
 
@@ -104,7 +104,7 @@ def read_small(pages: Sequence[SmallPage], limits: Limits) -> Read[list[Block]]:
     Raises
     ------
     FormatError, LimitError, UnsupportedError
-        A page is damaged, or all together are beyond ``limits``, or pages of this kind cannot be split.
+        A page is damaged, or the pages together exceed ``limits``, or pages of this kind cannot be split.
     """
     memory, positions, sizes = yield from _fetched(pages)
     counts = np.array([small.page.num_rows for small in pages])

@@ -1,8 +1,8 @@
 """Assembly of one nested column from parts that each hold some of its leaves.
 
 Parts come from several data files, or from the leaves of one file of 2.1 and later. Every part has the lists and
-structs around its leaves, and lists must begin and end at the same places in all of them. Parts in chunks, such as
-pages, are not joined: they are cut at each other's edges, which copies nothing.
+structs around its leaves, and lists must begin and end at the same places in all of them. Chunked parts are not
+concatenated: each is sliced at the chunk boundaries of the others, which copies nothing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def pruned(wanted: Field, ids: frozenset[int]) -> Field | None:
     its values is a list of structs.
     """
     if not wanted.children:
-        # Most fields; nothing to remember, and comparing the ids of wide tables would cost more.
+        # Most fields are leaves. They skip the cache, whose lookup would hash the ids of a wide table.
         return wanted if wanted.id in ids else None
     return _pruned(wanted, ids)
 
@@ -87,7 +87,7 @@ def assemble(wanted: Field, parts: Sequence[tuple[Field, ArrowArray]], length: i
 
 
 def _cut(columns: Sequence[Sequence[pa.Array]]) -> list[list[pa.Array]]:
-    """Cut the chunks of several columns at each other's edges: a list of arrays of equal length per stretch."""
+    """Slice several columns at all their chunk boundaries: per slice, one array of every column."""
     ends: list[list[int]] = []
     for chunks in columns:
         total, mine = 0, []
@@ -103,7 +103,7 @@ def _cut(columns: Sequence[Sequence[pa.Array]]) -> list[list[pa.Array]]:
 
 
 def _cut_one(chunks: Sequence[pa.Array], edges: Sequence[int]) -> list[pa.Array]:
-    """Cut one column at these edges, which include its own."""
+    """Slice one column at these rows, which include its own chunk boundaries."""
     pieces, number, start = [], 0, 0
     for first, last in pairwise(edges):
         if first - start >= len(chunks[number]):
@@ -167,14 +167,14 @@ def _lists(wanted: Field, parts: Sequence[Part]) -> pa.Array:
         elements.append((field.children[0], cut_out(array.values, begin, mine[-1].as_py())))
     child = _below(wanted.children[0], elements, len(elements[0][1]))
     if wanted.is_map and (child.null_count or child.field(0).null_count):
-        # Arrow aborts the process over them. Keys that no file has are null, too.
+        # Arrow aborts the process on null keys. Keys that are in no file are null as well.
         raise FormatError(f"keys of the map {printable(wanted.name)!r} are missing or null")
     buffers = [validity_of(first), offsets.buffers()[1]]
     return pa.Array.from_buffers(wanted.storage_type, len(first), buffers, first.null_count, children=[child])
 
 
 def _offsets(array: pa.Array) -> pa.Array:
-    """Offsets of lists that begin with 0, in memory of their own length."""
+    """List offsets that begin with 0, in a buffer without other rows."""
     offsets = array.offsets
     if offsets.offset or offsets[0].as_py():
         return pc.subtract(offsets, offsets[0])

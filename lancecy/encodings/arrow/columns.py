@@ -1,8 +1,8 @@
-"""Operations on chunked Arrow columns: joining, reordering rows, extension types.
+"""Operations on chunked Arrow columns: concatenation, order of rows, extension types.
 
-A chunk of text or of lists counts its values with 32 bits, so neither joining all chunks nor taking rows of the
-joined ones always works; here rows move chunk by chunk where they must. Dictionaries are unified here: Arrow's
-own function refuses dictionaries that hold nulls.
+A chunk of text or of lists has 32-bit offsets, which may be too narrow for all chunks together or for the rows
+taken from them; rows are then taken chunk by chunk. Dictionaries are unified here: Arrow's own function refuses
+dictionaries that hold nulls.
 """
 
 from __future__ import annotations
@@ -36,25 +36,25 @@ __all__ = [
 ArrowArray: TypeAlias = "pa.Array | pa.ChunkedArray"
 Int64 = NDArray[np.int64]
 
-# What the offsets of one chunk of text or lists can count.
+# Most bytes or elements that 32-bit offsets of one chunk can count.
 _MAX_EXTENT = (1 << 31) - 1
 
 
 def chunks_of(column: ArrowArray) -> list[pa.Array]:
-    """The arrays of a column; those without rows are left out."""
+    """The chunks of a column that have rows."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     return [chunk for chunk in chunks if len(chunk)]
 
 
 def as_array(column: ArrowArray) -> pa.Array:
-    """The column in one piece, copied if it is in several.
+    """The column as one array; several chunks are copied.
 
     Raises
     ------
     LimitError
-        One array cannot hold it.
+        The column is too large for one array.
     UnsupportedError
-        The dictionaries of its chunks cannot be made one.
+        The dictionaries of its chunks cannot be unified.
     """
     if not isinstance(column, pa.ChunkedArray):
         return column
@@ -92,11 +92,11 @@ def _concatenated(chunks: Sequence[pa.Array]) -> pa.Array:
 
 
 def unified(chunks: list[pa.Array]) -> list[pa.Array]:
-    """Put the values of all chunks over one dictionary.
+    """Recode all chunks to one dictionary.
 
     Fragments without the column have an empty dictionary, and files of later versions each have their own. A null
-    in a dictionary becomes a null code where dictionaries differ. Chunks are returned unchanged if the codes have
-    no room even for the used values.
+    in a dictionary becomes a null code where dictionaries differ. Chunks are returned unchanged if the type of the
+    codes cannot count even the used values.
     """
     if not chunks or not pa.types.is_dictionary(chunks[0].type):
         return chunks
@@ -112,7 +112,7 @@ def unified(chunks: list[pa.Array]) -> list[pa.Array]:
 
 
 def _dictionaries(chunks: Iterable[pa.DictionaryArray]) -> dict[tuple[object, ...], pa.Array]:
-    """Every dictionary once."""
+    """The distinct dictionaries of the chunks."""
     return {_identity(chunk.dictionary): chunk.dictionary for chunk in chunks}
 
 
@@ -133,7 +133,7 @@ def _over_one_dictionary(chunks: list[pa.DictionaryArray]) -> list[pa.Dictionary
 
 
 def _only_used(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
-    """The same values over a dictionary without unused values."""
+    """The same array with a dictionary that has no unused values."""
     used = chunk.indices.unique().drop_null().sort()
     codes = pc.index_in(chunk.indices, used).cast(chunk.indices.type)
     return pa.DictionaryArray.from_arrays(
@@ -142,7 +142,7 @@ def _only_used(chunk: pa.DictionaryArray) -> pa.DictionaryArray:
 
 
 def _recoded(indices: pa.Array, codes: pa.Array) -> pa.Array:
-    """The new code of each old one."""
+    """Replace each code by its new one, ``codes[code]``."""
     new = codes.cast(indices.type)
     if new.null_count or indices.offset:
         return new.take(indices)
@@ -222,7 +222,7 @@ def taken(column: ArrowArray, rows: Int64, most: int | None = None) -> ArrowArra
     Raises
     ------
     UnsupportedError
-        The dictionaries of the chunks cannot be made one.
+        The dictionaries of the chunks cannot be unified.
     """
     most = _MAX_EXTENT if most is None else most
     chunks = unified(chunks_of(column))
@@ -264,7 +264,7 @@ def _gathered(chunks: Sequence[pa.Array], starts: Int64, rows: Int64, most: int)
     for part in picked:
         size = most + 1 if part is None else size + _extent(part)
         if rows.size > 1 and size > most:
-            # Rows of uneven size: these are larger than average.
+            # Sizes of rows vary, and these are larger than average.
             parts.clear()
             for half in np.array_split(rows, 2):
                 yield from _gathered(chunks, starts, half, most)
@@ -311,7 +311,7 @@ def storage_of(column: ArrowArray) -> ArrowArray:
 
 
 def typed(column: ArrowArray, data_type: pa.DataType) -> ArrowArray:
-    """The column under its extension type, if ``data_type`` is one and it is not there already."""
+    """The column as an array of ``data_type`` if that is an extension type; unchanged if it already is one."""
     if not isinstance(data_type, pa.BaseExtensionType) or column.type == data_type:
         return column
     if isinstance(column, pa.ChunkedArray):
@@ -321,7 +321,7 @@ def typed(column: ArrowArray, data_type: pa.DataType) -> ArrowArray:
 
 
 def byte_order(offsets: Int64, values: NDArray[np.uint8]) -> Int64:
-    """The order of byte strings: (num_strings,) int64, their numbers from the least to the greatest.
+    """Sort byte strings: (num_strings,) int64 indices, from the least string to the greatest.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
 """Conversion of Arrow arrays to blocks, for writers; the inverse of ``to_arrow``.
 
 Blocks have no slices or offsets: bitmaps begin with their first bit, offsets with 0, children with the first used
-element. Data under nulls is dropped: null lists, lists below null structs and null strings own nothing in a block.
-Fixed-width values and the bytes of strings share the memory of the array.
+element. Data under nulls is dropped: null lists, lists below null structs and null strings have no elements or
+bytes in a block. Fixed-width values and the bytes of strings share the memory of the array.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def narrowed(array: pa.Array, field: Field) -> pa.Array:
     """Convert the array to the storage type of a field.
 
     Extension types become their storage, and views plain types: the format has neither. Text, bytes and lists get
-    the field's width of offsets, as one library makes all of them large and another none.
+    the offset width of the field, because some libraries use only large types and others none.
 
     Raises
     ------
@@ -116,7 +116,7 @@ def _shape(kind: pa.DataType, is_stored: bool = False) -> object:
 
 
 def _small(shape: object) -> object:
-    """A shape in which all offsets have the same width, except those of dictionaries."""
+    """The shape with one width for all offsets, except those of dictionaries."""
     if isinstance(shape, tuple):
         return shape if shape[:1] == (_DICTIONARY,) else tuple(map(_small, shape))
     return _SMALL.get(shape, shape)
@@ -145,7 +145,7 @@ def block_of(array: pa.Array, field: Field, hidden: Mask | None = None) -> Block
     field : Field
         Children of structs are known by its ids.
     hidden : (len(array),) bool or None
-        Rows that lie under a null.
+        Rows below a null parent.
 
     Examples
     --------
@@ -184,7 +184,7 @@ def size_of(array: pa.Array) -> int:
 
 
 def bits_of(buffer: pa.Buffer, offset: int, length: int) -> Bits:
-    r"""A bitmap whose first bit is bit ``offset`` of the buffer; shares its memory where that is possible.
+    r"""A bitmap whose first bit is bit ``offset`` of the buffer; memory is shared where possible.
 
     Examples
     --------
@@ -208,7 +208,7 @@ def _validity(array: pa.Array) -> tuple[Bits | None, int]:
 
 
 def _covered(hidden: Mask | None, validity: Bits | None, length: int) -> Mask | None:
-    """Rows that lie under a null, or are null."""
+    """Rows that are null or below a null parent."""
     if validity is None:
         return hidden
     gone = ~mask_of(validity, length)

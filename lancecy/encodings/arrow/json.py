@@ -7,10 +7,10 @@ All numbers are big-endian. A value is a container::
     the bytes of the elements, one after the other
 
 Text has the form that pylance writes: no spaces, keys as stored (sorted), floats in their shortest form,
-``null`` for invalid numbers, infinities and values without bytes. Binary values, made one by one in Python,
-equal pylance's: members sorted by their names, whole numbers in the fewest bytes, those beyond 64 bits and all
-with a dot or an exponent as float64. Text with a repeated member, invalid JSON and values nested deeper than
-readers accept are refused.
+``null`` for invalid numbers, infinities and values without bytes. Binary values equal pylance's: members sorted by
+name, integers in the fewest bytes, and as float64 integers beyond 64 bits and all numbers with a dot or an
+exponent. They are made one by one in Python. Text with a repeated member, invalid JSON and values nested deeper
+than readers accept are refused.
 
 Source: file sheet 2.0, section 8, and what pylance 14 writes.
 """
@@ -52,10 +52,10 @@ def to_texts(stored: pa.LargeBinaryArray) -> pa.StringArray:
     Raises
     ------
     FormatError
-        The bytes are no such value, have text that is not UTF-8 or are nested more than 128 deep;
+        The bytes are not a stored JSON value, have text that is not UTF-8 or are nested more than 128 deep;
         ``position`` is the row.
     LimitError
-        More text than 32-bit offsets count.
+        The texts have more bytes than 32-bit offsets can count.
 
     Examples
     --------
@@ -86,7 +86,7 @@ def to_texts(stored: pa.LargeBinaryArray) -> pa.StringArray:
 
 
 def _likely_size(offsets: Int64, values: Bytes, ends: Int64, present: Bytes | None) -> int:
-    """Estimated bytes of all texts, rather too many, from the first values."""
+    """Estimated bytes of all texts, from the first values; on the high side."""
     count = min(offsets.size - 1, _SAMPLE)
     some = None if present is None else present[: (count + 7) >> 3]
     found = kernels.json_texts(offsets[: count + 1], values, ends[: count + 1], np.empty(0, np.uint8), some)
@@ -118,7 +118,7 @@ def to_stored(texts: pa.Array) -> pa.LargeBinaryArray:
     SchemaError
         A value is not JSON, or cannot be stored; the message names its row.
     FormatError
-        Binary values do not have this form.
+        Binary values are not stored JSON.
 
     Examples
     --------

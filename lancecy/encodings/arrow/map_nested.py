@@ -90,8 +90,8 @@ def _list(array: pa.Array, field: Field, wanted: Predicate, change: Change) -> p
 def _items(array: pa.Array) -> tuple[NDArray[np.integer], pa.Array]:
     """The number of items of each list, and all their items.
 
-    Arrow (26.0) flattens no lists of extension types if all lists are null and have items, and casts no map that has
-    nulls in a field that allows none, also where they lie under a null.
+    Arrow (26.0) cannot flatten lists of extension types if all lists are null and have items, and cannot cast a map
+    with nulls in a field that allows none, even below a null map.
     """
     items = elements_of(array)
     if not len(array):

@@ -39,8 +39,8 @@ def element_type(data_type: pa.DataType) -> pa.DataType:
 def null_array(data_type: pa.DataType, length: int) -> pa.Array:
     """An array of nulls.
 
-    All its buffers share one run of zeros that is not touched when it is made, so a long column of nulls
-    costs address space and no memory (``pa.nulls`` writes every byte).
+    All its buffers share one run of zeros whose memory is never written, so a long column of nulls costs address
+    space and no memory (``pa.nulls`` writes every byte).
 
     Raises
     ------

@@ -19,15 +19,15 @@ from lancecy.store.base import Memory
 __all__ = ["POOL", "BufferPool", "allocate", "memory_of"]
 
 _SMALLEST = 256 << 10
-"""Smaller blocks are left to Arrow, whose own pool keeps them warm."""
+"""Smaller blocks come from Arrow, whose allocator reuses them."""
 
 
 class BufferPool:
     """Free blocks, by size.
 
-    No method waits for a lock: a caller that finds it taken allocates a new block, or frees the returned one.
-    A block may therefore come back in the middle of a garbage collection, and a process may be forked while
-    another thread uses the pool (the child then has none).
+    No method waits for the lock: if it is held, ``take`` allocates a new block and ``give`` frees the returned one.
+    A block may therefore be returned during a garbage collection, and a process may be forked while another thread
+    holds the lock (the child then has no pool).
 
     Parameters
     ----------

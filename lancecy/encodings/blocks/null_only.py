@@ -1,12 +1,12 @@
 """Null stubs: the nulls of a column without its values.
 
-``x IS NULL`` needs only the levels, bitmaps or running ends of a column. The column is then read as a *null
+``x IS NULL`` needs only the levels, bitmaps or running end offsets of a column. The column is then read as a *null
 stub*: a boolean field in place of the tested one, with meaningless bits and the nulls of the values::
 
     struct<a: list<struct<b, c>>, …>    tested: a    ->    struct<a: bool>
 
-For decoders of 2.1 and later, a leaf without fields (``without_values``) asks for this, with nothing to decode but
-levels; 2.0 has a module of its own (``v20.null_only``).
+In 2.1 and later a struct without fields in place of the leaf (``without_values``) makes decoders read only levels;
+2.0 has a module of its own (``v20.null_only``).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _by_value(spec: PageSpec | None, num_buffers: int) -> bool:
     if isinstance(spec, MiniBlock):
         return isinstance(spec.values, Repeated) or isinstance(spec.dictionary, Repeated)
     if isinstance(spec, ConstantPage):
-        # Levels are in two buffers, before them is the value, if it is not in the message.
+        # Two buffers hold the levels. An even number means that no buffer with the value precedes them.
         return spec.value is None and num_buffers % 2 == 0
     return spec is None or isinstance(spec, BlobPage)
 

@@ -1,7 +1,7 @@
 """Scatter values of a block into slots by number, for dictionaries and sparse pages.
 
-Invalid slots are empty: zeros, and strings without bytes. Items of a fixed-size list move with it, as rows of
-so many items; so does the validity of items.
+Invalid slots are empty: zeros, and strings without bytes. Items of a fixed-size list, and their validity, move with
+the list.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Mask = NDArray[np.bool_]
 
 
 def scatter(block: Block, which: Int64 | None, mask: Mask | None, limits: Limits) -> Block:
-    """Write values into the valid slots, and nothing into the others.
+    """Write values into the valid slots and leave the others empty.
 
     Parameters
     ----------

@@ -18,7 +18,7 @@ __all__ = ["split"]
 
 
 def split(block: Block, lengths: Sequence[int]) -> list[Block]:
-    """Split a block into parts of these lengths; parts share the memory of values that are whole bytes.
+    """Split a block into parts of these lengths; values of whole bytes share the block's memory.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Arithmetic index sequences of format 2.3: ranges, running sums, items by number; and properties of their nodes.
+"""Codecs of format 2.3 for indices: arithmetic sequences, running sums, items by code; and properties of nodes.
 
 These decode whole chunks with NumPy: offsets, positions and counts are few. Arithmetic wraps at the width of the
 values.
@@ -50,7 +50,7 @@ Numbers = NDArray[Any]
 
 
 def has_payload(spec: Spec) -> bool:
-    """Whether values of this node have any buffer; the node alone gives some values.
+    """Whether values of this node have a buffer; some nodes determine their values alone.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def has_payload(spec: Spec) -> bool:
 
 
 def numbered(spec: Spec) -> Spec:
-    """The part of a node as the only one with a buffer, number 0.
+    """The node with its only buffer renumbered to 0.
 
     Examples
     --------
@@ -109,7 +109,7 @@ def ranges(spec: Sequence, chunks: Chunks) -> Numbers:
 
 
 def running_sums(spec: Deltas, chunks: Chunks, deltas: Numbers) -> Numbers:
-    """The selected values from all differences of all chunks, one fewer than the values of each."""
+    """The selected values; a chunk has one difference fewer than values."""
     starts = starts_of(chunks.counts)
     steps = np.zeros(int(starts[-1]), np.uint64)
     filled = chunks.counts > 0
@@ -130,7 +130,7 @@ def split_dictionary(source: Buffers) -> tuple[Buffers, Buffers]:
     Raises
     ------
     FormatError
-        They do not fit the buffer.
+        The two sizes exceed the buffer.
     """
     count = source.positions.size
     require_bytes(source, np.full(count, 16, np.int64), "a dictionary")

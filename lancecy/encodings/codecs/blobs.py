@@ -1,8 +1,8 @@
-"""Writing of blob columns: bytes are stored apart from pages, and columns hold their places.
+"""Writing of blob columns: bytes are stored outside of pages, and columns hold their positions and sizes.
 
-Up to 2.1 all bytes are in the data file, each value at a multiple of 64. From 2.2 on small values are there,
-larger ones share an object beside it, and the largest have one each. The metadata of a column may set the
-sizes.
+Up to 2.1 all bytes are in the data file, each value at a multiple of 64. From 2.2 on only small values are in the
+data file; larger ones share another object, and the largest have an object each. The metadata of a column may set
+the size limits.
 
 Source: file sheet 2.0, section 5.4; file sheet 2.1, section 3.11.
 """
@@ -63,7 +63,7 @@ class BlobPlaces(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class _Sizes:
-    """Most bytes of a value in the data file, of one in a shared object, and of that object."""
+    """Most bytes of a value in the data file, of a value in a shared object, and of a shared object."""
 
     inline: int
     packed: int
@@ -181,7 +181,7 @@ Place = Callable[[Memory, Int64, Int64], Int64]
 
 
 def placed_blobs(array: pa.LargeBinaryArray, field: Field, place: Place) -> pa.StructArray:
-    """Write values apart from pages, and return their places.
+    """Write values outside of pages, and return their positions and sizes.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ def look_up(
     -------
     block : Block
     validity : (bitmap, null count) or None
-        Of the slots, if definition levels give it and the leaf may be null.
+        Of the slots, if the definition levels determine it and the leaf is nullable.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def taken(numbers: NDArray[Any], items: Block, mask: Bitmap | None, limits: Limi
     FormatError, LimitError
         See ``look_up``.
     UnsupportedError
-        See ``scatter.placed``.
+        See ``scatter.scatter``.
     """
     if isinstance(items, VariableWidth):
         return _strings(numbers, items, mask, limits)

@@ -1,4 +1,4 @@
-"""Values of one width in chunks: as they are, bit-packed, or byte by byte.
+"""Values of one width in chunks: plain, bit-packed, or split by byte.
 
 One kernel call per buffer, over all chunks of a page at once; ``values`` has the registry.
 Source: file sheet 2.1, section 3.4.
@@ -72,7 +72,7 @@ def inline_packed(spec: InlinePacked, chunks: Chunks, limits: Limits) -> FixedWi
     Raises
     ------
     FormatError
-        A chunk has more values than a block, or other bytes; ``position`` is the chunk.
+        A chunk has more values than a block, or another size than they need; ``position`` is the chunk.
     LimitError
         See ``room``.
     """
@@ -106,7 +106,7 @@ def packed_blocks(spec: PackedBlocks, chunks: Chunks, limits: Limits) -> FixedWi
 
 
 def byte_split(spec: ByteSplit, chunks: Chunks, limits: Limits) -> FixedWidth:
-    """Decode selected values whose bytes are stored apart.
+    """Decode selected values stored byte by byte: byte j of all values together, for each j.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 """Plain values: one run of bytes or bits per page, into one buffer or as views.
 
 Fixed-size lists are flattened in the bytes; :func:`nested` restores them afterwards. A selection of few large
-aligned runs of a memory map is not copied: a single run becomes a view, several become a block in pieces. Used
-by the 0.1 dialect and by flat pages of 2.x.
+aligned runs of a memory map is not copied: a single run becomes a view, several become a block in pieces. Used by
+0.1 and by flat pages of 2.x.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _coalesced(positions: Int64, lengths: Int64) -> tuple[Int64, Int64]:
         return positions, lengths
     breaks = positions[1:] != positions[:-1] + lengths[:-1]
     joins = lengths.size - 1 - int(np.count_nonzero(breaks))
-    if joins * 4 < lengths.size:  # not worth the work
+    if joins * 4 < lengths.size:  # too few to gain anything
         return positions, lengths
     first = np.concatenate(([0], np.flatnonzero(breaks) + 1))
     return positions[first], np.add.reduceat(lengths, first)
@@ -119,7 +119,7 @@ def copy_or_view(span: Span, file: SourceFile, lengths: Int64, total: int, align
     span : Span
         One position per run.
     file : SourceFile
-        Its size shows whether ``span.memory`` is the whole file.
+        Its size tells whether ``span.memory`` is the whole file.
     lengths : (num_runs,) int64, bytes
     total : int, bytes
         Their sum.
@@ -149,7 +149,7 @@ def _address(span: Span) -> int:
 def _pieces(
     spec: Plain | FixedListOf, width: int, file: SourceFile, span: Span, lengths: Int64, align: int
 ) -> Block:
-    """Aligned large runs as views, those between them copied together."""
+    """Large aligned runs as views, the runs between them copied together."""
     is_view = lengths >= VIEW_BYTES
     is_view &= (span.positions + _address(span)) % align == 0
     is_view &= (span.positions >= 0) & (lengths <= span.memory.size - span.positions)

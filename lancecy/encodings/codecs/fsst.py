@@ -35,7 +35,7 @@ Offsets = NDArray[np.int32] | NDArray[np.int64]
 TABLE_BYTES = 2312
 _MAGIC = 0x46535354
 _MAX_LENGTH = 8
-# So few coded bytes need no estimate, whose sample is as large.
+# Up to this size an estimate would sample all coded bytes.
 _FEW_BYTES = 1 << 16
 _SAMPLE = 4096
 
@@ -68,7 +68,8 @@ def parse_symbols(table: bytes) -> Symbols | None:
     Raises
     ------
     FormatError
-        It does not have 2,312 bytes or the mark "FSST", or a symbol is empty or longer than 8 bytes.
+        The table does not have 2,312 bytes or lacks "FSST" in its header, or a symbol is empty or longer than 8
+        bytes.
 
     Notes
     -----
@@ -107,7 +108,7 @@ def decode(symbols: Symbols | None, block: VariableWidth) -> VariableWidth:
     Returns
     -------
     VariableWidth
-        Fresh offsets and values, the same validity.
+        New offsets and values, the same validity.
 
     Raises
     ------
@@ -142,7 +143,7 @@ def decode_spans(
     Returns
     -------
     VariableWidth
-        Fresh offsets, of the width of those given, and values.
+        New values and offsets, the latter as wide as the given ones.
 
     Raises
     ------
@@ -162,7 +163,7 @@ def decode_spans(
             break
         if out.size == cap:
             check_offsets(INT32_MAX + 1, "or more bytes of strings")
-        # With room for the longest symbol per remaining byte, a third pass cannot be needed.
+        # The second pass has room for the longest symbol per remaining byte, so it always suffices.
         text, out = _moved(out[:size], min(cap, size + _MAX_LENGTH * int(offsets[-1] - offsets[done])))
     if size < out.size // 2:
         text, _ = _moved(out[:size], size)
@@ -170,14 +171,14 @@ def decode_spans(
 
 
 def _moved(text: Memory, room: int) -> tuple[pa.Buffer, Memory]:
-    """Copy the bytes to the start of other memory."""
+    """Copy the bytes to the start of larger memory."""
     buffer, out = allocate(room)
     out[: text.size] = text
     return buffer, out
 
 
 def _likely_size(symbols: Symbols, memory: Memory, positions: Int64, lengths: Int64) -> int:
-    """Estimated bytes of the decoded strings: from a sample of all spans, and an eighth more."""
+    """Estimated bytes of the decoded strings, from a sample of all spans, plus an eighth."""
     total = int(lengths.sum())
     if total <= _FEW_BYTES:
         return _MAX_LENGTH * total

@@ -6,12 +6,12 @@ Layout of a compressed buffer::
     ZSTD   u64 length of the result | zstd frame
            zstd frame alone (old files)
 
-An empty buffer decompresses to an empty one. The claimed length of a buffer is checked against the most that
-its codec can make of the bytes present and against ``Limits.page_bytes``, before memory is allocated.
+An empty buffer decompresses to an empty one. Before memory is allocated, the claimed length is checked against the
+codec's highest compression ratio and against ``Limits.page_bytes``.
 
-Many small ZSTD frames are decompressed as one stream: the library sets up its tables for every call, which
-costs several times the work on a chunk of 4 KiB. This is done only if the header of each frame repeats the
-claimed length, so that no frame can take another's place.
+Many small ZSTD frames are decompressed as one stream: the library sets up its tables for every call, which takes
+several times as long as a chunk of 4 KiB. This is done only if the header of each frame repeats the claimed length,
+so that no frame can fill the space of another.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LZ4, ZSTD = "lz4", "zstd"
 
 _LZ4_PREFIX, _ZSTD_PREFIX = 4, 8
 _LZ4_REACH = 255
-# The densest content of a frame is a block of 128 KiB that repeats one byte, in four bytes.
+# Highest ratio of ZSTD: a block of 128 KiB that repeats one byte takes four bytes.
 _ZSTD_BLOCK, _ZSTD_BLOCK_COST = 128 << 10, 4
 # Where many buffers together pass Limits.page_bytes, each present byte may expand to this many.
 _TOTAL_REACH = 256
@@ -65,7 +65,7 @@ def decompress(scheme: str, data: Memory, limits: Limits) -> Memory:
     Raises
     ------
     FormatError
-        It is not of that scheme, or not as long as it claims.
+        It is not of that scheme, or its result has another length than it claims.
     LimitError
         It claims more than ``Limits.page_bytes``.
     ValueError
@@ -112,8 +112,8 @@ def decompress_many(
     Raises
     ------
     FormatError
-        A buffer is outside ``memory``, not of that scheme, or not as long as it claims; ``position`` is its
-        index.
+        A buffer is outside ``memory``, not of that scheme, or its result has another length than it claims;
+        ``position`` is its index.
     LimitError
         A buffer, or all together, claim more than ``Limits.page_bytes``.
     ValueError
@@ -137,7 +137,7 @@ def _check_spans(memory: Memory, positions: Int64, lengths: Int64) -> None:
 
 
 def _numbers(memory: Memory, positions: Int64, width: int) -> Int64:
-    """Unsigned little-endian numbers of 4 or 8 bytes; those beyond int64 become its largest."""
+    """Unsigned little-endian numbers of 4 or 8 bytes, capped at the int64 maximum."""
     out = np.empty(positions.size, f"<u{width}")
     kernels.gather_fixed(memory, positions, width, out.view(np.uint8))
     return np.minimum(out, np.uint64(2**63 - 1)).astype(np.int64)

@@ -43,7 +43,7 @@ def decode_rows(spec: PackedFields, rows: ZippedSpans, field: Field, limits: Lim
     Parameters
     ----------
     spec : PackedFields
-    rows : Spans
+    rows : ZippedSpans
         One span per row; a row without bytes is null, and its fields become zero or empty.
     field : Field
         The struct; its children are the fields, in order.
@@ -52,7 +52,7 @@ def decode_rows(spec: PackedFields, rows: ZippedSpans, field: Field, limits: Lim
     Returns
     -------
     Structured
-        By ids of the children, without a validity.
+        Children by field id; no validity.
 
     Raises
     ------
@@ -137,7 +137,7 @@ class _Walk:
         return ZippedSpans(self._memory, *spread)
 
     def finish(self) -> None:
-        """Refuse rows that have not been read to their end."""
+        """Raise FormatError if a row has bytes left."""
         left = self._cursor != self._stops
         if bool(left.any()):
             row = self._row(left)
@@ -148,7 +148,7 @@ class _Walk:
 
 
 def check_members(field: Field, rows: Structured, valid: Mask | None) -> None:
-    """Refuse nulls, for which packed rows have no room.
+    """Refuse nulls, which packed rows cannot store.
 
     Parameters
     ----------

@@ -3,7 +3,7 @@
 Plain parts are expanded in place. An encoded part is decoded first, and the other part gives the number of runs::
 
     plain values or lengths     as many as their bytes hold
-    lengths given by the node   as many as it takes to reach the values of the chunk
+    lengths given by the node   as many as it takes to reach the number of values of the chunk
 
 Source: file sheet 2.1, sections 3.4 and 3.12.
 """
@@ -127,7 +127,7 @@ def expanded(values: RunPart, lengths: RunPart, counts: Int64, runs: PageRuns, l
 
 
 def _told(lengths: RunPart, counts: Int64, limits: Limits) -> tuple[RunPart, Int64]:
-    """Lengths without bytes, decoded, and how many of them it takes to reach the values of each chunk."""
+    """Lengths without bytes, decoded, and how many of them add up to the values of each chunk."""
     if has_payload(lengths.spec):
         raise UnsupportedError("runs whose values and lengths are coded", feature="coded runs")
     limits.check("page_bytes", int(counts.sum()) * 8, "bytes of the lengths of runs")
@@ -151,7 +151,7 @@ def _integers(lengths: RunPart, counts: Int64) -> tuple[Buffers, int]:
 
 
 def _check_sums(source: Buffers, bits: int, known: Int64, counts: Int64) -> None:
-    """Refuse lengths whose sum is not the number of values of their chunk."""
+    """Raise FormatError unless the lengths of each chunk add up to its number of values."""
     memory = np.empty(int(source.lengths.sum()), np.uint8)
     kernels.copy_spans(source.memory, source.positions, source.lengths, memory)
     if bool((source.lengths != known * (bits >> 3)).any()):
@@ -179,7 +179,7 @@ def _repeated(
     if values.memory is not lengths.memory:
         values, lengths = _side_by_side(values, lengths)
     if runs.num_rows and bits >> 3 > int(values.lengths.max(initial=0)):
-        # Checked before the multiplication by the rows: no stored bytes bound such a width.
+        # Checked before the multiplication by the rows, because no stored bytes bound this width.
         raise FormatError(f"a value of {bits} bits is longer than all values of its chunk")
     nbytes = limits.check("page_bytes", (runs.num_rows * bits) >> 3, "bytes of the values of a page")
     buffer, out = allocate(nbytes)
@@ -190,7 +190,7 @@ def _repeated(
 
 
 def _side_by_side(left: Buffers, right: Buffers) -> tuple[Buffers, Buffers]:
-    """Both parts in one memory, as the kernel needs them; decoding moves a part out of that of the chunks."""
+    """Both parts in one memory, which the kernel requires; a decoded part is outside the chunks' memory."""
     start = int(left.lengths.sum())
     memory = np.empty(start + int(right.lengths.sum()), np.uint8)
     kernels.copy_spans(left.memory, left.positions, left.lengths, memory[:start])

@@ -86,7 +86,7 @@ def _bytes_of(source: Buffers, starts: Int64, lengths: Int64) -> object:
 
 
 def strings_at(spec: Variable, chunks: Chunks, offsets: Int64) -> VariableWidth:
-    """Decode selected strings of chunks whose offsets are decoded already.
+    """Decode selected strings of chunks from decoded offsets.
 
     Parameters
     ----------
@@ -121,8 +121,8 @@ def strings_at(spec: Variable, chunks: Chunks, offsets: Int64) -> VariableWidth:
 def block_strings(spec: Variable, memory: Memory, num_items: int) -> VariableWidth:
     """Decode all strings of a standalone buffer; the bytes are shared.
 
-    Words of the offsets' width: that width in bits, where the bytes start, the offsets, counted from there.
-    Releases before 0.39 wrote, in front of the offsets, one byte for the width, four for the number of
+    The buffer holds words as wide as the offsets: that width in bits, the position of the bytes, and the offsets
+    from there. Releases before 0.39 wrote, in front of the offsets, one byte for the width, four for the number of
     strings and four for the start.
 
     Raises

@@ -2,8 +2,8 @@
 
 :func:`decode` takes chunks and selected runs of them and returns one block with exactly those values, by one or
 two kernel calls per buffer; ``_DECODERS`` is the registry. :func:`decode_block` is for a standalone buffer (a
-dictionary), which has another layout of strings and runs. The expansion of a node is bounded here before memory
-is allocated: by the bytes present where the encoding ties them, else by ``Limits.page_bytes``.
+dictionary), which has another layout of strings and runs. The decoded size of a node is bounded here before memory
+is allocated: by the stored bytes if the encoding has a highest ratio, else by ``Limits.page_bytes``.
 
 Source: file sheet 2.1, sections 3.4 to 3.7 and 3.12.
 """
@@ -72,7 +72,7 @@ __all__ = ["Buffers", "Chunks", "as_numbers", "decode", "decode_block", "decode_
 Int64 = NDArray[np.int64]
 
 _LISTS = Field("item", 0, logical_type="fixed_size_list")
-"""Field for cells of lists: not boolean."""
+"""Field of list items that are stored one by one: any type but boolean."""
 
 
 def decode(spec: Spec, chunks: Chunks, limits: Limits) -> Block:
@@ -94,7 +94,7 @@ def decode(spec: Spec, chunks: Chunks, limits: Limits) -> Block:
     Raises
     ------
     FormatError
-        The bytes are not of this encoding; ``position`` is mostly the chunk. TruncatedError if some lack.
+        The bytes are not of this encoding; ``position`` is mostly the chunk. TruncatedError if some are missing.
     LimitError
         The values would take more than ``limits`` allow.
     UnsupportedError
@@ -182,7 +182,7 @@ def _deltas(spec: Deltas, chunks: Chunks, limits: Limits) -> Block:
 
 
 def _summed(spec: Deltas, chunks: Chunks, decoded: Callable[[Int64], Block], limits: Limits) -> Block:
-    """Running sums of the differences that ``decoded`` returns for so many per chunk."""
+    """Running sums of differences; ``decoded`` takes their number per chunk and returns them."""
     limits.check("page_bytes", int(chunks.counts.sum()) * 8, "bytes of the values of a page")
     deltas = decoded(np.maximum(chunks.counts - 1, 0))
     numbers = running_sums(spec, chunks, as_integers(deltas).view(np.uint64))

@@ -173,7 +173,7 @@ def _lists(spec: FixedListOf, cells: ZippedValues, offset: int, count: int) -> B
 
 
 def _gather_bits(cells: ZippedValues, offset: int, count: int, out: NDArray[np.uint8]) -> int:
-    """Copy the bits at ``offset`` bytes of each cell together; return the number of set bits."""
+    """Concatenate the bits found ``offset`` bytes into each cell; return the number of set bits."""
     size = cells.positions.size
     return kernels.copy_bits(
         cells.memory, cells.positions + offset, np.zeros(size, np.int64), np.full(size, count, np.int64), out
@@ -212,7 +212,7 @@ def decode_spans(spec: Spec, spans: ZippedSpans, limits: Limits) -> VariableWidt
     Returns
     -------
     VariableWidth
-        One value per span; an empty span is an empty value, however values are coded.
+        One value per span; an empty span is an empty value in every encoding.
 
     Raises
     ------

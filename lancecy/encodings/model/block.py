@@ -126,8 +126,8 @@ class AllNull:
 class Pieces:
     """One column in several blocks of the same type, one after the other.
 
-    Large pages of a memory map are shared in place instead of being copied together. A child of another block that
-    comes in pieces is joined when it becomes Arrow.
+    Large pages of a memory map are shared in place instead of being copied together. Pieces below another block are
+    concatenated on conversion to Arrow.
     """
 
     length: int

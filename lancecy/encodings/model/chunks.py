@@ -72,7 +72,7 @@ class Chunks:
     runs: PageRuns
 
     def scaled(self, factor: int) -> Chunks:
-        """The same chunks as ``factor`` elements per value."""
+        """The same chunks with counts and runs in elements, ``factor`` per value."""
         runs = PageRuns(self.runs.pages, self.runs.starts * factor, self.runs.counts * factor)
         return Chunks(self.buffers, self.counts * factor, runs)
 
@@ -136,7 +136,7 @@ def runs_of(bounds: Int64, rows: RowSelection) -> PageRuns:
 
 
 def places_of(starts: Int64, counts: Int64) -> Int64:
-    """Every index of the runs ``start`` to ``start + count``, one run after the other.
+    """All indices of the runs ``start`` to ``start + count``, run after run.
 
     Examples
     --------
@@ -148,14 +148,14 @@ def places_of(starts: Int64, counts: Int64) -> Int64:
 
 
 def touched(runs: PageRuns) -> tuple[Int64, PageRuns]:
-    """The distinct chunks of some ascending runs, and the runs as numbers into these."""
+    """The distinct chunks of ascending runs, and the runs with indices into these as chunk numbers."""
     chunks, numbers = np.empty((2, runs.pages.size), np.int64)
     count = kernels.distinct_pages(runs.pages, chunks, numbers)
     return chunks[:count], PageRuns(numbers, runs.starts, runs.counts)
 
 
 def repeated(runs: PageRuns, count: int) -> PageRuns:
-    """Runs of one chunk, in each of several.
+    """Repeat the runs of one chunk for each of ``count`` chunks.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def row_ranges(rows: RowSelection) -> tuple[Int64, Int64]:
 
 
 def require_bytes(source: Buffers, needed: Int64, what: str) -> None:
-    """Refuse chunks that are shorter than their claimed content.
+    """Raise TruncatedError if a chunk is shorter than its content needs.
 
     Raises
     ------

@@ -29,7 +29,7 @@ _OFFSET_WIDTHS = {"string": 4, "binary": 4, "large_string": 8, "large_binary": 8
 def spec_of(field: Field) -> Spec:
     """Layout of a field's values in pages of 0.1 files, and in the decoded values of later versions.
 
-    The stored encoding number is not looked at: it is absent or wrong in files of several releases.
+    The stored encoding number is ignored: several releases omit it or write a wrong one.
 
     Raises
     ------

@@ -103,7 +103,7 @@ class MiniBlock:
     num_items : int
         Value slots of the page.
     is_large : bool
-        Words of 32 bits instead of 16 for sizes.
+        Whether chunk sizes are words of 32 bits instead of 16.
     """
 
     layers: tuple[Layer, ...]
@@ -210,7 +210,7 @@ class SparseLayer:
 
 @dataclass(frozen=True, slots=True)
 class Planar:
-    """2.3: structure and values described apart.
+    """2.3: structure and values described separately.
 
     Attributes
     ----------
@@ -231,7 +231,7 @@ PageSpec: TypeAlias = MiniBlock | ConstantPage | FullZip | BlobPage | Planar | S
 
 
 EVERYTHING = 0xFFFF
-"""No list is further out, so every entry has a slot at any level."""
+"""Above every definition level: without lists around the leaf, every entry has a slot."""
 
 
 def all_visible_max(layers: tuple[Layer, ...]) -> int:

@@ -1,8 +1,7 @@
 """Bytes of a file that its columns take, so that overlapping claims do not multiply bytes.
 
-Each position in a file may be in bounds, yet many may name the same bytes: columns that share pages, lists that
-share elements, strings that share text. No writer does that, so each byte of a file counts once, for any
-column.
+Positions of a damaged file may all be in bounds and yet overlap: columns share pages, lists share elements, strings
+share text. No writer does that, so each byte of a file may be taken once, by one column.
 """
 
 from __future__ import annotations
@@ -15,10 +14,10 @@ __all__ = ["ByteLedger"]
 
 
 class ByteLedger:
-    """Counts the bytes of one file that its columns take; together never more than it has.
+    """Counts the bytes of one file that its columns take; their sum never exceeds the file size.
 
-    What a column takes is the most that one read of it took. Reading the columns of an overlapping file
-    therefore fails at the column that is too much, whichever that is. Safe to share between threads.
+    A column counts with the most bytes that one read of it took. In a file with overlapping columns, the first read
+    that exceeds the file size fails, whichever column it is. Safe to share between threads.
     """
 
     def __init__(self) -> None:
@@ -27,22 +26,22 @@ class ByteLedger:
         self._total = 0
 
     def charge(self, column_id: int, part: str, nbytes: int, file_size: int) -> None:
-        """Note that a part of a column takes some bytes of the file.
+        """Count bytes of the file for a part of a column.
 
         Parameters
         ----------
         column_id : int
         part : str
-            Such as "pages" or "values"; parts of a column are apart from each other in the file.
+            Such as "pages" or "values"; parts of one column do not overlap in the file.
         nbytes : int, bytes
-            Each byte counted once, however often it is wanted.
+            Distinct bytes, however often each is read.
         file_size : int, bytes
             The same in all calls.
 
         Raises
         ------
         FormatError
-            It is more than the file has left; nothing is noted then.
+            The file has fewer bytes left; nothing is counted then.
 
         Examples
         --------
@@ -66,5 +65,5 @@ class ByteLedger:
                 self._taken[key], self._total = nbytes, others + nbytes
 
     def has(self, column_id: int, part: str, nbytes: int) -> bool:
-        """Whether at least so many bytes are noted."""
+        """Whether at least so many bytes are counted for the part."""
         return nbytes <= self._taken.get((column_id, part), 0)

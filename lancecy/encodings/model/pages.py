@@ -24,24 +24,24 @@ Int64 = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PageMemory:
-    """Decoded parts of a column's pages kept from one read to the next, in a cache bounded in bytes.
+    """Cache, bounded in bytes, for decoded parts of a column's pages.
 
     Attributes
     ----------
     cache : ByteCache
     key : tuple
-        Of the column in its file, and of the limits it is read under.
+        Identifies the column, its file and the limits of the read.
     """
 
     cache: ByteCache
     key: tuple[Hashable, ...]
 
     def find(self, page: int, what: str) -> Any:
-        """The value kept for the page of that number under a name, or None."""
+        """The value cached for a page under the name ``what``, or None."""
         return self.cache.find((*self.key, page, what))
 
     def keep(self, page: int, what: str, value: object, nbytes: int) -> None:
-        """Keep a value, which must not be changed, for the page of that number."""
+        """Cache a value for a page; the caller must not change it afterwards."""
         self.cache.keep((*self.key, page, what), value, nbytes)
 
 
@@ -89,7 +89,7 @@ class Column:
     positions, sizes : (num_buffers,) int64, bytes
         Buffers of all pages, checked to lie in the file.
     memory : PageMemory or None
-        Store for data that decoders keep of its pages.
+        Cache for decoded parts of its pages.
     """
 
     index: int

@@ -1,9 +1,9 @@
 """Specs: layouts of the values of one column, as plain frozen data.
 
-Every dialect of the format (0.1 by type, 2.x by protobuf messages) parses to these nodes, and the decoders
-interpret nodes independently of their origin. A node contains no bytes: its pages are given beside it; in 2.x a
-node with a buffer has the number of one of the page's (2.0) or of the chunk's (2.1 and later) buffers.
-``layouts`` has the layouts of pages of 2.1 and later; the values in them are these nodes.
+All versions of the format (0.1 by type, 2.x by protobuf messages) parse to these nodes, and decoders do not know
+which version a node came from. A node contains no bytes; decoders get it together with its pages. In 2.x a node has
+the number of its buffer among those of the page (2.0) or of the chunk (2.1 and later). ``layouts`` has the layouts
+of pages of 2.1 and later; the values in them are these nodes.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class FixedListOf:
-    """Lists of ``size`` elements each, flattened: the page holds nothing but the child's values.
+    """Lists of ``size`` elements each, flattened: the page holds only the child's values.
 
     Attributes
     ----------
@@ -193,7 +193,7 @@ class EndedList:
 
 @dataclass(frozen=True, slots=True)
 class StructHeader:
-    """2.0: the page of a struct, which holds nothing."""
+    """2.0: the page of a struct, which has no bytes."""
 
 
 @dataclass(frozen=True, slots=True)

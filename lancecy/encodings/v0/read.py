@@ -1,6 +1,6 @@
 """Columns of 0.1 files: the Reads that decode their pages.
 
-A page is a bare run of values; everything else follows from the field's type::
+A page holds only values; their layout follows from the field's type::
 
     plain         v0 v1 v2 ...                  little-endian, booleans packed, fixed-size lists flattened
     var-binary    bytes of all values | p0 p1 ... pn        the page starts at p0; absolute int64 positions
@@ -8,9 +8,8 @@ A page is a bare run of values; everything else follows from the field's type::
     dictionary    codes, as plain               the values are elsewhere
     struct, null  nothing
 
-All pages of a column, or the parts of them that a selection wants, are addressed as
-arrays (one entry per run) and decoded by one kernel call per buffer. Source: file
-sheet 0.1, sections 3 and 4.
+Pages of a column, or the selected parts of them, are arrays with an entry per run, and one kernel call per buffer
+decodes them. Source: file sheet 0.1, sections 3 and 4.
 """
 
 from __future__ import annotations
@@ -236,8 +235,8 @@ def _coded(spec: DictionaryOf, codes: Block, values: Block) -> Coded:
     try:
         kernels.check_codes(numbers, values.length)
     except FormatError:
-        # pandas leaves -1 under the nulls of a categorical and pylance stores it as it is, though it cannot
-        # read it back. Any other code without a value is damage.
+        # pandas has code -1 for nulls of a categorical. pylance stores it unchanged but cannot read it. Any other
+        # code without a value is damage.
         outside = numbers[(numbers < 0) | (numbers >= values.length)]
         if not (spec.nullable and spec.codes.signed and (outside == -1).all()):
             raise
@@ -253,7 +252,7 @@ def _with_nulls(codes: FixedWidth, numbers: NDArray[Any], num_values: int) -> Fi
 
 
 def _empty(spec: Spec, column_id: int, source: ColumnSource) -> Read[Block]:
-    """A block of no rows, made without asking for bytes."""
+    """A block of no rows; requests no bytes."""
     if isinstance(spec, VarBinary):
         return VariableWidth(0, spec.offset_width, _zero_offset(spec.offset_width), b"")
     if isinstance(spec, ListOf):
@@ -279,7 +278,7 @@ def _zero_offset(width: int) -> Memory:
 
 @dataclass(frozen=True, eq=False)
 class Asked:
-    """The requested rows, before lists turned them into elements.
+    """The requested rows of the outermost list.
 
     Attributes
     ----------
@@ -296,20 +295,20 @@ class Asked:
 
     @cached_property
     def times(self) -> int:
-        """How often the most wanted row is wanted: the deepest overlap of runs, at least 1."""
-        # Rows of a page are below 2**32, so this is a line on which pages lie one after the other.
+        """How often the most requested row is requested: the deepest overlap of runs, at least 1."""
+        # A page has fewer than 2**32 rows, so these numbers order rows by page first.
         begin = (self.runs.pages << 32) + self.runs.starts
         end = begin + self.runs.counts
         if bool((begin[1:] >= end[:-1]).all()):
             return 1
-        # Ends go first, so that runs which touch do not overlap; sorting is stable.
+        # Ends precede starts, so adjacent runs do not count as overlapping; sorting is stable.
         order = np.argsort(np.concatenate((end, begin)), kind="stable")
         depth = np.cumsum(np.where(order < end.size, -1, 1))
         return max(1, int(depth.max(initial=1)))
 
 
 def _check_elements(total: int, child_lengths: Int64, runs: PageRuns, asked: Asked) -> None:
-    """Refuse lists that have more elements than their pages: then lists of a page share elements.
+    """Raise FormatError if lists have more elements than their pages, because then lists share elements.
 
     Parameters
     ----------
@@ -324,7 +323,7 @@ def _check_elements(total: int, child_lengths: Int64, runs: PageRuns, asked: Ask
     Raises
     ------
     FormatError
-        More than each distinct page holds, as often as its rows are asked for.
+        More elements than the distinct pages hold, times the most requests for one row.
     """
     if total <= int(child_lengths.min(initial=0)):
         return

@@ -1,18 +1,18 @@
 """Minimum and maximum of every page of a column, for the statistics of 0.1 files.
 
-The reference writes them for numbers, booleans, dates, text and bytes. Here times, timestamps, durations and
-half floats have them as well, and columns with a dictionary have those of the values that their rows use:
-pylance (0.8.21 to 14.0.2) reads these files, and prunes by the bounds of times as by those of dates.
+The reference writes them for numbers, booleans, dates, text and bytes. lancecy also writes them for times,
+timestamps, durations and half floats, and for the used values of dictionary columns: pylance (0.8.21 to 14.0.2)
+reads these files and prunes by the bounds of times too.
 
 Bounds may differ from the reference's, but must not make the reference drop rows. It treats a page with equal
 bounds as constant, even with nulls or NaN, and a bound without bytes as missing. So:
 
-- text longer than 64 bytes is cut at a whole character; a maximum that was cut gets the last character
-  of Unicode behind it, which nothing that begins like it is above;
-- with nulls in the page, the maximum gets a zero byte more;
+- text longer than 64 bytes is cut at a whole character; a maximum that was cut gets the last character of Unicode
+appended, so that it is above every text with this prefix;
+- if the page has nulls, a zero byte is appended to the maximum;
 - NaN makes the maximum infinite; zeros are -0.0 as a minimum and 0.0 as a maximum.
 
-Text is compared eight bytes at a time, as numbers; only equal parts are compared further on.
+Text is compared eight bytes at a time, as numbers; only texts that are equal so far are compared further.
 
 Source: file sheet 0.1, sections 6.2, 6.5 and 6.7.
 """
@@ -67,7 +67,7 @@ TEXT_KINDS = ("string", "large_string")
 BYTE_KINDS = (*TEXT_KINDS, "binary", "large_binary")
 _MOST_BYTES = 64
 _ROUNDS = 9
-"""Rounds of eight bytes, enough for all deciding bytes and those after a cut."""
+"""Comparisons of eight bytes each: enough for all bytes that decide a bound and those after a cut."""
 _LAST_TEXT = np.frombuffer("\U0010ffff".encode(), np.uint8)
 _LAST_BYTES = np.full(8, 0xFF, np.uint8)
 # Which of eight bytes, the first being the highest, there are.
@@ -82,8 +82,8 @@ class PageBounds:
     ----------
     null_counts : (num_pages,) int64
     low, high : FixedWidth or VariableWidth
-        One value per page, of the column's type; of text, one of no bytes is no bound. Booleans take a byte each
-        until ``joined_bounds`` packs them.
+        One value per page, of the column's type; an empty text means no bound. Booleans take a byte each until
+        ``joined_bounds`` packs them.
     """
 
     null_counts: Int64
@@ -219,7 +219,7 @@ def _without_nan(
 ) -> tuple[NDArray[Any], NDArray[Any]]:
     nan = np.isnan(low)
     if nan.any():
-        # The least number, if there is one below infinity: else the page would seem constant.
+        # The least number, or -inf if none is below infinity: equal bounds would make the page seem constant.
         least = np.fmin.reduceat(values, first)
         low = np.where(nan, np.where(least < np.inf, least, -np.inf), low).astype(low.dtype)
         high = np.where(nan, np.inf, high).astype(high.dtype)
@@ -243,7 +243,7 @@ def _decimal_bounds(block: FixedWidth, raw: Memory, starts: Int64) -> tuple[Fixe
 def _chosen(
     key: Callable[[Int64, int], UInt64], rounds: int, rows: Int64, counts: Int64, extreme: np.ufunc
 ) -> tuple[Int64, Int64]:
-    """Rows of each page that are its extreme as far as the keys decide, and their number.
+    """The first extreme row of each page, and the number of rows with equal keys.
 
     Parameters
     ----------
@@ -259,7 +259,7 @@ def _chosen(
     Returns
     -------
     (num_pages,) int64
-        The first of them in each page, if the rounds were enough to distinguish them.
+        The first extreme row of each page, exact if the rounds tell all rows apart.
     (num_pages,) int64
     """
     for step in range(rounds):
@@ -315,14 +315,14 @@ class _Words:
         return keys
 
     def extreme(self, rows: Int64, counts: Int64, which: np.ufunc) -> Int64:
-        """A least or greatest string of each page, as far as its first bytes decide."""
+        """A least or greatest string of each page, judged by its first bytes."""
         if not rows.size:
             return rows
         longest = int(self._lengths[rows].max())
         rounds = min(_ROUNDS, -(-longest // 8))
 
         def key(at: Int64, step: int) -> UInt64:
-            # After the bytes, the length: zeros at the end of a string look like none.
+            # The length decides last: keys cannot tell trailing zeros from the end of a string.
             return self._lengths[at].astype(np.uint64) if step == rounds else self._keys(at, step)
 
         return _chosen(key, rounds + 1, rows, counts, which)[0]
@@ -365,7 +365,7 @@ class _Words:
     def above(
         self, rows: Int64, pages: Int64, num_pages: int, is_text: bool, last: Memory, nulls: Int64
     ) -> VariableWidth:
-        """A bound above each page's greatest string; none where even the last character does not help."""
+        """A bound above each page's greatest string; none if appending the last character does not give one."""
         kept, starts = self._cut(rows, is_text), self._starts[rows]
         marked = (nulls[pages] > 0) & (kept > 0)
         more = np.zeros_like(kept)

@@ -48,7 +48,7 @@ class LegacyPages:
     ----------
     field : Field
     buffer : (nbytes,) uint8
-        To be written at the position that the pages were made for.
+        To be written at the position given to ``legacy_pages``.
     positions : (num_pages,) int64, bytes
         As the page table states them: those of text are the positions of its offsets.
     lengths : (num_pages,) int64
@@ -73,7 +73,7 @@ def refused(path: str, what: str, first: str = "2.0") -> UnsupportedError:
 
 
 def check_storable(field: Field, block: Block, path: str = "") -> None:
-    """Refuse values that would be read back as others.
+    """Refuse values that would change when read back.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def check_storable(field: Field, block: Block, path: str = "") -> None:
     SchemaError
         A null where the field allows none.
     UnsupportedError
-        A null that is no text, or a text of no bytes in a nullable field, which would become a null.
+        A null of another type than text, or an empty text in a nullable field, which would become a null.
     """
     path = path or field.name
     _check_nulls(field, block, path)
@@ -142,9 +142,9 @@ def legacy_pages(
     starts : (num_pages + 1,) int64
         First row of each page, then the number of rows.
     position : int, bytes
-        Position of the first buffer; each next one follows on it.
+        Position of the first buffer; the others follow without gaps.
     recode : function of Field and Coded
-        Gives the codes that the dictionary of the file has for values.
+        Returns the codes of the values in the dictionary of the file.
 
     Examples
     --------
@@ -204,7 +204,7 @@ def _texts(field: Field, block: VariableWidth, starts: Int64, position: int) -> 
 
 
 def _flat(block: Block) -> tuple[Memory, int]:
-    """The values of a column of one width, and how many bits a row has; bits behind the last are 0."""
+    """The values of a column of one width, and the bits per row; spare bits are 0."""
     size = 1
     while isinstance(block, FixedList):
         size *= block.size
@@ -220,7 +220,7 @@ def _flat(block: Block) -> tuple[Memory, int]:
 
 
 def _cut(memory: Memory, bits: int, starts: Int64) -> tuple[Memory, Int64]:
-    """Pages that begin with a byte each, and where."""
+    """Pages that each begin at a byte, and their positions."""
     begin = starts * bits
     if bits % 8 == 0 or not (begin[:-1] & 7).any():
         return memory, begin[:-1] >> 3

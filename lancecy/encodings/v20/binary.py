@@ -59,7 +59,7 @@ def read_ended_binary(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool
 
 
 def _are_picks(pages: Pages, runs: PageRuns) -> bool:
-    """Whether these are many short runs of a memory map, for which arrays of positions would cost most of the time."""
+    """Whether these are many short runs of a memory map, where making arrays of positions would dominate the time."""
     size = runs.counts.size
     return (
         size >= _FEW_RUNS
@@ -73,7 +73,7 @@ def _are_picks(pages: Pages, runs: PageRuns) -> bool:
 
 
 def _read_picks(pages: Pages, shape: VarBinary, runs: PageRuns) -> Read[VariableWidth | None]:
-    """Strings picked out of mapped pages; None if something is wrong, or too much for the offsets."""
+    """Strings taken from mapped pages; None if data is invalid or exceeds the offsets."""
     ends, ends_sizes = _plain_buffer(pages.below("offsets"))
     values, sizes = _plain_buffer(pages.below("values"))
     if bool((pages.counts > ends_sizes // 8).any()):

@@ -167,7 +167,7 @@ def _read_group(group: _Group, shape: Spec, in_pieces: bool) -> Read[Block]:
     read = group.pages.read(shape, group.runs, in_pieces)
     if not isinstance(shape, (VarBinary, DictionaryOf)) or not group.is_whole:
         return read
-    # All of these pages will be read, though a decoder learns so only in a second round.
+    # The decoder may need a second round for these bytes, but whole pages are certain to be read.
     pages, buffers = group.pages, group.buffers
     return _prefetched(read, Ranges(pages.file, pages.positions[buffers], pages.sizes[buffers]))
 

@@ -1,9 +1,8 @@
 """Decoders of 2.0 pages with a dictionary and codes into it.
 
-In a page of plain strings the dictionary saves room: code 0 is null, code k is item
-k - 1, and the strings themselves come out. In a page of an Arrow dictionary field codes
-count from 0 and stay codes; a row is null whose item is null. Small pages are decoded
-together, with their dictionaries one after the other. Source: file sheet 2.0,
+In a page of plain strings the dictionary saves space: code 0 is null, code k is item k - 1, and strings are
+returned. In a page of an Arrow dictionary field codes count from 0 and are returned as codes; a row is null if its
+item is null. Small pages are decoded together, with their dictionaries one after the other. Source: file sheet 2.0,
 section 4.7.
 """
 
@@ -60,7 +59,7 @@ def read_page_dictionary(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: b
 
 
 def _groups(pages: Pages, most_items: int, runs: PageRuns) -> list[int]:
-    """Bounds of pages decoded together: neighbours of few rows that have not too many items together."""
+    """Bounds of groups of pages decoded together: consecutive pages with few rows and few items."""
     num_pages = pages.counts.size
     wanted = np.bincount(runs.pages, runs.counts, num_pages).tolist()
     bounds, items, rows = [0], 0, 0
@@ -192,7 +191,7 @@ def _read_codes(pages: Pages, shape: DictionaryOf, runs: PageRuns) -> Read[Block
 def _coded(
     pages: Pages, codes: NDArray[Any], items: Block, runs: PageRuns, valid: NDArray[np.bool_] | None = None
 ) -> Block:
-    """Checked codes over the dictionaries of all pages; where ``valid`` is false they are not looked at."""
+    """Checked codes into the dictionaries of all pages; codes whose ``valid`` is false are ignored."""
     bases, num_items = _first_items(pages, runs)
     if pages.counts.size == 1:
         kernels.check_codes(codes if valid is None else codes[valid], int(num_items[0]))
@@ -212,7 +211,7 @@ def _coded(
 def _with_null_codes(
     block: FixedWidth, codes: NDArray[Any], items: Block, item_validity: NDArray[np.bool_]
 ) -> Block:
-    """Rows of null items become nulls themselves; Arrow joins no dictionaries that have null items."""
+    """Make rows with null items null: Arrow cannot concatenate dictionaries that have null items."""
     valid = item_validity[codes]
     kept = np.flatnonzero(item_validity)
     if kept.size == 0:

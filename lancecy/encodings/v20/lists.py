@@ -1,8 +1,7 @@
 """Lists of 2.0 files, and the strings of 0.12 and 0.13, which are lists of bytes.
 
-The pages of a list column have the number of elements of each of its lists; the elements are
-rows of the next column, whose pages are cut independently of these. Source: file sheet
-2.0, sections 4.4 and 4.14.
+The pages of a list column have the lengths of its lists; the elements are rows of the next column, whose page
+boundaries are independent. Source: file sheet 2.0, sections 4.4 and 4.14.
 """
 
 from __future__ import annotations
@@ -106,7 +105,7 @@ def read_list(field: Field, column: Column, source: FieldSource, rows: Rows) -> 
     guess = Rows(np.zeros(1, np.int64), np.array([total], np.int64))
     block: Block | None = None
     if rows.is_all(column.num_rows) and total and _num_rows(source, child) == total:
-        # All lists own all elements, unless the writer was odd: both are read in one round.
+        # All lists normally have all elements, so both are read in one round.
         spans, block = yield from _both(spans_read, source.below(child, guess))
     else:
         spans = yield from spans_read
@@ -135,7 +134,7 @@ def _both(one: Read[ValueSpans], other: Read[Block]) -> Read[tuple[ValueSpans, B
 
 
 def _unbacked(block: Block) -> int:
-    """Values of the block and below it that take no bytes anywhere."""
+    """Number of values of the block, and below it, that no stored bytes back."""
     if isinstance(block, AllNull):
         return block.length
     if isinstance(block, Pieces):

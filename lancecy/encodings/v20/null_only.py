@@ -1,7 +1,7 @@
 """Nulls of columns of 2.0 files, without the values.
 
 Nulls are stored in the bitmaps of pages, in the running ends of strings and lists, or in the codes of a dictionary;
-structs have no nulls. A column with none of these has no nulls, and nothing of it is read.
+structs have no nulls. A column with none of these has no nulls, and none of its bytes are read.
 """
 
 from __future__ import annotations

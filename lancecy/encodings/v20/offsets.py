@@ -5,8 +5,8 @@ the page's first value, plus an adjustment if the row is null::
 
     [[1, 2], null, [], [3, 4, 5]]  ->  2 8 2 5   adjustment 6, 5 values
 
-A row starts where the one before it in the page ends. A null row may own values that
-are never returned. Source: file sheet 2.0, sections 4.4 and 4.6.
+A row starts where the row before it in the page ends. A null row may have values; they are never returned. Source:
+file sheet 2.0, sections 4.4 and 4.6.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ def spans_of(
 
 
 def _check_order(pages: Int64, starts: Int64, lengths: Int64, what: str) -> None:
-    """Refuse runs of a page that share values: ends ascend within a run, and must do so between runs too."""
+    """Raise FormatError if runs of a page share values: ends must ascend between runs as within them."""
     bad = (starts[1:] < starts[:-1] + lengths[:-1]) & (pages[1:] == pages[:-1])
     if bool(bad.any()):
         place = int(np.argmax(bad)) + 1

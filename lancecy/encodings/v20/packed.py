@@ -37,7 +37,7 @@ __all__ = ["read_bit_stream", "read_compressed", "read_packed_blocks", "read_pac
 
 
 def read_compressed(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool) -> Read[Block]:
-    """Decode values whose buffer is compressed as a whole; any row costs the whole page."""
+    """Decode values whose buffer is compressed as a whole; reading any row decompresses the whole page."""
     spec = pages.spec
     if not isinstance(spec, Compressed) or not isinstance(spec.values, Plain):
         misfit(spec, shape)
@@ -95,7 +95,7 @@ def read_packed_blocks(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: boo
     num_rows = runs.num_rows
     if spec.packed_bits == 0:
         check_unbacked(num_rows, pages.file, pages.limits, "integers of no bits")
-    # The last block of a page is whole, however few of its values there are.
+    # The last block of a page is stored whole, even if it has few values.
     require_values(pages, runs, capacity(pages))
     positions, _ = pages.buffer(spec.buffer)
     block_bytes = 128 * spec.packed_bits

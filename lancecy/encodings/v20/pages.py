@@ -51,7 +51,7 @@ Int64 = NDArray[np.int64]
 T = TypeVar("T")
 
 MAX_VALUES = 2**62
-"""Values of a page, elements of fixed-size lists counted; beyond it sums of them could wrap."""
+"""Most values of a page, counting elements of fixed-size lists; sums of larger numbers could overflow."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -194,7 +194,7 @@ def require_values(pages: Pages, runs: PageRuns, capacity: Int64) -> None:
     ----------
     pages : Pages
     runs : PageRuns
-        Only pages that these touch are looked at.
+        Only pages with runs are checked.
     capacity : (num_pages,) int64
         How many values the bytes of each page hold.
 
@@ -216,7 +216,7 @@ def require_values(pages: Pages, runs: PageRuns, capacity: Int64) -> None:
 
 
 def check_unbacked(count: int, file: SourceFile, limits: Limits, what: str) -> None:
-    """Refuse more values that take no bytes than a file of this size may claim.
+    """Raise LimitError for more values without bytes than a file of this size may claim.
 
     Raises
     ------

@@ -6,13 +6,12 @@ A field has a column of its own, and so has each of its children::
     list          pages of running ends; the elements are the rows of the child's column,
                   the pages of both cut independently
     struct        a column of one empty page, and the children's columns; no nulls
-    packed        a struct whose rows are the values of its own column
+    packed        a struct whose column holds whole rows
     blob          like a packed struct: where each blob is and how long
     old strings   a list of bytes: the bytes are the column after this one (0.12, 0.13)
 
-Pages of one form are decoded together (``pages``); a column whose pages differ, or
-whose large pages need no copy, comes back in pieces. Source: file sheet 2.0, sections 3
-to 5.
+Pages of one form are decoded together (``pages``); a column is returned in pieces if its pages differ or its large
+pages need no copy. Source: file sheet 2.0, sections 3 to 5.
 """
 
 from __future__ import annotations
@@ -140,12 +139,12 @@ def batch_key(field: Field, column: Column) -> Hashable | None:
     if field.children or field.is_struct or column.is_blob:
         return None
     form = _form(cast(Spec, column.specs[0]))
-    # Pages may have buffers that no node names.
+    # Pages may have buffers that no node refers to.
     return None if form is None else (form, spec_of(field), column.sizes.size)
 
 
 def _form(spec: Spec) -> Spec | None:
-    """The node without numbers that differ from page to page; None if one of several pages needs more than they."""
+    """The node without numbers that differ from page to page; None if they do not suffice to decode several pages."""
     if isinstance(spec, Plain | BitStream | PackedBlocks | FixedBinary | Compressed):
         return spec
     if isinstance(spec, EndedBinary):
@@ -205,12 +204,12 @@ def decode_small(
 
 
 def check_nulls(field: Field, block: Block) -> None:
-    """Refuse nulls in a column that may have none.
+    """Raise FormatError if a column that is not nullable has nulls.
 
     Raises
     ------
     FormatError
-        There are some.
+        The column has nulls.
     """
     if not field.nullable and field.logical_type != "null":
         _refuse_nulls(block)
@@ -238,12 +237,12 @@ def read_node(field: Field, source: FieldSource, rows: Rows, in_pieces: bool) ->
 
 
 def check_rows(column: Column, rows: Rows) -> None:
-    """Refuse rows that a column does not have.
+    """Raise FormatError if a column has fewer rows than selected.
 
     Raises
     ------
     FormatError
-        It has fewer.
+        The column has fewer rows.
     """
     if int(rows.stops[-1]) > column.num_rows:
         raise FormatError(

@@ -1,8 +1,8 @@
 """Write pages of 2.0: one page for every node of a column, from nested blocks.
 
-The inverse of ``read``. Every node has a column: structs a header that is written once for the whole file,
-lists their ends, leaves their values. Strings and lists mark nulls in their ends; everything else has a bitmap.
-A page has its bitmap before its values.
+The inverse of ``read``. Every node has a column: structs have a header, written once for the whole file; lists have
+their running ends, leaves their values. Strings and lists mark nulls in their running ends; other types have a
+bitmap, stored before the values of its page.
 
 Source: file sheet 2.0, sections 3, 4 and 7.
 """
@@ -57,7 +57,7 @@ def header_page(num_rows: int) -> EncodedPage:
 
 
 def v20_pages(field: Field, block: Block) -> Iterator[tuple[Field, EncodedPage | int]]:
-    """Each node with its page, depth first; of structs the number of rows, as their page is written at the end.
+    """Each node with its page, depth first; structs with their number of rows, because their page is written last.
 
     Raises
     ------
@@ -158,7 +158,7 @@ def _strings(block: VariableWidth, buffers: _Buffers) -> Spec:
     adjustment = int(offsets[-1]) + 1
     ends = buffers.add(_ends(offsets, block.validity, block.length, adjustment), 64)
     values = buffers.add(memory_of(block.values)[: adjustment - 1], 8)
-    # Releases before 0.16 read the bytes only if they are said to have no nulls.
+    # Releases before 0.16 read the bytes only if they are marked as having no nulls.
     return EndedBinary(Nullable(ends), Nullable(values), adjustment)
 
 
@@ -188,7 +188,7 @@ def _member(spec: Spec) -> Spec:
 
 
 def _coded(field: Field, block: Coded, buffers: _Buffers) -> Spec:
-    """Codes of an Arrow dictionary; a null is the code of a null item behind the others."""
+    """Codes of an Arrow dictionary; nulls have the code of a null item appended to the others."""
     codes, items = block.codes, block.dictionary
     if codes.null_count == codes.length:
         return NullOf()
@@ -203,7 +203,7 @@ def _coded(field: Field, block: Coded, buffers: _Buffers) -> Spec:
 
 
 def _check_room(field: Field, code: int, bits: int) -> None:
-    """Refuse codes that cannot name one item more."""
+    """Raise an error if the codes cannot count one more item."""
     is_signed = not field.logical_type.split(":")[-2].startswith("u")
     if code >= 1 << (bits - is_signed):
         raise UnsupportedError(
@@ -220,7 +220,7 @@ def _items(items: Block, buffers: _Buffers) -> Spec:
 
 
 def _with_null(items: Block) -> Block:
-    """The items and a null behind them."""
+    """The items with a null appended."""
     length = items.length + 1
     bits = np.packbits(np.arange(length) < items.length, bitorder="little")
     if isinstance(items, VariableWidth):

@@ -8,7 +8,7 @@
 ``fullzip``       large values, each with its levels before it
 ``constant``      one value, or null, for all slots
 ``blob``          positions and sizes of values that lie elsewhere in the file
-``planar``        2.3: structure and values described apart
+``planar``        2.3: structure and values described separately
 ``write``         nested blocks to pages of 2.1 and 2.2
 ``wire``          messages to layouts and back
 ================  ==============================================================

@@ -1,4 +1,4 @@
-"""Pages of blobs in 2.1: places of the bytes of each row in the same file.
+"""Pages of blobs in 2.1: position and size of each row's bytes in the same file.
 
 The values of such a page are rows of ``u64 position | u64 size``, stored by another layout. A row of size 0 is
 an empty blob if its position is 0; otherwise it is null, and the position holds the levels: repetition in the
@@ -42,7 +42,7 @@ def read(
     file: SourceFile,
     limits: Limits,
 ) -> Read[LeafPage]:
-    """Decode the places of blobs of some rows; parameters and errors as ``miniblock.read``.
+    """Decode positions and sizes of blobs; parameters and errors as ``miniblock.read``.
 
     The last field of ``chain`` is a struct of position and size, as in ``Field.scanned``.
 

@@ -1,4 +1,4 @@
-"""Chunks of a mini-block page: their places, and those that some rows need.
+"""Chunks of a mini-block page: their positions, and which of them a selection needs.
 
 The words of a page give bytes and values of every chunk (``chunk_table``). Rows of a page without lists are
 values; rows of lists are found by the repetition index, which has the number of rows that end in each chunk and

@@ -5,8 +5,8 @@ the value if it is not in the message::
 
     u32 number of parts | u32 size of each | the parts        Arrow's buffers of an array of one value
 
-Levels are raw 16-bit numbers unless the page names codecs for them. A page holds little,
-so every read asks for all of it. Source: file sheet 2.1, section 3.9.
+Levels are raw 16-bit numbers unless the page names codecs for them. A page is small, so every read requests all of
+it. Source: file sheet 2.1, section 3.9.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def _values(
     limits: Limits,
 ) -> Block:
     if has_no_values(field):
-        # Which is stored as if it were null.
+        # Structs without fields are stored as if they were null.
         return Structured(num_slots, {})
     if stored is None:
         return AllNull(num_slots)

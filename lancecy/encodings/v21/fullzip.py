@@ -74,7 +74,7 @@ def read(
     Returns
     -------
     Read of LeafPage
-        One round for all rows and where arithmetic finds rows, else two.
+        One round for all rows and for rows of one width without lists, else two.
 
     Raises
     ------
@@ -158,12 +158,12 @@ def _read_table(
 
 
 def _definition(words: _Words, span: Span, counts: Int64, stride: int) -> Levels:
-    """Definition levels of runs of entries without repetition levels, whose values are not looked at."""
+    """Definition levels of runs of entries without repetition levels; values are not decoded."""
     before = np.cumsum(counts) - counts
     positions = np.repeat(span.positions - before * stride, counts) + np.arange(int(counts.sum())) * stride
     stored = np.empty(positions.size * words.nbytes, np.uint8)
     kernels.gather_fixed(span.memory, positions, words.nbytes, stored)
-    levels = stored.view(f"<u{words.nbytes}")  # without lists nothing is above them in the words
+    levels = stored.view(f"<u{words.nbytes}")  # without lists words hold nothing else
     if int(levels.max(initial=0)) > words.max_def:
         place = int(np.argmax(levels > words.max_def))
         raise FormatError(f"level {place} is above what the layers of its page allow", position=place)
@@ -217,7 +217,7 @@ def _read_entries(
 
 
 def _check_empty(spec: Spec, spans: ZippedSpans, definition: Levels | None, visible_max: int) -> None:
-    """A packed row without bytes is a null one."""
+    """Raise FormatError unless packed rows without bytes are null."""
     if isinstance(spec, PackedFields) and spec.fields:
         empty = spans.lengths.size - int(np.count_nonzero(spans.lengths))
         is_null = definition is not None and (definition > 0) & (definition <= visible_max)
@@ -245,7 +245,7 @@ def _row_spans(page: Page, rows: RowSelection, file: SourceFile) -> Read[tuple[I
     kernels.gather_fixed(span.memory, span.positions, width, stored)
     unsigned = stored.view(f"<u{width}")
     offsets = unsigned.astype(np.int64)
-    # Spans that overlapped could be blown up to any size. No index of a real page reaches 2^63.
+    # Overlapping spans could expand to any size. No index of a real page reaches 2^63.
     if bool((offsets[1:] < offsets[:-1]).any()) or offsets[0] < 0 or offsets[-1] > page.sizes[0]:
         raise FormatError("offsets of a repetition index descend or leave the page")
     pairs = offsets.reshape(-1, 2)

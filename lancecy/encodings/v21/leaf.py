@@ -1,8 +1,8 @@
 """Read a leaf of a file of version 2.1 or later: splits a selection over pages and joins the pages.
 
-Each physical column is one leaf with everything around it. ``read_leaf`` gives every page its part of the rows,
-runs the Reads of all pages in lockstep, so that their requests go out together, and builds the nested blocks.
-``_READERS`` maps layouts to modules. Source: file sheet 2.1, sections 1.5 and 5.3.
+Each physical column is one leaf with everything around it. ``read_leaf`` splits the rows by page, runs the Reads of
+all pages in lockstep, so that their requests are sent together, and builds the nested blocks. ``_READERS`` maps
+layouts to modules. Source: file sheet 2.1, sections 1.5 and 5.3.
 """
 
 from __future__ import annotations
@@ -93,9 +93,9 @@ def read_leaf(
     FormatError
         Bytes do not follow the format; the breadcrumb names the page. TruncatedError if some are missing.
     LimitError
-        A page is beyond ``limits``.
+        A page exceeds ``limits``.
     UnsupportedError
-        A layout, or a shape of nesting, that is not read.
+        A layout or a nesting that is not supported.
     """
     factor = rows_per_value(chain)
     if column.num_rows != selection.num_rows * factor:
@@ -170,7 +170,7 @@ def finished(leaf: LeafPage, chain: tuple[Field, ...]) -> Block:
     Raises
     ------
     FormatError
-        They have another, or see ``repdef.build``.
+        The values have another layout; or see ``repdef.build``.
     """
     values = _fitted(leaf.values, chain[-1])
     if leaf.layers == _PLAIN and leaf.rep is None and len(chain) == 1 and values.length == leaf.num_rows:

@@ -8,10 +8,10 @@ Buffers of a page, in order::
     dictionary   if values are codes
     index        if there are lists, per chunk: u64 rows that end in it | u64 levels after the last end
 
-All chunks that a selection touches are handled as arrays: chunk numbers (``chunk_tables``), places of their
-parts (one kernel call), levels, then values. A read of all rows requests the page in one round; another read
-requests words, index and dictionary first and the chunks it needs second. The parts from the first round are
-kept for the next read. Source: file sheet 2.1, sections 3.1 to 3.3, 3.7 and 5.3.
+The chunks of a selection are arrays: chunk numbers (``chunk_tables``), positions of their parts (one kernel call),
+levels, then values. A read of all rows requests the page in one round; another read requests words, index and
+dictionary first and the chunks it needs second. The parts from the first round are kept for the next read. Source:
+file sheet 2.1, sections 3.1 to 3.3, 3.7 and 5.3.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def _kept_items(page: Page) -> Block | None:
 
 
 def dictionary_of(spec: MiniBlock, page: Page, memory: Memory, limits: Limits) -> Block | None:
-    """The dictionary of a page, if its values are codes; kept for the next read if that is possible.
+    """The dictionary of a page, if its values are codes; cached for the next read if possible.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ def dictionary_of(spec: MiniBlock, page: Page, memory: Memory, limits: Limits) -
         return items
     if page.memory is None:
         return decode_block(spec.dictionary, memory, spec.num_dictionary_items, limits)
-    # A copy: the kept part must not hold a map or the whole of a joint request.
+    # A copy, so that the cache does not keep a memory map or a whole merged request alive.
     items = decode_block(spec.dictionary, memory.copy(), spec.num_dictionary_items, limits)
     page.memory.keep(page.number, "items", items, 500 + _nbytes(items))
     return items
@@ -286,7 +286,7 @@ def _list_levels(
     if spec.definition is not None:
         definition = decode_levels(spec.definition, heads.definition, stored, everything, limits)
         if not definition.any():
-            # Nothing is null or empty: structs around lists are nullable in pages of lancecy even so.
+            # Nothing is null or empty, but lancecy writes structs around lists as nullable.
             definition = None
     visible_max = all_visible_max(spec.layers)
     slots = rep.size if definition is None else int(np.count_nonzero(definition <= visible_max))
@@ -306,7 +306,7 @@ def _list_levels(
 
 
 def _cut(levels: Levels, found: Int64) -> Levels:
-    """Only the levels of the ranges that were found."""
+    """Only the levels of the ranges found."""
     lengths = found[1] - found[0]
     out = np.empty(int(lengths.sum()), np.uint16)
     kernels.copy_spans(levels.view(np.uint8), found[0] * 2, lengths * 2, out.view(np.uint8))

@@ -1,8 +1,7 @@
 """Convert repetition and definition levels to nested blocks.
 
-A page of 2.1 and later holds the slots of one leaf and, per entry, how far out a new list begins (repetition)
-and the first null or empty node on the way outwards (definition). ``build`` walks the layers from the leaf
-outwards::
+A page of 2.1 and later holds the slots of one leaf and, per entry, the outermost list that begins there
+(repetition) and its null or empty node, if any (definition). ``build`` walks the layers from the leaf outwards::
 
     [[1, 2], [], null, [3]]     rep 1 0 1 1 1     def 0 0 2 1 0     slots 1 2 3
     leaf    3 slots, all valid
@@ -50,7 +49,7 @@ class LeafPage:
     ----------
     layers : tuple of Layer, inner to outer
     rep, definition : (num_levels,) uint16 or None
-        None: no lists; nothing null or empty.
+        None: no lists (repetition), or nothing null or empty (definition).
     values : Block
         One value per slot, without a validity of its own.
     num_rows : int
@@ -116,7 +115,7 @@ def build(page: LeafPage, chain: tuple[Field, ...]) -> Block:
 
 
 def _says_nothing(page: LeafPage, chain: tuple[Field, ...]) -> bool:
-    """A struct without members, whose page has no nulls of the structs around it: none of them is null."""
+    """Whether the page of a struct without members marks no nulls at all: then no struct around it is null."""
     return (
         len(page.layers) == 1
         and page.definition is None
@@ -156,7 +155,7 @@ class _State:
 
 
 def _item_validity(layer: Layer, num_slots: int, state: _State) -> tuple[object | None, int]:
-    """Validity of an item layer that was taken just now."""
+    """Validity of the item layer that ``state`` took last."""
     valid_max = state.base
     state.base += layer.levels
     if state.definition is None or layer is Layer.ALL_VALID_ITEM:
@@ -234,7 +233,7 @@ def _fixed_list_around(field: Field, block: Block, state: _State) -> FixedList:
     if size == 0 or block.length % size or state.num_entries % size:
         raise FormatError(f"{block.length} structs in fixed-size lists of {size}")
     length = block.length // size
-    # Outer layers have their levels once per item, also where they are null or empty and there are no items.
+    # Levels of outer layers are repeated once per item, even if they are null or empty and have no items.
     rep, definition = state.rep, state.definition
     if definition is not None:
         state.definition = np.ascontiguousarray(definition[::size])
@@ -250,7 +249,7 @@ def _fixed_list_around(field: Field, block: Block, state: _State) -> FixedList:
 
 
 def _check_alike(levels: NDArray[np.generic], size: int) -> None:
-    """Items of a fixed-size list are in the same lists, or all in none."""
+    """Raise FormatError unless all items of a fixed-size list have the same levels."""
     groups = levels.reshape(-1, size)
     if not np.array_equal(groups, np.broadcast_to(groups[:, :1], groups.shape)):
         raise FormatError(f"levels differ within fixed-size lists of {size} structs")

@@ -1,9 +1,8 @@
 """Encoding messages of 2.0 pages and columns, as specs.
 
-Total: any bytes give a node, or a ``FormatError``, ``LimitError`` or ``UnsupportedError``. A parsed node has
-only buffers that exist in its page and integers of valid widths, and is nested no deeper than
-``Limits.nesting``. The decoders check whether it fits the type of its field. Source: file sheet 2.0, sections
-2.1, 4 and 6.
+Any bytes give either a node or one of ``FormatError``, ``LimitError`` and ``UnsupportedError``. A parsed node has
+only buffers that exist in its page and integers of valid widths, and is nested no deeper than ``Limits.nesting``.
+The decoders check whether it fits the type of its field. Source: file sheet 2.0, sections 2.1, 4 and 6.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def parse_page(type_url: str, value: bytes, num_buffers: int, limits: Limits = D
     Raises
     ------
     FormatError
-        The bytes are no such message, or it contradicts itself.
+        The bytes are not such a message, or the message contradicts itself.
     LimitError
         Nesting or a width beyond ``limits``.
     UnsupportedError
@@ -105,9 +104,7 @@ def parse_column_encoding(type_url: str, value: bytes, limits: Limits = DEFAULT_
         if kind is None:
             raise FormatError("the encoding of a column is of no known kind")
         is_blob = is_blob or kind == "blob"
-        message = getattr(
-            message, kind
-        ).inner  # bounds of zones are beside the pages, which read without them
+        message = getattr(message, kind).inner  # the pages are read without the bounds of zones beside them
     limits.check("nesting", limits.nesting + 1, "nesting of a column encoding")
     return is_blob
 
@@ -236,7 +233,7 @@ def _fsst(message: Any, context: _Context) -> Spec:
 
 def _packed_struct(message: Any, context: _Context) -> Spec:
     buffer = _buffer(message.buffer, context)
-    # The fields name buffers, all the same one, which mean nothing: their bytes are in the rows.
+    # The buffer number in each field is meaningless: its bytes are in the rows.
     children = tuple(_array(inner, context.below()) for inner in message.inner)
     bits = tuple(_row_bits(child) for child in children)
     context.limits.check("value_bytes", sum(bits) // 8, "width of a packed row")

@@ -42,7 +42,7 @@ def encode_plain_column() -> bytes:
 
 
 def encode_blob_column() -> bytes:
-    r"""The ColumnEncoding message of a column whose values are where blobs are, in 2.0.
+    r"""The ColumnEncoding message of a 2.0 column of blob positions and sizes.
 
     Examples
     --------
@@ -81,7 +81,7 @@ def _node(spec: Spec, message: encodings_pb2.ArrayEncoding) -> None:
 
 def _plain(spec: Plain, message: encodings_pb2.ArrayEncoding) -> None:
     message.flat.bits_per_value = spec.bits
-    # The first buffer of the page is a message without content, which has to be there.
+    # The first buffer of the page is an empty message, which must be set explicitly.
     message.flat.buffer.SetInParent()
     message.flat.buffer.buffer_index = spec.buffer
 

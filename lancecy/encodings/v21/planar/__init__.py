@@ -1,4 +1,4 @@
-"""Pages of 2.3, with structure and values described apart.
+"""Pages of 2.3, which describe structure and values separately.
 
 ==========  ==============================================================
 ``read``    a page to a leaf with its levels or positions
@@ -6,5 +6,5 @@
 ``slots``   selected slots and null slots of a sparse layer
 ==========  ==============================================================
 
-The reference implementation has not settled this version; files of it are read and not written.
+This version is not final in the reference implementation; its files are read but not written.
 """

@@ -1,4 +1,4 @@
-"""Pages of 2.3, with structure and values described apart.
+"""Pages of 2.3, which describe structure and values separately.
 
 A page with a dense structure is read as the page of 2.2 that it describes. One with a sparse
 structure has, in this order::
@@ -7,10 +7,10 @@ structure has, in this order::
                                indexed: indices, then as zipped       constant, none: nothing
     buffers of the structure   see ``sparse``
 
-Chunks and indices cover every leaf slot, zipped values only slots that are valid and within no null. For a part
-of a page all buffers but the one with the values are fetched first, and serve the requests of the value
-readers: two rounds, as for other layouts. Source: file sheet 2.1, section 3.12, except for the indices and for
-slots within nulls, which were found in the bytes.
+Chunks and indices cover every leaf slot, zipped values only slots that are valid and within no null. For a part of
+a page all buffers but the one with the values are fetched first, and answer the requests of the value readers: two
+rounds, as for other layouts. Source: file sheet 2.1, section 3.12, except for the indices and for slots within
+nulls, which were found in the bytes.
 """
 
 from __future__ import annotations
@@ -143,7 +143,7 @@ def _leaf_validity(spec: Planar, structure: Structure, limits: Limits) -> Validi
 
 
 def _top_slots(page: Page, rows: RowSelection, factor: int) -> Slots:
-    """The selected rows; under fixed-size lists of structs the page counts each several times."""
+    """Slots of the selected rows; under fixed-size lists of structs a row has several."""
     starts, stops = row_ranges(rows)
     if factor == 0 or page.num_rows % factor:
         raise FormatError(f"a page of {page.num_rows} values, {factor} of which are a row")
@@ -153,7 +153,7 @@ def _top_slots(page: Page, rows: RowSelection, factor: int) -> Slots:
 
 
 def _largest(spec: Planar) -> int:
-    """The buffer that a part of a page needs only a part of, or -1."""
+    """The buffer that is fetched only in part for a part of a page, or -1."""
     if isinstance(spec.values, MiniBlock):
         return 1
     if isinstance(spec.values, FullZip):
@@ -161,7 +161,7 @@ def _largest(spec: Planar) -> int:
     return -1
 
 
-# -- buffers that are there -----------------------------------------------------------------
+# -- fetched buffers ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,7 +218,7 @@ class _Held:
 
 
 def _hold(page: Page, file: SourceFile, but: int) -> Read[_Held]:
-    """Fetch all buffers of a page but one, or but none if ``but`` is -1."""
+    """Fetch all buffers of a page except number ``but``; all of them if it is -1."""
     numbers = np.argsort(page.positions, kind="stable")
     numbers = numbers[numbers != but]
     positions, sizes = page.positions[numbers], page.sizes[numbers]
@@ -259,7 +259,7 @@ class _Leaf:
         self._valid = Slots.joined(*(validity.valid_before(edge) for edge in edges))
 
     def values(self, spec: Planar) -> Read[Block]:
-        """Values of the slots, those of null ones anything."""
+        """Values of the slots; those of null slots are arbitrary."""
         values, field = spec.values, self._chain[-1]
         if values is None:
             return self._none(field)
@@ -299,7 +299,7 @@ class _Leaf:
         return look_up(found, items, self._chain[-1], _NULLABLE, is_null, self._limits)[0]
 
     def _constant(self, values: ConstantPage) -> Read[Block]:
-        """The value for every slot; a string only where one is valid."""
+        """The value for every slot; strings are stored for valid slots only."""
         has_strings = isinstance(spec_of(self._chain[-1]), VarBinary) and self.mask is not None
         count = 1 if has_strings else self._count
         inner = replace(values, layers=_ITEM)
@@ -337,6 +337,6 @@ class _Leaf:
         return (yield from self._held.drive(read)).values
 
     def _part(self, spec: PageSpec, first: int, stop: int, num_rows: int) -> Page:
-        """The page as if it had only these buffers, and no structure."""
+        """The page with only these buffers and no structure."""
         page = self._page
         return Page(page.number, num_rows, spec, page.positions[first:stop], page.sizes[first:stop])

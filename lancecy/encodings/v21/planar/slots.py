@@ -1,7 +1,7 @@
 """Slots of a layer of a sparse page of 2.3: which are selected and which are null.
 
-Both are kept as few numbers, ranges and positions, so that only the mask of selected slots costs memory per slot.
-Source: file sheet 2.1, section 3.12.
+Both are stored as ranges and positions, so that only the mask of selected slots takes memory per slot. Source: file
+sheet 2.1, section 3.12.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Slots:
 
     @classmethod
     def joined(cls, starts: Int64, stops: Int64) -> Slots:
-        """The same slots in as few ranges as there can be; empty ones are allowed here.
+        """The same slots in the fewest ranges; empty ranges are allowed in the arguments.
 
         Examples
         --------
@@ -124,7 +124,7 @@ def integers(spec: Spec, memory: Memory, count: int, limits: Limits) -> Int64:
     Raises
     ------
     FormatError, LimitError, UnsupportedError
-        See ``values.decode_block``; also if the values are no integers.
+        See ``values.decode_block``; FormatError also if the values are not integers.
     """
     limits.check("page_bytes", count * 8, "bytes of the structure of a page")
     if count == 0:

@@ -6,10 +6,9 @@ that are null (or of those that are not), and of the lists that have items, with
     [[1, 2], [], null, [3]]     lists    positions 0 3    counts 2 1    3 child slots    nulls 2
                                 items    nulls -
 
-So the cost of a selection depends on the stored positions, not on slots: a range of lists becomes a range of
-their items by two binary searches. ``decode_structure`` reads and checks the positions, ``Structure.select``
-follows ranges of rows inwards, ``build`` restores the layers around the leaf. Source: file sheet 2.1, section
-3.12.
+The cost of a selection depends on the number of stored positions, not of slots: two binary searches turn a range of
+lists into the range of their items. ``decode_structure`` reads and checks the positions, ``Structure.select``
+follows ranges of rows inwards, ``build`` restores the layers around the leaf. Source: file sheet 2.1, section 3.12.
 """
 
 from __future__ import annotations
@@ -141,9 +140,9 @@ class Structure:
         return self.layers[-1][1]
 
     def visible_leaf(self, limits: Limits) -> Validity:
-        """Leaf slots that are valid and within nothing that is null.
+        """Leaf slots that are valid and not below a null.
 
-        A null fixed-size list has child slots, and these may be valid for themselves.
+        A null fixed-size list has child slots, which may themselves be valid.
 
         Raises
         ------
@@ -264,12 +263,12 @@ def _positions(
 
 
 def _numbers(spec: Spec | None, count: int, stored: Iterator[Memory], limits: Limits) -> Int64:
-    """Numbers of a structure; the next buffer is theirs if they take bytes."""
+    """Numbers of a structure; they are in the next buffer if they take bytes."""
     memory = next(stored) if spec is not None and has_payload(spec) else _NOTHING
     return np.empty(0, np.int64) if spec is None else integers(spec, memory, count, limits)
 
 
-# -- putting together ------------------------------------------------------------------------
+# -- assembly --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -320,7 +319,7 @@ def build(page: SparsePage, chain: tuple[Field, ...]) -> Block:
     Raises
     ------
     FormatError
-        There are other numbers of values than of slots.
+        The numbers of values and slots differ.
     """
     leaf = LeafPage((Layer.NULLABLE_ITEM,), None, None, page.values, page.values.length, page.leaf_validity)
     block = repdef.build(leaf, chain[-1:])

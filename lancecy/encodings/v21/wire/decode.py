@@ -1,9 +1,9 @@
 """Pages of files of version 2.1 and later: from the messages of ``lance.encodings21`` to layouts.
 
-Total: any bytes give a layout of ``lancecy.encodings.model.layouts`` or a ``FormatError``, ``LimitError`` or
-``UnsupportedError``. Later code relies on these checks: widths exist and are bounded, layers are valid, levels
-are 16-bit numbers, and a layout has as many buffers as its page. ``nodes`` parses the compressive parts,
-``planar`` the layout of 2.3.
+Any bytes give either a layout of ``lancecy.encodings.model.layouts`` or one of ``FormatError``, ``LimitError`` and
+``UnsupportedError``. Later code relies on these checks: widths exist and are bounded, layers are valid, levels are
+16-bit numbers, and a layout has as many buffers as its page. ``nodes`` parses the compressive parts, ``planar`` the
+layout of 2.3.
 
 Source: file sheet 2.1, section 2.
 """
@@ -65,7 +65,7 @@ def parse_page(
     Raises
     ------
     FormatError
-        The bytes are no such message, or contradict themselves.
+        The bytes are not such a message, or the message contradicts itself.
     LimitError
         A width, a count or the nesting is beyond ``limits``.
     UnsupportedError

@@ -1,8 +1,8 @@
 """Compressive encodings of version 2.1 and later: from messages to ``spec`` nodes.
 
 A chunk holds its value buffers in the order in which a walk over the encoding, outer
-to inner, comes to them; :class:`NodeParser` counts them and gives each node its
-number. Total, as all modules that parse messages are.
+to inner, comes to them; :class:`NodeParser` counts them and gives each node its number. Any message gives a node or
+an error, as in ``decode``.
 
 Source: file sheet 2.1, sections 2.3 and 3.4 to 3.7.
 """
@@ -41,7 +41,7 @@ _SYMBOL_TABLE_BYTES = 2312
 
 
 class NodeParser:
-    """Parses one tree; afterwards ``num_buffers`` is how many buffers it names.
+    """Parses one tree; afterwards ``num_buffers`` is the number of its buffers.
 
     Attributes
     ----------
@@ -85,7 +85,7 @@ class NodeParser:
         return self.parse(getattr(message, name))
 
     def _alone(self, message: Any) -> tuple[Spec, int]:
-        """A tree whose buffers are all in one, if it has any: with the number of that one, or of the next."""
+        """A tree with at most one buffer, and the number of that buffer; without one, the next number."""
         parser = NodeParser(self._version, self._limits)
         parser._depth = self._depth
         node = parser.parse(message)

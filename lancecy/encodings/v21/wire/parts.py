@@ -26,7 +26,7 @@ _LARGEST_COUNT = 1 << 48
 
 
 def required(message: Any, name: str) -> Any:
-    """A part of a message that must be there."""
+    """A required part of a message."""
     if not message.HasField(name):
         raise FormatError(f"{message.DESCRIPTOR.name} lacks {name}")
     return getattr(message, name)
@@ -77,7 +77,7 @@ def _num_bitmaps(spec: Spec) -> int:
 
 
 def count_of(value: int, what: str) -> int:
-    """A count that arithmetic on 64 bits can bear."""
+    """A count small enough for 64-bit arithmetic."""
     if value > _LARGEST_COUNT:
         raise FormatError(f"{what} of {value}")
     return value

@@ -1,7 +1,7 @@
-"""Pages of files of version 2.3: structure and values apart, from the messages of ``lance.encodings23``.
+"""Pages of 2.3: separate structure and values, from the messages of ``lance.encodings23``.
 
-The version is not settled in the reference implementation. With a dense structure the levels are with the
-values, as in 2.1; a sparse one gives positions. Total, as ``decode``.
+The version is not final in the reference implementation. A dense structure has levels with the values, as in 2.1; a
+sparse one has positions. Any message gives a layout or an error, as in ``decode``.
 
 Source: file sheet 2.1, section 3.12.
 """
@@ -199,7 +199,7 @@ def _validity(message: Any, limits: Limits) -> tuple[str, Spec | None, int, int]
 
 
 def _block(message: Any, name: str, limits: Limits) -> tuple[Spec, bool]:
-    """A standalone encoding, and whether it has a buffer: the message alone gives some."""
+    """A standalone encoding, and whether it has a buffer; some have everything in the message."""
     parser = NodeParser(VERSION, limits)
     spec = parser.parse(required(message, name))
     return spec, parser.num_buffers > 0

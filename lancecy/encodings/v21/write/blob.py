@@ -44,7 +44,7 @@ def write_blob_page(leaf: ShreddedLeaf) -> EncodedPage:
         )
     table = np.stack([blob_numbers(rows, member) for member in rows.children], axis=1)
     levels = leaf.slot_levels.astype(np.uint64)
-    # Nothing that is null has bytes.
+    # Nulls have no bytes.
     table[:, 0] = np.where(levels, levels << np.uint64(16), table[:, 0])
     table[:, 1] = np.where(levels, 0, table[:, 1])
     values = fixed_values(FixedWidth(rows.length, 128, table))

@@ -30,7 +30,7 @@ Int64 = NDArray[np.int64]
 Levels = NDArray[np.uint16]
 
 MOST_SLOTS = 4096
-"""Of a chunk."""
+"""Most values of a chunk."""
 _MOST_BYTES = 8186
 """Most bytes of raw values in a chunk, so that its size with all other parts stays far from 32 KiB."""
 _BLOCK = 1024
@@ -104,7 +104,7 @@ def _bits_part(memory: Memory, bounds: Int64, bits: int) -> ChunkPart:
 
 
 def packed_values(block: FixedWidth) -> ChunkedValues | None:
-    """Integers packed in blocks of 1,024, each at the width it needs; None if that saves little."""
+    """Integers packed in blocks of 1,024, each block at its own width; None if that saves little."""
     if block.bits not in (8, 16, 32, 64) or block.length < _FEW_LEVELS:
         return None
     words = memory_of(block.values)[: block.length * block.bits // 8].view(f"<u{block.bits // 8}")
@@ -137,7 +137,7 @@ def _whole_blocks(words: NDArray[Any]) -> Memory:
 
 
 def _put_words(out: Memory, positions: Int64, values: Int64, width: int) -> None:
-    """Little-endian numbers at some places."""
+    """Write little-endian numbers at these positions."""
     for byte in range(width):
         out[positions + byte] = values >> (8 * byte) & 0xFF
 
@@ -181,7 +181,7 @@ def _longest_chunk(offsets: NDArray[Any], slots: int) -> int:
 def _strings(offsets: NDArray[Any], values: Memory, bounds: Int64, width: int) -> ChunkPart:
     """Offsets of each chunk, which count from its first byte, and the bytes."""
     chunks = np.arange(bounds.size - 1)
-    # Each chunk has one offset more than values: the last one is the first of the next chunk as well.
+    # Each chunk has one more offset than values: the last is also the first of the next chunk.
     counts = bounds[1:] - bounds[:-1] + 1
     heads, head_starts = counts * width, (bounds[:-1] + chunks) * width
     edges = offsets[bounds].astype(np.int64)
@@ -189,7 +189,7 @@ def _strings(offsets: NDArray[Any], values: Memory, bounds: Int64, width: int) -
     chunk = chunks.repeat(counts)
     stored = (offsets[np.arange(chunk.size) - chunk] + (heads - firsts)[chunk]).astype(f"<i{width}")
     segments = ((stored.view(np.uint8), head_starts, heads), (values, firsts, sizes))
-    # pylance refuses strings that do not end on an offset's width.
+    # pylance refuses strings whose end is not aligned to the offset width.
     return ChunkPart(segments, heads + sizes + width - 1 & -width)
 
 
@@ -197,7 +197,7 @@ def _strings(offsets: NDArray[Any], values: Memory, bounds: Int64, width: int) -
 
 
 def level_part(levels: Levels, bounds: Int64) -> tuple[Spec, ChunkPart]:
-    """Codec of levels and the levels of each chunk: raw if they are few, else in as many bits as they need.
+    """Codec of levels and the levels of each chunk: raw if they are few, else packed in the bits they need.
 
     Source: file sheet 2.1, sections 3.2 and 3.4.
     """

@@ -31,7 +31,7 @@ def write_all_null(leaf: ShreddedLeaf) -> EncodedPage:
     """A page of nulls only."""
     layers, buffers = leaf.layers, _levels(leaf)
     if leaf.rep is None and len(layers) == 1:
-        # Values of a type without values are stored as if they were null, whether they are or not.
+        # Types without values are stored as nulls, even if they are not null.
         layers, buffers = (Layer.NULLABLE_ITEM,), ()
     return EncodedPage(ConstantPage(layers, None, None, None, 0, 0), buffers, leaf.num_rows)
 
@@ -78,7 +78,7 @@ def _constant_text(block: VariableWidth, valid: NDArray[np.bool_] | None) -> byt
     offsets = stored_offsets(block)
     starts, lengths = offsets[:-1], offsets[1:] - offsets[:-1]
     if valid is not None:
-        # Below a null struct there may be strings too, which are no values.
+        # Strings below a null struct are not values.
         starts, lengths = starts[valid], lengths[valid]
     size, memory = int(lengths[0]), memory_of(block.values)
     if not bool((lengths == size).all()):

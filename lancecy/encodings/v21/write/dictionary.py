@@ -60,7 +60,7 @@ def stored_dictionary(items: Block) -> tuple[Spec, int, Memory]:
     Raises
     ------
     UnsupportedError
-        Items of a type that dictionaries of pages do not hold.
+        Items of a type that page dictionaries cannot hold.
     """
     if isinstance(items, FixedWidth):
         nbytes = (items.length * items.bits + 7) // 8

@@ -1,8 +1,8 @@
 """Write full-zip pages: every value after its levels, and an index where sizes vary.
 
 The inverse of ``v21.fullzip``. Vectors without nulls share the memory of the input. Values of varying size have
-their length before them; a null or empty entry is its control word alone, but a null of one width keeps the
-room of a value.
+their length before them; a null or empty entry is its control word alone, but a null of one width keeps the space
+of a value.
 
 Source: file sheet 2.1, section 3.8.
 """

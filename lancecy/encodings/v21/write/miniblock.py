@@ -36,7 +36,7 @@ _MOST_U16 = 0xFFFF
 def write_mini_block(
     leaf: ShreddedLeaf, values: ChunkedValues, is_large: bool, dictionary: StoredDictionary | None = None
 ) -> EncodedPage | None:
-    """A page of chunks; None if the levels of a chunk are more than it can hold.
+    """A page of chunks; None if a chunk would have more levels than it can hold.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def write_mini_block(
     is_large : bool
         Sizes have 32 bits instead of 16: from 2.2 on.
     dictionary : tuple or None
-        What the values are codes of.
+        Dictionary of the page; the values are then codes.
     """
     num_slots = leaf.values.length
     bounds = chunk_bounds(num_slots, values.slots)
@@ -135,7 +135,7 @@ def _words(sizes: Int64, slots: int, is_large: bool) -> Memory:
 
 
 def _index(rep: NDArray[np.uint16], row: int, levels: Int64) -> Memory:
-    """Rows that end in each chunk, and the levels behind the last end."""
+    """Rows that end in each chunk, and the levels after the last end."""
     ends = np.append(np.flatnonzero(rep == row)[1:], rep.size)
     ended = np.searchsorted(ends, levels[1:], side="right")
     last_end = np.concatenate(([0], ends))[ended]

@@ -32,7 +32,7 @@ from lancecy.errors import UnsupportedError, printable
 __all__ = ["encode_page"]
 
 _WIDE = 256
-"""Bytes of a value from which on it is not put into chunks."""
+"""Fewest bytes of a value that is too large for chunks."""
 _INTEGERS = ("int", "uint", "date", "time", "duration")
 
 Candidate = Callable[[ShreddedLeaf, tuple[int, int]], EncodedPage | None]
@@ -74,7 +74,7 @@ def _all_null(leaf: ShreddedLeaf, _version: tuple[int, int]) -> EncodedPage | No
 
 
 def _without_members(leaf: ShreddedLeaf) -> EncodedPage:
-    """A page of structs without fields, which reads the same whether they are null or not."""
+    """A page of structs without fields; null structs and others have the same bytes."""
     if leaf.rep is not None or leaf.definition is not None:
         raise UnsupportedError(
             f"column {printable(leaf.field.name)!r} is a struct without members, some of which are null or in lists, "
@@ -93,7 +93,7 @@ def _packed(leaf: ShreddedLeaf, version: tuple[int, int]) -> EncodedPage | None:
     if not isinstance(rows, Structured):
         return None
     check_members(leaf.field, rows, leaf.valid)
-    # pylance (14.0.2) takes no lists out of rows of one width.
+    # pylance (14.0.2) cannot read lists in rows of one width.
     has_lists = any(isinstance(member, FixedList) for member in rows.children.values())
     packed = None if has_lists else packed_rows(rows)
     values = None if packed is None else fixed_values(packed[1])

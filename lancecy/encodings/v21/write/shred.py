@@ -1,9 +1,9 @@
 """Shred nested blocks into leaves with repetition and definition levels; the inverse of ``repdef``.
 
-A column of 2.1 and later is stored leaf by leaf. ``shred`` walks from the top-level field to each leaf and
-keeps, for every entry, how far out a new list begins and which node is null or empty. On the way down both are
-counted from outside, as the inner nodes are not known yet; at the leaf they become the levels of the format,
-counted from inside, with a layer for every node that states only what the page and the readers of the reference
+A column of 2.1 and later is stored leaf by leaf. ``shred`` walks from the top-level field to each leaf and keeps,
+for every entry, the outermost list that begins there and its null or empty node. On the way down both are counted
+from the outermost node, because the inner nodes are not known yet; at the leaf they become the levels of the
+format, counted from the innermost node. The layer of a node states only what the page and the reference readers
 need::
 
     [[1, 2], [], null, [3]]     entries 1 2 - - 3     continue 0 1 0 0 0     marks 0 0 empty null 0
@@ -44,11 +44,11 @@ class ShreddedLeaf:
     field : Field
     layers : tuple of Layer, inner to outer
     rep, definition : (num_entries,) uint16 or None
-        None: no lists; nothing null or empty.
+        None: no lists (repetition), or nothing null or empty (definition).
     visible : (num_entries,) bool or None
         Entries that have a value slot; None: all.
     values : Block
-        One value per slot; its own validity is in the levels already.
+        One value per slot; their validity is in the levels.
     num_valid : int
         Slots that are not null, and not below a null.
     num_rows : int
@@ -126,7 +126,7 @@ class _State:
         return sum(layer.is_list for layer in self.layers)
 
     def with_marks(self, new: Mask, mark: int) -> Marks:
-        """Marks with one more, of slots."""
+        """The marks with ``mark`` added to some slots."""
         marks = np.zeros(self.num_entries, np.uint8) if self.marks is None else self.marks.copy()
         if self.live is None:
             marks[new] = mark
@@ -143,7 +143,7 @@ class _State:
         return found
 
     def item(self, field: Field, block: Block) -> _State:
-        """Below a layer of items."""
+        """The state below a layer of items."""
         new = _nulls_of(block)
         open_ = self.unmarked()
         if new is not None and open_ is not None:
@@ -158,7 +158,7 @@ class _State:
         return replace(self, layers=(*self.layers, layer), marks=marks)
 
     def lists(self, field: Field, block: Listed) -> _State:
-        """Below a layer of lists, one entry per element and per list without any."""
+        """The state below a layer of lists: an entry per element and per list without elements."""
         if self.repeated:
             raise UnsupportedError(
                 f"column {printable(field.name)!r}: lists within fixed-size lists of structs",
@@ -188,7 +188,7 @@ class _State:
         return replace(state, layers=(*around, layer)).expanded(lengths)
 
     def around(self) -> tuple[_Layer, ...]:
-        """The layers around lists, with items nullable by their type, not by the values of this page.
+        """The layers around lists; items are nullable by their type, not by the values of this page.
 
         pylance (14.0.2) takes the number of values of a page for that of structs around lists, if another page that
         it reads with this one has null structs and this one has a layer that cannot be null.
@@ -208,14 +208,14 @@ class _State:
         continued[starts] = 0 if self.continued is None else self.continued
         marks = live = None
         if self.marks is not None:
-            # Marked are null and empty lists and everything below nulls, none of which have elements.
+            # Null and empty lists and everything below nulls are marked; none of these has elements.
             marks = np.zeros(total, np.uint8)
             marks[starts] = self.marks
             live = marks == 0
         return replace(self, num_entries=total, continued=continued, marks=marks, live=live)
 
     def fixed(self, field: Field, size: int) -> _State:
-        """Below a fixed-size list of structs: every entry once per element."""
+        """The state below a fixed-size list of structs: each entry once per element."""
         if self.num_lists:
             raise UnsupportedError(
                 f"column {printable(field.name)!r}: fixed-size lists of structs within lists",
