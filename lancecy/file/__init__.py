@@ -14,6 +14,6 @@
 ``v2``            files of version 2.0 to 2.3
 ================  ============================================================
 
-Readers know field ids and never tables; the file with the dictionary values of a 0.1 table (its manifest) is passed
-as a plain ``SourceFile``.
+Readers work with field ids and need no table; the file with the dictionary values of a 0.1 table (its manifest) is
+passed as a plain ``SourceFile``.
 """

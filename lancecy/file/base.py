@@ -2,7 +2,7 @@
 
 A :class:`FileReader` knows the rows, columns and pages of one file and returns Reads; it does no IO and keeps
 no handle. Readers are immutable apart from caches of parsed metadata, cheap to keep, and safe to share between
-threads. A :class:`FileWriter` takes batches and becomes one file, or none.
+threads. A :class:`FileWriter` takes batches and publishes one file, or nothing after an error.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class FileReader(Protocol):
 
     @property
     def version(self) -> tuple[int, int]:
-        """(major, minor), such as (0, 1); 2.0 under one name."""
+        """(major, minor), such as (0, 1); version 2.0 is always (2, 0)."""
 
     @property
     def num_rows(self) -> int:
@@ -58,10 +58,10 @@ class FileReader(Protocol):
         """Estimated encoded bytes of the field and all below it; no IO."""
 
     def knows(self, field: Field) -> bool:
-        """Whether pages and sizes of the field come from its own metadata and are no guesses; no IO."""
+        """Whether pages and sizes of the field are exact, from its own metadata, or estimates; no IO."""
 
     def prepare(self, fields: Sequence[Field]) -> Read[None]:
-        """Parse the metadata of these fields, so that :meth:`knows` is true for them; reads need it anyway."""
+        """Parse the metadata of these fields, which reads need as well; :meth:`knows` is then true for them."""
 
     def read(self, fields: Sequence[Field], selection: RowSelection) -> Read[dict[int, Block]]:
         """Decode top-level fields, each pruned to the ids of this file.
@@ -86,10 +86,10 @@ class FileReader(Protocol):
 
     @property
     def nulls(self) -> NullReader | None:
-        """Reader of nulls without the values; None if the file does not store them apart."""
+        """Reader of nulls without the values; None if the file does not store nulls separately."""
 
     def small_reads(self, fields: Sequence[Field], rows: RowSelection) -> list[FieldRead] | None:
-        """Reads of fields that can be joined with those of other files; None if this one must be read alone."""
+        """Reads of fields that can be joined with those of other files; None if this file must be read alone."""
 
     def stats(self, paths: Mapping[tuple[str, ...], Sequence[Field]]) -> Read[StatsTable]:
         """Bounds per page of the requested columns.
@@ -107,7 +107,7 @@ class FileReader(Protocol):
 
 
 class NullReader(Protocol):
-    """Reads which values are null, in files that store nulls apart from the values."""
+    """Reads which values are null, in files that store nulls separately from values."""
 
     def read_nulls(
         self, fields: Sequence[Field], tested: frozenset[int], selection: RowSelection
@@ -125,8 +125,8 @@ class NullReader(Protocol):
         Returns
         -------
         Read of mapping of top-level field id to Block
-            The fields' null stubs (``encodings.blocks.null_only``): tested nodes are boolean, and null where the
-            value is.
+            The fields' null stubs (``encodings.blocks.null_only``): a tested node is boolean, and null where its
+            value is null.
         """
 
 
@@ -141,7 +141,7 @@ class FileWriteOptions:
     page_bytes : int, bytes
         Approximate bytes of a column per page; in 0.1 files, of all columns together.
     dictionaries : Dictionaries or None
-        0.1 files only: dictionaries of the table the file is for; by default, of the file alone.
+        0.1 files only: dictionaries of the table that gets the file; by default, of the file alone.
     """
 
     max_rows_per_group: int = 1024
@@ -211,4 +211,4 @@ class FileWriter(Protocol):
         """
 
     def abort(self) -> None:
-        """Publish nothing, and leave nothing behind."""
+        """Publish nothing, and remove everything written."""

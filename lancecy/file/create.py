@@ -30,7 +30,7 @@ def create_file(
     Raises
     ------
     UnsupportedError
-        The version cannot hold the schema, or is not supported; nothing has been created then.
+        The version cannot hold the schema, or is not supported; no file is created.
     StoreError
         The file could not be created.
 

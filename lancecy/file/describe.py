@@ -1,7 +1,7 @@
 """Descriptions of the columns and pages of a data file from its metadata, for people.
 
-A reader needs the table's schema; a description takes only the file. It also opens files that belong to no
-table, and gives the reason why a column cannot be read.
+A reader needs the table's schema; a description needs only the file. It also works for files that belong to no
+table, and states why a column cannot be read.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class ColumnDescription:
     pages : Column or None
         None if its metadata cannot be read.
     problem : str
-        Reason why it cannot.
+        Reason why the metadata cannot be read.
     """
 
     name: str
@@ -60,7 +60,7 @@ class FileDescription:
     Attributes
     ----------
     version : (major, minor)
-        (0, 1), or the version of a 2.x file, 2.0 under one name.
+        (0, 1), or the version of a 2.x file; version 2.0 is always (2, 0).
     num_rows : int
     size : int, bytes
     metadata_bytes : int
@@ -108,7 +108,7 @@ def _describe_v2(source: SourceFile, limits: Limits) -> Read[FileDescription]:
     descriptor, *data = yield from read_parts(source, container.held, parts)
     names = column_names(descriptor, container.version, limits)
     if len(names) != container.num_columns:
-        # The first releases gave strings two columns, and files alone do not show it.
+        # The first releases gave strings two columns, which a file alone does not show.
         names = [(f"column {number}", "") for number in numbers]
     specs, ledger = SpecCache(container.version, limits), ByteLedger()
     columns = []
@@ -148,7 +148,7 @@ def _describe_v0(source: SourceFile, tail: Tail, limits: Limits) -> Read[FileDes
 
 
 def _block(source: SourceFile, tail: Tail, position: int, what: str) -> Read[np.ndarray]:
-    """Read a message of the file that follows its length."""
+    """Read a message stored after its length."""
     end = source.size - FOOTER_BYTES
     if not 0 <= position <= end - 4:
         raise FormatError(f"the {what} lies outside the file", position=position)

@@ -1,7 +1,7 @@
 """Dictionaries of 0.1 tables: one per field for the codes of all files, stored in the manifest file.
 
-The files of one write are written before all values are known, so a dictionary grows meanwhile: known values keep
-their codes. An existing table keeps its dictionaries; data appended to it must use these.
+Files are written before all values are known, so the dictionaries of a write grow; known values keep their codes.
+An existing table keeps its dictionaries; data appended to it must use them.
 
 Source: file sheet 0.1, section 4.3.
 """
@@ -57,7 +57,7 @@ class Dictionaries:
     Parameters
     ----------
     known : mapping of field id to (Field, Block), optional
-        Dictionaries of the table that is appended to; they do not grow.
+        Dictionaries of the table to append to; they do not grow.
 
     Examples
     --------
@@ -85,12 +85,12 @@ class Dictionaries:
         return sum(values.nbytes for values in self._values.values())
 
     def codes(self, field: Field, block: Coded) -> FixedWidth:
-        """Codes of the values in the table's dictionary, which gets the missing values.
+        """Codes of the values in the table's dictionary; missing values are added to it.
 
         Raises
         ------
         UnsupportedError
-            Values that the dictionary cannot hold, that it lacks and may not get, or too many for its codes.
+            The dictionary cannot hold a value, lacks it and must not grow, or has too many values for its codes.
         """
         raw = np.frombuffer(block.codes.values, f"u{block.codes.bits // 8}", block.length)  # type: ignore[call-overload]
         new, of_null = self._recoding(field, block, raw)
@@ -162,7 +162,7 @@ class Dictionaries:
         )
 
     def pages(self, position: int) -> tuple[bytes, dict[int, DictionaryRef]]:
-        """The values as stored in a file, and their places if they are written at ``position``.
+        """The values as stored in a file, and their positions if they are written at ``position``.
 
         Parameters
         ----------
@@ -181,7 +181,7 @@ class Dictionaries:
 
 
 def _is_same(one: Block, other: Block) -> bool:
-    """Whether two dictionaries share memory; the first is kept alive, so nothing else can be there."""
+    """Whether two dictionaries share memory; ``one`` is kept alive, so its addresses are not reused."""
     if not isinstance(one, VariableWidth | FixedWidth) or type(one) is not type(other):
         return False
     names = ("values", "offsets") if isinstance(one, VariableWidth) else ("values",)
@@ -222,5 +222,5 @@ def _array(block: Block, field: Field) -> pa.Array:
 
 
 def no_codes(field: Field, _block: Coded) -> FixedWidth:
-    """Replaces ``Dictionaries.codes`` where dictionaries cannot be: among dictionary values, and in statistics."""
+    """Replaces ``Dictionaries.codes`` where no dictionaries can occur: in dictionary values and in statistics."""
     raise FormatError(f"the dictionary of column {field.name!r} is itself a dictionary column")

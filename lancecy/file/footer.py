@@ -1,6 +1,6 @@
 """The last bytes of a data file: its version and the position of its metadata.
 
-Both containers end the same way, so one read decides::
+Both containers end the same way, so one read tells them apart::
 
     0.1     ... | int64 position of Metadata                       | u16 major | u16 minor | LANC
     2.x     ... | three u64 positions | u32 buffers | u32 columns  | u16 major | u16 minor | LANC
@@ -33,7 +33,7 @@ class Footer:
         As written. 0.1 data files carry (0, 1) or (0, 2), but nothing depends on it: the manifest states a file's
         version.
     position : int, bytes
-        Position of the Metadata block of a 0.1 file. Meaningless in 2.x, which has counts at this place.
+        Position of the Metadata block of a 0.1 file. Meaningless in 2.x, which has counts there.
     """
 
     major: int

@@ -31,7 +31,7 @@ def open_file(
     limits: Limits = DEFAULT_LIMITS,
     dictionary_source: SourceFile | None = None,
 ) -> FileReader:
-    """Open a data file now; see :func:`opening`, which leaves the IO to the caller."""
+    """Open a data file and run its requests; see :func:`opening` for a Read."""
     return run(
         opening(
             source,

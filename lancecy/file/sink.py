@@ -29,10 +29,10 @@ class Sink:
         self._behind = WriteBehind(stream)
         self._small = bytearray()
         self.position = 0
-        """Bytes taken so far."""
+        """Bytes appended so far."""
 
     def write(self, data: Memory) -> None:
-        """Take the bytes.
+        """Append bytes to the file.
 
         Raises
         ------
@@ -62,7 +62,7 @@ class Sink:
         return position
 
     def finish(self) -> None:
-        """Write everything taken so far, and wait until it is written.
+        """Write all buffered bytes, and wait until they are written.
 
         Raises
         ------
@@ -78,7 +78,7 @@ class Sink:
         Raises
         ------
         StoreError
-            It could not be published.
+            The file could not be published.
         """
         self._stream.close()
 

@@ -18,7 +18,7 @@ from lancecy.store.reads import Ranges, Read, SourceFile
 __all__ = ["TAIL_BYTES", "Tail", "read_parts", "read_tail"]
 
 TAIL_BYTES = 64 << 10
-"""Size of the first request; holds all metadata of most files."""
+"""Size of the first request; most files have all their metadata in it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,17 +45,17 @@ class Tail:
         return length == 0 or (self.start <= position <= self.stop and length <= self.stop - position)
 
     def part(self, position: int, length: int) -> Memory:
-        """Bytes that the tail has, by :meth:`has`."""
+        """Bytes of the tail; the caller has checked :meth:`has`."""
         first = position - self.start if length else 0
         return self.memory[first : first + length]
 
 
 def read_tail(source: SourceFile) -> Read[Tail]:
-    """Read the last 64 KiB of a file, or all of it where that costs nothing."""
+    """Read the last 64 KiB of a file; all of it if it is a memory map."""
     start = max(0, source.size - TAIL_BYTES)
     (span,) = yield [_ranges(source, [(start, source.size - start)])]
     if span.memory.size == source.size and int(span.positions[0]) == start:
-        return Tail(0, span.memory)  # a memory map has everything
+        return Tail(0, span.memory)  # a memory map covers the file
     return Tail(start, _cut(span.memory, int(span.positions[0]), start, source.size - start))
 
 

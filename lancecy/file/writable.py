@@ -85,7 +85,7 @@ def _check(path: tuple[Field, ...], version: str) -> None:
     if field.is_blob:
         _check_blob(path, version, name)
     elif version != "0.1" and not field.is_leaf and field.is_said_packed:
-        # Members of structs of 0.1 are stored apart, whatever the metadata states.
+        # 0.1 stores members of structs in columns of their own, even if the metadata asks for packing.
         _check_packed(path, version, name)
     if field.is_struct and not field.children:
         _check_empty(path, version, name)
@@ -103,7 +103,7 @@ def _check(path: tuple[Field, ...], version: str) -> None:
 
 
 def _check_empty(path: tuple[Field, ...], version: str, name: str) -> None:
-    """Refuse lists of structs without members, except in 2.0: only there their starts are stored."""
+    """Refuse lists of structs without members, except in 2.0: other versions do not store where they start."""
     _only_from("2.0", version, name, "a struct without members")
     if path[-1].is_packed or (version > "2.0" and not all(node.is_struct for node in path)):
         what = "packed" if path[-1].is_packed else "in a list"
@@ -115,7 +115,7 @@ def _check_empty(path: tuple[Field, ...], version: str, name: str) -> None:
 
 
 def _check_order(schema: Schema) -> None:
-    """Refuse columns behind a struct without members: pylance (14.0.2) misreads all of them from 2.1 on."""
+    """Refuse columns after a struct without members: from 2.1 on pylance (14.0.2) misreads all of them."""
     leaves = [node for field in schema.fields for node in field.walk() if not node.children]
     last = max((number for number, node in enumerate(leaves) if not node.is_struct), default=-1)
     for node in leaves[:last]:
@@ -213,7 +213,7 @@ def _leaf_type(field: Field, name: str) -> pa.DataType:
 
 
 def _is_empty(kind: pa.DataType) -> bool:
-    """Whether values have no bytes: pylance (14.0.2) does not read them, or does not even open the table."""
+    """Whether values have no bytes: pylance (14.0.2) cannot read them, or cannot open the table."""
     if pa.types.is_fixed_size_list(kind):
         return kind.list_size == 0 or _is_empty(kind.value_type)
     return bool(pa.types.is_fixed_size_binary(kind) and kind.byte_width == 0)
@@ -223,7 +223,7 @@ def _check_legacy(path: tuple[Field, ...], name: str) -> None:
     """Refuse types that the reference does not read in 0.1 files, or never writes."""
     field = path[-1]
     if len(path) > 1 and path[-2].is_list:
-        # Readers rebuild the field of a list's elements, and refuse data with another one.
+        # Readers derive the field of a list's elements, and refuse data with another one.
         is_usual = field.name == "item" and field.nullable and not field.metadata
         if not is_usual:
             outer = ".".join(node.name for node in path[:-1])

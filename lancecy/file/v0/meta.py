@@ -4,9 +4,9 @@ The table has one row per field id from ``origin`` on, holes included, and one c
 int64, position and length in elements. ``origin`` is the file's smallest id, except in files of releases before
 0.8.0, where it is 0 and not recorded.
 
-The bytes of pages follow from the table. The bytes of strings are recorded nowhere, but writers put them right
-before the page's offsets, so they take at most the gap between a page and the end of the page before it in the
-file. Source: file sheet 0.1, section 3.
+The table gives the bytes of pages. The bytes of strings are not recorded, but writers put them right before the
+page's offsets, so they take at most the gap between a page and the end of the page before it in the file. Source:
+file sheet 0.1, section 3.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def origin_candidates(field_ids: Sequence[int]) -> list[int]:
     smallest = min(present)
     candidates = [smallest]
     if len(present) < len(field_ids):
-        # The id that set the table's origin may be among those no longer listed.
+        # The id that determined the origin may no longer be listed.
         candidates += range(smallest - 1, max(0, smallest - _MAX_CANDIDATES), -1)
     return candidates if smallest == 0 else [*candidates, 0]
 
@@ -138,7 +138,7 @@ def written_candidates(written: Sequence[int], data: Memory, num_batches: int) -
     """
     candidates = origin_candidates(written)
     first_row = PageTable.parse(data, 0, 1, num_batches).lengths
-    # Id 0 is a hole when it is not the smallest, so a row with pages belongs to the smallest.
+    # If 0 is not the smallest id its row is a hole, so a first row with pages belongs to the smallest id.
     return candidates[:1] if (first_row > 0).any() else candidates
 
 
@@ -152,10 +152,10 @@ def choose_origin(
     *,
     must_be_unique: bool = False,
 ) -> PageTable:
-    """Choose the page table under the first candidate whose cells fit the columns.
+    """Parse the page table with the first candidate origin whose cells fit the columns.
 
     They fit when every page of every column outside lists has exactly its batch's length and lies
-    before the page table. If no candidate fits, the first is taken and checks of the single column decide.
+    before the page table. If no candidate fits, the first is taken, and the checks of each column find errors.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ def choose_origin(
     Raises
     ------
     FormatError
-        ``must_be_unique``, and of several candidates none fits or more than one does.
+        With ``must_be_unique``: not exactly one of several candidates fits.
     """
     rows = np.diff(row_starts)
     expected = [pair for column_id, spec in columns for pair in _row_aligned(column_id, spec)]
@@ -335,7 +335,7 @@ class _Check:
             )
 
     def _check_bare(self, lengths: Int64, column_id: int) -> None:
-        """Bound elements without stored bytes: their memory has no counterpart in the file."""
+        """Limit elements without stored bytes, because the file size does not limit their memory."""
         total = int(lengths.sum())
         if total > self.file_size * 8:
             what = f"lists of column {column_id}, whose elements take no bytes: length"
@@ -345,14 +345,14 @@ class _Check:
         bits, extra = page_bits(spec)
         if bits == 0 or lengths.size == 0:
             return
-        # Lengths are below 2**32 and bits below 2**36 (Limits), so a product may pass 63 bits: compare first.
+        # Lengths are below 2**32 and bits below 2**36 (Limits), so a product may exceed 63 bits: compare first.
         too_long = lengths > (self.file_size * 8) // bits
         nbytes = ((lengths + extra) * bits + 7) >> 3
         bad = (positions < 0) | too_long | (nbytes > self.file_size) | (positions > self.file_size - nbytes)
         bad &= lengths > 0  # empty pages have any position
         if bad.any():
             raise _bad_page("bytes outside the file", column_id, int(bad.argmax()))
-        # Each page is below the file's size and there are at most 2**28; only floats hold such a sum.
+        # Up to 2**28 pages may each be as large as the file: only floats can hold their sum.
         total = int(nbytes[lengths > 0].sum(dtype=np.float64))
         self.ledger.charge(column_id, "pages", total, self.file_size)
 

@@ -35,7 +35,7 @@ _MINOR = 2
 
 
 class V0Output:
-    """Writes pages as they come, and keeps their places and bounds.
+    """Writes pages as they arrive, and keeps their positions and bounds.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class V0Output:
         return self._sink.position
 
     def add(self, pages: Iterable[LegacyPages]) -> None:
-        """Write pages that were made for this position.
+        """Write pages made for the current position.
 
         Raises
         ------

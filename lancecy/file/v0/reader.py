@@ -1,6 +1,6 @@
 """Reader of 0.1 files: metadata, pages and statistics behind the ``FileReader`` protocol.
 
-Rust-era files, from the front; only positions locate parts, never their order::
+Files of the Rust releases, from the front; parts are located by positions, never by their order::
 
     pages | page table | statistics and their table | dictionary values | manifest | Metadata | footer
 
@@ -58,10 +58,10 @@ DictionaryKey: TypeAlias = tuple[DictionaryRef | None, str]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DictionaryFile(SourceFile):
-    """The file that dictionary fields point into, with the dictionaries read from it so far.
+    """The file with the values of dictionary fields, and the dictionaries read from it so far.
 
-    As the ``dictionary_source`` of all data files of a table, it reads and keeps each dictionary once, not once per
-    file.
+    If it is the ``dictionary_source`` of all data files of a table, each dictionary is read and kept once, not once
+    per file.
 
     Attributes
     ----------
@@ -130,7 +130,7 @@ def _open(
     data, candidates = tail.slice(position, stop), origin_candidates(field_ids)
     is_hidden = len(present) < len(field_ids)
     if is_hidden:
-        # The first id of the table may have moved to another file; the file's own manifest still has it.
+        # The field of the first row may have moved to another file; the file's own manifest still lists it.
         tail, written = yield from _written_ids(source, metadata, tail, limits)
         if written and set(present) <= set(written):
             candidates = written_candidates(written, data, metadata.row_starts.size - 1)
@@ -263,8 +263,8 @@ def _dictionary_key(field: Field) -> DictionaryKey:
 class V0Reader:
     """An opened 0.1 file (implements ``FileReader``).
 
-    Immutable apart from caches of parsed metadata and the ledger of bytes per column; safe to share between
-    threads, which at worst parse the same thing twice.
+    Immutable apart from caches of parsed metadata and the ledger of bytes per column. Safe to share between
+    threads; two threads may parse the same metadata.
     """
 
     version = (0, 1)
@@ -291,7 +291,7 @@ class V0Reader:
         self._dictionary_source = dictionary_source
         self._all_runs = whole_pages(np.diff(metadata.row_starts))
         self._columns: dict[Field, tuple[Spec, ColumnSource]] = {}
-        # Readers with the same file of dictionaries share one copy of each.
+        # Readers with the same dictionary file share one copy of each dictionary.
         shared = dictionary_source if isinstance(dictionary_source, DictionaryFile) else None
         self._dictionaries: dict[DictionaryKey, Block] = {} if shared is None else shared.kept
         self._dictionary_ledger = ByteLedger() if shared is None else shared.ledger
@@ -373,7 +373,7 @@ class V0Reader:
     def page_bytes(self, field: Field) -> Int64:
         """(num_pages,) int64, bytes: size of each page of the field and all below it; no IO.
 
-        Exact for plain columns. The size of strings is the room before their pages, an upper bound. Invalid cells
+        Exact for plain columns. The size of strings is the gap before their pages, an upper bound. Invalid cells
         count as empty.
         """
         total = np.zeros(self._row_starts.size - 1, np.int64)
@@ -446,7 +446,7 @@ class V0Reader:
         self._stats.update(zip((leaf.id for leaf in leaves), results, strict=True))
 
     def _gaps_of(self, leaf: Field) -> Int64:
-        """Room before each page of a string column; unlimited for other columns."""
+        """Gap before each page of a string column; unlimited for other columns."""
         index = leaf.id - self._table.origin
         if isinstance(spec_of(leaf), VarBinary) and 0 <= index < len(self._table.positions):
             gaps: Int64 = self._gaps_before()[index]

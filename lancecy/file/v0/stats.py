@@ -1,8 +1,8 @@
 """Statistics pages of 0.1 files as a ``StatsTable``, as far as they are reliable.
 
 A 0.1 file may hold, per data field and batch, a null count, a minimum and a maximum over the writer's input.
-Where there were nulls, the values read back differ from the input, so every rule here keeps only what holds for
-the values that a reader returns:
+Nulls in the input are read back as other values, so these rules keep only statistics that hold for the values that
+a reader returns:
 
 - A field that is no string keeps the bytes under a null and reads them as values: its
   bounds count only where there was no null. It never reads back as null.
@@ -11,7 +11,7 @@ the values that a reader returns:
   an empty value (which reads back as null) is counted nowhere but leaves none.
 - A maximum of text longer than 61 bytes may be too low, since pylance cuts values at 64 bytes or the
   character before; it is replaced by one that is not (:func:`_loosened`).
-- Bounds may be loose; a missing one is no bound. NaN is outside all bounds.
+- Bounds may be loose; a missing one excludes nothing. NaN is outside all bounds.
 - Minimum above maximum, impossible counts, pages of the wrong length: ignored.
 
 - Bounds of a column with a dictionary have the type of the dictionary's values, and hold like those of text: an
@@ -125,7 +125,7 @@ def column_stats(
     rows : (num_units,) int64
         Rows of each batch.
     gaps : (num_units,) int64, bytes
-        Room before each of the column's pages; a string page without room holds no bytes.
+        Gap before each of the column's pages; a string page without a gap has no bytes.
     limits : Limits
 
     Returns
@@ -206,7 +206,7 @@ def _byte_stats(
 ) -> ColumnStats:
     low_offsets, low_bytes = _strings(low)
     high_offsets, high_bytes = _strings(high)
-    # A bound without bytes is no bound, even if it stands for an empty string.
+    # A bound without bytes counts as missing, even if it stands for an empty string.
     has_low, has_high = np.diff(low_offsets) > 0, np.diff(high_offsets) > 0
     clean = nulls == 0
     both = np.flatnonzero(has_low & has_high & clean)
@@ -219,7 +219,7 @@ def _byte_stats(
     bounds = ByteBounds(low_offsets, low_bytes, has_low, high_offsets, high_bytes, has_high)
     if not leaf.nullable and not leaf.logical_type.startswith("dict:"):
         return ColumnStats(bounds, np.ones(rows.size, np.bool_), np.zeros(rows.size, np.bool_))
-    # Nulls of the source may carry bytes and come back as values; a page without room for bytes has none.
+    # Nulls of the input may have bytes and are then read back as values; a page without a gap has no bytes.
     all_null = (nulls == rows) & (gaps == 0) & (rows > 0)
     return ColumnStats(bounds, has_low.copy(), all_null)
 
@@ -240,7 +240,7 @@ def _loosened(offsets: Int64, data: NDArray[np.uint8]) -> tuple[Int64, NDArray[n
     shorter = np.concatenate((np.zeros(1, np.int64), np.cumsum(kept)))
     at = np.arange(shorter[-1]) + np.repeat(offsets[:-1] - shorter[:-1], kept)
     values = data[at]
-    # UTF-8 has no byte 0xFF; in a damaged file it stays, and is above all text.
+    # UTF-8 has no byte 0xFF; in a damaged file it is not raised, and is above all text.
     last = shorter[1:][long] - 1
     values[last] = np.minimum(values[last], 0xFE) + 1
     return shorter, values
@@ -259,7 +259,7 @@ def _greater(
     above = np.zeros(units.size, np.bool_)
     undecided = np.arange(units.size)
     start = 0
-    # Eight bytes decide nearly all; equal ones are compared further on, in ever wider slabs.
+    # The first eight bytes decide most pairs; the others are compared in slabs of growing width.
     while undecided.size:
         at = units[undecided]
         a, a_left = _slab(a_offsets, a_bytes, at, start, width)

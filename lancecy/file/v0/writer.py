@@ -1,7 +1,7 @@
 """Writer of 0.1 files: regroups rows into batches of the file, many batches at once.
 
-Rows are kept until there are some megabytes of them. Whole batches of these become, column by column, one run
-of pages each; so a column's pages lie together, and Python handles columns and not pages. Rows short of a batch
+Rows are kept until they have some megabytes. Then each column of the complete batches is written as one run of
+pages, so the pages of a column are adjacent and Python loops over columns, not pages. Rows of an incomplete batch
 are kept.
 
 Source: file sheet 0.1, sections 4, 5 and 7.2.
@@ -30,12 +30,12 @@ from lancecy.store.base import Store
 __all__ = ["V0Writer"]
 
 _MOST_ROWS = (1 << 31) - 1
-"""Rows of a file; its batches are counted with 32 bits."""
+"""Most rows of a file; batch offsets have 32 bits."""
 _MOST_BYTES = 256 << 20
-"""Bytes of a batch of the file: a batch of large rows has fewer of them."""
+"""Most bytes of a batch of the file; a batch of large rows has fewer rows."""
 
 _MOST_BATCHES = 1024
-"""Pending arrays; more are concatenated."""
+"""Most pending arrays; more are concatenated."""
 
 Columns = Sequence[pa.Array]
 
@@ -53,7 +53,7 @@ class V0Writer(StreamedWriter):
     Raises
     ------
     UnsupportedError
-        0.1 cannot hold the schema; nothing has been created then.
+        0.1 cannot hold the schema; no file is created.
     StoreError
         The file could not be created.
     """

@@ -1,7 +1,7 @@
-"""Check that the index type of a file's dictionaries can number their values.
+"""Check that the index type of a file's dictionaries can count their values.
 
-Every page has its own dictionary, and lancecy also gives every batch its own. pylance merges the dictionaries
-that it reads together and fails if they have more values than the index type has numbers.
+Every page has its own dictionary, and lancecy returns one per batch. pylance merges the dictionaries of the pages
+it reads together, and fails if they have more values than the index type can count.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Distinct:
         Raises
         ------
         UnsupportedError
-            A dictionary of the file would have more values than its index type has numbers.
+            A dictionary of the file would have more values than its index type can count.
         """
         for path, found in _dictionaries(array, field.name):
             known = self._known.get(path)

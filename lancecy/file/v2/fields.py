@@ -107,7 +107,7 @@ class FieldColumns:
         others = self.numbers.keys() - {node.id}
         if node.id not in self.numbers or not node.ids.isdisjoint(others):
             return False
-        # A struct may have lost all its children to other files; listed without a column, they are in its own.
+        # All children of a struct may be in other files. Children listed without a column are in the struct's own.
         is_packed = node.is_said_packed or node.is_blob or node.is_fixed_list
         return is_packed or not self.listed.isdisjoint(node.ids - {node.id})
 
@@ -116,7 +116,7 @@ class FieldColumns:
         return {top.id: top for top in self.fields}
 
     def restored(self, field: Field) -> Field:
-        """The (pruned) field, with nodes that hold everything below them in one column made whole again.
+        """The (pruned) field; nodes with everything below them in one column get all children back.
 
         Blobs are as in ``Field.scanned``, unless they are requested as bytes.
         """

@@ -6,8 +6,8 @@ The container is the same from 2.0 to 2.3::
                                                  columns'    global
                                                  positions   buffers'
 
-Only positions locate parts, never their order. No memory is allocated by a number before the bytes behind it
-are known to be in the file.
+Only positions locate parts, never their order. A count determines the size of memory only after its bytes are known
+to be in the file.
 
 Source: file sheet 2.0, section 2; file sheet 2.1, section 1.
 """
@@ -39,7 +39,7 @@ __all__ = ["Container", "SpecCache", "V2Footer", "build_column", "open_container
 Int64 = NDArray[np.int64]
 
 HELD_BYTES = 1 << 20
-"""Column metadata of a mapped file is kept up to this size; larger metadata is read when it is needed."""
+"""Most bytes of column metadata kept of a mapped file; larger metadata is read on demand."""
 
 _ENTRY_BYTES = 16
 
@@ -51,7 +51,7 @@ class V2Footer:
     Attributes
     ----------
     column_table, buffer_table : int, bytes
-        Positions of the tables of column metadata and of global buffers; both lie whole in the file.
+        Positions of the tables of column metadata and of global buffers; both lie within the file.
     num_columns, num_buffers : int
     major, minor : int
         As written: (0, 3) and (2, 0) are both version 2.0.
@@ -66,7 +66,7 @@ class V2Footer:
 
     @property
     def version(self) -> tuple[int, int]:
-        """The file's version, 2.0 under one name."""
+        """The file's version; version 2.0 is always (2, 0)."""
         return (2, 0) if (self.major, self.minor) == (0, 3) else (self.major, self.minor)
 
 
@@ -146,7 +146,7 @@ def parse_v2_footer(tail: Memory, file_size: int, limits: Limits) -> V2Footer:
         raise TruncatedError(
             f"{tail.size} bytes are too few for a file of version 2, which ends with {V2_FOOTER_BYTES}"
         )
-    # The first number, the start of column metadata, is redundant to the tables.
+    # The first number, the start of column metadata, also follows from the tables.
     numbers = struct.unpack("<8xQQIIHH4x", tail[-V2_FOOTER_BYTES:].tobytes())
     columns_at, buffers_at, num_buffers, num_columns, major, minor = numbers
     limits.check("columns", num_columns, "number of columns")
@@ -213,7 +213,7 @@ def _entries(table: Memory, end: int, what: str) -> tuple[Int64, Int64]:
 
 
 def _held(source: SourceFile, tail: Tail, positions: Int64, lengths: Int64) -> Tail:
-    """Copy the column metadata that is in ``tail``; nothing if it is large and costs no request."""
+    """Copy the column metadata in ``tail``; nothing if it is large and can be read without a request."""
     if positions.size == 0:
         return Tail(source.size)
     start = max(tail.start, int(positions.min()))
@@ -251,12 +251,12 @@ def build_column(
     ledger : ByteLedger
         Ledger of the file: buffers of different pages and columns do not overlap.
     memory : PageMemory or None
-        Store for data that decoders keep of its pages.
+        Cache for decoded parts of its pages.
 
     Raises
     ------
     FormatError
-        A buffer lies outside the file or over others, or an encoding is invalid.
+        A buffer lies outside the file or overlaps others, or an encoding is invalid.
     LimitError
         More pages or values than ``limits`` allow.
     UnsupportedError

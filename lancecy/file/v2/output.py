@@ -33,7 +33,7 @@ _PADDING = b"H" * _ALIGNMENT
 
 
 class V2Output:
-    """Writes pages of columns as they come.
+    """Writes pages of columns as they arrive.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class V2Output:
         room = -(-lengths // _ALIGNMENT) * _ALIGNMENT
         offsets = np.cumsum(room) - room
         positions: Int64 = offsets + self.position
-        # Small values are gathered first; a value beyond a run's end is a run of its own.
+        # Small values are gathered into runs and written together; a value too large for a run is written alone.
         edges = np.flatnonzero(np.diff(offsets // _RUN, prepend=-1))
         for first, last in pairwise([*edges.tolist(), lengths.size]):
             self._write_run(memory, starts[first:last], lengths[first:last], offsets[first:last])

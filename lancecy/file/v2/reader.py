@@ -1,4 +1,4 @@
-"""Reader of 2.x files behind the ``FileReader`` protocol, for the pages of every dialect.
+"""Reader of 2.x files behind the ``FileReader`` protocol, for the pages of every 2.x version.
 
 Opening reads the frame (``meta``) and no column. The metadata of a column is parsed on its first use and kept;
 ``values`` decodes fields with known columns.
@@ -62,8 +62,8 @@ def open_v2(
     Parameters
     ----------
     source : SourceFile
-        With its size from the store, or from the manifest, which is wrong for files of several releases: then the
-        end of the file is invalid.
+        With its size from the store, or from the manifest. Several releases wrote wrong sizes, with which the end
+        of the file is invalid.
     field_ids, column_indices : sequences of int
         As in the manifest entry of this file.
     fields : sequence of Field
@@ -115,9 +115,9 @@ def _open(
 class V2Reader:
     """An opened 2.x file (implements ``FileReader``).
 
-    Immutable apart from caches of parsed metadata and the ledger of bytes per column; safe to share between
-    threads, which at worst parse the same thing twice. Blobs are read as descriptors if the field is requested in
-    the form of ``Field.scanned``.
+    Immutable apart from caches of parsed metadata and the ledger of bytes per column. Safe to share between
+    threads; two threads may parse the same metadata. Blobs are read as descriptors if the field is requested in the
+    form of ``Field.scanned``.
     """
 
     def __init__(
@@ -141,7 +141,7 @@ class V2Reader:
 
     @property
     def version(self) -> tuple[int, int]:
-        """Version of the file; 2.0 under one name."""
+        """Version of the file; version 2.0 is always (2, 0)."""
         return self._container.version
 
     @property
@@ -161,7 +161,7 @@ class V2Reader:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of memory once all columns are parsed: the memory grows, and caches ask once."""
+        """Bytes of memory once all columns are parsed: memory grows later, but caches ask only once."""
         parsed = 1500 * self.num_columns + 2 * int(self._container.lengths.sum())
         return 4096 + self._container.nbytes + parsed
 
@@ -238,7 +238,7 @@ class V2Reader:
         return named(self._load(field), f"column {field.id} {field.name!r}")
 
     def _load(self, field: Field, for_values: bool = True) -> Read[Prepared]:
-        """Parse the columns of a field; the layout of packed structs matters for their values only."""
+        """Parse the columns of a field; only reads of values need the layout of packed structs."""
         whole = self._fields.restored(field)
         nodes = [node for node in whole.walk() if node.id in self._fields.numbers]
         numbers = [self._fields.numbers[node.id] for node in nodes]
@@ -298,7 +298,7 @@ class V2Reader:
     def _as_written(self, field: Field, packed: set[int], descriptor: Memory) -> Field:
         """The field with the children of packed structs that the file was written with, in their order.
 
-        Rows of such structs do not identify their fields, and the table may have dropped some since.
+        Rows of packed structs do not identify their fields, and the table may have dropped some later.
         """
         if field.id in packed and not field.is_blob:
             children = decode_children(descriptor, field.id, self._limits)
@@ -311,7 +311,7 @@ class V2Reader:
         return replace(field, children=children) if children else field
 
     def _is_structural(self, columns: Iterable[Column]) -> bool:
-        """Whether pages are of the kind of 2.1 and later.
+        """Whether pages have layouts of 2.1 and later, not nodes of 2.0.
 
         Raises
         ------
@@ -364,7 +364,7 @@ class V2Reader:
         return None if known is None else known.primary()
 
     def _per_row(self, column: Column) -> Int64:
-        """First rows of a column's pages, in any unit of its values."""
+        """First row of each page, whatever the column counts per row."""
         factor = column.num_rows // self.num_rows if self.num_rows else 1
         return column.row_starts // max(1, factor)
 

@@ -1,4 +1,4 @@
-"""Objects beside a data file that hold its larger blobs, written as they come.
+"""Objects beside a data file that hold its larger blobs, written as they arrive.
 
 Source: file sheet 2.1, section 3.11.
 """
@@ -48,7 +48,7 @@ class Sidecars:
         self._store, self._path = store, path
         self._paths: list[str] = []
         self._shared: BinaryIO | None = None
-        # Of the shared object during writing.
+        # State of the shared object during writing.
         self._number, self._size = 0, 0
 
     def share(self, memory: Memory, starts: Int64, lengths: Int64, most: int) -> tuple[Int64, Int64]:
@@ -98,7 +98,7 @@ class Sidecars:
             stream.close()
 
     def abort(self) -> None:
-        """Remove everything, as far as the store allows."""
+        """Remove all objects, as far as the store allows."""
         stream, self._shared = self._shared, None
         if isinstance(stream, Upload):
             stream.abort()

@@ -25,7 +25,7 @@ __all__ = ["is_structural", "page_stats"]
 
 
 def is_structural(spec: PageSpec) -> bool:
-    """Whether a page is of the kind of 2.1 and later."""
+    """Whether a page has a layout of 2.1 and later."""
     return isinstance(spec, (MiniBlock, ConstantPage, FullZip, BlobPage, Planar))
 
 
@@ -52,7 +52,7 @@ def page_stats(column: Column) -> ColumnStats:
 def _has_no_nulls(spec: PageSpec) -> bool:
     if isinstance(spec, (MiniBlock, FullZip, ConstantPage)):
         return all(layer is Layer.ALL_VALID_ITEM for layer in spec.layers)
-    # The validity of structs of 2.0 is not stored: there their values are never null.
+    # 2.0 stores no validity of structs: their values are never null.
     if isinstance(spec, Nullable):
         return spec.validity is None and isinstance(spec.values, Plain)
     return isinstance(spec, Plain)

@@ -1,8 +1,8 @@
 """Decode fields of 2.x files with known columns to blocks.
 
 In 2.0 a field is decoded as one tree of columns; from 2.1 on each leaf is decoded alone, with everything around it.
-Fields whose only column is one small page are read with all others of the same encoding, of this file or of several
-(``encodings.batch``), and alone where that fails: then the error names the column and the page.
+Fields whose only column is one small page are read together with others of the same encoding, from one file or
+several (``encodings.batch``). If that fails, each is read alone, so that the error names the column and the page.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Prepared:
     Attributes
     ----------
     field : Field
-        In the form for decoders: everything in one column is whole.
+        In the form for decoders: nodes with everything below them in one column have all children.
     columns : mapping of field id to Column
         Every column of the field.
     leaves : tuple of Leaf
@@ -136,7 +136,7 @@ class FieldRead:
             by_size = sorted(known.leaves, key=lambda leaf: int(columns[leaf.chain[-1].id].sizes.sum()))
             for leaf in by_size:
                 node = next((node.id for node in leaf.chain if node.id in tested), None)
-                if node is None:  # it is in a packed struct, whose values have the nulls
+                if node is None:  # it is in a packed struct, whose values give the nulls
                     return null_only((yield from self.alone()), self.asked, tested)
                 chosen.setdefault(node, leaf)
             blocks = yield from gather([self._leaf(leaf, only_nulls=True) for leaf in chosen.values()])
@@ -187,7 +187,7 @@ def read_fields(fields: Sequence[FieldRead]) -> Read[list[Block]]:
 
 
 def _together(group: Sequence[FieldRead]) -> Read[list[Block]]:
-    """Read several fields of one batch key; nothing if they must be read one by one."""
+    """Read several fields of one batch key; return an empty list if they must be read one by one."""
     pages = [SmallPage(f.known.chain, f.known.column.page(0), f.source, f.rows) for f in group]
     try:
         return (yield from read_small(pages, group[0].limits))

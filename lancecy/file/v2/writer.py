@@ -36,7 +36,7 @@ Int64 = NDArray[np.int64]
 
 _MANY = 1024
 _LEAST_PER_LEAF = 8
-"""A page of a column with many leaves may be longer, so that each leaf gets an eighth of a page."""
+"""A page of a column with many leaves may be larger: each leaf gets at least an eighth of a page."""
 
 
 class V2Writer(StreamedWriter):
@@ -53,7 +53,7 @@ class V2Writer(StreamedWriter):
     Raises
     ------
     UnsupportedError
-        The version cannot hold the schema; nothing has been created then.
+        The version cannot hold the schema; no file is created.
     StoreError
         The file could not be created.
     """
@@ -80,7 +80,7 @@ class V2Writer(StreamedWriter):
         self._output = V2Output(self._sink, self._version, len(self._nodes), frozenset(blobs))
 
     def _owners(self, field: Field) -> Iterator[Field]:
-        """Yield nodes with a column: leaves, in 2.0 also nodes around them, never those below a node that holds all."""
+        """Yield nodes with a column: leaves, in 2.0 also nodes around them; none below one that holds its children."""
         if self._version == (2, 0) or not field.children or field.is_whole:
             yield field
         if not field.is_whole:
@@ -162,7 +162,7 @@ class V2Writer(StreamedWriter):
 
 @dataclass(frozen=True, slots=True)
 class _Places:
-    """The places for bytes of blobs; see ``BlobPlaces``."""
+    """Writes bytes of blobs; see ``BlobPlaces``."""
 
     output: V2Output
     sidecars: Sidecars
@@ -197,7 +197,7 @@ class _Pending:
     def __init__(self, field: Field, page_bytes: int) -> None:
         self.field = field
         self.stored = field.scanned
-        """For blobs, whose pages hold only descriptors."""
+        """Limit for blobs, whose pages hold only descriptors."""
         self.first_row = 0
         """First row of the next page."""
         nodes = tuple(field.walk())
@@ -220,7 +220,7 @@ class _Pending:
         if self._nbytes >= self._most:
             yield from self.rest()
         elif len(self._arrays) >= self._patience:
-            # An array of one row takes a thousand times its bytes.
+            # An array object of one row takes a thousand times the bytes of the row.
             self._arrays = self._joined()
             self._patience = len(self._arrays) + _MANY
 

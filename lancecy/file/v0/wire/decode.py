@@ -1,7 +1,7 @@
 """The Metadata message of 0.1 files, as plain values.
 
-Total: any bytes give a value or a ``FormatError`` or ``LimitError``. The statistics' schema stays serialized until
-statistics are needed; most scans never need them. ``written_fields`` reads the Manifest message embedded in files.
+Any bytes give either a value or a ``FormatError`` or ``LimitError``. The schema of the statistics stays serialized
+until it is needed; most scans never need it. ``written_fields`` reads the Manifest message embedded in files.
 
 Source: file sheet 0.1, sections 1.3, 6.3 and 7.
 """
@@ -73,7 +73,7 @@ def decode_metadata(data: Memory, limits: Limits) -> V0Metadata:
     Raises
     ------
     FormatError
-        The bytes are no such message, or its batch offsets do not ascend from 0.
+        The bytes are not such a message, or its batch offsets do not ascend from 0.
     LimitError
         More batches or rows than ``limits`` allow.
     """

@@ -1,9 +1,9 @@
 """The messages of a 2.x container, as plain values.
 
-Total: any bytes give a value or a ``FormatError``, ``LimitError`` or ``UnsupportedError``. Page encodings stay
-serialized bytes: thousands of pages of one column share a few of them, and ``parse_spec`` is called once for
-each. ``column_names`` finds the columns of a file without its table: the file lists the fields it was written
-with, and their order determines the columns.
+Any bytes give either a value or one of ``FormatError``, ``LimitError`` and ``UnsupportedError``. Page encodings
+stay serialized bytes: thousands of pages of one column share a few of them, and ``parse_spec`` is called once for
+each. ``column_names`` finds the columns of a file without its table: the file lists the fields it was written with,
+and their order determines the columns.
 
 Source: file sheet 2.0, sections 2.1 and 3; file sheet 2.1, sections 1.3 to 1.5.
 """
@@ -73,7 +73,7 @@ def decode_num_rows(data: Memory, limits: Limits) -> int:
     Raises
     ------
     FormatError
-        The bytes are no such message.
+        The bytes are not such a message.
     LimitError
         More rows than ``limits.rows_per_file``.
     """
@@ -87,7 +87,7 @@ def decode_schema_fields(data: Memory, limits: Limits) -> tuple[file_pb2.Field, 
     Raises
     ------
     FormatError, LimitError
-        The bytes are no such message, or there are more fields than ``limits.fields``.
+        The bytes are not such a message, or there are more fields than ``limits.fields``.
     """
     message = parse_message(file_pb2.FileDescriptor, data, "file descriptor", limits)
     limits.check("fields", len(message.schema.fields), "number of fields")
@@ -130,11 +130,11 @@ def decode_column(data: Memory, limits: Limits) -> ColumnMessage:
     Raises
     ------
     FormatError
-        The bytes are no such message, or a page has more positions of buffers than sizes or the reverse.
+        The bytes are not such a message, or a page has different numbers of buffer positions and sizes.
     LimitError
         More pages than ``limits.pages``.
     UnsupportedError
-        An encoding is elsewhere in the file, which no writer does.
+        An encoding is stored elsewhere in the file, which no writer does.
     """
     message = parse_message(file2_pb2.ColumnMetadata, data, "column metadata", limits)
     pages = list(message.pages)
@@ -196,7 +196,7 @@ def parse_spec(encoding: bytes, version: tuple[int, int], num_buffers: int, limi
     Raises
     ------
     FormatError, LimitError, UnsupportedError
-        See ``v20_wire.parse_page`` and ``v21_wire.parse_page``.
+        See ``parse_page`` in ``encodings.v20.wire.decode`` and ``encodings.v21.wire.decode``.
     """
     described = parse_message(any_pb2.Any, encoding, "page encoding", limits)
     is_array = described.type_url.rpartition("/")[2] == ARRAY_ENCODING
@@ -217,7 +217,7 @@ def column_names(data: Memory, version: tuple[int, int], limits: Limits) -> list
     Raises
     ------
     FormatError, LimitError
-        See ``v2.wire.decode_schema_fields``.
+        See ``decode_schema_fields``.
     """
     messages = decode_schema_fields(data, limits)
     parents = {message.parent_id for message in messages}

@@ -30,7 +30,7 @@ class PlacedPage:
     encoding : bytes
         From ``encode_spec``.
     positions, sizes : tuple of int, bytes
-        Places of the buffers.
+        Of the buffers, in the file.
     length : int
     first_row : int
         Row of the file; 0 in 2.0 files.
