@@ -36,8 +36,8 @@ cdef enum:
     SHORT = 16
 
 cdef struct Cursor:
-    # One block: bytes from `at` to `end`, results from `out` to `out_end`, of which those from `first` are
-    # there.
+    # One block: bytes from `at` to `end` are left to read, `out` to `out_end` to write; the output begins
+    # at `first`.
     const uint8_t *at
     const uint8_t *end
     uint8_t *first
@@ -46,7 +46,8 @@ cdef struct Cursor:
 
 
 cdef inline int64_t _length(Cursor *cursor, int64_t nibble) except -2 nogil:
-    # A length that may continue in further bytes; -1 if they pass the end. At most 255 per byte: no overflow.
+    # A length that may continue in further bytes; -1 if they pass the end. A byte adds at most 255: the
+    # sum cannot overflow.
     # bounds: at is tested against end before each byte.
     cdef int64_t length = nibble
     cdef uint8_t more = 255

@@ -34,8 +34,8 @@ cdef struct Lengths:
     uint64_t width
 
 cdef struct Place:
-    # A walk along the runs of one chunk: the next run, the number of runs, how often its value is still to
-    # come, and the number of values before that.
+    # A walk along the runs of one chunk: the next run, the number of runs, the repeats left of its value, and
+    # the number of values before those.
     int64_t chunk
     int64_t run
     int64_t num_runs
@@ -99,8 +99,8 @@ cdef int64_t _walk(
     Output *out, bint wanted,
 ) except -2 nogil:
     # Advance to value number `stop`, copying the values passed if requested; -1 if the chunk ends before.
-    # bounds: values and lengths have num_runs entries each; a repeat is cut to what is still to come, so it
-    # neither overflows nor passes the room in out, which has stop - place.done values.
+    # bounds: values and lengths have num_runs entries each; a repeat is cut to the values still requested, so
+    # it neither overflows nor passes the room in out, which has stop - place.done values.
     cdef int64_t copies
     cdef uint64_t length
     while place.done < stop:

@@ -23,7 +23,7 @@ __all__ = ["chunk_headers"]
 
 cdef enum:
     MAX_BUFFERS = 0xFFFF
-    # Chunks ahead: for scattered rows every header is on its own page of memory.
+    # Chunks to prefetch ahead: for scattered rows every header is on its own page of memory.
     AHEAD = 16
 
 cdef struct Header:

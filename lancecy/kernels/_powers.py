@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 __all__ = ["powers_of_ten"]
 
 _FIRST, _LAST = -292, 324
-"""Exponents of the powers with which 64-bit floats are scaled to find their digits."""
+"""Exponents of the powers that scale 64-bit floats to find their digits."""
 
 
 @lru_cache(maxsize=1)

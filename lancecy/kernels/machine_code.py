@@ -31,7 +31,7 @@ _MAGIC = b"lancecy machine code 1\n"
 _DIGEST = 32
 # The object file of a loop has some ten thousand bytes.
 _MOST_BYTES = 1 << 20
-# Functions that compilers substitute for loops that fill and copy; every process has them.
+# Functions that compilers substitute for loops that fill or copy memory; every process provides them.
 _C_LIBRARY = {"memset", "memcpy", "memmove"}
 _C_TYPES = {"n": ctypes.c_int64, "u": ctypes.c_uint64}
 _ELEMENTS = {"Q": "uint64", "q": "int64", "I": "uint32", "B": "uint8"}
@@ -189,7 +189,7 @@ def _source(path: str) -> bytes:
 
 
 def folders() -> Iterator[Path]:
-    """Folders for machine code, the preferred one first."""
+    """Folders for machine code, in order of preference."""
     chosen = os.environ.get("NUMBA_CACHE_DIR")
     if chosen:
         yield Path(chosen, "lancecy")

@@ -459,7 +459,7 @@ def keys_in_runs(keys: UInt64, runs: UInt64) -> int:
 def fill_directory(keys: UInt64, stride: int, low: int, shift: int, directory: UInt32) -> int:
     """Where each bucket of sorted keys starts.
 
-    Key ``k`` is in bucket ``(k - low) >> shift``; keys below ``low`` are in the first bucket, those beyond the last
+    Key ``k`` is in bucket ``(k - low) >> shift``; keys below ``low`` are in the first bucket, keys beyond the last
     bucket in the last.
 
     Parameters
@@ -471,8 +471,8 @@ def fill_directory(keys: UInt64, stride: int, low: int, shift: int, directory: U
     low : int
     shift : int, 0 .. 63
     directory : (num_buckets + 1,) uint32
-        Filled with the position of the first key of each bucket, then ``n``. No longer than the buckets of ``low``
-        to the last key need.
+        Filled with the position of the first key of each bucket, then ``n``. At most as many buckets as the ids
+        from ``low`` to the last key need.
     """
     check("fill_directory", keys, stride, low, shift, directory)
     buckets = (np.maximum(keys[::stride], np.uint64(low)) - np.uint64(low)) >> np.uint64(shift)
@@ -590,7 +590,7 @@ def _resolve(
 
 
 def _first(mask: Bool) -> int:
-    """One more than the first position that is set; -1 if none is."""
+    """One more than the first true position; -1 if there is none."""
     return int(np.argmax(mask)) + 1 if mask.any() else -1
 
 
@@ -620,7 +620,7 @@ def _write_runs(ids: UInt64, counts: Int64, rows: Int64, address: int, runs: UIn
 
 
 def _run_of(ids: UInt64, runs: UInt64) -> tuple[Int64, UInt64]:
-    """The run each id would be in, and how far into it."""
+    """The run that each id would be in, and its position within the run."""
     starts = runs[0::3]
     run = np.maximum(np.searchsorted(starts, ids, side="right") - 1, 0)
     return run, ids - np.minimum(starts[run], ids)

@@ -47,7 +47,7 @@ def gather_fixed(
     if bad.size:
         first = int(bad[0])
         fail(FAULT_NEGATIVE if positions[first] < 0 else FAULT_TRUNCATED, first)
-    if positions.size:  # else the width is bounded by nothing
+    if positions.size:  # without positions nothing bounds the width
         out.reshape(positions.size, width)[:] = memory[positions[:, None] + np.arange(width)]
 
 
