@@ -1,4 +1,4 @@
-"""Small pages of several columns and files, read at once: the same rows as one by one."""
+"""Small pages of several columns and files, read together: the same rows as read one by one."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def vectors(rows: int) -> BuiltPage:
 
 
 def coded(rows: int) -> BuiltPage:
-    """A dictionary of as many words as there are rows, so that the pages' dictionaries differ."""
+    """A dictionary with as many words as rows, so that the dictionaries of pages differ."""
     items = [b"w%d" % n for n in range(rows)]
     offsets = np.cumsum([0, *map(len, items)]).astype("<u4")
     data = np.array([32, 8 + offsets.nbytes], "<u4").tobytes() + offsets.tobytes() + b"".join(items)
@@ -110,7 +110,7 @@ def joint(
     rows: Sequence[RowSelection] | None = None,
     limits: Limits = DEFAULT_LIMITS,
 ) -> list[list[Any]]:
-    """Rows of several columns, each of a file of its own."""
+    """Rows of several columns, each in its own file."""
     chosen = rows or [RowSelection.all(column.num_rows) for column in columns]
     pages = [
         SmallPage(chain, built.column.page(0), built.source, mine)

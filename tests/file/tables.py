@@ -33,7 +33,7 @@ class TableOnDisk:
 
     @property
     def data_files(self) -> list[DataFile]:
-        """Those of all fragments."""
+        """Files of all fragments."""
         return [file for fragment in self.manifest.fragments for file in fragment.files]
 
     def table(self) -> pa.Table:

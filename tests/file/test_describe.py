@@ -1,4 +1,4 @@
-"""``lancecy.inspect``: what files say of themselves, of every version, and of damaged columns why not."""
+"""``lancecy.inspect``: descriptions of files of every version, and the reasons for unreadable columns."""
 
 from __future__ import annotations
 

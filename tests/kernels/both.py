@@ -1,4 +1,4 @@
-"""The two implementations of the kernels side by side, and how to compare what they do."""
+"""Calls of both implementations of the kernels, with a comparison of their results."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def i64(*values: int) -> NDArray[np.int64]:
 
 
 def memory_of(*parts: bytes | NDArray[Any]) -> NDArray[np.uint8]:
-    """Bytes of all parts, read-only as those of a mapped file are.
+    """Bytes of all parts, read-only like a memory map.
 
     A block of its own with nothing after it, so that the sanitizer build sees a read one byte too far.
     """
@@ -146,7 +146,7 @@ def memory_of(*parts: bytes | NDArray[Any]) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call did: the error, or the value and the bytes of every output array."""
+    """Result of a call: the error, or the value and the bytes of every output array."""
 
     error: type[BaseException] | None
     position: int | None
@@ -156,7 +156,7 @@ class Outcome:
 
 
 class _Guarded:
-    """An output array between two strips of known bytes, which a kernel must leave alone."""
+    """An output array between two strips of known bytes, which a kernel must not change."""
 
     def __init__(self, size: int, dtype: Any) -> None:
         nbytes = size * np.dtype(dtype).itemsize
@@ -187,7 +187,7 @@ def run(
 
 
 def assert_same(name: str, inputs: Mapping[str, Any], outs: Mapping[str, tuple[int, Any]]) -> Outcome:
-    """The compiled kernel and its twin do the same, down to the text of the error."""
+    """Assert that the compiled kernel and its twin give the same result, including the text of errors."""
     compiled = run(CYTHON, name, inputs, outs)
     twin = run(REFERENCE, name, inputs, outs)
     assert compiled == twin
@@ -207,7 +207,7 @@ def pages(lengths: Sequence[Sequence[int]], *, first: int = 0, dtype: str = "<i8
 def lay_out(
     arrays: Sequence[NDArray[Any]], *, gap: bytes = b""
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Memory with the arrays one after the other, ``gap`` before each, and their positions."""
+    """Memory with the arrays in order, ``gap`` bytes before each, and their positions."""
     sizes = [len(gap) + array.nbytes for array in arrays]
     positions = np.concatenate(([0], np.cumsum(sizes)))[:-1] + len(gap) if arrays else i64()
     return memory_of(*(part for array in arrays for part in (gap, array))), positions.astype(np.int64)

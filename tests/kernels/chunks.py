@@ -1,4 +1,4 @@
-"""Chunks and runs as the kernels of 2.1 and later take them, built and broken for tests."""
+"""Chunks and runs for the kernels of 2.1 and later, valid and damaged."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def run_arrays(runs: Sequence[Run]) -> dict[str, NDArray[np.int64]]:
 
 
 def chunk_arrays(chunks: Sequence[bytes], counts: Sequence[int], *, gap: bytes = b"") -> dict[str, Any]:
-    """Memory with the chunks one after the other, ``gap`` before each, and the arrays that describe them."""
+    """Memory with the chunks in order, ``gap`` bytes before each, and the arrays that describe them."""
     positions, at = [], 0
     for chunk in chunks:
         at += len(gap)
@@ -51,7 +51,7 @@ def chunk_arrays(chunks: Sequence[bytes], counts: Sequence[int], *, gap: bytes =
 
 
 def wanted(values: Sequence[NDArray[Any]], runs: Sequence[Run]) -> NDArray[Any]:
-    """What runs of chunks with these values add up to."""
+    """The values of runs of chunks."""
     parts = [values[run.chunk][run.start : run.start + run.count] for run in runs]
     return np.concatenate([values[0][:0], *parts])
 
@@ -73,7 +73,7 @@ def runs_within(draw: st.DrawFn, counts: Sequence[int]) -> list[Run]:
 
 
 def spoil(draw: st.DrawFn, call: dict[str, Any]) -> None:
-    """Perhaps put one hostile number into one of the arrays of positions, lengths, counts or runs."""
+    """Randomly put one hostile number into an array of positions, lengths, counts or runs."""
     keys = sorted(key for key, value in call.items() if getattr(value, "dtype", None) == np.int64)
     key = draw(st.sampled_from(keys))
     if draw(st.booleans()) and call[key].size:
@@ -84,7 +84,7 @@ def spoil(draw: st.DrawFn, call: dict[str, Any]) -> None:
 def perhaps_spoiled(
     draw: st.DrawFn, call: dict[str, Any], counts: Sequence[int], width: int
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The call with runs of chunks of these counts, hostile or not, and what it writes: ``width`` bytes a value."""
+    """Arguments of a call with runs of such chunks, hostile or not, and its output with ``width`` bytes per value."""
     call["memory"] = cut(draw, call["memory"])
     runs = draw(runs_within(counts))
     call |= run_arrays(runs)
@@ -94,7 +94,7 @@ def perhaps_spoiled(
 
 
 def cut(draw: st.DrawFn, memory: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The memory, or what is left of it after its end has been torn off."""
+    """The memory, randomly truncated."""
     if draw(st.integers(0, 3)):
         return memory
     return memory_of(memory[: draw(st.integers(0, memory.size))])

@@ -1,4 +1,4 @@
-"""What all kernels ask of their arrays, and what the door to them does."""
+"""Checks that all kernels make of their arguments, and the choice of implementation in ``lancecy.kernels``."""
 
 from __future__ import annotations
 

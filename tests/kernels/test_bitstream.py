@@ -20,7 +20,7 @@ WIDTHS = [(bits, width) for bits in BITS for width in range(1, bits + 1)]
 
 
 def numbers(bits: int, width: int, count: int, *, signed: bool, seed: int = 0) -> NDArray[Any]:
-    """Random integers of ``width`` bits, the sign among them if there is one."""
+    """Random integers of ``width`` bits, including the sign bit if signed."""
     whole = np.random.default_rng(seed).integers(0, 2**64, count, np.uint64)
     if signed:
         return (whole.view(np.int64) >> (64 - width)).astype(f"<i{bits // 8}")

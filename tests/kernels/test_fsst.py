@@ -32,7 +32,7 @@ def offsets_of(values: list[bytes], dtype: Any = np.int32, first: int = 0) -> ND
 
 
 def meaning(value: bytes) -> bytes:
-    """What one coded value stands for, with the symbols of WORDS."""
+    """The text of one coded value, with the symbols of WORDS."""
     text = b""
     at = 0
     while at < len(value):

@@ -62,7 +62,7 @@ FLOATS = [
 
 
 def texts(kernels: Kernels, values: list[bytes], **options: Any) -> list[str]:
-    """What a kernel makes of some stored values, with bytes before and after them."""
+    """The texts a kernel returns for stored values that have bytes before and after them."""
     offsets = np.cumsum([3, *(len(value) for value in values)]).astype(np.int64)
     memory, ends = memory_of(b"\xff\xfe\xfd", *values, b"\x80\x00\x00\x01"), np.full(len(values) + 1, 77)
     total = kernels.json_texts(offsets, memory, ends, np.empty(0, np.uint8), **options)
@@ -94,7 +94,7 @@ def test_floats_have_a_dot_or_an_exponent(kernels: Kernels) -> None:
 
 @pytest.mark.parametrize("step", [-2, -1, 0, 1, 2])
 def test_floats_near_every_power_of_two_and_ten_are_the_shortest(step: int) -> None:
-    """Where neighbours are unevenly far away, and where digits are fewest."""
+    """Floats whose neighbours are at different distances, and floats with the fewest digits."""
     powers = [2.0**power for power in range(-1074, 1024)] + [
         float(f"1e{power}") for power in range(-323, 309)
     ]
@@ -124,7 +124,7 @@ def test_powers_of_ten_are_rounded_up() -> None:
 
 
 def test_text_of_every_length_and_place(kernels: Kernels) -> None:
-    """Words of eight bytes with one that is not plain, wherever it stands."""
+    """Text with one character that needs an escape or is not ASCII, at each position in a word of eight bytes."""
     values = ["x" * count for count in range(20)]
     values += ["y" * place + special + "z" * 9 for special in '"\\\n\x1fé\u2028😀' for place in range(10)]
     found = texts(kernels, [stored(value) for value in values])
@@ -230,7 +230,7 @@ def test_arrays_of_other_sizes_are_the_callers_mistake(
 
 @st.composite
 def calls(draw: st.DrawFn) -> tuple[dict[str, Any], int]:
-    """Stored values with some bytes changed, cut or put in, and how much room there is for their texts."""
+    """Stored values with bytes changed, removed or inserted, and the capacity for their texts."""
     rng = random.Random(draw(st.integers(0, 2**32)))
     values = [bytearray(stored(random_value(rng))) for _ in range(draw(st.integers(0, 5)))]
     for value in values:

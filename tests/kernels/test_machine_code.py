@@ -1,4 +1,4 @@
-"""Machine code kept on disk: whose is loaded, whose is not, and where nothing can be written."""
+"""Machine code kept on disk: which owners are trusted, and folders that cannot be written to."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ print(machine_code.can_keep())
 
 
 def test_a_cache_folder_below_one_that_is_closed_is_passed_over(tmp_path: Path) -> None:
-    """As where a service runs as one user with the home folder of another."""
+    """For instance a service that runs as one user with the home folder of another."""
     closed = tmp_path / "closed"
     (closed / "home").mkdir(parents=True)
     closed.chmod(0)
@@ -184,7 +184,7 @@ def test_code_that_needs_more_than_itself_is_refused() -> None:
 
 # -- a folder that this process cannot write to -------------------------------
 
-# Everything is imported before the rights are given up, as the interpreter may lie in a home folder.
+# Import everything before dropping privileges: the interpreter may be in a home folder.
 READ_ONLY = """
 import os, sys, warnings
 import numpy as np
@@ -211,7 +211,7 @@ print(sorted(rowindex_jit._State.native), "numba" in sys.modules)
 
 @pytest.fixture
 def read_only() -> Iterator[Path]:
-    """A folder that every user can look into."""
+    """A folder that every user can read."""
     path = Path(tempfile.mkdtemp())
     path.chmod(0o755)
     yield path
@@ -221,7 +221,7 @@ def read_only() -> Iterator[Path]:
 
 @pytest.mark.slow
 def test_a_cache_that_is_read_only_is_used(read_only: Path) -> None:
-    """Made by one user, as by whoever builds an image, read by another."""
+    """Made by one user, such as the builder of an image, and read by another."""
     said = []
     for rights in ("0", "1"):
         environment = {**os.environ, "NUMBA_CACHE_DIR": str(read_only), "LOSE_RIGHTS": rights}

@@ -20,7 +20,7 @@ WORD = b"0123456789abcdefghijklmnopqrstuvwxyz"
 def match(
     kernels: Kernels, values: list[bytes], value: bytes, dtype: Any = np.int32, before: bytes = b""
 ) -> list[int]:
-    """Indices of the values that are marked; the spare bits are looked at too."""
+    """Indices of the marked values; spare bits are included."""
     offsets = np.cumsum([len(before), *(len(each) for each in values)]).astype(dtype)
     out = np.full((len(values) + 7) // 8, 0xFF, np.uint8)
     count = kernels.match_bytes(offsets, memory_of(before, *values), value, out)

@@ -147,7 +147,7 @@ def test_chunk_offsets_need_arrays_of_the_exact_size(
 
 
 def test_more_bytes_than_32_bit_offsets_can_hold_are_refused(kernels: Kernels) -> None:
-    """Two runs over the same large chunk, whose bytes are never touched."""
+    """Two runs over the same large chunk, whose bytes are never read."""
     memory = np.zeros(2**30 + 24, np.uint8)
     memory[:16].view("<u8")[:] = 16, 2**30 + 16
     runs = (i64(0, 0), i64(0, 0), i64(1, 1))

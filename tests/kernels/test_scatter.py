@@ -1,4 +1,4 @@
-"""Spans to places of their own: every byte where it belongs, none outside."""
+"""place_spans: every byte is written to its position, none outside."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def test_copy_spans_may_end_where_memory_ends(kernels: Kernels) -> None:
 
 @pytest.mark.parametrize("size", [2**22 - 1, 2**22, 2**22 + 77])
 def test_copy_spans_of_many_bytes_takes_spans_of_any_length_to_any_place(size: int) -> None:
-    """From 4 MiB on, copies go past the caches."""
+    """From 4 MiB on, copies bypass the caches."""
     rng = np.random.default_rng(size)
     lengths = rng.choice([0, 1, 3, 63, 64, 65, 255, 256, 257, 1000, 70_001], 400)
     lengths = lengths[np.cumsum(lengths) <= size]

@@ -131,7 +131,7 @@ def byte_empties(
     sides = []
     for side in range(2):
         values = [bound[side] for bound in bounds]
-        # Missing bounds keep bytes of their own, which must not matter.
+        # Missing bounds have bytes, which must be ignored.
         stored = [b"junk" if v is None else v for v in values]
         offsets = np.concatenate(([0], np.cumsum([len(v) for v in stored]))).astype(np.int64)
         sides.append((offsets, memory_of(*stored), np.array([v is not None for v in values], bool)))

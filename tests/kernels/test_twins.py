@@ -27,7 +27,7 @@ def column(draw: st.DrawFn, numbers: st.SearchStrategy[int], size: int) -> NDArr
 
 
 def size_for(draw: st.DrawFn, counts: NDArray[np.int64], unit: int = 1) -> int:
-    """The output that the counts call for, if they are sane, and now and then one too many or too few."""
+    """An output of the size that valid counts require; sometimes one element too many or too few."""
     total = int(counts[(counts >= 0) & (counts < 1000)].sum())
     return max(0, (total + unit - 1) // unit + draw(slips))
 
@@ -101,7 +101,7 @@ def test_copy_bits(call: tuple[dict[str, Any], dict[str, Any]]) -> None:
 def offset_runs(
     draw: st.DrawFn, width: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
-    """Memory, positions and counts of pages of offsets: sane ones, damaged in up to one place each."""
+    """Memory, positions and counts of valid pages of offsets, each damaged in at most one place."""
     lengths = draw(st.lists(st.lists(st.integers(0, 4), max_size=80), max_size=5))
     arrays = pages(lengths, first=draw(st.integers(0, 9)), dtype=f"<i{width}")
     memory, positions = lay_out(arrays, gap=draw(st.binary(max_size=9)))

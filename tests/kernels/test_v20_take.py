@@ -13,7 +13,7 @@ from lancecy.errors import FormatError, TruncatedError
 from tests.kernels.both import Kernels, assert_same, i64, memory_of
 
 FAR = 2**63 - 1
-# Two pages: "ab", null that owns "c", "", "def" and "x"; the texts lie behind the ends.
+# Two pages: "ab", null with the bytes "c", "", "def" and "x"; the texts follow the ends.
 ENDS = np.array([2, 100 + 3, 3, 6, 1], "<u8")
 MEMORY = memory_of(ENDS, b"abcdef", b"x")
 PAGES: dict[str, Any] = {
@@ -106,7 +106,7 @@ def test_outputs_have_the_rows_of_all_runs(kernels: Kernels) -> None:
 
 
 def test_text_beyond_narrow_offsets_is_refused(kernels: Kernels) -> None:
-    """Two pages that claim the same large text, which is never touched."""
+    """Two pages that claim the same large text, which is never read."""
     memory = np.zeros(2**31, np.uint8)
     memory[:8] = np.array([2**31 - 16], "<u8").view(np.uint8)
     pages = {

@@ -1,4 +1,4 @@
-"""Parts of nested columns put together, chunk by chunk."""
+"""Assembly of nested columns from parts, chunk by chunk."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ def test_scanned_blobs_at_any_depth() -> None:
     )
     assert field.scanned.scanned == field.scanned
     assert X.scanned is X
-    # A blob is read whole or not at all, whatever its children are called.
+    # A blob is read whole or not at all, whatever the names of its children.
     part = field.scanned.pruned(frozenset([3]))
     assert part is not None
     assert [child.name for child in part.children] == ["c"]

@@ -1,4 +1,4 @@
-"""Columns in chunks: joining them, and rows out of them in any order, in as many chunks as they need."""
+"""Chunked columns: concatenation, and taking rows in any order into as many chunks as needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The binary form of JSON as columns: against texts, and against pylance."""
+"""Columns of binary JSON, compared with texts and with pylance."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_columns_of_any_length_and_any_slice_of_them(count: int) -> None:
 
 @pytest.mark.parametrize("first", [b"", stored(1), stored("x" * 9), None])
 def test_values_that_begin_unlike_the_rest(first: bytes | None) -> None:
-    """The room for the texts is guessed from the first values: far too little, or far too much."""
+    """The size of the texts is estimated from the first values: here far too low or far too high."""
     rest = "\x01" * 200
     found = to_texts(column([*[first] * 600, *[stored(rest)] * 900])).to_pylist()
     assert found[600:] == [json.dumps(rest)] * 900
@@ -106,7 +106,7 @@ def test_more_text_than_32_bit_offsets_count(monkeypatch: pytest.MonkeyPatch) ->
 
 
 ODD = ["1e400", "-1e400", "NaN", "", "123456789012345678901234567890", '"\\u007f\\/"', "-0", "1E-3", "100.00"]
-"""What Python does not write, or not so."""
+"""Values that Python does not write, or writes in another form."""
 
 
 @pytest.mark.interop
@@ -122,6 +122,6 @@ def test_texts_are_those_of_pylance(tmp_path: Path, version: str) -> None:
     mine, theirs = load_table(tmp_path / "t").table(), dataset.to_table()
     assert mine["j"].type == theirs["j"].type
     expected = theirs["j"].to_pylist()
-    if version == "legacy":  # which cannot tell nulls from empty values
+    if version == "legacy":  # 0.1 cannot distinguish nulls from empty values
         expected = [text or None for text in expected]
     assert mine["j"].to_pylist() == expected

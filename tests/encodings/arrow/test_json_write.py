@@ -1,4 +1,4 @@
-"""JSON text to what is stored of it, and back."""
+"""JSON text to its stored form, and back."""
 
 from __future__ import annotations
 

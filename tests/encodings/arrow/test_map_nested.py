@@ -1,4 +1,4 @@
-"""Nested arrays whose leaves are exchanged keep their shape, whatever slices they are."""
+"""Nested arrays keep their shape when their leaves are replaced, also if they are slices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Memory that is used again."""
+"""The pool that reuses memory blocks."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_no_more_waits_than_there_is_room_for(pool: BufferPool) -> None:
     larger = [allocate(2 * LARGE) for _ in range(3)]
     del larger
     assert pool.nbytes == 8 * LARGE
-    # What was used last is there, and what was not used for longest had to go.
+    # The block used last is kept; the one unused for longest was freed.
     assert len({pool.take(2 * LARGE).address for _ in range(3)}) == 3
     assert pool.nbytes == 2 * LARGE
 
@@ -99,7 +99,7 @@ def test_small_blocks_are_not_kept(pool: BufferPool) -> None:
 
 
 def test_no_call_waits_for_the_pool(pool: BufferPool) -> None:
-    """As in a child that was forked while another thread was at it."""
+    """The state of a child process forked while another thread held the lock."""
     first = allocate(LARGE)
     with pool._lock:
         second = allocate(LARGE)

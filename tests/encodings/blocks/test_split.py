@@ -1,4 +1,4 @@
-"""Blocks that several columns had decoded together, cut apart."""
+"""Splitting blocks into which several columns were decoded together."""
 
 from __future__ import annotations
 

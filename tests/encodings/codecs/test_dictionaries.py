@@ -1,4 +1,4 @@
-"""Dictionaries of every kind of item: looked up by codes, those of null slots being anything."""
+"""Dictionaries of every kind of item, looked up by codes; codes of null slots are arbitrary."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ WIDE = fixed_list(2, fixed_list(3, flat(8), True), True)
 
 
 def page(encoding: bytes, items: bytes, *codes: int, nulls: list[int] | None = None) -> BuiltPage:
-    """Rows that name one of two items."""
+    """Rows with the code of one of two items."""
     levels = [0] * len(codes) if nulls is None else nulls
     part = chunk([np.array(codes, "<i4").tobytes()], len(codes), definition=u16(*levels))
     layout = mini_block(

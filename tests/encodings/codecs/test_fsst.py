@@ -1,4 +1,4 @@
-"""Symbol tables, as pylance writes them and broken, and strings decoded with them."""
+"""Symbol tables written by pylance, damaged tables, and strings decoded with them."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_strings_are_right_however_wrong_the_estimate_of_their_size_was(
 
 
 def test_the_estimate_of_a_size_is_close(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Enough for all, and hardly more, so that nothing is decoded twice or moved."""
+    """The estimate fits all strings with little to spare, so no string is decoded twice or moved."""
     moves: list[int] = []
     monkeypatch.setattr(fsst, "_moved", lambda text, room: moves.append(room))
     symbols = parse_symbols(table([b"a", b"bcd", b"efghij", b"klmnopqr"]))

@@ -1,4 +1,4 @@
-"""Compressed buffers: both schemes, the old form of one, and what broken ones may cost."""
+"""Compressed buffers: both schemes, the old form of ZSTD, and the memory that damaged buffers may take."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TEXTS = [b"", b"a", b"lance " * 700, bytes(300_000), np.random.default_rng(0).by
 
 
 def raw(scheme: str, text: bytes) -> bytes:
-    """What a codec makes of a text, without a length."""
+    """A text compressed with a codec, without the length before it."""
     if scheme == "lz4":
         block: bytes = pa.Codec("lz4_raw").compress(text, asbytes=True) if text else b"\0"
         return block
@@ -30,14 +30,14 @@ def raw(scheme: str, text: bytes) -> bytes:
 
 
 def packed(scheme: str, text: bytes, *, size: int | None = None) -> bytes:
-    """A compressed buffer of 2.0 or later, perhaps with a length that is wrong."""
+    """A compressed buffer of 2.0 or later, optionally with a wrong length."""
     return struct.pack("<I" if scheme == "lz4" else "<Q", len(text) if size is None else size) + raw(
         scheme, text
     )
 
 
 def streamed(text: bytes) -> bytes:
-    """A zstd frame whose header does not tell how long its content is."""
+    """A zstd frame whose header has no content size."""
     sink = pa.BufferOutputStream()
     with pa.CompressedOutputStream(sink, "zstd") as stream:
         stream.write(text)
@@ -123,7 +123,7 @@ def test_a_buffer_that_claims_another_length_is_refused(scheme: str, slip: int, 
 
 
 def test_frames_cannot_make_up_for_each_other() -> None:
-    """Together they have the length that is claimed, but not one by one."""
+    """Their total length is as claimed, their single lengths are not."""
     buffers = [packed("zstd", b"abc" * 20, size=61), packed("zstd", b"abc" * 20, size=59)]
     with pytest.raises(FormatError) as caught:
         many("zstd", buffers)

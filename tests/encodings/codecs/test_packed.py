@@ -1,4 +1,4 @@
-"""Packed structs with fields of varying size: taken apart, with nulls, and damaged."""
+"""Packed structs with fields of varying size: split into fields, with nulls, and damaged."""
 
 from __future__ import annotations
 

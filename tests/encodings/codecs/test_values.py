@@ -1,4 +1,4 @@
-"""Buffers that stand alone, and the bounds of chunks: what the tests of pages do not reach."""
+"""Standalone buffers and the bounds of chunks, which tests of pages do not reach."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ STRINGS64 = struct.pack("<5Q", 64, 40, 0, 2, 3) + b"abc"
 
 
 def values(spec: Spec, data: bytes, count: int, kind: str) -> list[Any]:
-    # An odd address: buffers of a remote file lie anywhere.
+    # An odd address: buffers of a remote file may have any alignment.
     memory = np.frombuffer(b"#" + data, np.uint8)[1:]
     block = decode_block(spec, memory, count, DEFAULT_LIMITS)
     assert block.length == count

@@ -1,4 +1,4 @@
-"""How often rows are wanted, and what columns have taken of a file."""
+"""How often rows are requested, and how many bytes of a file its columns have taken."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_ledger_counts_the_most_that_each_part_took() -> None:
     ledger.charge(0, "values", 25, 100)
     with pytest.raises(FormatError, match="values of column 1 take 26 bytes, where 25 of 100 are left"):
         ledger.charge(1, "values", 26, 100)
-    # What was refused was not noted.
+    # Refused bytes were not counted.
     ledger.charge(1, "values", 25, 100)
     ledger.charge(0, "pages", 50, 100)
     with pytest.raises(FormatError):

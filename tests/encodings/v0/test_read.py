@@ -1,4 +1,4 @@
-"""Pages of 0.1 columns decoded under runs: pages by hand, no file around them."""
+"""Runs of 0.1 columns decoded from handmade pages, without a file around them."""
 
 from __future__ import annotations
 
@@ -425,14 +425,14 @@ def test_values_that_overlap_beyond_the_file_are_refused() -> None:
             read_column(spec_of(leaf("binary")), 0, source, whole_pages(np.ones(20, np.int64))),
             files.fetch,
         )
-    # Asked for as often as that, the same row may be read.
+    # The same row may be read as often as it is requested.
     runs = PageRuns(np.zeros(20, np.int64), np.zeros(20, np.int64), np.ones(20, np.int64))
     block = run(read_column(spec_of(leaf("binary")), 0, source, runs), files.fetch)
     assert to_arrow(block, pa.binary()).to_pylist() == [data] * 20
 
 
 def test_more_than_32_bits_of_string_bytes_are_a_limit() -> None:
-    # The file is said to be 4 GB long; nothing of it but the offsets is touched before the error.
+    # The file claims to be 4 GB long; only the offsets are read before the error.
     page = np.array([0, 2**31 - 1, 2**31 + 5], "<i8").tobytes()
     files = Files()
     small = files.add("f", page)
@@ -477,7 +477,7 @@ def list_of(child: Field, kind: str = "list") -> Field:
 
 
 def lists(offsets: Sequence[int], width: int = 4) -> Page:
-    """A page of lists whose length is that of the rows, as ``ColumnPages`` has it."""
+    """A page of lists whose length is the number of rows, as in ``ColumnPages``."""
     return lambda position: (np.array(offsets, f"<i{width}").tobytes(), 0, len(offsets) - 1)
 
 
@@ -509,7 +509,7 @@ def test_lists_that_share_elements_are_refused_when_taken(kind: str) -> None:
     assert len(read(field, columns, runs_of((0, 0, 1)))[0]) == 50
     with pytest.raises(FormatError, match="lists overlap"):
         read(field, columns, runs_of((0, 0, 1), (0, 2, 1), (0, 4, 1)))
-    # Twice the same row is twice its elements, which is not a third row's.
+    # Requesting one row twice allows twice its elements, but not those of a third row.
     assert len(read(field, columns, runs_of((0, 2, 1), (0, 2, 1))).flatten()) == 100
     with pytest.raises(FormatError, match="lists overlap"):
         read(field, columns, runs_of((0, 0, 1), (0, 2, 1), (0, 2, 1)))

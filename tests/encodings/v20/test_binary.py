@@ -92,7 +92,7 @@ def as_written(words: Sequence[bytes | None]) -> Page:
 
 
 def wrapped(words: Sequence[bytes | None]) -> Page:
-    """As 0.14 to 0.17 wrote it, and once more inside a wrapper."""
+    """The form that 0.14 to 0.17 wrote, and the same inside a wrapper."""
     data = b"".join(w or b"" for w in words)
     encoding = binary(no_nulls(flat(64)), no_nulls(flat(8, 1)), len(data) + 1)
     return Page(no_nulls(encoding), len(words), [ends(words, len(data) + 1), data])
@@ -118,7 +118,7 @@ def with_packed_ends(words: Sequence[bytes | None]) -> Page:
 
 
 def with_garbage(words: Sequence[bytes | None]) -> Page:
-    """Nulls own bytes that nobody may see."""
+    """Nulls have bytes that no reader returns."""
     owned = [b"\xff?" if w is None else w for w in words]
     data = b"".join(owned)
     numbers = np.frombuffer(ends(owned, 0), np.uint64) + np.array(
@@ -378,7 +378,7 @@ def test_null_items_of_other_values() -> None:
     assert read_column(leaf("dict:int32:int8:false"), {0: [page]}).to_pylist() == [5, None, 3]
 
 
-# -- what is refused ----------------------------------------------------------------------------------
+# -- refused pages ------------------------------------------------------------------------------------
 
 
 def strings(numbers: Sequence[int], data: bytes = b"abc", adjustment: int = 50) -> Page:

@@ -108,7 +108,7 @@ def test_pages_with_and_without_nulls(
 def test_booleans(chosen: list[int] | slice, is_mapped: bool) -> None:
     flags = [bool(i % 3) for i in range(17)]
     valid = [i % 5 != 0 for i in range(17)]
-    # Bits beyond the last value are of no meaning.
+    # Spare bits after the last value are arbitrary.
     spare = bytes([bitmap(flags[:9])[0], bitmap(flags[:9])[1] | 0xFE])
     pages = [
         Page(no_nulls(flat(1)), 9, [spare]),
@@ -254,7 +254,7 @@ def stream(values: Sequence[int], width: int) -> bytes:
 
 
 def blocks(values: Sequence[int], width: int, bits: int) -> bytes:
-    """FastLanes blocks, a value at a time."""
+    """FastLanes blocks, packed value by value."""
     out, lanes, groups = b"", 1024 // bits, [0, 4, 2, 6, 1, 5, 3, 7]
     for first in range(0, len(values), 1024):
         block = [*values[first : first + 1024], *[0] * 1024][:1024]
@@ -478,7 +478,7 @@ def test_blobs_are_positions_and_sizes() -> None:
     assert array.to_pylist() == [None, None, *expected]
 
 
-# -- what is refused --------------------------------------------------------------------------------
+# -- refused pages ----------------------------------------------------------------------------------
 
 INTS = leaf("int32")
 LIST = list_field(leaf("int32", 1))

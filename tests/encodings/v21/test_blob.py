@@ -1,4 +1,4 @@
-"""Pages of blobs in 2.1: where bytes are, what is null, what is empty, and damage."""
+"""Pages of blobs in 2.1: positions, nulls, empty blobs, and damage."""
 
 from __future__ import annotations
 

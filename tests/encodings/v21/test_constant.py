@@ -1,4 +1,4 @@
-"""Constant pages by hand: every form in which a value and its levels may be stored."""
+"""Handmade constant pages: every stored form of a value and its levels."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def test_lists_without_items_raw_and_coded() -> None:
 
 
 def _packed(values: list[int], width: int) -> bytes:
-    """One FastLanes block of 16-bit words, straight from its definition."""
+    """One FastLanes block of 16-bit words, made directly by its definition."""
     order = (0, 4, 2, 6, 1, 5, 3, 7)
     words = np.zeros(64 * width, np.uint32)
     for row in range(16):

@@ -1,4 +1,4 @@
-"""Mini-block pages by hand: the examples of the file sheet, partial reads, and what must be refused."""
+"""Handmade mini-block pages: the examples of the file sheet, partial reads, and refused pages."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_split_bytes_are_joined() -> None:
 
 
 def literal_lz4(data: bytes) -> bytes:
-    """An LZ4 block of nothing but literals, with the length before it."""
+    """An LZ4 block of literals only, with the length before it."""
     assert len(data) < 15 + 255
     token = bytes([len(data) << 4]) if len(data) < 15 else bytes([0xF0, len(data) - 15])
     return struct.pack("<I", len(data)) + token + data
@@ -184,7 +184,7 @@ def test_code_without_an_item_is_refused() -> None:
     assert caught.value.position == 1
 
 
-# -- what is read ---------------------------------------------------------------------------
+# -- requests -------------------------------------------------------------------------------
 
 
 def wide_page(chunks: int) -> BuiltPage:
@@ -217,7 +217,7 @@ def test_whole_page_is_one_round_and_a_part_reads_its_chunks_only(is_mapped: boo
     first, second = asked(built)
     size = 4096 + 8
     assert first == [(0, 40)]
-    # Chunks 0 to 2 follow each other, chunk 10 stands alone; who fetches them joins what touches.
+    # Chunks 0 to 2 are adjacent, chunk 10 is alone; the store merges adjacent ranges.
     assert second == [(64 + k * size, size) for k in (0, 1, 2, 10)]
 
 

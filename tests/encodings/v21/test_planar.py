@@ -1,4 +1,4 @@
-"""Pages of 2.3: dense structures over the codecs that only this version has, and sparse ones."""
+"""Pages of 2.3: dense structures with the codecs that only this version has, and sparse structures."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def parse(layout: bytes, num_buffers: int, limits: Limits = DEFAULT_LIMITS) -> P
 def column_23(
     layout: bytes, buffers: list[bytes], count: int, limits: Limits = DEFAULT_LIMITS
 ) -> BuiltColumn:
-    """A column of one page, with ``count`` values as its metadata has it."""
+    """A column of one page, whose metadata states ``count`` values."""
     built = column_of(BuiltPage(constant_page(), [], 0))
     data, positions = bytearray(b"#" * 7), []
     for part in buffers:
@@ -144,7 +144,7 @@ def string_page(
 
 
 def test_strings_whose_offsets_are_told_by_the_message() -> None:
-    # As pylance writes ["a", "bb", "ccc"]: nothing but the text is stored.
+    # As pylance writes ["a", "bb", "ccc"]: only the text is stored.
     part = chunk([b"abbccc"], large=True)
     layout = dense(1) + chunked(strings(deltas(32, 0, ranges(32, 1, 1))), 3)
     buffers = [words([part], (), True), part]
@@ -182,7 +182,7 @@ def test_runs_with_packed_lengths() -> None:
 def test_strings_whose_offsets_come_in_runs(rows: list[int] | None) -> None:
     texts = ["", "", "ab", "cd", "", "ef"]
     expected = texts if rows is None else [texts[i] for i in rows]
-    # Offsets 0 0 0 2 4 and 0 0 2: from values that the message tells, and lengths of runs.
+    # Offsets 0 0 0 2 4 and 0 0 2: values from the message, and stored lengths of runs.
     coded = [struct.pack("<Q3I", 0, 3, 1, 1), struct.pack("<Q2I", 0, 2, 1)]
     steps = [struct.pack("<Q4B", 2, 0, 2, 2, 2), struct.pack("<Q4B", 2, 0, 2, 1, 1)]
     for offsets, stored in (
@@ -310,7 +310,7 @@ def test_sparse_layers_and_their_buffers() -> None:
     fixed = message(3, number(1, 4) + message(2, number(1, 2)))
     layers = message(1, message(1, nulls)) + message(1, lists) + message(1, fixed)
     layout = message(1, message(2, layers)) + message(2, message(4, b""))
-    # A buffer for the positions of nulls and one for the numbers of items; the ranges need none.
+    # One buffer for the positions of nulls and one for the item counts; the ranges need none.
     planar = parse(layout, 2)
     assert planar.values is None
     assert planar.sparse == (
@@ -563,7 +563,7 @@ def test_sparse_pages(name: str) -> None:
     chain, (layout, buffers), expected = PAGES[name]
     count = len(expected)
     assert rows_of(layout, buffers, count, chain) == expected
-    for chosen in range(1, 1 << count):  # every selection there is
+    for chosen in range(1, 1 << count):  # every possible selection
         rows = [row for row in range(count) if chosen >> row & 1]
         assert rows_of(layout, buffers, count, chain, rows) == [expected[row] for row in rows]
 
@@ -640,7 +640,7 @@ def test_values_must_be_those_of_the_structure() -> None:
 
 
 def told(count: int, items: int) -> tuple[bytes, list[bytes]]:
-    """One list of so many items, told in no bytes."""
+    """One list of so many items, without stored bytes."""
     body = number(1, items) + message(2, ranges(64, 0, 1)) + number(3, count)
     return message(2, body + message(4, ranges(64, items, 0))), []
 
@@ -657,7 +657,7 @@ def test_items_that_take_no_bytes_are_bounded() -> None:
     layout, buffers = sparse(*small_chunk(1, 2), told(1, 1 << 40), list_layer({0: 2}), item_layer())
     with pytest.raises(LimitError, match="take no bytes"):
         rows_of(layout, buffers, 1, nested("list", "list", "int16"))
-    # Rows take no bytes either; what is made for them does.
+    # Rows take no stored bytes either, but their decoded form takes memory.
     value = message(2, message(3, message(1, b"\5\0")))
     layout, buffers = sparse(value, [], item_layer(VALIDS, 0))
     with pytest.raises(LimitError, match="slots of a page"):

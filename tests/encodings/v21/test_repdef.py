@@ -53,7 +53,7 @@ def nested(*kinds: str) -> tuple[Field, ...]:
         # Nulls are possible, but there are no levels: nothing is null.
         ((NI,), None, None, [1, 2], (), [1, 2]),
         ((NI, NI), None, [0, 1, 2], [1, 9, 9], ("struct",), [{"v": 1}, {"v": None}, None]),
-        # What lies under a null struct is not told to be null in a layer without nulls of its own.
+        # A layer without nulls of its own does not mark values below a null struct as null.
         ((VI, NI), None, [0, 1], [1, 9], ("struct",), [{"v": 1}, None]),
         ((VI, VL), [1, 0, 1], None, [1, 2, 3], ("list",), [[1, 2], [3]]),
         ((VI, NL), [1, 1], [0, 1], [1], ("list",), [[1], None]),
@@ -119,7 +119,7 @@ def pair(*values: int | None) -> list[dict[str, int | None]]:
 @pytest.mark.parametrize(
     ("layers", "rep", "definition", "values", "expected"),
     [
-        # As release 14 writes them: every level stands twice.
+        # As release 14 writes them: every level is stored twice.
         ((VI, VI, VI, VL), [1, 1, 1, 1, 0, 0], None, range(6), [[pair(0, 1)], [pair(2, 3), pair(4, 5)]]),
         (
             (NI, NI, NI, VL),
@@ -128,7 +128,7 @@ def pair(*values: int | None) -> list[dict[str, int | None]]:
             range(8),
             [[pair(0, None), None], [pair(4, 5), [None, {"v": 7}]]],
         ),
-        # That release cannot write null and empty lists here; their levels stand twice as well.
+        # That release cannot write null and empty lists here; their levels are stored twice as well.
         (
             (VI, VI, NI, NEL),
             [1, 1, 1, 1, 1, 1, 0, 0, 1, 1],
@@ -207,9 +207,9 @@ PAIR = "fixed_size_list:struct:2"
 
 
 class Shredder:
-    """Nested values to levels, one value at a time and by recursion: the opposite of ``build``.
+    """Convert nested values to levels, recursively: the inverse of ``build``.
 
-    What is outside fixed-size lists says its levels once per item, whether there are items or not.
+    Levels outside fixed-size lists are repeated once per item, even if there are no items.
     """
 
     def __init__(self, kinds: tuple[str, ...], layers: tuple[Layer, ...]) -> None:

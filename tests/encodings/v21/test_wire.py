@@ -1,4 +1,4 @@
-"""Page messages of 2.1 and 2.2: every layout and encoding, and everything that must be refused."""
+"""Page messages of 2.1 and 2.2: every layout and encoding, and every refused message."""
 
 from __future__ import annotations
 

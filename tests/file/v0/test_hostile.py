@@ -1,4 +1,4 @@
-"""Damaged 0.1 files: every one ends in a value or in a LanceError."""
+"""Damaged 0.1 files: reading each gives either values or a LanceError."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def open_damaged(built: Built, is_mapped: bool) -> tuple[FileReader, Files]:
 
 
 def exercise(built: Built, is_mapped: bool = True, fields: Sequence[Field] = FIELDS) -> str:
-    """Read the file in every way there is; what became of it."""
+    """Read the file in every way, and return the outcome."""
     try:
         reader, files = open_damaged(built, is_mapped)
     except LanceError:
@@ -117,7 +117,7 @@ def exercise(built: Built, is_mapped: bool = True, fields: Sequence[Field] = FIE
 
 
 def consume(reader: FileReader, files: Files, field: Field) -> bool:
-    """Whether the field could be read; what could be is valid Arrow."""
+    """Whether the field could be read; checks that the result is valid Arrow."""
     n = reader.num_rows
     take = RowSelection.take(n, [0, n - 1, 0] if n else [])
     for selection in (RowSelection.all(n), take) if n < 10**6 else (RowSelection.range(n, 1, 4), take):
@@ -155,7 +155,7 @@ def test_truncation_at_every_length(is_mapped: bool) -> None:
 
 
 def with_footer(built: Built, size: int) -> Built:
-    """Bytes cut out of the file before its footer."""
+    """The file without some bytes before its footer."""
     data = built.data[:size] + built.data[-16:]
     return Built(data, built.ids, built.origin, built.num_batches, 0, 0)
 

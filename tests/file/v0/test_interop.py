@@ -1,4 +1,4 @@
-"""Files that pylance 14 writes, through the file layer alone, against pylance's own reading."""
+"""Files written by pylance 14, read through the file layer alone and compared with pylance's own result."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_batches_larger_than_a_view(tmp_path: Path) -> None:
     assert_tables_equal(load_table(tmp_path / "t").table(), source, nullability=False)
 
 
-# -- statistics hold for what is read -------------------------------------------------------
+# -- statistics hold for the values read ----------------------------------------------------
 
 
 def hidden_bytes() -> pa.Array:

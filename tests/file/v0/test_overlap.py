@@ -1,4 +1,4 @@
-"""Files whose columns claim the same bytes, and lists of nothing: what they decode to stays bounded."""
+"""Files whose columns claim the same bytes, and lists of elements without bytes: decoded memory stays bounded."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def numbers(count: int, kind: str = "int64") -> list[Field]:
 
 
 def read_one_by_one(reader: FileReader, files: Files, fields: Sequence[Field]) -> list[str]:
-    """Read field by field as a scan does, in whole and in part; the names of those that could be."""
+    """Read field by field as a scan does, whole and in part; return the names of the fields that could be read."""
     found = []
     for field in fields:
         for rows in (RowSelection.range(reader.num_rows, 0, 1), RowSelection.all(reader.num_rows)):
@@ -58,7 +58,7 @@ def read_one_by_one(reader: FileReader, files: Files, fields: Sequence[Field]) -
 
 
 def sharing(count: int, rows: int = 400) -> Built:
-    """Columns that are all the first one."""
+    """Columns that all have the bytes of the first."""
     built = build_file({0: [plain(np.arange(rows), "<i8")]}, [rows], spare_rows=count - 1)
     position, length = built.cell(0, 0)
     for column in range(1, count):
@@ -74,7 +74,7 @@ def test_columns_over_the_same_pages_are_refused(is_mapped: bool) -> None:
     assert read_one_by_one(reader, files, fields) == ["c0"]
     with pytest.raises(FormatError, match="columns overlap"):
         run(reader.read(fields, RowSelection.range(400, 0, 1)), files.fetch)
-    # Which of them is read is the caller's choice, and reading it again takes no more.
+    # The caller may read any of them, and reading it again takes no further bytes.
     reader, files = open_built(built, fields, Files(is_mapped), field_ids=range(20))
     assert read_one_by_one(reader, files, fields[7:]) == ["c7"]
     assert read_one_by_one(reader, files, [fields[7]] * 3) == ["c7"] * 3

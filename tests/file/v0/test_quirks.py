@@ -1,4 +1,4 @@
-"""0.1 files by hand: every freedom of file sheet 0.1, section 7.1, and what lies beyond it."""
+"""Handmade 0.1 files: every variation in file sheet 0.1, section 7.1, and invalid files beyond it."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def test_origin_with_neighbouring_ids_of_the_same_type(origin: int | None) -> No
 
 
 def test_origin_is_that_of_an_id_that_moved_to_another_file() -> None:
-    # The manifest names id 4 no more; the page table still starts there.
+    # The manifest no longer lists id 4; the page table still starts there.
     flags = leaf("y", 5, "bool")
     built = build_file(late_columns(), ROWS)
     reader, files = open_built(built, [flags, TAGS], field_ids=[-2, 5, 7, 8])

@@ -1,4 +1,4 @@
-"""Which stored page statistics are believed (file sheet 0.1, sections 6 and 6.7)."""
+"""Which stored page statistics are used (file sheet 0.1, sections 6 and 6.7)."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_bounds_of_decimals_are_unscaled_integers() -> None:
 
 
 def test_bounds_of_numbers_count_only_where_nothing_was_null() -> None:
-    # What lies under a null is read back as a value, and no bound covers it.
+    # Bytes under a null are read back as a value, which no bound covers.
     found = numeric("int32", [1, 1, 1], [2, 2, 2], nulls=[0, 1, 4])
     assert known(found) == [True, False, False]
     assert found.no_nulls.tolist() == [True] * 3
@@ -226,7 +226,7 @@ def test_bound_without_bytes_is_no_bound_and_leaves_nulls_possible() -> None:
 
 
 def test_strings_under_nulls_are_outside_the_bounds() -> None:
-    # The bytes under a null come back as a value when the writer's array had any.
+    # Bytes under a null, if the writer's array had any, are read back as a value.
     found = texts([b"a", b"a", b"a"], [b"d", b"d", b"d"], nulls=[0, 1, 3])
     assert byte_bounds(found) == [(b"a", b"d"), (None, None), (None, None)]
     assert found.no_nulls.tolist() == [True, False, False]

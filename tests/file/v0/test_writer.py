@@ -31,7 +31,7 @@ POINT = pa.struct([("x", pa.int64()), ("word", pa.string())])
 
 
 def storable(table: pa.Table) -> pa.Table:
-    """The table as 0.1 has room for it, without dictionaries of values that no file of 0.1 has."""
+    """The table as 0.1 can store it, without dictionaries of value types that 0.1 cannot hold."""
     kept = [f.name for f in table.schema if "dictionary<values=double" not in str(f.type)]
     return stored_form(table.select(kept))
 
@@ -75,7 +75,7 @@ def test_random_nested_columns_come_back_however_they_are_cut(seed: int, tmp_pat
 
 
 def stored_nested(table: pa.Table) -> pa.Table:
-    """The columns that 0.1 can hold at all, as it holds them."""
+    """The columns that 0.1 can hold, as it stores them."""
     kept = []
     for field in table.schema:
         try:
@@ -87,7 +87,7 @@ def stored_nested(table: pa.Table) -> pa.Table:
 
 
 def without_dictionary_nulls(table: pa.Table) -> pa.Table:
-    """Without columns somewhere in which a dictionary has codes of nothing."""
+    """The table without dictionary columns, whose nulls may have codes outside the dictionary."""
     return table.select([f.name for f in table.schema if "dictionary" not in str(f.type)])
 
 
@@ -300,7 +300,7 @@ def test_bounds_of_text_hold(seed: int) -> None:
             assert most >= max(there)
             assert most.startswith(max(there)[:61])
         if counts[page] > 0:
-            assert least != most  # else the reference takes the page for a constant
+            assert least != most  # else the reference treats the page as constant
 
 
 @folded("kind", ["bool", "int8", "uint64", "int64", "float", "double", "date32", "decimal"])

@@ -1,4 +1,4 @@
-"""The frame of 2.x files: what is read, what is refused, and how many requests it takes."""
+"""The frame of 2.x files: reads, refused files, and the number of requests."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def values(opened: Opened, column: Field = INTS) -> list[int | None]:
     return found
 
 
-# -- what is read ---------------------------------------------------------------------------
+# -- reading --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("is_mapped", [True, False])
@@ -74,7 +74,7 @@ def test_column_encoding_that_says_nothing(encoding: bytes) -> None:
 
 
 def test_pages_of_2_0_in_a_file_of_2_1() -> None:
-    """What releases before the stable 2.1 wrote when asked for it."""
+    """Files that releases before the stable 2.1 wrote as 2.1."""
     built = simple(version=(2, 1))
     assert values(open_frame(built, version=(2, 1))) == [5, 6, 7, 8, 9]
     with pytest.raises(FormatError, match="version"):
@@ -149,7 +149,7 @@ def test_what_metadata_that_is_not_held_tells_is_guessed_until_it_is_prepared() 
     assert reader.page_bytes(fields[0]).tolist() == [80, 80]
 
 
-# -- what is refused ------------------------------------------------------------------------
+# -- refused files --------------------------------------------------------------------------
 
 
 FOOTERS = [
@@ -248,7 +248,7 @@ def test_page_out_of_range(page: PageBytes, error: type[LanceError], text: str) 
 
 
 def test_pages_that_share_bytes() -> None:
-    """Many pages over the same bytes would make much out of little."""
+    """Many pages over the same bytes would decode to far more memory than the file has."""
     pages = [int64(range(64)), *(int64([], positions=[0], sizes=[512], length=64) for _ in range(200))]
     with pytest.raises(FormatError, match="overlap"):
         values(open_frame(build_frame([pages], 64 * 201)))
@@ -336,7 +336,7 @@ def read_everything(built: Built) -> None:
 
 
 def test_every_byte_of_the_metadata_changed() -> None:
-    """Whatever one byte of the metadata says, the answer is values or an error of ours."""
+    """Changing any byte of the metadata gives either values or a LanceError."""
     built = simple()
     outcomes = {True: 0, False: 0}
     for position in range(built.metadata[0][0] - 10, len(built.data)):

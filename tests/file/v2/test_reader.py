@@ -120,7 +120,7 @@ def test_every_nested_path_alone(tmp_path: Path, version: str) -> None:
 
 
 def only(field: Field, value: Any) -> Any:
-    """What is left of a value when only the children of ``field`` are looked at."""
+    """The value reduced to the children of ``field``."""
     if value is None or not field.children:
         return value
     if field.is_struct:
@@ -271,7 +271,7 @@ def test_manifest_and_footer_must_agree(tmp_path: Path, version: str, stated: tu
         opened(table, major=stated[0], minor=stated[1])
         return
     if (version, stated) == ("2.1", (2, 0)):
-        opened(table, major=2, minor=0)  # what release 0.16 stated of its files
+        opened(table, major=2, minor=0)  # the version that release 0.16 wrote into manifests
         return
     with pytest.raises(FormatError, match=f"of version {version}"):
         opened(table, major=stated[0], minor=stated[1])
@@ -279,7 +279,7 @@ def test_manifest_and_footer_must_agree(tmp_path: Path, version: str, stated: tu
 
 @pytest.mark.interop
 def test_pre_stable_2_1_files_have_pages_of_2_0(tmp_path: Path) -> None:
-    """Releases 0.16 to 0.18 wrote such files when asked for 2.1."""
+    """Releases 0.16 to 0.18 wrote such files as version 2.1."""
     table = nested_table()
     written(tmp_path / "t", table, "2.0")
     (name,) = glob.glob(str(tmp_path / "t" / "data" / "*.lance"))
@@ -294,7 +294,7 @@ def test_pre_stable_2_1_files_have_pages_of_2_0(tmp_path: Path) -> None:
 @pytest.mark.interop
 @pytest.mark.parametrize("version", ["2.1", "2.2"])
 def test_file_under_the_label_of_another_version(tmp_path: Path, version: str) -> None:
-    """The reference refuses pages of a generation that the number does not tell of."""
+    """The reference refuses pages of another generation than the version number states."""
     written(tmp_path / "t", pa.table({"a": [1, 2]}), version)
     (name,) = glob.glob(str(tmp_path / "t" / "data" / "*.lance"))
     data = bytearray(Path(name).read_bytes())
@@ -464,11 +464,11 @@ def test_columns_that_are_alike_are_read_together(monkeypatch: pytest.MonkeyPatc
         assert found == [[n + k for k in expected] for n in range(30)]
     assert read == [30, 30]
     run(opened_file.reader.read(fields[:3], RowSelection.all(3)), opened_file.files.fetch)
-    assert read == [30, 30]  # three are not worth it
+    assert read == [30, 30]  # three columns are too few to be read together
 
 
 def test_columns_of_which_one_is_damaged_are_read_one_by_one() -> None:
-    """The error is that of the column, and the others are read where it is not asked for."""
+    """The error names the column; reads without that column succeed."""
     fields = many_columns(8)
     pages = [[int64([n])] for n in range(8)]
     pages[5] = [replace(pages[5][0], length=2)]

@@ -28,7 +28,7 @@ POINT = pa.struct([("x", pa.int64()), ("word", pa.string())])
 
 
 def without_struct_nulls(table: pa.Table, version: str) -> pa.Table:
-    """The table without columns that 2.0 has no room for."""
+    """The table without columns that 2.0 cannot hold."""
     kept = [f.name for f in table.schema if version != "2.0" or "struct" not in str(f.type)]
     return table.select(kept)
 
@@ -144,7 +144,7 @@ def test_every_layer_below_null_structs_can_be_null() -> None:
     (field,) = schema_of(pa.schema([("s", array.type)])).fields
     one, other = shred(field, block_of(array, field))
     assert one.layers == (item, item, item)
-    # Items are in lists that are there.
+    # Items are in lists that are not null.
     assert other.layers == (Layer.ALL_VALID_ITEM, listed, item, item)
     assert one.definition is not None and one.definition.tolist() == [3, 0]
     assert other.definition is not None and other.definition.tolist() == [3, 0]
