@@ -124,12 +124,12 @@ class Dictionaries:
         values = _array(block.dictionary, field)
         known = self._values.get(field.id, values.slice(0, 0))
         self._fields.setdefault(field.id, field)
-        most = _most(field)
+        most = _max_values(field)
         if not self._closed:
-            grown = _grown(known, values, has_null)
+            grown = _extended(known, values, has_null)
             if len(grown) > most:
                 used = pa.array(np.unique(_valid(block, raw)))
-                grown = _grown(known, values.take(used), has_null)
+                grown = _extended(known, values.take(used), has_null)
             if len(grown) > most:
                 raise UnsupportedError(
                     f"column {printable(field.name)!r} has more values than its codes can tell apart, all of "
@@ -140,7 +140,7 @@ class Dictionaries:
         new = pc.index_in(values, known, skip_nulls=True).fill_null(-1).cast(pa.int64()).to_numpy()
         null = pc.index_in(pa.scalar(None, known.type), known).as_py()
         if has_null and null is None:
-            raise self._lacking(field, "null")
+            raise self._missing_value(field, "null")
         return new, -1 if null is None else null
 
     def _check_used(self, field: Field, block: Coded, raw: NDArray[Any], new: Int64) -> None:
@@ -152,9 +152,9 @@ class Dictionaries:
         value = _array(block.dictionary, field)[int(gone[0])].as_py()
         if value is None:
             raise refused(field.name, "empty values in a dictionary")
-        raise self._lacking(field, printable(repr(value)))
+        raise self._missing_value(field, printable(repr(value)))
 
-    def _lacking(self, field: Field, what: str) -> UnsupportedError:
+    def _missing_value(self, field: Field, what: str) -> UnsupportedError:
         return UnsupportedError(
             f"column {printable(field.name)!r} has the value {what}, which the dictionary of the table lacks: a "
             "table of version 0.1 has one dictionary for all of its files; overwrite it with version 2.0, which has not",
@@ -196,13 +196,13 @@ def _valid(block: Coded, raw: NDArray[Any]) -> NDArray[Any]:
     return found
 
 
-def _grown(known: pa.Array, values: pa.Array, has_null: bool) -> pa.Array:
+def _extended(known: pa.Array, values: pa.Array, has_null: bool) -> pa.Array:
     """The known values and the new ones; a null is included if rows are null."""
     parts = [known, values.drop_null(), *([pa.nulls(1, known.type)] if has_null else [])]
     return as_array(pa.chunked_array([pa.concat_arrays(parts).unique()]))
 
 
-def _most(field: Field) -> int:
+def _max_values(field: Field) -> int:
     key = parse_logical_type(field.logical_type).index_type
     return int(1 << (key.bit_width - (1 if pa.types.is_signed_integer(key) else 0)))
 

@@ -83,7 +83,7 @@ class Sink:
         self._stream.close()
 
     def abort(self) -> None:
-        """Write nothing more, and publish nothing."""
+        """Stop writing and discard the file."""
         self._behind.stop()
         if isinstance(self._stream, Upload):
             self._stream.abort()

@@ -275,7 +275,7 @@ def _is_trusted(status: os.stat_result) -> bool:
 
 
 def _read(path: Path) -> bytes:
-    """Contents of a file that is trusted, checked after opening; otherwise nothing."""
+    """Contents of a file; empty if the file, checked after opening, is not trusted."""
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)

@@ -92,7 +92,7 @@ def implementation(num_ids: int) -> RowIndexKernels:
         return TWINS if _State.is_missing else COMPILED
     if os.environ.get("LANCECY_KERNELS") == "reference":
         return TWINS
-    # Without the lock: at worst the sum is slightly too low.
+    # Without the lock the sum may be slightly too low.
     _State.work += num_ids + _CALL
     if _State.work < _State.enough:
         return TWINS
@@ -242,7 +242,7 @@ def _sort_pairs(
     spare_keys: NDArray[np.uint64],
     spare_values: NDArray[np.uint32],
 ) -> int:
-    """The loop counts in its own array."""
+    """Call the loop with work space for its counts."""
     ends = np.empty((1 << OUTER_BITS) + (1 << INNER_BITS), np.int64)
     return run("sort_pairs", keys, values, spare_keys, spare_values, ends)
 

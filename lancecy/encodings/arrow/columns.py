@@ -231,17 +231,17 @@ def taken(column: ArrowArray, rows: Int64, most: int | None = None) -> ArrowArra
     total = sum(_extent(chunk) for chunk in chunks)
     repeats = max(1, -(-rows.size // max(1, len(column))))
     if total * repeats <= most:
-        found = _picked(_concatenated(chunks), rows)
+        found = _take_array(_concatenated(chunks), rows)
         if found is not None and _extent(found) <= most:
             return found
     starts = np.cumsum([0, *(len(chunk) for chunk in chunks)])
     pieces: list[pa.Array] = []
     for part in np.array_split(rows, min(rows.size, -(-total * repeats // most)) or 1):
-        pieces.extend(_gathered(chunks, starts, part, most))
+        pieces.extend(_take_chunked(chunks, starts, part, most))
     return pa.chunked_array(pieces, column.type)
 
 
-def _picked(array: pa.Array, rows: Int64) -> pa.Array | None:
+def _take_array(array: pa.Array, rows: Int64) -> pa.Array | None:
     """Take the rows at these positions; None if offsets of the array's width cannot count their values."""
     try:
         return array.take(_int64(rows))
@@ -249,13 +249,13 @@ def _picked(array: pa.Array, rows: Int64) -> pa.Array | None:
         return None
 
 
-def _gathered(chunks: Sequence[pa.Array], starts: Int64, rows: Int64, most: int) -> Iterator[pa.Array]:
+def _take_chunked(chunks: Sequence[pa.Array], starts: Int64, rows: Int64, most: int) -> Iterator[pa.Array]:
     """Take the rows at these positions, as arrays of at most ``most`` each unless it is one row."""
     which = np.searchsorted(starts, rows, side="right") - 1
     order = np.argsort(which, kind="stable")
     edges = np.searchsorted(which[order], np.arange(len(chunks) + 1))
     picked = (
-        _picked(chunks[i], rows[order[first:last]] - starts[i])
+        _take_array(chunks[i], rows[order[first:last]] - starts[i])
         for i, (first, last) in enumerate(pairwise(edges))
         if last > first
     )
@@ -267,7 +267,7 @@ def _gathered(chunks: Sequence[pa.Array], starts: Int64, rows: Int64, most: int)
             # Sizes of rows vary, and these are larger than average.
             parts.clear()
             for half in np.array_split(rows, 2):
-                yield from _gathered(chunks, starts, half, most)
+                yield from _take_chunked(chunks, starts, half, most)
             return
         parts.append(part)
     if parts:

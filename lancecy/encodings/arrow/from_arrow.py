@@ -69,7 +69,7 @@ def narrowed(array: pa.Array, field: Field) -> pa.Array:
     wanted = field.storage_type
     if array.type == wanted:
         return array
-    if _viewed(array.type) == wanted:
+    if _without_view(array.type) == wanted:
         return array.cast(wanted)
     found, stored = _shape(array.type), _shape(wanted, is_stored=True)
     if found == stored:
@@ -111,8 +111,8 @@ def _shape(kind: pa.DataType, is_stored: bool = False) -> object:
     if types.is_fixed_size_list(kind):
         return "fixed", kind.list_size, inner
     if types.is_dictionary(kind):
-        return _DICTIONARY, kind.index_type, _viewed(kind.value_type)
-    return (type(kind), inner) if inner else _viewed(kind)
+        return _DICTIONARY, kind.index_type, _without_view(kind.value_type)
+    return (type(kind), inner) if inner else _without_view(kind)
 
 
 def _small(shape: object) -> object:
@@ -124,11 +124,11 @@ def _small(shape: object) -> object:
 
 def without_views(array: pa.Array) -> pa.Array:
     """The array, with string and binary views cast to plain strings and bytes."""
-    kind = _viewed(array.type)
+    kind = _without_view(array.type)
     return array if kind is array.type else array.cast(kind)
 
 
-def _viewed(kind: pa.DataType) -> object:
+def _without_view(kind: pa.DataType) -> object:
     types = pa.types
     if types.is_string_view(kind):
         return pa.string()
@@ -207,7 +207,7 @@ def _validity(array: pa.Array) -> tuple[Bits | None, int]:
     return bits_of(array.buffers()[0], array.offset, len(array)), count
 
 
-def _covered(hidden: Mask | None, validity: Bits | None, length: int) -> Mask | None:
+def _null_rows(hidden: Mask | None, validity: Bits | None, length: int) -> Mask | None:
     """Rows that are null or below a null parent."""
     if validity is None:
         return hidden
@@ -257,7 +257,7 @@ def _offsets(buffer: pa.Buffer | None, start: int, length: int, width: int) -> N
 
 def _struct(array: pa.Array, field: Field, hidden: Mask | None) -> Block:
     validity, nulls = _validity(array)
-    below = _covered(hidden, validity, len(array))
+    below = _null_rows(hidden, validity, len(array))
     children = {
         child.id: block_of(array.field(index), child, below) for index, child in enumerate(field.children)
     }
@@ -270,7 +270,7 @@ def _list(array: pa.Array, field: Field, hidden: Mask | None) -> Block:
     offsets = _offsets(array.buffers()[1], array.offset, len(array), width)
     first, last = int(offsets[0]), int(offsets[-1])
     child = elements_of(array)
-    gone = _covered(hidden, validity, len(array))
+    gone = _null_rows(hidden, validity, len(array))
     (inner,) = field.children
     items = block_of(child.slice(first, last - first), inner)
     lengths = np.diff(offsets)
@@ -286,7 +286,7 @@ def _fixed_list(array: pa.Array, field: Field, hidden: Mask | None) -> Block:
     size = array.type.list_size
     validity, nulls = _validity(array)
     child = array.values.slice(array.offset * size, len(array) * size)
-    below = _covered(hidden, validity, len(array)) if field.children else None
+    below = _null_rows(hidden, validity, len(array)) if field.children else None
     inner = field.children[0] if field.children else field
     items = block_of(child, inner, None if below is None else np.repeat(below, size))
     return FixedList(len(array), size, items, validity, nulls)
@@ -294,15 +294,15 @@ def _fixed_list(array: pa.Array, field: Field, hidden: Mask | None) -> Block:
 
 def _coded(array: pa.DictionaryArray, field: Field, _hidden: Mask | None) -> Block:
     """Codes of values that are not null; a null in the dictionary makes its rows null."""
-    values, indices = array.dictionary.cast(_viewed(array.type.value_type)), array.indices
+    values, indices = array.dictionary.cast(_without_view(array.type.value_type)), array.indices
     if values.null_count:
         is_null = values.is_null().take(indices)
         indices = pc.if_else(is_null.fill_null(True), pa.scalar(None, indices.type), indices)
-        values = values.fill_null(_nothing(values.type))
+        values = values.fill_null(_empty_value(values.type))
     codes = _leaf(indices)
     if not isinstance(codes, FixedWidth):
         raise TypeError("codes are integers")
-    return Coded(len(array), _within(codes, len(values)), block_of(values, field))
+    return Coded(len(array), _with_valid_codes(codes, len(values)), block_of(values, field))
 
 
 def _nulls(array: pa.Array, _field: Field, _hidden: Mask | None) -> Block:
@@ -321,7 +321,7 @@ _NESTED: dict[int, Callable[[Any, Field, Mask | None], Block]] = {
 """By the number of the kind of type; all others are leaves."""
 
 
-def _nothing(kind: pa.DataType) -> pa.Scalar:
+def _empty_value(kind: pa.DataType) -> pa.Scalar:
     types = pa.types
     if types.is_boolean(kind):
         return pa.scalar(False)
@@ -331,7 +331,7 @@ def _nothing(kind: pa.DataType) -> pa.Scalar:
     return pa.scalar(0).cast(kind)
 
 
-def _within(codes: FixedWidth, num_values: int) -> FixedWidth:
+def _with_valid_codes(codes: FixedWidth, num_values: int) -> FixedWidth:
     """The same codes, 0 under nulls: those need not be codes."""
     if codes.validity is None:
         return codes

@@ -134,7 +134,9 @@ def to_stored(texts: pa.Array) -> pa.LargeBinaryArray:
 
 def _stored(text: str, row: int) -> bytes:
     try:
-        value = json.loads(text, object_pairs_hook=_members, parse_constant=_refused, parse_int=_whole)
+        value = json.loads(
+            text, object_pairs_hook=_members, parse_constant=_refused, parse_int=_parse_integer
+        )
         return _document(value)
     except (ValueError, RecursionError) as error:
         why = "is nested too deep" if isinstance(error, RecursionError) else str(error)
@@ -152,7 +154,7 @@ def _refused(word: str) -> NoReturn:
     raise ValueError(f"{word} is no JSON")
 
 
-def _whole(text: str) -> int | float:
+def _parse_integer(text: str) -> int | float:
     # Python refuses to read thousands of digits as a whole number, and they would be a float anyway.
     return int(text) if len(text) <= 20 and -(1 << 63) <= int(text) < 1 << 64 else float(text)
 
@@ -167,13 +169,13 @@ def _container(value: Any, depth: int) -> bytes:
     if depth > _DEPTH:
         raise ValueError(f"nested more than {_DEPTH} deep")
     if isinstance(value, list):
-        return _packed(_ARRAY | _counted(value), [_element(item, depth) for item in value])
+        return _packed(_ARRAY | _checked_length(value), [_element(item, depth) for item in value])
     names = sorted(value)
     elements = [*((_STRING, name) for name in names), *(_element(value[name], depth) for name in names)]
-    return _packed(_OBJECT | _counted(value), elements)
+    return _packed(_OBJECT | _checked_length(value), elements)
 
 
-def _counted(value: Any) -> int:
+def _checked_length(value: Any) -> int:
     if len(value) > _MOST_BYTES:
         raise ValueError("more elements than can be counted")
     return len(value)

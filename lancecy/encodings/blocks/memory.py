@@ -47,7 +47,7 @@ class BufferPool:
         return self._nbytes
 
     def take(self, nbytes: int) -> pa.Buffer:
-        """Take a block of at least so many bytes and at most an eighth more, with undefined content."""
+        """Take a block of at least ``nbytes`` and at most an eighth more, with undefined content."""
         step = 1 << max(0, nbytes.bit_length() - 4)
         size = -(-nbytes // step) * step
         if self._lock.acquire(blocking=False):

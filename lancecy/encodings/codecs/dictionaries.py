@@ -100,7 +100,7 @@ def taken(numbers: NDArray[Any], items: Block, mask: Bitmap | None, limits: Limi
         return AllNull(numbers.size)
     if isinstance(items, FixedList):
         return _lists(numbers, items, mask, limits)
-    return _placed(numbers, items, mask, limits)
+    return _scattered(numbers, items, mask, limits)
 
 
 def _lists(numbers: NDArray[Any], items: FixedList, mask: Bitmap | None, limits: Limits) -> Block:
@@ -112,10 +112,10 @@ def _lists(numbers: NDArray[Any], items: FixedList, mask: Bitmap | None, limits:
             return FixedList(
                 rows.length, items.size, FixedWidth(rows.length * items.size, child.bits, rows.values)
             )
-    return _placed(numbers, items, mask, limits)
+    return _scattered(numbers, items, mask, limits)
 
 
-def _placed(numbers: NDArray[Any], items: Block, mask: Bitmap | None, limits: Limits) -> Block:
+def _scattered(numbers: NDArray[Any], items: Block, mask: Bitmap | None, limits: Limits) -> Block:
     """Items of any kind; codes of slots without items are arbitrary."""
     if mask is None:
         kernels.check_codes(numbers, items.length)

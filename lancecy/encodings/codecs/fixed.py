@@ -84,7 +84,7 @@ def inline_packed(spec: InlinePacked, chunks: Chunks, limits: Limits) -> FixedWi
             position=chunk,
         )
     buffer, out = room(runs.num_rows, spec.bits, limits)
-    kernels.unpack_inline(*_of(source, chunks.counts), spec.bits, *_wanted(runs), out)
+    kernels.unpack_inline(*_chunk_arrays(source, chunks.counts), spec.bits, *_run_arrays(runs), out)
     return FixedWidth(runs.num_rows, spec.bits, buffer)
 
 
@@ -101,7 +101,7 @@ def packed_blocks(spec: PackedBlocks, chunks: Chunks, limits: Limits) -> FixedWi
     source, runs = chunks.buffers[spec.buffer], chunks.runs
     buffer, out = room(runs.num_rows, spec.bits, limits)
     packing = (spec.bits, spec.packed_bits, spec.raw_tail)
-    kernels.unpack_blocks(*_of(source, chunks.counts), *packing, *_wanted(runs), out)
+    kernels.unpack_blocks(*_chunk_arrays(source, chunks.counts), *packing, *_run_arrays(runs), out)
     return FixedWidth(runs.num_rows, spec.bits, buffer)
 
 
@@ -116,13 +116,13 @@ def byte_split(spec: ByteSplit, chunks: Chunks, limits: Limits) -> FixedWidth:
     source, runs = chunks.buffers[spec.buffer], chunks.runs
     require_bytes(source, chunks.counts * (spec.bits >> 3), "split values")
     buffer, out = room(runs.num_rows, spec.bits, limits)
-    kernels.join_bytes(*_of(source, chunks.counts), spec.bits >> 3, *_wanted(runs), out)
+    kernels.join_bytes(*_chunk_arrays(source, chunks.counts), spec.bits >> 3, *_run_arrays(runs), out)
     return FixedWidth(runs.num_rows, spec.bits, buffer)
 
 
-def _of(source: Buffers, counts: Int64) -> tuple[Memory, Int64, Int64, Int64]:
+def _chunk_arrays(source: Buffers, counts: Int64) -> tuple[Memory, Int64, Int64, Int64]:
     return source.memory, source.positions, source.lengths, counts
 
 
-def _wanted(runs: PageRuns) -> tuple[Int64, Int64, Int64]:
+def _run_arrays(runs: PageRuns) -> tuple[Int64, Int64, Int64]:
     return runs.pages, runs.starts, runs.counts

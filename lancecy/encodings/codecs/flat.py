@@ -26,7 +26,7 @@ __all__ = ["VIEW_BYTES", "copy_or_view", "flattened", "nested", "read_flat", "wi
 Int64 = NDArray[np.int64]
 
 VIEW_BYTES = 256 << 10
-"""Fewest bytes of a run for an Arrow array of its own instead of a copy."""
+"""Fewest bytes of a run that becomes an Arrow array of its own instead of being copied."""
 
 
 def nested(spec: Spec, flat: FixedWidth) -> Block:

@@ -129,7 +129,7 @@ def decode(symbols: Symbols | None, block: VariableWidth) -> VariableWidth:
 def decode_spans(
     symbols: Symbols, offsets: Offsets, memory: Memory, positions: Int64, lengths: Int64
 ) -> VariableWidth:
-    """Decode strings that lie in several places.
+    """Decode strings stored in several spans.
 
     Parameters
     ----------
@@ -164,13 +164,13 @@ def decode_spans(
         if out.size == cap:
             check_offsets(INT32_MAX + 1, "or more bytes of strings")
         # The second pass has room for the longest symbol per remaining byte, so it always suffices.
-        text, out = _moved(out[:size], min(cap, size + _MAX_LENGTH * int(offsets[-1] - offsets[done])))
+        text, out = _reallocated(out[:size], min(cap, size + _MAX_LENGTH * int(offsets[-1] - offsets[done])))
     if size < out.size // 2:
-        text, _ = _moved(out[:size], size)
+        text, _ = _reallocated(out[:size], size)
     return VariableWidth(done, offsets.dtype.itemsize, offsets_buffer, text.slice(0, size))
 
 
-def _moved(text: Memory, room: int) -> tuple[pa.Buffer, Memory]:
+def _reallocated(text: Memory, room: int) -> tuple[pa.Buffer, Memory]:
     """Copy the bytes to the start of larger memory."""
     buffer, out = allocate(room)
     out[: text.size] = text

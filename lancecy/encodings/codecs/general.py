@@ -176,11 +176,11 @@ def _unpack_lz4(memory: Memory, positions: Int64, lengths: Int64, limits: Limits
 
 
 def _unpack_zstd(memory: Memory, positions: Int64, lengths: Int64, limits: Limits) -> tuple[Memory, Int64]:
-    heads = _heads(memory, positions, lengths)
+    heads = _first_bytes(memory, positions, lengths)
     is_bare = (lengths < _ZSTD_PREFIX) | (_is_frame(heads) & (heads[:, 4] & 0x10 == 0))
     skip = np.where(is_bare, 0, _ZSTD_PREFIX)
     positions, lengths = positions + skip, lengths - skip
-    stated = _content_sizes(_heads(memory, positions, lengths))
+    stated = _content_sizes(_first_bytes(memory, positions, lengths))
     claimed = np.where(is_bare, stated, heads[:, :8].copy().view("<u8")[:, 0].astype(np.int64))
     claimed[~is_bare & (claimed < 0)] = 2**63 - 1
     reach = (lengths // _ZSTD_BLOCK_COST + 1) * _ZSTD_BLOCK
@@ -195,7 +195,7 @@ def _unpack_zstd(memory: Memory, positions: Int64, lengths: Int64, limits: Limit
     return np.concatenate([_NONE, *parts]), sizes
 
 
-def _heads(memory: Memory, positions: Int64, lengths: Int64) -> NDArray[np.uint8]:
+def _first_bytes(memory: Memory, positions: Int64, lengths: Int64) -> NDArray[np.uint8]:
     """(num_buffers, 18) uint8: the first bytes of each buffer, zeros where it is shorter."""
     at = np.arange(_MAX_HEADER)
     present = at < lengths[:, None]

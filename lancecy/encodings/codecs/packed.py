@@ -67,13 +67,13 @@ def decode_rows(spec: PackedFields, rows: ZippedSpans, field: Field, limits: Lim
             f"packed rows of {len(spec.fields)} fields, where struct {printable(field.name)!r} "
             f"has {len(field.children)}"
         )
-    walk = _Walk(rows)
+    walk = _RowCursors(rows)
     children: dict[int, Block] = {}
     for (node, bits, varies), child in zip(spec.fields, field.children, strict=True):
         if varies:
             children[child.id] = decode_spans(node, walk.take_spans(bits >> 3), limits)
         else:
-            children[child.id] = decode_zipped(node, walk.take_cells(_width(node, bits)), child)
+            children[child.id] = decode_zipped(node, walk.take_values(_width(node, bits)), child)
     walk.finish()
     return Structured(rows.starts.size, children)
 
@@ -84,8 +84,8 @@ def _width(node: Spec, bits: int) -> int:
     return bits >> 3
 
 
-class _Walk:
-    """Cursors over all rows that are not null."""
+class _RowCursors:
+    """Cursors into all rows that are not null, which advance field by field."""
 
     def __init__(self, rows: ZippedSpans) -> None:
         self._memory: Memory = rows.memory
@@ -111,7 +111,7 @@ class _Walk:
         self._cursor = self._cursor + width
         return out
 
-    def take_cells(self, width: int) -> ZippedValues:
+    def take_values(self, width: int) -> ZippedValues:
         """A field of one width; zeros for null rows."""
         values = self._take(width)
         if self._filled is not None:

@@ -78,7 +78,7 @@ class RunPart:
         return self.buffers[self.spec.buffer].lengths // (self.spec.bits >> 3)
 
     def stored(self, counts: Int64) -> tuple[Buffers, int] | None:
-        """Plain bytes of so many values per chunk, and their bits; None if all are null."""
+        """Plain bytes of ``counts`` values per chunk, and the bits of a value; None if all are null."""
         if isinstance(self.spec, Plain):
             return self.buffers[self.spec.buffer], self.spec.bits
         block = self.decode(self.spec, self.buffers, counts)
@@ -116,8 +116,8 @@ def expanded(values: RunPart, lengths: RunPart, counts: Int64, runs: PageRuns, l
     by_values, by_lengths = values.counts(), lengths.counts()
     known = by_lengths if by_values is None else by_values
     if known is None:
-        lengths, known = _told(lengths, counts, limits)
-    right = _integers(lengths, known)
+        lengths, known = _decoded_lengths(lengths, counts, limits)
+    right = _stored_lengths(lengths, known)
     if by_values is None:
         _check_sums(*right, known, counts)
     left = values.stored(known)
@@ -126,12 +126,12 @@ def expanded(values: RunPart, lengths: RunPart, counts: Int64, runs: PageRuns, l
     return _repeated(left, right, counts, runs, limits)
 
 
-def _told(lengths: RunPart, counts: Int64, limits: Limits) -> tuple[RunPart, Int64]:
+def _decoded_lengths(lengths: RunPart, counts: Int64, limits: Limits) -> tuple[RunPart, Int64]:
     """Lengths without bytes, decoded, and how many of them add up to the values of each chunk."""
     if has_payload(lengths.spec):
         raise UnsupportedError("runs whose values and lengths are coded", feature="coded runs")
     limits.check("page_bytes", int(counts.sum()) * 8, "bytes of the lengths of runs")
-    source, bits = _integers(lengths, counts)
+    source, bits = _stored_lengths(lengths, counts)
     most = np.repeat(counts, counts).astype(np.uint64)
     ends = starts_of(np.minimum(_numbers(source, bits), most).astype(np.int64))
     first = starts_of(counts)[:-1]
@@ -140,8 +140,8 @@ def _told(lengths: RunPart, counts: Int64, limits: Limits) -> tuple[RunPart, Int
     return RunPart(Plain(bits), (plain,), lengths.decode), known
 
 
-def _integers(lengths: RunPart, counts: Int64) -> tuple[Buffers, int]:
-    """So many lengths per chunk, and their bits."""
+def _stored_lengths(lengths: RunPart, counts: Int64) -> tuple[Buffers, int]:
+    """``counts`` lengths per chunk as plain bytes, and the bits of a length."""
     found = lengths.stored(counts)
     if found is None:  # one repeated value without bytes is 0
         return Buffers(np.zeros(int(counts.sum()), np.uint8), starts_of(counts)[:-1], counts), 8
@@ -177,7 +177,7 @@ def _repeated(
 ) -> FixedWidth:
     values, lengths, bits = left[0], right[0], left[1]
     if values.memory is not lengths.memory:
-        values, lengths = _side_by_side(values, lengths)
+        values, lengths = _in_one_memory(values, lengths)
     if runs.num_rows and bits >> 3 > int(values.lengths.max(initial=0)):
         # Checked before the multiplication by the rows, because no stored bytes bound this width.
         raise FormatError(f"a value of {bits} bits is longer than all values of its chunk")
@@ -189,7 +189,7 @@ def _repeated(
     return FixedWidth(runs.num_rows, bits, buffer)
 
 
-def _side_by_side(left: Buffers, right: Buffers) -> tuple[Buffers, Buffers]:
+def _in_one_memory(left: Buffers, right: Buffers) -> tuple[Buffers, Buffers]:
     """Both parts in one memory, which the kernel requires; a decoded part is outside the chunks' memory."""
     start = int(left.lengths.sum())
     memory = np.empty(start + int(right.lengths.sum()), np.uint8)

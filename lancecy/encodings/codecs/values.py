@@ -120,7 +120,7 @@ def _variable(spec: Variable, chunks: Chunks, limits: Limits) -> Block:
     counts = chunks.counts + 1
     # Coded offsets are in the buffer before the bytes, if they have one.
     source = chunks.buffers[spec.buffer - 1] if has_payload(spec.offsets) and spec.buffer else None
-    offsets = _alone(spec.offsets, source, counts, whole_runs(counts), limits)
+    offsets = _decode_one_buffer(spec.offsets, source, counts, whole_runs(counts), limits)
     return strings_at(spec, chunks, as_integers(offsets))
 
 
@@ -194,8 +194,8 @@ def _block_dictionary(spec: BlockDictionary, chunks: Chunks, limits: Limits) -> 
     if has_payload(spec):
         left, right = split_dictionary(chunks.buffers[spec.buffer])
     item_counts = np.full(chunks.counts.size, spec.num_items, np.int64)
-    codes = as_numbers(_alone(spec.codes, left, chunks.counts, whole_runs(chunks.counts), limits))
-    items = as_numbers(_alone(spec.items, right, item_counts, whole_runs(item_counts), limits))
+    codes = as_numbers(_decode_one_buffer(spec.codes, left, chunks.counts, whole_runs(chunks.counts), limits))
+    items = as_numbers(_decode_one_buffer(spec.items, right, item_counts, whole_runs(item_counts), limits))
     starts = starts_of(chunks.counts)[chunks.runs.pages] + chunks.runs.starts
     numbers = items_by_code(codes, items, chunks.counts, spec.num_items)[
         places_of(starts, chunks.runs.counts)
@@ -267,21 +267,21 @@ def decode_block(spec: Spec, memory: Memory, num_items: int, limits: Limits) -> 
     if isinstance(spec, SymbolCoded):
         return _without_symbols(spec, decode_block(spec.values, memory, num_items, limits))
     if isinstance(spec, Variable):
-        return _lone_strings(spec, memory, num_items)
+        return _standalone_strings(spec, memory, num_items)
     if has_zipped_values(spec):
-        return _lone_cells(spec, memory, num_items)
+        return _standalone_lists(spec, memory, num_items)
     counts = np.array([num_items], np.int64)
     source = Buffers(memory, np.zeros(1, np.int64), np.array([memory.size], np.int64))
-    return _alone(spec, source, counts, whole_runs(counts), limits)
+    return _decode_one_buffer(spec, source, counts, whole_runs(counts), limits)
 
 
-def _lone_strings(spec: Variable, memory: Memory, num_items: int) -> VariableWidth:
+def _standalone_strings(spec: Variable, memory: Memory, num_items: int) -> VariableWidth:
     if spec.offsets is not None:
         raise UnsupportedError("strings that stand alone, with coded offsets", feature="coded offsets")
     return block_strings(spec, memory, num_items)
 
 
-def _lone_cells(spec: Spec, memory: Memory, num_items: int) -> Block:
+def _standalone_lists(spec: Spec, memory: Memory, num_items: int) -> Block:
     """Decode lists with null items, which are stored one by one, bitmaps first, as in full-zip pages."""
     width = (zipped_bits(spec) + 7) >> 3
     if num_items > memory.size // max(1, width):
@@ -296,17 +296,21 @@ def decode_levels(
 
     Source: file sheet 2.1, section 3.2.
     """
-    levels: NDArray[np.uint16] = as_numbers(_alone(spec, source, counts, runs, limits)).view(np.uint16)
+    levels: NDArray[np.uint16] = as_numbers(_decode_one_buffer(spec, source, counts, runs, limits)).view(
+        np.uint16
+    )
     return levels
 
 
-def _alone(spec: Spec, source: Buffers | None, counts: Int64, runs: PageRuns, limits: Limits) -> Block:
+def _decode_one_buffer(
+    spec: Spec, source: Buffers | None, counts: Int64, runs: PageRuns, limits: Limits
+) -> Block:
     """Decode selected values of chunks that have one buffer each, or none."""
     if source is None or not has_payload(spec):
         return decode(spec, Chunks((), counts, runs), limits)
     if isinstance(spec, Compressed):
         opened = general.decompress_many(spec.scheme, source.memory, source.positions, source.lengths, limits)
-        return _alone(spec.values, Buffers(*opened), counts, runs, limits)
+        return _decode_one_buffer(spec.values, Buffers(*opened), counts, runs, limits)
     if isinstance(spec, RunLengths):
         parts = zip((spec.values, spec.lengths), _split(source, counts), strict=True)
         values, lengths = (RunPart(numbered(node), (part,), _part_of(limits)) for node, part in parts)
@@ -314,14 +318,17 @@ def _alone(spec: Spec, source: Buffers | None, counts: Int64, runs: PageRuns, li
     chunks = Chunks((source,), counts, runs)
     if isinstance(spec, Deltas):
         return _summed(
-            spec, chunks, lambda fewer: _alone(spec.deltas, source, fewer, whole_runs(fewer), limits), limits
+            spec,
+            chunks,
+            lambda fewer: _decode_one_buffer(spec.deltas, source, fewer, whole_runs(fewer), limits),
+            limits,
         )
     return decode(numbered(spec), chunks, limits)
 
 
 def _part_of(limits: Limits) -> Decoder:
     def decoded(node: Spec, buffers: tuple[Buffers, ...], counts: Int64) -> Block:
-        return _alone(node, buffers[0], counts, whole_runs(counts), limits)
+        return _decode_one_buffer(node, buffers[0], counts, whole_runs(counts), limits)
 
     return decoded
 

@@ -1,9 +1,8 @@
 """Values stored one by one, each with its position, or its position and length.
 
-Full-zip pages and packed structs put the parts of a row next to each other, so every
-value is found by its own position. A cell is a value of one width; a value of a
-fixed-size list with nulls inside is ``bitmap of each list layer with nulls | items``.
-Strings are spans of bytes, compressed one by one if at all.
+Full-zip pages and packed structs put the parts of a row next to each other, so every value has a position of its
+own. A value of one width is also called a cell; that of a fixed-size list with nulls inside is ``bitmap of each
+list layer with nulls | items``. Strings are spans of bytes, compressed one by one if at all.
 
 Source: file sheet 2.1, sections 3.5 to 3.8.
 """
@@ -79,11 +78,11 @@ class ZippedSpans:
     lengths: Int64
 
 
-# -- cells --------------------------------------------------------------------------
+# -- values of one width ------------------------------------------------------------
 
 
 def zipped_bits(spec: Spec) -> int:
-    """Bits one value takes as a cell, bitmaps included.
+    """Bits of one value stored as a cell, bitmaps included.
 
     Raises
     ------
@@ -195,7 +194,7 @@ def _items(spec: Spec, cells: ZippedValues, offset: int, count: int) -> Block:
     return FixedWidth(num_items, spec.bits, buffer)
 
 
-# -- spans --------------------------------------------------------------------------
+# -- values of varying size ---------------------------------------------------------
 
 
 def decode_spans(spec: Spec, spans: ZippedSpans, limits: Limits) -> VariableWidth:

@@ -71,7 +71,7 @@ _ROUNDS = 9
 _LAST_TEXT = np.frombuffer("\U0010ffff".encode(), np.uint8)
 _LAST_BYTES = np.full(8, 0xFF, np.uint8)
 # Which of eight bytes, the first being the highest, there are.
-_THERE = np.array([0, *((1 << 64) - (1 << (64 - 8 * n)) for n in range(1, 9))], np.uint64)
+_BYTE_MASKS = np.array([0, *((1 << 64) - (1 << (64 - 8 * n)) for n in range(1, 9))], np.uint64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,7 +109,7 @@ def bounded_leaves(field: Field) -> Iterator[Field]:
 
 
 def bounds_kind(logical_type: str) -> str | None:
-    """The logical type that bounds of a column have: its own, of a dictionary that of the values.
+    """The logical type of a column's bounds: that of the column, or of the values of a dictionary.
 
     Returns
     -------
@@ -234,13 +234,13 @@ def _decimal_bounds(block: FixedWidth, raw: Memory, starts: Int64) -> tuple[Fixe
     keys = (halves[:, 1] ^ sign, halves[:, 0])
     every, counts = np.arange(block.length), np.diff(starts)
     low, high = (
-        rows[_chosen(lambda at, step: keys[step][at], 2, every, counts, extreme)[0]].reshape(-1)
+        rows[_extreme_rows(lambda at, step: keys[step][at], 2, every, counts, extreme)[0]].reshape(-1)
         for extreme in (np.minimum, np.maximum)
     )
     return FixedWidth(counts.size, 128, low), FixedWidth(counts.size, 128, high)
 
 
-def _chosen(
+def _extreme_rows(
     key: Callable[[Int64, int], UInt64], rounds: int, rows: Int64, counts: Int64, extreme: np.ufunc
 ) -> tuple[Int64, Int64]:
     """The first extreme row of each page, and the number of rows with equal keys.
@@ -309,7 +309,7 @@ class _Words:
         left = np.clip(lengths - 8 * step, 0, 8)
         out = np.empty(8 * rows.size, np.uint8)
         kernels.gather_fixed(self._values, np.where(left, starts + 8 * step, 0), 8, out)
-        keys: UInt64 = out.view(">u8").astype(np.uint64) & _THERE[left]
+        keys: UInt64 = out.view(">u8").astype(np.uint64) & _BYTE_MASKS[left]
         if step == 0 and rows.size == self._lengths.size:
             self._first = keys
         return keys
@@ -325,7 +325,7 @@ class _Words:
             # The length decides last: keys cannot tell trailing zeros from the end of a string.
             return self._lengths[at].astype(np.uint64) if step == rounds else self._keys(at, step)
 
-        return _chosen(key, rounds + 1, rows, counts, which)[0]
+        return _extreme_rows(key, rounds + 1, rows, counts, which)[0]
 
     def bounds(self, low: Int64, high: Int64, pages: Int64, nulls: Int64, is_text: bool) -> PageBounds:
         """Bounds of all pages, from the least and the greatest string of pages that have any.
@@ -405,7 +405,7 @@ def _coded_bounds(block: Coded, starts: Int64, kind: str) -> PageBounds:
         places[places < 0] = order.size
     some = np.flatnonzero(nulls < counts)
     least, most = np.minimum.reduceat(places, first)[some], most[some]
-    return _named_bounds(block.dictionary, kind, order[least], order[most], some, nulls)
+    return _bounds_of_values(block.dictionary, kind, order[least], order[most], some, nulls)
 
 
 def _ranks(dictionary: Block, kind: str) -> tuple[Int64, Int64]:
@@ -432,7 +432,7 @@ def _numbers_of(block: FixedWidth, kind: str) -> NDArray[Any]:
     return raw[: block.length * block.bits // 8].view(number_dtype(kind))
 
 
-def _named_bounds(
+def _bounds_of_values(
     dictionary: Block, kind: str, low: Int64, high: Int64, some: Int64, nulls: Int64
 ) -> PageBounds:
     """Bounds of all pages, from dictionary values that are the extremes of pages with values."""

@@ -2,7 +2,7 @@
 
 The pages of a node lie back to back in one buffer, so a run of batches costs one write per node and not one per
 page. A file has no bitmaps of nulls: null texts and empty texts both take no bytes; everything else has no
-nulls. ``check_storable`` refuses values that would come back changed.
+nulls. ``check_storable`` refuses values that would change when read back.
 
 Source: file sheet 0.1, sections 3 and 4.
 """
@@ -182,13 +182,13 @@ def legacy_pages(
 
 
 def _with_ends(starts: Int64) -> tuple[Int64, Int64]:
-    """For each page its rows and the end of the last, as offsets are stored; and the page number of each."""
+    """Per page one index for each stored offset (its rows and the end of the last one), and the page of each index."""
     page = np.arange(starts.size - 1).repeat(starts[1:] - starts[:-1] + 1)
     return np.arange(starts[0], starts[0] + page.size) - page, page
 
 
 def _texts(field: Field, block: VariableWidth, starts: Int64, position: int) -> LegacyPages:
-    """Pages of bytes and, behind them, where in the file each value is."""
+    """Pages of bytes, followed by the file position of each value."""
     offsets, counts = offsets_of(block), starts[1:] - starts[:-1]
     values = np.frombuffer(block.values, np.uint8)  # type: ignore[call-overload]
     borders = offsets[starts]

@@ -46,8 +46,8 @@ def read_ended_binary(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool
         misfit(spec, shape)
     if spec.adjustment == 0:  # every end is at least that: all pages of this form are
         return AllNull(runs.num_rows)
-    if _are_picks(pages, runs):
-        picked = yield from _read_picks(pages, shape, runs)
+    if _are_short_runs(pages, runs):
+        picked = yield from _read_short_runs(pages, shape, runs)
         if picked is not None:
             return picked
     bounds = _split(pages, runs) if in_pieces else [0, runs.counts.size]
@@ -58,7 +58,7 @@ def read_ended_binary(pages: Pages, shape: Spec, runs: PageRuns, in_pieces: bool
     return joined((yield from gather(reads)))
 
 
-def _are_picks(pages: Pages, runs: PageRuns) -> bool:
+def _are_short_runs(pages: Pages, runs: PageRuns) -> bool:
     """Whether these are many short runs of a memory map, where making arrays of positions would dominate the time."""
     size = runs.counts.size
     return (
@@ -72,7 +72,7 @@ def _are_picks(pages: Pages, runs: PageRuns) -> bool:
     )
 
 
-def _read_picks(pages: Pages, shape: VarBinary, runs: PageRuns) -> Read[VariableWidth | None]:
+def _read_short_runs(pages: Pages, shape: VarBinary, runs: PageRuns) -> Read[VariableWidth | None]:
     """Strings taken from mapped pages; None if data is invalid or exceeds the offsets."""
     ends, ends_sizes = _plain_buffer(pages.below("offsets"))
     values, sizes = _plain_buffer(pages.below("values"))
@@ -135,7 +135,7 @@ def bytes_block(num_rows: int, spans: ValueSpans, data: object) -> VariableWidth
 
 
 def _read_bytes(values: Pages, runs: PageRuns, spans: ValueSpans) -> Read[object]:
-    """The bytes that the rows own, back to back."""
+    """The bytes of the rows, concatenated."""
     keep = np.flatnonzero(spans.lengths)
     if keep.size == 0:
         return b""

@@ -117,7 +117,7 @@ class _Group:
 
     @property
     def is_whole(self) -> bool:
-        """Whether every row of every page is wanted."""
+        """Whether every row of every page is selected."""
         runs = self.runs
         return not runs.starts.any() and bool((runs.counts == self.pages.counts[runs.pages]).all())
 
@@ -150,7 +150,7 @@ def groups_of(column: Column, source: FieldSource, runs: PageRuns) -> list[_Grou
 
 
 def _numbers(starts: Int64, stops: Int64) -> Int64:
-    """All numbers of some ranges."""
+    """All integers of some ranges."""
     lengths = stops - starts
     return np.repeat(stops - np.cumsum(lengths), lengths) + np.arange(int(lengths.sum()))
 
@@ -191,7 +191,7 @@ def _prefetched(read: Read[Block], ranges: Ranges) -> Read[Block]:
 
 
 def _found(wanted: list[Ranges], held: Ranges, span: Span) -> list[Span] | None:
-    """Find the requested ranges in memory; None if one of them is not there in one piece."""
+    """Find the requested ranges in memory; None if one of them is missing or not contiguous there."""
     shifts = span.positions - held.positions
     spans = []
     for request in wanted:

@@ -64,7 +64,7 @@ def _groups(pages: Pages, most_items: int, runs: PageRuns) -> list[int]:
     wanted = np.bincount(runs.pages, runs.counts, num_pages).tolist()
     bounds, items, rows = [0], 0, 0
     for page, (more, own) in enumerate(zip(pages.numbers("num_items").tolist(), wanted, strict=True)):
-        # A writer's page is some 10 MB of strings, so many pages of many rows do not pass 32-bit offsets.
+        # Writers make pages of some 10 MB of strings, so this many do not exceed 32-bit offsets.
         is_full = rows >= _LARGE_PAGE and page - bounds[-1] >= _MOST_PAGES
         if page > bounds[-1] and (own >= _LARGE_PAGE or is_full or items + more > most_items):
             bounds.append(page)
@@ -138,7 +138,7 @@ def _read_strings(pages: Pages, shape: VarBinary, runs: PageRuns) -> Read[Block]
     if null_count == block.length or not isinstance(items, VariableWidth):
         return AllNull(block.length)
     validity = np.packbits(valid, bitorder="little") if valid is not None and null_count else None
-    return _named(codes, items, validity, null_count)
+    return _strings_of_codes(codes, items, validity, null_count)
 
 
 def _check_each(codes: NDArray[Any], stops: Int64) -> None:
@@ -148,7 +148,7 @@ def _check_each(codes: NDArray[Any], stops: Int64) -> None:
         raise FormatError(f"code of row {row} is not in the dictionary", position=row)
 
 
-def _named(
+def _strings_of_codes(
     codes: NDArray[Any], items: VariableWidth, validity: NDArray[np.uint8] | None, null_count: int
 ) -> Block:
     """The strings that codes name."""
@@ -219,14 +219,14 @@ def _with_null_codes(
     if int(kept[-1]) != kept.size - 1:  # else the null items are the last ones, and codes stay as they are
         renamed = np.cumsum(item_validity) - 1
         block = FixedWidth(block.length, block.bits, np.maximum(renamed, 0).astype(codes.dtype)[codes])
-    coded = Coded(block.length, block, _picked(items, kept))
+    coded = Coded(block.length, block, _selected_items(items, kept))
     return with_validity(coded, np.packbits(valid, bitorder="little"), int(np.count_nonzero(~valid)))
 
 
-def _picked(items: Block, kept: Int64) -> Block:
+def _selected_items(items: Block, kept: Int64) -> Block:
     """Select only these items, none of which is null."""
     if isinstance(items, VariableWidth):
-        return _named(kept, items, None, 0)
+        return _strings_of_codes(kept, items, None, 0)
     if not isinstance(items, FixedWidth):
         raise TypeError(f"a dictionary cannot be a {type(items).__name__} block")
     values = array_of(items.values)

@@ -106,7 +106,7 @@ def read_list(field: Field, column: Column, source: FieldSource, rows: Rows) -> 
     block: Block | None = None
     if rows.is_all(column.num_rows) and total and _num_rows(source, child) == total:
         # All lists normally have all elements, so both are read in one round.
-        spans, block = yield from _both(spans_read, source.below(child, guess))
+        spans, block = yield from _read_both(spans_read, source.below(child, guess))
     else:
         spans = yield from spans_read
     wanted = _elements(spans, runs, element_starts)
@@ -128,7 +128,7 @@ def _num_rows(source: FieldSource, field: Field) -> int:
     return -1 if column is None else column.num_rows
 
 
-def _both(one: Read[ValueSpans], other: Read[Block]) -> Read[tuple[ValueSpans, Block]]:
+def _read_both(one: Read[ValueSpans], other: Read[Block]) -> Read[tuple[ValueSpans, Block]]:
     spans, block = yield from gather(cast(list[Read[object]], [one, other]))
     return cast(ValueSpans, spans), cast(Block, block)
 

@@ -55,7 +55,7 @@ class Ends:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ValueSpans:
-    """Offsets and validity of rows, and the values they own.
+    """Offsets and validity of rows, and the ranges of their values.
 
     Attributes
     ----------

@@ -103,7 +103,7 @@ class Pages:
         return replace(self, specs=specs, counts=self.counts if counts is None else counts)
 
     def holding(self, counts: Int64) -> Pages:
-        """The same pages, which must hold so many values."""
+        """The same pages with other numbers of values, at the same node."""
         return replace(self, counts=counts)
 
     def some(self, numbers: Int64) -> Pages:
@@ -122,7 +122,7 @@ class Pages:
         runs : PageRuns
             At least one; ascending, disjoint, none empty. ``pages`` are indices into these pages.
         in_pieces : bool
-            Whether large runs may stay apart as a ``Pieces`` block.
+            Whether large runs may be separate blocks of a ``Pieces`` block.
 
         Raises
         ------
@@ -233,7 +233,7 @@ def served(read: Read[T], memory: Memory) -> T:
 
 
 def joined(blocks: Sequence[Block]) -> Block:
-    """Blocks one after the other, as one."""
+    """Concatenate blocks into one."""
     flat = [piece for block in blocks for piece in (block.blocks if isinstance(block, Pieces) else (block,))]
     return flat[0] if len(flat) == 1 else Pieces(sum(block.length for block in flat), tuple(flat))
 

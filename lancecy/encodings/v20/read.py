@@ -216,7 +216,7 @@ def check_nulls(field: Field, block: Block) -> None:
 
 
 def read_node(field: Field, source: FieldSource, rows: Rows, in_pieces: bool) -> Read[Block]:
-    """Decode rows of a field at any depth; ``in_pieces`` is whether it may stay apart as a ``Pieces`` block."""
+    """Decode rows of a field at any depth; ``in_pieces`` allows a ``Pieces`` block."""
     if rows.starts.size == 0:
         return AllNull(0)
     column = source.column(field)

@@ -195,7 +195,7 @@ def _fitted(block: Block, field: Field) -> Block:
         return block
     if not field.is_struct:
         column = _shape(field)
-        if isinstance(block, VariableWidth) and isinstance(column, VarBinary) and _is_bare(block):
+        if isinstance(block, VariableWidth) and isinstance(column, VarBinary) and _has_no_bytes(block):
             # Pages of 2.3 whose strings are all empty do not state the width of their offsets.
             return replace(
                 block, offset_width=column.offset_width, offsets=np.zeros(block.length + 1, np.int64)
@@ -213,7 +213,7 @@ def _fitted(block: Block, field: Field) -> Block:
     return replace(block, children=children)
 
 
-def _is_bare(block: VariableWidth) -> bool:
+def _has_no_bytes(block: VariableWidth) -> bool:
     return len(memoryview(block.values)) == 0  # type: ignore[arg-type]
 
 

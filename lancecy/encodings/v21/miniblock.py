@@ -123,7 +123,7 @@ def _read_part(
     sizes = page.sizes.tolist()
     at_once = sum(sizes) <= _SMALL_PAGE
     table: ChunkTable | None = None if page.memory is None else page.memory.find(page.number, "chunks")
-    items = None if spec.dictionary is None else _kept_items(page)
+    items = None if spec.dictionary is None else _cached_dictionary(page)
     span = None
     if table is None or (items is None and spec.dictionary is not None):
         which = np.arange(page.sizes.size)
@@ -150,7 +150,7 @@ def _read_part(
 # -- the dictionary -------------------------------------------------------------------
 
 
-def _kept_items(page: Page) -> Block | None:
+def _cached_dictionary(page: Page) -> Block | None:
     items: Block | None = None if page.memory is None else page.memory.find(page.number, "items")
     return items
 
@@ -165,7 +165,7 @@ def dictionary_of(spec: MiniBlock, page: Page, memory: Memory, limits: Limits) -
     """
     if spec.dictionary is None:
         return None
-    items = _kept_items(page)
+    items = _cached_dictionary(page)
     if items is not None:
         return items
     if page.memory is None:

@@ -97,7 +97,7 @@ def build(page: LeafPage, chain: tuple[Field, ...]) -> Block:
     FormatError
         Levels, layers and values do not fit each other or the fields.
     """
-    if _says_nothing(page, chain):
+    if _is_never_null(page, chain):
         page = replace(page, layers=(*page.layers, *(Layer.ALL_VALID_ITEM for _ in chain[1:])))
     if len(page.layers) != len(chain):
         raise FormatError(f"a page with {len(page.layers)} layers in a column of {len(chain)}")
@@ -106,7 +106,7 @@ def build(page: LeafPage, chain: tuple[Field, ...]) -> Block:
     state = _State(page)
     block = _leaf(page, state)
     for field, child in zip(chain[-2::-1], chain[:0:-1], strict=True):
-        block = _around(field, child, block, state)
+        block = _wrap(field, child, block, state)
     if state.rep is not None and bool(state.rep.any()):
         raise FormatError("repetition levels are higher than the lists are deep")
     if block.length * rows_per_value(chain) != page.num_rows:
@@ -114,7 +114,7 @@ def build(page: LeafPage, chain: tuple[Field, ...]) -> Block:
     return block
 
 
-def _says_nothing(page: LeafPage, chain: tuple[Field, ...]) -> bool:
+def _is_never_null(page: LeafPage, chain: tuple[Field, ...]) -> bool:
     """Whether the page of a struct without members marks no nulls at all: then no struct around it is null."""
     return (
         len(page.layers) == 1
@@ -183,18 +183,18 @@ def _with_validity(block: Block, validity: object | None, null_count: int) -> Bl
     raise TypeError(f"a leaf is no {type(block).__name__} block")
 
 
-def _around(field: Field, child: Field, block: Block, state: _State) -> Block:
+def _wrap(field: Field, child: Field, block: Block, state: _State) -> Block:
     """Wrap one field around the block."""
     if field.is_list or field.logical_type == "map":
-        return _list_around(field, block, state)
+        return _wrap_list(field, block, state)
     if _is_fixed_list(field):
-        return _fixed_list_around(field, block, state)
+        return _wrap_fixed_list(field, block, state)
     layer = state.take(False, field)
     validity, null_count = _item_validity(layer, block.length, state)
     return Structured(block.length, {child.id: block}, validity, null_count)
 
 
-def _list_around(field: Field, block: Block, state: _State) -> Listed:
+def _wrap_list(field: Field, block: Block, state: _State) -> Listed:
     layer = state.take(True, field)
     rep, definition = state.rep, state.definition
     if rep is None:
@@ -222,12 +222,12 @@ def _list_around(field: Field, block: Block, state: _State) -> Listed:
 
 
 def _trimmed(memory: NDArray[np.uint8], nbytes: int) -> NDArray[np.uint8]:
-    """The first bytes: a view, or a copy where that frees most of the memory."""
+    """The first bytes: a view, or a copy if that frees most of the memory."""
     part = memory[:nbytes]
     return part if nbytes * 2 >= memory.size else part.copy()
 
 
-def _fixed_list_around(field: Field, block: Block, state: _State) -> FixedList:
+def _wrap_fixed_list(field: Field, block: Block, state: _State) -> FixedList:
     size = _list_size(field)
     layer = state.take(False, field)
     if size == 0 or block.length % size or state.num_entries % size:
@@ -242,13 +242,13 @@ def _fixed_list_around(field: Field, block: Block, state: _State) -> FixedList:
     state.num_entries //= size
     validity, null_count = _item_validity(layer, length, state)
     if rep is not None:
-        _check_alike(rep, size)
+        _check_equal_levels(rep, size)
         if definition is not None:
-            _check_alike(definition > state.visible_max, size)
+            _check_equal_levels(definition > state.visible_max, size)
     return FixedList(length, size, block, validity, null_count)
 
 
-def _check_alike(levels: NDArray[np.generic], size: int) -> None:
+def _check_equal_levels(levels: NDArray[np.generic], size: int) -> None:
     """Raise FormatError unless all items of a fixed-size list have the same levels."""
     groups = levels.reshape(-1, size)
     if not np.array_equal(groups, np.broadcast_to(groups[:, :1], groups.shape)):

@@ -297,7 +297,7 @@ class _Check:
         if rows is None:
             # A list page without rows may have no offset at all.
             lengths = np.maximum(stored - 1, 0) if isinstance(spec, ListOf) else stored
-            self._check_free(lengths, column_id)
+            self._check_lengths(lengths, column_id)
         else:
             lengths = rows
             short = np.flatnonzero((stored < rows + extra) & (rows > 0))
@@ -308,8 +308,8 @@ class _Check:
         self.found[column_id] = ColumnPages(positions, lengths)
         if isinstance(spec, ListOf):
             elements = self.visit(spec.child_id, spec.child, None)
-            if _is_bare(spec.child):
-                self._check_bare(elements, spec.child_id)
+            if _has_no_bytes(spec.child):
+                self._check_unbacked(elements, spec.child_id)
         return lengths
 
     def _struct(self, spec: StructOf, rows: Int64 | None) -> Int64:
@@ -321,7 +321,7 @@ class _Check:
         shortest: Int64 = np.minimum.reduce(inner)
         return shortest
 
-    def _check_free(self, lengths: Int64, column_id: int) -> None:
+    def _check_lengths(self, lengths: Int64, column_id: int) -> None:
         cap = self.limits.rows_per_file
         negative = np.flatnonzero(lengths < 0)
         if negative.size:
@@ -334,7 +334,7 @@ class _Check:
                 claimed=int(total),
             )
 
-    def _check_bare(self, lengths: Int64, column_id: int) -> None:
+    def _check_unbacked(self, lengths: Int64, column_id: int) -> None:
         """Limit elements without stored bytes, because the file size does not limit their memory."""
         total = int(lengths.sum())
         if total > self.file_size * 8:
@@ -357,10 +357,10 @@ class _Check:
         self.ledger.charge(column_id, "pages", total, self.file_size)
 
 
-def _is_bare(spec: Spec) -> bool:
+def _has_no_bytes(spec: Spec) -> bool:
     """Whether values take no bytes: nulls, values of width 0, structs of only these."""
     if isinstance(spec, StructOf):
-        return all(_is_bare(child) for child in spec.children.values())
+        return all(_has_no_bytes(child) for child in spec.children.values())
     return page_bits(spec)[0] == 0
 
 

@@ -63,7 +63,7 @@ class V0Writer(StreamedWriter):
         self._path, self._schema = path, schema
         self._group, self._most = options.max_rows_per_group, options.page_bytes
         self._book = Dictionaries() if options.dictionaries is None else options.dictionaries
-        self._waiting = _Waiting()
+        self._waiting = _PendingRows()
         self._row_starts = [0]
         super().__init__(store.put_stream(path))
         self._output = V0Output(self._sink)
@@ -138,7 +138,7 @@ class V0Writer(StreamedWriter):
         pairs = zip(waiting.parts(), self._schema.fields, strict=True)
         columns = [_as_one(parts, field) for parts, field in pairs]
         rest = waiting.num_rows - whole
-        self._waiting = _Waiting()
+        self._waiting = _PendingRows()
         self._write_rows(_sliced(columns, 0, whole), whole)
         if rest:
             left = _sliced(columns, whole, rest)
@@ -173,7 +173,7 @@ class V0Writer(StreamedWriter):
         self._row_starts.extend((starts[1:] + first).tolist())
 
 
-class _Waiting:
+class _PendingRows:
     """Pending rows."""
 
     def __init__(self) -> None:

@@ -335,7 +335,7 @@ class SpecCache:
         self._tokens: dict[Hashable, object] = {}
 
     def find(self, encoding: bytes, num_buffers: int) -> PageSpec:
-        """The spec of a page with so many buffers.
+        """The spec of a page with ``num_buffers`` buffers.
 
         Raises
         ------

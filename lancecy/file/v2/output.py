@@ -80,7 +80,7 @@ class V2Output:
         self._columns[column].append(placed)
 
     def place(self, memory: Memory, starts: Int64, lengths: Int64) -> Int64:
-        """Write values apart from the pages, each at a multiple of 64.
+        """Write values outside of pages, each at a multiple of 64.
 
         Parameters
         ----------

@@ -74,7 +74,7 @@ class Sidecars:
         return numbers, positions
 
     def part(self, memory: Memory, starts: Int64, lengths: Int64) -> Int64:
-        """Write each value on its own; see ``BlobPlaces``."""
+        """Write each value to its own object; see ``BlobPlaces``."""
         first = len(self._paths) + 1
         for start, length in zip(starts.tolist(), lengths.tolist(), strict=True):
             with self._open() as stream:

@@ -171,8 +171,8 @@ def read_fields(fields: Sequence[FieldRead]) -> Read[list[Block]]:
     grouped = {index for group in groups for index in group}
     others = [index for index in range(len(fields)) if index not in grouped]
     reads = [
-        *(_together([fields[index] for index in group]) for group in groups),
-        *(_listed(fields[index]) for index in others),
+        *(_read_batch([fields[index] for index in group]) for group in groups),
+        *(_read_alone(fields[index]) for index in others),
     ]
     read = yield from gather(reads)
     for indices, blocks in zip([*groups, *([index] for index in others)], read, strict=True):
@@ -186,7 +186,7 @@ def read_fields(fields: Sequence[FieldRead]) -> Read[list[Block]]:
     return [block for block in found if block is not None]
 
 
-def _together(group: Sequence[FieldRead]) -> Read[list[Block]]:
+def _read_batch(group: Sequence[FieldRead]) -> Read[list[Block]]:
     """Read several fields of one batch key; return an empty list if they must be read one by one."""
     pages = [SmallPage(f.known.chain, f.known.column.page(0), f.source, f.rows) for f in group]
     try:
@@ -195,7 +195,7 @@ def _together(group: Sequence[FieldRead]) -> Read[list[Block]]:
         return []
 
 
-def _listed(field: FieldRead) -> Read[list[Block]]:
+def _read_alone(field: FieldRead) -> Read[list[Block]]:
     return [(yield from field.alone())]
 
 

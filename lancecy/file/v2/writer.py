@@ -66,7 +66,7 @@ class V2Writer(StreamedWriter):
         self._version = (major, minor)
         self._path, self._schema = path, schema
         self._pending = [_Pending(field, options.page_bytes) for field in schema.fields]
-        self._nodes = [node for field in schema.fields for node in self._owners(field)]
+        self._nodes = [node for field in schema.fields for node in self._fields_with_column(field)]
         self._numbers = {node.id: number for number, node in enumerate(self._nodes)}
         has_all = self._version == (2, 0)
         self._headers = {
@@ -79,13 +79,13 @@ class V2Writer(StreamedWriter):
         blobs = (number for number, node in enumerate(self._nodes) if has_all and node.is_blob)
         self._output = V2Output(self._sink, self._version, len(self._nodes), frozenset(blobs))
 
-    def _owners(self, field: Field) -> Iterator[Field]:
+    def _fields_with_column(self, field: Field) -> Iterator[Field]:
         """Yield nodes with a column: leaves, in 2.0 also nodes around them; none below one that holds its children."""
         if self._version == (2, 0) or not field.children or field.is_whole:
             yield field
         if not field.is_whole:
             for child in field.children:
-                yield from self._owners(child)
+                yield from self._fields_with_column(child)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows; see ``FileWriter.write``."""
@@ -134,7 +134,7 @@ class V2Writer(StreamedWriter):
 
     def _placed(self, array: pa.Array, field: Field) -> pa.Array:
         if field.is_struct:
-            return described_blobs(array, field, _Places(self._output, self._sidecars))
+            return described_blobs(array, field, _BlobWriter(self._output, self._sidecars))
         return placed_blobs(array, field, self._output.place)
 
     def _flush(self, pending: _Pending, array: pa.Array) -> None:
@@ -161,7 +161,7 @@ class V2Writer(StreamedWriter):
 
 
 @dataclass(frozen=True, slots=True)
-class _Places:
+class _BlobWriter:
     """Writes bytes of blobs; see ``BlobPlaces``."""
 
     output: V2Output

@@ -307,7 +307,7 @@ def array_runs(
         Number of runs.
     """
     check("array_runs", base, offsets, deleted, first_row, address, runs, span)
-    alive = _living(offsets.size, deleted, first_row)
+    alive = _live_rows(offsets.size, deleted, first_row)
     ids = _ids(base, offsets, alive)
     if not ids.size:
         span[:] = (1 << 64) - 1, 0
@@ -344,7 +344,7 @@ def fill_slots(
         -1, or a row whose id has no slot or a taken one; the slots are then undefined.
     """
     check("fill_slots", base, offsets, deleted, first_row, place, low, slots)
-    alive = _living(offsets.size, deleted, first_row)
+    alive = _live_rows(offsets.size, deleted, first_row)
     at = _ids(base, offsets, alive) - np.uint64(low)
     wrong = at >= slots.size
     if not wrong.any():
@@ -385,7 +385,7 @@ def copy_keys(
         Number of ids.
     """
     check("copy_keys", base, offsets, deleted, first_row, place, keys, places)
-    alive = _living(offsets.size, deleted, first_row)
+    alive = _live_rows(offsets.size, deleted, first_row)
     fit = alive[: keys.size]
     keys[: fit.size] = _ids(base, offsets, fit)
     places[: fit.size] = fit + place
@@ -599,7 +599,7 @@ def _after_holes(start: int, ranks: Int64, rows: Int64) -> UInt64:
     return (rows + np.searchsorted(ranks, rows, side="right")).astype(np.uint64) + np.uint64(start)
 
 
-def _living(count: int, deleted: Int64, first_row: int) -> Int64:
+def _live_rows(count: int, deleted: Int64, first_row: int) -> Int64:
     """Rows that are not deleted, ascending."""
     alive = np.arange(count)
     gone = deleted - first_row

@@ -164,7 +164,7 @@ def test_strings_are_right_however_wrong_the_estimate_of_their_size_was(
 def test_the_estimate_of_a_size_is_close(monkeypatch: pytest.MonkeyPatch) -> None:
     """The estimate fits all strings with little to spare, so no string is decoded twice or moved."""
     moves: list[int] = []
-    monkeypatch.setattr(fsst, "_moved", lambda text, room: moves.append(room))
+    monkeypatch.setattr(fsst, "_reallocated", lambda text, room: moves.append(room))
     symbols = parse_symbols(table([b"a", b"bcd", b"efghij", b"klmnopqr"]))
     codes = np.random.default_rng(3).integers(0, 4, 400_000, np.uint8)
     long = [codes[start : start + 40].tobytes() for start in range(0, codes.size, 40)]

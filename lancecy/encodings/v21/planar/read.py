@@ -119,7 +119,7 @@ def _read_sparse(
     backed = (file.size * 8, isinstance(spec.values, MiniBlock))
     counts = slot_counts(layers, chain, page.num_rows // factor, backed, limits)
     at_once = rows.is_all or int(page.sizes.sum()) <= _SMALL_PAGE
-    held = yield from _hold(page, file, -1 if at_once else _largest(spec))
+    held = yield from _fetch_buffers(page, file, -1 if at_once else _partial_buffer(spec))
     first = page.sizes.size - num_payloads(layers)
     structure = decode_structure(layers, counts, [held[i] for i in range(first, page.sizes.size)], limits)
     around, slots = structure.select(wanted, limits)
@@ -152,7 +152,7 @@ def _top_slots(page: Page, rows: RowSelection, factor: int) -> Slots:
     return Slots.joined(starts // factor, stops // factor)
 
 
-def _largest(spec: Planar) -> int:
+def _partial_buffer(spec: Planar) -> int:
     """The buffer that is fetched only in part for a part of a page, or -1."""
     if isinstance(spec.values, MiniBlock):
         return 1
@@ -165,7 +165,7 @@ def _largest(spec: Planar) -> int:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Held:
+class _FetchedBuffers:
     """Buffers of a page that have been fetched.
 
     Attributes
@@ -217,7 +217,7 @@ class _Held:
             return result
 
 
-def _hold(page: Page, file: SourceFile, but: int) -> Read[_Held]:
+def _fetch_buffers(page: Page, file: SourceFile, but: int) -> Read[_FetchedBuffers]:
     """Fetch all buffers of a page except number ``but``; all of them if it is -1."""
     numbers = np.argsort(page.positions, kind="stable")
     numbers = numbers[numbers != but]
@@ -225,7 +225,7 @@ def _hold(page: Page, file: SourceFile, but: int) -> Read[_Held]:
     span = None
     if numbers.size:
         (span,) = yield [Ranges(file, positions, sizes)]
-    return _Held(span, numbers, positions, sizes)
+    return _FetchedBuffers(span, numbers, positions, sizes)
 
 
 # -- values -----------------------------------------------------------------------------
@@ -246,7 +246,7 @@ class _Leaf:
         chain: tuple[Field, ...],
         file: SourceFile,
         limits: Limits,
-        held: _Held,
+        held: _FetchedBuffers,
         validity: Validity,
         slots: Slots,
     ) -> None:

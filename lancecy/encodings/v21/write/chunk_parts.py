@@ -49,7 +49,7 @@ class ChunkPart:
     segments : tuple of (memory, starts, lengths)
         For each segment (nbytes,) uint8 and two (num_chunks,) int64: a chunk's buffer is its spans, back to back.
     lengths : (num_chunks,) int64, bytes
-        Lengths of the buffers; where segments are shorter, zeros follow that count as the buffer's own.
+        Lengths of the buffers; a buffer longer than its segments ends with zeros.
     """
 
     segments: tuple[tuple[Memory, Int64, Int64], ...]
@@ -96,7 +96,7 @@ def fixed_values(block: Block) -> ChunkedValues | None:
 
 
 def _bits_part(memory: Memory, bounds: Int64, bits: int) -> ChunkPart:
-    """Slots of so many bits, the first of each chunk in a byte of its own."""
+    """Slots of ``bits`` bits; each chunk begins at a byte."""
     edges = bounds * bits
     starts = edges[:-1] >> 3
     lengths = (edges[1:] + 7 >> 3) - starts

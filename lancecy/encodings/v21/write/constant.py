@@ -70,7 +70,7 @@ def _constant_number(block: FixedWidth, valid: NDArray[np.bool_] | None) -> byte
 
 
 def _samples(count: int) -> tuple[int, ...]:
-    """How many values are looked at first, and then."""
+    """Numbers of values to compare: a few first, then all."""
     return (_FEW, count) if count > _FEW else (count,)
 
 

@@ -27,7 +27,7 @@ _WORTH = 0.8
 
 
 def few_distinct(leaf: ShreddedLeaf) -> Coded | None:
-    """Strings as codes, where that takes clearly less space."""
+    """Strings as codes, if that takes clearly less space; else None."""
     block = leaf.values
     if not isinstance(block, VariableWidth) or block.length < _FEWEST_VALUES:
         return None
