@@ -259,7 +259,7 @@ def test_pages_of_version_2_0_are_read_as_one_by_one(name: str, is_mapped: bool)
     assert joint(columns, (field,)) == everything
 
 
-def test_pages_with_buffers_that_nothing_names_are_not_taken_for_others() -> None:
+def test_pages_with_unused_buffers_have_another_batch_key() -> None:
     field, page = leaf_field("int32"), flat20(3)
     spare = replace(page, buffers=[*page.buffers, b"\x09" * 16, b"\x09" * 16])
     one, other = (batch_key((field,), column20(made, field).column) for made in (page, spare))

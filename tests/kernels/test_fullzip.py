@@ -259,7 +259,7 @@ def test_outputs_must_fit_each_other(kernels: Kernels) -> None:
 
 @st.composite
 def pages(draw: st.DrawFn) -> tuple[bytes, list[tuple[int, int]], dict[str, Any]]:
-    """Entries of a page, perhaps with a byte changed, and spans over them."""
+    """Entries of a page, optionally with a changed byte, and spans over them."""
     word_bytes, width = draw(st.sampled_from([0, 1, 2])), draw(st.sampled_from([1, 4, 5, 8]))
     parts = draw(st.lists(st.tuples(st.sampled_from([0, 0, 1, 4, 5, 6]), st.binary(max_size=5)), max_size=20))
     cuts, memory = [0], b""

@@ -1,4 +1,4 @@
-"""The kernels of the row-id index, in Numba and in NumPy, against Python's own; with JIT disabled as well."""
+"""The kernels of the row-id index, in Numba, in NumPy and with JIT disabled, compared with plain Python."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ def directory_of(
 
 
 def shift_for(keys: NDArray[np.uint64], wanted: int, stride: int = 1) -> int:
-    """The wanted shift, or the least that needs no more than a few thousand buckets."""
+    """The requested shift, or the smallest that needs at most a few thousand buckets."""
     span = int(keys[-stride]) - int(keys[0]) if keys.size else 0
     return min(63, max(wanted, span.bit_length() - 12))
 
 
-# Numbers that stand close together here and there, and the ends of the type.
+# Clusters of close numbers, and the smallest and largest of the type.
 clusters = st.sampled_from([0, 1000, 2**32 - 3, 2**32, 2**53, 2**63 - 5, 2**63, TOP - 9])
 ids = st.builds(lambda base, step: base + step, clusters, st.integers(0, 9))
 few_rows = st.sets(st.integers(0, 30), max_size=12)
 
 
 def joined(found: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
-    """(id, 1, address) of rows in order, as runs."""
+    """Rows in order as runs of one id: (id, 1, address)."""
     runs: list[tuple[int, int, int]] = []
     for number, _, address in found:
         if runs and runs[-1][0] + runs[-1][1] == number and runs[-1][2] + runs[-1][1] == address:
@@ -232,7 +232,7 @@ def test_any_span_of_keys_is_sorted(kernels: Any, bits: int, low: int, size: int
 @both
 @folded("outliers", [[], [2**63], [2**63, 2**52, 2**41], [TOP, 2**50, 2**50 + 2**39, 2**50 + 2**28]])
 def test_keys_that_share_their_highest_digits_are_sorted(kernels: Any, outliers: list[int]) -> None:
-    """Two digits tell few of them apart, so that the rest is sorted as heaps."""
+    """Two digits distinguish few of these keys, so that the rest is sorted by heap sort."""
     keys = u64([*range(3000, 0, -1), *(2**50 + n * 3 for n in range(500, 0, -1)), *outliers])
     values = np.arange(keys.size, dtype=np.uint32)
     expected = sorted(zip(keys.tolist(), values.tolist()))
@@ -240,7 +240,7 @@ def test_keys_that_share_their_highest_digits_are_sorted(kernels: Any, outliers:
     assert list(zip(keys.tolist(), values.tolist())) == expected
 
 
-# -- what is there twice ------------------------------------------------------
+# -- duplicates ---------------------------------------------------------------
 
 
 @st.composite
@@ -371,7 +371,7 @@ def test_what_is_found_already_is_left_alone(kernels: Any) -> None:
 
 @both
 def test_many_keys_in_one_bucket(kernels: Any) -> None:
-    """One stray id far away leaves all others to a single bucket."""
+    """One id far from all others puts these into a single bucket."""
     keys = u64([*range(0, 3000, 3), 2**63])
     where = directory_of(kernels, keys, 63)
     wanted = np.arange(0, 3003, dtype=np.uint64)
@@ -535,7 +535,7 @@ print("numba" if kernels is rowindex_jit.COMPILED else "twins", "llvmlite" in sy
 UNKEPT = "the compiled kernels of the row-id index cannot be kept"
 MISSING = "Numba cannot be used"
 NO_NUMBA = "import sys; sys.modules['numba'] = None\n"
-# A release of Numba that is not made for this NumPy: its import fails with whatever it finds first.
+# A release of Numba that does not support this NumPy: its import fails with an arbitrary error.
 BROKEN_NUMBA = """
 import sys
 class Broken:
@@ -544,7 +544,7 @@ class Broken:
             raise SystemError("initialization of _internal failed")
 sys.meta_path.insert(0, Broken())
 """
-# Files of no more than a kilobyte can be written: as on a disk that is full.
+# Only files of up to a kilobyte can be written, as on a full disk.
 FULL_DISK = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
 
 
@@ -562,7 +562,7 @@ def used(before: str, work: str, environment: dict[str, str]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def kept() -> None:
-    """Have the kernels that are asked for compiled."""
+    """Compile the requested kernels."""
     used("", "[10**7]", {})
 
 
@@ -584,7 +584,7 @@ def kept() -> None:
 def test_implementation_fits_the_work_and_the_machine(
     before: str, work: str, environment: dict[str, str], expected: list[str]
 ) -> None:
-    """Where nothing can be kept (a folder below a device), much more work is needed for Numba to be worth it."""
+    """If machine code cannot be kept (a folder below a device), Numba is used only for much more work."""
     said = used(before, work, environment)
     assert said[:3] == expected[:3]
     assert all(text.startswith(wanted) for text, wanted in zip(said[3:], expected[3:], strict=True))
@@ -607,7 +607,7 @@ def test_every_kernel_has_a_loop_and_a_twin() -> None:
 
 @pytest.mark.slow
 def test_kernels_are_right_without_being_compiled() -> None:
-    """The same tests in a process where Numba leaves the loops as Python: their indexing is checked there."""
+    """Run these tests in a process where Numba does not compile the loops, so that Python checks their indexing."""
     if os.environ.get("NUMBA_DISABLE_JIT") == "1":
         return
     # Compiled sums of unsigned integers wrap, as C's do; NumPy's scalars do too, and warn.

@@ -1,4 +1,4 @@
-"""House rules of the Cython sources, checked by reading them."""
+"""Rules for the Cython sources, checked on their text."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from typing import TypeAlias
 from lancecy.encodings.model.spec import Spec
 
 __all__ = [
-    "EVERYTHING",
+    "ANY_LEVEL",
     "BlobPage",
     "ConstantPage",
     "FullZip",
@@ -230,10 +230,10 @@ class Planar:
 PageSpec: TypeAlias = MiniBlock | ConstantPage | FullZip | BlobPage | Planar | Spec
 
 
-EVERYTHING = 0xFFFF
+ANY_LEVEL = 0xFFFF
 """Above every definition level: without lists around the leaf, every entry has a slot."""
 
 
 def all_visible_max(layers: tuple[Layer, ...]) -> int:
     """Highest definition level of an entry with a value slot; without lists every entry has one."""
-    return max_visible(layers) if max_repetition(layers) else EVERYTHING
+    return max_visible(layers) if max_repetition(layers) else ANY_LEVEL

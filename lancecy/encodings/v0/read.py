@@ -43,7 +43,7 @@ from lancecy.rows import PageRuns
 from lancecy.store.base import Memory
 from lancecy.store.reads import Ranges, Read, SourceFile, gather, value_read
 
-__all__ = ["Asked", "ColumnPages", "ColumnSource", "read_column", "whole_pages"]
+__all__ = ["ColumnPages", "ColumnSource", "RequestedRows", "read_column", "whole_pages"]
 
 Int64 = NDArray[np.int64]
 
@@ -125,11 +125,17 @@ def read_column(
     LimitError
         More bytes or elements than 32-bit offsets can count.
     """
-    return _read(spec, column_id, source, runs, Asked(runs), in_pieces=in_pieces)
+    return _read(spec, column_id, source, runs, RequestedRows(runs), in_pieces=in_pieces)
 
 
 def _read(
-    spec: Spec, column_id: int, source: ColumnSource, runs: PageRuns, asked: Asked, *, in_pieces: bool = False
+    spec: Spec,
+    column_id: int,
+    source: ColumnSource,
+    runs: PageRuns,
+    asked: RequestedRows,
+    *,
+    in_pieces: bool = False,
 ) -> Read[Block]:
     if runs.counts.size == 0:
         return _empty(spec, column_id, source)
@@ -147,7 +153,7 @@ def _read(
 
 
 def _read_var_binary(
-    spec: VarBinary, column_id: int, source: ColumnSource, runs: PageRuns, asked: Asked
+    spec: VarBinary, column_id: int, source: ColumnSource, runs: PageRuns, asked: RequestedRows
 ) -> Read[Block]:
     num_rows, file = runs.num_rows, source.file
     starts = source.pages[column_id].positions[runs.pages] + runs.starts * 8
@@ -189,7 +195,7 @@ def _refuse_large(
 
 
 def _read_list(
-    spec: ListOf, column_id: int, source: ColumnSource, runs: PageRuns, asked: Asked
+    spec: ListOf, column_id: int, source: ColumnSource, runs: PageRuns, asked: RequestedRows
 ) -> Read[Block]:
     num_rows, width = runs.num_rows, spec.offset_width
     starts = source.pages[column_id].positions[runs.pages] + runs.starts * width
@@ -213,7 +219,7 @@ def _read_list(
     return Listed(num_rows, width, offsets_buffer, child)
 
 
-def _read_struct(spec: StructOf, source: ColumnSource, runs: PageRuns, asked: Asked) -> Read[Block]:
+def _read_struct(spec: StructOf, source: ColumnSource, runs: PageRuns, asked: RequestedRows) -> Read[Block]:
     reads = [_read(child, column_id, source, runs, asked) for column_id, child in spec.children.items()]
     blocks = yield from gather(reads)
     return Structured(runs.num_rows, dict(zip(spec.children, blocks, strict=True)))
@@ -277,7 +283,7 @@ def _zero_offset(width: int) -> Memory:
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class RequestedRows:
     """The requested rows of the outermost list.
 
     Attributes
@@ -287,7 +293,7 @@ class Asked:
     Examples
     --------
     >>> pages, starts, counts = np.zeros(3, np.int64), np.array([4, 0, 4]), np.array([1, 9, 1])
-    >>> Asked(PageRuns(pages, starts, counts)).times
+    >>> RequestedRows(PageRuns(pages, starts, counts)).times
     3
     """
 
@@ -307,7 +313,7 @@ class Asked:
         return max(1, int(depth.max(initial=1)))
 
 
-def _check_elements(total: int, child_lengths: Int64, runs: PageRuns, asked: Asked) -> None:
+def _check_elements(total: int, child_lengths: Int64, runs: PageRuns, asked: RequestedRows) -> None:
     """Raise FormatError if lists have more elements than their pages, because then lists share elements.
 
     Parameters
@@ -318,7 +324,7 @@ def _check_elements(total: int, child_lengths: Int64, runs: PageRuns, asked: Ask
         Elements of the child page that each run points into.
     runs : PageRuns
         The selected lists.
-    asked : Asked
+    asked : RequestedRows
 
     Raises
     ------

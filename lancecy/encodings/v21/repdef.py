@@ -32,7 +32,7 @@ from lancecy.encodings.model.block import (
     Structured,
     VariableWidth,
 )
-from lancecy.encodings.model.layouts import EVERYTHING, Layer, max_definition
+from lancecy.encodings.model.layouts import ANY_LEVEL, Layer, max_definition
 from lancecy.errors import FormatError, printable
 from lancecy.schema import Field
 
@@ -101,7 +101,7 @@ def build(page: LeafPage, chain: tuple[Field, ...]) -> Block:
         page = replace(page, layers=(*page.layers, *(Layer.ALL_VALID_ITEM for _ in chain[1:])))
     if len(page.layers) != len(chain):
         raise FormatError(f"a page with {len(page.layers)} layers in a column of {len(chain)}")
-    if max_definition(page.layers) > EVERYTHING:
+    if max_definition(page.layers) > ANY_LEVEL:
         raise FormatError("more definition levels than 16 bits can count")
     state = _State(page)
     block = _leaf(page, state)
@@ -151,7 +151,7 @@ class _State:
             if layer.is_list:
                 return level
             level += layer.levels
-        return EVERYTHING
+        return ANY_LEVEL
 
 
 def _item_validity(layer: Layer, num_slots: int, state: _State) -> tuple[object | None, int]:

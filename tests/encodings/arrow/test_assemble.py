@@ -114,7 +114,7 @@ def test_maps_are_made_of_their_keys_and_values() -> None:
     assert found.to_pylist() == [[("a", 1), ("b", None)], None, [], [("a", 3)]]
 
 
-def test_what_no_part_holds_is_null() -> None:
+def test_leaves_in_no_part_are_null() -> None:
     field = struct(X, Y, Field("z", 4, 1, "fixed_size_list:float:2"))
     found = assemble(field, [part(field, 2, [{"x": 1}, None])], 2)
     assert found.to_pylist() == [{"x": 1, "y": None, "z": None}, None]

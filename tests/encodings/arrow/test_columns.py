@@ -48,7 +48,7 @@ def chunked(values: pa.Array, *cuts: int) -> pa.ChunkedArray:
     [pa.string(), pa.large_string(), pa.dictionary(pa.int8(), pa.string()), pa.list_(pa.string())],
     ids=str,
 )
-def test_rows_in_order_whatever_fits_into_a_chunk(
+def test_rows_keep_their_order_with_any_chunk_size(
     rows: np.ndarray[tuple[int], np.dtype[np.int64]], most: int, kind: pa.DataType
 ) -> None:
     values = pa.array(WORDS)
@@ -77,7 +77,7 @@ TYPES: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
 
 @pytest.mark.parametrize("kind", TYPES)
 @given(lengths=st.lists(st.integers(0, 12), max_size=6), most=st.integers(1, 4000), seed=st.integers(0, 99))
-def test_rows_of_slices_come_in_the_order_asked_for(
+def test_rows_of_slices_are_taken_in_the_requested_order(
     kind: str, lengths: list[int], most: int, seed: int
 ) -> None:
     data_type, value = TYPES[kind]
@@ -176,7 +176,7 @@ def test_chunks_without_rows_are_left_out() -> None:
     assert as_array(chunked(pa.array([], pa.int8()), 0)).equals(pa.array([], pa.int8()))
 
 
-def test_extension_types_come_and_go() -> None:
+def test_extension_types_are_added_and_removed() -> None:
     storage = pa.array(["[]", None])
     array = typed(storage, pa.json_())
     assert array.type == pa.json_()

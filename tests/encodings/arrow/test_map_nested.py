@@ -40,7 +40,7 @@ def test_shape_stays_when_leaves_do(seed: int) -> None:
     ],
     ids=["fixed_size_list", "struct", "list"],
 )
-def test_what_lies_under_nulls_is_not_looked_at(array: pa.Array) -> None:
+def test_values_under_nulls_are_ignored(array: pa.Array) -> None:
     (field,) = schema_of(pa.schema([("c", array.type)])).fields
     seen: list[str | None] = []
 

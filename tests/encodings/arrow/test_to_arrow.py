@@ -154,7 +154,7 @@ def test_bad_text_inside_nested_values_is_refused() -> None:
         to_arrow(Coded(1, ints(0), words(b"a", b"\xfe")), pa.dictionary(pa.int32(), pa.string()))
 
 
-def test_extension_type_lies_over_its_storage() -> None:
+def test_extension_type_wraps_its_storage() -> None:
     values = FixedWidth(2, 128, bytes(range(32)))
     array = to_arrow(values, pa.uuid())
     assert array.type == pa.uuid()

@@ -62,7 +62,7 @@ HOLDERS: dict[str, Callable[[pa.Buffer, NDArray[np.uint8]], object]] = {
 
 
 @pytest.mark.parametrize("holder", HOLDERS)
-def test_a_block_is_not_used_again_while_anything_holds_it(pool: BufferPool, holder: str) -> None:
+def test_a_block_is_not_reused_while_an_array_refers_to_it(pool: BufferPool, holder: str) -> None:
     buffer, view = allocate(LARGE)
     address = buffer.address
     held = HOLDERS[holder](buffer, view)
@@ -86,7 +86,7 @@ def test_no_more_waits_than_there_is_room_for(pool: BufferPool) -> None:
     assert pool.nbytes == 2 * LARGE
 
 
-def test_what_is_larger_than_the_pool_is_let_go(pool: BufferPool) -> None:
+def test_blocks_larger_than_the_pool_are_freed(pool: BufferPool) -> None:
     block = allocate(9 * LARGE)
     del block
     assert pool.nbytes == 0

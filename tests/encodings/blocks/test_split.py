@@ -38,7 +38,7 @@ ARRAYS = {
 
 
 @pytest.mark.parametrize("lengths", [[11], [3, 8], [0, 1, 9, 0, 1], [4, 4, 3]])
-def test_parts_are_what_slices_are(lengths: list[int]) -> None:
+def test_parts_equal_slices(lengths: list[int]) -> None:
     for name, array in ARRAYS.items():
         start = 0
         for part, length in zip(split(block_of(array), lengths), lengths, strict=True):
@@ -61,7 +61,7 @@ def test_nulls_alone_are_cut() -> None:
     assert [part.length for part in split(AllNull(5), [2, 3])] == [2, 3]
 
 
-def test_what_cannot_be_cut_is_refused() -> None:
+def test_blocks_that_cannot_be_split_are_refused() -> None:
     with pytest.raises(FormatError, match="together"):
         split(AllNull(5), [2, 2])
     with pytest.raises(FormatError, match="Structured"):

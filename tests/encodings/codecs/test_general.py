@@ -73,7 +73,7 @@ def test_many_buffers_are_decompressed_into_one(scheme: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_an_empty_buffer_stands_for_an_empty_one(scheme: str) -> None:
+def test_an_empty_buffer_decompresses_to_an_empty_one(scheme: str) -> None:
     assert decompress(scheme, memory_of(b""), DEFAULT_LIMITS).size == 0
     assert many(scheme, [b"", packed(scheme, b"abc"), b"", b""]) == [b"", b"abc", b"", b""]
 
@@ -95,7 +95,7 @@ def test_a_bare_frame_is_decompressed(text: bytes) -> None:
         assert decompress("zstd", memory_of(frame), DEFAULT_LIMITS).tobytes() == text
 
 
-def test_frames_of_every_form_may_stand_side_by_side() -> None:
+def test_frames_of_every_form_may_be_in_one_column() -> None:
     buffers, expected = [], []
     for text in TEXTS:
         unsized = struct.pack("<Q", len(text)) + streamed(text)
@@ -104,7 +104,7 @@ def test_frames_of_every_form_may_stand_side_by_side() -> None:
     assert many("zstd", buffers) == expected
 
 
-def test_a_length_that_looks_like_a_frame_is_told_by_the_bit_after_it() -> None:
+def test_a_length_that_looks_like_a_frame_is_recognised_by_the_bit_after_it() -> None:
     """28 B5 2F FD and a byte with bit 4 set begin a length: one too large for the bytes after it."""
     data = bytes.fromhex("28b52ffd10000000") + raw("zstd", b"abc")
     with pytest.raises(FormatError, match="more than its bytes can stand for"):
@@ -146,7 +146,7 @@ def test_a_bare_frame_that_is_cut_off_is_refused(frame: bytes) -> None:
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_length_that_the_bytes_cannot_stand_for_is_refused_before_memory_is_asked_for(scheme: str) -> None:
+def test_a_length_beyond_the_compression_ratio_is_refused_before_memory_is_allocated(scheme: str) -> None:
     largest = 2**32 - 1 if scheme == "lz4" else 2**64 - 1
     with pytest.raises(FormatError, match="more than its bytes can stand for") as caught:
         many(scheme, [packed(scheme, b"abc"), packed(scheme, b"abc", size=largest)])
@@ -198,7 +198,7 @@ def test_schemes_that_do_not_exist_are_the_callers_mistake() -> None:
 
 
 @given(st.sampled_from(SCHEMES), st.lists(st.binary(max_size=40), max_size=4), st.data())
-def test_damaged_buffers_are_refused_or_cost_what_the_limit_allows(
+def test_damaged_buffers_are_refused_or_take_memory_within_the_limit(
     scheme: str, texts: list[bytes], data: st.DataObject
 ) -> None:
     whole = bytearray(b"".join(packed(scheme, text) for text in texts))

@@ -66,7 +66,7 @@ def values(spec: Spec, data: bytes, count: int, kind: str) -> list[Any]:
     ],
     ids=str,
 )
-def test_block_that_stands_alone(spec: Spec, data: bytes, kind: str, expected: list[Any]) -> None:
+def test_standalone_block(spec: Spec, data: bytes, kind: str, expected: list[Any]) -> None:
     assert values(spec, data, len(expected), kind) == expected
 
 
@@ -196,7 +196,7 @@ def test_one_value_has_no_differences_and_needs_no_bytes() -> None:
         assert as_numbers(block).tolist() == [3]
 
 
-def test_runs_that_nothing_counts_are_unsupported() -> None:
+def test_runs_of_unknown_number_are_unsupported() -> None:
     spec = RunLengths(TENS, PackedBlocks(3, 32, True))
     with pytest.raises(UnsupportedError, match="values and lengths are coded"):
         decode_block(spec, np.frombuffer(struct.pack("<QI", 0, 5), np.uint8), 5, DEFAULT_LIMITS)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lancecy.encodings.model.ledger import ByteLedger
-from lancecy.encodings.v0.read import Asked
+from lancecy.encodings.v0.read import RequestedRows
 from lancecy.errors import FormatError
 from lancecy.rows import PageRuns
 
@@ -25,13 +25,13 @@ def runs_of(runs: list[tuple[int, int, int]]) -> PageRuns:
 @given(RUNS)
 def test_times_is_how_often_the_most_wanted_row_is_wanted(runs: list[tuple[int, int, int]]) -> None:
     wanted = [(page, row) for page, start, count in runs for row in range(start, start + count)]
-    assert Asked(runs_of(runs)).times == max([1, *(wanted.count(row) for row in set(wanted))])
+    assert RequestedRows(runs_of(runs)).times == max([1, *(wanted.count(row) for row in set(wanted))])
 
 
 def test_rows_at_the_end_of_a_page_are_not_those_of_the_next() -> None:
     last = 2**32 - 1
-    assert Asked(runs_of([(1, 0, 1), (0, last, 1), (2, 0, 5)])).times == 1
-    assert Asked(runs_of([(2**28 - 1, last, 1)] * 3)).times == 3
+    assert RequestedRows(runs_of([(1, 0, 1), (0, last, 1), (2, 0, 5)])).times == 1
+    assert RequestedRows(runs_of([(2**28 - 1, last, 1)] * 3)).times == 3
 
 
 def test_ledger_counts_the_most_that_each_part_took() -> None:
@@ -48,7 +48,7 @@ def test_ledger_counts_the_most_that_each_part_took() -> None:
         ledger.charge(0, "pages", 51, 100)
 
 
-def test_ledger_knows_what_is_noted() -> None:
+def test_ledger_has_counted_bytes() -> None:
     ledger = ByteLedger()
     assert ledger.has(3, "values", 0)
     assert not ledger.has(3, "values", 1)

@@ -180,7 +180,7 @@ def test_lists_of_strings_and_of_booleans() -> None:
 @pytest.mark.parametrize(
     "kind", ["int8", "string", "bool", "null", "fixed_size_list:int8:2", "list", "struct"]
 )
-def test_no_rows_of_anything(kind: str) -> None:
+def test_no_rows_of_any_type(kind: str) -> None:
     children = (Field("item", 1, 0, "string"),) if kind in ("list", "struct") else ()
     field = Field("x", 0, logical_type=kind, children=children)
     nothing = np.empty(0, np.int64)

@@ -171,7 +171,7 @@ VALUES = message(1, b"")
         (message(2, message(3, message(3, message(1, VALUES)))), True),
     ],
 )
-def test_column_of_blobs_is_told(value: bytes, is_blob: bool) -> None:
+def test_columns_of_blobs_are_recognised(value: bytes, is_blob: bool) -> None:
     assert parse_column_encoding(COLUMN, value) is is_blob
 
 

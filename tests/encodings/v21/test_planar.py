@@ -143,7 +143,7 @@ def string_page(
 # -- codecs --------------------------------------------------------------------------------
 
 
-def test_strings_whose_offsets_are_told_by_the_message() -> None:
+def test_strings_whose_offsets_are_in_the_message() -> None:
     # As pylance writes ["a", "bb", "ccc"]: only the text is stored.
     part = chunk([b"abbccc"], large=True)
     layout = dense(1) + chunked(strings(deltas(32, 0, ranges(32, 1, 1))), 3)

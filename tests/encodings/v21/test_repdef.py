@@ -268,7 +268,7 @@ def random_value(rng: np.random.Generator, shredder: Shredder, depth: int = 0) -
 
 
 @folded("seed", range(60))
-def test_random_nesting_comes_back(seed: int) -> None:
+def test_random_nesting_is_rebuilt(seed: int) -> None:
     rng = np.random.default_rng(seed)
     names = [["list"], ["struct"], ["large_list"]] + [[PAIR, "struct"]] * (seed % 2)
     kinds = tuple(kind for i in rng.integers(0, len(names), rng.integers(0, 5)) for kind in names[i])

@@ -209,7 +209,9 @@ UNSUPPORTED: list[tuple[str, bytes, int]] = [
 
 
 @pytest.mark.parametrize(("feature", "layout", "num_buffers"), UNSUPPORTED, ids=[u[0] for u in UNSUPPORTED])
-def test_what_nobody_writes_is_unsupported(feature: str, layout: bytes, num_buffers: int) -> None:
+def test_encodings_that_no_writer_makes_are_unsupported(
+    feature: str, layout: bytes, num_buffers: int
+) -> None:
     with pytest.raises(UnsupportedError) as caught:
         parsed(layout, num_buffers)
     assert caught.value.feature == feature
