@@ -89,6 +89,8 @@ class Cleanups(Change):
             The storage failed; the message says what was removed before. Another cleanup removes the rest.
         ValueError
             The age is negative, or no version would stay.
+        TypeError
+            The age is a number or text.
 
         Notes
         -----
@@ -110,6 +112,10 @@ class Cleanups(Change):
         >>> stats.old_versions, [version["version"] for version in ds.versions()]
         (1, [2])
         """
+        if isinstance(older_than, int | float | str):
+            raise TypeError(
+                f"older_than is a timedelta such as datetime.timedelta(days=7), not {older_than!r}"
+            )
         if older_than is None and retain_versions is None and versions is None:
             older_than = _USUAL_AGE
         options = CleanupOptions(

@@ -172,6 +172,10 @@ class WriteRequest:
     def __post_init__(self) -> None:
         if self.mode not in get_args(Mode):
             raise ValueError(f"mode is {self.mode!r}; it can be 'create', 'append' or 'overwrite'")
+        if not isinstance(self.data_version, str | None):
+            raise TypeError(
+                f"data_storage_version is text, such as {str(self.data_version)!r}, not {self.data_version!r}"
+            )
 
 
 def requests_of(mode: Mode, options: Mapping[str, object]) -> tuple[WriteRequest, CommitRequest]:
