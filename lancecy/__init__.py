@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from lancecy import dask as dask
     from lancecy import errors as errors
+    from lancecy import expr as expr
+    from lancecy import interop as interop
     from lancecy import spark as spark
     from lancecy.api.datasets import Dataset as Dataset
     from lancecy.api.datasets import LanceDataset as LanceDataset
@@ -80,7 +82,7 @@ _HOMES = {
     "write_dataset": "lancecy.api.writers",
     "write_fragments": "lancecy.api.writers",
 }
-_MODULES = ("dask", "errors", "spark")
+_MODULES = ("dask", "errors", "expr", "interop", "spark")
 
 __all__ = [
     "BlobFile",
@@ -103,7 +105,9 @@ __all__ = [
     "dask",
     "dataset",
     "errors",
+    "expr",
     "inspect",
+    "interop",
     "lit",
     "plain",
     "scan",

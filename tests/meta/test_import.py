@@ -50,7 +50,12 @@ def _loaded(seen: dict[str, object]) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "statements", ["import lancecy", "import lancecy; lancecy.dataset; lancecy.col; lancecy.LanceError"]
+    "statements",
+    [
+        "import lancecy",
+        "import lancecy; lancecy.dataset; lancecy.col; lancecy.LanceError",
+        "import lancecy; lancecy.expr.parse; lancecy.interop.record_batches",
+    ],
 )
 def test_import_loads_nothing_heavy(statements: str) -> None:
     assert _loaded(_probe(statements)) == set()
