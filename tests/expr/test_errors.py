@@ -43,6 +43,8 @@ MESSAGES = {
     "array_has(s, 1)": r"array_has\(\) needs a list, but s is string",
     "l[1.0] = 1": r"array_element\(\) needs an integer, but 1.0 is double",
     "l[TRUE] = 1": r"array_element\(\) needs an integer, but TRUE is boolean",
+    "l[0] = 1": r"positions in a list start at 1, .* write l\[1\] for the first element",
+    "array_element(l, 0) = 1": "positions in a list start at 1",
     "l[1, 2] = 1": r"what stands in \[ \] is one field name or one position",
     "l[1].a = 1": r"get_field\(\) needs a struct, but array_element\(l, 1\) is int",
     "l[1].a(2) = 1": "is no column name",

@@ -108,6 +108,8 @@ def function(binder: Binder, call: Call, wide: bool) -> Expr:
     args = _arguments(binder, call, spec)
     if name == "get_field":
         _check_field(*args)
+    if name == "array_element":
+        _check_position(*args)
     return binder.finish(name, args)
 
 
@@ -122,6 +124,21 @@ def _check_field(struct: Expr, name: Expr) -> None:
     wanted = name.value if isinstance(name, Literal) else None
     if wanted not in names:
         raise ColumnNotFoundError(str(wanted), names, where=describe(struct, 10))
+
+
+def _check_position(values: Expr, position: Expr) -> None:
+    """Refuse the constant position 0, which no list has.
+
+    Raises
+    ------
+    ExpressionError
+    """
+    if isinstance(position, Literal) and position.value == 0:
+        shown = describe(values, 10)
+        raise ExpressionError(
+            f"positions in a list start at 1, so {shown}[0] is null in every row: "
+            f"write {shown}[1] for the first element, {shown}[-1] for the last"
+        )
 
 
 def _wrong_count(call: Call, least: int, most: int | None) -> ExpressionError:
