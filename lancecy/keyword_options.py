@@ -31,13 +31,13 @@ def shared_options(
     defaults : mapping of str to object
         The default of each option, shown in the signature.
     unsupported : mapping of str to str, optional
-        Options of other libraries that lancecy refuses, and what each would do.
+        Options of other libraries that lancecy refuses, and the alternative to each.
 
     Returns
     -------
     function
         A decorator; the function then raises ``TypeError`` for an unknown name and ``UnsupportedError`` for
-        one of ``unsupported``.
+        one of ``unsupported``. With None or False, which ask for nothing, these are accepted.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def shared_options(
         @functools.wraps(function)
         def checked(*args: Any, **given: Any) -> Any:
             if not given.keys() <= known:
-                _refuse(function.__name__, next(name for name in given if name not in known), known, refused)
+                given = _accepted(function.__name__, given, known, refused)
             return function(*args, **given)
 
         checked.__signature__ = signature.replace(parameters=[*plain, *added])  # type: ignore[attr-defined]
@@ -83,6 +83,16 @@ def shared_options(
 
 def _text(annotation: object) -> object:
     return getattr(annotation, "__forward_arg__", annotation)
+
+
+def _accepted(
+    function: str, given: Mapping[str, Any], known: set[str], refused: Mapping[str, str]
+) -> dict[str, Any]:
+    """The known options; the others must be refused ones that ask for nothing."""
+    for name, value in given.items():
+        if name not in known and (name not in refused or not (value is None or value is False)):
+            _refuse(function, name, known, refused)
+    return {name: value for name, value in given.items() if name in known}
 
 
 def _refuse(function: str, name: str, known: set[str], refused: Mapping[str, str]) -> None:

@@ -30,7 +30,13 @@ from lancecy.limits import Limits
 from lancecy.progress import Progress
 from lancecy.scanning import threads
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.options import SCAN_DEFAULTS, UNSUPPORTED_SCANS, HasFragmentId, ScanOptions
+from lancecy.scanning.options import (
+    SCAN_DEFAULTS,
+    UNSUPPORTED_SCANS,
+    HasFragmentId,
+    ScanOptions,
+    check_blob_handling,
+)
 from lancecy.scanning.pandas_metadata import to_frame
 from lancecy.scanning.request import Columns, ScanRequest, make_request
 from lancecy.scanning.take import as_row_numbers, take_row_ids, take_rows
@@ -419,8 +425,12 @@ class Dataset(Scans, Changes):
             Skip pages whose statistics prove that nothing matches.
         memory_bytes : int, optional
             Byte budget of a streamed scan (256 MiB).
-        batch_readahead, fragment_readahead, io_buffer_size, late_materialization, use_scalar_index, prefilter : optional
-            Accepted for compatibility with pylance, and ignored.
+        blob_handling : "blobs_descriptions", optional
+            Blob columns give descriptors; :meth:`take_blobs` reads the bytes. The other values of pylance are
+            accepted for tables without such columns.
+        batch_readahead, fragment_readahead, io_buffer_size, late_materialization, use_scalar_index, prefilter, \
+        fast_search, disable_scoring_autoprojection : optional
+            Accepted for compatibility with pylance, and ignored: they change no row of a scan without a search.
 
         Returns
         -------
@@ -436,6 +446,7 @@ class Dataset(Scans, Changes):
             An argument of pylance that asks for a search, such as ``nearest``.
         """
         asked = {**SCAN_DEFAULTS, **{name: v for name, v in options.items() if v is not None}}
+        check_blob_handling(self._snapshot.schema, asked["blob_handling"])
         request = make_request(
             self.schema,
             columns,

@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypedDict
+from typing import Any, Literal, Protocol, TypeAlias, TypedDict, get_args
 
+import pyarrow as pa
+
+from lancecy.errors import UnsupportedError
 from lancecy.scanning.order import OrderBy
+from lancecy.schema import Schema
 
-__all__ = ["SCAN_DEFAULTS", "UNSUPPORTED_SCANS", "HasFragmentId", "ScanOptions"]
+__all__ = [
+    "SCAN_DEFAULTS",
+    "UNSUPPORTED_SCANS",
+    "BlobHandling",
+    "HasFragmentId",
+    "ScanOptions",
+    "check_blob_handling",
+]
+
+BlobHandling: TypeAlias = Literal["blobs_descriptions", "all_binary", "all_descriptions"]
+"""What a scan returns for blob columns, in pylance's terms."""
 
 
 class HasFragmentId(Protocol):
@@ -37,6 +51,9 @@ class ScanOptions(TypedDict, total=False):
     late_materialization: bool | list[str] | None
     use_scalar_index: bool | None
     prefilter: bool | None
+    fast_search: bool | None
+    disable_scoring_autoprojection: bool | None
+    blob_handling: BlobHandling | None
 
 
 SCAN_DEFAULTS: dict[str, Any] = {
@@ -52,13 +69,48 @@ SCAN_DEFAULTS: dict[str, Any] = {
 UNSUPPORTED_SCANS = {
     "nearest": "lancecy has no vector search yet; compute distances on to_table(columns=[…])",
     "full_text_query": "lancecy has no full-text search yet; filter with LIKE or contains()",
-    "fast_search": "it leaves rows out that no index covers, and lancecy uses no index yet",
-    "include_deleted_rows": "deleted rows are not read",
-    "blob_handling": "blob columns give descriptors; take_blobs reads the bytes",
+    "include_deleted_rows": "deleted rows are not read; open an older version with checkout_version",
     "index_segments": "lancecy uses no index yet",
-    "scan_stats_callback": "explain() tells what a scan reads",
-    "disable_scoring_autoprojection": "lancecy has no search that scores rows yet",
+    "scan_stats_callback": "scanner(…).analyze() returns the rows, bytes and requests of a scan",
     "row_addr_allowlist": "filter with _rowaddr IN (…)",
     "row_addr_blocklist": "filter with _rowaddr NOT IN (…)",
 }
 """Pylance options that a scan refuses, and the alternative to each."""
+
+
+def check_blob_handling(schema: Schema, wanted: str | None) -> None:
+    """Refuse a ``blob_handling`` that lancecy does not have for the columns of a table.
+
+    Parameters
+    ----------
+    schema : Schema
+    wanted : str or None
+        None stands for ``"blobs_descriptions"``.
+
+    Raises
+    ------
+    ValueError
+        No such name.
+    UnsupportedError
+        The bytes of blob columns, or descriptors of other columns, are asked for.
+    """
+    if wanted is None or wanted == "blobs_descriptions":
+        return
+    if wanted not in get_args(BlobHandling):
+        raise ValueError(f"blob_handling is {wanted!r}, not one of {', '.join(get_args(BlobHandling))}")
+    nodes = [node for top in schema.fields for node in top.walk()]
+    if wanted == "all_binary":
+        concerned = [node.name for node in nodes if node.is_blob]
+        advice = "take_blobs reads the bytes of blobs"
+    else:
+        concerned = [node.name for node in nodes if node.is_blob or _is_binary(node.storage_type)]
+        advice = "leave it out: blob columns give descriptors, and binary columns bytes"
+    if concerned:
+        raise UnsupportedError(
+            f"blob_handling={wanted!r} is not supported for column {concerned[0]!r}: {advice}",
+            feature="blob_handling",
+        )
+
+
+def _is_binary(data_type: pa.DataType) -> bool:
+    return bool(pa.types.is_binary(data_type) or pa.types.is_large_binary(data_type))

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pyarrow as pa
 import pytest
@@ -16,7 +16,7 @@ import pytest
 import lancecy
 from lancecy.api.datasets import OPEN_DEFAULTS
 from lancecy.errors import UnsupportedError
-from lancecy.scanning.options import SCAN_DEFAULTS, UNSUPPORTED_SCANS, ScanOptions
+from lancecy.scanning.options import SCAN_DEFAULTS, UNSUPPORTED_SCANS, BlobHandling, ScanOptions
 from tests.meta.tree import ROOT
 
 METHODS = ("scanner", "to_table", "to_batches", "to_pandas", "to_delayed", "head")
@@ -72,9 +72,32 @@ def test_positional_arguments_are_those_of_pylance(ds: lancecy.Dataset) -> None:
 def test_options_that_tune_pylances_engine_change_nothing(ds: lancecy.Dataset) -> None:
     tuned = ds.to_table(
         batch_readahead=4, fragment_readahead=2, io_buffer_size=1 << 20, late_materialization=["x"],
-        use_scalar_index=True, prefilter=True,
+        use_scalar_index=True, prefilter=True, fast_search=True, disable_scoring_autoprojection=True,
     )  # fmt: skip
     assert tuned.equals(ds.to_table())
+
+
+def test_search_that_is_not_asked_for_is_no_error(ds: lancecy.Dataset) -> None:
+    """Code that passes all options of pylance through, with their defaults, runs."""
+    for absent in (None, False):
+        found = ds.to_table(filter="x = 3", **dict.fromkeys(UNSUPPORTED_SCANS, absent))
+        assert found.equals(ds.to_table(filter="x = 3"))
+
+
+def test_blob_handling_is_refused_only_where_it_would_change_rows(
+    ds: lancecy.Dataset, tmp_path: Path
+) -> None:
+    for handling in get_args(BlobHandling):
+        assert ds.to_table(blob_handling=handling) == ds.to_table()
+    with pytest.raises(ValueError, match="blob_handling is 'bytes', not one of blobs_descriptions, "):
+        ds.to_table(blob_handling="bytes")  # type: ignore[arg-type]
+    column = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    blobs = lancecy.write_dataset(pa.table({"b": [b"abc"]}, pa.schema([column])), tmp_path / "b.lance")
+    assert blobs.to_table(blob_handling="blobs_descriptions") == blobs.to_table()
+    with pytest.raises(UnsupportedError, match="column 'b': take_blobs reads"):
+        blobs.to_table(blob_handling="all_binary")
+    with pytest.raises(UnsupportedError, match="column 'b': leave it out"):
+        blobs.to_table(blob_handling="all_descriptions")
 
 
 def test_none_stands_for_the_default_as_in_pylance(ds: lancecy.Dataset) -> None:
