@@ -11,6 +11,7 @@ from lancecy.encodings.arrow.columns import taken
 from lancecy.errors import LimitError
 from lancecy.inspection import display
 from lancecy.scanning import threads
+from lancecy.scanning.analyze import Analysis, analyze
 from lancecy.scanning.batches import DEFAULT_BATCH_ROWS, cut, slice_rows, table_of
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.explain import Explanation, explain
@@ -129,9 +130,53 @@ class Scanner:
         spec = self._make_spec(self._request, embed_credentials)
         return plan(self._context, self._request, spec, blocksize, min_units, interleave, exact)
 
+    @property
+    def projected_schema(self) -> pa.Schema:
+        """The schema of the result, under pylance's name."""
+        return self.schema
+
+    @property
+    def dataset_schema(self) -> pa.Schema:
+        """The schema of the table."""
+        return self._context.snapshot.schema.arrow
+
     def explain(self) -> Explanation:
         """Report fragments and pages kept and pruned, and bytes to read; reads metadata and statistics only."""
         return explain(self._context, self._plan(), self._request)
+
+    def explain_plan(self, verbose: bool = False) -> str:
+        """:meth:`explain` as text.
+
+        Parameters
+        ----------
+        verbose : bool
+            Show every fragment, and what each candidate source left of it.
+        """
+        return self.explain().text(verbose)
+
+    def analyze(self) -> Analysis:
+        """Run the scan, drop its rows, and report what each step took: rows, bytes, requests and milliseconds.
+
+        Memory is bounded as for :meth:`to_batches`. Steps run one after another, whereas streams overlap them.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> found = lancecy.dataset("example.lance").scanner(columns=["id"], filter="k < 10").analyze()
+        >>> [(step.name, step.rows_out) for step in found.steps if step.name in {"filter", "columns"}]
+        [('filter', 100), ('columns', 100)]
+        """
+        request = self._sorting if self._keys else self._request
+        size = max(1 << 18, self._memory // 12)
+
+        def planned(context: ScanContext) -> ScanPlan:
+            return plan(context, request, self._make_spec(request, False), size)
+
+        return analyze(self._context, planned, request, self._sorted if self._keys else None, self._memory)
+
+    def analyze_plan(self) -> str:
+        """:meth:`analyze` as text."""
+        return str(self.analyze())
 
     def to_table(self) -> pa.Table:
         """Run the scan and return one table."""
@@ -144,7 +189,10 @@ class Scanner:
         return threads.collect(context, self._plan(_blocksize(self._request), min_units), self._request)
 
     def _sorted_table(self) -> pa.Table:
-        whole = Scanner(self._context, self._make_spec, self._sorting).to_table()
+        return self._sorted(Scanner(self._context, self._make_spec, self._sorting).to_table())
+
+    def _sorted(self, whole: pa.Table) -> pa.Table:
+        """The rows of the result, in its order, from those of the scan for sorting."""
         request = self._request
         stop = None if request.limit is None else request.offset + request.limit
         positions = sort_positions(whole, self._keys)[request.offset : stop]

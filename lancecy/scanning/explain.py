@@ -216,9 +216,16 @@ class Explanation:
             ("bytes to read", f"{human_bytes(self.bytes_to_read)} of {human_bytes(self.bytes_total)}"),
         ]
 
-    def __str__(self) -> str:
+    def text(self, verbose: bool = False) -> str:
+        """The description for people.
+
+        Parameters
+        ----------
+        verbose : bool
+            Show every fragment, and what each candidate source left of it; otherwise the first fragments.
+        """
         lines = [f"{name:>13}  {value}" for name, value in self._facts()]
-        shown = self.fragments[:20]
+        shown = self.fragments if verbose else self.fragments[:20]
         if shown:
             lines.append("")
             lines.append(f"{'fragment':>8}  {'base':<12} {'rows':>18}  {'pages':>13}  {'bytes':>22}")
@@ -227,9 +234,15 @@ class Explanation:
             rows, pages = f"{f.kept_rows:,}/{f.rows:,}", f"{f.kept_pages:,}/{f.pages:,}"
             size = f"{human_bytes(f.kept_bytes)}/{human_bytes(f.bytes)}"
             lines.append(f"{f.fragment:>8}  {base:<12} {rows:>18}  {pages:>13}  {size:>22}")
+            if verbose:
+                told = (f"{s.name}: {s.rows:,} rows left ({s.kind})" for s in f.sources)
+                lines.extend(f"{'':>10}{line}" for line in told)
         if len(self.fragments) > len(shown):
             lines.append(f"{'…':>8}  {len(self.fragments) - len(shown):,} more fragments")
         return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return self.text()
 
     __repr__ = __str__
 

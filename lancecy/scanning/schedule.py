@@ -18,12 +18,12 @@ from typing import Protocol, TypeVar
 
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.task import ScanUnit
-from lancecy.scanning.units import FilteredUnit
+from lancecy.scanning.units import CandidateUnit, FilteredUnit
 
 __all__ = ["Apart", "Schedule", "Together", "schedule_of"]
 
 U = TypeVar("U")
-V = TypeVar("V", ScanUnit, FilteredUnit)
+V = TypeVar("V", ScanUnit, CandidateUnit, FilteredUnit)
 
 
 class Schedule(Protocol):
@@ -54,7 +54,7 @@ class Apart:
         return [one for (one,) in found]
 
 
-def _fragment_of(unit: ScanUnit | FilteredUnit) -> int:
+def _fragment_of(unit: ScanUnit | CandidateUnit | FilteredUnit) -> int:
     return unit.fragment if isinstance(unit, ScanUnit) else unit.files.fragment.id
 
 
