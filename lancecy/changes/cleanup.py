@@ -176,7 +176,7 @@ def _main_root(uri: str, branch: str | None) -> str:
     ending = f"/{branch_folder(branch)}"
     if not uri.endswith(ending):
         raise UnsupportedError(
-            f"{uri} is the branch {branch!r} of a table that is not around it, so the users of its files are unknown",
+            f"{uri} is the branch {branch!r} of a table that is not in the folders above, so the other users of its files are unknown",
             feature="cleanup of a branch that was moved",
         )
     return uri.removesuffix(ending)

@@ -101,9 +101,7 @@ def _with_index(frame: Any, index: bool | None) -> Any:
 def _frame_schema(meta: Any, table: Snapshot | None) -> pa.Schema:
     wrong = [name for name in meta.columns if not isinstance(name, str)]
     if wrong:
-        raise SchemaError(
-            f"names of columns are texts, and {printable(repr(wrong[0]))} is none", difference="names"
-        )
+        raise SchemaError(f"column names must be texts, not {printable(repr(wrong[0]))}", difference="names")
     known = {} if table is None else {field.name: field.arrow_type for field in table.schema.fields}
     fields = [
         pa.field(name, _kind(meta.iloc[:, place], known.get(name))) for place, name in enumerate(meta.columns)
@@ -244,7 +242,7 @@ def _arrow(column: Any, field: pa.Field) -> pa.Array | pa.ChunkedArray:
         is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
         remedy = "; Python objects are taken for text unless schema= says what they are" if is_text else ""
         raise SchemaError(
-            f"column {printable(field.name)!r} has a value that is no {field.type}: {printable(error)}{remedy}",
+            f"column {printable(field.name)!r} has a value that is not of type {field.type}: {printable(error)}{remedy}",
             difference=field.name,
         ) from error
 

@@ -36,8 +36,8 @@ def check_versions(snapshot: Snapshot, version: str, table: Schema, written: Sch
     stated = snapshot.manifest.data_version
     if stated and stated != version and _LEGACY in (stated, version):
         raise SchemaError(
-            f"the table has data files of version {stated}, which files of version {version} cannot stand beside: leave "
-            "data_storage_version out, or write all of the table anew with mode='overwrite'",
+            f"the table has data files of version {stated} and cannot also have files of version {version}: leave "
+            "data_storage_version out, or write the whole table again with mode='overwrite'",
             difference="version of data files",
         )
     if version != _LEGACY:
@@ -46,7 +46,7 @@ def check_versions(snapshot: Snapshot, version: str, table: Schema, written: Sch
     for node in (node for top in table.fields for node in top.walk()):
         if node.id not in there:
             raise SchemaError(
-                f"column {printable(node.name)!r} is missing, which files of version 0.1 do not make up for: give "
+                f"column {printable(node.name)!r} is missing, and files of version 0.1 cannot leave columns out: give "
                 "all columns of the table",
                 difference=node.name,
             )
@@ -91,8 +91,8 @@ def with_dictionaries(schema: Schema, book: Dictionaries) -> tuple[Schema, bytes
     for node in (node for top in schema.fields for node in top.walk()):
         if node.logical_type.startswith("dict:") and (node.id not in refs or not refs[node.id].length):
             raise UnsupportedError(
-                f"column {printable(node.name)!r} has a dictionary, of which a table of version 0.1 without rows "
-                "knows no values: write rows, or version 2.0",
+                f"column {printable(node.name)!r} has a dictionary, and a table of version 0.1 without rows "
+                "has no values for it: write rows, or version 2.0",
                 feature="empty dictionaries",
             )
     return Schema(placed(schema.fields, refs), schema.metadata), values

@@ -209,7 +209,7 @@ def _check(snapshot: Snapshot | None, options: WriteRequest) -> None:
     flags.check_writable(manifest.reader_flags, manifest.writer_flags)
     check_row_ids(row_id_faults(manifest, snapshot.limits), snapshot.version)
     if options.initial_bases:
-        raise ValueError("initial_bases are of a new table; add_bases registers others")
+        raise ValueError("initial_bases are for new tables only; add_bases registers others")
     if options.stable_row_ids and not manifest.has_stable_row_ids:
         raise ValueError("stable row ids are chosen when a table is created, and this one has none")
 

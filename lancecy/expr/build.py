@@ -224,7 +224,7 @@ def lit(value: object, data_type: pa.DataType | None = None) -> Term:
     try:
         return Term(literal_of(pa.scalar(value, data_type)))
     except (pa.ArrowException, OverflowError, TypeError) as error:
-        raise ExpressionError(f"{value!r} is no value of type {data_type}") from error
+        raise ExpressionError(f"{value!r} is not a value of type {data_type}") from error
 
 
 def as_expr(value: object) -> Expr:

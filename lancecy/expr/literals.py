@@ -121,7 +121,7 @@ def _number(literal: Literal, target: pa.DataType) -> Fraction | float:
     ):
         return float(value)
     if isinstance(value, Decimal) and abs(value.adjusted()) > _MAX_EXPONENT:
-        raise ExpressionError(f"{value} is no number that any column could hold")
+        raise ExpressionError(f"{value} is not a number that any column could hold")
     scale = 10**target.scale if family(target) == "decimal" and target.scale >= 0 else 1
     if family(target) == "decimal" and target.scale < 0:
         shifted: Fraction = Fraction(value) / 10**-target.scale
@@ -289,7 +289,9 @@ def scalar_of(literal: Literal) -> pa.Scalar:
     try:
         return pa.scalar(value, literal.type)
     except (pa.ArrowException, OverflowError, UnicodeError) as error:
-        raise ExpressionError(f"{describe(literal)} is no value of {describe_type(literal.type)}") from error
+        raise ExpressionError(
+            f"{describe(literal)} is not a value of {describe_type(literal.type)}"
+        ) from error
 
 
 @lru_cache(maxsize=64)
@@ -305,7 +307,9 @@ def array_of(literal: Literal) -> pa.Array:
     try:
         return pa.array([v for v in values if v is not None], literal.type)
     except (pa.ArrowException, OverflowError, UnicodeError) as error:
-        raise ExpressionError(f"{describe(literal, 10)} holds a value that is no {literal.type}") from error
+        raise ExpressionError(
+            f"{describe(literal, 10)} holds a value that is not of type {literal.type}"
+        ) from error
 
 
 def smallest(data_type: pa.DataType) -> Literal:

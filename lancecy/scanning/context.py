@@ -303,7 +303,7 @@ def context_for(spec: ScanSpec, session: Session | None = None) -> ScanContext:
     if spec.identity and snapshot.identity != spec.identity:
         raise NotFoundError(
             f"version {spec.version} of {spec.uri} is not the one this scan was planned on: "
-            "the table has been made anew since; plan again",
+            "the table was created again since; plan again",
             kind="version",
             name=str(spec.version),
         )

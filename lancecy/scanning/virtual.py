@@ -134,7 +134,7 @@ def selected_rows(
 
     def rows(expr: Expr) -> RowSelection:
         if not isinstance(expr, Call):
-            raise TypeError(f"{expr!r} is no condition on virtual columns")
+            raise TypeError(f"{expr!r} is not a condition on virtual columns")
         if expr.op == "not":
             return _complement(rows(expr.args[0]))
         if expr.op == "and":

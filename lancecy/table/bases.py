@@ -246,8 +246,8 @@ class Bases:
             return
         keys = "" if base_id is None else f", or storage_options with 'base_{base_id}.<option>' keys"
         raise PathPolicyError(
-            f"{what} of this table is {uri}, held by another service than that of {root}, which is not asked "
-            f"because a table names it; if it may be read, pass allowed_bases=[{uri!r}]{keys}"
+            f"{what} of this table is {uri}, on another service than {root}; lancecy contacts no service "
+            f"only because a table names it. If it may be read, pass allowed_bases=[{uri!r}]{keys}"
         )
 
 

@@ -125,6 +125,6 @@ def check_writable(reader_flags: int, writer_flags: int) -> None:
     if unknown:
         texts = ", ".join(describe(unknown))
         raise UnsupportedError(
-            f"this table needs writer features that lancecy lacks, it can only be read: {texts}",
+            f"this table needs writer features that lancecy lacks; it can only be read: {texts}",
             feature=texts,
         )

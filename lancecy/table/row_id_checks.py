@@ -21,7 +21,7 @@ __all__ = ["RowIdFaults", "check_row_ids", "faults_of", "row_id_faults"]
 
 _SHOWN = 10
 _REPAIR = "Dataset.repair() (or `lancecy repair`) mends it"
-_RESTORE = "no repair can tell which they were: restore a version in which they are whole"
+_RESTORE = "no repair can tell which they were: restore a version where they are intact"
 
 IdsOfFragment = tuple[int, int | None, object]
 """Id of a fragment, its physical rows, and its serialized row ids: bytes, None, or their external file."""

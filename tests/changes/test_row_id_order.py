@@ -208,7 +208,7 @@ def test_damaged_ids_are_not_replaced(tmp_path: Path) -> None:
         ds.repair()
     assert lancecy.dataset(tmp_path / "t").version == 3
     with pytest.raises(
-        FormatError, match="fragment 1 are damaged.*restore a version in which they are whole"
+        FormatError, match="fragment 1 are damaged.*restore a version where they are intact"
     ):
         ds.append(rows(30))
     ds.checkout_version(2).restore()
@@ -225,9 +225,7 @@ def test_a_repair_says_so_where_the_largest_row_id_is_in_use(tmp_path: Path) -> 
 
     made(tmp_path)
     ds = spoiled(tmp_path, spoil)
-    with pytest.raises(
-        LimitError, match="row id 18446744073709551615 is in use, so that there is no next one"
-    ):
+    with pytest.raises(LimitError, match="row id 18446744073709551615 is in use, so there is no next one"):
         ds.repair()
     assert lancecy.dataset(tmp_path).version == ds.version
 

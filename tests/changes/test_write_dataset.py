@@ -643,7 +643,7 @@ def test_table_of_0_1_refuses_files_of_other_versions_before_any_is_written(tmp_
     old = lancecy.write_dataset({"n": [1]}, tmp_path / "old", data_storage_version="0.1")
     new = lancecy.write_dataset({"n": [1]}, tmp_path / "new")
     for ds, version in ((old, "2.0"), (new, "legacy")):
-        with pytest.raises(SchemaError, match="cannot stand beside"):
+        with pytest.raises(SchemaError, match="cannot also have files"):
             ds.append(failing(3, RuntimeError("rows were asked for")), data_storage_version=version)
         ds.insert({"n": [2]}, mode="overwrite", data_storage_version=version)
         assert rows_of(ds) == [2]

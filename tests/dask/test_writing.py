@@ -203,7 +203,7 @@ def test_what_can_be_known_is_refused_before_anything_is_computed(tmp_path: Path
         lancecy.write_dask(never.assign(other=1), ds, mode="append")
     with pytest.raises(SchemaError, match="the frame has the columns"):
         lancecy.write_dask(never, tmp_path / "u", pa.schema({"n": pa.int64()}))
-    with pytest.raises(SchemaError, match="names of columns are texts"):
+    with pytest.raises(SchemaError, match="column names must be texts"):
         lancecy.write_dask(never.rename(columns={"n": 7}), tmp_path / "u")
     with pytest.raises(UnsupportedError, match="complex128"):
         lancecy.write_dask(never.assign(n=1j), tmp_path / "u")
@@ -224,7 +224,7 @@ def _strange(part: Any, column: str, value: Any, partition_info: Any = None) -> 
     [
         ("text", b"\xff", "column 'text'"),
         ("text", 7, "Python objects are taken for text unless schema= says what they are"),
-        ("n", 0.5, "column 'n' has a value that is no int64"),
+        ("n", 0.5, "column 'n' has a value that is not of type int64"),
         ("extra", 1, "a partition has the columns"),
     ],
 )

@@ -370,7 +370,7 @@ class Generator:
             return Call(
                 rng.choice(COMPARISONS), (Call("array_length", (column,)), Literal(rng.choice([0, 1, 2])))
             )
-        element = Call("array_element", (column, Literal(rng.choice([1, 2, -1, -3, 0, 9]))))
+        element = Call("array_element", (column, Literal(rng.choice([1, 2, -1, -3, 9]))))
         return Call(rng.choice(COMPARISONS), (element, Literal(self.untyped(family))))
 
     # -- values

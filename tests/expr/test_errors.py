@@ -45,9 +45,9 @@ MESSAGES = {
     "l[TRUE] = 1": r"array_element\(\) needs an integer, but TRUE is boolean",
     "l[0] = 1": r"positions in a list start at 1, .* write l\[1\] for the first element",
     "array_element(l, 0) = 1": "positions in a list start at 1",
-    "l[1, 2] = 1": r"what stands in \[ \] is one field name or one position",
+    "l[1, 2] = 1": r"brackets hold one field name or one position",
     "l[1].a = 1": r"get_field\(\) needs a struct, but array_element\(l, 1\) is int",
-    "l[1].a(2) = 1": "is no column name",
+    "l[1].a(2) = 1": "is not a column name",
     "(st).in.q = 1": "no column 'st.in.q'",
     "get_field(st, 'q') = 1": "no column 'q' in st; it has x, in",
     "array_has(l, i8)": r"array_has\(\) needs a constant to look for, not i8",
@@ -55,7 +55,7 @@ MESSAGES = {
     "array_has_any(l, [s])": "a list in a filter holds constants only",
     "date_part('yaer', d) = 1": "a date has no part 'yaer'; did you mean year",
     "date_trunc('fortnight', d) = d": "a date has no part 'fortnight'",
-    "regexp_match(s, '(')": "'\\(' is no regular expression",
+    "regexp_match(s, '(')": "'\\(' is not a regular expression",
     "regexp_like(s, 'a', 'q')": "regular expression flags are i, m and s, not 'q'",
     "repeat(s, 99999999999) = 'a'": r"99999999999 is too large for repeat\(\)",
     "array_has_all(l, 1)": "needs a list of constants such as",
@@ -121,8 +121,8 @@ MESSAGES = {
     "t64 = '24:00:00'": "'24:00:00' is not a time of day that exists",
     "du_s = interval '1 month'": "an interval in 'month' has no fixed length",
     "du_s = interval 'x'": "'x' is not an interval such as",
-    "X'0' = bin": "X'0' has no even number of hexadecimal digits",
-    "1e9999 = i8": "'1e9999' is no number that any column could hold",
+    "X'0' = bin": "X'0' has an odd number of hexadecimal digits",
+    "1e9999 = i8": "'1e9999' is not a number that any column could hold",
     "timestamp(9) '9999-01-01' = ts_ns": r"is beyond the range of timestamp\(9\)",
     # Syntax
     "": "cannot read the filter '': it is empty",
@@ -149,9 +149,9 @@ MESSAGES = {
     "i8 = ?": "PLACEHOLDER is not supported",
     "(1, 2) = i8": "TUPLE is not supported",
     "l[1:2] = 3": "SLICE is not supported",
-    "l = [1, 2]": "a list stands only after IN and in list functions",
-    "i8 = 1.5.2": "is no column name",
-    "a.b(c)": "is no column name",
+    "l = [1, 2]": "a list is allowed only after IN and in list functions",
+    "i8 = 1.5.2": "is not a column name",
+    "a.b(c)": "is not a column name",
     '"i8" = 1': "write `i8` for the column or 'i8' for the string",
     's = "a"': "write `a` for the column or 'a' for the string",
 }
@@ -308,7 +308,7 @@ def test_constants_that_have_no_place_in_an_expression() -> None:
     for value in ({"a": 1}, object(), [1, 2], 1j):
         with pytest.raises(ExpressionError, match="cannot be part of an expression"):
             lit(value)
-    with pytest.raises(ExpressionError, match="no value of type int8"):
+    with pytest.raises(ExpressionError, match="not a value of type int8"):
         lit(1000, pa.int8())
     with pytest.raises(ExpressionError, match="more than one column 'x'"):
         bind(col("x").expr, pa.schema([("x", pa.int8()), ("x", pa.int8())]))

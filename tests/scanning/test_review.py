@@ -43,7 +43,7 @@ def test_tasks_of_a_table_that_was_made_anew_are_refused(tmp_path: Path) -> None
         found = read(tasks[-1])["id"].to_pylist()
         assert found == [n for n in range(10) if deleted is None or n not in deleted[0]]
     fresh = lancecy.Session(threads=1)
-    with pytest.raises(NotFoundError, match="made anew"):
+    with pytest.raises(NotFoundError, match="created again"):
         read(tasks[0], session=fresh)
 
 

@@ -81,7 +81,7 @@ def _number(field: Field, name: str, usual: int) -> int:
         return usual
     if not text.isdigit() or len(text) > 18:
         raise SchemaError(
-            f"column {printable(field.name)!r}: metadata {_KEY.format(name)} is no number of bytes",
+            f"column {printable(field.name)!r}: metadata {_KEY.format(name)} is not a number of bytes",
             difference="sizes of blobs",
         )
     return int(text)

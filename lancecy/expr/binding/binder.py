@@ -59,10 +59,10 @@ class Binder:
         if isinstance(expr, Literal):
             if isinstance(expr.value, tuple):
                 shown = describe(expr, 10)
-                raise ExpressionError(f"a list stands only after IN and in list functions, not {shown}")
+                raise ExpressionError(f"a list is allowed only after IN and in list functions, not {shown}")
             return expr
         if not isinstance(expr, Call):
-            raise TypeError(f"{type(expr).__name__} is no node of an expression")
+            raise TypeError(f"{type(expr).__name__} is not a node of an expression")
         return self._rules.get(expr.op, self._otherwise)(self, expr, wide)
 
     def column(self, column: Column) -> Expr:

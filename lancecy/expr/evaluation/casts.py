@@ -91,7 +91,7 @@ def _text_to_integer(values: Data, target: pa.DataType) -> Data:
     found = pc.match_substring_regex(values, pattern="^[+-]?0[xX]")
     if pc.any(found if not isinstance(found, pa.Scalar) else pa.array([found.as_py()])).as_py():
         # Arrow reads hexadecimal digits too.
-        raise ExpressionError("text that starts with 0x is no number")
+        raise ExpressionError("text that starts with 0x is not a number")
     return pc.cast(values, target)
 
 
@@ -182,7 +182,7 @@ def _check_range(values: Data, low: int, high: int, target: pa.DataType) -> None
     least, most = (pc.min_max(values)[name].as_py() for name in ("min", "max"))
     for value in (least, most):
         if value is not None and not low <= value <= high:
-            raise ExpressionError(f"{value} is no {target}: its values are {low} to {high}")
+            raise ExpressionError(f"{value} is not a value of {target}: its values are {low} to {high}")
 
 
 _Rule: TypeAlias = Callable[[Data, pa.DataType], Data]

@@ -155,7 +155,7 @@ def text_to_decimal(values: Data, target: pa.DataType) -> Data:
     Raises
     ------
     ExpressionError
-        A text is no number or has more digits before the point than the decimal; the message has it.
+        A text is not a number or has more digits before the point than the decimal; the message has it.
 
     Examples
     --------
@@ -178,7 +178,7 @@ def text_to_decimal(values: Data, target: pa.DataType) -> Data:
 def _number(text: str) -> Decimal:
     if not _NUMBER.fullmatch(text):
         shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
-        raise ExpressionError(f"{printable(shown)!r} is no number")
+        raise ExpressionError(f"{printable(shown)!r} is not a number")
     return Decimal(text)
 
 

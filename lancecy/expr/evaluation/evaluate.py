@@ -101,7 +101,7 @@ def compute(expr: Expr, table: pa.Table | pa.RecordBatch | None) -> Data:
     if isinstance(expr, Literal):
         return scalar_of(expr)
     if not isinstance(expr, Call):
-        raise TypeError(f"{type(expr).__name__} is no node of an expression")
+        raise TypeError(f"{type(expr).__name__} is not a node of an expression")
     lazy = _LAZY.get(expr.op)
     if lazy is not None:
         return lazy(expr, table)
@@ -254,7 +254,7 @@ def _decode(coded: pa.DictionaryArray, kind: Any) -> pa.Array:
 def _in(call: Call, table: Any) -> Data:
     tested, listed = call.args
     if not isinstance(listed, Literal) or not isinstance(listed.value, tuple):
-        raise ExpressionError(f"{describe(listed)} is no list of constants")
+        raise ExpressionError(f"{describe(listed)} is not a list of constants")
     has_null, members = None in listed.value, array_of(listed)
 
     def run(values: Data) -> Data:

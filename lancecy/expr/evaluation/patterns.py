@@ -139,4 +139,4 @@ def regex_match(values: Any, pattern: str, ignore_case: bool = False) -> Any:
     try:
         return pc.match_substring_regex(values, pattern=pattern, ignore_case=ignore_case)
     except pa.ArrowInvalid as error:
-        raise ExpressionError(f"{pattern!r} is no regular expression: {error}") from error
+        raise ExpressionError(f"{pattern!r} is not a regular expression: {error}") from error

@@ -171,7 +171,7 @@ def _column(reader: _Reader, node: Any) -> Expr:
         parts += [node.args.get(k) for k in ("this", "table", "db", "catalog")]
     names = [p for p in reversed(parts) if p is not None]
     if any(type(p).__name__ != "Identifier" for p in names):
-        raise ExpressionError(f"{_shown(node)} is no column name")
+        raise ExpressionError(f"{_shown(node)} is not a column name")
     if not is_column:
         return reduce(_field, [str(p.name) for p in names], reader.read(node))
     if any(p.args.get("quoted") for p in names):
@@ -196,7 +196,7 @@ def _number(text: str) -> Literal:
         return Literal(int(text))
     found = _NUMBER.match(text)
     if found is None or len(text) > _MAX_DIGITS:
-        raise ExpressionError(f"{text!r} is no number that any column could hold")
+        raise ExpressionError(f"{text!r} is not a number that any column could hold")
     return Literal(Decimal(text))
 
 
@@ -204,7 +204,7 @@ def _bytes(reader: _Reader, node: Any) -> Expr:
     try:
         return Literal(bytes.fromhex(str(node.this)))
     except ValueError as error:
-        raise ExpressionError(f"X'{node.this}' has no even number of hexadecimal digits") from error
+        raise ExpressionError(f"X'{node.this}' has an odd number of hexadecimal digits") from error
 
 
 def _double_quoted(reader: _Reader, node: Any) -> Expr:
@@ -320,7 +320,7 @@ def _array(args: tuple[Expr, ...]) -> Expr:
 def _bracket(reader: _Reader, node: Any) -> Expr:
     inner, keys = reader.read(node.this), reader.all(node.args["expressions"])
     if len(keys) != 1:
-        raise ExpressionError("what stands in [ ] is one field name or one position")
+        raise ExpressionError("brackets hold one field name or one position")
     if isinstance(keys[0], Literal) and isinstance(keys[0].value, str):
         return _field(inner, keys[0].value)
     return Call("array_element", (inner, keys[0]))

@@ -19,7 +19,7 @@ def _scalar(value: object, dtype: np.dtype[Any]) -> Any:
     Raises
     ------
     TypeError
-        It is no number, or a fraction where integers are needed.
+        It is not a number, or a fraction where integers are needed.
     ValueError
         It does not fit.
     """

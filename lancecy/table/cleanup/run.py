@@ -173,7 +173,7 @@ class _Cleanup:
         if tagged and self.options.fail_if_tagged:
             shown = ", ".join(f"{version} ({path})" for version, path in tagged[:5])
             raise ConflictError(
-                f"{len(tagged)} versions that would go are tagged: {shown}; delete the tags, or keep these "
+                f"{len(tagged)} versions to remove are tagged: {shown}; delete the tags, or keep these "
                 "versions with error_if_tagged_old_versions=False"
             )
 

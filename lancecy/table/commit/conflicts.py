@@ -82,7 +82,7 @@ def check(mine: Operation, theirs: Operation) -> Verdict:
     pairs = [(one, other) for one in mine.footprints() for other in theirs.footprints()]
     for one, _ in pairs:
         if one.kind not in GRID:
-            raise ValueError(f"an operation of kind {one.kind!r} is none that lancecy makes")
+            raise ValueError(f"an operation of kind {one.kind!r} is not one that lancecy makes")
     return max((_verdict(one, other) for one, other in pairs), default=Verdict.COMPATIBLE)
 
 

@@ -64,7 +64,7 @@ class History:
             if version not in found:
                 raise ConflictError(
                     f"version {version} was removed, so its conflicts with this commit are unknown: open "
-                    "the newest version and make the change anew"
+                    "the newest version and repeat the change"
                 )
         return [found[version] for version in sorted(found)]
 

@@ -142,7 +142,7 @@ class _Commit:
         if mine is not None:
             return self._found(mine, self.policy.attempts)
         raise ContentionError(
-            f"{self.policy.attempts} other writers were faster: version {self.seen} is the newest this one saw; "
+            f"{self.policy.attempts} other writers committed first: version {self.seen} is the newest this one saw; "
             "nothing was committed, try again"
         )
 
@@ -199,7 +199,7 @@ class _Commit:
         if needed.version is not None and not self.found:
             if (yield from self.history.at(needed.version)) is None:
                 raise NotFoundError(
-                    f"version {needed.version}, which this change is about, was removed",
+                    f"version {needed.version}, which this change refers to, was removed",
                     kind="version",
                     name=str(needed.version),
                 )
@@ -238,8 +238,8 @@ class _Commit:
             stored = yield from self.history.stored(location, insist=location.version == self.doubt)
             if stored is None:
                 raise ConflictError(
-                    f"version {location.version} was removed before this commit could look at what it changed: "
-                    "open the newest version and make the change anew"
+                    f"version {location.version} was removed before this commit could check it for conflicts: "
+                    "open the newest version and repeat the change"
                 )
             theirs = yield from self.history.transaction(stored)
             if theirs is not None and theirs.uuid == self.transaction.uuid:
@@ -270,11 +270,11 @@ class _Commit:
                 return  # a cleanup removed it; all later transactions exist
             raise ConflictError(
                 f"version {origin.version}, which this change was made from, is gone: open the newest version "
-                "and make the change anew"
+                "and repeat the change"
             )
         if origin.identity is not None and stored.identity != origin.identity:
             raise ConflictError(
-                f"version {origin.version} is not the one that was opened: the table was made anew, open it again"
+                f"version {origin.version} is not the one that was opened: the table was created again, so open it again"
             )
         self.base = stored
 
@@ -285,13 +285,13 @@ class _Commit:
         what = f"version {stored.version} (an operation of kind {operation.name})"
         if verdict is Verdict.INCOMPATIBLE:
             raise ConflictError(
-                f"{what} and this one, an operation of kind {mine.name}, exclude each other; open the newest "
-                "version and decide anew"
+                f"{what} and this one, an operation of kind {mine.name}, cannot both be applied; open the "
+                "newest version and decide again"
             )
         if verdict is Verdict.RETRY or self._clashes(operation, stored):
             raise RetryableConflictError(
-                f"{what} changed what an operation of kind {mine.name} is about: make it anew from the newest "
-                "version"
+                f"{what} changed data that an operation of kind {mine.name} depends on: repeat it "
+                "from the newest version"
             )
         if verdict is Verdict.MERGE:
             # Merged deletes are a change of the version that has the other deletes.

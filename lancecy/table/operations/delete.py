@@ -90,7 +90,7 @@ class Delete(Operation):
             fragment = base.fragments.get(fragment_id)
             if fragment is None:
                 raise RetryableConflictError(
-                    f"fragment {fragment_id} is not in version {base.version} any more: find the rows to delete anew"
+                    f"fragment {fragment_id} is not in version {base.version} any more: find the rows to delete again"
                 )
             if rows.size == 0:
                 continue
@@ -158,7 +158,7 @@ def _check_rows(fragment: Fragment, rows: Int64) -> None:
     last = fragment.physical_rows
     if not ascend or int(rows[0]) < 0 or (last is not None and int(rows[-1]) >= last):
         raise ValueError(
-            f"rows to delete are no ascending offsets below the {last} rows of fragment {fragment.id}"
+            f"rows to delete are not ascending offsets below the {last} rows of fragment {fragment.id}"
         )
 
 

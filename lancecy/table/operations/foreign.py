@@ -56,7 +56,7 @@ class Foreign(Operation):
         return UNKNOWN
 
     def _refuse(self) -> NoReturn:
-        raise ValueError(f"an operation of kind {self.kind!r} is none that lancecy makes")
+        raise ValueError(f"an operation of kind {self.kind!r} is not one that lancecy makes")
 
 
 class Unknown(Foreign):

@@ -88,5 +88,7 @@ def mirror_keys(field: file_pb2.Field) -> None:
 def _position(field: file_pb2.Field, key: str) -> int:
     text = field.metadata[f"{key}:position"]
     if not text.isdigit() or len(text) > 9:
-        raise SchemaError(f"position {text!r} of column {field.name!r} in a key is no number", difference=key)
+        raise SchemaError(
+            f"position {text!r} of column {field.name!r} in a key is not a number", difference=key
+        )
     return int(text)

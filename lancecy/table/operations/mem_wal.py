@@ -34,5 +34,5 @@ def check_no_mem_wal(base: ManifestFile) -> None:
     """
     if base.indices and any(entry.name == _ENTRY for entry in decode_index_section(base.indices)):
         raise UnsupportedError(
-            "the table has rows in a write-ahead log, which this change would cut off", feature=_ENTRY
+            "the table has rows in a write-ahead log, which this change would lose", feature=_ENTRY
         )

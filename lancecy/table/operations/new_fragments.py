@@ -165,7 +165,7 @@ def _declare(message: table_pb2.Manifest, files: Iterable[DataFile]) -> None:
     others = found - {declared}
     if others and "0.1" in {declared, *others}:
         raise SchemaError(
-            f"the table has data files of version {declared}, which files of version {max(others)} cannot stand beside",
+            f"the table has data files of version {declared} and cannot also have files of version {max(others)}",
             difference="version of data files",
         )
     if others:

@@ -133,7 +133,7 @@ def _check_dictionaries(message: table_pb2.Manifest, version: str | None) -> Non
     for column in message.fields:
         if column.logical_type.startswith("dict:") and not column.dictionary.length:
             raise SchemaError(
-                f"column {printable(column.name)!r} has a dictionary, which is not given; a table of version 0.1 has "
-                "one for all of its files: make it with lancecy.write_dataset",
+                f"column {printable(column.name)!r} has a dictionary whose values are not given; a table of "
+                "version 0.1 has one dictionary for all files: write it with lancecy.write_dataset",
                 difference=column.name,
             )

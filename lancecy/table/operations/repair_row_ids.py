@@ -81,12 +81,12 @@ def _repair(message: table_pb2.Manifest, indices: bytes | None) -> bytes | None:
     if faults.damaged:
         number, why = faults.damaged[0]
         raise FormatError(
-            f"the row ids of fragment {number} are damaged, and which rows had which is written nowhere else: {why}. "
-            "Restore a version in which they are whole"
+            f"the row ids of fragment {number} are damaged and stored nowhere else: {why}. "
+            "Restore a version where they are intact"
         )
     if faults.largest + 1 >> 64:
         raise LimitError(
-            f"row id {faults.largest} is in use, so that there is no next one",
+            f"row id {faults.largest} is in use, so there is no next one",
             limit="",
             claimed=faults.largest + 1,
         )

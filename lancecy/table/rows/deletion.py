@@ -142,7 +142,7 @@ def _unique(values: NDArray[np.uint32]) -> Int64:
 
 def _from_arrow(memory: Memory, limits: Limits) -> NDArray[np.uint32]:
     if memory[:6].tobytes() != _MAGIC:
-        raise FormatError("a deletion file is no Arrow file")
+        raise FormatError("a deletion file is not an Arrow file")
     data = pa.py_buffer(memory)
     try:
         reader = ipc.open_file(data)
@@ -153,7 +153,7 @@ def _from_arrow(memory: Memory, limits: Limits) -> NDArray[np.uint32]:
         batch = ipc.read_record_batch(message, reader.schema)
         batch.validate(full=True)
     except (pa.ArrowException, OSError, EOFError, MemoryError, struct.error) as error:
-        raise FormatError(f"a deletion file is no valid Arrow file: {error}") from error
+        raise FormatError(f"a deletion file is not a valid Arrow file: {error}") from error
     column = batch.column(0)
     if column.null_count:
         raise FormatError("a deletion file has nulls")

@@ -202,7 +202,7 @@ def _message_bytes(memory: Memory, limits: Limits) -> bytes:
         raise TruncatedError(f"a manifest file of {memory.size} bytes")
     footer = memory[-_FOOTER_BYTES:].tobytes()
     if footer[12:] != b"LANC":
-        raise FormatError("the file does not end in LANC: it is no manifest or was not written completely")
+        raise FormatError("the file does not end in LANC: it is not a manifest or was not written completely")
     position, length = section(memory, int.from_bytes(footer[:8], "little", signed=True), "manifest")
     if position + length != memory.size - _FOOTER_BYTES:
         raise FormatError(f"manifest of {length} bytes at byte {position} does not end at the footer")

@@ -138,7 +138,7 @@ def test_removing_a_fragment_conflicts_with_deletes_in_it() -> None:
 
 
 def test_foreign_operation_cannot_be_made() -> None:
-    with pytest.raises(ValueError, match="none that lancecy makes"):
+    with pytest.raises(ValueError, match="not one that lancecy makes"):
         check(Foreign("rewrite"), Append(()))
 
 

@@ -195,12 +195,12 @@ def test_append_after_overwrite_or_restore_is_refused_both_ways(uri: str) -> Non
     append(uri, numbers(10, 10))
     old, theirs = snapshot_of(uri), lance.dataset(uri)
     change(uri, Restore(1))
-    with pytest.raises(ConflictError, match="exclude each other"):
+    with pytest.raises(ConflictError, match="cannot both be applied"):
         append(uri, numbers(20, 1), snapshot=old)
     with pytest.raises(Exception, match="(?i)conflict"):
         theirs.delete("n = 4")
     lance.write_dataset(numbers(0, 3), uri, mode="overwrite")
-    with pytest.raises(ConflictError, match="exclude each other"):
+    with pytest.raises(ConflictError, match="cannot both be applied"):
         append(uri, numbers(20, 1), snapshot=old)
 
 

@@ -381,10 +381,10 @@ def test_table_made_anew_is_another_table() -> None:
     table = Table()
     identity = table.stored().identity
     again = Table(MemoryStore())
-    with pytest.raises(ConflictError, match="made anew"):
+    with pytest.raises(ConflictError, match="created again"):
         again.change(Append(again.files(1)), 1, identity=identity)
     again.change(Append(again.files(1)))
-    with pytest.raises(ConflictError, match="made anew"):
+    with pytest.raises(ConflictError, match="created again"):
         again.change(Append(again.files(1)), 1, identity=identity)
 
 

@@ -150,7 +150,7 @@ def test_it_conflicts_as_its_row_says(tmp_path: Path) -> None:
     before = snapshot_of(uri)
     lancecy.write_dataset({"x": [1]}, uri, mode="overwrite", durability="none")
     with pytest.raises(
-        ConflictError, match="version 3 .an operation of kind Overwrite.*of kind Rename, exclude"
+        ConflictError, match="version 3 .an operation of kind Overwrite.*of kind Rename, cannot both"
     ):
         change(uri, RENAME, snapshot=before)
 

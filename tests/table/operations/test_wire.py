@@ -111,7 +111,7 @@ def test_bytes_that_are_no_transaction_are_refused() -> None:
 
 
 def test_operation_of_others_cannot_be_written() -> None:
-    with pytest.raises(ValueError, match="none that lancecy makes"):
+    with pytest.raises(ValueError, match="not one that lancecy makes"):
         encode_transaction(Transaction(1, "u", Foreign("rewrite")))
 
 

@@ -89,7 +89,7 @@ def test_other_number_of_batches_is_refused(batches: int) -> None:
 
 
 def test_one_form_is_not_the_other() -> None:
-    with pytest.raises(FormatError, match="no Arrow file"):
+    with pytest.raises(FormatError, match="not an Arrow file"):
         arrow(deletion_bitmap(ROWS))
     with pytest.raises(FormatError, match="roaring"):
         bitmap(deletion_arrow(ROWS))
