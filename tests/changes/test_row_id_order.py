@@ -207,9 +207,7 @@ def test_damaged_ids_are_not_replaced(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="fragment 1 are damaged.*Restore"):
         ds.repair()
     assert lancecy.dataset(tmp_path / "t").version == 3
-    with pytest.raises(
-        FormatError, match="fragment 1 are damaged.*restore a version where they are intact"
-    ):
+    with pytest.raises(FormatError, match="fragment 1 are damaged.*restore a version where they are intact"):
         ds.append(rows(30))
     ds.checkout_version(2).restore()
     with pytest.raises(FormatError, match="fragment 1 are damaged"):
