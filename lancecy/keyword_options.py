@@ -20,7 +20,10 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def shared_options(
-    kind: type[Any], defaults: Mapping[str, object], unsupported: Mapping[str, str] | None = None
+    kind: type[Any],
+    defaults: Mapping[str, object],
+    unsupported: Mapping[str, str] | None = None,
+    aliases: Mapping[str, str] | None = None,
 ) -> Callable[[F], F]:
     """Decorator for a function that ends in ``**options: Unpack[kind]``.
 
@@ -32,6 +35,8 @@ def shared_options(
         The default of each option, shown in the signature.
     unsupported : mapping of str to str, optional
         Options of other libraries that lancecy refuses, and the alternative to each.
+    aliases : mapping of str to str, optional
+        Other names that arguments are accepted under, and the name of each.
 
     Returns
     -------
@@ -54,7 +59,7 @@ def shared_options(
         ...
     TypeError: read() takes no argument 'sise'; did you mean 'size'?
     """
-    refused = unsupported or {}
+    refused, others = unsupported or {}, aliases or {}
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
@@ -72,6 +77,7 @@ def shared_options(
         @functools.wraps(function)
         def checked(*args: Any, **given: Any) -> Any:
             if not given.keys() <= known:
+                given = _renamed(function.__name__, given, others) if others else given
                 given = _accepted(function.__name__, given, known, refused)
             return function(*args, **given)
 
@@ -83,6 +89,14 @@ def shared_options(
 
 def _text(annotation: object) -> object:
     return getattr(annotation, "__forward_arg__", annotation)
+
+
+def _renamed(function: str, given: Mapping[str, Any], aliases: Mapping[str, str]) -> dict[str, Any]:
+    """The arguments under their names; an argument under both is an error."""
+    for other, name in aliases.items():
+        if other in given and name in given:
+            raise TypeError(f"{function}() got {name!r} twice, also as {other!r}")
+    return {aliases.get(name, name): value for name, value in given.items()}
 
 
 def _accepted(

@@ -21,7 +21,7 @@ class Step:
     what : str
         The operation, such as ``"verify"``.
     done, total : int
-        In ``unit``; ``done == total`` in the last step.
+        In ``unit``; ``done == total`` in the last step. ``total`` is 0 as long as it is unknown.
     unit : str
         What is counted: ``"bytes"``, ``"rows"``, ``"files"``.
     detail : str
@@ -41,8 +41,8 @@ class Step:
 
     @property
     def fraction(self) -> float:
-        """``done / total``, 0 to 1."""
-        return self.done / self.total if self.total else 1.0
+        """``done / total``, 0 to 1; 0 as long as the total is unknown."""
+        return self.done / self.total if self.total else float(not self.done)
 
 
 class Progress(Protocol):

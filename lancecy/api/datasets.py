@@ -36,6 +36,7 @@ from lancecy.scanning.options import (
     HasFragmentId,
     ScanOptions,
     check_blob_handling,
+    checked_scan_options,
 )
 from lancecy.scanning.pandas_metadata import to_frame
 from lancecy.scanning.request import Columns, ScanRequest, make_request
@@ -80,6 +81,7 @@ def dataset(
     limits: Limits | None = None,
     session: Session | None = None,
     recover: bool = False,
+    default_scan_options: Mapping[str, Any] | None = None,
 ) -> Dataset:
     """Open a Lance dataset.
 
@@ -105,6 +107,9 @@ def dataset(
         Caches and threads to use; the process default otherwise.
     recover : bool
         If the newest version cannot be read, open the newest readable one.
+    default_scan_options : mapping of str to object, optional
+        Arguments of :meth:`Dataset.scanner` for every scan of this dataset that does not give its own, as in pylance.
+        ``schema`` is then that of such a scan. Takes, counts and fragments do not use them.
 
     Returns
     -------
@@ -112,6 +117,8 @@ def dataset(
 
     Raises
     ------
+    ValueError
+        ``default_scan_options`` names no option of a scan.
     DatasetNotFoundError
         There is no dataset at ``uri``.
     NotFoundError
@@ -130,11 +137,12 @@ def dataset(
     >>> ds.count_rows()
     1000
     """
+    defaults = checked_scan_options(default_scan_options)
     active = session or default()
     location = TableLocation.of(
         os.fspath(uri), storage_options, untrusted, allowed_bases, limits or active.limits
     )
-    return Dataset(load_snapshot(location, version, asof, active, recover))
+    return Dataset(load_snapshot(location, version, asof, active, recover), defaults)
 
 
 class TrustOptions(TypedDict, total=False):
@@ -273,8 +281,9 @@ class Dataset(Scans, Changes):
     Pickles as its URI, version and options without secrets.
     """
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, default_scan_options: Mapping[str, Any] | None = None) -> None:
         self._snapshot = snapshot
+        self._scan_defaults = default_scan_options or {}
         self._session = snapshot.session
 
     @cached_property
@@ -296,8 +305,8 @@ class Dataset(Scans, Changes):
 
     @property
     def schema(self) -> pa.Schema:
-        """The Arrow schema, metadata included."""
-        return self._snapshot.schema.arrow
+        """The Arrow schema, metadata included; of a scan, if there are ``default_scan_options``."""
+        return self.scanner().schema if self._scan_defaults else self._snapshot.schema.arrow
 
     @property
     def lance_schema(self) -> Any:
@@ -371,7 +380,7 @@ class Dataset(Scans, Changes):
         return self._reopen(None)
 
     def _reopen(self, version: int | None) -> Dataset:
-        return Dataset(load_snapshot(self.location, version, session=self._session))
+        return Dataset(load_snapshot(self.location, version, session=self._session), self._scan_defaults)
 
     @property
     def location(self) -> TableLocation:
@@ -445,14 +454,19 @@ class Dataset(Scans, Changes):
         UnsupportedError
             An argument of pylance that asks for a search, such as ``nearest``.
         """
-        asked = {**SCAN_DEFAULTS, **{name: v for name, v in options.items() if v is not None}}
+        given = {"columns": columns, "filter": filter, "limit": limit, "offset": offset, **options}
+        return self._scan({**self._scan_defaults, **{name: v for name, v in given.items() if v is not None}})
+
+    def _scan(self, given: Mapping[str, Any]) -> Scanner:
+        """A scan with these options and no defaults of this dataset."""
+        asked = {**SCAN_DEFAULTS, **{name: value for name, value in given.items() if value is not None}}
         check_blob_handling(self._snapshot.schema, asked["blob_handling"])
         request = make_request(
-            self.schema,
-            columns,
-            filter,
-            limit,
-            offset,
+            self._snapshot.schema.arrow,
+            asked.get("columns"),
+            asked.get("filter"),
+            asked.get("limit"),
+            asked.get("offset"),
             asked["batch_size"],
             asked["batch_size_bytes"],
             asked["with_row_address"],
@@ -516,7 +530,7 @@ class Dataset(Scans, Changes):
         if filter is None:
             known = self._snapshot.manifest.num_rows
             return int(self._context.row_starts()[-1]) if known is None else known
-        return self.scanner(columns=[], filter=filter).count_rows()
+        return self._scan({"columns": [], "filter": filter}).count_rows()
 
     def take(self, indices: Any, columns: Columns = None) -> pa.Table:
         """Rows by number, in the order given.
@@ -532,7 +546,7 @@ class Dataset(Scans, Changes):
         IndexError
             A row number is negative or too large.
         """
-        request = make_request(self.schema, columns)
+        request = make_request(self._snapshot.schema.arrow, columns)
         return take_rows(self._context, self._context.projection(request), indices)
 
     def take_rows(self, row_ids: Any, columns: Columns = None) -> pa.Table:
@@ -561,7 +575,7 @@ class Dataset(Scans, Changes):
         >>> lancecy.dataset("example.lance").take_rows([7, 3], columns=["id"])["id"].to_pylist()
         [7, 3]
         """
-        request = make_request(self.schema, columns)
+        request = make_request(self._snapshot.schema.arrow, columns)
         return take_row_ids(self._context, self._context.projection(request), row_ids)
 
     def take_blobs(
@@ -783,7 +797,7 @@ class Dataset(Scans, Changes):
         return self.scanner().__arrow_c_stream__(requested_schema)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self.location, self.version)
+        return _reopen, (self.location, self.version, self._scan_defaults)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Dataset):
@@ -826,8 +840,10 @@ LanceDataset = Dataset
 """Name of the class in pylance."""
 
 
-def _reopen(location: TableLocation, version: int) -> Dataset:
-    return Dataset(load_snapshot(location.known_to(default()), version))
+def _reopen(
+    location: TableLocation, version: int, default_scan_options: Mapping[str, Any] | None = None
+) -> Dataset:
+    return Dataset(load_snapshot(location.known_to(default()), version), default_scan_options)
 
 
 class LanceFragment(Scans):
@@ -850,7 +866,7 @@ class LanceFragment(Scans):
     @property
     def schema(self) -> pa.Schema:
         """The table's schema: columns the fragment lacks read as null."""
-        return self._dataset.schema
+        return self._dataset.context.snapshot.schema.arrow
 
     @property
     def physical_rows(self) -> int:
@@ -880,8 +896,8 @@ class LanceFragment(Scans):
         **options: Unpack[ScanOptions],
     ) -> Scanner:
         """A scan of this fragment alone; arguments as for :meth:`Dataset.scanner`."""
-        options["fragments"] = [self.fragment_id]
-        return self._dataset.scanner(columns, filter, limit, offset, **options)
+        given = {"columns": columns, "filter": filter, "limit": limit, "offset": offset, **options}
+        return self._dataset._scan({**given, "fragments": [self.fragment_id]})
 
     def count_rows(self, filter: object = None) -> int:
         """Its live rows, or those that pass the filter."""

@@ -44,13 +44,14 @@ from lancecy.write.operations import BaseOperation, operation_of
 __all__ = ["commit", "located", "opened_at", "write_dask", "write_dataset", "write_fragments"]
 
 writing = shared_options(WriteOptions, WRITE_DEFAULTS)
+writing_rows = shared_options(WriteOptions, WRITE_DEFAULTS, aliases={"data": "data_obj"})
 writing_files = shared_options(FragmentOptions, WRITE_DEFAULTS)
 committing = shared_options(CommitOptions, WRITE_DEFAULTS)
 
 
-@writing
+@writing_rows
 def write_dataset(
-    data: Any,
+    data_obj: Any,
     uri: str | os.PathLike[str] | Dataset,
     schema: pa.Schema | None = None,
     mode: Mode = "create",
@@ -60,7 +61,7 @@ def write_dataset(
 
     Parameters
     ----------
-    data : object
+    data_obj : object
         A table, batch, reader or dataset of pyarrow; anything with ``__arrow_c_stream__`` (Polars, DuckDB and Spark
         frames, lancecy datasets and scanners); a pandas frame; a mapping of names to arrays; a list of rows as
         dictionaries; or an iterable of batches or tables, which is consumed lazily. A Dask DataFrame is written by
@@ -97,6 +98,9 @@ def write_dataset(
     durability : "fsync" or "none"
         On a local disk: whether files and their folders are synced to disk before this returns. With "none", a
         system crash can leave a version with torn files.
+    progress : function of a :class:`lancecy.progress.Step`, or object with ``begin`` and ``complete``, optional
+        The function is called with the rows written so far. The methods are called with the fragment of each data
+        file, as pylance's ``FragmentWriteProgress``.
     storage_options : mapping, optional
         As for :func:`lancecy.dataset`.
     allowed_bases : sequence of str, optional
@@ -145,10 +149,11 @@ def write_dataset(
     written, commit_options = requests_of(mode, options)
     location, active = located(uri, options)
     snapshot = _newest(uri, location, active)
-    if is_dask(data):
-        made: Dataset = _write_dask(data, location, active, snapshot, written, commit_options, schema)
+    if is_dask(data_obj):
+        _check_no_progress(written)
+        made: Dataset = _write_dask(data_obj, location, active, snapshot, written, commit_options, schema)
         return made
-    committed, bases = write_table(data, schema, location, active, snapshot, written, commit_options)
+    committed, bases = write_table(data_obj, schema, location, active, snapshot, written, commit_options)
     return opened_at(location, active, committed.version, bases)
 
 
@@ -189,6 +194,8 @@ def write_dask(
     token : str, optional
         Identifies the write, so that a job can be restarted safely: if a write with this token was committed before,
         also by another process, this one returns that version and commits nothing.
+    progress : None
+        Not supported: the workers write. Dask has its own progress bar.
     embed_credentials : bool
         Put the secrets in ``storage_options`` into the graph. By default the graph has only the other options, and
         workers in other processes take credentials from their own environment.
@@ -229,6 +236,7 @@ def write_dask(
         raise TypeError(
             f"write_dask takes a Dask DataFrame or Array; write_dataset takes a {type(data).__name__}"
         )
+    _check_no_progress(written)
     location, active = located(uri, options)
     return _write_dask(
         data,
@@ -244,6 +252,14 @@ def write_dask(
         compute_kwargs,
         embed_credentials,
     )
+
+
+def _check_no_progress(written: WriteRequest) -> None:
+    if written.progress is not None:
+        raise ValueError(
+            "progress is called by the process that writes, and a Dask collection is written by its workers: "
+            "use dask.diagnostics.ProgressBar or the dashboard"
+        )
 
 
 def _write_dask(
@@ -302,7 +318,7 @@ def write_fragments(
     max_rows_per_file, max_bytes_per_file, max_rows_per_group : int
         As for :func:`lancecy.write_dataset`.
     durability : "fsync" or "none"
-    storage_options, allowed_bases, session
+    progress, storage_options, allowed_bases, session
         As for :func:`lancecy.write_dataset`.
 
     Returns

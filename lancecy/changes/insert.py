@@ -40,6 +40,7 @@ from lancecy.table.manifest import BasePath
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.fragments import NewFiles
 from lancecy.write.metadata import FragmentMetadata
+from lancecy.write.progress import WriteProgress, known_rows
 
 __all__ = ["Inserts", "write_files", "write_table"]
 
@@ -81,7 +82,8 @@ def write_files(
     reader = record_batches(data, schema)
     plan = planned(reader.schema, location.uri, snapshot, options)
     plan.check_apart(snapshot is None or options.mode == "overwrite")
-    return plan.new_files(location, session, options, number=number).write(lasting(reader, data))
+    report = WriteProgress(options.progress, known_rows(data))
+    return plan.new_files(location, session, options, number=number).write(lasting(reader, data), report)
 
 
 def write_table(
@@ -117,11 +119,12 @@ def write_table(
     """
     reader = record_batches(data, schema)
     plan = planned(reader.schema, location.uri, snapshot, options)
+    report = WriteProgress(options.progress, known_rows(data))
     store = with_durability(location.open(session), options.durable)
     with _folders_removed_on_error(store, ("_transactions", "_versions") if snapshot is None else ()):
         check_create(store)
         files = plan.new_files(location, session, options)
-        fragments = files.write(lasting(reader, data))
+        fragments = files.write(lasting(reader, data), report)
         allowed = location.allowing(map(canonical_base, plan.bases))
         with _removed_if_refused(files):
             operation = plan.operation(options, fragments, is_new=snapshot is None)
@@ -176,7 +179,7 @@ class Inserts(Change):
         schema : pyarrow.Schema, optional
             Requested columns.
         data_storage_version, initial_bases, target_bases, target_all_bases, max_rows_per_file, max_bytes_per_file, \
-        max_rows_per_group, durability, enable_stable_row_ids, enable_v2_manifest_paths, commit_message, transaction_properties
+        max_rows_per_group, durability, progress, enable_stable_row_ids, enable_v2_manifest_paths, commit_message, transaction_properties
             As for :func:`lancecy.write_dataset`.
 
         Raises

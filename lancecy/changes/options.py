@@ -12,6 +12,7 @@ from lancecy.store.base import Store
 from lancecy.store.local import LocalStore
 from lancecy.table.paths import Naming
 from lancecy.write.fragments import FileLimits
+from lancecy.write.progress import WriteCallback
 from lancecy.write.targets import DatasetBasePath
 
 __all__ = [
@@ -51,6 +52,7 @@ class FileOptions(TypedDict, total=False):
     max_bytes_per_file: int
     max_rows_per_group: int
     durability: Durability
+    progress: WriteCallback | None
 
 
 class VersionOptions(TypedDict, total=False):
@@ -158,6 +160,7 @@ class WriteRequest:
     target_all_bases : bool or None
     limits : FileLimits
     durable : bool
+    progress : function of a Step, or FileProgress, or None
     """
 
     mode: Mode = "create"
@@ -168,6 +171,7 @@ class WriteRequest:
     target_all_bases: bool | None = None
     limits: FileLimits = field(default_factory=FileLimits)
     durable: bool = True
+    progress: WriteCallback | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         if self.mode not in get_args(Mode):
@@ -207,6 +211,7 @@ def requests_of(mode: Mode, options: Mapping[str, object]) -> tuple[WriteRequest
         given["target_all_bases"],
         FileLimits(*(_whole(name, given[name]) for name in limits)),
         commit.durable,
+        given["progress"],
     )
     return written, commit
 

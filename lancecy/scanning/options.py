@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict, get_args
 
 import pyarrow as pa
 
-from lancecy.errors import UnsupportedError
+from lancecy.errors import UnsupportedError, nearest
 from lancecy.scanning.order import OrderBy
 from lancecy.schema import Schema
 
@@ -18,6 +18,7 @@ __all__ = [
     "HasFragmentId",
     "ScanOptions",
     "check_blob_handling",
+    "checked_scan_options",
 ]
 
 BlobHandling: TypeAlias = Literal["blobs_descriptions", "all_binary", "all_descriptions"]
@@ -76,6 +77,33 @@ UNSUPPORTED_SCANS = {
     "row_addr_blocklist": "filter with _rowaddr NOT IN (…)",
 }
 """Pylance options that a scan refuses, and the alternative to each."""
+
+
+def checked_scan_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The options of ``default_scan_options``, those without effect left out.
+
+    Parameters
+    ----------
+    options : mapping of str to object, or None
+        Names as of ``Dataset.scanner``.
+
+    Raises
+    ------
+    ValueError
+        A scan has no such option.
+    UnsupportedError
+        An option of pylance that lancecy refuses.
+    """
+    known = {"columns", "filter", "limit", "offset", *ScanOptions.__annotations__}
+    given = {name: value for name, value in (options or {}).items() if value is not None}
+    for name, value in given.items():
+        if name in UNSUPPORTED_SCANS and value is not False:
+            raise UnsupportedError(f"{name}=… is not supported: {UNSUPPORTED_SCANS[name]}", feature=name)
+        if name not in known and name not in UNSUPPORTED_SCANS:
+            close = nearest(name, known, limit=1)
+            advice = f"; did you mean {close[0]!r}?" if close else ""
+            raise ValueError(f"default_scan_options has an unknown option {name!r}{advice}")
+    return {name: value for name, value in given.items() if name in known}
 
 
 def check_blob_handling(schema: Schema, wanted: str | None) -> None:

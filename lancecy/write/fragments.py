@@ -25,6 +25,7 @@ from lancecy.store.local import LocalStore
 from lancecy.table.manifest import DataFile
 from lancecy.table.paths import data_file_name
 from lancecy.write.metadata import FragmentMetadata
+from lancecy.write.progress import WriteProgress
 from lancecy.write.schemas import arranged
 
 __all__ = ["FileLimits", "Folder", "NewFiles"]
@@ -133,6 +134,7 @@ class NewFiles:
         )
         self._options = limits.options(schema, dictionaries)
         self._made: list[FragmentMetadata] = []
+        self._progress = WriteProgress(None)
         self._begun: list[tuple[Store, str]] = []
         self._folders: list[tuple[LocalStore, tuple[str, ...]]] = []
         self._open: _Open | None = None
@@ -140,13 +142,16 @@ class NewFiles:
         self._thread: ThreadPoolExecutor | None = None
         self._process = os.getpid()
 
-    def write(self, batches: Iterable[pa.RecordBatch]) -> tuple[FragmentMetadata, ...]:
+    def write(
+        self, batches: Iterable[pa.RecordBatch], progress: WriteProgress | None = None
+    ) -> tuple[FragmentMetadata, ...]:
         """Write all rows.
 
         Parameters
         ----------
         batches : iterable of pyarrow.RecordBatch
             Batches with the columns of the schema, in any order.
+        progress : WriteProgress, optional
 
         Returns
         -------
@@ -162,8 +167,9 @@ class NewFiles:
         StoreError
             The storage failed to write.
 
-        Any exception, also of the batches, removes the files.
+        Any exception, also of the batches and of the callback, removes the files.
         """
+        self._progress = progress or self._progress
         try:
             for batch in batches:
                 if batch.num_rows and not self._schema.fields:
@@ -173,6 +179,9 @@ class NewFiles:
             last = [] if self._open is None else [_finished(self._open)]
             self._open = None
             self._settle()
+            for made in last:
+                self._progress.completed(made)
+            self._progress.finished()
         except BaseException as error:
             left = self.remove()
             if isinstance(error, UnsupportedError) and self._version == "0.1":
@@ -230,6 +239,7 @@ class NewFiles:
             self._open = self._begin()
         self._open.writer.write(piece)
         self._open.num_rows += piece.num_rows
+        self._progress.written(piece.num_rows)
         is_full = self._open.num_rows >= self._limits.max_rows
         if is_full or self._open.writer.nbytes >= self._limits.max_bytes:
             self._finish_meanwhile(self._open)
@@ -241,6 +251,7 @@ class NewFiles:
         store, folder = self._folder(base)
         path = folder + file.path
         self._begun.append((store, path))
+        self._progress.begun(FragmentMetadata(0, ()))
         if isinstance(store, LocalStore):
             deepest = f"{path.removesuffix('.lance')}/blob" if self._has_sidecars else path
             missing = store.missing_folders(deepest)
@@ -254,6 +265,7 @@ class NewFiles:
         if self._options.dictionaries is not None:
             # All files share the dictionaries, and two files must not add to them at once.
             self._made.append(_finished(full))
+            self._progress.completed(self._made[-1])
             return
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="lancecy-finish")
@@ -264,6 +276,7 @@ class NewFiles:
         ending, self._ending = self._ending, None
         if ending is not None:
             self._made.append(ending.result())
+            self._progress.completed(self._made[-1])
 
 
 @dataclass(slots=True)

@@ -1,0 +1,116 @@
+"""Reports of a write to the user's callback."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol, TypeAlias
+
+from lancecy.progress import Progress, Step
+from lancecy.write.metadata import FragmentMetadata
+
+__all__ = ["FileProgress", "WriteCallback", "WriteProgress", "known_rows"]
+
+
+class FileProgress(Protocol):
+    """An object that is told of each data file, as pylance's ``FragmentWriteProgress``."""
+
+    def begin(self, fragment: Any, /) -> None:
+        """Called when a data file begins; its fragment has no rows yet."""
+
+    def complete(self, fragment: Any, /) -> None:
+        """Called when a data file is written."""
+
+
+WriteCallback: TypeAlias = Progress | FileProgress
+
+
+class WriteProgress:
+    """Tells a callback how far a write is.
+
+    Parameters
+    ----------
+    callback : function of a Step, or FileProgress, optional
+    total : int
+        Rows that will be written; 0 if unknown.
+
+    Raises
+    ------
+    TypeError
+        Neither a function nor an object with ``begin`` and ``complete``.
+
+    Examples
+    --------
+    >>> report = WriteProgress(lambda step: print(step.done, step.total), 3)
+    >>> report.written(2)
+    2 3
+    """
+
+    def __init__(self, callback: WriteCallback | None, total: int = 0) -> None:
+        told: Any = callback
+        self._files = told if hasattr(told, "begin") and hasattr(told, "complete") else None
+        self._step = None if self._files is not None else told
+        if self._step is not None and not callable(self._step):
+            raise TypeError(
+                "progress is a function of a lancecy.progress.Step, or an object with begin and complete, "
+                f"not {type(told).__name__}"
+            )
+        self._total, self._done = total, 0
+
+    def begun(self, fragment: FragmentMetadata) -> None:
+        """A data file was begun.
+
+        Parameters
+        ----------
+        fragment : FragmentMetadata
+        """
+        if self._files is not None:
+            self._files.begin(fragment)
+
+    def completed(self, fragment: FragmentMetadata) -> None:
+        """A data file is written.
+
+        Parameters
+        ----------
+        fragment : FragmentMetadata
+        """
+        if self._files is not None:
+            self._files.complete(fragment)
+
+    def written(self, rows: int) -> None:
+        """More rows were passed to a data file.
+
+        Parameters
+        ----------
+        rows : int
+        """
+        self._done += rows
+        # A source may have more rows than it said; the last step is that of ``finished``.
+        self._tell(max(self._total, self._done) if self._total else 0)
+
+    def finished(self) -> None:
+        """All data files are written."""
+        self._tell(self._done)
+
+    def _tell(self, total: int) -> None:
+        if self._step is not None:
+            self._step(Step("write", self._done, total, "rows"))
+
+
+def known_rows(data: Any) -> int:
+    """Rows of the data of a write, 0 if unknown before they are read.
+
+    Parameters
+    ----------
+    data : object
+        See ``interop.streams.record_batches``.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> known_rows(pa.table({"a": [1, 2]})), known_rows(iter([])), known_rows([{"a": 1}])
+    (2, 0, 1)
+    """
+    rows = getattr(data, "num_rows", None)
+    if isinstance(rows, int):
+        return rows
+    is_rows = isinstance(data, list) and bool(data) and isinstance(data[0], dict)
+    return len(data) if is_rows or (hasattr(data, "columns") and hasattr(data, "__len__")) else 0
