@@ -428,8 +428,9 @@ class Dataset(Scans, Changes):
         order_by : sequence of names or (name, "ascending" | "descending"), optional
             Sort the whole result.
         with_row_id, with_row_address : bool
-            Append ``_rowid``, ``_rowaddr``. These and the versions ``_row_created_at_version`` and
-            ``_row_last_updated_at_version`` (all uint64) may also be named in columns, filters and ``order_by``.
+            Append ``_rowid``, ``_rowaddr``. These, ``_rowoffset`` (the number of the row in :meth:`take`) and the
+            versions ``_row_created_at_version`` and ``_row_last_updated_at_version`` (all uint64) may also be named in
+            columns, filters and ``order_by``.
         use_stats : bool
             Skip pages whose statistics prove that nothing matches.
         memory_bytes : int, optional

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import zip_longest
 from typing import TypeVar
 
@@ -210,6 +210,30 @@ class ScanContext:
         """(num_fragments + 1,) int64: number of the first live row of each fragment."""
         counts = [self.live_rows(f) for f in self.fragments]
         return np.concatenate(([0], np.cumsum(np.array(counts, np.int64)))).astype(np.int64)
+
+    @cached_property
+    def _first_rows(self) -> dict[int, int]:
+        """Fragment id -> number of its first live row."""
+        ids = [fragment.id for fragment in self.fragments]
+        return dict(zip(ids, self.row_starts()[:-1].tolist(), strict=True))
+
+    def row_offsets(self, files: FragmentFiles, offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
+        """Numbers of live rows among those of the table.
+
+        Parameters
+        ----------
+        files : FragmentFiles
+        offsets : (n,) int64
+            Physical row offsets in the fragment, in any order.
+
+        Returns
+        -------
+        (n,) uint64
+        """
+        found = offsets + self._first_rows[files.fragment.id]
+        if files.deleted is not None:
+            found -= np.searchsorted(files.deleted.offsets, offsets)
+        return found.astype(np.uint64)
 
     def bytes_per_row(self, fragment: Fragment, fields: Sequence[Field], exact: bool = False) -> float:
         """Estimated bytes of one row of the fields, decoded.

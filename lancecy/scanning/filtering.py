@@ -20,6 +20,7 @@ from lancecy.scanning.fragment import FragmentFiles
 from lancecy.scanning.null_only import NullTests, null_tests
 from lancecy.scanning.outputs import map_sized, read_columns, read_several
 from lancecy.scanning.project import Projection
+from lancecy.scanning.request import ROW_OFFSET
 from lancecy.scanning.sources import CandidateSource, Question, answers, concerned
 from lancecy.scanning.task import ScanUnit
 from lancecy.scanning.units import CandidateUnit, FilteredUnit, bytes_of, passed
@@ -151,7 +152,14 @@ def virtual_columns(
     if not names:
         return {}
     offsets, found = rows.to_indices(), (context.snapshot, files.fragment, files.num_rows)
-    return {name: pa.array(virtual_values(*found, name, offsets)) for name in names}
+    return {
+        name: pa.array(
+            context.row_offsets(files, offsets)
+            if name == ROW_OFFSET
+            else virtual_values(*found, name, offsets)
+        )
+        for name in names
+    }
 
 
 def named(names: Sequence[str], columns: Sequence[ArrowArray], num_rows: int) -> pa.Table:

@@ -21,7 +21,7 @@ from lancecy.expr import Bound, Expr, bind, conjuncts
 from lancecy.expr.nodes import Call
 from lancecy.expr.nodes import Column as ColumnExpr
 from lancecy.scanning.extension import bare_type
-from lancecy.scanning.request import VIRTUAL_COLUMNS, ScanRequest
+from lancecy.scanning.request import ROW_OFFSET, VIRTUAL_COLUMNS, ScanRequest
 from lancecy.scanning.virtual import is_selectable
 from lancecy.schema import Field, Schema
 
@@ -180,7 +180,7 @@ def _names(arrow: pa.Schema, virtual: Sequence[str]) -> pa.Schema:
 
 def _metadata_answers(bound: Bound | None, virtual: Sequence[str]) -> tuple[Expr, ...]:
     """The conditions of a filter that metadata can answer."""
-    names = frozenset(virtual)
+    names = frozenset(virtual) - {ROW_OFFSET}
     return () if bound is None else tuple(p for p in conjuncts(bound.expr) if is_selectable(p, names))
 
 

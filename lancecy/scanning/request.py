@@ -12,9 +12,18 @@ import pyarrow as pa
 from lancecy.errors import ExpressionError
 from lancecy.expr import Expr, parse
 
-__all__ = ["VIRTUAL_COLUMNS", "Columns", "ScanRequest", "make_request"]
+__all__ = ["ROW_OFFSET", "VIRTUAL_COLUMNS", "Columns", "ScanRequest", "make_request"]
 
-VIRTUAL_COLUMNS = ("_rowid", "_rowaddr", "_row_created_at_version", "_row_last_updated_at_version")
+ROW_OFFSET = "_rowoffset"
+"""The virtual column that numbers the live rows of the table, as ``Dataset.take`` does."""
+
+VIRTUAL_COLUMNS = (
+    "_rowid",
+    "_rowaddr",
+    ROW_OFFSET,
+    "_row_created_at_version",
+    "_row_last_updated_at_version",
+)
 """Columns of uint64 that no file holds, see ``scanning.virtual``. A stored column of the same name hides one."""
 
 Columns: TypeAlias = "Sequence[str] | Mapping[str, object] | None"

@@ -1,8 +1,9 @@
-"""Virtual columns: row id, row address, and the versions that created and last updated a row.
+"""Virtual columns: row id, row address, row offset, and the versions that created and last updated a row.
 
 No file holds them. A scan computes their values from the position of rows. Metadata answers filters on them:
 comparisons with constants, IN, AND, OR and NOT become ranges of rows, exactly and before a data file is opened.
-Conditions that also involve stored columns prune page by page, with the bounds of the virtual values.
+Conditions that also involve stored columns prune page by page, with the bounds of the virtual values. Row offsets
+depend on the deletions of all fragments before: conditions on them are tested row by row.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from lancecy.errors import FormatError
 from lancecy.expr.nodes import Call, Column, Expr, Literal
 from lancecy.rows import RowSelection
+from lancecy.scanning.request import ROW_OFFSET
 from lancecy.stats import ColumnStats, NumericBounds
 from lancecy.table.manifest import Fragment
 from lancecy.table.rows.id_search import OPERATORS, bounds, rows_among, rows_where
@@ -44,7 +46,7 @@ def virtual_values(
     num_rows : int
         Its physical rows.
     name : str
-        One of ``VIRTUAL_COLUMNS``.
+        One of ``VIRTUAL_COLUMNS`` but ``ROW_OFFSET``, which ``ScanContext.row_offsets`` makes.
     offsets : (n,) int64
         Physical row offsets, in any order.
 
@@ -96,7 +98,7 @@ def is_selectable(expr: Expr, names: frozenset[str]) -> bool:
     ----------
     expr : Expr
     names : frozenset of str
-        ``VIRTUAL_COLUMNS`` that no stored column hides.
+        ``VIRTUAL_COLUMNS`` that no stored column hides, without ``ROW_OFFSET``.
     """
     if not isinstance(expr, Call):
         return False
@@ -187,7 +189,7 @@ def virtual_stats(
     num_rows : int
         Its physical rows.
     names : sequence of str
-        Among ``VIRTUAL_COLUMNS``.
+        Among ``VIRTUAL_COLUMNS``; nothing is known about ``ROW_OFFSET``.
     edges : (num_groups + 1,) int64, ascending
         First row of each group, and the end of the last.
 
@@ -200,6 +202,8 @@ def virtual_stats(
     never = np.zeros(filled.size, np.bool_)
     found: dict[Path, ColumnStats] = {}
     for name in names:
+        if name == ROW_OFFSET:
+            continue
         lows, highs = bounds(_sequence(snapshot, fragment, num_rows, name), edges)
         found[name,] = ColumnStats(NumericBounds(lows, highs, filled), ~never, never)
     return found
