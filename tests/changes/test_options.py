@@ -68,7 +68,7 @@ def test_misspelt_option_is_named_with_its_neighbour(function: Callable[..., Any
 @pytest.mark.parametrize(
     ("function", "names"),
     [
-        (lancecy.write_dataset, ["data", "uri", "schema", "mode"]),
+        (lancecy.write_dataset, ["data_obj", "uri", "schema", "mode"]),
         (lancecy.write_dask, ["data", "uri", "schema", "mode"]),
         (spark_write, ["df", "uri", "mode"]),
         (lancecy.write_fragments, ["data", "uri", "schema"]),
