@@ -48,6 +48,8 @@ if TYPE_CHECKING:
     from lancecy.inspection.files import inspect as inspect
     from lancecy.limits import Limits as Limits
     from lancecy.scanning.order import ColumnOrdering as ColumnOrdering
+    from lancecy.schema_json import json_to_schema as json_to_schema
+    from lancecy.schema_json import schema_to_json as schema_to_json
     from lancecy.session import Session as Session
     from lancecy.write.metadata import FragmentMetadata as FragmentMetadata
     from lancecy.write.operations import LanceOperation as LanceOperation
@@ -74,9 +76,11 @@ _HOMES = {
     "commit": "lancecy.api.writers",
     "dataset": "lancecy.api.datasets",
     "inspect": "lancecy.inspection.files",
+    "json_to_schema": "lancecy.schema_json",
     "lit": "lancecy.expr",
     "plain": "lancecy.dask",
     "scan": "lancecy.dask",
+    "schema_to_json": "lancecy.schema_json",
     "to_dask_array": "lancecy.dask",
     "write_dask": "lancecy.api.writers",
     "write_dataset": "lancecy.api.writers",
@@ -108,9 +112,11 @@ __all__ = [
     "expr",
     "inspect",
     "interop",
+    "json_to_schema",
     "lit",
     "plain",
     "scan",
+    "schema_to_json",
     "spark",
     "to_dask_array",
     "write_dask",

@@ -9,6 +9,7 @@ field's metadata, so that Arrow restores the type only if it is registered.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -18,7 +19,17 @@ import pyarrow as pa
 from lancecy.errors import ColumnNotFoundError, FormatError, LimitError, UnsupportedError, printable
 from lancecy.limits import DEFAULT_LIMITS, Limits
 
-__all__ = ["DictionaryRef", "Field", "Schema", "logical_type_of", "parse_logical_type", "split_name"]
+__all__ = [
+    "EXTENSION_KEY",
+    "DictionaryRef",
+    "Field",
+    "Schema",
+    "exported_metadata",
+    "logical_type_of",
+    "parse_logical_type",
+    "restored",
+    "split_name",
+]
 
 _PLAIN_TYPES: dict[str, pa.DataType] = {
     "null": pa.null(),
@@ -362,7 +373,7 @@ class Field:
         # Arrow has no non-nullable field of the null type; a manifest may have one.
         nullable = self.nullable or pa.types.is_null(self.storage_type)
         plain = pa.field(self.name, self.storage_type, nullable, metadata or None)
-        return _restored(plain) if EXTENSION_KEY in metadata else plain
+        return restored(plain) if EXTENSION_KEY in metadata else plain
 
     @property
     def arrow_type(self) -> pa.DataType:
@@ -420,13 +431,51 @@ class _Exported:
         return self._field.__arrow_c_schema__()
 
 
-def _restored(field: pa.Field) -> pa.Field:
+def restored(field: pa.Field) -> pa.Field:
+    """The field with the registered extension type that its metadata names; unchanged if there is none that fits.
+
+    Parameters
+    ----------
+    field : pyarrow.Field
+    """
     try:
         # C ends a name at a NUL byte, so the name is set again.
         return pa.field(_Exported(field)).with_name(field.name)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError, ValueError, KeyError):
         # Extension metadata that does not fit the storage type: the storage is still readable.
         return field
+
+
+class _ArrowSchema(ctypes.Structure):
+    """The first members of ``ArrowSchema`` in Arrow's C data interface."""
+
+    _fields_ = (("format", ctypes.c_char_p), ("name", ctypes.c_char_p), ("metadata", ctypes.c_void_p))
+
+
+def exported_metadata(field: pa.Field) -> dict[bytes, bytes]:
+    """Metadata with the keys of the field's extension type, which pyarrow exports only through the C interface.
+
+    Parameters
+    ----------
+    field : pyarrow.Field
+
+    Examples
+    --------
+    >>> exported_metadata(pa.field("id", pa.uuid()))[b"ARROW:extension:name"]
+    b'arrow.uuid'
+    """
+    capsule = field.__arrow_c_schema__()
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
+    at = _ArrowSchema.from_address(pointer(capsule, b"arrow_schema")).metadata
+    texts: list[bytes] = []
+    left = 2 * ctypes.c_int32.from_address(at).value if at else 0
+    at = (at or 0) + 4
+    for _ in range(left):
+        length = ctypes.c_int32.from_address(at).value
+        texts.append(ctypes.string_at(at + 4, length))
+        at += 4 + length
+    return dict(zip(texts[0::2], texts[1::2], strict=True))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ Facts: table sheet, sections 1.2, 4.3 and 8.
 
 from __future__ import annotations
 
-import ctypes
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -24,6 +23,7 @@ from lancecy.schema import (
     DictionaryRef,
     Field,
     Schema,
+    exported_metadata,
     logical_type_of,
 )
 
@@ -115,7 +115,7 @@ def _field(field: pa.Field, parent: int, ids: Iterator[int], path: str) -> Field
         )
     kind, number = field.type, next(ids)
     is_extension = isinstance(kind, pa.BaseExtensionType)
-    found = _exported_metadata(field) if is_extension else field.metadata or {}
+    found = exported_metadata(field) if is_extension else field.metadata or {}
     metadata = {key.decode(): value for key, value in found.items()}
     if metadata.get(EXTENSION_KEY) in _JSON:
         return _json(field, number, parent, metadata)
@@ -151,28 +151,6 @@ def _json(field: pa.Field, number: int, parent: int, metadata: dict[str, bytes])
         extension_name="lance.json",
         metadata={**metadata, EXTENSION_KEY: b"lance.json", "ARROW:extension:metadata": b""},
     )
-
-
-class _ArrowSchema(ctypes.Structure):
-    """The first members of ``ArrowSchema`` in Arrow's C data interface."""
-
-    _fields_ = (("format", ctypes.c_char_p), ("name", ctypes.c_char_p), ("metadata", ctypes.c_void_p))
-
-
-def _exported_metadata(field: pa.Field) -> dict[bytes, bytes]:
-    """Metadata with the keys of the field's extension type, which pyarrow exports only through the C interface."""
-    capsule = field.__arrow_c_schema__()
-    pointer = ctypes.pythonapi.PyCapsule_GetPointer
-    pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
-    at = _ArrowSchema.from_address(pointer(capsule, b"arrow_schema")).metadata
-    texts: list[bytes] = []
-    left = 2 * ctypes.c_int32.from_address(at).value if at else 0
-    at = (at or 0) + 4
-    for _ in range(left):
-        length = ctypes.c_int32.from_address(at).value
-        texts.append(ctypes.string_at(at + 4, length))
-        at += 4 + length
-    return dict(zip(texts[0::2], texts[1::2], strict=True))
 
 
 def _inner(kind: pa.DataType) -> list[pa.Field]:

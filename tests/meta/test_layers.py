@@ -22,7 +22,7 @@ ROWS = [
     "scanning | namespace",
     "file | table | expr",
     "encodings",
-    "session | schema_wire",
+    "session | schema_wire | schema_json",
     "store | kernels | schema | stats | rows | proto",
     "limits | progress | keyword_options",
     "errors",
@@ -37,6 +37,7 @@ UPPER = tuple(
 HOMES: dict[str, tuple[str, ...]] = {
     "pyarrow": (
         "lancecy.schema",
+        "lancecy.schema_json",
         "lancecy.encodings.arrow",
         "lancecy.encodings.blocks.memory",
         "lancecy.encodings.codecs.blobs",
