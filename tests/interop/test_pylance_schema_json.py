@@ -65,7 +65,7 @@ def test_types_without_a_form_are_refused_as_by_pylance(kind: pa.DataType) -> No
     import lance.schema
 
     schema = pa.schema([("s", pa.struct([("x", kind)]))])
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match="Failed to convert schema"):
         lance.schema.schema_to_json(schema)
     with pytest.raises(SchemaError, match=r"column 's.x': type .* has no form in JSON"):
         lancecy.schema_to_json(schema)
