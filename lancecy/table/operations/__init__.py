@@ -1,4 +1,4 @@
-"""Operations: changes of a table as values. One module per operation, and shared ones.
+"""Operations: changes of a table as values. One module per operation that lancecy makes, and shared ones.
 
 An operation is a frozen value with the methods of :class:`Operation`, a line in ``registry`` and a row or column
 in the grid of ``table.commit.conflicts``. A commit calls these methods and tests for no operation.
@@ -10,9 +10,7 @@ in the grid of ``table.commit.conflicts``. A commit calls these methods and test
 ``apply``               makes the next manifest from an operation and the newest manifest
 made and read           ``append``, ``delete``, ``overwrite``, ``restore``, ``reserve_fragments``,
                         ``update_config``, ``update_bases``, ``repair_row_ids``
-read only               ``update``, ``rewrite``, ``merge``, ``project``, ``data_replacement``,
-                        ``data_overlay``, ``create_index``, ``mem_wal``, ``clone``; ``foreign`` is
-                        their base class
+read only               ``foreign``: updates, rewrites, merges and others, one class each
 shared                  ``new_fragments``: new fragments get ids, and row ids (``row_ids``), above the
                         newest version's; ``base_paths``: those of a manifest; ``maps``: maps of texts
 ======================  ==========================================================================

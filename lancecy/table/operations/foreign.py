@@ -1,16 +1,37 @@
-"""The base class of operations that lancecy reads and does not make, to check conflicts with them."""
+"""Operations that lancecy reads and does not make, to check conflicts with them.
+
+An operation that lancecy makes has a module of its own.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import NoReturn
 
+from lancecy.errors import UnsupportedError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, VersionStamp
+from lancecy.table.wire.indices import decode_index_section
 from lancecy.table.wire.manifest_file import ManifestFile
 
-__all__ = ["UNKNOWN", "Foreign", "Unknown"]
+__all__ = [
+    "UNKNOWN",
+    "Clone",
+    "CreateIndex",
+    "DataOverlay",
+    "DataReplacement",
+    "Foreign",
+    "Merge",
+    "Project",
+    "Rewrite",
+    "Unknown",
+    "Update",
+    "UpdateMemWalState",
+    "check_no_mem_wal",
+]
+
+_MEM_WAL = "__lance_mem_wal"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,3 +87,119 @@ class Unknown(Foreign):
 
 
 UNKNOWN = Unknown("unknown")
+
+
+class Update(Foreign):
+    """Move rows to new fragments with other values, or rewrite columns in place."""
+
+    kinds = ("update_rows", "update_columns")
+
+    @classmethod
+    def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> Update:
+        updated = frozenset(fragment.id for fragment in message.update.updated_fragments)
+        removed = frozenset(message.update.removed_fragment_ids)
+        # Releases before the mode existed stated only the rewritten columns.
+        mode = message.update.update_mode
+        if mode == transaction_pb2.Transaction.Update.REWRITE_COLUMNS or message.update.fields_modified:
+            return cls("update_columns", rewritten=updated | removed)
+        return cls("update_rows", changed=updated, rewritten=removed)
+
+
+class Rewrite(Foreign):
+    """Move the same rows to other fragments."""
+
+    kinds = ("rewrite",)
+
+    @classmethod
+    def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> Rewrite:
+        groups = (old for group in message.rewrite.groups for old in group.old_fragments)
+        old = (*message.rewrite.old_fragments, *groups)
+        return cls("rewrite", rewritten=frozenset(part.id for part in old))
+
+
+class Merge(Foreign):
+    """Replace all fragments and the schema, with columns added; strict if a column becomes non-nullable."""
+
+    kinds = ("merge", "merge_strict")
+
+    @classmethod
+    def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> Merge:
+        kind = "merge" if message.merge.preserves_nullability else "merge_strict"
+        return cls(kind, fields=frozenset(field.id for field in message.merge.schema))
+
+
+class Project(Foreign):
+    """Replace the schema; strict if a column becomes non-nullable."""
+
+    kinds = ("project", "project_strict")
+
+    @classmethod
+    def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> Project:
+        kind = "project" if message.project.preserves_nullability else "project_strict"
+        return cls(kind, fields=frozenset(field.id for field in message.project.schema))
+
+
+class DataReplacement(Foreign):
+    """Replace data files of some columns of fragments."""
+
+    kinds = ("replacement",)
+
+    @classmethod
+    def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> DataReplacement:
+        replaced = message.data_replacement.replacements
+        return cls("replacement", rewritten=frozenset(part.fragment_id for part in replaced))
+
+
+class DataOverlay(Foreign):
+    """Lay new values of some rows over those of a fragment."""
+
+    kinds = ("overlay",)
+
+    @classmethod
+    def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> DataOverlay:
+        groups = message.data_overlay.groups
+        return cls("overlay", rewritten=frozenset(group.fragment_id for group in groups))
+
+
+class CreateIndex(Foreign):
+    """Change the index section."""
+
+    kinds = ("index",)
+
+    @classmethod
+    def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> CreateIndex:
+        return cls("index")
+
+
+class Clone(Foreign):
+    """Create a table from a version of another one."""
+
+    kinds = ("clone",)
+
+    @classmethod
+    def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> Clone:
+        return cls("clone")
+
+
+class UpdateMemWalState(Foreign):
+    """Change the state of the log."""
+
+    kinds = ("mem_wal",)
+
+    @classmethod
+    def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> UpdateMemWalState:
+        return cls("mem_wal")
+
+
+def check_no_mem_wal(base: ManifestFile) -> None:
+    """Refuse a change that would lose the rows of a write-ahead log.
+
+    Raises
+    ------
+    UnsupportedError
+        The table has such a log.
+    """
+    if base.indices and any(entry.name == _MEM_WAL for entry in decode_index_section(base.indices)):
+        raise UnsupportedError(
+            "the table has rows in a write-ahead log, which this change would lose", feature=_MEM_WAL
+        )

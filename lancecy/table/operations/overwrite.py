@@ -17,8 +17,8 @@ from lancecy.table import flags
 from lancecy.table.manifest import BasePath, Fragment
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, References, VersionStamp
 from lancecy.table.operations.base_paths import add_bases, decode_bases, encode_bases
+from lancecy.table.operations.foreign import check_no_mem_wal
 from lancecy.table.operations.maps import mirror_keys
-from lancecy.table.operations.mem_wal import check_no_mem_wal
 from lancecy.table.operations.new_fragments import (
     add_fragments,
     decode_fragments,

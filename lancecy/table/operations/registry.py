@@ -8,21 +8,23 @@ from __future__ import annotations
 
 from lancecy.table.operations.append import Append
 from lancecy.table.operations.base import Operation
-from lancecy.table.operations.clone import Clone
-from lancecy.table.operations.create_index import CreateIndex
-from lancecy.table.operations.data_overlay import DataOverlay
-from lancecy.table.operations.data_replacement import DataReplacement
 from lancecy.table.operations.delete import Delete
-from lancecy.table.operations.foreign import Unknown
-from lancecy.table.operations.mem_wal import UpdateMemWalState
-from lancecy.table.operations.merge import Merge
+from lancecy.table.operations.foreign import (
+    Clone,
+    CreateIndex,
+    DataOverlay,
+    DataReplacement,
+    Merge,
+    Project,
+    Rewrite,
+    Unknown,
+    Update,
+    UpdateMemWalState,
+)
 from lancecy.table.operations.overwrite import Overwrite
-from lancecy.table.operations.project import Project
 from lancecy.table.operations.repair_row_ids import RepairRowIds
 from lancecy.table.operations.reserve_fragments import ReserveFragments
 from lancecy.table.operations.restore import Restore
-from lancecy.table.operations.rewrite import Rewrite
-from lancecy.table.operations.update import Update
 from lancecy.table.operations.update_bases import UpdateBases
 from lancecy.table.operations.update_config import UpdateConfig
 

@@ -26,7 +26,7 @@ from lancecy.table.operations.base import (
     VersionStamp,
 )
 from lancecy.table.operations.base_paths import move_bases
-from lancecy.table.operations.mem_wal import check_no_mem_wal
+from lancecy.table.operations.foreign import check_no_mem_wal
 from lancecy.table.operations.new_fragments import max_fragment_id
 from lancecy.table.operations.row_ids import message_faults
 from lancecy.table.requests import Steps

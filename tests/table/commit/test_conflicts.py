@@ -19,17 +19,19 @@ from lancecy.table.operations import (
     UpdateBases,
     UpdateConfig,
 )
-from lancecy.table.operations.clone import Clone
-from lancecy.table.operations.create_index import CreateIndex
-from lancecy.table.operations.data_overlay import DataOverlay
-from lancecy.table.operations.data_replacement import DataReplacement
-from lancecy.table.operations.mem_wal import UpdateMemWalState
-from lancecy.table.operations.merge import Merge
-from lancecy.table.operations.project import Project
+from lancecy.table.operations.foreign import (
+    Clone,
+    CreateIndex,
+    DataOverlay,
+    DataReplacement,
+    Merge,
+    Project,
+    Rewrite,
+    Update,
+    UpdateMemWalState,
+)
 from lancecy.table.operations.registry import REGISTRY
-from lancecy.table.operations.rewrite import Rewrite
 from lancecy.table.operations.transaction import decode_transaction
-from lancecy.table.operations.update import Update
 from tests.helpers.builders import make_deletion_file
 from tests.table.grid import MINE, measured, theirs
 

@@ -23,7 +23,7 @@ from lancecy.table.operations import (
     UpdateConfig,
     new_transaction,
 )
-from lancecy.table.operations.merge import Merge
+from lancecy.table.operations.foreign import Merge
 from lancecy.table.operations.registry import REGISTRY
 from lancecy.table.operations.transaction import decode_transaction, encode_transaction
 from lancecy.table.wire.fragment import encode_fragment
