@@ -3,7 +3,7 @@
 =====================  ====================================================================
 ``scan``               a table as a Dask DataFrame (``collection``)
 ``to_dask_array``      a column as a Dask array (``array``)
-``plain``              a frame without lancecy's dtypes (``frames``)
+``plain``              a frame without lancecy's dtypes (``dtypes``)
 ``NestedArrowDtype``   the pandas dtype that keeps vectors, lists, structs and maps
                        through shuffles and Parquet (``dtypes``)
 ``to_frame``           an Arrow table as a DataFrame with the dtypes of a scan (``dtypes``)
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from lancecy.dask.array import to_dask_array as to_dask_array
     from lancecy.dask.collection import scan as scan
     from lancecy.dask.dtypes import NestedArrowDtype as NestedArrowDtype
+    from lancecy.dask.dtypes import plain as plain
     from lancecy.dask.dtypes import to_frame as to_frame
-    from lancecy.dask.frames import plain as plain
 
 __all__ = ["NestedArrowDtype", "plain", "scan", "to_dask_array", "to_frame"]
 
 _HOMES = {
     "NestedArrowDtype": "lancecy.dask.dtypes",
-    "plain": "lancecy.dask.frames",
+    "plain": "lancecy.dask.dtypes",
     "scan": "lancecy.dask.collection",
     "to_dask_array": "lancecy.dask.array",
     "to_frame": "lancecy.dask.dtypes",

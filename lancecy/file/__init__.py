@@ -5,10 +5,9 @@
 ``open``          opens files: version numbers of a manifest entry to a reader
 ``create``        creates files: a version to a ``FileWriter``
 ``writable``      which schemas a version can hold
-``footer``        the last bytes, the same in every version
-``tail``          the end of a file, read in one request or two
-``sink``          buffered output to the store
-``dictionaries``  dictionaries that all files of a 0.1 table share
+``tail``          the end of a file, read in one request or two, and the footer in it
+``sink``          output to the store, buffered and written by a thread
+``dictionaries``  dictionaries that all files of a 0.1 table share; the limit of those of 2.x pages
 ``describe``      columns and pages of a file, from its metadata alone
 ``v0``            files of version 0.1
 ``v2``            files of version 2.0 to 2.3

@@ -17,13 +17,12 @@ from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.pages import Column
 from lancecy.encodings.model.spec import StructOf
 from lancecy.errors import FormatError, LanceError, TruncatedError, printable
-from lancecy.file.footer import FOOTER_BYTES, parse_footer
-from lancecy.file.tail import Tail, read_parts, read_tail
+from lancecy.file.tail import FOOTER_BYTES, Tail, parse_footer, read_parts, read_tail
 from lancecy.file.v0.meta import all_nodes
 from lancecy.file.v0.reader import V0Reader, open_v0
-from lancecy.file.v0.wire.decode import decode_metadata, written_fields
+from lancecy.file.v0.wire import decode_metadata, written_fields
 from lancecy.file.v2.meta import Container, SpecCache, build_column, open_container
-from lancecy.file.v2.wire.decode import column_names
+from lancecy.file.v2.wire import column_names
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.schema import Field
 from lancecy.store.reads import Read, SourceFile, named

@@ -10,13 +10,13 @@
 ``context``    a snapshot opened for reading
 ``fragment``   the files of one fragment as Arrow columns
 ``sources``    which rows may match, by metadata
-``units``      the rows of a unit: candidates, then those that passed
+``units``      the rows of a unit: candidates, then those that passed; which units
+               are read together, which side by side
 ``filtering``  choose rows: sources, deletions, filter
 ``null_only``  columns that a filter tests for nulls only
 ``outputs``    read columns: alone, side by side, with other units
 ``cost``       cost of picking rows, and of reading all and filtering
 ``engine``     all steps for several units
-``schedule``   which units are read together, which side by side
 ``threads``    a scan over the threads of this process
 ``run_task``   one task of a plan, for Dask, Spark and users' own executors
 ``batches``    output columns as tables and record batches

@@ -6,11 +6,12 @@ than a window is in memory. A scan that streams overlaps them.
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -19,16 +20,20 @@ from lancecy.scanning.context import ScanContext
 from lancecy.scanning.engine import UnitRows, rows_of
 from lancecy.scanning.explain import Explanation, explain, human_bytes
 from lancecy.scanning.filtering import all_passing, candidates
-from lancecy.scanning.metering import MeteredSession
 from lancecy.scanning.plan import ScanPlan
 from lancecy.scanning.request import ScanRequest
-from lancecy.scanning.schedule import schedule_of
 from lancecy.scanning.sources import concerned
 from lancecy.scanning.task import ScanUnit
 from lancecy.scanning.threads import DEFAULT_BUDGET, windows
-from lancecy.scanning.units import first_rows
+from lancecy.scanning.units import first_rows, schedule_of
+from lancecy.session import Session
+from lancecy.store.base import Store
+from lancecy.store.fetch import RetainingFetch
+from lancecy.store.reads import Ranges, Span
+from lancecy.store.wrap import Pairs, WrappedStore
 
-__all__ = ["Analysis", "StepFigures", "analyze"]
+__all__ = ["Analysis", "MeteredSession", "StepFigures", "analyze"]
+
 
 Planner = Callable[[ScanContext], ScanPlan]
 Sorter = Callable[[pa.Table], pa.Table]
@@ -242,3 +247,94 @@ def _sort(run: _Run, plan: ScanPlan, read: Sequence[UnitRows], sorter: Sorter) -
     with run.step("sort", rows) as figures:
         pieces = [piece for unit in read for piece in unit.pieces]
         figures.rows_out = sorter(table_of(plan.schema, pieces, rows)).num_rows
+
+
+T = TypeVar("T")
+
+
+class MeteredSession(Session):
+    """A session that shares everything with another and counts its reads.
+
+    Parameters
+    ----------
+    session : Session
+
+    Attributes
+    ----------
+    requests : int
+        Requests to stores; none for memory-mapped files.
+    nbytes : int, bytes
+        Of the requests; of memory-mapped files, the ranges that were asked for.
+
+    Examples
+    --------
+    >>> metered = MeteredSession(Session())
+    >>> metered.requests, metered.nbytes
+    (0, 0)
+    """
+
+    def __init__(self, session: Session) -> None:
+        self.__dict__.update(session.__dict__)
+        self.requests = 0
+        self.nbytes = 0
+        self._counting = threading.Lock()
+        self._counted: dict[int, _MeteredStore] = {}
+
+    def fetch(self, requests: Sequence[Ranges]) -> list[Span]:
+        """See :meth:`Session.fetch`."""
+        return super().fetch(self.counted(requests))
+
+    def fetcher(self, limit: int = 256 << 20) -> RetainingFetch:
+        """See :meth:`Session.fetcher`."""
+        return _MeteredFetch(self, limit)
+
+    def counted(self, requests: Sequence[Ranges]) -> list[Ranges]:
+        """The same ranges, of stores that count their requests.
+
+        Parameters
+        ----------
+        requests : sequence of Ranges
+        """
+        return [
+            replace(request, file=replace(request.file, store=self._store_of(request)))
+            for request in requests
+        ]
+
+    def _store_of(self, request: Ranges) -> Store:
+        store = request.file.store
+        if store.traits.is_mapped:
+            self.add(0, int(request.lengths.sum()))
+            return store
+        with self._counting:
+            return self._counted.setdefault(id(store), _MeteredStore(store, self))
+
+    def add(self, requests: int, nbytes: int) -> None:
+        """Count some requests.
+
+        Parameters
+        ----------
+        requests : int
+        nbytes : int, bytes
+        """
+        with self._counting:
+            self.requests += requests
+            self.nbytes += nbytes
+
+
+class _MeteredStore(WrappedStore):
+    def __init__(self, inner: Store, meter: MeteredSession) -> None:
+        super().__init__(inner)
+        self._meter = meter
+
+    def _request(self, method: str, path: str, ranges: Pairs, call: Callable[[], T]) -> T:
+        self._meter.add(max(1, len(ranges)), sum((stop or start) - start for start, stop in ranges))
+        return call()
+
+
+class _MeteredFetch(RetainingFetch):
+    def __init__(self, meter: MeteredSession, limit: int) -> None:
+        super().__init__(meter._run_io, limit)
+        self._meter = meter
+
+    def __call__(self, requests: Sequence[Ranges]) -> list[Span]:
+        return super().__call__(self._meter.counted(requests))

@@ -1,7 +1,7 @@
 """The scan engine: choose rows, read columns, assemble.
 
 Every scan, count and take of every executor runs this engine. Each step takes several units; the schedule decides
-which units are taken together (``schedule``).
+which units are taken together (``units.Schedule``).
 
 =============  ========================================================
 choose rows    ``filtering``: candidates of ``sources``, then the filter
@@ -23,9 +23,8 @@ from lancecy.scanning.context import ScanContext
 from lancecy.scanning.filtering import choose, named, virtual_columns
 from lancecy.scanning.outputs import in_order, jobs_of, map_sized, output_fields, outputs_together
 from lancecy.scanning.project import Output, Projection, extract
-from lancecy.scanning.schedule import Schedule
 from lancecy.scanning.task import ScanUnit
-from lancecy.scanning.units import FilteredUnit, Picked, bytes_of, first_rows, split_unit
+from lancecy.scanning.units import FilteredUnit, Picked, Schedule, bytes_of, first_rows, split_unit
 from lancecy.schema import Field
 
 __all__ = ["Pieces", "UnitRows", "count_rows", "read_rows", "rows_of"]

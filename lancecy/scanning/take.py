@@ -20,8 +20,7 @@ from lancecy.scanning.context import ScanContext
 from lancecy.scanning.engine import Pieces, rows_of
 from lancecy.scanning.locate import as_row_ids, find_rows
 from lancecy.scanning.project import Projection
-from lancecy.scanning.schedule import Apart, Together
-from lancecy.scanning.units import FilteredUnit
+from lancecy.scanning.units import Apart, FilteredUnit, Together
 
 __all__ = ["as_row_numbers", "take_row_ids", "take_rows"]
 

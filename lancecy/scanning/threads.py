@@ -21,9 +21,8 @@ from lancecy.scanning.engine import UnitRows, count_rows, read_rows
 from lancecy.scanning.plan import ScanPlan
 from lancecy.scanning.project import Projection
 from lancecy.scanning.request import ScanRequest
-from lancecy.scanning.schedule import schedule_of
 from lancecy.scanning.task import ScanUnit
-from lancecy.scanning.units import Picked
+from lancecy.scanning.units import Picked, schedule_of
 
 __all__ = ["DEFAULT_BUDGET", "collect", "count", "read_ahead", "read_units", "stream", "windows"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Protocol, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -13,11 +13,26 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.columns import ArrowArray
 from lancecy.rows import RowSelection
+from lancecy.scanning.context import ScanContext
 from lancecy.scanning.fragment import FragmentFiles
 from lancecy.scanning.project import Projection
+from lancecy.scanning.task import ScanUnit
 from lancecy.schema import Field
 
-__all__ = ["CandidateUnit", "FilteredUnit", "Picked", "bytes_of", "first_rows", "passed", "split_unit"]
+__all__ = [
+    "Apart",
+    "CandidateUnit",
+    "FilteredUnit",
+    "Picked",
+    "Schedule",
+    "Together",
+    "bytes_of",
+    "first_rows",
+    "passed",
+    "schedule_of",
+    "split_unit",
+]
+
 
 Picked: TypeAlias = tuple[FragmentFiles, RowSelection]
 """The files of a unit, and which of their rows passed."""
@@ -120,3 +135,45 @@ def _positions(mask: pa.BooleanArray) -> NDArray[np.int64]:
     """Positions at which a mask is true."""
     found: NDArray[np.int64] = pc.indices_nonzero(mask).to_numpy(zero_copy_only=False).view(np.int64)
     return found
+
+
+U = TypeVar("U")
+V = TypeVar("V", ScanUnit, CandidateUnit, FilteredUnit)
+
+
+class Schedule(Protocol):
+    """Applies steps of a scan to its units."""
+
+    def over(self, step: Callable[[Sequence[V]], list[U]], units: Sequence[V]) -> list[U]:
+        """Apply a step to several units; return one result per unit, in the order of the units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Together:
+    """One step for all units."""
+
+    def over(self, step: Callable[[Sequence[V]], list[U]], units: Sequence[V]) -> list[U]:
+        """See :class:`Schedule`."""
+        return step(units)
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """One step per unit, side by side; see ``ScanContext.spread``."""
+
+    context: ScanContext
+
+    def over(self, step: Callable[[Sequence[V]], list[U]], units: Sequence[V]) -> list[U]:
+        """See :class:`Schedule`."""
+        found = self.context.spread(lambda unit: step([unit]), units, _fragment_of)
+        return [one for (one,) in found]
+
+
+def _fragment_of(unit: ScanUnit | CandidateUnit | FilteredUnit) -> int:
+    return unit.fragment if isinstance(unit, ScanUnit) else unit.files.fragment.id
+
+
+def schedule_of(context: ScanContext, units: Sequence[ScanUnit]) -> Schedule:
+    """The schedule for these units; opens their files if some might be mapped."""
+    mapped = context.snapshot.is_mapped and all(context.files(unit.fragment).mapped for unit in units)
+    return Together() if mapped else Apart(context)

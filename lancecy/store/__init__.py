@@ -5,9 +5,8 @@
 * ``credentials``: which options are secret, masked in reprs and pickles; ``failure``: errors of clients become
   lancecy's, secrets masked in messages.
 * ``option_names``: pylance's option names become fsspec's; ``services``: which places share an account, hence options.
-* ``local``, ``memory``, ``fsspec``: the adapters; ``wrap``: stores that add a prefix, count, delay or break requests.
-* ``local_files``, ``mounts``, ``maps``, ``write_behind``, ``preallocate``: files on disks, their mounts and memory maps;
-  writing in a thread, into preallocated space.
+* ``local``, ``memory``, ``fsspec``: the adapters; ``wrap``: stores that count or delay requests.
+* ``local_files``, ``maps``, ``preallocate``: files on disks; their memory maps; preallocated space.
 * ``fsspec_parts``, ``upload``: requests of fsspec file systems; uploads in parts.
 * ``ranges``: which small ranges and holes become one request; ``fetch``: one round of requests over many files.
 * ``cache``: a bounded cache; ``pools``: the threads of a session.

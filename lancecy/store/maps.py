@@ -5,8 +5,9 @@ the last view is freed. The most recently used maps are kept by path, and reused
 while the file's identity (device, inode, size, time of change) is unchanged.
 
 Reading the lost pages of a mapped file that was truncated raises SIGBUS, which no
-check can prevent. So only files of trusted tables on local disks are mapped (see
-``lancecy.store.mounts``).
+check can prevent. So only files of trusted tables on local disks are mapped: on a network
+mount a file can shrink or the server disappear. Linux lists the type of every mount in
+``/proc/self/mountinfo``; on other systems no mount counts as a network.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ import numpy as np
 
 from lancecy.store.base import Memory
 
-__all__ = ["Identity", "MapCache", "identity_of", "map_file"]
+__all__ = ["Identity", "MapCache", "identity_of", "is_network_mount", "map_file", "network_devices"]
+
 
 Identity: TypeAlias = tuple[int, int, int, int]
 
@@ -144,3 +146,63 @@ class MapCache:
         entry = self._maps.get(path)
         if entry is not None and entry[1].size:
             _madvise(entry[1].ctypes.data, entry[1].size, mmap.MADV_DONTNEED)
+
+
+_NETWORK = frozenset(
+    {
+        "9p", "afs", "autofs", "beegfs", "ceph", "cifs", "coda", "drvfs", "gfs2", "glusterfs", "gpfs",
+        "lustre", "ncpfs", "nfs", "nfs4", "ocfs2", "orangefs", "pvfs2", "smb2", "smb3", "smbfs", "vboxsf",
+    }
+)  # fmt: skip
+_MOUNTINFO = "/proc/self/mountinfo"
+_known: dict[int, bool] = {}
+
+
+def is_network_mount(folder: str) -> bool:
+    """Whether the folder, or the nearest parent that exists, is on a network or FUSE file system.
+
+    Parameters
+    ----------
+    folder : str
+        Absolute path.
+
+    Returns
+    -------
+    bool
+    """
+    device = _device(folder)
+    if os.major(device) != 0:
+        return False  # a block device; file systems without one have major number 0
+    known = _known.get(device)
+    if known is None:
+        known = _known[device] = f"0:{os.minor(device)}" in network_devices(_MOUNTINFO)
+    return known
+
+
+def network_devices(mountinfo: str) -> set[str]:
+    """Device numbers, as "major:minor", of the network and FUSE mounts in a mountinfo file."""
+    try:
+        with open(mountinfo, encoding="utf-8", errors="surrogateescape") as lines:
+            mounts = [line.split() for line in lines]
+    except OSError:
+        return set()
+    found = set()
+    for words in mounts:
+        # "36 35 98:0 /root /mount options [optional fields] - type source options"
+        if "-" not in words[:-1]:
+            continue
+        kind = words[words.index("-") + 1]
+        if kind in _NETWORK or kind == "fuse" or kind.startswith("fuse."):
+            found.add(words[2])
+    return found
+
+
+def _device(folder: str) -> int:
+    while True:
+        try:
+            return os.stat(folder).st_dev
+        except OSError:
+            parent = os.path.dirname(folder)
+            if parent == folder:
+                return os.makedev(255, 0)  # nothing is accessible: reading reports why
+            folder = parent

@@ -1,4 +1,4 @@
-"""Stores around stores: a prefix, counting, latency, faults.
+"""Stores around stores: counting, latency.
 
 Each passes every request through one method, which a subclass overrides. A wrapper
 has the traits of the store it wraps unless given others, and pickles with it.
@@ -6,17 +6,15 @@ has the traits of the store it wraps unless given others, and pickles with it.
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, BinaryIO, NamedTuple, TypeAlias, TypeVar
 
-from lancecy.errors import StoreError
 from lancecy.store.base import Memory, ObjectMeta, PutMode, Store, StoreTraits
 from lancecy.store.paths import check_path, check_prefix
 
-__all__ = ["CountingStore", "Fault", "FaultyStore", "LatencyStore", "PrefixStore", "Request", "WrappedStore"]
+__all__ = ["CountingStore", "LatencyStore", "Pairs", "Request", "WrappedStore"]
 
 T = TypeVar("T")
 Pairs: TypeAlias = Sequence[tuple[int, int | None]]
@@ -105,69 +103,6 @@ class WrappedStore:
         _release(self.inner, path)
 
 
-class PrefixStore:
-    """The part of a store below a folder, as a separate store.
-
-    Parameters
-    ----------
-    inner : Store
-    prefix : str
-        Folder; need not exist.
-    """
-
-    def __init__(self, inner: Store, prefix: str) -> None:
-        self.inner = inner
-        self.prefix = check_path(prefix.rstrip("/"))
-
-    def __repr__(self) -> str:
-        return f"PrefixStore({self.inner!r}, {self.prefix!r})"
-
-    @property
-    def uri(self) -> str:
-        return f"{self.inner.uri.rstrip('/')}/{self.prefix}"
-
-    @property
-    def traits(self) -> StoreTraits:
-        return self.inner.traits
-
-    def head(self, path: str) -> ObjectMeta:
-        return self._outer(self.inner.head(self._below(path)))
-
-    def get(self, path: str, start: int = 0, stop: int | None = None) -> Memory:
-        return self.inner.get(self._below(path), start, stop)
-
-    def get_many(self, path: str, starts: Sequence[int], stops: Sequence[int]) -> list[Memory]:
-        return self.inner.get_many(self._below(path), starts, stops)
-
-    def put(self, path: str, data: bytes | memoryview, mode: PutMode = PutMode.OVERWRITE) -> ObjectMeta:
-        return self._outer(self.inner.put(self._below(path), data, mode))
-
-    def put_stream(self, path: str) -> BinaryIO:
-        return self.inner.put_stream(self._below(path))
-
-    def rename(self, source: str, target: str, mode: PutMode = PutMode.OVERWRITE) -> None:
-        self.inner.rename(self._below(source), self._below(target), mode)
-
-    def delete(self, paths: Sequence[str]) -> None:
-        self.inner.delete([self._below(path) for path in paths])
-
-    def list(self, prefix: str, start_after: str | None = None) -> Iterator[ObjectMeta]:
-        folder = check_prefix(prefix)
-        below = f"{self.prefix}/{folder}" if folder else self.prefix
-        after = f"{self.prefix}/{start_after}" if start_after else None
-        return map(self._outer, self.inner.list(below, after))
-
-    def release(self, path: str) -> None:
-        """Pass on to a store that caches maps; makes no request."""
-        _release(self.inner, self._below(path))
-
-    def _below(self, path: str) -> str:
-        return f"{self.prefix}/{check_path(path)}"
-
-    def _outer(self, meta: ObjectMeta) -> ObjectMeta:
-        return replace(meta, path=meta.path[len(self.prefix) + 1 :])
-
-
 class Request(NamedTuple):
     """One request recorded by :class:`CountingStore`; ``stop`` is None for the end of the object."""
 
@@ -247,91 +182,6 @@ class LatencyStore(WrappedStore):
         return call()
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A fault to inject into a request.
-
-    Attributes
-    ----------
-    method : str
-        Which requests are counted: a method's name, or "*" for all.
-    nth : int
-        Which of them fails, counted from 1.
-    sticky : bool
-        Whether all later ones fail too.
-    error : exception or None
-        Raised; None damages the answer to a read instead.
-    applied : bool
-        The request takes effect before the error is raised, as with a lost response.
-    short : int, bytes
-        Bytes missing at the end of every range read.
-    flip : int or None
-        Bit that is inverted in every range long enough to have it.
-    """
-
-    method: str = "*"
-    nth: int = 1
-    sticky: bool = False
-    error: Exception | None = None
-    applied: bool = False
-    short: int = 0
-    flip: int | None = None
-
-
-class FaultyStore(WrappedStore):
-    """Breaks requests as planned by a list of :class:`Fault`.
-
-    Parameters
-    ----------
-    inner : Store
-    faults : sequence of Fault
-    uri, traits : optional
-        As for :class:`LatencyStore`.
-    """
-
-    def __init__(
-        self,
-        inner: Store,
-        faults: Sequence[Fault],
-        *,
-        uri: str | None = None,
-        traits: StoreTraits | None = None,
-    ) -> None:
-        super().__init__(inner, uri=uri, traits=traits or replace(inner.traits, is_mapped=False))
-        self.faults = tuple(faults)
-        self._seen = [0] * len(self.faults)
-        self._lock = threading.Lock()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._lock = threading.Lock()
-
-    def _request(self, method: str, path: str, ranges: Pairs, call: Callable[[], T]) -> T:
-        due = self._due(method)
-        failing = next((fault for fault in due if fault.error is not None), None)
-        if failing is not None:
-            if failing.applied:
-                call()
-            raise failing.error or StoreError("broken by plan", path=path, store=self.uri)
-        answer = call()
-        for fault in due if ranges else ():
-            answer = _damaged(answer, fault)
-        return answer
-
-    def _due(self, method: str) -> list[Fault]:
-        with self._lock:
-            due = []
-            for index, fault in enumerate(self.faults):
-                if fault.method in ("*", method):
-                    self._seen[index] += 1
-                    if self._seen[index] == fault.nth or (fault.sticky and self._seen[index] > fault.nth):
-                        due.append(fault)
-            return due
-
-
 def _release(store: Store, path: str) -> None:
     release = getattr(store, "release", None)
     if release is not None:
@@ -340,13 +190,3 @@ def _release(store: Store, path: str) -> None:
 
 def _nbytes(answer: Any) -> int:
     return sum(memory.size for memory in answer) if isinstance(answer, list) else int(answer.size)
-
-
-def _damaged(answer: Any, fault: Fault) -> Any:
-    if isinstance(answer, list):
-        return [_damaged(memory, fault) for memory in answer]
-    memory = answer[: max(0, answer.size - fault.short)]
-    if fault.flip is not None and fault.flip < memory.size * 8:
-        memory = memory.copy()
-        memory[fault.flip // 8] ^= 1 << (fault.flip % 8)
-    return memory

@@ -5,7 +5,7 @@
 ``wire``           their bytes
 ``snapshot``       a table at one version, with all that is needed to read it
 ``location``       the address of a table
-``bases``          resolves files of a manifest to stores and paths (``base_history``: moved bases)
+``bases``          resolves files of a manifest to stores and paths
 ``paths``          names of files and folders, and which names a manifest may contain
 ``flags``          feature flags: whether a table can be read or written
 ``refs``           tags and branches

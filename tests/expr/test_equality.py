@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from lancecy.expr import bind, evaluate, parse
-from lancecy.expr.evaluation.equality import equal, not_equal
+from lancecy.expr.evaluation.evaluate import equal, not_equal
 from tests.helpers.folded import folded
 
 WORDS = [

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lancecy.errors import FormatError, TruncatedError
-from lancecy.file.footer import Footer, parse_footer
+from lancecy.file.tail import Footer, parse_footer
 
 
 def tail(data: bytes) -> np.ndarray:

@@ -19,7 +19,7 @@ __all__ = ["main"]
 PARSING = [
     "lancecy.encodings.codecs.fsst",
     "lancecy.encodings.codecs.general",
-    "lancecy.encodings.v20.wire.decode",
+    "lancecy.encodings.v20.wire",
     "lancecy.encodings.v21.wire.nodes",
     "lancecy.encodings.v21.wire.parts",
     "lancecy.encodings.v21.wire.decode",

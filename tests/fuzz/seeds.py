@@ -118,8 +118,8 @@ def main() -> None:
     from lancecy.encodings.codecs import fsst, general
     from lancecy.encodings.v20.wire import decode as v20_wire
     from lancecy.encodings.v21.wire import decode as v21_wire
-    from lancecy.file.v0.wire import decode as v0_wire
-    from lancecy.file.v2.wire import decode as v2_wire
+    from lancecy.file.v0 import wire as v0_wire
+    from lancecy.file.v2 import wire as v2_wire
     from lancecy.table.rows import roaring
     from lancecy.table.wire import indices as indices_wire
     from lancecy.table.wire import manifest as manifest_wire

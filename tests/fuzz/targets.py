@@ -23,11 +23,11 @@ from lancecy.errors import LanceError
 from lancecy.expr import bind, describe, parse
 from lancecy.expr.evaluation import growth
 from lancecy.expr.evaluation.evaluate import compute
-from lancecy.file import footer
+from lancecy.file import tail
 from lancecy.file.describe import describe_file
-from lancecy.file.v0.wire import decode as v0_wire
+from lancecy.file.v0 import wire as v0_wire
 from lancecy.file.v2 import meta as v2_meta
-from lancecy.file.v2.wire import decode as v2_wire
+from lancecy.file.v2 import wire as v2_wire
 from lancecy.limits import DEFAULT_LIMITS
 from lancecy.scanning import pandas_metadata
 from lancecy.schema import parse_logical_type
@@ -163,7 +163,7 @@ def _page21(data: bytes) -> None:
 
 def _footer(data: bytes) -> None:
     memory = _memory(data)
-    footer.parse_footer(memory)
+    tail.parse_footer(memory)
     v2_meta.parse_v2_footer(memory, memory.size, LIMITS)
 
 

@@ -19,7 +19,7 @@ from lancecy.encodings.model.block import AllNull, Block, FixedList, Listed, Pie
 from lancecy.encodings.model.pages import Column
 from lancecy.encodings.v21.leaf import read_leaf
 from lancecy.file.v2.meta import open_container
-from lancecy.file.v2.wire.decode import decode_column, parse_spec
+from lancecy.file.v2.wire import decode_column, parse_spec
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.proto import file_pb2
 from lancecy.rows import RowSelection

@@ -49,7 +49,7 @@ HOMES: dict[str, tuple[str, ...]] = {
         "lancecy.file.base",
         "lancecy.file.dictionaries",
         "lancecy.file.v0.writer",
-        "lancecy.file.v2.distinct",
+        "lancecy.file.dictionaries",
         "lancecy.file.v2.writer",
         "lancecy.file.writable",
         "lancecy.table.rows.deletion",

@@ -13,8 +13,9 @@ from lancecy.store.base import Store
 from lancecy.store.fsspec import FsspecStore
 from lancecy.store.local import NETWORK, LocalStore
 from lancecy.store.memory import MemoryStore
-from lancecy.store.wrap import CountingStore, FaultyStore, LatencyStore, PrefixStore, WrappedStore
+from lancecy.store.wrap import CountingStore, LatencyStore, WrappedStore
 from tests.contracts.store import StoreContract
+from tests.helpers.faults import FaultyStore
 from tests.helpers.s3 import SECRET, S3Server
 
 _numbers = itertools.count()
@@ -111,21 +112,6 @@ class TestS3AtTheRootOfABucket(StoreContract):
     @pytest.fixture
     def store(self, s3_server: S3Server) -> Store:
         return FsspecStore(s3_server.make_bucket(f"root-{next(_numbers)}"), s3_server.storage_options)
-
-
-class TestPrefix(StoreContract):
-    @pytest.fixture
-    def store(self) -> Store:
-        inner = MemoryStore()
-        inner.put("tables/tbl-decoy", b"x")
-        inner.put("other", b"x")
-        return PrefixStore(inner, "tables/tbl")
-
-
-class TestPrefixOfLocal(StoreContract):
-    @pytest.fixture
-    def store(self, tmp_path: Path) -> Store:
-        return PrefixStore(LocalStore(str(tmp_path)), "tables/tbl/")
 
 
 @pytest.mark.parametrize("kind", ["wrapped", "counting", "latency", "faulty"])

@@ -19,7 +19,8 @@ from lancecy.store.base import Store, StoreTraits
 from lancecy.store.local import LocalStore
 from lancecy.store.memory import MemoryStore
 from lancecy.store.reads import Ranges, SourceFile, Span
-from lancecy.store.wrap import CountingStore, Fault, FaultyStore, Pairs, WrappedStore
+from lancecy.store.wrap import CountingStore, Pairs, WrappedStore
+from tests.helpers.faults import Fault, FaultyStore
 
 T = TypeVar("T")
 

@@ -22,7 +22,7 @@ from lancecy.errors import (
     StoreError,
     TruncatedError,
 )
-from lancecy.store import local, local_files, mounts, preallocate
+from lancecy.store import local, local_files, maps, preallocate
 from lancecy.store.base import PutMode
 from lancecy.store.local import LocalStore
 from lancecy.store.maps import MapCache, identity_of, map_file
@@ -570,8 +570,8 @@ def test_network_mounts_are_recognised(tmp_path: Path) -> None:
     ]
     file = tmp_path / "mountinfo"
     file.write_text("\n".join(lines))
-    assert mounts.network_devices(str(file)) == {"0:35", "0:36", "0:38"}
-    assert mounts.network_devices(str(tmp_path / "none")) == set()
+    assert maps.network_devices(str(file)) == {"0:35", "0:36", "0:38"}
+    assert maps.network_devices(str(tmp_path / "none")) == set()
 
 
 def test_network_mounts_are_read_with_pread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -582,6 +582,6 @@ def test_network_mounts_are_read_with_pread(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_this_disk_is_no_network_mount(tmp_path: Path) -> None:
-    assert mounts.is_network_mount(str(tmp_path)) is False
-    assert mounts.is_network_mount(str(tmp_path / "not" / "there")) is False
-    assert mounts.is_network_mount("/proc") is False
+    assert maps.is_network_mount(str(tmp_path)) is False
+    assert maps.is_network_mount(str(tmp_path / "not" / "there")) is False
+    assert maps.is_network_mount("/proc") is False

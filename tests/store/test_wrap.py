@@ -10,15 +10,8 @@ import pytest
 from lancecy.errors import StoreError
 from lancecy.store.base import PutMode, Store, StoreTraits
 from lancecy.store.memory import MemoryStore
-from lancecy.store.wrap import (
-    CountingStore,
-    Fault,
-    FaultyStore,
-    LatencyStore,
-    PrefixStore,
-    Request,
-    WrappedStore,
-)
+from lancecy.store.wrap import CountingStore, LatencyStore, Request, WrappedStore
+from tests.helpers.faults import Fault, FaultyStore
 
 DATA = bytes(range(100))
 
@@ -143,20 +136,6 @@ def test_wrappers_pickle_with_what_they_wrap() -> None:
     assert again.get("t/a").tobytes() == DATA
 
 
-def test_prefix_is_a_store_of_its_own() -> None:
-    base = inner()
-    base.put("ta/x", b"x")
-    store = PrefixStore(base, "t/")
-    assert store.uri == f"{base.uri}/t"
-    assert [meta.path for meta in store.list("")] == ["a"]
-    assert store.head("a").path == "a"
-    assert store.put("b/c", b"1").path == "b/c"
-    assert [meta.path for meta in store.list("b")] == ["b/c"]
-    assert base.get("t/b/c").tobytes() == b"1"
-    with pytest.raises(ValueError, match=r"\.\."):
-        PrefixStore(base, "../t")
-
-
 def test_released_paths_reach_the_store_that_maps() -> None:
     released: list[str] = []
 
@@ -164,6 +143,6 @@ def test_released_paths_reach_the_store_that_maps() -> None:
         def release(self, path: str) -> None:
             released.append(path)
 
-    CountingStore(PrefixStore(Mapping(), "t")).release("a")
-    CountingStore(PrefixStore(MemoryStore(), "t")).release("a")
+    CountingStore(Mapping()).release("t/a")
+    CountingStore(MemoryStore()).release("t/a")
     assert released == ["t/a"]

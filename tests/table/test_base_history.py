@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.table.base_history import BasesAt, followed
 from lancecy.table.manifest import BasePath
+from lancecy.table.operations.restore import BasesAt, followed
 from tests.helpers.folded import folded
 
 

@@ -7,7 +7,6 @@
 ``lists``        functions of lists
 ``instants``     calendar and clock
 ``patterns``     LIKE and regular expressions
-``equality``     text and binary columns compared with a constant
 ``exact``        values of two types compared exactly
 ``casts``        CAST between types
 ``decimals``     decimals to other numbers and back

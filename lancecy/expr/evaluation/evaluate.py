@@ -16,12 +16,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from lancecy import kernels
+from lancecy.encodings.arrow.columns import validity_of
 from lancecy.errors import ExpressionError
 from lancecy.expr.bound import Bound
 from lancecy.expr.describe import describe
 from lancecy.expr.evaluation import growth
 from lancecy.expr.evaluation.casts import cast_values
-from lancecy.expr.evaluation.equality import equal, not_equal
 from lancecy.expr.evaluation.exact import compare, share_type
 from lancecy.expr.evaluation.functions import FUNCTIONS
 from lancecy.expr.evaluation.patterns import match_like
@@ -31,7 +32,8 @@ from lancecy.expr.literals import array_of, scalar_of
 from lancecy.expr.nodes import Call, Column, Expr, Literal, walk
 from lancecy.limits import COMPUTED_BYTES
 
-__all__ = ["can_fail", "compute", "evaluate", "mask"]
+__all__ = ["can_fail", "compute", "equal", "evaluate", "mask", "not_equal"]
+
 
 Data: TypeAlias = Any
 """pa.Array, pa.ChunkedArray or, for constants, pa.Scalar."""
@@ -129,6 +131,58 @@ _FAILING = frozenset("+ - * / % neg cast abs arrow unsafe_cast date_part date_tr
 
 
 # Logic
+
+
+# Arrow makes a call per value; for columns that are large enough to matter, a kernel compares the first bytes of all
+# values instead.
+_OFFSETS = {
+    pa.string(): np.int32,
+    pa.binary(): np.int32,
+    pa.large_string(): np.int64,
+    pa.large_binary(): np.int64,
+}
+# With fewer values Arrow is done before a kernel is called.
+_MIN_ROWS = 1024
+
+
+def equal(values: Data, other: Data) -> Data:
+    """``pyarrow.compute.equal``, faster for large columns.
+
+    Examples
+    --------
+    >>> equal(pa.array(["a", None, "b"]), pa.scalar("a")).to_pylist()
+    [True, None, False]
+    """
+    if not isinstance(other, pa.Scalar) or not other.is_valid or values.type != other.type:
+        return pc.equal(values, other)
+    if isinstance(values, pa.Scalar) or values.type not in _OFFSETS or len(values) < _MIN_ROWS:
+        return pc.equal(values, other)
+    wanted = other.as_buffer().to_pybytes()
+    if isinstance(values, pa.ChunkedArray):
+        return pa.chunked_array([_matches(chunk, wanted) for chunk in values.chunks], pa.bool_())
+    return _matches(values, wanted)
+
+
+def not_equal(values: Data, other: Data) -> Data:
+    """``pyarrow.compute.not_equal``, faster for large columns.
+
+    Examples
+    --------
+    >>> not_equal(pa.array(["a", None, "b"]), pa.scalar("a")).to_pylist()
+    [False, None, True]
+    """
+    return pc.invert(equal(values, other))
+
+
+def _matches(values: pa.Array, wanted: bytes) -> pa.BooleanArray:
+    _, offsets, text = values.buffers()
+    bits = np.empty((len(values) + 7) >> 3, np.uint8)
+    if len(values):
+        places = np.frombuffer(offsets, _OFFSETS[values.type])[values.offset :][: len(values) + 1]
+        held = np.empty(0, np.uint8) if text is None else np.frombuffer(text, np.uint8)
+        kernels.match_bytes(places, held, wanted, bits)
+    buffers = [validity_of(values), pa.py_buffer(bits)]
+    return pa.Array.from_buffers(pa.bool_(), len(values), buffers, values.null_count)
 
 
 def _and(call: Call, table: Any) -> Data:

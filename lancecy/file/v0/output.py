@@ -20,9 +20,9 @@ from lancecy.encodings.model.block import Block, FixedWidth
 from lancecy.encodings.v0.stats import BYTE_KINDS, PageBounds, bounded_leaves, bounds_kind, joined_bounds
 from lancecy.encodings.v0.write import LegacyPages, legacy_pages
 from lancecy.file.dictionaries import Dictionaries, no_codes, placed
-from lancecy.file.footer import MAGIC
 from lancecy.file.sink import Sink
-from lancecy.file.v0.wire.encode import encode_embedded_manifest, encode_metadata
+from lancecy.file.tail import MAGIC
+from lancecy.file.v0.wire import encode_embedded_manifest, encode_metadata
 from lancecy.schema import Field, Schema
 
 __all__ = ["V0Output"]

@@ -26,7 +26,7 @@ from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.spec import DictionaryOf, Spec, VarBinary
 from lancecy.encodings.v0.read import ColumnPages, ColumnSource, read_column, whole_pages
 from lancecy.errors import FormatError, TruncatedError, UnsupportedError
-from lancecy.file.footer import FOOTER_BYTES, Footer, parse_footer
+from lancecy.file.tail import FOOTER_BYTES, Footer, parse_footer
 from lancecy.file.v0.meta import (
     CELL_BYTES,
     PageTable,
@@ -39,7 +39,7 @@ from lancecy.file.v0.meta import (
     written_candidates,
 )
 from lancecy.file.v0.stats import StoredStats, column_stats, open_stats, without_bounds
-from lancecy.file.v0.wire.decode import V0Metadata, decode_field_ids, decode_metadata
+from lancecy.file.v0.wire import V0Metadata, decode_field_ids, decode_metadata
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.rows import PageRuns, RowSelection
 from lancecy.schema import DictionaryRef, Field

@@ -36,7 +36,7 @@ from lancecy.encodings.v0.read import ColumnSource, read_column, whole_pages
 from lancecy.encodings.v0.stats import BYTE_KINDS, TEXT_KINDS, bounds_kind, number_dtype
 from lancecy.errors import FormatError
 from lancecy.file.v0.meta import CELL_BYTES, PageTable, check_pages
-from lancecy.file.v0.wire.decode import decode_statistics
+from lancecy.file.v0.wire import decode_statistics
 from lancecy.limits import Limits
 from lancecy.schema import Field
 from lancecy.stats import ByteBounds, ColumnStats, NumericBounds

@@ -8,7 +8,6 @@
 ``reader``    an opened file as a ``FileReader``
 ``writer``    a file during writing
 ``output``    the container of a file during writing
-``distinct``  limit of dictionary values by their index type
 ``sidecars``  objects beside a file that hold its larger blobs
 ``wire``      the messages of the container
 ============  ==============================================================

@@ -26,9 +26,8 @@ from lancecy.encodings.model.layouts import PageSpec
 from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.pages import Column, PageMemory
 from lancecy.errors import FormatError, LanceError, LimitError, TruncatedError
-from lancecy.file.footer import V2_FOOTER_BYTES, parse_footer
-from lancecy.file.tail import Tail, read_parts, read_tail
-from lancecy.file.v2.wire.decode import ColumnMessage, decode_column, decode_num_rows, parse_spec
+from lancecy.file.tail import V2_FOOTER_BYTES, Tail, parse_footer, read_parts, read_tail
+from lancecy.file.v2.wire import ColumnMessage, decode_column, decode_num_rows, parse_spec
 from lancecy.limits import Limits
 from lancecy.store.base import Memory
 from lancecy.store.cache import ByteCache

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.model.pages import EncodedPage
-from lancecy.file.footer import MAGIC
 from lancecy.file.sink import Sink
-from lancecy.file.v2.wire.encode import PlacedPage, encode_column, encode_descriptor, encode_spec
+from lancecy.file.tail import MAGIC
+from lancecy.file.v2.wire import PlacedPage, encode_column, encode_descriptor, encode_spec
 from lancecy.schema import Schema
 from lancecy.store.base import Memory
 

@@ -26,7 +26,7 @@ from lancecy.file.v2.fields import FieldColumns, Leaf, column_numbers
 from lancecy.file.v2.meta import Container, SpecCache, build_column, open_container
 from lancecy.file.v2.stats import is_structural, page_stats
 from lancecy.file.v2.values import FieldRead, Prepared, read_fields
-from lancecy.file.v2.wire.decode import decode_children
+from lancecy.file.v2.wire import decode_children
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.rows import RowSelection
 from lancecy.schema import Field

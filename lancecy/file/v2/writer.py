@@ -22,8 +22,8 @@ from lancecy.encodings.v21.write.select_encoding import encode_page
 from lancecy.encodings.v21.write.shred import shred
 from lancecy.errors import LanceError, LimitError, SchemaError, UnsupportedError, printable
 from lancecy.file.base import FileSummary, FileWriteOptions
+from lancecy.file.dictionaries import Distinct
 from lancecy.file.sink import StreamedWriter
-from lancecy.file.v2.distinct import Distinct
 from lancecy.file.v2.output import V2Output
 from lancecy.file.v2.sidecars import Sidecars
 from lancecy.file.writable import check_writable

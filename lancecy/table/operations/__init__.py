@@ -11,7 +11,7 @@ in the grid of ``table.commit.conflicts``. A commit calls these methods and test
 made and read           ``append``, ``delete``, ``overwrite``, ``restore``, ``reserve_fragments``,
                         ``update_config``, ``update_bases``, ``repair_row_ids``
 read only               ``foreign``: updates, rewrites, merges and others, one class each
-shared                  ``new_fragments``: new fragments get ids, and row ids (``row_ids``), above the
+shared                  ``new_fragments``: new fragments get ids, and row ids, above the
                         newest version's; ``base_paths``: those of a manifest; ``maps``: maps of texts
 ======================  ==========================================================================
 

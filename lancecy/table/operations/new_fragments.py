@@ -11,25 +11,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from lancecy.errors import ConflictError, LimitError, SchemaError
-from lancecy.limits import Limits
+from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.proto import table_pb2
 from lancecy.table import flags
+from lancecy.table.flags import STABLE_ROW_IDS
 from lancecy.table.manifest import DataFile, Fragment
 from lancecy.table.operations.base_paths import check_bases_known
-from lancecy.table.operations.row_ids import give_row_ids
 from lancecy.table.paths import check_name
-from lancecy.table.rows.row_ids import VersionSequence
+from lancecy.table.row_id_checks import RowIdFaults, faults_of
+from lancecy.table.rows.row_ids import RangeSegment, RowIdSequence, VersionSequence
 from lancecy.table.wire.fragment import decode_fragment, encode_fragment
 from lancecy.table.wire.manifest_file import ManifestFile
-from lancecy.table.wire.row_ids import encode_versions
+from lancecy.table.wire.row_ids import encode_row_ids, encode_versions
 
 __all__ = [
     "add_fragments",
     "decode_fragments",
     "encode_fragments",
     "fragment_id_of",
+    "give_row_ids",
     "max_fragment_id",
+    "message_faults",
     "version_of",
 ]
 
@@ -189,3 +194,33 @@ def fragment_id_of(number: int) -> int:
     if number >> 32:
         raise LimitError("fragment ids are used up: they have 32 bits", limit="", claimed=number)
     return number
+
+
+def give_row_ids(message: table_pb2.Manifest, fragment: table_pb2.DataFragment) -> None:
+    """Assign the next free row ids to a fragment.
+
+    Raises
+    ------
+    LimitError
+        Row ids are exhausted.
+    """
+    start, count = message.next_row_id, fragment.physical_rows
+    if start + count >> 64:
+        raise LimitError("row ids are used up", limit="", claimed=start + count)
+    ids = RowIdSequence((RangeSegment(start, start + count),), np.array([0, count], np.int64))
+    fragment.inline_row_ids = encode_row_ids(ids)
+    message.next_row_id = start + count
+
+
+def message_faults(message: table_pb2.Manifest, limits: Limits = DEFAULT_LIMITS) -> RowIdFaults:
+    """``row_id_faults`` of a manifest's message; no faults in a table without stable row ids."""
+    if not message.reader_feature_flags & STABLE_ROW_IDS:
+        return RowIdFaults((), (), -1, message.next_row_id)
+    parts = ((part.id, part.physical_rows or None, _stored(part)) for part in message.fragments)
+    return faults_of(parts, message.next_row_id, limits)
+
+
+def _stored(part: table_pb2.DataFragment) -> bytes | None:
+    """Row ids as stored in a fragment: bytes, None without any, or the message of their external file."""
+    kind = part.WhichOneof("row_id_sequence")
+    return None if kind is None else getattr(part, kind)

@@ -16,7 +16,7 @@ from lancecy.store.base import Memory
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, VersionStamp
 from lancecy.table.operations.foreign import Merge
-from lancecy.table.operations.row_ids import give_row_ids, message_faults
+from lancecy.table.operations.new_fragments import give_row_ids, message_faults
 from lancecy.table.rows import roaring
 from lancecy.table.wire.indices import decode_index_section
 from lancecy.table.wire.manifest_file import ManifestFile

@@ -1,13 +1,16 @@
 """Restore: makes an old version the newest one.
 
-Moved bases keep their current places, and ids assigned since the old version stay assigned.
+Moved bases keep their current places, and ids assigned since the old version stay assigned. A base keeps its id
+when it moves, but equal ids do not prove equal bases: a restore to a version before the registration of a base
+removes it, and another base may then get its id. So bases are followed from version to version, and through
+restores to the restored version.
 
-Source: table sheet, sections 4.3 and 7.
+Source: table sheet, sections 4.3 and 7; storage layout specification, "Base Path System".
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -15,7 +18,6 @@ from lancecy.errors import FormatError, NotFoundError, UnsupportedError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.table import flags
-from lancecy.table.base_history import BasesAt, followed
 from lancecy.table.manifest import BasePath
 from lancecy.table.operations.base import (
     Footprint,
@@ -27,12 +29,11 @@ from lancecy.table.operations.base import (
 )
 from lancecy.table.operations.base_paths import move_bases
 from lancecy.table.operations.foreign import check_no_mem_wal
-from lancecy.table.operations.new_fragments import max_fragment_id
-from lancecy.table.operations.row_ids import message_faults
+from lancecy.table.operations.new_fragments import max_fragment_id, message_faults
 from lancecy.table.requests import Steps
 from lancecy.table.wire.manifest_file import ManifestFile
 
-__all__ = ["Restore"]
+__all__ = ["BasesAt", "Restore", "followed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,3 +140,55 @@ def _restored_by(stored: ManifestFile, newest: Newest) -> Steps[int | None]:
     """The version that a version restored, None if no restore made it."""
     operation = yield from newest.others.operation(stored)
     return operation.version if isinstance(operation, Restore) else None
+
+
+@dataclass(frozen=True, slots=True)
+class BasesAt:
+    """The bases of a version.
+
+    Attributes
+    ----------
+    version : int
+    bases : mapping of id to BasePath
+    restored : int or None
+        The restored version, if a restore made this one.
+    """
+
+    version: int
+    bases: Mapping[int, BasePath]
+    restored: int | None = None
+
+
+def followed(old: int, versions: Sequence[BasesAt]) -> dict[int, BasePath]:
+    """The bases of an old version, each in its form in the newest version that has it.
+
+    Parameters
+    ----------
+    old : int
+        Number of the version.
+    versions : sequence of BasesAt
+        This version and later ones in order, from the earliest one that any of them restored; without removed ones.
+
+    Examples
+    --------
+    >>> here, there, other = (BasePath(1, path) for path in ("/here", "/there", "/other"))
+    >>> versions = [BasesAt(1, {}), BasesAt(2, {1: here}), BasesAt(3, {1: there})]
+    >>> followed(2, versions)[1].path
+    '/there'
+    >>> followed(2, [*versions, BasesAt(4, {}, restored=1), BasesAt(5, {1: other})])[1].path
+    '/there'
+    """
+    # For each version: base id to the version that registered the base.
+    since: dict[int, dict[int, int]] = {}
+    found: dict[int, BasePath] = {}
+    before = 0
+    for version in versions:
+        if version.restored is not None:
+            before = max((number for number in since if number <= version.restored), default=before)
+        known = since.get(before, {})
+        mine = {number: known.get(number, version.version) for number in version.bases}
+        since[version.version], before = mine, version.version
+        if version.version >= old:
+            wanted = since[old].items() & mine.items()
+            found.update({number: version.bases[number] for number, _ in wanted})
+    return found

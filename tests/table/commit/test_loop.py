@@ -29,7 +29,7 @@ from lancecy.session import Session
 from lancecy.store.base import Memory, ObjectMeta, PutMode
 from lancecy.store.local import LocalStore
 from lancecy.store.memory import MemoryStore
-from lancecy.store.wrap import CountingStore, Fault, FaultyStore
+from lancecy.store.wrap import CountingStore
 from lancecy.table.commit.driver import _place, check_create, commit_to
 from lancecy.table.commit.options import Committed, Origin, Policy
 from lancecy.table.location import TableLocation
@@ -53,6 +53,7 @@ from lancecy.table.wire.manifest import encode
 from lancecy.table.wire.manifest_file import ManifestFile, decode_manifest_file
 from tests.helpers.builders import make_deletion_file, make_manifest, memory_of, write_manifest
 from tests.helpers.external_versions import ExternalVersions
+from tests.helpers.faults import Fault, FaultyStore
 
 SCHEMA = Schema((Field("a", 0, logical_type="int64"), Field("b", 1, logical_type="string", nullable=False)))
 SESSION = Session()

@@ -1,13 +1,14 @@
-"""The Metadata message of 0.1 files, as plain values.
+"""The messages of 0.1 files: decoded to plain values, and encoded.
 
 Any bytes give either a value or a ``FormatError`` or ``LimitError``. The schema of the statistics stays serialized
 until it is needed; most scans never need it. ``written_fields`` reads the Manifest message embedded in files.
 
-Source: file sheet 0.1, sections 1.3, 6.3 and 7.
+Source: file sheet 0.1, sections 1.3, 1.4, 6.3 and 7.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from lancecy.errors import FormatError
 from lancecy.limits import Limits
 from lancecy.proto import file_pb2, table_pb2
 from lancecy.schema import Field
-from lancecy.schema_wire import decode_fields, parse_message
+from lancecy.schema_wire import decode_fields, encode_fields, parse_message
 from lancecy.store.base import Memory
 
 __all__ = [
@@ -26,6 +27,8 @@ __all__ = [
     "decode_field_ids",
     "decode_metadata",
     "decode_statistics",
+    "encode_embedded_manifest",
+    "encode_metadata",
     "written_fields",
 ]
 
@@ -137,3 +140,51 @@ def written_fields(data: Memory, limits: Limits) -> tuple[Field, ...]:
     """
     message = parse_message(table_pb2.Manifest, data, "embedded manifest", limits)
     return decode_fields(message.fields, limits)
+
+
+_WRITER = ("lancecy", "0.1.0")
+
+
+def encode_embedded_manifest(fields: Sequence[Field], metadata: Mapping[str, bytes]) -> bytes:
+    """Encode the Manifest message that a file carries, so that it can be opened alone.
+
+    Parameters
+    ----------
+    fields : sequence of Field
+        Top level, with the positions of dictionaries in this file.
+    metadata : mapping of str to bytes
+        Metadata of the schema.
+    """
+    message = table_pb2.Manifest(fields=encode_fields(fields), version=1, schema_metadata=dict(metadata))
+    message.writer_version.library, message.writer_version.version = _WRITER
+    message.data_format.file_format, message.data_format.version = "lance", "0.1"
+    return message.SerializeToString()
+
+
+def encode_metadata(
+    row_starts: Sequence[int],
+    page_table_position: int,
+    manifest_position: int,
+    statistics: Sequence[Field],
+    statistics_position: int,
+) -> bytes:
+    """Encode the Metadata message.
+
+    Parameters
+    ----------
+    row_starts : sequence of int
+        First row of each batch, then the number of rows.
+    page_table_position, manifest_position : int, bytes
+    statistics : sequence of Field
+        Fields of the statistics; empty if there are none.
+    statistics_position : int, bytes
+        Position of their page table.
+    """
+    message = file_pb2.Metadata(manifest_position=manifest_position, page_table_position=page_table_position)
+    message.batch_offsets.extend(row_starts)
+    if statistics:
+        described = message.statistics
+        described.schema.extend(encode_fields(statistics))
+        described.fields.extend(node.id for top in statistics for node in top.walk())
+        described.page_table_position = statistics_position
+    return message.SerializeToString()

@@ -1,4 +1,4 @@
-"""The messages of a 2.x container, as plain values.
+"""The messages of a 2.x container: decoded to plain values, and encoded.
 
 Any bytes give either a value or one of ``FormatError``, ``LimitError`` and ``UnsupportedError``. Page encodings
 stay serialized bytes: thousands of pages of one column share a few of them, and ``parse_spec`` is called once for
@@ -12,30 +12,38 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import chain
 
 from google.protobuf import any_pb2
 
 from lancecy.encodings.model.layouts import PageSpec
 from lancecy.encodings.v20.wire import decode as v20_wire
+from lancecy.encodings.v20.wire import encode as v20_encode_wire
 from lancecy.encodings.v21.wire import decode as v21_wire
+from lancecy.encodings.v21.wire import encode as v21_encode_wire
 from lancecy.errors import FormatError, UnsupportedError
 from lancecy.limits import Limits
 from lancecy.proto import file2_pb2, file_pb2
-from lancecy.schema import Field
-from lancecy.schema_wire import parse_message
+from lancecy.schema import Field, Schema
+from lancecy.schema_wire import encode_fields, parse_message
 from lancecy.store.base import Memory
 
 __all__ = [
     "ARRAY_ENCODING",
     "ColumnMessage",
+    "PlacedPage",
     "column_names",
     "decode_children",
     "decode_column",
     "decode_num_rows",
     "decode_schema_fields",
+    "encode_column",
+    "encode_descriptor",
+    "encode_spec",
     "parse_spec",
 ]
+
 
 ARRAY_ENCODING = "lance.encodings.ArrayEncoding"
 """Message type of the pages of 2.0 files."""
@@ -196,7 +204,7 @@ def parse_spec(encoding: bytes, version: tuple[int, int], num_buffers: int, limi
     Raises
     ------
     FormatError, LimitError, UnsupportedError
-        See ``parse_page`` in ``encodings.v20.wire.decode`` and ``encodings.v21.wire.decode``.
+        See ``parse_page`` in ``encodings.v20.wire`` and ``encodings.v21.wire.decode``.
     """
     described = parse_message(any_pb2.Any, encoding, "page encoding", limits)
     is_array = described.type_url.rpartition("/")[2] == ARRAY_ENCODING
@@ -242,3 +250,66 @@ def _named_columns(
         is_nested = field.id in parents and not is_whole
         if not is_inside and not (is_flat and is_nested):
             yield name, field.logical_type
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedPage:
+    """A page whose buffers are in the file.
+
+    Attributes
+    ----------
+    encoding : bytes
+        From ``encode_spec``.
+    positions, sizes : tuple of int, bytes
+        Of the buffers, in the file.
+    length : int
+    first_row : int
+        Row of the file; 0 in 2.0 files.
+    """
+
+    encoding: bytes
+    positions: tuple[int, ...]
+    sizes: tuple[int, ...]
+    length: int
+    first_row: int
+
+
+def encode_spec(spec: PageSpec, version: tuple[int, int]) -> bytes:
+    """Encode the description of a page's encoding.
+
+    Raises
+    ------
+    TypeError
+        The version has no such pages, or no writer here makes them.
+    """
+    if version == (2, 0):
+        return _any(v20_encode_wire.ARRAY_TYPE, v20_encode_wire.encode_array(spec))  # type: ignore[arg-type]
+    return _any(v21_encode_wire.PAGE_TYPE, v21_encode_wire.encode_layout(spec))
+
+
+def encode_column(pages: Sequence[PlacedPage], has_blobs: bool = False) -> bytes:
+    """Encode the ColumnMetadata message of a column; ``has_blobs``: of blobs in a 2.0 file."""
+    message = file2_pb2.ColumnMetadata()
+    message.encoding.direct.encoding = _column_encoding(has_blobs)
+    for placed in pages:
+        page = message.pages.add(length=placed.length, priority=placed.first_row)
+        page.encoding.direct.encoding = placed.encoding
+        page.buffer_offsets.extend(placed.positions)
+        page.buffer_sizes.extend(placed.sizes)
+    return message.SerializeToString()
+
+
+def encode_descriptor(schema: Schema, num_rows: int) -> bytes:
+    """Encode the FileDescriptor message: the schema, and the rows of the file."""
+    fields = file_pb2.Schema(fields=encode_fields(schema.fields), metadata=dict(schema.metadata))
+    return file_pb2.FileDescriptor(schema=fields, length=num_rows).SerializeToString()
+
+
+@cache
+def _column_encoding(has_blobs: bool) -> bytes:
+    kind = v20_encode_wire.encode_blob_column() if has_blobs else v20_encode_wire.encode_plain_column()
+    return _any(v20_encode_wire.COLUMN_TYPE, kind)
+
+
+def _any(type_url: str, value: bytes) -> bytes:
+    return any_pb2.Any(type_url=type_url, value=value).SerializeToString()

@@ -1,1 +1,0 @@
-"""Protobuf messages of 0.1 files: ``decode`` reads them, ``encode`` writes them."""

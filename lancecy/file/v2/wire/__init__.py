@@ -1,1 +1,0 @@
-"""Protobuf messages of 2.x containers: ``decode`` reads them, ``encode`` writes them."""
