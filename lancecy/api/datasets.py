@@ -19,6 +19,7 @@ import pyarrow as pa
 from lancecy import blobs
 from lancecy.api.changes import Changes
 from lancecy.api.scanners import Scanner
+from lancecy.expr.build import Filter
 from lancecy.inspection import display
 from lancecy.inspection.diff import VersionDiff, diff
 from lancecy.inspection.layout import Layout, layout
@@ -40,7 +41,7 @@ from lancecy.scanning.options import (
 )
 from lancecy.scanning.pandas_metadata import to_frame
 from lancecy.scanning.request import Columns, ScanRequest, make_request
-from lancecy.scanning.take import as_row_numbers, take_row_ids, take_rows
+from lancecy.scanning.take import Indices, as_row_numbers, take_row_ids, take_rows
 from lancecy.scanning.task import ScanSpec
 from lancecy.session import Session, default
 from lancecy.table.bases import canonical_base
@@ -209,7 +210,7 @@ class Scans(ABC):
     def scanner(
         self,
         columns: Columns = None,
-        filter: object = None,
+        filter: Filter = None,
         limit: int | None = None,
         offset: int | None = None,
         **options: Unpack[ScanOptions],
@@ -220,7 +221,7 @@ class Scans(ABC):
     def to_table(
         self,
         columns: Columns = None,
-        filter: object = None,
+        filter: Filter = None,
         limit: int | None = None,
         offset: int | None = None,
         **options: Unpack[ScanOptions],
@@ -232,7 +233,7 @@ class Scans(ABC):
     def to_batches(
         self,
         columns: Columns = None,
-        filter: object = None,
+        filter: Filter = None,
         limit: int | None = None,
         offset: int | None = None,
         **options: Unpack[ScanOptions],
@@ -244,7 +245,7 @@ class Scans(ABC):
     def to_pandas(
         self,
         columns: Columns = None,
-        filter: object = None,
+        filter: Filter = None,
         limit: int | None = None,
         offset: int | None = None,
         **options: Unpack[ScanOptions],
@@ -265,7 +266,7 @@ class Scans(ABC):
         self,
         num_rows: int = 5,
         columns: Columns = None,
-        filter: object = None,
+        filter: Filter = None,
         offset: int | None = None,
         **options: Unpack[ScanOptions],
     ) -> pa.Table:
@@ -398,7 +399,7 @@ class Dataset(Scans, Changes):
     def scanner(
         self,
         columns: Columns = None,
-        filter: object = None,
+        filter: Filter = None,
         limit: int | None = None,
         offset: int | None = None,
         **options: Unpack[ScanOptions],
@@ -485,7 +486,7 @@ class Dataset(Scans, Changes):
     def to_delayed(
         self,
         columns: Columns = None,
-        filter: object = None,
+        filter: Filter = None,
         limit: int | None = None,
         offset: int | None = None,
         *,
@@ -523,7 +524,7 @@ class Dataset(Scans, Changes):
         turns = self._context.interleaved([task.units[0].fragment for task in plan.tasks])
         return delayed_tables(plan, turns)
 
-    def count_rows(self, filter: object = None) -> int:
+    def count_rows(self, filter: Filter = None) -> int:
         """The number of rows, or of rows that pass the filter.
 
         Without a filter it comes from metadata.
@@ -533,7 +534,7 @@ class Dataset(Scans, Changes):
             return int(self._context.row_starts()[-1]) if known is None else known
         return self._scan({"columns": [], "filter": filter}).count_rows()
 
-    def take(self, indices: Any, columns: Columns = None) -> pa.Table:
+    def take(self, indices: Indices, columns: Columns = None) -> pa.Table:
         """Rows by number, in the order given.
 
         Parameters
@@ -763,7 +764,7 @@ class Dataset(Scans, Changes):
 
         return to_pyarrow_dataset(self)
 
-    def to_polars_lazy(self, filter: object = None) -> pl.LazyFrame:
+    def to_polars_lazy(self, filter: Filter = None) -> pl.LazyFrame:
         """The table as a Polars ``LazyFrame`` whose columns, predicates and limits reach the scan.
 
         Parameters
@@ -891,7 +892,7 @@ class LanceFragment(Scans):
     def scanner(
         self,
         columns: Columns = None,
-        filter: object = None,
+        filter: Filter = None,
         limit: int | None = None,
         offset: int | None = None,
         **options: Unpack[ScanOptions],
@@ -900,13 +901,13 @@ class LanceFragment(Scans):
         given = {"columns": columns, "filter": filter, "limit": limit, "offset": offset, **options}
         return self._dataset._scan({**given, "fragments": [self.fragment_id]})
 
-    def count_rows(self, filter: object = None) -> int:
+    def count_rows(self, filter: Filter = None) -> int:
         """Its live rows, or those that pass the filter."""
         if filter is None:
             return self._dataset.context.live_rows(self._metadata)
         return self.scanner(columns=[], filter=filter).count_rows()
 
-    def take(self, indices: Any, columns: Columns = None) -> pa.Table:
+    def take(self, indices: Indices, columns: Columns = None) -> pa.Table:
         """Its live rows by number, in the order given.
 
         Parameters

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.changes.base import Change
+from lancecy.expr.build import Filter
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.filtering import choose
 from lancecy.scanning.plan import plan
@@ -22,7 +23,7 @@ __all__ = ["Deletes", "delete_of"]
 _UNIT_BYTES = 32 << 20
 
 
-def delete_of(context: ScanContext, predicate: object) -> tuple[Delete, int]:
+def delete_of(context: ScanContext, predicate: Filter) -> tuple[Delete, int]:
     """The operation that deletes the live rows matching a predicate, and their number.
 
     Parameters
@@ -75,7 +76,7 @@ class Deletes(Change):
 
     def delete(
         self,
-        predicate: object,
+        predicate: Filter,
         *,
         conflict_retries: int = 10,
         retry_timeout: timedelta = timedelta(seconds=30),

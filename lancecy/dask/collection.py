@@ -18,6 +18,7 @@ import numpy as np
 from lancecy.api.datasets import Dataset, OpenOptions, opened, opening
 from lancecy.dask.reader import Labels, Parts, Reader
 from lancecy.dask.source import Source
+from lancecy.expr.build import Filter
 from lancecy.interop.delayed import block_bytes
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.plan import ScanPlan
@@ -35,7 +36,7 @@ __all__ = ["row_ids_ascend", "scan"]
 @opening
 def scan(
     uri: str | os.PathLike[str] | Dataset,
-    filter: object = None,
+    filter: Filter = None,
     columns: Columns = None,
     *,
     blocksize: int | str | None = "128MiB",

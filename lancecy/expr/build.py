@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
@@ -17,7 +17,21 @@ from lancecy.errors import ExpressionError
 from lancecy.expr.describe import describe
 from lancecy.expr.nodes import Call, Column, Constant, Expr, Literal, chain, literal_of, negate
 
-__all__ = ["Term", "as_expr", "between", "col", "is_in", "lit"]
+__all__ = ["Condition", "Filter", "Term", "as_expr", "between", "col", "is_in", "lit"]
+
+
+class Condition(Protocol):
+    """An expression of :func:`lancecy.col` or of pyarrow, for type checkers."""
+
+    def is_null(self) -> Any:
+        """Whether the value is null."""
+
+    def isin(self, values: Any, /) -> Any:
+        """Whether the value is one of these."""
+
+
+Filter: TypeAlias = "str | Condition | Expr | None"
+"""SQL text, or an expression of lancecy or pyarrow; None keeps every row."""
 
 
 class Term:

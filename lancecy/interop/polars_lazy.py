@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 
+from lancecy.expr.build import Filter
 from lancecy.expr.nodes import chain
 from lancecy.expr.parsing.parse import parse
 from lancecy.interop.polars_predicate import pushed
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["to_polars_lazy"]
 
 
-def to_polars_lazy(source: Source, filter: object = None) -> pl.LazyFrame:
+def to_polars_lazy(source: Source, filter: Filter = None) -> pl.LazyFrame:
     """The dataset as a lazy frame; see :meth:`lancecy.Dataset.to_polars_lazy`.
 
     Parameters
@@ -54,7 +55,7 @@ def _frame(rows: pa.Table | pa.RecordBatch) -> pl.DataFrame:
 class _Reader:
     """The function that Polars calls; pickles with the dataset, without its secrets."""
 
-    def __init__(self, source: Source, filter: object) -> None:
+    def __init__(self, source: Source, filter: Filter) -> None:
         self.source = source
         self.filter = filter
 
@@ -84,7 +85,7 @@ class _Reader:
         return self.source.scanner(columns, kept, batch_size=batch_size, limit=n_rows)
 
 
-def _and(first: Any, second: Any) -> object:
+def _and(first: Any, second: Any) -> Filter:
     """Both filters; each may be of any notation."""
     known = [part for part in (parse(first), parse(second)) if part is not None]
     return chain("and", known) if known else None

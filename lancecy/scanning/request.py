@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lancecy.errors import ExpressionError
 from lancecy.expr import Expr, parse
+from lancecy.expr.build import Filter
 
 __all__ = ["ROW_OFFSET", "VIRTUAL_COLUMNS", "Columns", "ScanRequest", "make_request"]
 
@@ -124,7 +125,7 @@ def _count(name: str, value: int | None) -> int | None:
 def make_request(
     schema: pa.Schema,
     columns: Columns = None,
-    filter: object = None,
+    filter: Filter = None,
     limit: int | None = None,
     offset: int | None = None,
     batch_size: int | None = None,

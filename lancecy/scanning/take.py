@@ -8,6 +8,7 @@ caller's order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +23,20 @@ from lancecy.scanning.locate import as_row_ids, find_rows
 from lancecy.scanning.project import Projection
 from lancecy.scanning.units import Apart, FilteredUnit, Together
 
-__all__ = ["as_row_numbers", "take_row_ids", "take_rows"]
+__all__ = ["Indices", "as_row_numbers", "take_row_ids", "take_rows"]
 
 Int64 = NDArray[np.int64]
+
+
+class SupportsArray(Protocol):
+    """An array of NumPy, pandas or Arrow."""
+
+    def __array__(self) -> Any:
+        """The values as NumPy has them."""
+
+
+Indices: TypeAlias = "Sequence[int] | SupportsArray"
+"""Numbers of rows."""
 
 # Passing a few hundred rows to another thread costs more than reading them.
 _FEW_VALUES = 200_000

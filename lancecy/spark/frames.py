@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Unpack
 import pyarrow as pa
 
 from lancecy.api.datasets import OPEN_DEFAULTS, Dataset, TrustOptions, opened
+from lancecy.expr.build import Filter
 from lancecy.keyword_options import shared_options
 from lancecy.scanning.request import Columns
 from lancecy.spark import nulls
@@ -148,7 +149,7 @@ def read(
     spark: SparkSession,
     uri: str | os.PathLike[str] | Dataset,
     columns: Columns = None,
-    filter: object = None,
+    filter: Filter = None,
     version: int | None = None,
     asof: datetime | str | None = None,
     storage_options: Mapping[str, Any] | None = None,

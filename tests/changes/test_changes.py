@@ -20,6 +20,7 @@ from lancecy.errors import (
     NotFoundError,
     RetryableConflictError,
 )
+from lancecy.expr.build import Filter
 from tests.changes.rows import data_files, rows_of
 
 
@@ -47,7 +48,7 @@ def table(tmp_path: Path, count: int = 20, per_file: int = 5, **options: Any) ->
     ],
 )
 def test_rows_that_a_predicate_is_true_for_are_deleted(
-    tmp_path: Path, predicate: object, left: list[int]
+    tmp_path: Path, predicate: Filter, left: list[int]
 ) -> None:
     ds = table(tmp_path)
     assert ds.delete(predicate) == {"num_deleted_rows": 20 - len(left)}

@@ -793,6 +793,7 @@ def test_stream_larger_than_memory_may_be_is_written(tmp_path: Path) -> None:
     assert max(peak) < 32 << 20
 
 
+@pytest.mark.slow
 def test_an_append_takes_time_in_proportion_to_the_columns(tmp_path: Path) -> None:
     def seconds(count: int) -> float:
         table = pa.table({f"c{number}": [number] for number in range(count)})

@@ -89,6 +89,7 @@ def test_ten_thousand_parts_pickle_small() -> None:
     assert np.array_equal(pickle.loads(pickle.dumps(parts)).units, parts.units)
 
 
+@pytest.mark.slow
 def test_token_of_a_filtered_scan_is_the_same_in_every_process(tmp_path: Path) -> None:
     lancecy.write_dataset({"a": [1, 2], "s": ["x", "y"]}, str(tmp_path / "t"))
     text = "a > 1 AND s IN ('x', 'y') AND NOT a = 2.5"

@@ -199,6 +199,7 @@ def test_chunks_are_held_to_what_their_offsets_count(monkeypatch: pytest.MonkeyP
     assert len(growth.repeat(chunks.cast(pa.large_string()), 3)[0].as_py()) == 1200
 
 
+@pytest.mark.slow
 def test_every_function_ends_on_hostile_constants() -> None:
     """Each in a process with two gigabytes of addresses and a minute."""
     code = dedent(

@@ -8,6 +8,7 @@ import threading
 import time
 
 import numpy as np
+import pytest
 
 from lancecy.errors import FormatError
 from tests.helpers.batches import jailed_batch
@@ -32,6 +33,7 @@ def misbehave(case: int) -> None:
         threading.Event().wait()
 
 
+@pytest.mark.slow
 def test_whatever_ends_a_case_is_reported_and_the_next_one_runs() -> None:
     found = jailed_batch(misbehave, 8, memory_bytes=256 << 20, seconds=1, waiting=5)
     kinds = {trouble.case: trouble.kind for trouble in found.troubles}

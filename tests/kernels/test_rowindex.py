@@ -566,6 +566,7 @@ def kept() -> None:
     used("", "[10**7]", {})
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("kept")
 @folded(
     ("before", "work", "environment", "expected"),

@@ -71,6 +71,7 @@ def test_what_is_beyond_the_last_value_is_not_looked_at(kernels: Kernels, width:
     np.testing.assert_array_equal(result, values[[0, 0, 1, 1]])
 
 
+@pytest.mark.slow
 def test_single_values_all_over_a_chunk_are_found(kernels: Kernels) -> None:
     lengths = np.random.default_rng(0).integers(0, 9, 500).tolist()
     whole = np.repeat(np.arange(500), lengths).astype("<u2").view(np.uint8).reshape(-1, 2)
