@@ -215,8 +215,8 @@ class BlobFile(io.RawIOBase):
         source, size = self._place.source, self.size()
         if self._position > source.size or size > source.size - self._position:
             raise FormatError(
-                f"a blob of {size} bytes at {self._position} of {printable(source.path)!r}, "
-                f"which has {source.size}"
+                f"a blob claims {size} bytes at {self._position} of {printable(source.path)!r}, which has "
+                f"{source.size}"
             )
         starts, lengths = np.array(ranges, np.int64).reshape(-1, 2).T.copy()
         (span,) = self._session.fetch([Ranges(source, starts + self._position, lengths)])
@@ -227,5 +227,5 @@ class BlobFile(io.RawIOBase):
 def _exactly(memory: Memory, start: int, length: int) -> bytes:
     data = memory[start : start + length].tobytes()
     if len(data) != length:
-        raise FormatError(f"read {len(data)} instead of {length} bytes of a blob")
+        raise FormatError(f"the store returned {len(data)} of {length} bytes of a blob")
     return data

@@ -209,7 +209,7 @@ class _Places:
             return self._object(-1, sidecar_path(self._source.path, blob_id))
         if kind == 3:
             return self._object(blob_id, uri)
-        raise UnsupportedError(f"blobs of kind {kind}", feature=f"blob kind {kind}")
+        raise UnsupportedError(f"blobs of kind {kind} are not supported", feature=f"blob kind {kind}")
 
     def _object(self, base_id: int, name: str) -> StoredObject:
         """The object at a path beside the data file (base -1), or in another base (``Bases.blob``)."""

@@ -154,7 +154,9 @@ def _block(source: SourceFile, tail: Tail, position: int, what: str) -> Read[np.
     (prefix,) = yield from read_parts(source, tail, [(position, 4)])
     (length,) = struct.unpack("<I", prefix.tobytes())
     if length > end - position - 4:
-        raise TruncatedError(f"{what} of {length} bytes in {end - position - 4}", position=position)
+        raise TruncatedError(
+            f"the {what} claims {length} bytes, where {end - position - 4} are left", position=position
+        )
     (block,) = yield from read_parts(source, tail, [(position + 4, length)])
     return block
 

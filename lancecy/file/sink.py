@@ -128,7 +128,7 @@ class StreamedWriter:
 
     def _require_open(self) -> None:
         if self._is_done:
-            raise ValueError("the file is finished, or was given up")
+            raise ValueError("this writer is closed: its file is finished or was discarded")
 
     @contextmanager
     def _given_up_on_error(self) -> Iterator[None]:

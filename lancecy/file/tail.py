@@ -109,7 +109,10 @@ def _ranges(source: SourceFile, parts: Sequence[tuple[int, int]]) -> Ranges:
 def _cut(memory: Memory, at: int, position: int, length: int) -> Memory:
     part = memory[at : at + length]
     if part.size != length:
-        raise TruncatedError(f"{part.size} of {length} bytes at {position}", position=position)
+        raise TruncatedError(
+            f"the file ends {length - part.size} bytes too early: {length} bytes are needed at {position}",
+            position=position,
+        )
     return part
 
 

@@ -75,7 +75,8 @@ def _check(path: tuple[Field, ...], version: str) -> None:
     if field.is_fixed_list:
         if field.logical_type.endswith(":0"):
             raise UnsupportedError(
-                f"column {printable(name)!r} is a list of no items: leave it out", feature="list of 0"
+                f"column {printable(name)!r} is a fixed-size list of size 0, which no file version can hold: leave it out",
+                feature="list of 0",
             )
         _only_from("2.2", version, name, "a fixed-size list of structs")
         if any(node.is_list or node.is_map or node.is_fixed_list for node in path[:-1]):
@@ -97,7 +98,7 @@ def _check(path: tuple[Field, ...], version: str) -> None:
             _check_dictionary(kind, version, name)
         if _is_empty(kind):
             raise UnsupportedError(
-                f"column {printable(name)!r} is {kind}, whose values have no bytes: leave it out",
+                f"column {printable(name)!r} is {kind}, whose values take no bytes, which no file version can hold: leave it out",
                 feature=str(kind),
             )
 
@@ -121,8 +122,8 @@ def _check_order(schema: Schema) -> None:
     for node in leaves[:last]:
         if node.is_struct:
             raise UnsupportedError(
-                f"column {printable(node.name)!r} is a struct without members, behind which pylance (14.0.2) reads "
-                "nothing rightly: put it behind all other columns, or give it a member",
+                f"column {printable(node.name)!r} is a struct without members, and pylance (14.0.2) reads the "
+                "columns after it wrongly: make it the last column, or give it a member",
                 feature="struct<>",
             )
 
@@ -132,23 +133,23 @@ def _check_blob(path: tuple[Field, ...], version: str, name: str) -> None:
     field = path[-1]
     if any(node.is_map or node.is_fixed_list for node in path):
         raise UnsupportedError(
-            f"column {printable(name)!r} is one of blobs in a map or a fixed-size list, which no version of files holds: "
-            "make it a list of structs",
+            f"column {printable(name)!r} has blobs in a map or a fixed-size list, which no file version can hold: make "
+            "it a list of structs",
             feature="blobs in maps",
         )
     if field.is_struct:
         _only_from("2.2", version, name, "a column of lance.blob.v2")
         if tuple(child.name for child in field.children) not in MEMBERS:
             raise UnsupportedError(
-                f"column {printable(name)!r} says where blobs are, and has none of their bytes: write these, as "
-                "take_blobs gives them, in a column of large_binary with the metadata lance-encoding:blob",
+                f"column {printable(name)!r} has positions and sizes of blobs without their bytes: write the bytes, as "
+                "take_blobs returns them, in a large_binary column with the metadata lance-encoding:blob",
                 feature="descriptors of blobs",
             )
         return
     if field.logical_type != "large_binary" or version == "2.2":
         raise UnsupportedError(
-            f"column {printable(name)!r} is one of blobs by its metadata, but {printable(field.logical_type)} by its "
-            f"type: make it {'one of lance.blob.v2' if version == '2.2' else 'large_binary'}",
+            f"column {printable(name)!r} is a blob column by its metadata and {printable(field.logical_type)} by its "
+            f"type: make it {'lance.blob.v2' if version == '2.2' else 'large_binary'}",
             feature="blobs of another type",
         )
     if version == "2.1" and any(node.is_list for node in path):
@@ -161,7 +162,7 @@ def _check_packed(path: tuple[Field, ...], version: str, name: str) -> None:
     remedy = "leave the metadata lance-encoding:packed out"
     if not field.is_struct or values != {b"true"}:
         raise UnsupportedError(
-            f"column {printable(name)!r}: metadata lance-encoding:packed is for structs, and 'true': {remedy}",
+            f"column {printable(name)!r}: the metadata lance-encoding:packed is only for structs, with the value true: {remedy}",
             feature="packed",
         )
     for child in field.children:

@@ -173,7 +173,7 @@ class NewFiles:
         try:
             for batch in batches:
                 if batch.num_rows and not self._schema.fields:
-                    raise SchemaError("rows without columns are in no data file", difference="no columns")
+                    raise SchemaError("the rows have no columns: give at least one", difference="no columns")
                 for piece in self._pieces(arranged(batch, self._schema)):
                     self._add(piece)
             last = [] if self._open is None else [_finished(self._open)]

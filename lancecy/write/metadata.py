@@ -94,7 +94,7 @@ class FragmentMetadata(Fragment):
         try:
             return _from_json(json.loads(data) if isinstance(data, str) else data)
         except (KeyError, TypeError, AttributeError) as error:
-            raise ValueError(f"this is no metadata of a fragment: {error!r}") from error
+            raise ValueError(f"this is not fragment metadata: {error!r}") from error
 
 
 def _from_json(data: Mapping[str, Any]) -> FragmentMetadata:
@@ -146,7 +146,9 @@ def _file_from_json(data: Mapping[str, Any]) -> DataFile:
 def _bytes_to_json(key: str, stored: bytes | ExternalFile | None) -> dict[str, list[int]] | None:
     if stored is None or isinstance(stored, bytes):
         return None if stored is None else {key: list(stored)}
-    raise ValueError(f"row ids or versions in file {stored.path!r} do not travel")
+    raise ValueError(
+        f"row ids or row versions are in the file {stored.path!r}, which JSON of a fragment cannot carry"
+    )
 
 
 def _bytes_from_json(data: Mapping[str, list[int]] | None) -> bytes | None:
@@ -154,5 +156,7 @@ def _bytes_from_json(data: Mapping[str, list[int]] | None) -> bytes | None:
         return None
     inline = data.get("Inline", data.get("inline"))
     if inline is None:
-        raise ValueError("row ids or versions are in a file of their own, which is not read any more")
+        raise ValueError(
+            "row ids or row versions are in an external file, which lancecy does not read from JSON"
+        )
     return bytes(inline)

@@ -102,10 +102,12 @@ def _check_name(name: str, times: int) -> None:
         )
     if not name or "`" in name:
         raise SchemaError(
-            f"column {printable(name)!r} has a name that no query can say: rename it", difference=name
+            f"column {printable(name)!r} has a name that filters cannot refer to: rename it", difference=name
         )
     if name in _RESERVED:
-        raise SchemaError(f"{name} is what scans call a column of their own: rename it", difference=name)
+        raise SchemaError(
+            f"column {name!r} has the name of a column that scans make: rename it", difference=name
+        )
 
 
 def _field(field: pa.Field, parent: int, ids: Iterator[int], path: str) -> Field:

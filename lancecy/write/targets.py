@@ -62,7 +62,9 @@ class DatasetBasePath:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str | None) or not isinstance(self.id, int | None):
-            raise TypeError(f"a base has a name and a number, not {self.name!r} and {self.id!r}")
+            raise TypeError(
+                f"the name of a DatasetBasePath is text and its id a number, not {self.name!r} and {self.id!r}"
+            )
 
     def to_base_path(self) -> BasePath:
         """The manifest's value of the base; id 0 if the commit assigns one."""
@@ -169,7 +171,7 @@ def targets(
     ((2, 1), (None, 1, 2))
     """
     if isinstance(target_bases, str):
-        raise TypeError("target_bases is a list of names or paths, not one of them")
+        raise TypeError("target_bases must be a list of names or paths, not a single one: write [name]")
     if target_all_bases is not None:
         if target_bases:
             raise ValueError("give target_bases or target_all_bases, not both")

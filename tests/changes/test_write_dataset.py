@@ -335,9 +335,9 @@ def test_rows_that_may_be_null_by_their_type_but_are_not_are_appended(tmp_path: 
         ),
         (pa.schema({"a": pa.binary(0)}), UnsupportedError, "no bytes"),
         (pa.schema({"a": pa.list_(pa.list_(pa.int8(), 0), 2)}), UnsupportedError, "no bytes"),
-        (pa.schema({"a": pa.list_(pa.struct({"b": pa.int8()}), 0)}), UnsupportedError, "no items"),
-        (pa.schema({"a`b": pa.int8()}), SchemaError, "no query"),
-        (pa.schema({"": pa.int8()}), SchemaError, "no query"),
+        (pa.schema({"a": pa.list_(pa.struct({"b": pa.int8()}), 0)}), UnsupportedError, "size 0"),
+        (pa.schema({"a`b": pa.int8()}), SchemaError, "filters cannot refer"),
+        (pa.schema({"": pa.int8()}), SchemaError, "filters cannot refer"),
         (pa.schema({"a": pa.struct({"b\0": pa.int8()})}), SchemaError, "zero character"),
     ],
 )
@@ -354,7 +354,7 @@ def test_table_without_columns_has_no_rows(tmp_path: Path) -> None:
         ds = lancecy.write_dataset(pa.table({}), tmp_path / version, data_storage_version=version)
         assert (ds.count_rows(), ds.schema, ds.to_table().num_rows) == (0, pa.schema([]), 0)
         rows = pa.RecordBatch.from_struct_array(pa.array([{}, {}], pa.struct([])))
-        with pytest.raises(SchemaError, match="rows without columns"):
+        with pytest.raises(SchemaError, match="rows have no columns"):
             ds.append([rows])
         ds.insert({"n": [1]}, mode="overwrite")
         if version > "0.1":
@@ -736,7 +736,7 @@ def test_append_without_the_version_it_was_made_from_is_refused(tmp_path: Path) 
 
 @pytest.mark.parametrize("data", ["{}", "[]", '{"id": 0, "files": [{}], "physical_rows": 1}'])
 def test_json_of_something_else_is_refused(data: str) -> None:
-    with pytest.raises(ValueError, match="no metadata of a fragment"):
+    with pytest.raises(ValueError, match="not fragment metadata"):
         lancecy.FragmentMetadata.from_json(data)
 
 

@@ -140,18 +140,18 @@ def _stored(text: str, row: int) -> bytes:
         return _document(value)
     except (ValueError, RecursionError) as error:
         why = "is nested too deep" if isinstance(error, RecursionError) else str(error)
-        raise SchemaError(f"row {row} is no JSON that can be stored: {why}", difference="JSON") from error
+        raise SchemaError(f"row {row} is not JSON that can be stored: {why}", difference="JSON") from error
 
 
 def _members(pairs: list[tuple[str, Any]]) -> dict[bytes, Any]:
     found = {name.encode(): value for name, value in pairs}
     if len(found) < len(pairs):
-        raise ValueError("a member is there twice")
+        raise ValueError("an object has the same member twice")
     return found
 
 
 def _refused(word: str) -> NoReturn:
-    raise ValueError(f"{word} is no JSON")
+    raise ValueError(f"{word} is not JSON")
 
 
 def _parse_integer(text: str) -> int | float:

@@ -112,7 +112,8 @@ def described_blobs(array: pa.StructArray, field: Field, places: BlobPlaces) -> 
     names = [array.type.field(i).name for i in range(array.type.num_fields)]
     if tuple(names) not in MEMBERS:
         raise SchemaError(
-            f"column {printable(field.name)!r} is one of blobs, and lacks data or uri", difference="blobs"
+            f"column {printable(field.name)!r} is a blob column without the members data and uri",
+            difference="blobs",
         )
     data, uris = array.flatten()[:2]
     _check(array, uris, data, field)

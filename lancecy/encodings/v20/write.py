@@ -207,15 +207,18 @@ def _check_room(field: Field, code: int, bits: int) -> None:
     is_signed = not field.logical_type.split(":")[-2].startswith("u")
     if code >= 1 << (bits - is_signed):
         raise UnsupportedError(
-            f"column {printable(field.name)!r}: codes of {bits} bits cannot name {code} values and a null, as version "
-            "2.0 has to: write version 2.1",
+            f"column {printable(field.name)!r}: codes of {bits} bits cannot number {code} values and a null, as "
+            "version 2.0 needs: write version 2.1",
             feature="narrow dictionary codes",
         )
 
 
 def _items(items: Block, buffers: _Buffers) -> Spec:
     if not isinstance(items, FixedWidth):
-        raise UnsupportedError("dictionaries of such values", feature="dictionary values")
+        raise UnsupportedError(
+            "dictionaries of values of this type cannot be written: write the values themselves",
+            feature="dictionary values",
+        )
     return _fixed(items, buffers)
 
 
@@ -234,4 +237,7 @@ def _with_null(items: Block) -> Block:
     if isinstance(items, FixedWidth):
         flags = np.append(mask_of(items.values, items.length), False)
         return FixedWidth(length, 1, np.packbits(flags, bitorder="little"), bits, 1)
-    raise UnsupportedError("dictionaries of such values", feature="dictionary values")
+    raise UnsupportedError(
+        "dictionaries of values of this type cannot be written: write the values themselves",
+        feature="dictionary values",
+    )

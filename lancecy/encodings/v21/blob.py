@@ -95,7 +95,7 @@ def _columns(values: Block) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
 
 def _descriptors(positions: NDArray[np.uint64], sizes: NDArray[np.uint64], field: Field) -> Structured:
     if len(field.children) != 2:
-        raise FormatError("a blob page in a column that is not one of blobs")
+        raise FormatError("a blob page in a column that is not a blob column")
     position, size = field.children
     length = positions.size
     children: dict[int, Block] = {

@@ -153,7 +153,9 @@ def _written_ids(
     block = tail.slice(position, end)
     (length,) = struct.unpack("<I", block[:4].tobytes())
     if length > block.size - 4:
-        raise TruncatedError(f"manifest of {length} bytes in {block.size - 4}", position=position)
+        raise TruncatedError(
+            f"the embedded manifest claims {length} bytes, where {block.size - 4} are left", position=position
+        )
     return tail, decode_field_ids(block[4 : 4 + length], limits)
 
 
@@ -189,7 +191,7 @@ def _read_from(source: SourceFile, start: int, tail: _Tail) -> Read[_Tail]:
     at = int(span.positions[0])
     front = span.memory[at : at + missing]
     if front.size != missing:
-        raise TruncatedError(f"{front.size} of {missing} bytes at {start}", position=start)
+        raise TruncatedError(f"the store returned {front.size} of {missing} bytes at {start}", position=start)
     return _Tail(start, front if tail.memory.size == 0 else np.concatenate((front, tail.memory)))
 
 
@@ -206,7 +208,9 @@ def _read_metadata(
     block = tail.slice(footer.position, end)
     (length,) = struct.unpack("<I", block[:4].tobytes())
     if length > block.size - 4:
-        raise TruncatedError(f"metadata of {length} bytes in {block.size - 4}", position=footer.position)
+        raise TruncatedError(
+            f"the metadata claims {length} bytes, where {block.size - 4} are left", position=footer.position
+        )
     return tail, decode_metadata(block[4 : 4 + length], limits)
 
 

@@ -60,7 +60,7 @@ def test_bytes_are_those_of_pylance(text: str, stored: str) -> None:
     "text", ["{bad", "", "NaN", "[1,]", '{"a":1,"a":2}', r'"\ud83d"', "[" * 200 + "]" * 200, "[" * 5000]
 )
 def test_what_cannot_be_stored_is_refused_with_its_row(text: str) -> None:
-    with pytest.raises(SchemaError, match="row 1 is no JSON that can be stored"):
+    with pytest.raises(SchemaError, match="row 1 is not JSON that can be stored"):
         to_stored(pa.array(["1", text]))
 
 

@@ -107,5 +107,5 @@ def test_values_that_are_no_descriptors_are_refused() -> None:
 
 
 def test_a_blob_page_in_another_column_is_refused() -> None:
-    with pytest.raises(FormatError, match="not one of blobs"):
+    with pytest.raises(FormatError, match="not a blob column"):
         rows_of(page(DESCRIPTORS), leaf_field("large_binary", "b", 3))

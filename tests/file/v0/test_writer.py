@@ -386,7 +386,7 @@ def test_nulls_are_refused_with_the_version_that_has_them(kind: Any, rows: list[
     ):
         writer.write(pa.record_batch([pa.array(range(2)), pa.array(rows, kind)], ["id", "c"]))
     assert list(store.list("")) == []
-    with pytest.raises(ValueError, match="given up"):
+    with pytest.raises(ValueError, match="discarded"):
         writer.finish()
 
 

@@ -234,7 +234,7 @@ def test_a_file_given_up_leaves_nothing(tmp_path: Path) -> None:
         writer.abort()
         assert list(store.list("")) == []
         assert list(tmp_path.rglob("*")) == []
-        with pytest.raises(ValueError, match="finished, or was given up"):
+        with pytest.raises(ValueError, match="finished or was discarded"):
             writer.write(pa.record_batch({"n": np.arange(5)}))
 
 

@@ -282,7 +282,7 @@ def _fixed_size_binary(message: Any, context: _Context) -> Spec:
     if isinstance(plain, Plain) and plain.bits == width * 8 and width > 1:
         # The rows of the values are unknown.
         raise UnsupportedError(
-            "strings of equal length as release 0.18 wrote them for its early 2.1: values of null rows are missing",
+            "release 0.18 wrote these strings of equal length without the values of null rows: which rows are null is lost",
             feature="fixed-size binary of 0.18",
         )
     return FixedBinary(width, values)

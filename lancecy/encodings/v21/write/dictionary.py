@@ -66,7 +66,10 @@ def stored_dictionary(items: Block) -> tuple[Spec, int, Memory]:
         nbytes = (items.length * items.bits + 7) // 8
         return Plain(items.bits), items.length, memory_of(items.values)[:nbytes]
     if not isinstance(items, VariableWidth):
-        raise UnsupportedError("dictionaries of such values", feature="dictionary values")
+        raise UnsupportedError(
+            "dictionaries of values of this type cannot be written: write the values themselves",
+            feature="dictionary values",
+        )
     width = items.offset_width
     head = struct.pack("<II" if width == 4 else "<QQ", width * 8, (items.length + 3) * width)
     parts = (np.frombuffer(head, np.uint8), memory_of(items.offsets), memory_of(items.values))

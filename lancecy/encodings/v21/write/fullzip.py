@@ -126,7 +126,7 @@ def _rows(block: Block, name: str) -> tuple[Spec, NDArray[np.uint8]]:
 def _by_row(memory: Memory, num_rows: int, bits: int, name: str) -> NDArray[np.uint8]:
     if bits % 8:
         raise UnsupportedError(
-            f"column {printable(name)!r}: fixed-size lists of {bits} booleans that do not fill whole bytes",
+            f"column {printable(name)!r}: fixed-size lists of {bits} booleans cannot be written: use a multiple of 8, or a list",
             feature="wide lists of booleans",
         )
     return memory[: num_rows * bits // 8].reshape(num_rows, bits // 8)

@@ -161,7 +161,7 @@ class _State:
         """The state below a layer of lists: an entry per element and per list without elements."""
         if self.repeated:
             raise UnsupportedError(
-                f"column {printable(field.name)!r}: lists within fixed-size lists of structs",
+                f"column {printable(field.name)!r}: lists within fixed-size lists of structs cannot be written: use a list of structs",
                 feature="list in fixed-size list of structs",
             )
         lengths = np.diff(stored_offsets(block))
@@ -218,7 +218,7 @@ class _State:
         """The state below a fixed-size list of structs: each entry once per element."""
         if self.num_lists:
             raise UnsupportedError(
-                f"column {printable(field.name)!r}: fixed-size lists of structs within lists",
+                f"column {printable(field.name)!r}: fixed-size lists of structs within lists cannot be written: use lists of structs",
                 feature="fixed-size list of structs in list",
             )
         marks = None if self.marks is None else np.repeat(self.marks, size)
