@@ -9,8 +9,12 @@ through a layer that knows a name (page, column, file, dataset).
 from __future__ import annotations
 
 import difflib
+import functools
+import inspect
 import itertools
-from collections.abc import Iterable
+import os
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar, cast
 
 __all__ = [
     "ColumnNotFoundError",
@@ -34,9 +38,51 @@ __all__ = [
     "UnsupportedError",
     "nearest",
     "printable",
+    "with_short_tracebacks",
 ]
 
 _MAX_TEXT = 500
+
+_Called = TypeVar("_Called", bound=Callable[..., Any] | type)
+
+
+def with_short_tracebacks(called: _Called) -> _Called:
+    """Decorator for a public function or class: an error of lancecy shows the user's line, and not the frames below.
+
+    A message says what is wrong; the frames of lancecy between it and the user's line say nothing to a user. Errors
+    of other classes, which may be bugs, keep all frames. ``LANCECY_TRACEBACKS=full`` keeps them always.
+
+    Examples
+    --------
+    >>> @with_short_tracebacks
+    ... def read(path): raise LanceError(f"no table at {path}")
+    >>> read("x")
+    Traceback (most recent call last):
+        ...
+    lancecy.errors.LanceError: no table at x
+    """
+    if inspect.isclass(called):
+        for name in dir(called):
+            method = inspect.getattr_static(called, name)
+            if inspect.isfunction(method) and not name.startswith("_"):
+                setattr(called, name, with_short_tracebacks(method))
+        return called
+    function = cast(Callable[..., Any], called)
+
+    @functools.wraps(function)
+    def call(*args: Any, **options: Any) -> Any:
+        try:
+            return function(*args, **options)
+        except LanceError as error:
+            if os.environ.get("LANCECY_TRACEBACKS") == "full":
+                raise
+            shown: BaseException | None = error
+            while shown is not None:
+                shown.__traceback__ = None
+                shown = shown.__cause__ or shown.__context__
+            raise
+
+    return cast(_Called, call)
 
 
 class _Escaped(str):

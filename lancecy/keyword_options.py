@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
-from lancecy.errors import UnsupportedError, nearest
+from lancecy.errors import UnsupportedError, nearest, with_short_tracebacks
 
 __all__ = ["shared_options"]
 
@@ -74,6 +74,7 @@ def shared_options(
         ]
         known = taken | set(kind.__annotations__)
 
+        @with_short_tracebacks
         @functools.wraps(function)
         def checked(*args: Any, **given: Any) -> Any:
             if not given.keys() <= known:

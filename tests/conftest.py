@@ -24,6 +24,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
 # Spark runs for minutes: what its thorough compiler and collector gain would come too late.
 os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
+# Developers need the frames that users are spared.
+os.environ.setdefault("LANCECY_TRACEBACKS", "full")
+
 # These start a process for each of thousands of cases, which takes the longer the more memory the tests before have used.
 _FORKING = frozenset({"hostile", "durability"})
 

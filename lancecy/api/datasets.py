@@ -19,6 +19,7 @@ import pyarrow as pa
 from lancecy import blobs
 from lancecy.api.changes import Changes
 from lancecy.api.scanners import Scanner
+from lancecy.errors import with_short_tracebacks
 from lancecy.expr.build import Filter
 from lancecy.inspection import display
 from lancecy.inspection.diff import VersionDiff, diff
@@ -71,6 +72,7 @@ __all__ = [
 scanning = shared_options(ScanOptions, SCAN_DEFAULTS, UNSUPPORTED_SCANS)
 
 
+@with_short_tracebacks
 def dataset(
     uri: str | os.PathLike[str],
     version: int | None = None,
@@ -274,6 +276,7 @@ class Scans(ABC):
         return self.scanner(columns, filter, num_rows, offset, **options).to_table()
 
 
+@with_short_tracebacks
 class Dataset(Scans, Changes):
     """A table at one version.
 
@@ -848,6 +851,7 @@ def _reopen(
     return Dataset(load_snapshot(location.known_to(default()), version), default_scan_options)
 
 
+@with_short_tracebacks
 class LanceFragment(Scans):
     """A horizontal slice of a dataset; made by :meth:`Dataset.get_fragments`."""
 

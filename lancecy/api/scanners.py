@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lancecy.encodings.arrow.columns import taken
-from lancecy.errors import LimitError
+from lancecy.errors import LimitError, with_short_tracebacks
 from lancecy.inspection import display
 from lancecy.scanning import threads
 from lancecy.scanning.analyze import Analysis, analyze
@@ -30,6 +30,7 @@ SpecMaker = Callable[[ScanRequest, bool], ScanSpec]
 """Makes the spec that the tasks of a scan carry, from (request, embed credentials)."""
 
 
+@with_short_tracebacks
 class Scanner:
     """A scan that is described but not yet run; made by ``Dataset.scanner``.
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from lancecy.encodings.model.notation import notation
 from lancecy.encodings.model.pages import Column
-from lancecy.errors import printable
+from lancecy.errors import printable, with_short_tracebacks
 from lancecy.file.describe import ColumnDescription, FileDescription, describe_file
 from lancecy.limits import Limits
 from lancecy.scanning.explain import human_bytes
@@ -199,6 +199,7 @@ class FileInspection:
         return f"<div>{html.escape(self._title())}<table><tr>{head}</tr>{body}</table></div>"
 
 
+@with_short_tracebacks
 def inspect(
     path: str | os.PathLike[str],
     storage_options: Mapping[str, Any] | None = None,
