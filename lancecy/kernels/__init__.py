@@ -28,6 +28,8 @@ the fault. ``LANCECY_KERNELS=reference`` in the environment selects the slow Num
 ``_rows``          select_rows
 ``_fullzip``       zip_fixed, zip_variable
 ``_jsonb``         json_texts
+``_json_path``     json_select
+``_json_values``   json_array_has, json_scalars
 ``_pack``          pack_blocks
 ``_scatter``       place_spans
 ``_stats``         compare_bounds, compare_bytes_bounds (EQ, NE, LT, LE, GT, GE)
@@ -64,6 +66,9 @@ __all__ = [
     "fsst_decode",
     "gather_fixed",
     "join_bytes",
+    "json_array_has",
+    "json_scalars",
+    "json_select",
     "json_texts",
     "level_validity",
     "list_offsets",
@@ -101,6 +106,8 @@ if _chosen == "reference":
     from lancecy.kernels.reference.dictionary import check_codes
     from lancecy.kernels.reference.fsst import fsst_decode
     from lancecy.kernels.reference.fullzip import zip_fixed, zip_variable
+    from lancecy.kernels.reference.json_path import json_select
+    from lancecy.kernels.reference.json_values import json_array_has, json_scalars
     from lancecy.kernels.reference.jsonb import json_texts
     from lancecy.kernels.reference.levels import level_validity, peel_lists
     from lancecy.kernels.reference.lookup import take_fixed, take_offsets, take_values
@@ -127,6 +134,8 @@ elif _chosen == "cython":
         from lancecy.kernels._dictionary import check_codes
         from lancecy.kernels._fsst import fsst_decode
         from lancecy.kernels._fullzip import zip_fixed, zip_variable
+        from lancecy.kernels._json_path import json_select
+        from lancecy.kernels._json_values import json_array_has, json_scalars
         from lancecy.kernels._jsonb import json_texts
         from lancecy.kernels._levels import level_validity, peel_lists
         from lancecy.kernels._lookup import take_fixed, take_offsets, take_values

@@ -9,4 +9,5 @@ def json_texts(
     out_offsets: NDArray[np.int64],
     out: NDArray[np.uint8],
     validity: NDArray[np.uint8] | None = None,
+    plain: bool = False,
 ) -> int: ...

@@ -23,6 +23,7 @@ from lancecy.scanning.context import ScanContext
 from lancecy.scanning.filtering import choose, named, virtual_columns
 from lancecy.scanning.outputs import in_order, jobs_of, map_sized, output_fields, outputs_together
 from lancecy.scanning.project import Output, Projection, extract
+from lancecy.scanning.stored_json import as_output
 from lancecy.scanning.task import ScanUnit
 from lancecy.scanning.units import FilteredUnit, Picked, Schedule, bytes_of, first_rows, split_unit
 from lancecy.schema import Field
@@ -166,7 +167,7 @@ def _assembled(
 def _output(out: Output, by_name: dict[str, ArrowArray], num_rows: int) -> ArrowArray:
     bound = out.bound
     if bound is None:
-        return extract(by_name[out.paths[0][0]], out.paths[0])
+        return as_output(extract(by_name[out.paths[0][0]], out.paths[0]), out.field.type)
     names = [name for name in by_name if any(p[0] == name for p in bound.paths)]
     value = evaluate(bound, named(names, [by_name[n] for n in names], num_rows))
     if isinstance(value, pa.Scalar):

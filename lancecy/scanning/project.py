@@ -22,6 +22,7 @@ from lancecy.expr.nodes import Call
 from lancecy.expr.nodes import Column as ColumnExpr
 from lancecy.scanning.extension import bare_type
 from lancecy.scanning.request import ROW_OFFSET, VIRTUAL_COLUMNS, ScanRequest
+from lancecy.scanning.stored_json import read_as_stored, stored_paths
 from lancecy.scanning.virtual import is_selectable
 from lancecy.schema import Field, Schema
 
@@ -191,11 +192,22 @@ def _tested(schema: Schema, bound: Bound | None, parts: Sequence[Expr]) -> _Test
     if len(parts) < len(conjuncts(bound.expr)):
         bound = bound.restricted(parts[0] if len(parts) == 1 else Call("and", tuple(parts), pa.bool_()))
     virtual = _virtual_names(schema)
+    fields = _needed(schema, (path for path in bound.paths if path[0] not in virtual))
     return {
         "filter": bound,
-        "filter_fields": _needed(schema, (path for path in bound.paths if path[0] not in virtual)),
+        "filter_fields": read_as_stored(fields, stored_paths([bound.expr])),
         "filter_virtual": tuple(name for name in virtual if (name,) in bound.paths),
     }
+
+
+def _output_fields(
+    schema: Schema, outputs: Sequence[Output], bound: Bound | None, virtual: Sequence[str]
+) -> tuple[Field, ...]:
+    """Fields for the outputs; JSON that the filter reads in its stored form is read once, if nothing forbids it."""
+    fields = _needed(schema, (path for out in outputs for path in out.paths if path[0] not in virtual))
+    exprs = [out.bound.expr for out in outputs if out.bound is not None]
+    whole = [out.path for out in outputs if out.path is not None]
+    return read_as_stored(fields, stored_paths([*exprs, *(() if bound is None else (bound.expr,))], whole))
 
 
 def project(schema: Schema, request: ScanRequest) -> Projection:
@@ -223,7 +235,7 @@ def project(schema: Schema, request: ScanRequest) -> Projection:
     rest = [] if bound is None else [part for part in conjuncts(bound.expr) if part not in where]
     return Projection(
         outputs=outputs,
-        fields=_needed(schema, (path for path in paths if path[0] not in virtual)),
+        fields=_output_fields(schema, outputs, bound, virtual),
         schema=pa.schema([out.field for out in outputs], metadata=arrow.metadata),
         where=where,
         virtual=tuple(name for name in virtual if (name,) in paths),

@@ -234,6 +234,32 @@ def valid_call(name: str) -> dict[str, Any]:
             "out_offsets": i64(9, 9, 9),
             "out": np.empty(4, "u1"),
         },
+        "json_scalars": {
+            "offsets": i64(0, 4, 8),
+            "values": memory_of(b"\x80\0\0\0" * 2),
+            "out_kinds": np.empty(2, np.uint8),
+            "out_integers": i64(9, 9),
+            "out_floats": np.empty(2),
+            "validity": np.full(1, 0xFF, np.uint8),
+        },
+        "json_array_has": {
+            "offsets": i64(0, 4, 8),
+            "values": memory_of(b"\x80\0\0\0" * 2),
+            "text": memory_of(b"1"),
+            "out": np.empty(2, np.uint8),
+            "validity": np.full(1, 0xFF, np.uint8),
+        },
+        "json_select": {
+            "offsets": i64(0, 4, 8),
+            "values": memory_of(b"\x80\0\0\0" * 2),
+            "steps": i64(0, 0, 1, 0),
+            "names": memory_of(b"a"),
+            "mode": 0,
+            "out_offsets": i64(9, 9, 9),
+            "out": np.empty(8, np.uint8),
+            "out_found": np.empty(2, np.uint8),
+            "validity": np.full(1, 0xFF, np.uint8),
+        },
         "place_spans": {
             "memory": memory_of(b"abc"),
             "starts": i64(0, 2),
@@ -276,7 +302,8 @@ ARRAYS = [
     (name, key) for name in NAMES for key, value in valid_call(name).items() if isinstance(value, np.ndarray)
 ]
 OPTIONAL = {
-    *((name, "validity") for name in ("take_offsets", "take_values", "take_fixed", "json_texts")),
+    *((name, "validity") for name in ("take_offsets", "take_values", "take_fixed")),
+    *((name, "validity") for name in ("json_texts", "json_scalars", "json_array_has", "json_select")),
     ("check_codes", "out_validity"),
     ("select_rows", "definition"),
     ("peel_lists", "definition"),

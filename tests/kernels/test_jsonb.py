@@ -247,7 +247,12 @@ def calls(draw: st.DrawFn) -> tuple[dict[str, Any], int]:
     validity = None
     if draw(st.booleans()):
         validity = np.frombuffer(rng.randbytes((len(values) + 7) // 8), np.uint8)
-    inputs = {"offsets": offsets, "values": memory_of(*map(bytes, values)), "validity": validity}
+    inputs = {
+        "offsets": offsets,
+        "values": memory_of(*map(bytes, values)),
+        "validity": validity,
+        "plain": draw(st.booleans()),
+    }
     return inputs, draw(st.integers(0, 300))
 
 
@@ -261,3 +266,16 @@ def test_json_texts_does_what_its_twin_does(call: tuple[dict[str, Any], int]) ->
     assert compiled.outs[:1] == twin.outs[:1]
     if isinstance(compiled.value, int) and compiled.value <= room:
         assert compiled.outs == twin.outs
+
+
+def test_plain_text_has_no_quotes_and_escapes(kernels: Kernels) -> None:
+    values = ["", 'a"b\\c\n\x1fé\u2028😀', "x" * 20 + '"', 1.5, None, ["a"]]
+    plain = ["", 'a"b\\c\n\x1fé\u2028😀', "x" * 20 + '"', "1.5", "null", '["a"]']
+    assert texts(kernels, [*map(stored, values), b""], plain=True) == [*plain, "null"]
+
+
+@folded("bad", NOT_UTF8.split())
+def test_plain_text_that_is_not_utf8_is_refused(kernels: Kernels, bad: str) -> None:
+    text = b"q\n" + bytes.fromhex(bad)
+    with pytest.raises(FormatError, match="text in the JSON value of row 0 is not UTF-8"):
+        texts(kernels, [struct.pack(">II", 0x20000000, 0x10000000 | len(text)) + text], plain=True)

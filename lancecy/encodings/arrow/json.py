@@ -41,13 +41,15 @@ _SAMPLE = 512
 """Number of values measured to estimate the size of all texts."""
 
 
-def to_texts(stored: pa.LargeBinaryArray) -> pa.StringArray:
+def to_texts(stored: pa.LargeBinaryArray, plain: bool = False) -> pa.StringArray:
     r"""Convert stored values to JSON texts.
 
     Parameters
     ----------
     stored : pa.LargeBinaryArray
         Of any offset; nulls stay null.
+    plain : bool
+        Leave text itself without quotes and escapes.
 
     Raises
     ------
@@ -72,10 +74,10 @@ def to_texts(stored: pa.LargeBinaryArray) -> pa.StringArray:
     validity = validity_of(stored)
     present = None if validity is None else np.frombuffer(validity, np.uint8, (count + 7) >> 3)
     ends = np.empty(count + 1, np.int64)
-    size = _likely_size(offsets, values, ends, present)
+    size = _likely_size(offsets, values, ends, present, plain)
     while True:
         text = pa.allocate_buffer(size, resizable=True)
-        total = kernels.json_texts(offsets, values, ends, np.frombuffer(text, np.uint8), present)
+        total = kernels.json_texts(offsets, values, ends, np.frombuffer(text, np.uint8), present, plain)
         check_offsets(total, "bytes of JSON text", f"read the column in batches of {max(1, count // 2)} rows")
         if total <= size:
             break
@@ -85,11 +87,12 @@ def to_texts(stored: pa.LargeBinaryArray) -> pa.StringArray:
     return pa.Array.from_buffers(pa.string(), count, buffers, stored.null_count)
 
 
-def _likely_size(offsets: Int64, values: Bytes, ends: Int64, present: Bytes | None) -> int:
+def _likely_size(offsets: Int64, values: Bytes, ends: Int64, present: Bytes | None, plain: bool) -> int:
     """Estimated bytes of all texts, from the first values; on the high side."""
     count = min(offsets.size - 1, _SAMPLE)
     some = None if present is None else present[: (count + 7) >> 3]
-    found = kernels.json_texts(offsets[: count + 1], values, ends[: count + 1], np.empty(0, np.uint8), some)
+    nothing = np.empty(0, np.uint8)
+    found = kernels.json_texts(offsets[: count + 1], values, ends[: count + 1], nothing, some, plain)
     if count == offsets.size - 1:
         return found
     share, whole = (int(offsets[end] - offsets[0]) for end in (count, -1))

@@ -36,7 +36,7 @@ from lancecy.encodings.model.block import (
 from lancecy.errors import FormatError, printable
 from lancecy.schema import Field
 
-__all__ = ["to_arrow"]
+__all__ = ["json_column", "to_arrow"]
 
 
 def to_arrow(
@@ -81,16 +81,33 @@ def to_arrow(
 
 def _extension(block: Block, data_type: pa.BaseExtensionType, field: Field | None, check: bool) -> ArrowArray:
     if isinstance(data_type, pa.JsonType):
-        return typed(_json(to_arrow(block, pa.large_binary(), field), data_type.storage_type), data_type)
+        return json_column(to_arrow(block, pa.large_binary(), field), data_type)
     return typed(to_arrow(block, data_type.storage_type, field, check_text=check), data_type)
 
 
-def _json(stored: ArrowArray, data_type: pa.DataType) -> ArrowArray:
-    """JSON texts of their stored form, in as many chunks as 32-bit offsets need."""
+def json_column(stored: ArrowArray, kind: pa.JsonType) -> ArrowArray:
+    r"""Convert a JSON column from its stored form to text, in as many chunks as 32-bit offsets need.
+
+    Parameters
+    ----------
+    stored : pa.LargeBinaryArray or pa.ChunkedArray
+    kind : pa.JsonType
+
+    Raises
+    ------
+    FormatError, LimitError
+        See :func:`lancecy.encodings.arrow.json.to_texts`.
+
+    Examples
+    --------
+    >>> json_column(pa.array([b"\x80\0\0\0"], pa.large_binary()), pa.json_()).to_pylist()
+    ['[]']
+    """
     chunks = [to_texts(chunk) for chunk in chunks_of(stored)]
     if len(chunks) == 1:
-        return chunks[0]
-    return pa.chunked_array(chunks, data_type) if chunks else null_array(data_type, 0)
+        return typed(chunks[0], kind)
+    texts = pa.chunked_array(chunks, kind.storage_type) if chunks else null_array(kind.storage_type, 0)
+    return typed(texts, kind)
 
 
 def _buffer(data: object) -> pa.Buffer | None:

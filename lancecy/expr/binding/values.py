@@ -198,6 +198,7 @@ _ACCEPTED: dict[str, tuple[tuple[str, ...], str]] = {
     "l": (("list",), "a list"),
     "i": (("integer",), "an integer"),
     "r": (("struct",), "a struct"),
+    "j": (("binary",), "a JSON column"),
     "t": (("date", "timestamp"), "a date or timestamp"),
     "x": ((), ""),
 }
@@ -208,34 +209,47 @@ _NULL_TYPES: dict[str, pa.DataType] = {
     "n": pa.float64(),
     "t": pa.timestamp("us"),
     "i": pa.int64(),
+    "j": pa.large_binary(),
 }
 
 
 def _data_argument(binder: Binder, call: Call, arg: Expr, letter: str) -> Expr:
-    found = binder.typed(arg)
+    found = _stored_json(binder.value(arg)) if letter == "j" else None
+    found = found or binder.typed(arg)
     if isinstance(found, Literal) and found.value is None:
         return Literal(None, _NULL_TYPES.get(letter, found.type))
     accepted, wanted = _ACCEPTED[letter]
     if accepted and family(found.type) not in accepted:
-        hint = "" if letter in "lr" else "; CAST it"
+        hint = "" if letter in "lrj" else "; CAST it"
         raise ExpressionError(
             f"{call.op}() needs {wanted}, but {describe(found, 10)} is {describe_type(found.type)}{hint}"
         )
     if letter == "f" and family(found.type) != "float":
         return cast_to(found, pa.float64())
+    if letter == "j":
+        return cast_to(found, pa.large_binary())
     return cast_to(found, pa.int64()) if letter == "i" else found
+
+
+def _stored_json(found: Expr) -> Expr | None:
+    """A JSON column in its stored form, which scans read without making text of it."""
+    return Call("stored", (found,), pa.large_binary()) if isinstance(found.type, pa.JsonType) else None
 
 
 def _constant_argument(binder: Binder, call: Call, arg: Expr, letter: str) -> Expr:
     found = binder.value(arg)
-    kind = str if letter == "T" else int
+    if letter == "S" and isinstance(found, Literal) and not isinstance(found.value, str):
+        if found.value is None:
+            return Literal(None, pa.string())
+        found = binder.convert(settle(found), pa.string())
+    kind = int if letter == "I" else str
     value = found.value if isinstance(found, Literal) else None
     if not isinstance(value, kind) or isinstance(value, bool):
-        wanted = "text in quotes" if letter == "T" else "an integer"
+        wanted = "an integer" if letter == "I" else "text in quotes"
         raise ExpressionError(f"{call.op}() needs {wanted} here, a constant, not {describe(found, 10)}")
     if isinstance(value, int) and abs(value) > _MOST:
         raise ExpressionError(f"{value} is too large for {call.op}()")
-    return Literal(value, pa.string() if letter == "T" else pa.int64())
+    return Literal(value, pa.int64() if letter == "I" else pa.string())
 
 
 def _list_argument(call: Call, column: Expr, arg: Expr) -> Expr:

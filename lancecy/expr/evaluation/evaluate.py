@@ -21,7 +21,7 @@ from lancecy.encodings.arrow.columns import validity_of
 from lancecy.errors import ExpressionError
 from lancecy.expr.bound import Bound
 from lancecy.expr.describe import describe
-from lancecy.expr.evaluation import growth
+from lancecy.expr.evaluation import growth, json_functions
 from lancecy.expr.evaluation.casts import cast_values
 from lancecy.expr.evaluation.exact import compare, share_type
 from lancecy.expr.evaluation.functions import FUNCTIONS
@@ -127,7 +127,12 @@ def can_fail(expr: Expr) -> bool:
     return any(isinstance(node, Call) and node.op in _FAILING for node in walk(expr))
 
 
-_FAILING = frozenset("+ - * / % neg cast abs arrow unsafe_cast date_part date_trunc repeat replace".split())
+_FAILING = frozenset(
+    (
+        *"+ - * / % neg cast abs arrow unsafe_cast date_part date_trunc repeat replace".split(),
+        *"stored json_get_string json_get_int json_get_float json_get_bool".split(),
+    )
+)
 
 
 # Logic
@@ -363,6 +368,11 @@ def _decode_call(call: Call, table: Any) -> Data:
     return _decode(values, call.type)
 
 
+def _storage(values: Data) -> Data:
+    # A JSON column whose stored form a scan has read, for the functions that take it.
+    return storage(values) if isinstance(values.type, pa.BaseExtensionType) else json_functions.texts(values)
+
+
 def _arrow(call: Call, table: Any) -> Data:
     from lancecy.expr.arrow import compute_opaque
 
@@ -398,7 +408,8 @@ _KERNELS: dict[str, Callable[..., Any]] = {
     "%": remainder,
     "neg": minus,
     "||": lambda *values: growth.join("||", *values),
-    "storage": storage,
+    "storage": _storage,
+    "stored": json_functions.stored,
 }
 
 _LAZY: dict[str, Callable[[Call, Any], Any]] = {

@@ -2,8 +2,9 @@
 
 :data:`FUNCTIONS` is the whole list. A parameter is one letter: ``s`` text, ``y`` text or
 binary, ``f`` a number taken as floating point, ``n`` a number as it is, ``l`` a list,
-``t`` a date or timestamp, ``i`` an integer, ``r`` a struct, ``x`` anything, ``C`` a constant handed over as a Python value
-(``CT`` text, ``CI`` an integer, ``CL`` a list). A trailing ``?`` makes it optional and
+``t`` a date or timestamp, ``i`` an integer, ``r`` a struct, ``j`` JSON in its stored form, ``x`` anything, ``C`` a
+constant handed over as a Python value (``CT`` text, ``CI`` an integer, ``CL`` a list, ``CS`` text, also written as a
+number or a boolean, or null). A trailing ``?`` makes it optional and
 ``*`` repeats it. Kernels take Arrow arrays or scalars and give back the same.
 """
 
@@ -17,7 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancecy.errors import ExpressionError, nearest
-from lancecy.expr.evaluation import growth, lists
+from lancecy.expr.evaluation import growth, json_functions, lists
 from lancecy.expr.evaluation.instants import date_part, date_trunc
 from lancecy.expr.evaluation.patterns import regex_match
 from lancecy.expr.evaluation.values import LONG_PATTERN, by_text, rounded
@@ -213,6 +214,15 @@ FUNCTIONS: dict[str, Function] = {
     "array_element": _function("l i", lists.element),
     "empty": _function("l", lambda values: pc.equal(lists.length(values), 0)),
     "get_field": _function("r CT", pc.struct_field),
+    "json_get": _function("j CS", json_functions.get),
+    "json_get_string": _function("j CS", json_functions.get_string),
+    "json_get_int": _function("j CS", json_functions.get_int),
+    "json_get_float": _function("j CS", json_functions.get_float),
+    "json_get_bool": _function("j CS", json_functions.get_bool),
+    "json_extract": _function("j CS", json_functions.extract),
+    "json_exists": _function("j CS", json_functions.exists),
+    "json_array_contains": _function("j CS CS", json_functions.array_contains),
+    "json_array_length": _function("j CS", json_functions.array_length),
 }
 
 ALIASES: dict[str, str] = {
