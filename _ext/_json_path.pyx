@@ -7,7 +7,7 @@ counted.
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy
 
-from cursor cimport FAULT_NONE, Fault
+from cursor cimport FAULT_JSON, FAULT_JSON_WALK, FAULT_NONE, Fault
 from json_walk cimport (
     ARRAY_OF_VALUES,
     DONE,
@@ -38,6 +38,12 @@ from lancecy.kernels._codes import fail
 
 __all__ = ["json_select"]
 
+cdef enum:
+    # What may be visited in one call: at least so much, for each byte, and for each value.
+    LEAST_VISITS = 1 << 16
+    BYTE_VISITS = 64
+    VALUE_VISITS = 128
+
 cdef struct Output:
     # As of text: `done` may exceed `room`; nothing is written there.
     uint8_t *out
@@ -49,8 +55,9 @@ cdef int32_t _put_one(PathWalk *walk, Output *output) except -2 nogil:
     # The first part as a value of its own. bounds: written only if all of it has room.
     cdef int64_t head = 0 if walk.first.kind == JSON_CONTAINER else 8
     cdef int64_t size = head + walk.first.size
-    cdef uint8_t *out = output.out + output.done
+    cdef uint8_t *out
     if size <= output.room - output.done:
+        out = output.out + output.done
         if head:
             put_json_word(out, <uint32_t> JSON_SCALAR << 29)
             put_json_word(out + 4, walk.first.kind << 28 | <uint32_t> walk.first.size)
@@ -64,12 +71,18 @@ cdef int32_t _put_array(PathWalk *walk, const JsonNode *root, Output *output) ex
     # All parts as an array, in a second walk. bounds: written only if all of it has room.
     cdef int64_t size = 4 + 4 * walk.found + walk.num_bytes
     cdef int32_t fault = FAULT_NONE
+    # Far from what 64 bits can count, so that no sum overflows.
+    if size > (<int64_t> 1 << 60) - output.done:
+        return FAULT_JSON_WALK
     if size <= output.room - output.done:
         put_json_word(output.out + output.done, <uint32_t> JSON_ARRAY << 29 | <uint32_t> walk.found)
         walk.entry = output.out + output.done + 4
         walk.bytes = walk.entry + 4 * walk.found
+        walk.entries_left, walk.bytes_left = walk.found, walk.num_bytes
         fault = follow_path(walk, root, 0, 0)
         walk.entry = NULL
+        if fault == FAULT_NONE and (walk.entries_left or walk.bytes_left):
+            fault = FAULT_JSON
     output.done += size
     return fault
 
@@ -172,6 +185,8 @@ def json_select(
     FormatError
         Offsets descend or leave ``values``; a value is cut off, of an unknown kind or nested more than 128
         deep where the path leads; ``position`` is the value. What is selected is not looked into.
+    ExpressionError
+        The path leads to values in too many ways.
     ValueError
         An array does not have its size, or a step is none.
 
@@ -196,6 +211,7 @@ def json_select(
         raise ValueError("mode is 0, 1 or 2")
     _check_steps(steps, names)
     walk.data, walk.mode, walk.entry, walk.names = column.data, mode, NULL, NULL
+    walk.visits_left = LEAST_VISITS + BYTE_VISITS * column.num_bytes + VALUE_VISITS * column.num_values
     walk.steps, walk.num_steps = NULL, steps.shape[0] >> 2
     if walk.num_steps:
         walk.steps = <const PathStep *> &steps[0]

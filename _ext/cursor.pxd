@@ -98,6 +98,7 @@ cdef enum:
     FAULT_JSON = 40
     FAULT_JSON_TEXT = 41
     FAULT_JSON_DEPTH = 42
+    FAULT_JSON_WALK = 43
 
 
 cdef struct Fault:

@@ -6,7 +6,7 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcmp, memcpy
 
-from cursor cimport FAULT_JSON, FAULT_JSON_DEPTH, FAULT_NONE, FAULT_TOO_MANY
+from cursor cimport FAULT_JSON, FAULT_JSON_DEPTH, FAULT_JSON_WALK, FAULT_NONE
 from jsonb cimport (
     JSON_ARRAY,
     JSON_COUNT,
@@ -56,9 +56,14 @@ cdef struct PathWalk:
     int64_t found
     int64_t num_bytes
     JsonNode first
-    # While an array is written, where its next entry and its next bytes go; NULL while parts are counted.
+    # Containers and elements that may still be visited, over all values.
+    int64_t visits_left
+    # While an array is written, where its next entry and its next bytes go, and how much room is left of
+    # each; NULL while parts are counted.
     uint8_t *entry
     uint8_t *bytes
+    int64_t entries_left
+    int64_t bytes_left
 
 
 cdef inline int64_t put_json_word(uint8_t *out, uint32_t word) except -2 nogil:
@@ -69,13 +74,18 @@ cdef inline int64_t put_json_word(uint8_t *out, uint32_t word) except -2 nogil:
 
 
 cdef inline int32_t path_match(PathWalk *walk, const JsonNode *node) except -2 nogil:
-    # bounds: node is within the data; the array that is written was made for what a first walk counted.
+    # bounds: node is within the data; an array is written as far as it has room.
     if walk.entry != NULL:
+        # The bytes may belong to a file that is being written to: a first walk may have counted others.
+        if walk.entries_left == 0 or node.size > walk.bytes_left:
+            return FAULT_JSON
         put_json_word(walk.entry, node.kind << 28 | <uint32_t> node.size)
         if node.size:
             memcpy(walk.bytes, walk.data + node.at, node.size)
         walk.entry += 4
         walk.bytes += node.size
+        walk.entries_left -= 1
+        walk.bytes_left -= node.size
         return FAULT_NONE
     if walk.found == 0:
         walk.first = node[0]
@@ -83,7 +93,14 @@ cdef inline int32_t path_match(PathWalk *walk, const JsonNode *node) except -2 n
     walk.num_bytes += node.size
     if walk.mode == FIRST_VALUE:
         return DONE
-    return FAULT_TOO_MANY if walk.found > JSON_COUNT else FAULT_NONE
+    return FAULT_JSON_WALK if walk.found > JSON_COUNT else FAULT_NONE
+
+
+cdef inline int32_t path_visit(PathWalk *walk, int64_t count) except -2 nogil:
+    # Several .** or ranges lead to the same values in very many ways. Only the first walk is counted.
+    if walk.entry == NULL:
+        walk.visits_left -= count
+    return FAULT_JSON_WALK if walk.visits_left < 0 else FAULT_NONE
 
 
 cdef inline int32_t follow_path(
@@ -99,6 +116,8 @@ cdef inline int32_t follow_path(
     if kind == STEP_DESCEND:
         return path_descend(walk, node, step, depth, 0)
     fault = json_items(walk.data, node, &items)
+    if fault == FAULT_NONE:
+        fault = path_visit(walk, 1 + items.count)
     if fault != FAULT_NONE:
         return fault
     if items.kind != 0 and depth > JSON_DEPTH:
@@ -126,13 +145,11 @@ cdef inline int32_t path_descend(
     # A value and the values below it, within the levels of the step.
     # bounds: steps has an entry for step.
     cdef JsonItems items
-    cdef int32_t fault
-    if level >= walk.steps[step].first:
+    cdef int32_t fault = path_visit(walk, 1)
+    if fault == FAULT_NONE and level >= walk.steps[step].first:
         fault = follow_path(walk, node, step + 1, depth)
-        if fault != FAULT_NONE:
-            return fault
-    if level >= walk.steps[step].last:
-        return FAULT_NONE
+    if fault != FAULT_NONE or level >= walk.steps[step].last:
+        return fault
     fault = json_items(walk.data, node, &items)
     if fault != FAULT_NONE or items.kind == 0:
         return fault

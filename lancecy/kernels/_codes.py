@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import NoReturn
 
-from lancecy.errors import FormatError, TruncatedError
+from lancecy.errors import ExpressionError, FormatError, TruncatedError
 
 __all__ = ["EQ", "FAULTS", "GE", "GT", "LE", "LT", "NE", "fail"]
 
@@ -50,6 +50,7 @@ FAULT_ENTRIES = 39
 FAULT_JSON = 40
 FAULT_JSON_TEXT = 41
 FAULT_JSON_DEPTH = 42
+FAULT_JSON_WALK = 43
 
 FAULTS: dict[int, tuple[type[Exception], str]] = {
     FAULT_NEGATIVE: (FormatError, "run {index} has a negative position or length"),
@@ -87,6 +88,10 @@ FAULTS: dict[int, tuple[type[Exception], str]] = {
     FAULT_JSON: (FormatError, "JSON value of row {index} is cut off, or of an unknown kind"),
     FAULT_JSON_TEXT: (FormatError, "text in the JSON value of row {index} is not UTF-8"),
     FAULT_JSON_DEPTH: (FormatError, "JSON value of row {index} is nested more than 128 deep"),
+    FAULT_JSON_WALK: (
+        ExpressionError,
+        "the JSON path leads to the parts of row {index} in too many ways; write it with fewer .** and ranges",
+    ),
 }
 
 
@@ -104,6 +109,8 @@ def fail(code: int, index: int) -> NoReturn:
     ------
     FormatError, TruncatedError
         The input is bad; ``position`` is ``index``.
+    ExpressionError
+        A path asks for too much.
     ValueError
         An output array has the wrong size.
     """

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from lancecy.errors import FormatError
+from lancecy.errors import ExpressionError, FormatError
 from lancecy.expr.evaluation.json_paths import element_steps, key_steps, path_steps
 from tests.helpers.folded import folded
 from tests.helpers.jsonb import nested, random_value, stored
@@ -139,6 +139,24 @@ def test_depth_is_bounded(kernels: Kernels) -> None:
     for depth in (129, 5000):
         with pytest.raises(FormatError, match="row 0 is nested more than 128 deep"):
             selected(kernels, [nested(depth)], path)
+
+
+def test_ways_to_the_parts_are_bounded(kernels: Kernels) -> None:
+    # Two .** meet every value of a deep document often, which is still little for its bytes.
+    assert selected(kernels, [nested(128)], path_steps("$.**.**.zz")) == [None]
+    for path in ("$.**.**.**.**.**.zz", "$" + "[0,0]" * 40, "$" + ".**" * 60 + ".zz"):
+        with pytest.raises(ExpressionError, match="the parts of row 1 in too many ways"):
+            selected(kernels, [stored(1), nested(120)], path_steps(path))
+
+
+def test_bytes_that_change_meanwhile_do_not_leave_the_output() -> None:
+    # The output covers the entries, so that the second walk finds larger elements than the first.
+    memory = memory_of(stored([True] * 3), bytes(range(60))).copy()
+    path, offsets = path_steps("$[0, 1, 2]"), np.array([0, memory.size])
+    ends, found = np.empty(2, np.int64), np.empty(1, np.uint8)
+    with pytest.raises(FormatError, match="row 0 is cut off"):
+        CYTHON.json_select(offsets, memory, path.steps, path.names, 0, ends, memory[4:20], found)
+    assert memory[20:].tobytes() == bytes(range(4, 60))
 
 
 @folded(

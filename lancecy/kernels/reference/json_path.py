@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.kernels._codes import FAULT_JSON_DEPTH, fail
+from lancecy.kernels._codes import FAULT_JSON_DEPTH, FAULT_JSON_WALK, fail
 from lancecy.kernels.reference.checks import require
 from lancecy.kernels.reference.json_nodes import KINDS, FaultError, Items, Node, items_of, root_of, rows_of
 
@@ -47,7 +47,8 @@ def json_select(
         raise ValueError("out_offsets and out_found do not have an entry for every value")
     if not _ONE_VALUE <= mode <= _ARRAY_OF_VALUES:
         raise ValueError("mode is 0, 1 or 2")
-    path = _Path(_checked_steps(steps, names), names.tobytes())
+    visits = (1 << 16) + 64 * values.size + 128 * (offsets.size - 1)
+    path = _Path(_checked_steps(steps, names), names.tobytes(), visits)
     result = bytearray()
     out_offsets[0] = 0
     for row, data in rows_of(offsets, values, validity):
@@ -105,11 +106,17 @@ def _joined(parts: Sequence[Node], mode: int) -> bytes:
 
 
 class _Path:
-    """The steps of a path; names are spans of ``names``."""
+    """The steps of a path; names are spans of ``names``, and so much may be visited."""
 
-    def __init__(self, steps: Sequence[Step], names: bytes) -> None:
+    def __init__(self, steps: Sequence[Step], names: bytes, visits: int) -> None:
         self.steps = steps
         self.names = names
+        self._visits_left = visits
+
+    def _visit(self, count: int) -> None:
+        self._visits_left -= count
+        if self._visits_left < 0:
+            raise FaultError(FAULT_JSON_WALK)
 
     def follow(self, node: Node, step: int, depth: int) -> Iterator[Node]:
         """Yield the parts of a value to which the steps from ``step`` on lead."""
@@ -121,6 +128,7 @@ class _Path:
             yield from self._descend(node, step, depth, 0)
             return
         items = items_of(node)
+        self._visit(1 + (0 if items is None else len(items)))
         if items is not None and depth > _DEPTH:
             raise FaultError(FAULT_JSON_DEPTH)
         if items is None or items.is_object:
@@ -158,6 +166,7 @@ class _Path:
 
     def _descend(self, node: Node, step: int, depth: int, level: int) -> Iterator[Node]:
         _, first, last, _ = self.steps[step]
+        self._visit(1)
         if level >= first:
             yield from self.follow(node, step + 1, depth)
         items = items_of(node) if level < last else None
