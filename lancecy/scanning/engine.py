@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from lancecy.encodings.arrow.columns import ArrowArray
+from lancecy.errors import FormatError
 from lancecy.expr import evaluate
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.filtering import choose, named, virtual_columns
@@ -161,13 +162,16 @@ def _assembled(
     """Make the output columns of one unit from the fields read."""
     by_name = {f.name: c for f, c in zip(projection.fields, columns, strict=True)}
     by_name.update(virtual_columns(context, unit.files, unit.picked, projection.virtual))
-    return [_output(out, by_name, len(unit.picked)) for out in projection.outputs]
+    try:
+        return [_output(out, by_name, len(unit.picked)) for out in projection.outputs]
+    except FormatError as error:
+        raise unit.files.located(error) from error.__cause__
 
 
 def _output(out: Output, by_name: dict[str, ArrowArray], num_rows: int) -> ArrowArray:
     bound = out.bound
     if bound is None:
-        return as_output(extract(by_name[out.paths[0][0]], out.paths[0]), out.field.type)
+        return as_output(extract(by_name[out.paths[0][0]], out.paths[0]), out.field)
     names = [name for name in by_name if any(p[0] == name for p in bound.paths)]
     value = evaluate(bound, named(names, [by_name[n] for n in names], num_rows))
     if isinstance(value, pa.Scalar):

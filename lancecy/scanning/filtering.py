@@ -12,6 +12,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from lancecy.encodings.arrow.columns import ArrowArray, as_array, joined
+from lancecy.errors import FormatError
 from lancecy.expr import Bound, Expr, mask
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
@@ -77,7 +78,10 @@ def passing(context: ScanContext, unit: CandidateUnit) -> FilteredUnit:
     seen.update(virtual_columns(context, files, rows, projection.filter_virtual))
     read = zip(projection.filter_fields, columns, strict=True)
     fresh = {wanted: column for wanted, column in read if wanted not in tests.tested}
-    return passed(unit, _mask(tests.bound, seen, len(rows)), fresh)
+    try:
+        return passed(unit, _mask(tests.bound, seen, len(rows)), fresh)
+    except FormatError as error:
+        raise files.located(error) from error.__cause__
 
 
 def all_passing(context: ScanContext, units: Sequence[CandidateUnit]) -> list[FilteredUnit]:
@@ -120,7 +124,11 @@ def _passing_group(context: ScanContext, group: Sequence[CandidateUnit]) -> list
     seen = {f.name: joined([mine[i] for mine in read], f.arrow_type) for i, f in enumerate(fields)}
     made = [virtual_columns(context, c.files, c.rows, projection.filter_virtual) for c in group]
     seen.update((name, pa.chunked_array([mine[name] for mine in made])) for name in projection.filter_virtual)
-    all_passed = _mask(bound, seen, sum(len(c.rows) for c in group))
+    try:
+        all_passed = _mask(bound, seen, sum(len(c.rows) for c in group))
+    except FormatError:
+        # One by one, so that the error names the file.
+        return [passing(context, c) for c in group]
     found = []
     start = 0
     for c, mine in zip(group, read, strict=True):

@@ -256,6 +256,11 @@ class FragmentFiles:
             for table in found
         ]
 
+    def located(self, error: LanceError) -> LanceError:
+        """The error with the names of the data files, for values that are looked at after they are read."""
+        error.within(", ".join(part.source.path for part in self.parts))
+        return error.within(f"fragment {self.fragment.id}")
+
     def prepare(self, fields: Sequence[Field], session: Session) -> None:
         """Load the metadata of these fields if it was too large to load on opening.
 

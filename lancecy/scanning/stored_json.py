@@ -86,8 +86,8 @@ def _stored(field: Field, paths: frozenset[Path], above: Path) -> Field:
     return replace(field, children=tuple(_stored(child, paths, path) for child in field.children))
 
 
-def as_output(column: ArrowArray, kind: pa.DataType) -> ArrowArray:
+def as_output(column: ArrowArray, field: pa.Field) -> ArrowArray:
     """The column as it is returned: a JSON column read in its stored form becomes text."""
-    if isinstance(kind, pa.JsonType) and pa.types.is_large_binary(column.type):
-        return json_column(column, kind)
+    if isinstance(field.type, pa.JsonType) and pa.types.is_large_binary(column.type):
+        return json_column(column, field.type, field.name)
     return column

@@ -17,6 +17,8 @@ from lancecy import col
 from lancecy.errors import ExpressionError, FormatError
 from lancecy.expr import Bound, describe, evaluate, parse
 from lancecy.expr import bind as bind_tree
+from lancecy.expr.evaluation import growth
+from lancecy.expr.evaluation.evaluate import compute
 from tests.helpers.folded import folded
 from tests.helpers.jsonb import nested, stored
 
@@ -185,6 +187,20 @@ def test_numbers_that_json_cannot_write() -> None:
     assert answers("json_extract(j, '$.a')", documents) == ["null", "null", "1", None]
 
 
+@folded("size", [0, 1, 20])
+def test_slices_and_chunks(size: int) -> None:
+    values = [None if i % 4 == 3 else stored({"a": i}) for i in range(20)]
+    expected = [None if i % 4 == 3 else i > 5 for i in range(20)]
+    for kind in (pa.large_binary(), pa.binary()):
+        column = pa.array(values, kind)
+        table = pa.table({"b": pa.chunked_array([column[3:7], column[:0], column[7:]], kind)}).slice(1, size)
+        bound = bound_to("json_get_int(b, 'a') > 5", table.schema)
+        assert evaluate(bound, table).to_pylist() == expected[4 : 4 + size]
+        for name in "json_exists(b, '$.a')", "json_extract(b, '$.a')", "json_array_contains(b, '$', 1)":
+            found = evaluate(bound_to(name, table.schema), table).to_pylist()
+            assert [x is None for x in found] == [v is None for v in values[4 : 4 + size]]
+
+
 def test_conditions_before_guard_values_that_do_not_convert() -> None:
     guarded = "json_extract(j, '$.age') IS NOT NULL AND json_get_int(j, 'name') > 1"
     with pytest.raises(ExpressionError, match='found "Ada", which is no integer'):
@@ -314,6 +330,23 @@ def test_parts_that_grow_are_bounded() -> None:
     table = pa.table({"b": pa.array([document] * 12, pa.large_binary())})
     bound = bound_to(f"json_extract(b, '{path}')", table.schema)
     with pytest.raises(ExpressionError, match=r"json_extract\(\) would make [\d,]+ bytes"):
+        evaluate(bound, table)
+
+
+def test_parts_are_charged_once() -> None:
+    table = pa.table({"b": pa.array([stored(["x" * 100])], pa.large_binary())})
+    extract = bound_to("json_extract(b, '$[0, 0, 0, 0]')", table.schema)
+    size = 4 + 4 * 104
+    with growth.allowance(size):
+        assert len(compute(extract.expr, table)[0].as_py()) == 4 * 103 + 1
+    with growth.allowance(size - 1), pytest.raises(ExpressionError, match="would make 420 bytes"):
+        compute(extract.expr, table)
+
+
+def test_paths_that_lead_too_many_ways() -> None:
+    table = pa.table({"b": pa.array([nested(120)], pa.large_binary())})
+    bound = bound_to("json_exists(b, '$.**.**.**.**.**.zz')", table.schema)
+    with pytest.raises(ExpressionError, match=r"in too many ways; .* \(in json_exists\(b"):
         evaluate(bound, table)
 
 

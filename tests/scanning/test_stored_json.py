@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +12,7 @@ import pytest
 import lancecy
 from lancecy.encodings.arrow import to_arrow
 from lancecy.encodings.arrow.json import to_texts
+from lancecy.errors import FormatError
 from tests.helpers.folded import folded
 
 DOCUMENTS = ['{"a": 1}', '{"a": 2, "b": [1]}', None, "[3]"] * 3
@@ -90,6 +93,36 @@ def test_filters(ds: lancecy.Dataset, filter: str, expected: list[int]) -> None:
     assert found["i"].to_pylist() == expected
     assert found["j"].to_pylist() == [TEXTS[i] for i in expected]
     assert found["s"].to_pylist() == [None if i == 4 else {"j": TEXTS[i], "n": i} for i in expected]
+
+
+@folded("version", ["0.1", "2.0", "2.1"])
+def test_errors_name_the_column_and_the_file(version: str, tmp_path: Path) -> None:
+    uri = tmp_path / version
+    documents = pa.array([f'{{"member": {i}}}' for i in range(11, 14)], pa.json_())
+    lancecy.write_dataset({"i": range(3), "doc": documents}, uri, data_storage_version=version)
+    (file,) = uri.glob("data/*.lance")
+    data = bytearray(file.read_bytes())
+    entry = data.index(bytes.fromhex("40000001 10000006")) + 4
+    data[entry : entry + 4] = bytes.fromhex("1fffffff")
+    file.write_bytes(data)
+    ds = lancecy.dataset(uri)
+    place = re.escape(f"data/{file.name} of fragment 0)")
+    with pytest.raises(FormatError, match=rf"cut off.*\(in json_get_int\(doc, 'member'\) > 1 of {place}"):
+        ds.count_rows("json_get_int(doc, 'member') > 1")
+    with pytest.raises(FormatError, match=rf"cut off.*\(in json_extract\(doc, '\$.x'\) of {place}"):
+        ds.to_table(columns={"x": "json_extract(doc, '$.x')"})
+    for columns in ({"doc": "doc"}, {"doc": "doc", "x": "json_get(doc, 'x') IS NULL OR i > 0"}):
+        with pytest.raises(FormatError, match=rf"cut off.*\(in (column 'doc'|json_get.*) of {place}"):
+            ds.to_table(columns=columns)
+
+
+def test_deletes_and_orders(ds: lancecy.Dataset) -> None:
+    found = ds.to_table(columns=["i"], filter="json_get_int(j, 'a') > 0", order_by="j")
+    assert found["i"].to_pylist() == [0, 4, 8, 1, 5, 9]
+    computed = ds.to_table(columns={"a": "json_get_int(j, 'a')"}, order_by="a", limit=4)
+    assert computed["a"].to_pylist() == [1, 1, 1, 2]
+    ds.delete("json_get_int(j, 'a') = 2")
+    assert ds.to_table(columns=["i"])["i"].to_pylist() == [0, 2, 3, 4, 6, 7, 8, 10, 11]
 
 
 def test_a_struct_around_json_is_returned_with_its_text(ds: lancecy.Dataset) -> None:

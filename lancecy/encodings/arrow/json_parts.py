@@ -122,6 +122,7 @@ def select(
         total = kernels.json_select(offsets, values, path.steps, path.names, mode, ends, out, found, validity)
         if allow is not None:
             allow(total)
+            allow = None
         if total <= size:
             break
         size = total

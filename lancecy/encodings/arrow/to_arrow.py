@@ -81,17 +81,20 @@ def to_arrow(
 
 def _extension(block: Block, data_type: pa.BaseExtensionType, field: Field | None, check: bool) -> ArrowArray:
     if isinstance(data_type, pa.JsonType):
-        return json_column(to_arrow(block, pa.large_binary(), field), data_type)
+        name = None if field is None else field.name
+        return json_column(to_arrow(block, pa.large_binary(), field), data_type, name)
     return typed(to_arrow(block, data_type.storage_type, field, check_text=check), data_type)
 
 
-def json_column(stored: ArrowArray, kind: pa.JsonType) -> ArrowArray:
+def json_column(stored: ArrowArray, kind: pa.JsonType, name: str | None = None) -> ArrowArray:
     r"""Convert a JSON column from its stored form to text, in as many chunks as 32-bit offsets need.
 
     Parameters
     ----------
     stored : pa.LargeBinaryArray or pa.ChunkedArray
     kind : pa.JsonType
+    name : str or None
+        Of the column, for errors.
 
     Raises
     ------
@@ -103,7 +106,10 @@ def json_column(stored: ArrowArray, kind: pa.JsonType) -> ArrowArray:
     >>> json_column(pa.array([b"\x80\0\0\0"], pa.large_binary()), pa.json_()).to_pylist()
     ['[]']
     """
-    chunks = [to_texts(chunk) for chunk in chunks_of(stored)]
+    try:
+        chunks = [to_texts(chunk) for chunk in chunks_of(stored)]
+    except FormatError as error:
+        raise error.within(f"column {name!r}" if name else "a JSON column") from error.__cause__
     if len(chunks) == 1:
         return typed(chunks[0], kind)
     texts = pa.chunked_array(chunks, kind.storage_type) if chunks else null_array(kind.storage_type, 0)

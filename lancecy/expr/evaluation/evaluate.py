@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from lancecy import kernels
 from lancecy.encodings.arrow.columns import validity_of
-from lancecy.errors import ExpressionError
+from lancecy.errors import ExpressionError, FormatError
 from lancecy.expr.bound import Bound
 from lancecy.expr.describe import describe
 from lancecy.expr.evaluation import growth, json_functions
@@ -58,6 +58,8 @@ def evaluate(bound: Bound, table: pa.Table | pa.RecordBatch) -> pa.ChunkedArray 
     ExpressionError
         A value overflows, divides by zero or does not convert, or text grows beyond
         :data:`lancecy.limits.COMPUTED_BYTES`; the message has the expression.
+    FormatError
+        Stored JSON is damaged; the message has the expression.
 
     Examples
     --------
@@ -76,6 +78,8 @@ def evaluate(bound: Bound, table: pa.Table | pa.RecordBatch) -> pa.ChunkedArray 
         text = describe(bound.expr, max_values=10)
         why = error.what if isinstance(error, ExpressionError) else error
         raise ExpressionError(f"{why} (in {text})", text=text) from error
+    except FormatError as error:
+        raise error.within(describe(bound.expr, max_values=10)) from error.__cause__
     if isinstance(found, pa.Scalar):
         return pa.repeat(found, table.num_rows)
     return found
@@ -130,7 +134,8 @@ def can_fail(expr: Expr) -> bool:
 _FAILING = frozenset(
     (
         *"+ - * / % neg cast abs arrow unsafe_cast date_part date_trunc repeat replace".split(),
-        *"stored json_get_string json_get_int json_get_float json_get_bool".split(),
+        *"stored json_get json_get_string json_get_int json_get_float json_get_bool".split(),
+        *"json_extract json_exists json_array_contains json_array_length".split(),
     )
 )
 

@@ -263,9 +263,7 @@ def _floats(parts: pa.Array, found: Scalars) -> tuple[NDArray[np.float64], Mask]
     if places.size:
         fine = pc.match_substring_regex(written, _NUMBER).to_numpy(zero_copy_only=False)
         bad[places] = ~fine
-        numbers[places[fine]] = (
-            written.filter(pa.array(fine)).to_numpy(zero_copy_only=False).astype(np.float64)
-        )
+        numbers[places[fine]] = pc.cast(written.filter(pa.array(fine)), pa.float64()).to_numpy()
     return numbers, bad
 
 
@@ -273,8 +271,10 @@ def _read_whole(parts: pa.Array, found: Scalars, out: NDArray[np.int64]) -> Mask
     """Read the texts that are integers, and return where they are."""
     whole = np.zeros(found.kinds.size, np.bool_)
     places, written = _texts_of(parts, found)
-    short = pc.match_substring_regex(written, _WHOLE).to_numpy(zero_copy_only=False)
-    out[places[short]] = written.filter(pa.array(short)).to_numpy(zero_copy_only=False).astype(np.int64)
+    short = pc.match_substring_regex(written, _WHOLE)
+    plain = pc.utf8_ltrim(written.filter(short), "+")
+    short = short.to_numpy(zero_copy_only=False)
+    out[places[short]] = pc.cast(plain, pa.int64()).to_numpy()
     whole[places[short]] = True
     # More digits may be too many, or zeros at the front.
     long = pc.match_substring_regex(written, r"^[+-]?[0-9]{19,}$").to_numpy(zero_copy_only=False)
