@@ -73,6 +73,8 @@ def of(function: str, value: str) -> Any:
         ("json_exists(j, '$[*]')", [True, True, True, True, True, None]),
         ("json_array_contains(j, '$.tags', 'math')", [True, False, False, False, False, None]),
         ("json_array_contains(j, '$.tags', 1)", [True, False, False, False, False, None]),
+        ("json_array_contains(j, '$.tags', 1.0)", [False, False, False, False, False, None]),
+        ("json_array_contains(j, '$.tags', CAST('nan' AS double))", [False] * 5 + [None]),
         ("json_array_contains(j, '$.tags', '[2]')", [True, False, False, False, False, None]),
         ("json_array_length(j, '$.tags')", [4, 0, None, None, None, None]),
         ("json_array_length(j, '$')", [0, 0, 3, 0, 0, None]),
@@ -217,8 +219,20 @@ def test_conditions_before_guard_values_that_do_not_convert() -> None:
 
 
 BAD_PATHS = (
+    "$[٣] $.a[laſt] $.**{٢} "
     "$. $[ $] $a $..a $.a[] $.a[1.5] $['a'] $.a[\"\"] $.a-b @ $$ $.a[99999999999] $.**{last} $.a\\.b $.a[1,]"
 )
+
+
+@folded(
+    ("number", "element"),
+    [("2.0", "2.0"), ("1e16", "1e16"), ("1e0", "1.0"), ("-1.50", "-1.5"), ("5", "5"), ("true", "true")],
+)
+def test_numbers_as_values_have_the_text_of_json(number: str, element: str) -> None:
+    found = answers(f"json_array_contains(j, '$', {number})", [f"[null, {element}]", "[1.25, 7]"])
+    assert found == [True, False]
+    keys = answers(f"json_get_int(j, {number})", ['{"1": 7, "1.0": 8}'])
+    assert keys == [8 if number == "1e0" else None]
 
 
 @folded("path", BAD_PATHS.split())

@@ -15,6 +15,7 @@ from lancecy.expr.binding.compare import COMPARABLE, members
 from lancecy.expr.describe import describe, describe_type
 from lancecy.expr.evaluation.decimals import round_decimal
 from lancecy.expr.evaluation.functions import ALIASES, FUNCTIONS, Function, unknown_function
+from lancecy.expr.evaluation.json_functions import number_text
 from lancecy.expr.kinds import common_type, family, is_number, plain_type
 from lancecy.expr.literals import Gap, cast_literal, fit, settle
 from lancecy.expr.nodes import Call, Column, Expr, Literal, chain, negate
@@ -239,9 +240,12 @@ def _stored_json(found: Expr) -> Expr | None:
 def _constant_argument(binder: Binder, call: Call, arg: Expr, letter: str) -> Expr:
     found = binder.value(arg)
     if letter == "S" and isinstance(found, Literal) and not isinstance(found.value, str):
+        found = settle(found)
         if found.value is None:
             return Literal(None, pa.string())
-        found = binder.convert(settle(found), pa.string())
+        if isinstance(found.value, float):
+            return Literal(number_text(found.value), pa.string())
+        found = binder.convert(found, pa.string())
     kind = int if letter == "I" else str
     value = found.value if isinstance(found, Literal) else None
     if not isinstance(value, kind) or isinstance(value, bool):

@@ -58,6 +58,7 @@ __all__ = [
     "get_float",
     "get_int",
     "get_string",
+    "number_text",
     "stored",
     "texts",
 ]
@@ -95,6 +96,20 @@ def stored(values: Data) -> Data:
 def texts(values: Data) -> Data:
     """The JSON texts of a column in its stored form."""
     return by_chunk(to_texts, values)
+
+
+def number_text(value: float) -> str:
+    """A number as JSON writes it, with a dot or an exponent.
+
+    Examples
+    --------
+    >>> number_text(2.0), number_text(1e16)
+    ('2.0', '1e+16')
+    """
+    if not np.isfinite(value):
+        return str(value)
+    (text,) = to_texts(to_stored(pa.array([repr(value)]))).to_pylist()
+    return str(text)
 
 
 def _parts(

@@ -38,14 +38,15 @@ _BARE = re.compile(_RAW, re.DOTALL)
 _MEMBER = re.compile(rf"[.:](?:(?P<quoted>{_QUOTED})|(?P<raw>{_RAW}))", re.DOTALL)
 _IN_BRACKETS = re.compile(rf"\[{_SPACE}(?P<quoted>{_QUOTED}){_SPACE}\]", re.DOTALL)
 _ALL_BELOW = re.compile(
-    rf"\.\*\*(?:\{{{_SPACE}(?P<first>\d+)(?:{_SPACE}to{_SPACE}(?P<last>\d+|last))?{_SPACE}\}})?"
+    rf"\.\*\*(?:\{{{_SPACE}(?P<first>\d+)(?:{_SPACE}to{_SPACE}(?P<last>\d+|last))?{_SPACE}\}})?",
+    re.ASCII,
 )
 _ALL_MEMBERS = re.compile(r"\.\*")
 _ALL_ELEMENTS = re.compile(rf"\[{_SPACE}\*{_SPACE}\]")
 _INDEX = rf"(?:[+-]?\d+|last(?:{_SPACE}[+-]{_SPACE}[+-]?\d+)?)"
 _ONE_RANGE = rf"{_SPACE}{_INDEX}(?:{_SPACE}to{_SPACE}{_INDEX})?{_SPACE}"
-_RANGES = re.compile(rf"\[(?P<ranges>{_ONE_RANGE}(?:,{_ONE_RANGE})*)\]", re.IGNORECASE)
-_LAST = re.compile(rf"last(?:{_SPACE}([+-]){_SPACE}([+-]?\d+))?", re.IGNORECASE)
+_RANGES = re.compile(rf"\[(?P<ranges>{_ONE_RANGE}(?:,{_ONE_RANGE})*)\]", re.IGNORECASE | re.ASCII)
+_LAST = re.compile(rf"last(?:{_SPACE}([+-]){_SPACE}([+-]?\d+))?", re.IGNORECASE | re.ASCII)
 _SPACES = re.compile(_SPACE)
 _NUMBER_KEY = re.compile(r"\+?[0-9]+")
 
