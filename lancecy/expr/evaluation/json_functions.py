@@ -68,7 +68,8 @@ Mask: TypeAlias = NDArray[np.bool_]
 _NULL, _INTEGER, _LARGE, _FLOAT, _FALSE, _TRUE, _TEXT, _ARRAY, _OBJECT = range(9)
 """Kinds of the kernel ``json_scalars``."""
 
-_WHOLE = r"^[+-]?[0-9]{1,18}$"
+_MOST_DIGITS = 18
+_WHOLE = rf"^[+-]?[0-9]{{1,{_MOST_DIGITS}}}$"
 _NUMBER = r"^[+-]?(?i:[0-9]+\.?[0-9]*(?:e[+-]?[0-9]+)?|\.[0-9]+(?:e[+-]?[0-9]+)?|inf|infinity|nan)$"
 _SHOWN = 60
 
@@ -227,7 +228,10 @@ def get_float(values: Data, key: str | None) -> Data:
 
     def run(parts: pa.Array) -> pa.Array:
         found = scalars(parts)
-        numbers, bad = _floats(parts, found)
+        numbers, bad = found.floats, found.kinds >= _ARRAY
+        numbers[found.kinds == _TRUE] = 1.0
+        places, written = _texts_of(parts, found)
+        bad[places] = _read_floats(places, written, numbers)
         _refuse("json_get_float", "number", parts, bad)
         return pa.array(numbers, mask=found.kinds == _NULL)
 
@@ -239,16 +243,15 @@ def get_int(values: Data, key: str | None) -> Data:
 
     def run(parts: pa.Array) -> pa.Array:
         found = scalars(parts)
-        integers = found.integers
+        integers, numbers, rounded = found.integers, found.floats, found.kinds == _FLOAT
         integers[found.kinds == _TRUE] = 1
         bad = (found.kinds == _LARGE) | (found.kinds >= _ARRAY)
-        rounded = found.kinds == _FLOAT
-        numbers = found.floats
-        if (found.kinds == _TEXT).any():
-            numbers, unread = _floats(parts, found)
-            bad |= unread
-            whole = _read_whole(parts, found, integers)
-            rounded = rounded | ((found.kinds == _TEXT) & ~unread & ~whole)
+        places, written = _texts_of(parts, found)
+        whole = _read_whole(places, written, integers)
+        if not whole.all():
+            places = places[~whole]
+            bad[places] = _read_floats(places, written.filter(pa.array(~whole)), numbers)
+            rounded[places] = ~bad[places]
         if rounded.any():
             bad |= _round(numbers, rounded, integers)
         _refuse("json_get_int", "integer of 64 bits", parts, bad)
@@ -270,34 +273,33 @@ def _round(numbers: NDArray[np.float64], where: Mask, out: NDArray[np.int64]) ->
     return bad
 
 
-def _floats(parts: pa.Array, found: Scalars) -> tuple[NDArray[np.float64], Mask]:
-    """Values as numbers, and where they are none."""
-    numbers, bad = found.floats, found.kinds >= _ARRAY
-    numbers[found.kinds == _TRUE] = 1.0
-    places, written = _texts_of(parts, found)
-    if places.size:
-        fine = pc.match_substring_regex(written, _NUMBER).to_numpy(zero_copy_only=False)
-        bad[places] = ~fine
-        numbers[places[fine]] = pc.cast(written.filter(pa.array(fine)), pa.float64()).to_numpy()
-    return numbers, bad
+def _read_floats(places: NDArray[np.int64], written: pa.Array, out: NDArray[np.float64]) -> Mask:
+    """Read texts as the numbers at some places, and return which texts are none."""
+    fine = pc.match_substring_regex(written, _NUMBER)
+    read = fine.to_numpy(zero_copy_only=False)
+    out[places[read]] = pc.cast(written.filter(fine), pa.float64()).to_numpy()
+    return np.asarray(~read)
 
 
-def _read_whole(parts: pa.Array, found: Scalars, out: NDArray[np.int64]) -> Mask:
-    """Read the texts that are integers, and return where they are."""
-    whole = np.zeros(found.kinds.size, np.bool_)
-    places, written = _texts_of(parts, found)
-    short = pc.match_substring_regex(written, _WHOLE)
-    plain = pc.utf8_ltrim(written.filter(short), "+")
-    short = short.to_numpy(zero_copy_only=False)
-    out[places[short]] = pc.cast(plain, pa.int64()).to_numpy()
-    whole[places[short]] = True
+def _read_whole(places: NDArray[np.int64], written: pa.Array, out: NDArray[np.int64]) -> Mask:
+    """Read the texts that are integers at some places, and return which texts are."""
+    # Digits alone are found much faster than by a pattern.
+    few = pc.less_equal(pc.binary_length(written), _MOST_DIGITS)
+    whole: Mask = pc.and_(pc.ascii_is_decimal(written), few).to_numpy(zero_copy_only=False)
+    if not whole.all():
+        whole |= pc.match_substring_regex(written, _WHOLE).to_numpy(zero_copy_only=False)
+    plain = pc.ascii_ltrim(written.filter(pa.array(whole)), "+")
+    out[places[whole]] = pc.cast(plain, pa.int64()).to_numpy()
+    if whole.all():
+        return whole
     # More digits may be too many, or zeros at the front.
-    long = pc.match_substring_regex(written, r"^[+-]?[0-9]{19,}$").to_numpy(zero_copy_only=False)
-    for place, text in zip(places[long].tolist(), written.filter(pa.array(long)).to_pylist(), strict=True):
+    long = pc.match_substring_regex(written, r"^[+-]?[0-9]{19,}$")
+    for number in np.flatnonzero(long.to_numpy(zero_copy_only=False)).tolist():
+        text = written[number].as_py()
         digits = text.lstrip("+-").lstrip("0") or "0"
         value = (-1 if text[0] == "-" else 1) * int(digits) if len(digits) < 20 else 1 << 64
         if -(1 << 63) <= value < 1 << 63:
-            out[place], whole[place] = value, True
+            out[places[number]], whole[number] = value, True
     return whole
 
 
