@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 import lancecy
 
@@ -16,6 +17,15 @@ COLUMNS: dict[str, list[str] | None] = {
     "string": ["s"],
     "bool": ["flag"],
     "dictionary": ["cat"],
+}
+
+JSON = {
+    "number": "json_get_int(j, 'a')",
+    "text": "json_get_string(j, 'name')",
+    "path": "json_extract(j, '$.place.lat')",
+    "object": "json_extract(j, '$.place')",
+    "anywhere": "json_exists(j, '$.**.lon')",
+    "element": "json_array_contains(j, '$.tags', '3')",
 }
 
 
@@ -90,6 +100,34 @@ class Filter:
         return int(self.dataset.scanner(columns=["id", "x", "s"], filter=self.text).explain().bytes_to_read)
 
     track_bytes_to_read.unit = "bytes"  # type: ignore[attr-defined]
+
+
+class Json:
+    """Functions of a JSON column, documents of about 90 bytes: as a filter and as a computed column."""
+
+    params = tuple(JSON)
+    param_names = ("function",)
+    timeout = 300
+
+    def setup(self, function: str) -> None:
+        texts = [
+            f'{{"a": {n % 20}, "name": "user{n}", "tags": ["x", "{n % 7}"], "place": {{"lat": 0.{n}, "lon": 1.5}}}}'
+            for n in range(rows() // 10)
+        ]
+        documents = pa.table({"i": range(len(texts)), "j": pa.array(texts, pa.json_())})
+        self.dataset = lancecy.write_dataset(documents, "memory://documents.lance", mode="overwrite")
+        self.column = {"found": JSON[function]}
+        self.filter = f"{JSON[function]} IS NOT NULL"
+        self.dataset.head(1, filter=self.filter)
+
+    def time_count_rows(self, function: str) -> None:
+        self.dataset.count_rows(self.filter)
+
+    def time_computed_column(self, function: str) -> None:
+        self.dataset.to_table(columns=self.column)
+
+    def peakmem_computed_column(self, function: str) -> None:
+        self.dataset.to_table(columns=self.column)
 
 
 class Take:
