@@ -41,8 +41,9 @@ cdef struct TextWork:
 
 
 cdef inline int64_t put_text(TextWork *work, const uint8_t *text, int64_t size) except -2 nogil:
-    # bounds: text has `size` bytes; bytes that do not fit are only counted.
-    if size <= work.room - work.done:
+    # bounds: text has `size` bytes; bytes that do not fit are only counted. Without room `out` is NULL, to
+    # which not even no bytes may be copied.
+    if size and size <= work.room - work.done:
         memcpy(work.out + work.done, text, size)
     work.done += size
     return 0
