@@ -100,7 +100,7 @@ class HeadFile:
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Write an object whose name no other writer uses."""
+    """Write an object whose name no other writer uses, or all writers use for the same bytes."""
 
     path: str
     data: bytes

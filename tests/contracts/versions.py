@@ -5,6 +5,7 @@ The contract runs over real stores. The simulator runs the same version stores u
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from lancecy.errors import ConflictError, FormatError
+from lancecy.errors import ConflictError, FormatError, StoreError
 from lancecy.store.base import Store
 from lancecy.table.answers import answer, run_on
 from lancecy.table.paths import Naming
-from lancecy.table.requests import Steps
+from lancecy.table.requests import Pause, Steps
 from lancecy.table.versions import ManifestLocation, Outcome, VersionStore
 
 __all__ = ["Published", "VersionStoreContract"]
@@ -46,6 +47,11 @@ class Published:
         found = run_on(self.versions.latest(), self.store)
         return None if found is None else found.version
 
+    def replace(self, version: int, seen: bytes, data: bytes) -> bool:
+        location = self.at(version)
+        assert location is not None
+        return run_on(self.versions.replace(location, seen, data, 3), self.store)
+
     def all(self, above: int = 0, naming: Naming | None = None) -> list[int]:
         return [found.version for found in run_on(self.versions.versions(above, naming), self.store)]
 
@@ -65,6 +71,24 @@ def _until(steps: Steps[Any], store: Store, count: int) -> None:
             request = steps.send(answer(request, store))
     except StopIteration:
         pass
+
+
+def _is_done(steps: Steps[Any], store: Store, count: int) -> bool:
+    """Whether a generator returns although only so many requests are answered and all later ones fail."""
+    try:
+        request = next(steps)
+        for number in itertools.count():
+            if isinstance(request, Pause):
+                request = steps.send(None)
+            elif number < count:
+                request = steps.send(answer(request, store))
+            else:
+                request = steps.throw(StoreError("the storage is gone"))
+    except StopIteration:
+        return True
+    except StoreError:
+        return False
+    return False
 
 
 class VersionStoreContract:
@@ -132,6 +156,41 @@ class VersionStoreContract:
             run_on(table.versions.remove(paths), table.store)
             assert (table.latest(), table.all()) == (3, [3])
             assert table.at(2) is None
+
+    def test_damaged_version_is_replaced_and_keeps_its_number(self, table: Published) -> None:
+        for version in (1, 2, 3):
+            table.publish(version, b"torn %d" % version)
+        for _ in range(2):  # a second repair does no harm
+            assert table.replace(3, b"torn 3", b"sound 3")
+            assert table.replace(2, b"torn 2", b"sound 2")
+        assert [table.read(table.at(version)) for version in (1, 2, 3)] == [b"torn 1", b"sound 2", b"sound 3"]
+        assert (table.latest(), table.all()) == (3, [1, 2, 3])
+        assert table.publish(3, b"late") is Outcome.LOST
+
+    def test_version_with_another_manifest_than_the_damaged_one_is_not_replaced(
+        self, table: Published
+    ) -> None:
+        table.publish(1, b"finished meanwhile")
+        assert not table.replace(1, b"finish", b"sound")
+        assert table.read(table.at(1)) == b"finished meanwhile"
+
+    def test_removed_version_is_not_made_again_by_a_late_repair(self, table: Published) -> None:
+        for version in (1, 2):
+            table.publish(version, b"torn")
+        location = table.at(1)
+        assert location is not None
+        run_on(table.versions.remove([location.path]), table.store)
+        assert not run_on(table.versions.replace(location, b"torn", b"sound", 3), table.store)
+        assert table.all() == [2]
+
+    def test_failed_replacement_is_reported_and_can_be_repeated(self, table: Published) -> None:
+        table.publish(1, b"torn")
+        location = table.at(1)
+        assert location is not None
+        for count in range(4):
+            done = _is_done(table.versions.replace(location, b"torn", b"sound", 3), table.store, count)
+            assert table.read(table.at(1)) == (b"sound" if done else b"torn")
+        assert done
 
     def test_one_of_many_writers_wins_each_version(self, table: Published) -> None:
         for version in range(1, 6):

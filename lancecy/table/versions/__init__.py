@@ -1,4 +1,4 @@
-"""Version stores: where the versions of a table are found, listed, published and removed.
+"""Version stores: where the versions of a table are found, listed, published, replaced and removed.
 
 ``base``          the protocol :class:`VersionStore` and its values
 ``folder``        manifests as files in ``_versions/``, published by a conditional put or a local link

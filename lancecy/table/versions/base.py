@@ -70,7 +70,8 @@ class VersionStore(Protocol):
 
     Notes
     -----
-    An implementation keeps three promises. A published version never changes. Of several writers that
+    An implementation keeps three promises. A published version never changes, unless its manifest is damaged and
+    :meth:`replace` gives it a sound one. Of several writers that
     publish one version, exactly one gets ``WON`` or finds its own manifest there. A reader that has seen a
     version finds it again until it is removed.
     """
@@ -139,6 +140,32 @@ class VersionStore(Protocol):
             The store cannot tell whether the version was published.
         StoreError
             The version was not published.
+        """
+
+    def replace(self, location: ManifestLocation, seen: bytes, data: bytes, tries: int) -> Steps[bool]:
+        """Replace the damaged manifest of a published version; the version exists all the time.
+
+        Callers that replace the same bytes give the same data, so one that is late or repeats itself does no harm.
+
+        Parameters
+        ----------
+        location : ManifestLocation
+        seen : bytes
+            The damaged manifest file.
+        data : bytes
+            The manifest file in its place.
+        tries : int
+            Number of tries of a failing request.
+
+        Returns
+        -------
+        bool
+            Whether the version has the data now; False if its manifest was neither ``seen`` nor ``data``.
+
+        Raises
+        ------
+        StoreError
+            The storage failed, and the version has one or the other.
         """
 
     def manifests(self) -> Steps[list[ManifestEntry]]:

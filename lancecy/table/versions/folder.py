@@ -26,10 +26,10 @@ from lancecy.errors import (
     FormatError,
     StoreError,
 )
-from lancecy.store.base import ObjectMeta, Store
+from lancecy.store.base import Memory, ObjectMeta, Store
 from lancecy.table.paths import VERSIONS, Naming, parse_manifest_name
 from lancecy.table.refs import TREE
-from lancecy.table.requests import Create, Head, List, Pause, Read, Remove, Scan, Steps, again
+from lancecy.table.requests import Create, Head, List, Pause, Put, Read, Remove, Scan, Steps, again
 from lancecy.table.versions.base import ManifestEntry, ManifestLocation, Outcome, VersionStore
 
 __all__ = ["ConditionalPut", "LocalLink", "VersionFolder", "published", "version_store"]
@@ -134,6 +134,28 @@ class VersionFolder:
             f"{path} may or may not have been written ({failure}): open the table and look for it before "
             "committing again, and delete none of the files of this commit"
         ) from failure
+
+    def replace(self, location: ManifestLocation, seen: bytes, data: bytes, tries: int) -> Steps[bool]:
+        failure = StoreError(f"{location.path} was not replaced", path=location.path)
+        for attempt in range(tries):
+            try:
+                # Read at the last moment: a writer may have finished this file, or a cleanup may have removed it.
+                memory: Memory = yield from again(Read(location.path), tries)
+            except DatasetNotFoundError:
+                return False
+            there = memory.tobytes()
+            if there == data or there != seen:
+                return there == data
+            try:
+                yield Put(location.path, data)
+            except StoreError as error:
+                if error.errno in _REFUSED:
+                    raise
+                failure = error
+            else:
+                return True
+            yield Pause(attempt)
+        raise failure
 
     def manifests(self) -> Steps[list[ManifestEntry]]:
         found = []
