@@ -5,6 +5,7 @@
 ``write_dataset``     write rows to a new or existing table; ``write_fragments`` and ``commit`` for many writers
 ``write_dask``        write a Dask DataFrame: the workers write, one commit
 ``scan(uri)``         the table as a Dask DataFrame; ``to_dask_array``: a column as a Dask array
+``repair(uri)``       make a table with a damaged manifest writable again
 ``inspect(path)``     how one data file stores its columns
 ``spark``             the table as a Spark DataFrame (``spark.read``, ``spark.dataframe``)
 ``col``, ``lit``      build filters in Python: ``col("a") > 5``
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from lancecy.api.datasets import LanceDataset as LanceDataset
     from lancecy.api.datasets import LanceFragment as LanceFragment
     from lancecy.api.datasets import dataset as dataset
+    from lancecy.api.repairs import repair as repair
     from lancecy.api.scanners import LanceScanner as LanceScanner
     from lancecy.api.scanners import Scanner as Scanner
     from lancecy.api.writers import commit as commit
@@ -79,6 +81,7 @@ _HOMES = {
     "json_to_schema": "lancecy.schema_json",
     "lit": "lancecy.expr",
     "plain": "lancecy.dask",
+    "repair": "lancecy.api.repairs",
     "scan": "lancecy.dask",
     "schema_to_json": "lancecy.schema_json",
     "to_dask_array": "lancecy.dask",
@@ -115,6 +118,7 @@ __all__ = [
     "json_to_schema",
     "lit",
     "plain",
+    "repair",
     "scan",
     "schema_to_json",
     "spark",

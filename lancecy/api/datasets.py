@@ -109,7 +109,8 @@ def dataset(
     session : Session, optional
         Caches and threads to use; the process default otherwise.
     recover : bool
-        If the newest version cannot be read, open the newest readable one.
+        If the manifest of the newest version is damaged, open the newest sound version instead, with a warning. Then
+        ``restore()`` makes this version the newest one again, and so does :func:`lancecy.repair` without opening it.
     default_scan_options : mapping of str to object, optional
         Arguments of :meth:`Dataset.scanner` for every scan of this dataset that does not give its own, as in pylance.
         ``schema`` is then that of such a scan. Takes, counts and fragments do not use them.

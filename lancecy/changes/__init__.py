@@ -8,7 +8,7 @@
 ``metadata``      configuration and metadata
 ``bases``         registers and relocates base paths
 ``cleanup``       removes old versions and unreferenced files
-``repair``        assigns missing row ids
+``repair``        sets damaged manifests aside, assigns missing row ids
 ``commit``        commits a given operation as the next version
 ``options``       options of writes and commits, as values
 ``planning``      checks a write and plans it before rows are read

@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from lancecy.changes.base import Change
-from lancecy.errors import UnsupportedError
+from lancecy.errors import FormatError, UnsupportedError
 from lancecy.progress import Progress
 from lancecy.store.uri import canonical_uri
 from lancecy.table import flags
@@ -17,6 +17,7 @@ from lancecy.table.cleanup.run import CleanupOptions, CleanupStats, Scope, clean
 from lancecy.table.commit.driver import drive
 from lancecy.table.refs import branch_folder
 from lancecy.table.versions import version_store
+from lancecy.table.versions.damage import with_remedy
 
 if TYPE_CHECKING:
     from lancecy.table.snapshot import Snapshot
@@ -166,7 +167,10 @@ def clean(
     store, own = location.open(session), location.open(session, follow_symlinks=False)
     users = (*named, *(line.strip() for line in noted if line.strip()))
     scope = Scope(version_store(store), branch, users, limits=location.limits)
-    return drive(cleanup(scope, options, progress, dry_run=dry_run), store, session, location, own)
+    try:
+        return drive(cleanup(scope, options, progress, dry_run=dry_run), store, session, location, own)
+    except FormatError as error:
+        raise with_remedy(error, store.uri)
 
 
 def _main_root(uri: str, branch: str | None) -> str:

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, get_args
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore
+from lancecy.table.operations.transaction import COMMIT_MESSAGE
 from lancecy.table.paths import Naming
 from lancecy.write.fragments import FileLimits
 from lancecy.write.progress import WriteCallback
@@ -37,8 +38,6 @@ __all__ = [
 
 Mode: TypeAlias = Literal["create", "append", "overwrite"]
 Durability: TypeAlias = Literal["fsync", "none"]
-
-_MESSAGE = "__lance_commit_message"
 
 
 class FileOptions(TypedDict, total=False):
@@ -143,7 +142,7 @@ class CommitRequest:
     @property
     def all_properties(self) -> dict[str, str]:
         """The properties, including the message."""
-        return {**self.properties, **({} if self.message is None else {_MESSAGE: self.message})}
+        return {**self.properties, **({} if self.message is None else {COMMIT_MESSAGE: self.message})}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,14 @@
-"""Repairs table metadata: assigns missing row ids."""
+"""Repairs table metadata: sets damaged manifests aside, assigns missing row ids."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 from lancecy.changes.base import Change
-from lancecy.errors import LimitError
+from lancecy.errors import LimitError, printable
+from lancecy.table.commit.driver import set_damaged_aside
+from lancecy.table.commit.set_aside import SetAside
 from lancecy.table.operations import RepairRowIds
 from lancecy.table.row_id_checks import row_id_faults
 from lancecy.table.rows.id_index_build import SameIdError
@@ -14,15 +16,21 @@ from lancecy.table.rows.id_index_build import SameIdError
 if TYPE_CHECKING:
     from lancecy.table.snapshot import Snapshot
 
-__all__ = ["Repairs", "RowIdRepair"]
+__all__ = ["Repairs", "TableRepair", "repaired"]
 
 
 @dataclass(frozen=True, slots=True)
-class RowIdRepair:
-    """The changes made by :meth:`lancecy.Dataset.repair`; true if there are any.
+class TableRepair:
+    """The changes made by :func:`lancecy.repair` or :meth:`lancecy.Dataset.repair`; true if there are any.
 
     Attributes
     ----------
+    version : int
+        The newest version after the repair.
+    set_aside : tuple of SetAside
+        Damaged manifests, newest first: each has the number of its version (``version``), the damage (``problem``), the
+        file with its bytes (``kept_as``), and the version whose rows that number has now (``rows_of``; None if it
+        was removed).
     fragments : tuple of int
         Fragments whose rows got new ids.
     rows : int
@@ -35,6 +43,8 @@ class RowIdRepair:
         The next row id before the repair.
     """
 
+    version: int
+    set_aside: tuple[SetAside, ...]
     fragments: tuple[int, ...]
     rows: int
     indices: tuple[str, ...]
@@ -42,47 +52,100 @@ class RowIdRepair:
     was_next_row_id: int
 
     def __bool__(self) -> bool:
-        return bool(self.fragments) or self.next_row_id != self.was_next_row_id
+        return bool(self.set_aside or self.fragments) or self.next_row_id != self.was_next_row_id
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, fit for JSON."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        lines = [str(one) for one in self.set_aside]
+        if self.fragments:
+            lines.append(f"{self.rows:,} rows of {len(self.fragments):,} fragments got row ids")
+        if self.indices:
+            lines.append(
+                f"dropped, because they covered such fragments: {', '.join(map(printable, self.indices))}"
+            )
+        if self.next_row_id != self.was_next_row_id:
+            lines.append(f"the next row id was {self.was_next_row_id:,} and is {self.next_row_id:,}")
+        lines.append(f"version {self.version} is the newest" if lines else "nothing to repair")
+        return "\n".join(lines)
+
+    __repr__ = __str__
 
 
 class Repairs(Change):
     """The dataset methods that repair the table."""
 
-    def repair(self) -> RowIdRepair:
-        """Repair the row ids of the newest version, so that the table can be written again.
+    def repair(self) -> TableRepair:
+        """Repair damaged manifests and missing row ids, so that the table can be read and written again.
 
-        In a table with stable row ids, the rows of fragments without ids get new ones, and the next free id is raised
-        above all used ids. Existing ids stay unchanged. A new version is made only if there is something to repair.
+        Every version whose manifest is damaged gets the rows of the newest sound version before it, and keeps its
+        number; the damaged bytes are kept in ``_damaged/``. A damaged version that no sound one precedes is removed. So
+        is the newest manifest treated if it belongs to another table. Sound versions and data files are not touched.
+        Then, in a table with stable row ids, the rows of fragments without ids get new ones, and the next free id is
+        raised above all used ids. Existing ids stay unchanged. This makes a new version, if there is something to repair.
+
+        This dataset moves to the newest version if anything was changed.
 
         Returns
         -------
-        RowIdRepair
+        TableRepair
 
         Raises
         ------
         FormatError
-            Two live rows have the same id, and the user must decide which keeps it; everything else was repaired.
-            Or the row ids of a fragment are damaged, and nothing was changed.
+            No version is sound, and nothing was changed. Or two live rows have the same id, and the user must decide
+            which keeps it; everything else was repaired. Or the row ids of a fragment are damaged.
+        ConflictError
+            A damaged manifest changes while it is read, because it is still being written: repair the table later.
         CommitError
             See :func:`lancecy.commit`.
+        UnsupportedError, LimitError
+            This release, or these limits, do not allow to read or write the newest version that is not damaged.
+        StoreError
+            The storage failed; repair the table again.
+
+        Notes
+        -----
+        Reads the manifest of every version. Two processes may repair one table at once.
 
         Examples
         --------
         >>> import lancecy, tempfile
         >>> ds = lancecy.write_dataset({"a": [1, 2]}, tempfile.mkdtemp() + "/t.lance", enable_stable_row_ids=True)
-        >>> bool(ds.repair()), ds.version
-        (False, 1)
+        >>> ds.repair(), ds.version
+        (nothing to repair, 1)
         """
-        before = self._newest()
-        if not before.manifest.has_stable_row_ids:
-            return RowIdRepair((), 0, (), before.manifest.next_row_id, before.manifest.next_row_id)
-        if row_id_faults(before.manifest, before.limits):
-            self._change(RepairRowIds(), before)
-            after = self._snapshot
-        else:
-            after = before
-        _check_unique(after)
-        return _difference(before, after)
+        return repaired(self, set_damaged_aside(self._snapshot.location, self._snapshot.session, every=True))
+
+
+def repaired(table: Change, aside: tuple[SetAside, ...]) -> TableRepair:
+    """Repair the row ids of a table whose damaged manifests were set aside; see :meth:`Repairs.repair`.
+
+    Parameters
+    ----------
+    table : Change
+        Moves to the newest version if anything was changed.
+    aside : tuple of SetAside
+
+    Raises
+    ------
+    LanceError
+        See there.
+    """
+    if aside:
+        table._move(None)
+    before = table._newest()
+    manifest = before.manifest
+    if not manifest.has_stable_row_ids:
+        return TableRepair(before.version, aside, (), 0, (), manifest.next_row_id, manifest.next_row_id)
+    after = before
+    if row_id_faults(manifest, before.limits):
+        table._change(RepairRowIds(), before)
+        after = table._snapshot
+    _check_unique(after)
+    return _difference(before, after, aside)
 
 
 def _check_unique(snapshot: Snapshot) -> None:
@@ -99,12 +162,14 @@ def _check_unique(snapshot: Snapshot) -> None:
         raise error.within(f"version {snapshot.version}") from error.__cause__
 
 
-def _difference(before: Snapshot, after: Snapshot) -> RowIdRepair:
+def _difference(before: Snapshot, after: Snapshot, aside: tuple[SetAside, ...]) -> TableRepair:
     had = {part.id for part in before.fragments if part.row_ids is not None}
     given = [part for part in after.fragments if part.id not in had] if after is not before else []
     left = {entry.uuid for entry in after.indices()}
     dropped = dict.fromkeys(entry.name for entry in before.indices() if entry.uuid not in left)
-    return RowIdRepair(
+    return TableRepair(
+        after.version,
+        aside,
         tuple(part.id for part in given),
         sum(part.physical_rows or 0 for part in given),
         tuple(dropped),

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from lancecy.changes.base import Change
+from lancecy.errors import FormatError
+from lancecy.table.commit.driver import set_damaged_aside
 from lancecy.table.operations import Restore
+from lancecy.table.versions.damage import is_damage
 
 __all__ = ["Restores"]
 
@@ -14,13 +17,26 @@ class Restores(Change):
     def restore(self) -> None:
         """Make this version the newest one again; later versions stay in the history.
 
+        If the newest manifest is damaged (see ``recover`` of :func:`lancecy.dataset`), it is set aside first, as by
+        :meth:`repair`.
+
         Relocated bases keep their current paths: a restore brings back rows and columns, and not old places of files.
 
         Raises
         ------
         UnsupportedError
             The restore would remove the table's stable row ids.
+        FormatError
+            No version is sound.
         CommitError
             See :func:`lancecy.commit`.
         """
-        self._change(Restore(self._snapshot.version), self._newest())
+        version = self._snapshot.version
+        try:
+            newest = self._newest()
+        except FormatError as error:
+            if not is_damage(error):
+                raise
+            set_damaged_aside(self._snapshot.location, self._snapshot.session)
+            newest = self._newest()
+        self._change(Restore(version), newest)

@@ -20,7 +20,7 @@ from lancecy.encodings.arrow.nulls import null_array
 from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.encodings.blocks.null_only import null_stub
 from lancecy.encodings.model.block import Block
-from lancecy.errors import LanceError
+from lancecy.errors import DatasetNotFoundError, LanceError
 from lancecy.file.v2.values import FieldRead, read_fields
 from lancecy.rows import RowSelection
 from lancecy.scanning.parts import Part, open_parts, physical_rows
@@ -31,6 +31,7 @@ from lancecy.store.reads import Read, SourceFile, gather, run
 from lancecy.table.manifest import Fragment
 from lancecy.table.rows.deletion import DeletionVector
 from lancecy.table.snapshot import Snapshot
+from lancecy.table.versions.damage import with_remedy_for_missing
 
 __all__ = ["FragmentFiles", "Part", "read_together"]
 
@@ -84,6 +85,8 @@ class FragmentFiles:
             num_rows = physical_rows(fragment, parts)
             deleted = snapshot.deletions(fragment, num_rows)
         except LanceError as error:
+            if isinstance(error, DatasetNotFoundError):
+                with_remedy_for_missing(error, snapshot.uri, snapshot.version)
             raise error.within(f"fragment {fragment.id}")
         return cls(fragment, parts, num_rows, deleted, all(p.source.store.traits.is_mapped for p in parts))
 

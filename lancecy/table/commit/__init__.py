@@ -5,6 +5,7 @@
 ``conflicts``  the grid of conflicts between operations
 ``history``    versions that others committed meanwhile
 ``options``    options and result of a commit
+``set_aside``  gives damaged versions a sound manifest, so that the table can be written again
 ``driver``     runs commits and cleanups over a store
 =============  ==============================================================================
 

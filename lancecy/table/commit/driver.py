@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from lancecy.errors import ExistsError, StoreError, UnsupportedError
+from lancecy.errors import ExistsError, FormatError, StoreError, UnsupportedError
 from lancecy.session import Session
 from lancecy.store.base import PutMode, Store
 from lancecy.store.local import NETWORK, LocalStore
@@ -23,6 +23,7 @@ from lancecy.table.answers import answer, run
 from lancecy.table.bases import Bases
 from lancecy.table.commit.loop import commit
 from lancecy.table.commit.options import Committed, Origin, Policy
+from lancecy.table.commit.set_aside import SetAside, set_aside
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePaths
 from lancecy.table.operations import Transaction
@@ -40,9 +41,10 @@ from lancecy.table.requests import (
     StoreTime,
 )
 from lancecy.table.versions import VersionStore, version_store
+from lancecy.table.versions.damage import with_remedy
 from lancecy.table.wire.references import nanoseconds
 
-__all__ = ["check_create", "commit_to", "drive"]
+__all__ = ["check_create", "commit_to", "drive", "set_damaged_aside"]
 
 T = TypeVar("T")
 
@@ -85,7 +87,34 @@ def commit_to(
     versions = versions or version_store(store)
     if versions.needs_conditional_put:
         check_create(store)
-    return drive(commit(transaction, origin, policy or Policy(), versions), store, session, location)
+    try:
+        return drive(commit(transaction, origin, policy or Policy(), versions), store, session, location)
+    except FormatError as error:
+        raise with_remedy(error, store.uri)
+
+
+def set_damaged_aside(
+    location: TableLocation, session: Session, *, every: bool = False
+) -> tuple[SetAside, ...]:
+    """Set the damaged manifests of a table aside (``set_aside.set_aside``).
+
+    Parameters
+    ----------
+    location : TableLocation
+    session : Session
+    every : bool
+        Read the manifests of all versions, not only down to the newest sound one.
+
+    Raises
+    ------
+    LanceError
+        See there.
+    """
+    store = location.open(session)
+    try:
+        return drive(set_aside(version_store(store), location.limits, every=every), store, session, location)
+    except FormatError as error:
+        raise error.within(store.uri)
 
 
 def check_create(store: Store) -> None:

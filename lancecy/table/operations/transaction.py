@@ -19,7 +19,10 @@ from lancecy.schema_wire import parse_message
 from lancecy.table.operations.base import Operation
 from lancecy.table.operations.registry import REGISTRY
 
-__all__ = ["Transaction", "decode_transaction", "encode_transaction", "new_transaction"]
+__all__ = ["COMMIT_MESSAGE", "Transaction", "decode_transaction", "encode_transaction", "new_transaction"]
+
+COMMIT_MESSAGE = "__lance_commit_message"
+"""Property that holds the message of a commit."""
 
 _TOKENS = uuid.UUID("6a1f6b1e-52c9-4c57-9d0c-6c616e636563")
 
@@ -36,7 +39,7 @@ class Transaction:
         Unique: in the history at most once.
     operation : Operation
     properties : mapping of str to str
-        Such as the message of the commit, under ``__lance_commit_message``.
+        Such as the message of the commit, under ``COMMIT_MESSAGE``.
     """
 
     read_version: int

@@ -3,6 +3,7 @@
 ``base``          the protocol :class:`VersionStore` and its values
 ``folder``        manifests as files in ``_versions/``, published by a conditional put or a local link
 ``locate``        finds the manifest that is latest, of a version or of a time, or all versions
+``damage``        what counts as a damaged manifest, and the remedy in messages
 ``select``        the manifest to open, with recovery from damaged ones on request
 
 Every module that looks for a version asks a version store: opening, history, commits and cleanup.

@@ -21,6 +21,7 @@ from lancecy.table.manifest import Manifest
 from lancecy.table.paths import VERSIONS
 from lancecy.table.requests import Steps
 from lancecy.table.versions import ManifestLocation, VersionStore, version_store
+from lancecy.table.versions.damage import with_remedy
 from lancecy.table.wire import manifest as manifest_wire
 
 __all__ = ["Version", "as_of", "at_version", "latest", "list_versions", "locations", "parse_time", "read"]
@@ -145,12 +146,18 @@ class Version:
     def timestamp(self) -> datetime | None:
         """Time of the version, UTC; None if the writer did not record it."""
         memory = fetch(self.store, self.location, self.limits)
-        return manifest_wire.decode_timestamp(memory, self.location.path, self.limits)
+        try:
+            return manifest_wire.decode_timestamp(memory, self.location.path, self.limits)
+        except FormatError as error:
+            raise with_remedy(error, self.store.uri)
 
     @cached_property
     def summary(self) -> dict[str, str]:
         """Counts in decimal under the reference's keys; a count missing in the manifest is 0."""
-        manifest, _ = read(self.store, self.location, self.limits)
+        try:
+            manifest, _ = read(self.store, self.location, self.limits)
+        except FormatError as error:
+            raise with_remedy(error, self.store.uri)
         fragments = manifest.fragments
         files = [file for fragment in fragments for file in fragment.files]
         deletions = [f.deletion_file for f in fragments if f.deletion_file is not None]

@@ -1,8 +1,7 @@
 """Chooses the manifest to open: the latest, a version, the one of a time, or the newest sound one.
 
 An older version is opened in place of a damaged one only on request (``recover=True``) and with a warning. A
-damaged manifest never reads as an empty table. Limits and unsupported features do not count as damage.
-
+damaged manifest never reads as an empty table.
 """
 
 from __future__ import annotations
@@ -14,11 +13,12 @@ from typing import SupportsIndex, TypeAlias
 
 import numpy as np
 
-from lancecy.errors import FormatError, LimitError, PathPolicyError
+from lancecy.errors import FormatError
 from lancecy.limits import Limits
 from lancecy.store.base import Memory, Store
 from lancecy.table.manifest import Manifest
 from lancecy.table.versions import ManifestLocation, VersionStore, locate
+from lancecy.table.versions.damage import OPEN_OLDER, is_damage, with_remedy
 
 __all__ = ["select_manifest"]
 
@@ -51,7 +51,7 @@ def select_manifest(
     DatasetNotFoundError, NotFoundError
         There is no dataset, or no such version.
     FormatError, LimitError, UnsupportedError
-        The manifest cannot be read; if the newest is damaged, the message names ``recover``.
+        The manifest cannot be read; if it is damaged, the message says how to repair the table.
     TypeError
         The version is not an integer.
     """
@@ -59,10 +59,10 @@ def select_manifest(
     try:
         return location, *locate.read(store, location, limits)
     except FormatError as error:
-        if version is not None or asof is not None or not _is_damage(error):
-            raise
+        if version is not None or asof is not None or not is_damage(error):
+            raise with_remedy(error, store.uri)
         if not recover:
-            raise _with_advice(error)
+            raise with_remedy(error, store.uri, OPEN_OLDER)
         return _recovered(store, versions, location, error, limits)
 
 
@@ -87,22 +87,6 @@ def _number(version: SupportsIndex) -> int:
     return operator.index(version)
 
 
-def _is_damage(error: FormatError) -> bool:
-    """Whether an older version may be readable; not after a refusal by a limit or a policy."""
-    return not isinstance(error, LimitError | PathPolicyError)
-
-
-def _with_advice(error: FormatError) -> FormatError:
-    told = type(error)(
-        f"{error.what}; this is the newest manifest: recover=True opens the newest sound version",
-        path=error.path,
-        position=error.position,
-    )
-    told.breadcrumbs = error.breadcrumbs
-    told.__cause__ = error
-    return told
-
-
 def _recovered(
     store: Store, versions: VersionStore, damaged: ManifestLocation, problem: FormatError, limits: Limits
 ) -> Found:
@@ -113,12 +97,12 @@ def _recovered(
         try:
             manifest, memory = locate.read(store, location, limits)
         except FormatError as error:
-            if not _is_damage(error):
+            if not is_damage(error):
                 raise
             continue
         warnings.warn(
             f"version {damaged.version} of {store.uri} is damaged ({problem.what}): "
-            f"version {location.version} is opened instead",
+            f"version {location.version} is opened instead, and restore() or repair() makes the table writable",
             RuntimeWarning,
             stacklevel=5,
         )

@@ -177,6 +177,8 @@ def decode_timestamp(memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS)
             parse_message(table_pb2.Manifest, _message_bytes(memory, limits), "manifest", limits)
         )
     except LanceError as error:
+        if isinstance(error, FormatError):
+            error.path = path
         raise error.within(path)
 
 

@@ -1,0 +1,294 @@
+"""Sets damaged manifests aside, so that the table can be written again.
+
+::
+
+    _versions/…5.manifest, damaged  ->  _damaged/5-{hash}.manifest     its bytes, as they were found
+                                    ->  _versions/…5.manifest          a restore of version 4
+
+A damaged version keeps its number and gets the rows of the newest sound version before it. If the number were free, a
+writer that listed the versions earlier could publish it again, below versions made since. Damaged versions that no
+sound one precedes are removed, as by a cleanup.
+
+Generators over ``requests``. A new manifest follows from the damaged bytes and the sound version, and the newest
+damaged version is replaced first: two processes that repair one table at once write the same manifests, and
+what a dying one leaves undone the next one does in the same way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lancecy.errors import ConflictError, DatasetNotFoundError, FormatError, LanceError, UnsupportedError
+from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.store.base import Memory, ObjectMeta
+from lancecy.table.commit.history import History
+from lancecy.table.manifest import BasePaths, DataFile
+from lancecy.table.operations import Restore, encode_transaction, new_transaction
+from lancecy.table.operations.apply import apply
+from lancecy.table.operations.base import NewManifest, VersionStamp
+from lancecy.table.operations.transaction import COMMIT_MESSAGE
+from lancecy.table.paths import TRANSACTIONS
+from lancecy.table.requests import HeadFile, List, Pause, Put, Read, Steps, again
+from lancecy.table.versions import ManifestLocation, VersionStore
+from lancecy.table.versions.damage import DAMAGED, is_damage
+from lancecy.table.wire import manifest as manifest_wire
+from lancecy.table.wire.manifest_file import ManifestFile, decode_manifest_file
+
+__all__ = ["SetAside", "set_aside"]
+
+# Pause between the two reads of a damaged manifest: up to 0.6 s.
+_SETTLING = 6
+_HASH_DIGITS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A damaged manifest that was set aside.
+
+    Attributes
+    ----------
+    version : int
+    problem : str
+        The damage.
+    kept_as : str
+        File with the damaged bytes, below the table's root.
+    rows_of : int or None
+        The version whose rows it has now; None if it was removed, because no sound version precedes it.
+    """
+
+    version: int
+    problem: str
+    kept_as: str
+    rows_of: int | None
+
+    def __str__(self) -> str:
+        now = "is removed" if self.rows_of is None else f"has the rows of version {self.rows_of}"
+        return (
+            f"version {self.version} was damaged ({self.problem}) and {now}; its bytes are in {self.kept_as}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Damaged:
+    """A damaged version."""
+
+    location: ManifestLocation
+    data: bytes
+    problem: LanceError
+
+    @property
+    def kept_as(self) -> str:
+        return f"{DAMAGED}/{self.location.version}-{self.digest[:_HASH_DIGITS]}.manifest"
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.data).hexdigest()
+
+    def reported(self, rows_of: int | None) -> SetAside:
+        return SetAside(self.location.version, self.problem.what, self.kept_as, rows_of)
+
+
+def set_aside(
+    versions: VersionStore, limits: Limits = DEFAULT_LIMITS, *, every: bool = False, tries: int = 4
+) -> Steps[tuple[SetAside, ...]]:
+    """Requests that set damaged manifests aside.
+
+    Parameters
+    ----------
+    versions : VersionStore
+    limits : Limits
+    every : bool
+        Read the manifests of all versions. Otherwise only those from the newest down to the first sound one.
+        Then a newest manifest that belongs to another table counts as damaged too: its transaction file
+        and all of its data files are missing here, while the transaction file of the version before is there.
+    tries : int
+        Number of tries of a failing request.
+
+    Returns
+    -------
+    tuple of SetAside
+        Newest first; empty if nothing is damaged, and nothing was written then.
+
+    Raises
+    ------
+    ConflictError
+        A damaged manifest changes each time it is read, because it is still being written.
+    FormatError
+        No version is sound, and nothing was changed.
+    UnsupportedError, LimitError
+        The newest version that is not damaged cannot be read or written by this release, or under these limits.
+    StoreError
+        The storage failed; the next repair goes on.
+    """
+    repair = _Repair(versions, limits, tries)
+    for attempt in range(tries - 1):
+        try:
+            return (yield from repair.run(every))
+        except ConflictError:
+            # Most likely another repair was faster: begin again with what it left.
+            yield Pause(attempt)
+    return (yield from repair.run(every))
+
+
+class _Again(Restore):
+    """A restore of a version with all its faults: row ids are repaired afterwards."""
+
+    __slots__ = ()
+
+    def apply(self, base: ManifestFile, stamp: VersionStamp) -> NewManifest:
+        return replace(super().apply(base, stamp), continues=None)
+
+
+class _Repair:
+    """The state of one repair."""
+
+    def __init__(self, versions: VersionStore, limits: Limits, tries: int) -> None:
+        self.versions, self.limits, self.tries = versions, limits, tries
+        self.foreign: int | None = None  # the version whose manifest is another table's
+        self.done: list[SetAside] = []
+
+    def run(self, every: bool) -> Steps[tuple[SetAside, ...]]:
+        locations = yield from self.versions.versions()
+        if every:
+            self.foreign = yield from self._found_foreign(locations[-2:])
+        waiting: list[_Damaged] = []  # above the next sound version
+        sound: int | None = None
+        for location in reversed(locations):
+            found = yield from self._read(location, must_be_readable=sound is None or bool(waiting))
+            if isinstance(found, _Damaged):
+                waiting.append(found)
+            elif found is not None:
+                sound = found.version
+                for damaged in waiting:
+                    yield from self._replace(damaged, found)
+                waiting.clear()
+                if not every:
+                    break
+        if waiting and sound is None:
+            problem = waiting[0].problem
+            problem.what += "; no other version is sound either, so nothing was changed"
+            raise problem
+        for damaged in reversed(waiting):
+            yield from self._remove(damaged)
+        return tuple(self.done)
+
+    # -- judging ----------------------------------------------------------------------------------
+
+    def _read(
+        self, location: ManifestLocation, *, must_be_readable: bool
+    ) -> Steps[ManifestFile | _Damaged | None]:
+        """A version, sound or damaged; None if it was removed meanwhile, or is unreadable and need not be read."""
+        data = yield from self._bytes(location)
+        if data is None:
+            return None
+        try:
+            stored = _decoded(data, location, self.limits)
+        except LanceError as error:
+            if is_damage(error):
+                return (yield from self._settled(_Damaged(location, data, error)))
+            if must_be_readable:
+                raise
+            return None
+        if location.version == self.foreign:
+            problem = FormatError("it is another table's: its transaction and data files are missing here")
+            return _Damaged(location, data, problem)
+        return stored
+
+    def _settled(self, damaged: _Damaged) -> Steps[_Damaged]:
+        """The damaged version, if its bytes stay the same and are complete."""
+        yield Pause(_SETTLING)
+        location = damaged.location
+        data = yield from self._bytes(location)
+        if data != damaged.data or location.size not in (0, len(data)):
+            raise ConflictError(
+                f"{location.path} changes while it is read, so its writer may not have finished; nothing was done "
+                "to it, repair the table later"
+            )
+        return damaged
+
+    def _bytes(self, location: ManifestLocation) -> Steps[bytes | None]:
+        try:
+            memory: Memory = yield from again(Read(location.path), self.tries)
+        except DatasetNotFoundError:
+            return None
+        # A copy: on a disk the memory is a view of the file.
+        return memory.tobytes()
+
+    def _found_foreign(self, locations: Sequence[ManifestLocation]) -> Steps[int | None]:
+        """The newest version, if its manifest is sound but belongs to another table."""
+        if len(locations) < 2:
+            return None
+        history = History(self.versions, locations[-1].naming, self.limits, self.tries)
+        try:
+            before = yield from history.stored(locations[0])
+            newest = yield from history.stored(locations[1])
+        except (FormatError, UnsupportedError):
+            return None
+        if before is None or newest is None or not newest.manifest.transaction_file:
+            return None
+        metas: Sequence[ObjectMeta] = yield from again(List(TRANSACTIONS), self.tries)
+        names = {meta.path.rpartition("/")[2] for meta in metas}
+        if newest.manifest.transaction_file in names or before.manifest.transaction_file not in names:
+            return None
+        files = [file for fragment in newest.manifest.fragments for file in fragment.files]
+        for file in files:
+            if (yield from self._exists(file, newest.manifest.bases, before.manifest.bases)):
+                return None
+        return newest.version if files else None
+
+    def _exists(self, file: DataFile, bases: BasePaths, known: BasePaths) -> Steps[bool]:
+        """Whether a data file exists below the table's root, or in a base that the version before knows too."""
+        number = file.base_id
+        if number is not None and bases.by_id.get(number) != known.by_id.get(number):
+            return False
+        try:
+            yield from again(HeadFile(known, file), self.tries)
+        except DatasetNotFoundError:
+            return False
+        return True
+
+    # -- writing ----------------------------------------------------------------------------------
+
+    def _replace(self, damaged: _Damaged, sound: ManifestFile) -> Steps[None]:
+        """Give a damaged version the rows of a sound one."""
+        version = damaged.location.version
+        transaction = new_transaction(
+            _Again(sound.version, sound),
+            sound.version,
+            {COMMIT_MESSAGE: f"version {version} was damaged; its bytes are in {damaged.kept_as}"},
+            token=f"set aside {version} {damaged.digest}",
+        )
+        # The time of the sound version, so that opening as of any time finds the same rows as before.
+        stamp = VersionStamp(version, sound.message.timestamp.ToNanoseconds(), transaction.file_name)
+        made = apply(sound, transaction.operation, stamp)
+        data = encode_transaction(transaction, made.message)
+        manifest = manifest_wire.encode(made.message, made.indices, data, made.dictionaries)
+        yield from self._keep(damaged)
+        yield from again(Put(f"{TRANSACTIONS}/{stamp.transaction_file}", data), self.tries)
+        location = damaged.location
+        if not (yield from self.versions.replace(location, damaged.data, manifest, self.tries)):
+            raise ConflictError(f"{location.path} changed during the repair: repair the table again")
+        self.done.append(damaged.reported(sound.version))
+
+    def _remove(self, damaged: _Damaged) -> Steps[None]:
+        """Remove a damaged version that no sound one precedes."""
+        yield from self._keep(damaged)
+        yield from self.versions.remove([damaged.location.path])
+        self.done.append(damaged.reported(None))
+
+    def _keep(self, damaged: _Damaged) -> Steps[None]:
+        yield from again(Put(damaged.kept_as, damaged.data), self.tries)
+
+
+def _decoded(data: bytes, location: ManifestLocation, limits: Limits) -> ManifestFile:
+    """The version in the bytes of a manifest file, checked as far as its bytes alone allow."""
+    stored = decode_manifest_file(np.frombuffer(data, np.uint8), location.path, location.version, limits)
+    _ = stored.manifest.fragments
+    with suppress(UnsupportedError):  # columns of an unknown type can be copied
+        _ = stored.manifest.schema
+    return stored
