@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
-from lancecy.cli.options import as_json, column_option, names, opened, table_options
+from lancecy.api.repairs import repair as repair_table
+from lancecy.changes.repair import TableRepair
+from lancecy.cli.options import as_json, column_option, names, opened, storage_pairs, table_options
 from lancecy.cli.output import bar, show_json, show_text
 from lancecy.inspection import files as inspection
 
@@ -49,15 +51,27 @@ def diff(old: int, new: int | None, as_json: bool, **table: Any) -> None:
 @click.command()
 @table_options
 @column_option
+@click.option(
+    "--repair", "mend", is_flag=True, help="First do what `lancecy repair` does, and say what that was."
+)
 @click.option("--quiet", is_flag=True, help="No progress bar.")
 @as_json
-def verify(columns: str | None, quiet: bool, as_json: bool, **table: Any) -> None:
+def verify(columns: str | None, mend: bool, quiet: bool, as_json: bool, **table: Any) -> None:
     """Read every page and statistic of the table at URI; exit code 1 if something is damaged."""
+    repaired = _repaired(**table) if mend else None
     ds = opened(**table)
     with bar(quiet or as_json) as progress:
         found = ds.verify(names(columns), progress=progress)
     if as_json:
-        show_json(found.to_dict())
+        show_json(found.to_dict() if repaired is None else {**found.to_dict(), "repair": repaired.to_dict()})
     else:
-        show_text(str(found))
+        show_text(str(found) if repaired is None else f"{repaired}\n\n{found}")
     sys.exit(0 if found.is_ok else 1)
+
+
+def _repaired(
+    uri: str, storage_options: tuple[str, ...], untrusted: bool, allowed_bases: tuple[str, ...], **_: Any
+) -> TableRepair:
+    return repair_table(
+        uri, storage_pairs(storage_options), untrusted=untrusted, allowed_bases=allowed_bases or None
+    )

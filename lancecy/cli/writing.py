@@ -12,6 +12,7 @@ from typing import Any
 import click
 
 from lancecy.api.datasets import Dataset
+from lancecy.api.repairs import repair as repair_table
 from lancecy.api.writers import write_dataset
 from lancecy.changes.options import WRITE_DEFAULTS
 from lancecy.cli.options import as_json, opened, place_options, storage_pairs
@@ -245,11 +246,17 @@ def bases(
 @place_options
 @as_json
 def repair(uri: str, storage_options: tuple[str, ...], allowed_bases: tuple[str, ...], as_json: bool) -> None:
-    """Assign row ids to rows of the table at URI that lack them, and raise the next row id above all in use."""
+    """Make the table at URI writable again: set damaged manifests aside, and assign missing row ids."""
+    found = repair_table(uri, storage_pairs(storage_options), allowed_bases=allowed_bases or None)
     ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
-    found = ds.repair()
     facts = {"fragments": len(found.fragments), "rows": found.rows, "indices_dropped": len(found.indices)}
-    _show(ds, {**facts, "next_row_id": found.next_row_id}, as_json)
+    told: dict[str, Any] = {**facts, "next_row_id": found.next_row_id}
+    if as_json:
+        told["set_aside"] = found.to_dict()["set_aside"]
+    else:
+        for one in found.set_aside:
+            show_text(str(one))
+    _show(ds, told, as_json)
 
 
 def _base_rows(ds: Dataset) -> list[dict[str, Any]]:
