@@ -69,5 +69,5 @@ def repair(
         os.fspath(uri), storage_options, untrusted, allowed_bases, limits or active.limits
     )
     active = active.with_limits(location.limits)
-    aside = set_damaged_aside(location, active, every=True)
+    aside = set_damaged_aside(location, active, every=True, foreign=True)
     return repaired(Dataset(load_snapshot(location, session=active)), aside)

@@ -117,7 +117,9 @@ class Repairs(Change):
         >>> ds.repair(), ds.version
         (nothing to repair, 1)
         """
-        return repaired(self, set_damaged_aside(self._snapshot.location, self._snapshot.session, every=True))
+        return repaired(
+            self, set_damaged_aside(self._snapshot.location, self._snapshot.session, every=True, foreign=True)
+        )
 
 
 def repaired(table: Change, aside: tuple[SetAside, ...]) -> TableRepair:

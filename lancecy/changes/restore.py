@@ -17,8 +17,8 @@ class Restores(Change):
     def restore(self) -> None:
         """Make this version the newest one again; later versions stay in the history.
 
-        If the newest manifest is damaged (see ``recover`` of :func:`lancecy.dataset`), it is set aside first, as by
-        :meth:`repair`.
+        If the newest manifest is damaged (see ``recover`` of :func:`lancecy.dataset`), or is another table's with other
+        base paths, it is set aside first, as by :meth:`repair`.
 
         Relocated bases keep their current paths: a restore brings back rows and columns, and not old places of files.
 
@@ -31,12 +31,16 @@ class Restores(Change):
         CommitError
             See :func:`lancecy.commit`.
         """
-        version = self._snapshot.version
+        mine = self._snapshot
         try:
             newest = self._newest()
         except FormatError as error:
             if not is_damage(error):
                 raise
-            set_damaged_aside(self._snapshot.location, self._snapshot.session)
+            set_damaged_aside(mine.location, mine.session)
             newest = self._newest()
-        self._change(Restore(version), newest)
+        # The current places of bases are taken from the newest version, which must be one of this table.
+        is_moved = newest.manifest.base_paths != mine.manifest.base_paths
+        if is_moved and set_damaged_aside(mine.location, mine.session, foreign=True):
+            newest = self._newest()
+        self._change(Restore(mine.version), newest)

@@ -6,7 +6,7 @@
 ``statistics`` checks page statistics against the values
 =============  ===============================================================================
 
-Damage is reported and the rest is read. Nothing is changed; ``Dataset.repair`` can mend row ids, and nothing else.
+Damage is reported and the rest is read. Nothing is changed; ``Dataset.repair`` can mend manifests and row ids.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def commit_to(
 
 
 def set_damaged_aside(
-    location: TableLocation, session: Session, *, every: bool = False
+    location: TableLocation, session: Session, *, every: bool = False, foreign: bool = False
 ) -> tuple[SetAside, ...]:
     """Set the damaged manifests of a table aside (``set_aside.set_aside``).
 
@@ -102,8 +102,8 @@ def set_damaged_aside(
     ----------
     location : TableLocation
     session : Session
-    every : bool
-        Read the manifests of all versions, not only down to the newest sound one.
+    every, foreign : bool
+        See there.
 
     Raises
     ------
@@ -112,7 +112,12 @@ def set_damaged_aside(
     """
     store = location.open(session)
     try:
-        return drive(set_aside(version_store(store), location.limits, every=every), store, session, location)
+        return drive(
+            set_aside(version_store(store), location.limits, every=every, foreign=foreign),
+            store,
+            session,
+            location,
+        )
     except FormatError as error:
         raise error.within(store.uri)
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -94,7 +93,12 @@ class _Damaged:
 
 
 def set_aside(
-    versions: VersionStore, limits: Limits = DEFAULT_LIMITS, *, every: bool = False, tries: int = 4
+    versions: VersionStore,
+    limits: Limits = DEFAULT_LIMITS,
+    *,
+    every: bool = False,
+    foreign: bool = False,
+    tries: int = 4,
 ) -> Steps[tuple[SetAside, ...]]:
     """Requests that set damaged manifests aside.
 
@@ -104,8 +108,9 @@ def set_aside(
     limits : Limits
     every : bool
         Read the manifests of all versions. Otherwise only those from the newest down to the first sound one.
-        Then a newest manifest that belongs to another table counts as damaged too: its transaction file
-        and all of its data files are missing here, while the transaction file of the version before is there.
+    foreign : bool
+        A newest manifest that belongs to another table counts as damaged too: its transaction file and all
+        of its data files are missing here, while the transaction file of the version before is there.
     tries : int
         Number of tries of a failing request.
 
@@ -128,11 +133,11 @@ def set_aside(
     repair = _Repair(versions, limits, tries)
     for attempt in range(tries - 1):
         try:
-            return (yield from repair.run(every))
+            return (yield from repair.run(every, foreign))
         except ConflictError:
             # Most likely another repair was faster: begin again with what it left.
             yield Pause(attempt)
-    return (yield from repair.run(every))
+    return (yield from repair.run(every, foreign))
 
 
 class _Again(Restore):
@@ -152,9 +157,9 @@ class _Repair:
         self.foreign: int | None = None  # the version whose manifest is another table's
         self.done: list[SetAside] = []
 
-    def run(self, every: bool) -> Steps[tuple[SetAside, ...]]:
+    def run(self, every: bool, foreign: bool) -> Steps[tuple[SetAside, ...]]:
         locations = yield from self.versions.versions()
-        if every:
+        if foreign:
             self.foreign = yield from self._found_foreign(locations[-2:])
         waiting: list[_Damaged] = []  # above the next sound version
         sound: int | None = None
@@ -187,7 +192,8 @@ class _Repair:
         if data is None:
             return None
         try:
-            stored = _decoded(data, location, self.limits)
+            memory = np.frombuffer(data, np.uint8)
+            stored = decode_manifest_file(memory, location.path, location.version, self.limits)
         except LanceError as error:
             if is_damage(error):
                 return (yield from self._settled(_Damaged(location, data, error)))
@@ -283,12 +289,3 @@ class _Repair:
 
     def _keep(self, damaged: _Damaged) -> Steps[None]:
         yield from again(Put(damaged.kept_as, damaged.data), self.tries)
-
-
-def _decoded(data: bytes, location: ManifestLocation, limits: Limits) -> ManifestFile:
-    """The version in the bytes of a manifest file, checked as far as its bytes alone allow."""
-    stored = decode_manifest_file(np.frombuffer(data, np.uint8), location.path, location.version, limits)
-    _ = stored.manifest.fragments
-    with suppress(UnsupportedError):  # columns of an unknown type can be copied
-        _ = stored.manifest.schema
-    return stored

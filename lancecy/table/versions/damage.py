@@ -60,9 +60,8 @@ manifest moves to _damaged/, and version 7 gets the rows of the newest sound ver
         return error
     in_other_table = folder.startswith("/") or "://" in folder
     place = printable((folder if in_other_table else f"{root}/{folder}").removesuffix(f"/{VERSIONS}"))
-    options = " with its storage options" if "://" in place else ""
     error.what += (
-        f"; to repair the table: lancecy.repair({place!r}){options}, in a shell `lancecy repair {place}`: the damaged "
+        f"; to repair the table: {_call(place)}, in a shell `lancecy repair {place}`: the damaged "
         f"manifest moves to {DAMAGED}/, and version {parsed.version} gets the rows of the newest sound version "
         f"before it{also}"
     )
@@ -82,8 +81,13 @@ def with_remedy_for_missing(error: DatasetNotFoundError, root: str, version: int
     """
     place = printable(root)
     error.what += (
-        f"; version {version} names this file. If nobody can put it back: lancecy.repair({place!r}) goes back to "
-        "the version before if this one's manifest is another table's. Otherwise open an older version, "
+        f"; version {version} names this file. If nobody can put it back: {_call(place)} goes back to the version "
+        "before if this one's manifest is another table's. If that finds nothing to repair, open an older version, "
         f"lancecy.dataset({place!r}, version={max(1, version - 1)}), and restore() it"
     )
     return error
+
+
+def _call(place: str) -> str:
+    """The call that repairs a table."""
+    return f"lancecy.repair({place!r})" + (" with its storage options" if "://" in place else "")
