@@ -28,6 +28,7 @@ __all__ = [
     "FormatError",
     "LanceError",
     "LimitError",
+    "MissingFileError",
     "NamespaceError",
     "NotFoundError",
     "PathPolicyError",
@@ -236,6 +237,26 @@ class NotFoundError(LanceError, LookupError):
 
 class DatasetNotFoundError(NotFoundError, FileNotFoundError):
     """There is no dataset or no such file at the given place."""
+
+
+class MissingFileError(DatasetNotFoundError):
+    """The table is there, but a file that it names is not.
+
+    Attributes
+    ----------
+    path : str
+        The file, relative to the root of its store.
+    fragment : int
+        Fragment that needs it.
+    base : int or None
+        Base it should be in; None for the table's own folder.
+    """
+
+    def __init__(self, what: str, *, path: str, fragment: int, base: int | None = None) -> None:
+        super().__init__(what, kind="file", name=path)
+        self.path = printable(path)
+        self.fragment = fragment
+        self.base = base
 
 
 class ColumnNotFoundError(NotFoundError, KeyError):

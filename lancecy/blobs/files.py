@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from lancecy.errors import FormatError, printable
+from lancecy.errors import DatasetNotFoundError, FormatError, printable
 from lancecy.session import Session
 from lancecy.store.base import Memory, Store
 from lancecy.store.reads import Ranges, SourceFile
@@ -16,29 +16,50 @@ from lancecy.store.reads import Ranges, SourceFile
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
 
-__all__ = ["BUFFER_SIZE", "BlobFile", "StoredObject"]
+__all__ = ["BUFFER_SIZE", "BlobFile", "Explain", "StoredObject"]
 
 Locate: TypeAlias = Callable[[], tuple[Store, str]]
+Explain: TypeAlias = Callable[[DatasetNotFoundError], DatasetNotFoundError]
 
 BUFFER_SIZE = 512 << 10
 """Bytes fetched ahead of a sequential reader."""
 
 
 class StoredObject:
-    """A stored object, shared by the blobs in it; its size is looked up on first use."""
+    """A stored object, shared by the blobs in it; its size is looked up on first use.
 
-    def __init__(self, locate: Locate, source: SourceFile | None = None) -> None:
+    Parameters
+    ----------
+    locate : function
+        Returns the store of the object and its path there.
+    source : SourceFile, optional
+        The object, if its size is known.
+    explain : function, optional
+        Makes the error for a missing object from that of the store.
+    """
+
+    def __init__(
+        self, locate: Locate, source: SourceFile | None = None, explain: Explain | None = None
+    ) -> None:
         self._locate = locate
         self._source = source
+        self._explain = explain
 
     @property
     def source(self) -> SourceFile:
         """The object with its size."""
         if self._source is None:
             store, path = self._locate()
-            meta = store.head(path)
+            try:
+                meta = store.head(path)
+            except DatasetNotFoundError as error:
+                raise self.explained(error)
             self._source = SourceFile(store, path, meta.size, meta.identity)
         return self._source
+
+    def explained(self, error: DatasetNotFoundError) -> DatasetNotFoundError:
+        """The error for the missing object, to be raised."""
+        return error if self._explain is None else self._explain(error)
 
 
 class BlobFile(io.RawIOBase):
@@ -65,7 +86,7 @@ class BlobFile(io.RawIOBase):
     FormatError
         On the first use: the descriptor exceeds the object. TruncatedError if the object has shrunk since.
     DatasetNotFoundError
-        On the first use: the object is missing.
+        On the first use: the object is missing (``MissingFileError`` for a blob of a table).
 
     Examples
     --------
@@ -219,7 +240,10 @@ class BlobFile(io.RawIOBase):
                 f"{source.size}"
             )
         starts, lengths = np.array(ranges, np.int64).reshape(-1, 2).T.copy()
-        (span,) = self._session.fetch([Ranges(source, starts + self._position, lengths)])
+        try:
+            (span,) = self._session.fetch([Ranges(source, starts + self._position, lengths)])
+        except DatasetNotFoundError as error:
+            raise self._place.explained(error)
         spans = zip(span.positions.tolist(), lengths.tolist(), strict=True)
         return [_exactly(span.memory, start, length) for start, length in spans]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lancecy.blobs.files import BUFFER_SIZE, BlobFile, StoredObject
+from lancecy.blobs.files import BUFFER_SIZE, BlobFile, Explain, StoredObject
 from lancecy.encodings.arrow.assemble import pruned
 from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.errors import FormatError, LanceError, UnsupportedError, printable
@@ -22,6 +22,7 @@ from lancecy.scanning.locate import as_row_ids, find_addresses, find_rows
 from lancecy.scanning.take import as_row_numbers
 from lancecy.schema import Field
 from lancecy.store.reads import run
+from lancecy.table.missing import missing_blob, missing_file
 
 __all__ = ["take_blobs"]
 
@@ -82,7 +83,7 @@ def take_blobs(
         try:
             opened = _open_blobs(context, files, path, offsets[which], buffer_size)
         except LanceError as error:
-            raise error.within(f"fragment {fragment_id}")
+            raise context.snapshot.in_fragment(error, files.fragment)
         for number, blob in zip(which.tolist(), opened, strict=True):
             found[number] = blob
     return found
@@ -157,7 +158,7 @@ def _open_blobs(
     unique, back = np.unique(offsets, return_inverse=True)
     selection = RowSelection.take(files.num_rows, unique)
     rows = _descriptors(context, part, path, selection).take(pa.array(back)).to_pylist()
-    places = _Places(context, part)
+    places = _Places(context, files, part)
     return iter([places.blob(row, buffer_size) for row in rows])
 
 
@@ -176,12 +177,15 @@ def _descriptors(
 class _Places:
     """The objects that hold the blobs of one data file."""
 
-    def __init__(self, context: ScanContext, part: Part) -> None:
+    def __init__(self, context: ScanContext, files: FragmentFiles, part: Part) -> None:
         self._bases = context.snapshot.bases
+        self._fragment = files.fragment
         self._session = context.session
         self._source = part.source
         self._known: dict[tuple[int, str], StoredObject] = {}
-        self._file = StoredObject(lambda: (part.source.store, part.source.path), part.source)
+        self._file = StoredObject(
+            lambda: (part.source.store, part.source.path), part.source, self._explained(-1)
+        )
 
     def blob(self, row: dict[str, Any] | None, buffer_size: int) -> BlobFile | None:
         """The blob of a descriptor; None for a null."""
@@ -216,5 +220,13 @@ class _Places:
         found = self._known.get((base_id, name))
         if found is None:
             place = (self._source.store, name) if base_id < 0 else self._bases.blob(base_id, name)
-            found = self._known[base_id, name] = StoredObject(lambda: place)
+            made = StoredObject(lambda: place, explain=self._explained(base_id))
+            found = self._known[base_id, name] = made
         return found
+
+    def _explained(self, base_id: int) -> Explain:
+        """Makes the error for a missing object of a base, -1 for one beside the data file or the file itself."""
+        bases, fragment = self._bases, self._fragment
+        if base_id < 0:
+            return lambda error: missing_file(error, bases, fragment)
+        return lambda error: missing_blob(error, bases, fragment, base_id)

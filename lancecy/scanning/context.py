@@ -304,6 +304,22 @@ def _leaf_bytes(node: Field) -> float | None:
         return None
 
 
+def _planned(spec: ScanSpec, session: Session) -> Snapshot:
+    """The version that a scan was planned on."""
+    try:
+        return load_snapshot(spec.location.known_to(session), spec.version, session=session)
+    except NotFoundError as error:
+        if error.kind != "version":
+            raise
+        raise NotFoundError(
+            f"{error.what}: version {spec.version} was cleaned up since this scan was planned; "
+            "checkout_latest opens the newest, plan again from there",
+            kind="version",
+            name=error.name,
+            known=error.known,
+        ) from error
+
+
 _contexts: dict[tuple[object, ...], ScanContext] = {}
 _contexts_lock = threading.Lock()
 _MAX_CONTEXTS = 32
@@ -323,7 +339,7 @@ def context_for(spec: ScanSpec, session: Session | None = None) -> ScanContext:
         found = _contexts.get(key)
     if found is not None:
         return found
-    snapshot = load_snapshot(spec.location.known_to(session), spec.version, session=session)
+    snapshot = _planned(spec, session)
     if spec.identity and snapshot.identity != spec.identity:
         raise NotFoundError(
             f"version {spec.version} of {spec.uri} is not the one this scan was planned on: "

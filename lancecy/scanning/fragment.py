@@ -20,7 +20,7 @@ from lancecy.encodings.arrow.nulls import null_array
 from lancecy.encodings.arrow.to_arrow import to_arrow
 from lancecy.encodings.blocks.null_only import null_stub
 from lancecy.encodings.model.block import Block
-from lancecy.errors import DatasetNotFoundError, LanceError
+from lancecy.errors import LanceError
 from lancecy.file.v2.values import FieldRead, read_fields
 from lancecy.rows import RowSelection
 from lancecy.scanning.parts import Part, open_parts, physical_rows
@@ -31,7 +31,6 @@ from lancecy.store.reads import Read, SourceFile, gather, run
 from lancecy.table.manifest import Fragment
 from lancecy.table.rows.deletion import DeletionVector
 from lancecy.table.snapshot import Snapshot
-from lancecy.table.versions.damage import with_remedy_for_missing
 
 __all__ = ["FragmentFiles", "Part", "read_together"]
 
@@ -47,6 +46,7 @@ class FragmentFiles:
 
     Attributes
     ----------
+    snapshot : Snapshot
     fragment : Fragment
     parts : tuple of Part
     num_rows : int
@@ -56,6 +56,7 @@ class FragmentFiles:
         Whether every file is memory-mapped, so that reading costs no request.
     """
 
+    snapshot: Snapshot = field(repr=False)
     fragment: Fragment
     parts: tuple[Part, ...]
     num_rows: int
@@ -79,16 +80,17 @@ class FragmentFiles:
         ------
         FormatError
             Files disagree with each other or with the manifest about the number of rows.
+        MissingFileError
+            A file is missing.
         """
         try:
             parts = open_parts(snapshot, fragment, session, dictionaries or snapshot.dictionary_source())
             num_rows = physical_rows(fragment, parts)
             deleted = snapshot.deletions(fragment, num_rows)
         except LanceError as error:
-            if isinstance(error, DatasetNotFoundError):
-                with_remedy_for_missing(error, snapshot.uri, snapshot.version)
-            raise error.within(f"fragment {fragment.id}")
-        return cls(fragment, parts, num_rows, deleted, all(p.source.store.traits.is_mapped for p in parts))
+            raise snapshot.in_fragment(error, fragment)
+        mapped = all(p.source.store.traits.is_mapped for p in parts)
+        return cls(snapshot, fragment, parts, num_rows, deleted, mapped)
 
     # -- rows -----------------------------------------------------------------
 
@@ -150,7 +152,7 @@ class FragmentFiles:
         try:
             return run(self._columns(fields, rows, tested or {}), session.fetcher())
         except LanceError as error:
-            raise error.within(f"fragment {self.fragment.id}")
+            raise self.snapshot.in_fragment(error, self.fragment)
 
     @cached_property
     def tells_nulls(self) -> bool:
@@ -248,7 +250,10 @@ class FragmentFiles:
             held = {path: chain for path, chain in chains.items() if chain[-1].id in part.ids}
             if held:
                 reads.append(part.reader.stats(held))
-        found = run(gather(reads), session.fetch)
+        try:
+            found = run(gather(reads), session.fetch)
+        except LanceError as error:
+            raise self.snapshot.in_fragment(error, self.fragment)
         if missing and not found:
             found = [StatsTable(np.array([self.num_rows]))]
         return [
@@ -276,7 +281,7 @@ class FragmentFiles:
         try:
             run(gather([part.reader.prepare(mine) for part, mine in held if mine]), session.fetch)
         except LanceError as error:
-            raise error.within(f"fragment {self.fragment.id}")
+            raise self.snapshot.in_fragment(error, self.fragment)
 
     def knows(self, fields: Sequence[Field]) -> bool:
         """Whether pages and sizes of these fields are known exactly; no IO."""

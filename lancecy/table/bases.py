@@ -28,7 +28,7 @@ import warnings
 from typing import Any
 from urllib.parse import unquote
 
-from lancecy.errors import FormatError, PathPolicyError
+from lancecy.errors import FormatError, PathPolicyError, printable
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.credentials import has_login, without_login
@@ -146,6 +146,14 @@ class Bases:
     def table(self, uri: str) -> tuple[Store, str]:
         """Store of another table that this one names, and the prefix of its paths (raises as :meth:`data`)."""
         return self._named("a user", _canonical(uri, "place of a user"))
+
+    def described(self, base_id: int | None) -> str:
+        """A base for messages: its id, name and path; the table's own folder for None."""
+        base = None if base_id is None else self._bases.by_id.get(base_id)
+        if base is None:
+            return self._root.uri
+        name = "" if base.name is None else f" {printable(base.name)!r}"
+        return f"base {base.id}{name} ({printable(base.path)})"
 
     @property
     def is_mapped(self) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 
-from lancecy.errors import DatasetNotFoundError, FormatError, TruncatedError
+from lancecy.errors import DatasetNotFoundError, FormatError, LanceError, TruncatedError
 from lancecy.limits import Limits
 from lancecy.schema import Schema
 from lancecy.session import Session, default
@@ -22,12 +22,14 @@ from lancecy.table import flags
 from lancecy.table.bases import Bases
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import DataFile, ExternalFile, Fragment, IndexEntry, Manifest
+from lancecy.table.missing import missing_file
 from lancecy.table.rows import deletion
 from lancecy.table.rows.deletion import DeletionVector
 from lancecy.table.rows.id_index import RowIndex
 from lancecy.table.rows.id_index_build import index_rows
 from lancecy.table.rows.row_ids import RowIdSequence, VersionSequence
 from lancecy.table.versions import ManifestLocation, VersionStore, locate, version_store
+from lancecy.table.versions.damage import with_remedy_for_missing
 from lancecy.table.versions.select import select_manifest
 from lancecy.table.wire.indices import decode_index_section
 from lancecy.table.wire.row_ids import decode_row_ids, decode_versions
@@ -172,6 +174,19 @@ class Snapshot:
         # The store has not confirmed the file, so only files of this very table count as the same.
         return SourceFile(store, path, file.size, f"{self.version}-{self.identity}")
 
+    def in_fragment(self, error: LanceError, fragment: Fragment) -> LanceError:
+        """An error with the fragment it happened in, to be raised; one about a missing file names its base too.
+
+        Parameters
+        ----------
+        error : LanceError
+        fragment : Fragment
+        """
+        if isinstance(error, DatasetNotFoundError):
+            told = missing_file(error, self.bases, fragment)
+            return told if told is error else with_remedy_for_missing(told, self.uri, self.version)
+        return error.within(f"fragment {fragment.id}")
+
     def dictionary_source(self) -> SourceFile:
         """The manifest file, which holds the values of 0.1 dictionary fields."""
         return SourceFile(self.store, self.manifest_file.path, self.manifest_file.size, self.identity)
@@ -189,7 +204,7 @@ class Snapshot:
         ------
         FormatError
             The deletion file is damaged or contradicts the manifest.
-        DatasetNotFoundError
+        MissingFileError
             It is missing.
         """
         file = fragment.deletion_file
@@ -203,6 +218,8 @@ class Snapshot:
                 return deletion.decode(self._whole(store, path), file, rows, self.limits)
             except FormatError as error:
                 raise error.within(path)
+            except DatasetNotFoundError as error:
+                raise missing_file(error, self.bases, fragment)
 
         key = ("deletions", store.uri, path, file.num_deleted_rows, rows, self.identity, self.location.key)
         return self.session.cache.get(key, load, lambda vector: vector.nbytes + 200)
@@ -214,6 +231,8 @@ class Snapshot:
         ------
         FormatError
             The sequence is damaged, or not as long as the fragment.
+        MissingFileError
+            The file that holds it is missing.
         """
         stored = fragment.row_ids
         if stored is None:
@@ -224,6 +243,8 @@ class Snapshot:
                 return decode_row_ids(self._bytes(stored), fragment.physical_rows, self.limits)
             except FormatError as error:
                 raise error.within(f"row ids of fragment {fragment.id}")
+            except DatasetNotFoundError as error:
+                raise missing_file(error, self.bases, fragment)
 
         key = ("row ids", self.uri, self.version, self.identity, fragment.id, self.location.key)
         return self.session.cache.get(key, load, lambda sequence: sequence.nbytes + 200)
@@ -276,6 +297,8 @@ class Snapshot:
                 return decode_versions(self._bytes(stored), fragment.physical_rows, self.limits)
             except FormatError as error:
                 raise error.within(f"{kind} versions of fragment {fragment.id}")
+            except DatasetNotFoundError as error:
+                raise missing_file(error, self.bases, fragment)
 
         key = (kind, self.uri, self.version, self.identity, fragment.id, self.location.key)
         return self.session.cache.get(key, load, lambda sequence: sequence.nbytes + 200)

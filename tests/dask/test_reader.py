@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from dask.base import tokenize
+from distributed import Client
 
 import lancecy
 from lancecy.dask.reader import Parts, Reader, units_of
@@ -115,3 +116,18 @@ def test_readers_differ_by_filter_labels_and_limit() -> None:
     assert len({tokenize(each) for each in (reader, *others)}) == 4
     twice = reader.filtered(condition).filtered(condition).spec.request.filter
     assert str(twice) == "<call a > 5 AND a > 5>"
+
+
+def test_missing_file_is_told_by_the_worker_as_it_is_here(tmp_path: Path, client: Client) -> None:
+    disk = lancecy.DatasetBasePath(tmp_path / "disk2", name="disk2")
+    ds = lancecy.write_dataset(
+        {"id": range(100)}, tmp_path / "t.lance", initial_bases=[disk], target_bases=["disk2"]
+    )
+    ddf = lancecy.scan(tmp_path / "t.lance", blocksize=100)
+    (tmp_path / "disk2").rename(tmp_path / "disk3")
+    with pytest.raises(lancecy.errors.MissingFileError) as here:
+        ds.to_table()
+    with pytest.raises(lancecy.errors.MissingFileError) as there:
+        client.compute(ddf).result()
+    assert str(there.value) == str(here.value)
+    assert vars(there.value) == vars(here.value)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import lancecy
-from lancecy.errors import DatasetNotFoundError, PathPolicyError
+from lancecy.errors import DatasetNotFoundError, MissingFileError, PathPolicyError
 from lancecy.file.open import open_file
 from lancecy.rows import RowSelection
 from lancecy.scanning.run_task import read
@@ -203,7 +203,7 @@ def test_sizes_of_legacy_files_are_never_believed() -> None:
 def test_a_file_that_is_gone_is_named() -> None:
     store = counted(fragments=2, data_version="2.1", claimed=lambda size: size)
     store.inner.delete(["data/part-7.lance"])
-    with pytest.raises(DatasetNotFoundError, match="part-7"):
+    with pytest.raises(MissingFileError, match="part-7.* of fragment 7"):
         lancecy.dataset("counted://here/t", session=lancecy.Session(threads=2)).to_table()
 
 

@@ -192,3 +192,16 @@ def test_executor_without_lancecy_is_told_what_to_set(
     told = _told(frame.collect)
     assert f"Spark's Python worker {sys.executable} cannot import lancecy (not on this machine)" in told
     assert "Start Spark with PYSPARK_PYTHON (or spark.pyspark.python) set to a Python" in told
+
+
+def test_missing_file_is_told_by_the_executor_as_it_is_here(spark: SparkSession, tmp_path: Path) -> None:
+    disk = lancecy.DatasetBasePath(tmp_path / "disk2", name="disk2")
+    ds = lancecy.write_dataset(
+        {"id": range(100)}, tmp_path / "t.lance", initial_bases=[disk], target_bases=["disk2"]
+    )
+    frames = [read(spark, tmp_path / "t.lance"), _load(spark, tmp_path / "t.lance")]
+    (tmp_path / "disk2").rename(tmp_path / "disk3")
+    with pytest.raises(lancecy.errors.MissingFileError) as here:
+        ds.to_table()
+    for frame in frames:
+        assert f"lancecy.errors.MissingFileError: {here.value}" in _told(frame.collect)

@@ -12,6 +12,7 @@ from lancecy.errors import (
     DatasetNotFoundError,
     FormatError,
     LimitError,
+    MissingFileError,
     NotFoundError,
     PathPolicyError,
     TruncatedError,
@@ -227,7 +228,7 @@ def test_cached_parts_are_those_of_one_way_to_open(tmp_path: Path, options: dict
 def test_missing_or_damaged_deletion_file_is_named(tmp_path: Path) -> None:
     fragment = make_fragment(deletion_file=make_deletion_file())
     store = table(tmp_path, make_manifest(fragments=(fragment,)))
-    with pytest.raises(DatasetNotFoundError, match=r"12-6-77\.arrow"):
+    with pytest.raises(MissingFileError, match=r"deletion file .*12-6-77\.arrow.* of fragment 12"):
         opened(store).deletions(fragment)
     store.put("_deletions/12-6-77.arrow", b"nonsense")
     with pytest.raises(FormatError, match=r"12-6-77\.arrow"):
@@ -272,7 +273,7 @@ def test_missing_sequences_are_none(tmp_path: Path) -> None:
         (ExternalFile("_ids/4.bin", 0, 11), TruncatedError),
         (ExternalFile("_ids/4.bin", 0, 2**40), LimitError),
         (ExternalFile("../4.bin", 0, 1), PathPolicyError),
-        (ExternalFile("_ids/5.bin", 0, 1), DatasetNotFoundError),
+        (ExternalFile("_ids/5.bin", 0, 1), MissingFileError),
         (ExternalFile("_ids/4.bin", 0, 10), FormatError),
     ],
 )

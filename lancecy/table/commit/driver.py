@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from lancecy.errors import ExistsError, FormatError, StoreError, UnsupportedError
+from lancecy.errors import DatasetNotFoundError, ExistsError, FormatError, StoreError, UnsupportedError
 from lancecy.session import Session
 from lancecy.store.base import PutMode, Store
 from lancecy.store.local import NETWORK, LocalStore
@@ -25,7 +25,8 @@ from lancecy.table.commit.loop import commit
 from lancecy.table.commit.options import Committed, Origin, Policy
 from lancecy.table.commit.set_aside import SetAside, set_aside
 from lancecy.table.location import TableLocation
-from lancecy.table.manifest import BasePaths
+from lancecy.table.manifest import BasePaths, Fragment
+from lancecy.table.missing import missing_file
 from lancecy.table.operations import Transaction
 from lancecy.table.paths import TEMPORARY, VERSIONS
 from lancecy.table.requests import (
@@ -209,8 +210,12 @@ class _Answers:
     def answer(self, request: Request) -> Any:
         match request:
             case ReadDeletion(bases, fragment_id, file):
-                store, path = self._bases(bases).deletion(fragment_id, file)
-                return store.get(path)
+                known = self._bases(bases)
+                store, path = known.deletion(fragment_id, file)
+                try:
+                    return store.get(path)
+                except DatasetNotFoundError as error:
+                    raise missing_file(error, known, Fragment(fragment_id, deletion_file=file))
             case HeadFile(bases, file):
                 store, path = self._bases(bases).data(file)
                 return store.head(path)

@@ -81,9 +81,8 @@ def with_remedy_for_missing(error: DatasetNotFoundError, root: str, version: int
     """
     place = printable(root)
     error.what += (
-        f"; version {version} names this file. If nobody can put it back: {_call(place)} goes back to the version "
-        "before if this one's manifest is another table's. If that finds nothing to repair, open an older version, "
-        f"lancecy.dataset({place!r}, version={max(1, version - 1)}), and restore() it"
+        f"; if nobody can put it back: {_call(place)} undoes version {version} if its manifest is another table's, "
+        f"else restore() an older version, lancecy.dataset({place!r}, version={max(1, version - 1)})"
     )
     return error
 
