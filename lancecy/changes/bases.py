@@ -8,8 +8,10 @@ from dataclasses import replace
 from typing import Any
 
 from lancecy.changes.base import Change
+from lancecy.changes.base_files import check_relocation
 from lancecy.changes.options import CommitRequest
 from lancecy.table.operations import UpdateBases
+from lancecy.table.operations.base_paths import registered
 from lancecy.write.targets import DatasetBasePath, base_paths_of, targets
 
 __all__ = ["BaseUpdates"]
@@ -48,7 +50,9 @@ class BaseUpdates(Change):
         self._change(operation, newest, options, bases=checked)
         return self
 
-    def relocate_base(self, base: str | os.PathLike[str], new_path: str | os.PathLike[str]) -> Any:
+    def relocate_base(
+        self, base: str | os.PathLike[str], new_path: str | os.PathLike[str], *, force: bool = False
+    ) -> Any:
         """Change the path of a base, to move a table to a copy of its files.
 
         Parameters
@@ -56,7 +60,10 @@ class BaseUpdates(Change):
         base : str or path
             Name of the base, or its old path.
         new_path : str or path
-            Absolute path or URI. It must hold the files under their old names.
+            Absolute path or URI. It must hold the files of the newest version under their old names.
+        force : bool
+            Commit without looking for the files, for instance because they are copied later. Until then scans raise
+            ``MissingFileError``.
 
         Returns
         -------
@@ -71,10 +78,18 @@ class BaseUpdates(Change):
             Another base has this path.
         PathPolicyError
             The path does not name a folder, or holds credentials.
+        MissingFileError
+            Files of the base are not in the new place, and ``force`` is false. Nothing is committed.
+        StoreError
+            The new place cannot be read, and ``force`` is false. Nothing is committed.
         """
         newest = self._newest()
         known = newest.manifest.base_paths
         (number,) = targets(known, [base])
         moved = replace(known[number or 0], path=DatasetBasePath(new_path).to_base_path().path)
-        self._change(UpdateBases((moved,), relocate=True), newest, bases=[moved])
+        operation = UpdateBases((moved,), relocate=True)
+        registered(known, operation.bases, relocate=True)  # a conflict is told before files are looked for
+        if not force:
+            check_relocation(newest, moved)
+        self._change(operation, newest, bases=[moved])
         return self

@@ -213,6 +213,7 @@ def _age(text: str) -> timedelta:
 @click.option(
     "--dataset-root", is_flag=True, help="The new base is a table's folder: data files go to data/ below it."
 )
+@click.option("--force", is_flag=True, help="Relocate also to a place that lacks files of the base.")
 @as_json
 def bases(
     uri: str,
@@ -222,6 +223,7 @@ def bases(
     base: str | None,
     path: str | None,
     dataset_root: bool,
+    force: bool,
     as_json: bool,
 ) -> None:
     """List the base paths of the table at URI; `add NAME PATH` adds one, `relocate NAME PATH` changes its path."""
@@ -232,7 +234,7 @@ def bases(
         if action == "add":
             ds.add_bases([DatasetBasePath(path, name=base, is_dataset_root=dataset_root)])
         else:
-            ds.relocate_base(base, path)
+            ds.relocate_base(base, path, force=force)
     rows = _base_rows(ds)
     if as_json:
         show_json(rows)

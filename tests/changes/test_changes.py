@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
@@ -17,6 +18,7 @@ from lancecy.errors import (
     ColumnNotFoundError,
     ConflictError,
     DatasetNotFoundError,
+    MissingFileError,
     NotFoundError,
     RetryableConflictError,
 )
@@ -264,3 +266,69 @@ def test_changes_of_several_threads_all_happen(tmp_path: Path) -> None:
     made = [1000 + 10 * number + turn for number in range(4) for turn in range(4)]
     assert sorted(rows_of(lancecy.dataset(ds.uri))) == made
     assert lancecy.dataset(ds.uri).version == 1 + 4 * 5
+
+
+def spread(tmp_path: Path, num_files: int) -> lancecy.Dataset:
+    """A table of two rows per file, all files in one base."""
+    place = DatasetBasePath(tmp_path / "b1", name="b1")
+    ds: lancecy.Dataset = lancecy.write_dataset(
+        {"n": range(2 * num_files)},
+        tmp_path / "t.lance",
+        initial_bases=[place],
+        target_bases=["b1"],
+        max_rows_per_file=2,
+        durability="none",
+    )
+    return ds
+
+
+@pytest.mark.parametrize("num_files", [5, 70], ids=["asked for one by one", "listed"])
+def test_base_does_not_move_to_where_a_file_is_missing(tmp_path: Path, num_files: int) -> None:
+    ds = spread(tmp_path, num_files)
+    lost = ds.get_fragments()[3].data_files()[0].path
+    shutil.copytree(tmp_path / "b1", tmp_path / "copy")
+    (tmp_path / "copy" / lost).unlink()
+    problem = f"1 of the {num_files} files of base 1 are not in .*copy, such as '{lost}' of fragment 3; .*force=True"
+    with pytest.raises(MissingFileError, match=problem) as caught:
+        ds.relocate_base("b1", tmp_path / "copy")
+    assert (caught.value.path, caught.value.fragment, caught.value.base) == (lost, 3, 1)
+    with pytest.raises(MissingFileError, match=f"{num_files} of the {num_files} files"):
+        ds.relocate_base("b1", tmp_path / "nowhere")
+    assert ds.latest_version == 1
+    assert ds.count_rows("n >= 0") == 2 * num_files
+
+    ds.relocate_base("b1", tmp_path / "copy", force=True)
+    assert ds.version == 2
+    with pytest.raises(MissingFileError, match=r"fragment 3 .*base 1 'b1'"):
+        ds.to_table()
+    shutil.copy(tmp_path / "b1" / lost, tmp_path / "copy")
+    assert rows_of(ds) == list(range(2 * num_files))
+
+
+def test_base_that_cannot_move_there_is_not_looked_at(tmp_path: Path) -> None:
+    ds = spread(tmp_path, 2)
+    ds.add_bases([DatasetBasePath(tmp_path / "b2", name="b2")])
+    with pytest.raises(ConflictError, match="b2 already"):
+        ds.relocate_base("b1", tmp_path / "b2")
+    ds.relocate_base("b2", tmp_path / "b3")  # no file is in it yet
+    assert ds.base_paths[2].path == str(tmp_path / "b3")
+
+
+@pytest.mark.interop
+def test_base_of_a_clone_needs_its_deletion_files_too(tmp_path: Path) -> None:
+    import lance
+
+    source = lance.write_dataset(pa.table({"n": range(20)}), str(tmp_path / "old"))
+    source.delete("n < 5")
+    source.shallow_clone(str(tmp_path / "clone"), 2)
+    ds = lancecy.dataset(tmp_path / "clone")
+    assert rows_of(ds) == list(range(5, 20))
+    shutil.copytree(tmp_path / "old" / "data", tmp_path / "new" / "data")
+    with pytest.raises(
+        MissingFileError, match=r"1 of the 2 files .* such as '0-1-[0-9]+\.arrow' of fragment 0"
+    ):
+        ds.relocate_base(tmp_path / "old", tmp_path / "new")
+    shutil.copytree(tmp_path / "old" / "_deletions", tmp_path / "new" / "_deletions")
+    shutil.rmtree(tmp_path / "old")
+    ds.relocate_base(tmp_path / "old", tmp_path / "new")
+    assert rows_of(ds) == rows_of(lancecy.dataset(ds.uri)) == list(range(5, 20))

@@ -117,6 +117,12 @@ def test_bases_are_listed_added_and_relocated(tmp_path: Path, parquet: Path) -> 
     assert [row["path"] for row in _json("bases", uri)] == [str(uri)]
     assert _json("bases", uri, "add", "b2", tmp_path / "b2")[1]["name"] == "b2"
     _run("write", parquet, uri, "--mode", "append", "--to", "b2")
+    refused = _run("bases", uri, "relocate", "b2", tmp_path / "b3")
+    assert refused.exit_code != 0
+    assert "1 of the 1 files of base 1 are not in" in refused.output
+    forced = _json("bases", uri, "relocate", "b2", tmp_path / "b3", "--force")
+    assert forced[1]["path"] == str(tmp_path / "b3")
+    _json("bases", uri, "relocate", "b2", tmp_path / "b2")
     (tmp_path / "b2").rename(tmp_path / "b3")
     assert _json("bases", uri, "relocate", "b2", tmp_path / "b3")[1]["path"] == str(tmp_path / "b3")
     assert lancecy.dataset(uri).to_table().num_rows == 200

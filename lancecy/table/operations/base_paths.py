@@ -36,7 +36,7 @@ def add_bases(message: table_pb2.Manifest, bases: Iterable[BasePath], *, relocat
     message : lance.table.Manifest
         Changed.
     bases : iterable of BasePath
-        Id 0 means the smallest free one from 1 on.
+        Id 0 means the smallest free one from 1 on, unless bases are relocated.
     relocate : bool
         See ``UpdateBases``.
 
@@ -78,16 +78,15 @@ def registered(
 ) -> dict[int, BasePath]:
     """The bases of a table by id after registering others; see :func:`add_bases` for arguments and errors."""
     found = dict(known)
-    explicit = [base for base in bases if base.id]
+    # A clone by the reference has its base under the id 0.
+    explicit = [base for base in bases if base.id or relocate]
     for base in explicit:
         if relocate and base.id not in found:
             raise SchemaError(f"the table has no base {base.id} to relocate", difference=f"base {base.id}")
         others = {other.id: other for other in found.values() if not (relocate and other.id == base.id)}
         _check_new(base, others)
         found[base.id] = base
-    for base in [base for base in bases if not base.id]:
-        if relocate:
-            raise SchemaError("a base to relocate is named by its id", difference="base 0")
+    for base in [base for base in bases if not base.id and not relocate]:
         _check_new(base, found)
         free = next(number for number in range(1, len(found) + 2) if number not in found)
         found[free] = replace(base, id=free)

@@ -21,7 +21,7 @@ class UpdateBases(Operation):
     Attributes
     ----------
     bases : tuple of BasePath
-        Id 0 means "the smallest free one".
+        Id 0 means "the smallest free one", unless bases are relocated.
     relocate : bool
         Replace path, name and kind of the existing bases with these ids, to move a table to its copy in another
         bucket. If false, existing ids are refused. Not part of the stored transaction.

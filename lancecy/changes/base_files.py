@@ -1,0 +1,94 @@
+"""Checks that the new place of a base has the files that the table keeps there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from lancecy.errors import DatasetNotFoundError, MissingFileError
+from lancecy.store.base import Store
+from lancecy.table.bases import Bases, canonical_base
+from lancecy.table.manifest import BasePath, BasePaths
+from lancecy.table.paths import DATA, DELETIONS, deletion_file_name
+from lancecy.table.snapshot import Snapshot
+
+__all__ = ["check_relocation"]
+
+# Up to here each file is asked for, which costs a request; beyond, the folder is listed.
+_FEW = 64
+
+
+def check_relocation(snapshot: Snapshot, moved: BasePath) -> None:
+    """Refuse a new place of a base that lacks files of the table.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The version whose fragments name the files.
+    moved : BasePath
+        The base with its new path.
+
+    Raises
+    ------
+    MissingFileError
+        Data or deletion files are missing; names one of them, and how many.
+    PathPolicyError
+        The path does not name a folder.
+    StoreError
+        The new place cannot be read.
+    """
+    location = snapshot.location.allowing([canonical_base(moved)])
+    bases = Bases(snapshot.store, location, BasePaths({moved.id: moved}), snapshot.session)
+    total, missing = 0, dict[str, int]()
+    for kind, names in ((DATA, _data_files(snapshot, moved.id)), (DELETIONS, _deletions(snapshot, moved.id))):
+        if names:
+            total += len(names)
+            store, prefix = bases.folder(moved.id, kind)
+            missing |= {name: names[name] for name in _absent(snapshot, store, prefix, names)}
+    if missing:
+        name, fragment = min(missing.items(), key=lambda item: item[1])
+        raise MissingFileError(
+            f"nothing was changed: {len(missing)} of the {total} files of base {moved.id} are not in {moved.path}, "
+            f"such as {name!r} of fragment {fragment}; copy them there first, or pass force=True if they follow",
+            path=name,
+            fragment=fragment,
+            base=moved.id,
+        )
+
+
+def _data_files(snapshot: Snapshot, base_id: int) -> dict[str, int]:
+    """Names of the data files in a base, each with the fragment that needs it."""
+    fragments = snapshot.fragments
+    return {file.path: f.id for f in fragments for file in f.files if file.base_id == base_id}
+
+
+def _deletions(snapshot: Snapshot, base_id: int) -> dict[str, int]:
+    """Names of the deletion files in a base; as :func:`_data_files`."""
+    held = ((f.id, f.deletion_file) for f in snapshot.fragments)
+    return {
+        deletion_file_name(i, file): i for i, file in held if file is not None and file.base_id == base_id
+    }
+
+
+def _absent(snapshot: Snapshot, store: Store, prefix: str, names: Iterable[str]) -> set[str]:
+    """The names without an object in a folder."""
+    wanted = set(names)
+    if len(wanted) > _FEW:
+        try:
+            for meta in store.list(prefix.rstrip("/")):
+                wanted.discard(meta.path.removeprefix(prefix))
+                if not wanted:
+                    break
+        except DatasetNotFoundError:
+            pass
+        return wanted
+
+    def is_there(name: str) -> bool:
+        try:
+            store.head(prefix + name)
+        except DatasetNotFoundError:
+            return False
+        return True
+
+    asked = sorted(wanted)
+    found = snapshot.session.map(is_there, asked, blocking=not store.traits.is_mapped)
+    return {name for name, there in zip(asked, found, strict=True) if not there}
