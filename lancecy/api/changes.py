@@ -9,9 +9,10 @@ from lancecy.changes.insert import Inserts
 from lancecy.changes.metadata import MetadataUpdates
 from lancecy.changes.repair import Repairs
 from lancecy.changes.restore import Restores
+from lancecy.changes.transactions import TransactionReads
 
 __all__ = ["Changes"]
 
 
-class Changes(Inserts, Deletes, Restores, MetadataUpdates, BaseUpdates, Cleanups, Repairs):
-    """Base class of ``api.datasets.Dataset`` with the methods that change the table."""
+class Changes(Inserts, Deletes, Restores, MetadataUpdates, BaseUpdates, Cleanups, Repairs, TransactionReads):
+    """Base class of ``api.datasets.Dataset`` with the methods that change the table, or read its changes."""

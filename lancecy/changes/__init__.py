@@ -8,6 +8,7 @@
 ``metadata``      configuration and metadata
 ``bases``         registers and relocates base paths
 ``cleanup``       removes old versions and unreferenced files
+``transactions``  reads the transactions that made the versions
 ``repair``        sets damaged manifests aside, assigns missing row ids
 ``commit``        commits a given operation as the next version
 ``options``       options of writes and commits, as values

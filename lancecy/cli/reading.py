@@ -7,6 +7,7 @@ from typing import Any
 import click
 import pyarrow as pa
 
+from lancecy.changes.transactions import Transaction, transactions_by_version
 from lancecy.cli.options import as_json, column_option, filter_option, names, opened, table_options
 from lancecy.cli.output import show_facts, show_json, show_rows, show_text
 from lancecy.errors import printable
@@ -111,12 +112,29 @@ def count(filter_: str | None, as_json: bool, **table: Any) -> None:
 @as_json
 def versions(as_json: bool, **table: Any) -> None:
     """List all versions of the table at URI, the newest last."""
-    found = opened(**table).versions()
+    ds = opened(**table)
+    made = transactions_by_version(ds.context.snapshot)
+    found = [_with_transaction(version, made.get(version["version"])) for version in ds.versions()]
     if as_json:
         show_json(found)
     else:
-        rows = [(v["version"], _time(v["timestamp"]), _fact(v["metadata"])) for v in found]
-        show_rows(("version", "written (UTC)", "what"), rows, right=["version"])
+        header = ("version", "written (UTC)", "operation", "rows", "message")
+        rows = [
+            (v["version"], _time(v["timestamp"]), v["operation"] or "unknown", _rows(v), v["message"] or "")
+            for v in found
+        ]
+        show_rows(header, rows, right=["version", "rows"])
+
+
+def _with_transaction(version: dict[str, Any], made: Transaction | None) -> dict[str, Any]:
+    """A version with the operation that made it and the message of its commit."""
+    if made is None:
+        return {**version, "operation": None, "message": None}
+    return {**version, "operation": made.operation_name, "message": made.commit_message}
+
+
+def _rows(version: dict[str, Any]) -> str:
+    return f"{int(version['metadata']['total_rows']):,}"
 
 
 def _time(value: Any) -> str:

@@ -18,7 +18,7 @@ from lancecy.table.operations.new_fragments import version_of
 from lancecy.write.schemas import schema_of
 from lancecy.write.targets import DatasetBasePath, base_paths_of
 
-__all__ = ["BaseOperation", "LanceOperation", "operation_of"]
+__all__ = ["BaseOperation", "LanceOperation", "operation_of", "view_of"]
 
 
 class BaseOperation(ABC):
@@ -214,6 +214,12 @@ class LanceOperation:
     UpdateBases = _UpdateBases
 
 
+for _name, _class in tuple(vars(LanceOperation).items()):
+    if isinstance(_class, type):
+        # Shown under their public name, as by pylance.
+        _class.__name__, _class.__qualname__ = _name, f"LanceOperation.{_name}"
+
+
 def operation_of(
     change: BaseOperation, known: Mapping[int, BasePath] | None, stable_row_ids: bool = False
 ) -> made.Operation:
@@ -239,3 +245,58 @@ def operation_of(
     if not isinstance(change, BaseOperation):
         raise TypeError(f"{type(change).__name__} is no operation: give one of lancecy.LanceOperation")
     return change.to_operation(known, stable_row_ids)
+
+
+def view_of(operation: made.Operation, fragments: Iterable[Fragment]) -> BaseOperation | made.Operation:
+    """The public operation of an internal one; an operation without a public class is returned as it is.
+
+    Parameters
+    ----------
+    operation : Operation
+        As decoded from a transaction.
+    fragments : iterable of Fragment
+        Fragments of the version it made.
+
+    Examples
+    --------
+    >>> view_of(made.Restore(3), ())
+    LanceOperation.Restore(version=3)
+    """
+    match operation:
+        case made.Append():
+            return _Append(operation.fragments)
+        case made.Overwrite():
+            bases = _base_views(operation.initial_bases) or None
+            return _Overwrite(operation.schema, operation.fragments, bases)
+        case made.Delete():
+            updated = tuple(part for part in fragments if part.id in operation.files)
+            return _Delete(updated, tuple(operation.removed), operation.predicate)
+        case made.Restore():
+            return _Restore(operation.version)
+        case made.ReserveFragments():
+            return _ReserveFragments(operation.num_fragments)
+        case made.UpdateConfig():
+            return _config_view(operation)
+        case made.UpdateBases():
+            return _UpdateBases(_base_views(operation.bases))
+    return operation
+
+
+def _base_views(bases: Iterable[BasePath]) -> tuple[DatasetBasePath, ...]:
+    return tuple(DatasetBasePath(base.path, base.name, base.is_dataset_root, base.id) for base in bases)
+
+
+def _config_view(operation: made.UpdateConfig) -> _UpdateConfig:
+    fields = {
+        number: _UpdateMap(dict(u.entries), u.replace) for number, u in operation.field_metadata.items()
+    }
+    return _UpdateConfig(
+        _map_view(operation.config),
+        _map_view(operation.table_metadata),
+        _map_view(operation.schema_metadata),
+        fields or None,
+    )
+
+
+def _map_view(update: made.MapUpdate | None) -> _UpdateMap | None:
+    return None if update is None else _UpdateMap(dict(update.entries), update.replace)

@@ -177,3 +177,17 @@ def test_bases_of_another_service_are_used_when_they_are_allowed(parquet: Path, 
         assert _run(*command, *allowed).exit_code == 0
     _json("write", parquet, root, "--mode", "append", "--to", "far", *allowed)
     assert _json("count", root, *allowed)["rows"] == 190
+
+
+def test_versions_show_the_messages_of_their_commits(tmp_path: Path, parquet: Path) -> None:
+    uri = tmp_path / "t.lance"
+    _run("write", parquet, uri, "--message", "from the form")
+    _run("delete", uri, "n < 5", "--yes")
+    told = [(v["operation"], v["message"]) for v in _json("versions", uri)]
+    assert told == [("Overwrite", "from the form"), ("Delete", None)]
+    header, first, second = [
+        line.split() for line in _run("versions", uri).stdout.splitlines() if "e" in line
+    ]
+    assert header == ["version", "written", "(UTC)", "operation", "rows", "message"]
+    assert (first[0], first[-5:]) == ("1", ["Overwrite", "100", "from", "the", "form"])
+    assert (second[0], second[-2:]) == ("2", ["Delete", "95"])

@@ -1,0 +1,175 @@
+"""Reads the transactions that made the versions of a table."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lancecy.changes.base import Change
+from lancecy.errors import DatasetNotFoundError, LanceError, StoreError
+from lancecy.limits import Limits
+from lancecy.store.base import Store
+from lancecy.table import operations as stored_as
+from lancecy.table.manifest import Manifest
+from lancecy.table.operations.transaction import COMMIT_MESSAGE
+from lancecy.table.paths import TRANSACTIONS, check_name
+from lancecy.table.snapshot import Snapshot
+from lancecy.table.versions import ManifestLocation, locate
+from lancecy.write.operations import view_of
+
+__all__ = ["Transaction", "TransactionReads", "transactions_by_version"]
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """The change that made a version.
+
+    Attributes
+    ----------
+    read_version : int
+        Version the change was made from; 0 for a new table.
+    operation : object
+        One of ``lancecy.LanceOperation``. A change that only other libraries make, such as a merge or an update, has
+        another class of that name, without its details.
+    uuid : str
+    transaction_properties : mapping of str to str
+        What the writer passed as ``transaction_properties``, and its ``commit_message`` under
+        ``__lance_commit_message``.
+    """
+
+    read_version: int
+    operation: Any
+    uuid: str
+    transaction_properties: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def operation_name(self) -> str:
+        """Name of the operation, such as "Append"."""
+        return type(self.operation).__name__
+
+    @property
+    def commit_message(self) -> str | None:
+        """What the writer passed as ``commit_message``."""
+        return self.transaction_properties.get(COMMIT_MESSAGE)
+
+
+class TransactionReads(Change):
+    """The methods of a dataset that read transactions."""
+
+    def read_transaction(self, version: int) -> Transaction | None:
+        """The transaction that made a version: its operation, properties and commit message.
+
+        Parameters
+        ----------
+        version : int
+
+        Returns
+        -------
+        Transaction or None
+            None if it is not stored, or cannot be read.
+
+        Raises
+        ------
+        NotFoundError
+            There is no such version.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> ds = lancecy.write_dataset({"n": [1]}, "memory://messages", commit_message="one row")
+        >>> made = ds.read_transaction(1)
+        >>> made.commit_message, made.read_version, made.operation_name
+        ('one row', 0, 'Overwrite')
+        """
+        snapshot = self._snapshot
+        found = locate.at_version(snapshot.store, operator.index(version), snapshot.versions)
+        return _transactions_of(snapshot, [found])[0]
+
+    def get_transactions(self, recent_transactions: int = 10) -> list[Transaction | None]:
+        """The transactions of this version and those before it, newest first.
+
+        Parameters
+        ----------
+        recent_transactions : int
+            At most so many. The list ends where a version was cleaned up.
+
+        Returns
+        -------
+        list of Transaction or None
+            None for one that is not stored, or cannot be read.
+
+        Raises
+        ------
+        ValueError
+            The number is negative.
+        """
+        count = operator.index(recent_transactions)
+        if count < 0:
+            raise ValueError(f"recent_transactions must not be negative, but is {count}")
+        return _transactions_of(self._snapshot, _recent_locations(self._snapshot, count))
+
+
+def transactions_by_version(snapshot: Snapshot) -> dict[int, Transaction | None]:
+    """The transaction of every version; None as in ``read_transaction``.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        Any version of the table.
+    """
+    found = locate.locations(snapshot.store, snapshot.versions)
+    made = _transactions_of(snapshot, found)
+    return {location.version: each for location, each in zip(found, made, strict=True)}
+
+
+def _recent_locations(snapshot: Snapshot, count: int) -> list[ManifestLocation]:
+    """Manifests of this version and those before it, newest first; ends at a version that is missing."""
+    found: list[ManifestLocation] = []
+    for location in locate.locations(snapshot.store, snapshot.versions):
+        if location.version == snapshot.version - len(found) and len(found) < count:
+            found.append(location)
+    return found
+
+
+def _transactions_of(snapshot: Snapshot, locations: Sequence[ManifestLocation]) -> list[Transaction | None]:
+    """The transactions of some versions; None for one that is not stored, or cannot be read."""
+    store, limits = snapshot.store, snapshot.limits
+    # Each costs a request, where files are not mapped.
+    blocking = not store.traits.is_mapped
+    return snapshot.session.map(
+        lambda where: _transaction(store, where, limits), locations, blocking=blocking
+    )
+
+
+def _transaction(store: Store, location: ManifestLocation, limits: Limits) -> Transaction | None:
+    manifest, memory = locate.read(store, location, limits)
+    try:
+        if manifest.transaction_section is None:
+            data = _from_file(store, manifest, limits)
+        else:
+            start, length = manifest.transaction_section
+            data = memory[start : start + length].tobytes()
+        if data is None:
+            return None
+        found = stored_as.decode_transaction(data, limits)
+    except StoreError:
+        raise
+    except LanceError:
+        return None
+    operation = view_of(found.operation, manifest.fragments)
+    return Transaction(found.read_version, operation, found.uuid, dict(found.properties))
+
+
+def _from_file(store: Store, manifest: Manifest, limits: Limits) -> bytes | None:
+    """The message in the folder of transactions, where old releases have the only copy."""
+    if not manifest.transaction_file:
+        return None
+    path = f"{TRANSACTIONS}/{check_name(manifest.transaction_file, 'name of a transaction')}"
+    try:
+        size = store.head(path).size
+        limits.check("metadata_bytes", size, f"size of {path}")
+        return store.get(path, 0, size).tobytes()
+    except DatasetNotFoundError:
+        return None
