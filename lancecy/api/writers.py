@@ -28,6 +28,7 @@ from lancecy.changes.options import (
     commit_request,
     requests_of,
 )
+from lancecy.changes.planning import target_schema
 from lancecy.changes.shared import share
 from lancecy.errors import DatasetNotFoundError
 from lancecy.keyword_options import shared_options
@@ -63,13 +64,14 @@ def write_dataset(
     ----------
     data_obj : object
         A table, batch, reader or dataset of pyarrow; anything with ``__arrow_c_stream__`` (Polars, DuckDB and Spark
-        frames, lancecy datasets and scanners); a pandas frame; a mapping of names to arrays; a list of rows as
-        dictionaries; or an iterable of batches or tables, which is consumed lazily. A Dask DataFrame is written by
-        :func:`lancecy.write_dask`.
+        frames, lancecy datasets and scanners); a pandas frame; a mapping of names to arrays, whose further dimensions
+        become fixed-size lists; a list or generator of rows as dictionaries; or an iterable of batches, tables or
+        frames. Generators are consumed lazily; the first rows decide the columns and their types, unless ``schema``
+        does. A Dask DataFrame is written by :func:`lancecy.write_dask`.
     uri : str, path or Dataset
         A Dataset supplies its session and options, and stays at its version.
     schema : pyarrow.Schema, optional
-        Requested columns; the data is cast to them, safely.
+        Requested columns; the data is cast to them. A value that does not fit is an error, with its column and row.
     mode : "create", "append" or "overwrite"
         "create" refuses an existing table. "append" requires columns of the same types, in any order; nullable columns
         may be missing. "overwrite" replaces schema and rows and keeps the history. The last two create a missing table.
@@ -92,6 +94,8 @@ def write_dataset(
         Limits at which the next file begins.
     max_rows_per_group : int
         Files of 0.1 only: rows per page. Statistics, of all types but lists and a few others, are per page.
+    cast : bool
+        When appending: cast columns to the types of the table. A value that does not fit is an error, as with ``schema``.
     commit_message : str, optional
     transaction_properties : mapping of str to str, optional
         Recorded in the version.
@@ -200,7 +204,7 @@ def write_dask(
         Put the secrets in ``storage_options`` into the graph. By default the graph has only the other options, and
         workers in other processes take credentials from their own environment.
     data_storage_version, enable_stable_row_ids, enable_v2_manifest_paths, initial_bases, target_bases, \
-    target_all_bases, max_rows_per_file, max_bytes_per_file, max_rows_per_group, commit_message, transaction_properties, durability, \
+    target_all_bases, max_rows_per_file, max_bytes_per_file, max_rows_per_group, cast, commit_message, transaction_properties, durability, \
     storage_options, allowed_bases, session
         As for :func:`lancecy.write_dataset`. A partition with rows makes at least one file; files of the
         first partition begin with the least filled base, those of the second with the next, and so on.
@@ -278,6 +282,7 @@ def _write_dask(
 ) -> Any:
     table = snapshot if written.mode == "append" else None
     columns = schema_of_collection(data, table, schema, index, column)
+    columns = target_schema(columns, snapshot, written)
     shared = share(
         columns, location, session, snapshot, written, commit_options, embed_credentials=embed_credentials
     )
@@ -316,6 +321,7 @@ def write_fragments(
         Number of this writer among the writers of one commit: 0 begins with the least filled base, 1 with the next, and
         so on. Writers with the same number begin with the same base. All must see the same version.
     max_rows_per_file, max_bytes_per_file, max_rows_per_group : int
+    cast : bool
         As for :func:`lancecy.write_dataset`.
     durability : "fsync" or "none"
     progress, storage_options, allowed_bases, session
@@ -454,11 +460,18 @@ def located(uri: str | os.PathLike[str] | Dataset, options: AccessOptions) -> tu
 
     Raises
     ------
+    TypeError
+        Neither a path nor a Dataset, for example rows.
     ValueError
         Options are given beside a Dataset, which has its own.
     """
     storage_options, allowed_bases = options.get("storage_options"), options.get("allowed_bases")
     session = options.get("session")
+    if not isinstance(uri, Dataset | str | os.PathLike):
+        raise TypeError(
+            f"uri is a path, a URL or a Dataset, not {type(uri).__name__}: the rows are the first argument and the "
+            "table the second"
+        )
     if not isinstance(uri, Dataset):
         active = session or default()
         location = TableLocation.of(os.fspath(uri), storage_options, False, allowed_bases, active.limits)

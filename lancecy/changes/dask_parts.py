@@ -16,9 +16,10 @@ import pyarrow as pa
 
 from lancecy.changes.shared import SharedWrite
 from lancecy.errors import LanceError, SchemaError, UnsupportedError, printable
+from lancecy.interop.casts import CAST_ERRORS, cast_batches, storage_schema
+from lancecy.interop.columns import check_exact, nested_array, nested_type
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.metadata import FragmentMetadata
-from lancecy.write.storage import cast_batch, storage_schema
 
 __all__ = ["collected", "committed_later", "is_dask", "parts_of", "schema_of_collection"]
 
@@ -77,10 +78,7 @@ def _array_schema(data: Any, column: str | None) -> pa.Schema:
         raise TypeError("an array has no name for its column: give column=")
     if not data.ndim:
         raise TypeError("an array without dimensions has no rows")
-    kind = pa.from_numpy_dtype(data.dtype)
-    for size in reversed(data.shape[1:]):
-        kind = pa.list_(kind, int(size))
-    return pa.schema([pa.field(column, kind)])
+    return pa.schema([pa.field(column, nested_type(data.dtype, data.shape))])
 
 
 def _meta(data: Any, index: bool | None) -> Any:
@@ -223,10 +221,7 @@ def _frame_batches(frame: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
             difference="names of columns",
         )
     columns = [_arrow(frame[field.name], field) for field in storage_schema(schema)]
-    table = pa.Table.from_arrays(columns, names=schema.names)
-    rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES * max(1, table.num_rows) // max(1, table.nbytes)))
-    for batch in table.to_batches(max_chunksize=rows):
-        yield cast_batch(batch, schema)
+    yield from _cut(pa.Table.from_arrays(columns, names=schema.names), schema)
 
 
 def _arrow(column: Any, field: pa.Field) -> pa.Array | pa.ChunkedArray:
@@ -237,25 +232,28 @@ def _arrow(column: Any, field: pa.Field) -> pa.Array | pa.ChunkedArray:
     try:
         if column.dtype.name == "category":
             return pa.array(column.array)
-        return pa.array(column, type=kind, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError, OverflowError) as error:
+        made = pa.array(column, type=kind, from_pandas=True)
+        if column.dtype == np.dtype(object):
+            check_exact(column[column.notna()].tolist(), kind)
+    except CAST_ERRORS as error:
         is_text = pa.types.is_string(kind) or pa.types.is_large_string(kind)
         remedy = "; Python objects are taken for text unless schema= says what they are" if is_text else ""
         raise SchemaError(
             f"column {printable(field.name)!r} has a value that is not of type {field.type}: {printable(error)}{remedy}",
             difference=field.name,
         ) from error
+    return made
 
 
 def _block_batches(block: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    values = np.ascontiguousarray(block)
-    array = pa.array(values.reshape(-1))
-    for size in reversed(values.shape[1:]):
-        array = pa.FixedSizeListArray.from_arrays(array, int(size))
-    whole = pa.RecordBatch.from_arrays([array], names=schema.names)
-    rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES * max(1, whole.num_rows) // max(1, whole.nbytes)))
-    for start in range(0, whole.num_rows, rows):
-        yield cast_batch(whole.slice(start, rows), schema)
+    array = nested_array(np.ascontiguousarray(block))
+    yield from _cut(pa.Table.from_arrays([array], names=schema.names), schema)
+
+
+def _cut(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows in batches of bounded size, cast to the schema."""
+    rows = max(1, min(_BATCH_ROWS, _BATCH_BYTES * max(1, table.num_rows) // max(1, table.nbytes)))
+    return cast_batches(table.to_batches(max_chunksize=rows), schema)
 
 
 # -- the commit -----------------------------------------------------------------------------------

@@ -25,9 +25,9 @@ from lancecy.changes.options import (
     requests_of,
     with_durability,
 )
-from lancecy.changes.planning import planned
+from lancecy.changes.planning import planned, target_schema
 from lancecy.errors import CommitUnknownError, LanceError
-from lancecy.interop.streams import lasting, record_batches
+from lancecy.interop.streams import cast_reader, lasting, record_batches
 from lancecy.keyword_options import shared_options
 from lancecy.session import Session
 from lancecy.store.base import Store
@@ -79,7 +79,7 @@ def write_files(
     StoreError
         The storage failed.
     """
-    reader = record_batches(data, schema)
+    reader = _rows(data, schema, snapshot, options)
     plan = planned(reader.schema, location.uri, snapshot, options)
     plan.check_apart(snapshot is None or options.mode == "overwrite")
     report = WriteProgress(options.progress, known_rows(data))
@@ -117,7 +117,7 @@ def write_table(
     LanceError, ValueError, TypeError
         As for :func:`write_files`, and ``table.commit.commit``; no file is left behind.
     """
-    reader = record_batches(data, schema)
+    reader = _rows(data, schema, snapshot, options)
     plan = planned(reader.schema, location.uri, snapshot, options)
     report = WriteProgress(options.progress, known_rows(data))
     store = with_durability(location.open(session), options.durable)
@@ -129,6 +129,15 @@ def write_table(
         with _removed_if_refused(files):
             operation = plan.operation(options, fragments, is_new=snapshot is None)
             return commit_operation(operation, allowed, session, snapshot, commit), plan.bases
+
+
+def _rows(
+    data: object, schema: pa.Schema | None, snapshot: Snapshot | None, options: WriteRequest
+) -> pa.RecordBatchReader:
+    """The rows as a stream, of the types to be written."""
+    reader = record_batches(data, schema)
+    target = target_schema(reader.schema, snapshot, options)
+    return reader if target.equals(reader.schema) else cast_reader(reader, target)
 
 
 @contextmanager
@@ -179,7 +188,7 @@ class Inserts(Change):
         schema : pyarrow.Schema, optional
             Requested columns.
         data_storage_version, initial_bases, target_bases, target_all_bases, max_rows_per_file, max_bytes_per_file, \
-        max_rows_per_group, durability, progress, enable_stable_row_ids, enable_v2_manifest_paths, commit_message, transaction_properties
+        max_rows_per_group, cast, durability, progress, enable_stable_row_ids, enable_v2_manifest_paths, commit_message, transaction_properties
             As for :func:`lancecy.write_dataset`.
 
         Raises

@@ -50,6 +50,7 @@ class FileOptions(TypedDict, total=False):
     max_rows_per_file: int
     max_bytes_per_file: int
     max_rows_per_group: int
+    cast: bool
     durability: Durability
     progress: WriteCallback | None
 
@@ -97,6 +98,7 @@ WRITE_DEFAULTS: dict[str, Any] = {
     "max_rows_per_file": _LIMITS.max_rows,
     "max_bytes_per_file": _LIMITS.max_bytes,
     "max_rows_per_group": _LIMITS.max_rows_per_group,
+    "cast": False,
     "durability": "fsync",
 }
 """Default of each option; None where the table decides."""
@@ -158,6 +160,7 @@ class WriteRequest:
     target_bases : tuple of str or None
     target_all_bases : bool or None
     limits : FileLimits
+    cast : bool
     durable : bool
     progress : function of a Step, or FileProgress, or None
     """
@@ -169,6 +172,7 @@ class WriteRequest:
     target_bases: tuple[str, ...] | None = None
     target_all_bases: bool | None = None
     limits: FileLimits = field(default_factory=FileLimits)
+    cast: bool = False
     durable: bool = True
     progress: WriteCallback | None = field(default=None, compare=False)
 
@@ -209,6 +213,7 @@ def requests_of(mode: Mode, options: Mapping[str, object]) -> tuple[WriteRequest
         None if bases is None else tuple(bases),
         given["target_all_bases"],
         FileLimits(*(_whole(name, given[name]) for name in limits)),
+        given["cast"],
         commit.durable,
         given["progress"],
     )

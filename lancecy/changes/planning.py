@@ -30,10 +30,10 @@ from lancecy.table.paths import DATA
 from lancecy.table.row_id_checks import check_row_ids, row_id_faults
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.fragments import Folder, NewFiles
-from lancecy.write.schemas import fitted, schema_of, with_blobs
+from lancecy.write.schemas import cast_schema, fitted, schema_of, with_blobs
 from lancecy.write.targets import base_paths_of, check_outside, least_filled_first, targets
 
-__all__ = ["Plan", "planned"]
+__all__ = ["Plan", "planned", "target_schema"]
 
 _DEFAULT_VERSION = "2.1"
 _ALIASES = {"stable": _DEFAULT_VERSION, "legacy": "0.1"}
@@ -154,6 +154,22 @@ class Plan:
             stable_row_ids=options.stable_row_ids and is_new,
             dictionaries=values,
         )
+
+
+def target_schema(data: pa.Schema, snapshot: Snapshot | None, options: WriteRequest) -> pa.Schema:
+    """The schema that rows are cast to before they are written: with ``cast=True``, the types of the table.
+
+    Parameters
+    ----------
+    data : pyarrow.Schema
+        Schema of the rows.
+    snapshot : Snapshot or None
+        A version of the table; None for a new table.
+    options : WriteRequest
+    """
+    if not options.cast or snapshot is None or options.mode != "append":
+        return data
+    return cast_schema(snapshot.schema, data)
 
 
 def planned(data: pa.Schema, root: str, snapshot: Snapshot | None, options: WriteRequest) -> Plan:

@@ -5,13 +5,21 @@ Writers and ``lancecy.spark.dataframe`` take whatever this takes.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
+from pathlib import PurePath
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
-__all__ = ["lasting", "record_batches"]
+from lancecy.errors import SchemaError, printable
+from lancecy.interop.casts import cast_batches
+from lancecy.interop.columns import table_of_columns, table_of_pandas
+from lancecy.interop.python_rows import batches_of_rows, table_of_rows
+
+__all__ = ["cast_reader", "lasting", "record_batches"]
 
 
 def record_batches(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatchReader:
@@ -22,8 +30,8 @@ def record_batches(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatch
     data : object
         A table, batch, reader or dataset of pyarrow; anything with ``__arrow_c_stream__`` (Polars, DuckDB and
         Spark frames, lancecy datasets and scanners) or ``__arrow_c_array__``; a pandas frame; a mapping of
-        names to arrays; a list of rows as dictionaries; or an iterable of batches or tables, read only as it is
-        consumed.
+        names to arrays, those of several dimensions as fixed-size lists; an iterable of rows as dictionaries; or an
+        iterable of batches, tables or frames. An iterable is read only as it is consumed.
     schema : pyarrow.Schema, optional
         Target schema; columns are cast to it without losing values. Required for an iterable that may be empty.
 
@@ -35,9 +43,11 @@ def record_batches(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatch
     Raises
     ------
     TypeError
-        None of the above, or a Dask frame, which has no rows yet.
+        None of the above, such as a Dask frame, which has no rows yet, or the path of a file.
+    SchemaError
+        The columns do not fit ``schema``, or differ between rows. The message has column, row and value.
     ValueError
-        (pyarrow's ``ArrowInvalid``) The columns do not fit ``schema``, or batches of an iterable differ.
+        (pyarrow's ``ArrowInvalid``) Batches of an iterable differ.
 
     Examples
     --------
@@ -46,9 +56,56 @@ def record_batches(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatch
     3
     """
     reader = _reader(data, schema)
-    return (
-        reader if schema is None or reader.schema.equals(schema, check_metadata=True) else reader.cast(schema)
-    )
+    if schema is None or reader.schema.equals(schema, check_metadata=True):
+        return reader
+    return cast_reader(reader, schema)
+
+
+def cast_reader(reader: pa.RecordBatchReader, schema: pa.Schema) -> pa.RecordBatchReader:
+    """A stream cast to a schema, without losing values.
+
+    Parameters
+    ----------
+    reader : pyarrow.RecordBatchReader
+    schema : pyarrow.Schema
+        With the columns of the stream, in any order.
+
+    Raises
+    ------
+    SchemaError
+        The columns have other names. Reading raises it for a value that does not fit.
+    """
+    _check_names(reader.schema, schema)
+    return _stream(schema, cast_batches(reader, schema))
+
+
+def _check_names(given: pa.Schema, schema: pa.Schema) -> None:
+    missing = sorted(set(schema.names) - set(given.names))
+    extra = sorted(set(given.names) - set(schema.names))
+    if missing:
+        raise SchemaError(
+            f"the rows have no column {printable(missing[0])!r}, which schema= has", difference=missing[0]
+        )
+    if extra or len(given) != len(schema):
+        name = extra[0] if extra else ", ".join(given.names)
+        raise SchemaError(f"the rows have a column {printable(name)!r}, which schema= lacks", difference=name)
+
+
+def _stream(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:
+    """The stream of batches of storage types, under the types of a schema."""
+    return pa.RecordBatchReader.from_batches(schema, (_typed(batch, schema) for batch in batches))
+
+
+def _typed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    if not schema.names:
+        return batch
+    arrays = [
+        pa.ExtensionArray.from_storage(field.type, array)
+        if isinstance(field.type, pa.BaseExtensionType)
+        else array
+        for field, array in zip(schema, batch.columns, strict=True)
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def lasting(batches: Iterable[pa.RecordBatch], data: object) -> Iterator[pa.RecordBatch]:
@@ -94,31 +151,22 @@ def _reader(data: Any, schema: pa.Schema | None) -> pa.RecordBatchReader:
         return data
     if isinstance(data, pa.RecordBatch):
         return pa.RecordBatchReader.from_batches(data.schema, [data])
-    if hasattr(data, "dask") and hasattr(data, "npartitions"):
-        raise TypeError(
-            "a Dask collection has no rows until it is computed: write it with lancecy.write_dask"
-        )
+    _check_rows(data)
     if _is_pandas(data):
-        return pa.Table.from_pandas(data, schema=schema).to_reader()
+        return table_of_pandas(data, schema).to_reader()
     if hasattr(data, "to_reader"):
         return data.to_reader()
     if hasattr(data, "__arrow_c_stream__"):
         return pa.RecordBatchReader.from_stream(data)
     if hasattr(data, "__arrow_c_array__"):
         return _reader(pa.record_batch(data), schema)
-    if isinstance(data, dict):
-        return pa.table(data, schema=schema).to_reader()
-    if isinstance(data, list) and data and isinstance(data[0], dict):
-        rows = pa.array(data, None if schema is None else pa.struct(list(schema)))
-        return _reader(pa.RecordBatch.from_struct_array(rows), schema)
+    if isinstance(data, Mapping):
+        return table_of_columns(data, schema).to_reader()
     if hasattr(data, "to_batches") and hasattr(data, "schema"):
         return pa.RecordBatchReader.from_batches(data.schema, iter(data.to_batches()))
-    if isinstance(data, Iterable) and not isinstance(data, str | bytes):
-        return _of_pieces(iter(data), schema)
-    raise TypeError(
-        f"rows cannot be read from {type(data).__name__}: give an Arrow table, batches, a reader, a data frame, "
-        "or anything with __arrow_c_stream__"
-    )
+    if isinstance(data, Sequence) and data and isinstance(data[0], Mapping) and schema is None:
+        return table_of_rows(data).to_reader()
+    return _of_pieces(iter(data), schema)
 
 
 def _is_pandas(data: Any) -> bool:
@@ -132,12 +180,17 @@ def _of_pieces(pieces: Iterator[Any], schema: pa.Schema | None) -> pa.RecordBatc
         if schema is None:
             raise TypeError("an iterable without batches has no columns: give a schema")
         return pa.RecordBatchReader.from_batches(schema, [])
-    head = _reader(first, schema)
+    if isinstance(first, Mapping):
+        found, rows = batches_of_rows(chain([first], pieces), schema)
+        return pa.RecordBatchReader.from_batches(found, rows) if schema is None else _stream(schema, rows)
+    if schema is not None:
+        return _stream(schema, cast_batches(_batches(chain([first], pieces), schema), schema))
+    head = _reader(first, None)
 
     def batches() -> Iterator[pa.RecordBatch]:
         yield from head
         for piece in pieces:
-            reader = _reader(piece, schema)
+            reader = _reader(piece, None)
             # Checked, not cast: a column that changes its type between batches is probably a mistake.
             if not reader.schema.equals(head.schema):
                 raise pa.ArrowInvalid(
@@ -145,8 +198,82 @@ def _of_pieces(pieces: Iterator[Any], schema: pa.Schema | None) -> pa.RecordBatc
                 )
             yield from reader
 
-    return pa.RecordBatchReader.from_batches(head.schema, chain(batches()))
+    return pa.RecordBatchReader.from_batches(head.schema, batches())
+
+
+def _batches(pieces: Iterator[Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    for piece in pieces:
+        reader = _reader(piece, schema)
+        _check_names(reader.schema, schema)
+        yield from reader
 
 
 def _names(schema: pa.Schema) -> str:
     return ", ".join(f"{field.name}: {field.type}" for field in schema)
+
+
+# -- what has no rows -----------------------------------------------------------------------------
+
+_FILES = {
+    ".parquet": "parquet",
+    ".arrow": "ipc",
+    ".feather": "feather",
+    ".orc": "orc",
+    ".csv": "csv",
+    ".json": "json",
+}
+
+
+def _check_rows(data: Any) -> None:
+    """Refuse what is taken for rows by mistake, and name the remedy."""
+    if hasattr(data, "dask") and hasattr(data, "npartitions"):
+        raise TypeError(
+            "a Dask collection has no rows until it is computed: write it with lancecy.write_dask"
+        )
+    remedy = _remedy(data)
+    if remedy:
+        raise TypeError(f"rows cannot be read from {_kind(data)}: {remedy}")
+
+
+def _kind(data: Any) -> str:
+    if isinstance(data, str | os.PathLike):
+        return f"the path {printable(repr(os.fspath(data)))}"
+    return type(data).__name__
+
+
+def _remedy(data: Any) -> str:
+    """What to pass instead; "" for rows."""
+    library, name = type(data).__module__.partition(".")[0], type(data).__name__
+    if isinstance(data, str | os.PathLike):
+        return _opening(os.fspath(data))
+    if name == "LazyFrame":
+        return "it is not computed yet; pass frame.collect()"
+    if isinstance(data, np.ndarray):
+        if data.dtype.names:
+            return "pass {name: array[name] for name in array.dtype.names}"
+        return 'its column has no name; pass {"name": array}'
+    if isinstance(data, pa.Array | pa.ChunkedArray):
+        return 'its column has no name; pass {"name": array}'
+    if library in {"pandas", "polars"} and name == "Series":
+        return "a column is no frame; pass series.to_frame()"
+    if isinstance(data, bytes) or not (isinstance(data, Iterable) or _is_arrow(data)):
+        return (
+            "give an Arrow table, batches, a reader, a data frame, rows as dictionaries, or anything with "
+            "__arrow_c_stream__"
+        )
+    return ""
+
+
+def _is_arrow(data: Any) -> bool:
+    protocols = ("to_reader", "__arrow_c_stream__", "__arrow_c_array__", "to_batches")
+    return any(hasattr(data, name) for name in protocols)
+
+
+def _opening(path: str | bytes) -> str:
+    """How to open the file of a path."""
+    text = os.fsdecode(path)
+    suffix = PurePath(text).suffix.lower()
+    if suffix == ".lance":
+        return f"open it first, with lancecy.dataset({printable(text)!r})"
+    kind = _FILES.get(suffix, "parquet")
+    return f"open it first, for example with pyarrow.dataset.dataset({printable(text)!r}, format={kind!r})"

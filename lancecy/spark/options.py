@@ -107,6 +107,7 @@ class SinkOptions:
     durability : str
     enable_stable_row_ids : bool
     max_rows_per_file, max_bytes_per_file, max_rows_per_group : int
+    cast : bool
     storage_options : dict
         From a JSON object.
     """
@@ -120,6 +121,7 @@ class SinkOptions:
     max_rows_per_file: int = WRITE_DEFAULTS["max_rows_per_file"]
     max_bytes_per_file: int = WRITE_DEFAULTS["max_bytes_per_file"]
     max_rows_per_group: int = WRITE_DEFAULTS["max_rows_per_group"]
+    cast: bool = False
     commit_message: str | None = None
     durability: Any = WRITE_DEFAULTS["durability"]
     token: str | None = None
@@ -235,5 +237,5 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     **dict.fromkeys(("version", "batch_size", "blocksize", "partitions"), _number),
     **dict.fromkeys(("max_rows_per_file", "max_bytes_per_file", "max_rows_per_group"), _number),
     **dict.fromkeys(("with_row_id", "with_row_address", "truncate_nanoseconds", "untrusted"), _flag),
-    **dict.fromkeys(("enable_stable_row_ids", "target_all_bases"), _flag),
+    **dict.fromkeys(("enable_stable_row_ids", "target_all_bases", "cast"), _flag),
 }

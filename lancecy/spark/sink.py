@@ -17,8 +17,10 @@ import pyarrow as pa
 from lancecy.api.datasets import Dataset
 from lancecy.api.writers import located, opened_at
 from lancecy.changes.options import WRITE_DEFAULTS, Mode, WriteOptions, requests_of
+from lancecy.changes.planning import target_schema
 from lancecy.changes.shared import SharedWrite, share
 from lancecy.errors import UnsupportedError, printable
+from lancecy.interop.casts import cast_batches, storage_type
 from lancecy.keyword_options import shared_options
 from lancecy.schema import Schema
 from lancecy.spark.tasks import spare_collector
@@ -27,7 +29,6 @@ from lancecy.spark.workers import carried
 from lancecy.table.snapshot import Snapshot, newest_snapshot
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.schemas import schema_of
-from lancecy.write.storage import cast_batch, storage_type
 
 if TYPE_CHECKING:
     import os
@@ -79,7 +80,7 @@ def write(
     check_workers : bool
         As for :func:`lancecy.spark.read`.
     data_storage_version, enable_stable_row_ids, enable_v2_manifest_paths, initial_bases, target_bases, \
-    target_all_bases, max_rows_per_file, max_bytes_per_file, max_rows_per_group, commit_message, transaction_properties, durability, \
+    target_all_bases, max_rows_per_file, max_bytes_per_file, max_rows_per_group, cast, commit_message, transaction_properties, durability, \
     storage_options, allowed_bases, session
         As for :func:`lancecy.write_dataset`.
 
@@ -114,6 +115,7 @@ def write(
     asked: Any = _SAME.get(mode, "create" if mode == "ignore" else mode)
     written, commit_options = requests_of(asked, options)
     columns = columns_of(df.schema, snapshot if asked == "append" else None)
+    columns = target_schema(columns, snapshot, written)
     shared = share(
         columns,
         location,
@@ -261,7 +263,7 @@ class TaskWriter:
 
         context = TaskContext.get()
         number = context.partitionId() if context is not None else 0
-        rows = (cast_batch(batch, self.columns) for batch in batches)
+        rows = cast_batches(batches, self.columns)
         return json.dumps([fragment.to_json() for fragment in self.shared.write(rows, number)])
 
 
@@ -291,6 +293,7 @@ def planned_sink(struct: StructType, asked: Any, mode: Mode) -> TaskWriter:
     snapshot = newest_snapshot(location, session)
     written, commit_options = requests_of(mode, given)
     columns = columns_of(struct, snapshot if mode == "append" else None)
+    columns = target_schema(columns, snapshot, written)
     commit_options = replace(commit_options, token=asked.token)
     shared = share(columns, location, session, snapshot, written, commit_options, embed_credentials=True)
     return TaskWriter(shared, columns)

@@ -27,7 +27,7 @@ from lancecy.schema import (
     logical_type_of,
 )
 
-__all__ = ["arranged", "fitted", "schema_of", "with_blobs"]
+__all__ = ["arranged", "cast_schema", "fitted", "schema_of", "with_blobs"]
 
 # Names of virtual columns of scans.
 _RESERVED = frozenset(
@@ -218,6 +218,40 @@ def fitted(table: Schema, data: pa.Schema) -> Schema:
     return Schema(_members(table.fields, given, ""), table.metadata)
 
 
+def cast_schema(table: Schema, data: pa.Schema) -> pa.Schema:
+    """The columns of the data; those that the table has with another type get the table's type.
+
+    Parameters
+    ----------
+    table : Schema
+    data : pyarrow.Schema
+
+    Examples
+    --------
+    >>> table = schema_of(pa.schema({"a": pa.int8(), "b": pa.string()}))
+    >>> cast_schema(table, pa.schema({"b": pa.large_string(), "a": pa.int64()})).types
+    [DataType(large_string), DataType(int8)]
+    """
+    known = {field.name: field for field in table.fields}
+    fields = [
+        field
+        if field.name not in known or _fits(known[field.name], field)
+        else field.with_type(table.arrow.field(field.name).type)
+        for field in data
+    ]
+    return pa.schema(fields, data.metadata)
+
+
+def _fits(field: Field, given: pa.Field) -> bool:
+    for form in (given, _with_blobs(given)):
+        try:
+            _fit(field, schema_of(pa.schema([form])).fields[0], field.name)
+        except (SchemaError, UnsupportedError):
+            continue
+        return True
+    return False
+
+
 def _members(wanted: tuple[Field, ...], given: tuple[Field, ...], above: str) -> tuple[Field, ...]:
     """The given columns of a table, or members of a struct, in the table's order."""
     found = {field.name: field for field in given}
@@ -237,8 +271,10 @@ def _members(wanted: tuple[Field, ...], given: tuple[Field, ...], above: str) ->
 def _fit(field: Field, given: Field, path: str) -> Field:
     # The width of the offsets of text and lists may differ: the file writer converts them to the table's.
     if field.logical_type.removeprefix("large_") != given.logical_type.removeprefix("large_"):
+        held = "has only nulls" if given.logical_type == "null" else f"is {given.storage_type}"
         raise SchemaError(
-            f"column {printable(path)!r} is {given.storage_type}, where the table has {field.storage_type}: cast it",
+            f"column {printable(path)!r} {held}, where the table has {field.storage_type}: "
+            "cast=True casts the columns of the rows to the types of the table, and so does schema=ds.schema",
             difference=f"{path}: {given.storage_type} is not {field.storage_type}",
         )
     if field.is_struct:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 
-from lancecy.write.storage import cast_batch
+from lancecy.interop.casts import cast_batch
 from tests.helpers.tables import all_types, all_types_table
 
 __all__ = ["cut_frame", "every_type", "from_frame", "plain_type"]

@@ -12,6 +12,7 @@ import pyarrow.dataset as pads
 import pytest
 
 import lancecy
+from lancecy.errors import SchemaError
 from lancecy.interop import record_batches
 
 TABLE = pa.table({"a": pa.array([1, 2, 3], pa.int64()), "s": ["x", None, "z"]})
@@ -61,7 +62,7 @@ def test_lancecy_speaks_it_too() -> None:
 def test_schema_casts_and_checks() -> None:
     wanted = pa.schema([("a", pa.int32()), ("s", pa.large_string())])
     assert record_batches(TABLE, wanted).read_all().schema == wanted
-    with pytest.raises(pa.ArrowInvalid):
+    with pytest.raises(SchemaError, match="column 'a' .*row 0 is 1099511627776"):
         record_batches(pa.table({"a": [2**40]}), pa.schema([("a", pa.int32())])).read_all()
     assert record_batches([], wanted).read_all().num_rows == 0
 

@@ -7,14 +7,14 @@ import sys
 
 import pyarrow as pa
 
-from lancecy.write.storage import cast_batch
+from lancecy.interop.casts import cast_batch
 
 VECTOR = pa.list_(pa.float32(), 2)
 
 # In a process of its own: Arrow's cast of such lists ends the process.
 NULL_LISTS = """
 import pyarrow as pa
-from lancecy.write.storage import cast_batch
+from lancecy.interop.casts import cast_batch
 nothing = pa.Array.from_buffers(pa.float32(), 0, [None, pa.foreign_buffer(0, 0)])
 bits, offsets = pa.py_buffer(bytes(1)), pa.py_buffer(bytes(8))
 lists = pa.Array.from_buffers(pa.list_(pa.float32()), 1, [bits, offsets], children=[nothing])

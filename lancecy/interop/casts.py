@@ -1,0 +1,303 @@
+"""Casts of rows to other types that keep every value, and errors that name the value that does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from lancecy.encodings.arrow.nulls import null_mask
+from lancecy.errors import SchemaError, printable
+
+__all__ = [
+    "CAST_ERRORS",
+    "cast_array",
+    "cast_batch",
+    "cast_batches",
+    "exact",
+    "first_where_not",
+    "misfit_error",
+    "num_infinite",
+    "storage_schema",
+    "storage_type",
+]
+
+CAST_ERRORS = (pa.ArrowException, TypeError, ValueError, OverflowError)
+"""What Arrow raises over values that a type cannot hold."""
+
+
+def storage_type(kind: pa.DataType) -> pa.DataType:
+    """The storage type of an extension type; any other type itself.
+
+    Examples
+    --------
+    >>> storage_type(pa.uuid())
+    FixedSizeBinaryType(fixed_size_binary[16])
+    """
+    return kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind
+
+
+def storage_schema(schema: pa.Schema) -> pa.Schema:
+    """The schema with storage types in place of extension types, as files hold them."""
+    return pa.schema([field.with_type(storage_type(field.type)) for field in schema])
+
+
+def cast_batch(batch: pa.RecordBatch, schema: pa.Schema, first_row: int = 0) -> pa.RecordBatch:
+    """A batch cast to the types of a schema, with every value unchanged.
+
+    Parameters
+    ----------
+    batch : pyarrow.RecordBatch
+        A batch with the columns of the schema, in any order.
+    schema : pyarrow.Schema
+    first_row : int
+        Number of the first row, for errors.
+
+    Returns
+    -------
+    pyarrow.RecordBatch
+        With storage types in place of extension types.
+
+    Raises
+    ------
+    SchemaError
+        A value, or a whole column, cannot be cast to the type. The message has column, row and value.
+
+    Examples
+    --------
+    >>> found = cast_batch(pa.record_batch({"v": [[1, 2]]}), pa.schema({"v": pa.list_(pa.int8(), 2)}))
+    >>> found.schema.field("v").type
+    FixedSizeListType(fixed_size_list<item: int8>[2])
+    """
+    target = storage_schema(schema)
+    arrays = [cast_array(batch.column(field.name), field, first_row) for field in target]
+    return pa.RecordBatch.from_arrays(arrays, names=target.names)
+
+
+def cast_batches(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, first_row: int = 0
+) -> Iterator[pa.RecordBatch]:
+    """Batches cast to a schema one after another; errors have the number of the row among all of them.
+
+    Parameters
+    ----------
+    batches : iterable of pyarrow.RecordBatch
+    schema : pyarrow.Schema
+    first_row : int
+        Number of the first row.
+
+    Raises
+    ------
+    SchemaError
+        As :func:`cast_batch`.
+    """
+    for batch in batches:
+        yield cast_batch(batch, schema, first_row)
+        first_row += batch.num_rows
+
+
+def cast_array(array: pa.Array, field: pa.Field, first_row: int = 0) -> pa.Array:
+    """An array cast to the type of a field, with every value unchanged.
+
+    Parameters
+    ----------
+    array : pyarrow.Array
+    field : pyarrow.Field
+        Its type is no extension type.
+    first_row : int
+
+    Raises
+    ------
+    SchemaError
+        A value, or the whole array, cannot be cast to the type.
+    """
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if array.type.equals(field.type):
+        return array
+    try:
+        return exact(array, field.type)
+    except (pa.ArrowException, TypeError) as error:
+        row = _first_misfit(array, field.type)
+        value = None if row is None else array[row].as_py()
+        place = None if row is None else first_row + row
+        raise misfit_error(field, f"is {printable(array.type)} and", place, value, error) from error
+
+
+def misfit_error(field: pa.Field, what: str, row: int | None, value: object, error: Exception) -> SchemaError:
+    """The error for a column whose values cannot become the type of a field.
+
+    Parameters
+    ----------
+    field : pyarrow.Field
+    what : str
+        What the column is now.
+    row : int or None
+        Number of the row with the first value that does not fit; None if no single value is at fault.
+    value : object
+        Its value.
+    error : Exception
+        The error of Arrow.
+    """
+    place = "" if row is None else f" (row {row} is {printable(repr(value))})"
+    return SchemaError(
+        f"column {printable(field.name)!r} {what} cannot become {printable(field.type)}{place}: {printable(error)}",
+        difference=f"{field.name}: {what.removesuffix(' and')} not {field.type}",
+    )
+
+
+def _first_misfit(array: pa.Array, kind: pa.DataType) -> int | None:
+    """The first value that cannot be cast alone; None if that is so for any value, as for unrelated types."""
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+
+    def fits(start: int, stop: int) -> bool:
+        try:
+            exact(array.slice(start, stop - start), kind)
+        except (pa.ArrowException, TypeError):
+            return False
+        return True
+
+    return None if _is_unrelated(array, kind) else first_where_not(fits, len(array))
+
+
+def _is_unrelated(array: pa.Array, kind: pa.DataType) -> bool:
+    """Whether not even an array without values can be cast."""
+    try:
+        exact(array.slice(0, 0), kind)
+    except (pa.ArrowException, TypeError):
+        return True
+    return False
+
+
+def first_where_not(fits: Callable[[int, int], bool], length: int) -> int | None:
+    """The first position that does not fit, found by halving; None if all positions fit alone.
+
+    Parameters
+    ----------
+    fits : function
+        Whether all positions from a start up to a stop fit.
+    length : int
+
+    Examples
+    --------
+    >>> first_where_not(lambda start, stop: 5 not in range(start, stop), 9)
+    5
+    """
+    low, high = 0, length
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(low, middle) else (low, middle)
+    return None if high == low or fits(low, high) else low
+
+
+def exact(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The cast of an array, refused where Arrow's own would change a value silently.
+
+    Parameters
+    ----------
+    array : pyarrow.Array
+    kind : pyarrow.DataType
+
+    Raises
+    ------
+    ValueError, TypeError, NotImplementedError
+        A value, or the whole array, cannot be cast to the type.
+    """
+    made = _as(array, kind)
+    if num_infinite(made) and num_infinite(made) > num_infinite(array):
+        raise pa.ArrowInvalid(f"a value is too large for {kind}")
+    if _is_silent(array.type, kind) and not made.cast(array.type, safe=False).equals(array):
+        raise pa.ArrowInvalid(f"a part of a value would be lost in {kind}")
+    return made
+
+
+def num_infinite(array: pa.Array | pa.ChunkedArray) -> int:
+    """Number of infinite values, those of lists and structs included.
+
+    Parameters
+    ----------
+    array : pyarrow.Array or ChunkedArray
+    """
+    types = pa.types
+    if isinstance(array, pa.ChunkedArray):
+        return sum(map(num_infinite, array.chunks))
+    if types.is_floating(array.type):
+        values = array.to_numpy(zero_copy_only=False)
+        return int(np.count_nonzero(np.isinf(values)))
+    if types.is_struct(array.type):
+        return sum(map(num_infinite, array.flatten()))
+    if _is_list(array.type) or types.is_fixed_size_list(array.type):
+        return num_infinite(array.flatten())
+    return 0
+
+
+def _is_silent(given: pa.DataType, kind: pa.DataType) -> bool:
+    """Whether Arrow's safe cast between two types may drop a part of a value."""
+    types = pa.types
+    if types.is_timestamp(given):
+        return bool(types.is_date(kind))
+    return bool(types.is_boolean(kind) and (types.is_integer(given) or types.is_floating(given)))
+
+
+def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _coded(array, kind)
+    if types.is_fixed_size_list(kind) and _is_list(array.type) and array.null_count == len(array):
+        # Arrow's cast reads the values of null lists even where they are missing, and crashes the process.
+        return pa.nulls(len(array), kind)
+    if (
+        types.is_struct(kind)
+        and types.is_struct(array.type)
+        and array.type.names == kind.names
+        and _has_vectors(kind)
+    ):
+        return _members(array, kind)
+    if _is_list(kind) and _is_list(array.type) and _has_vectors(kind.value_type):
+        return _lists(pa.concat_arrays([array]), kind)
+    try:
+        return array.cast(kind)
+    except pa.ArrowNotImplementedError:
+        if types.is_null(kind) and array.null_count == len(array):
+            return pa.nulls(len(array))
+        if _is_list(kind) and _is_list(array.type):
+            return _lists(pa.concat_arrays([array]), kind)
+        if types.is_struct(kind) and types.is_struct(array.type) and array.type.names == kind.names:
+            return _members(array, kind)
+        raise
+
+
+def _has_vectors(kind: pa.DataType) -> bool:
+    """Whether a type is or contains a fixed-size list."""
+    if pa.types.is_fixed_size_list(kind):
+        return True
+    if pa.types.is_struct(kind):
+        return any(_has_vectors(field.type) for field in kind)
+    return _is_list(kind) and _has_vectors(kind.value_type)
+
+
+def _members(array: pa.StructArray, kind: pa.StructType) -> pa.Array:
+    # Flattened members are null where their struct is, so values below a null struct need not fit.
+    parts = [_as(part, field.type) for part, field in zip(array.flatten(), kind, strict=True)]
+    return pa.StructArray.from_arrays(parts, fields=list(kind), mask=null_mask(array))
+
+
+def _lists(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A list array built from its parts: Arrow's cast of lists of nulls confuses the numbers of lists and nulls."""
+    values, is_large = _as(array.values, kind.value_type), pa.types.is_large_list(kind)
+    offsets = array.offsets.cast(pa.int64() if is_large else pa.int32())
+    made = pa.LargeListArray if is_large else pa.ListArray
+    return made.from_arrays(offsets, values, type=kind, mask=null_mask(array))
+
+
+def _coded(array: pa.Array, kind: pa.DictionaryType) -> pa.Array:
+    if not pa.types.is_dictionary(array.type):
+        array = array.cast(kind.value_type).dictionary_encode()
+    indices, values = array.indices.cast(kind.index_type), array.dictionary.cast(kind.value_type)
+    return pa.DictionaryArray.from_arrays(indices, values, ordered=kind.ordered)
+
+
+def _is_list(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind))
