@@ -40,7 +40,7 @@ from lancecy.scanning.options import (
     check_blob_handling,
     checked_scan_options,
 )
-from lancecy.scanning.pandas_metadata import to_frame
+from lancecy.scanning.pandas_metadata import DtypeBackend, check_dtype_backend, pandas_frame
 from lancecy.scanning.request import Columns, ScanRequest, make_request
 from lancecy.scanning.take import Indices, as_row_numbers, take_row_ids, take_rows
 from lancecy.scanning.task import ScanSpec
@@ -251,17 +251,37 @@ class Scans(ABC):
         filter: Filter = None,
         limit: int | None = None,
         offset: int | None = None,
+        *,
+        dtype_backend: DtypeBackend = "pyarrow",
         **options: Unpack[ScanOptions],
     ) -> pd.DataFrame:
-        """The rows as a pandas DataFrame with Arrow-backed columns; arguments as for :meth:`Dataset.scanner`.
+        """The rows as a pandas DataFrame; other arguments as for :meth:`Dataset.scanner`.
 
         Restores the pandas index recorded in the schema metadata, if its columns are present.
-        """
-        import pandas as pd
 
-        frame: pd.DataFrame = to_frame(
-            self.to_table(columns, filter, limit, offset, **options), pd.ArrowDtype
-        )
+        Parameters
+        ----------
+        dtype_backend : "pyarrow", "numpy_nullable" or "numpy"
+            The dtypes, as in pandas: Arrow's, which hold every type and null exactly; pandas' own for numbers,
+            booleans and text; or NumPy's, as in pylance, where integers with nulls become floats, and vectors and
+            lists arrays in a column of objects.
+
+        Notes
+        -----
+        pandas cannot parse the names of Arrow's nested and dictionary dtypes, which ``to_parquet`` records. Read
+        such a file with ``pandas.read_parquet(path, dtype_backend="pyarrow")``, or write it from a frame of one of
+        the other two kinds.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> ds = lancecy.dataset("example.lance")
+        >>> [str(ds.to_pandas(["id"], dtype_backend=kind)["id"].dtype) for kind in ("pyarrow", "numpy")]
+        ['int64[pyarrow]', 'int64']
+        """
+        check_dtype_backend(dtype_backend)
+        rows = self.to_table(columns, filter, limit, offset, **options)
+        frame: pd.DataFrame = pandas_frame(rows, dtype_backend)
         return frame
 
     @scanning

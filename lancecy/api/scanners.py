@@ -16,7 +16,7 @@ from lancecy.scanning.batches import DEFAULT_BATCH_ROWS, cut, slice_rows, table_
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.explain import Explanation, explain
 from lancecy.scanning.order import OrderBy, orderings, sort_positions, with_keys
-from lancecy.scanning.pandas_metadata import to_frame
+from lancecy.scanning.pandas_metadata import DtypeBackend, check_dtype_backend, pandas_frame
 from lancecy.scanning.plan import ScanPlan, plan
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanSpec
@@ -219,11 +219,16 @@ class Scanner:
         """The stream as an Arrow record batch reader."""
         return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
 
-    def to_pandas(self) -> pd.DataFrame:
-        """The result as a pandas DataFrame with Arrow-backed columns (vectors and lists stay Arrow values)."""
-        import pandas as pd
+    def to_pandas(self, dtype_backend: DtypeBackend = "pyarrow") -> pd.DataFrame:
+        """The result as a pandas DataFrame; see :meth:`lancecy.Dataset.to_pandas`.
 
-        return to_frame(self.to_table(), pd.ArrowDtype)
+        Parameters
+        ----------
+        dtype_backend : "pyarrow", "numpy_nullable" or "numpy"
+        """
+        check_dtype_backend(dtype_backend)
+        frame: pd.DataFrame = pandas_frame(self.to_table(), dtype_backend)
+        return frame
 
     def count_rows(self) -> int:
         """Number of rows of the result."""

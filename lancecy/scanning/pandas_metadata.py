@@ -1,4 +1,4 @@
-"""The pandas index recorded in a table's schema metadata; invalid records are ignored.
+"""Tables as pandas frames: the dtypes of the columns, and the index recorded in the schema metadata if it is valid.
 
 pandas stores a JSON text under the key ``pandas``, from which pyarrow restores the index. The text may come from
 any writer, and pyarrow takes its shape for granted: a text that is not JSON, or that names missing columns, would
@@ -9,11 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Literal, TypeAlias, get_args
 
+import numpy as np
 import pyarrow as pa
 
-__all__ = ["to_frame"]
+__all__ = ["DtypeBackend", "check_dtype_backend", "pandas_frame", "to_frame"]
+
+DtypeBackend: TypeAlias = Literal["pyarrow", "numpy_nullable", "numpy"]
+"""The dtypes of a frame: those of Arrow, pandas' own with nulls, or those of NumPy."""
 
 _KEY = b"pandas"
 # About 200 bytes a column; a text beyond what any limit on columns allows is invalid.
@@ -35,13 +39,96 @@ _COMPLAINTS = (
 )
 
 
-def to_frame(table: pa.Table, types_mapper: Callable[[pa.DataType], Any]) -> Any:
+def check_dtype_backend(dtype_backend: str) -> None:
+    """Refuse a kind of dtypes that does not exist.
+
+    Parameters
+    ----------
+    dtype_backend : str
+
+    Raises
+    ------
+    ValueError
+        Not one of ``DtypeBackend``.
+    """
+    if dtype_backend not in get_args(DtypeBackend):
+        raise ValueError(
+            f"dtype_backend is {dtype_backend!r}; it can be {', '.join(map(repr, get_args(DtypeBackend)))}"
+        )
+
+
+def pandas_frame(table: pa.Table, dtype_backend: DtypeBackend = "pyarrow") -> Any:
+    """Convert a table to a DataFrame with dtypes of a kind.
+
+    Parameters
+    ----------
+    table : pa.Table
+    dtype_backend : "pyarrow", "numpy_nullable" or "numpy"
+        As in pandas. With "numpy_nullable", columns without such a dtype get the one of "numpy".
+
+    Returns
+    -------
+    pandas.DataFrame
+
+    Raises
+    ------
+    ValueError
+        No such kind.
+
+    Examples
+    --------
+    >>> table = pa.table({"a": [1, None]})
+    >>> [str(pandas_frame(table, kind)["a"].dtype) for kind in ("pyarrow", "numpy_nullable", "numpy")]
+    ['int64[pyarrow]', 'Int64', 'float64']
+    """
+    import pandas as pd
+
+    check_dtype_backend(dtype_backend)
+    if dtype_backend == "pyarrow":
+        return to_frame(table, pd.ArrowDtype)
+    return to_frame(_with_numpy_names(table), _nullable if dtype_backend == "numpy_nullable" else None)
+
+
+def _nullable(kind: pa.DataType) -> Any:
+    """The dtype of pandas with nulls for an Arrow type, as ``pandas.read_parquet`` chooses it; None without one."""
+    import pandas as pd
+
+    types = pa.types
+    if types.is_string(kind) or types.is_large_string(kind):
+        return pd.StringDtype()
+    if types.is_integer(kind) or types.is_boolean(kind) or types.is_float32(kind) or types.is_float64(kind):
+        name = "boolean" if types.is_boolean(kind) else kind.to_pandas_dtype().__name__.capitalize()
+        return pd.api.types.pandas_dtype(name.replace("Uint", "UInt"))
+    return None
+
+
+def _with_numpy_names(table: pa.Table) -> pa.Table:
+    """The table without the dtypes of other kinds in its pandas metadata, which pyarrow would restore."""
+    metadata = dict(table.schema.metadata or {})
+    if _KEY not in metadata or not _is_sound(metadata[_KEY]):
+        return table
+    said = json.loads(metadata[_KEY])
+    for column in said["columns"]:
+        if not _is_numpy(column["numpy_type"]):
+            column["numpy_type"] = "object"
+    return table.replace_schema_metadata({**metadata, _KEY: json.dumps(said).encode()})
+
+
+def _is_numpy(name: str) -> bool:
+    try:
+        np.dtype(name)
+    except (TypeError, ValueError, SyntaxError):
+        return False
+    return True
+
+
+def to_frame(table: pa.Table, types_mapper: Callable[[pa.DataType], Any] | None) -> Any:
     """Convert a table to a DataFrame, with the index recorded in its metadata if there is one.
 
     Parameters
     ----------
     table : pa.Table
-    types_mapper : function
+    types_mapper : function or None
         From Arrow type to pandas dtype, as for ``pa.Table.to_pandas``.
 
     Returns
