@@ -9,11 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.changes.base import Change
+from lancecy.expr import Expr, describe, time_now
 from lancecy.expr.build import Filter
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.filtering import choose
 from lancecy.scanning.plan import plan
-from lancecy.scanning.request import make_request
+from lancecy.scanning.request import at_instant, make_request
 from lancecy.scanning.task import ScanSpec, ScanUnit
 from lancecy.table.operations import Delete
 
@@ -23,7 +24,7 @@ __all__ = ["Deletes", "delete_of"]
 _UNIT_BYTES = 32 << 20
 
 
-def delete_of(context: ScanContext, predicate: Filter) -> tuple[Delete, int]:
+def delete_of(context: ScanContext, predicate: Filter, instant: int | None = None) -> tuple[Delete, int]:
     """The operation that deletes the live rows matching a predicate, and their number.
 
     Parameters
@@ -31,6 +32,8 @@ def delete_of(context: ScanContext, predicate: Filter) -> tuple[Delete, int]:
     context : ScanContext
     predicate : str, pyarrow.compute.Expression or Expr
         Rows for which it is false or null stay.
+    instant : int, optional
+        The time for ``now()`` and the like, from :func:`lancecy.expr.time_now`, which is the default.
 
     Raises
     ------
@@ -51,7 +54,9 @@ def delete_of(context: ScanContext, predicate: Filter) -> tuple[Delete, int]:
     if predicate is None:
         raise TypeError("a delete needs a predicate; 'true' deletes every row")
     snapshot = context.snapshot
-    request = make_request(snapshot.schema.arrow, columns=[], filter=predicate)
+    schema = snapshot.schema.arrow
+    _, condition = at_instant(None, predicate, schema, time_now() if instant is None else instant)
+    request = make_request(schema, columns=[], filter=condition)
     planned = plan(context, request, ScanSpec(snapshot.location, snapshot.version, request), _UNIT_BYTES)
 
     def rows_of(unit: ScanUnit) -> NDArray[np.int64]:
@@ -68,7 +73,8 @@ def delete_of(context: ScanContext, predicate: Filter) -> tuple[Delete, int]:
     ]
     count = sum(rows.size for rows in gone.values())
     kept = {number: rows for number, rows in gone.items() if number not in set(whole)}
-    return Delete(kept, removed=tuple(whole), predicate=str(predicate)), count
+    text = describe(predicate) if isinstance(predicate, Expr) else str(predicate)
+    return Delete(kept, removed=tuple(whole), predicate=text), count
 
 
 class Deletes(Change):
@@ -106,10 +112,12 @@ class Deletes(Change):
         ExpressionError, ColumnNotFoundError
             The predicate does not fit the schema.
         """
+        # Taken once, so that attempts after a conflict search for the same rows.
+        instant = time_now()
 
         def attempt() -> int:
             self._check_writable()
-            operation, count = delete_of(self.context, predicate)
+            operation, count = delete_of(self.context, predicate, instant)
             if count:
                 self._change(operation)
             return count

@@ -9,6 +9,7 @@
 ``kinds``        families of types, common types
 ``times``        dates and intervals as text and as integers
 ``literals``     constants fitted to the types they are compared with
+``clock``        ``now()`` and the like, replaced by the time at which a scan is described
 ``bound``        a tree bound to a schema
 ``binding``      binds a tree
 ``evaluation``   a bound tree over Arrow tables
@@ -38,6 +39,7 @@ from __future__ import annotations
 from lancecy.expr.binding.bind import bind
 from lancecy.expr.bound import Bound
 from lancecy.expr.build import Term, col, lit
+from lancecy.expr.clock import fix_clock, time_now
 from lancecy.expr.describe import describe
 from lancecy.expr.evaluation.evaluate import evaluate, mask
 from lancecy.expr.falsify import falsify
@@ -54,7 +56,9 @@ __all__ = [
     "describe",
     "evaluate",
     "falsify",
+    "fix_clock",
     "lit",
     "mask",
     "parse",
+    "time_now",
 ]

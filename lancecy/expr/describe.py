@@ -14,6 +14,7 @@ from decimal import Decimal
 import pyarrow as pa
 
 from lancecy.errors import printable
+from lancecy.expr.kinds import is_clock
 from lancecy.expr.nodes import OPERATORS, Call, Column, Constant, Expr, Literal
 from lancecy.expr.times import text_of
 
@@ -58,6 +59,8 @@ def describe_type(data_type: pa.DataType | None) -> str:
         return printable(data_type)
     if pa.types.is_duration(data_type):
         return "interval"
+    if is_clock(data_type):
+        return "timestamp(9)"
     return _SQL_NAMES.get(data_type) or printable(data_type)
 
 

@@ -8,7 +8,14 @@ from __future__ import annotations
 import pyarrow as pa
 from pyarrow import lib
 
-__all__ = ["common_type", "family", "int_limits", "is_number", "plain_type"]
+__all__ = ["CLOCK_TYPE", "common_type", "family", "int_limits", "is_clock", "is_number", "plain_type"]
+
+CLOCK_TYPE = pa.timestamp("ns", "-00:00")
+"""The type of ``now()`` inside an expression: an instant that also has a reading on clocks without a zone, in UTC.
+
+The zone is the mark. It is UTC to Arrow, so that arithmetic keeps it, and no writer gives it to a column: RFC 3339
+has "-00:00" for times whose local offset is unknown."""
+
 
 _FINENESS = ("s", "ms", "us", "ns")
 
@@ -44,6 +51,11 @@ def family(data_type: pa.DataType | None) -> str:
 def is_number(data_type: pa.DataType | None) -> bool:
     """Whether values are integers, floating-point numbers or decimals."""
     return family(data_type) in ("integer", "float", "decimal")
+
+
+def is_clock(data_type: pa.DataType | None) -> bool:
+    """Whether values come from ``now()``, see :data:`CLOCK_TYPE`."""
+    return data_type is not None and family(data_type) == "timestamp" and data_type.tz == CLOCK_TYPE.tz
 
 
 def plain_type(data_type: pa.DataType) -> pa.DataType:
@@ -140,6 +152,10 @@ def _common_instant(left: pa.DataType, right: pa.DataType) -> pa.DataType | None
     zones = [t.tz for t in (left, right) if pa.types.is_timestamp(t)]
     if not zones:
         return pa.date64()
+    if is_clock(left) != is_clock(right):
+        # The time now is taken on the clock of the other side.
+        other = right if is_clock(left) else left
+        return pa.timestamp(_finest(left, right), tz=getattr(other, "tz", None))
     if any(zones) and (None in zones or len(zones) == 1):
         return None
     return pa.timestamp(_finest(left, right), tz=zones[0])

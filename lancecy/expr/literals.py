@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from lancecy.errors import ExpressionError
 from lancecy.expr.describe import describe, describe_type
-from lancecy.expr.kinds import family, int_limits, is_number
+from lancecy.expr.kinds import family, int_limits, is_clock, is_number
 from lancecy.expr.nodes import Constant, Literal
 from lancecy.expr.times import Instant, nanos_per_unit, parse_instant, parse_interval, parse_time, to_local
 
@@ -208,7 +208,7 @@ def _nanos(literal: Literal, target: pa.DataType) -> int:
 def _on_clock(instant: Instant, literal: Literal, target: pa.DataType) -> int:
     zone = target.tz if pa.types.is_timestamp(target) else None
     if instant.offset is not None:
-        if zone is None:
+        if zone is None and not is_clock(literal.type):
             raise ExpressionError(
                 f"{describe(literal)} is an instant, {describe_type(target)} has no time zone; "
                 "write the time without zone or offset"

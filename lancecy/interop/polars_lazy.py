@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Any, cast
 import pyarrow as pa
 
 from lancecy.expr.build import Filter
+from lancecy.expr.clock import time_now
 from lancecy.expr.nodes import chain
 from lancecy.expr.parsing.parse import parse
 from lancecy.interop.polars_predicate import pushed
 from lancecy.interop.source import Source
+from lancecy.scanning.request import at_instant
 
 if TYPE_CHECKING:
     import polars as pl
@@ -57,7 +59,8 @@ class _Reader:
 
     def __init__(self, source: Source, filter: Filter) -> None:
         self.source = source
-        self.filter = filter
+        # Polars may read the frame many times: all of them with the time at which it was made.
+        _, self.filter = at_instant(None, filter, source.schema, time_now())
 
     def __call__(
         self,
@@ -78,7 +81,7 @@ class _Reader:
         """The scan with everything that can be pushed down."""
         if columns is not None and predicate is not None:
             columns = [*columns, *(n for n in predicate.meta.root_names() if n not in columns)]
-        kept = self.filter
+        kept: object = self.filter
         # ``head(5).filter(...)`` gives both: n_rows counts rows before the predicate, which must not be pushed then.
         if predicate is not None and n_rows is None:
             kept = _and(kept, pushed(predicate, self.source.schema))

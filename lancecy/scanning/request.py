@@ -10,10 +10,10 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from lancecy.errors import ExpressionError
-from lancecy.expr import Expr, parse
+from lancecy.expr import Expr, fix_clock, parse, time_now
 from lancecy.expr.build import Filter
 
-__all__ = ["ROW_OFFSET", "VIRTUAL_COLUMNS", "Columns", "ScanRequest", "make_request"]
+__all__ = ["ROW_OFFSET", "VIRTUAL_COLUMNS", "Columns", "ScanRequest", "at_instant", "make_request"]
 
 ROW_OFFSET = "_rowoffset"
 """The virtual column that numbers the live rows of the table, as ``Dataset.take`` does."""
@@ -87,13 +87,45 @@ class ScanRequest:
         return replace(self, columns=columns, with_row_id=False, with_row_address=False)
 
 
-def _column_list(columns: Columns, schema: pa.Schema) -> tuple[tuple[str, Expr | None], ...] | None:
+def at_instant(
+    columns: Columns, filter: object, schema: pa.Schema, instant: int
+) -> tuple[Columns, Expr | None]:
+    """Columns and a filter whose ``now()`` and the like have the value of one instant.
+
+    For callers that describe a scan once and make several requests from it.
+
+    Parameters
+    ----------
+    columns, filter : as for :func:`make_request`
+    schema : pa.Schema
+    instant : int
+        From :func:`lancecy.expr.time_now`.
+
+    Raises
+    ------
+    ExpressionError
+        A filter or computed column that cannot be parsed.
+    """
+    if isinstance(columns, Mapping):
+        found = {str(name): _computed(name, value, schema, instant) for name, value in columns.items()}
+        columns = {name: name if expr is None else expr for name, expr in found.items()}
+    return columns, _parsed(filter, schema, instant)
+
+
+def _parsed(value: object, schema: pa.Schema, instant: int) -> Expr | None:
+    expr = parse(value, schema)
+    return None if expr is None else fix_clock(expr, schema, instant)
+
+
+def _column_list(
+    columns: Columns, schema: pa.Schema, instant: int
+) -> tuple[tuple[str, Expr | None], ...] | None:
     if columns is None:
         return None
     if isinstance(columns, str):
         raise TypeError(f"columns must be a list of names or a mapping, not the text {columns!r}")
     if isinstance(columns, Mapping):
-        return tuple((str(name), _computed(name, value, schema)) for name, value in columns.items())
+        return tuple((str(name), _computed(name, value, schema, instant)) for name, value in columns.items())
     names = list(columns)
     for name in names:
         if not isinstance(name, str):
@@ -104,10 +136,10 @@ def _column_list(columns: Columns, schema: pa.Schema) -> tuple[tuple[str, Expr |
     return tuple((name, None) for name in names)
 
 
-def _computed(name: str, value: object, schema: pa.Schema) -> Expr | None:
+def _computed(name: str, value: object, schema: pa.Schema, instant: int) -> Expr | None:
     if isinstance(value, str) and value == name and name in schema.names:
         return None
-    expr = parse(value, schema)
+    expr = _parsed(value, schema, instant)
     if expr is None:
         raise ExpressionError(f"column {name!r} has no expression")
     return expr
@@ -138,7 +170,8 @@ def make_request(
 ) -> ScanRequest:
     """Check the user's arguments and make a request from them.
 
-    ``_rowid`` and ``_rowaddr`` in ``columns`` are the same as the two flags.
+    ``_rowid`` and ``_rowaddr`` in ``columns`` are the same as the two flags. ``now()`` and the like become the time
+    of this call, so that all tasks of the scan agree.
 
     Raises
     ------
@@ -147,14 +180,15 @@ def make_request(
     ExpressionError
         A filter or computed column that cannot be parsed.
     """
-    listed = _column_list(columns, schema)
+    instant = time_now()
+    listed = _column_list(columns, schema, instant)
     if batch_size is not None and int(batch_size) <= 0:
         raise ValueError(f"batch_size must be positive, got {batch_size}")
     if batch_bytes is not None and int(batch_bytes) <= 0:
         raise ValueError(f"batch_size_bytes must be positive, got {batch_bytes}")
     return ScanRequest(
         columns=listed,
-        filter=parse(filter, schema),
+        filter=_parsed(filter, schema, instant),
         limit=_count("limit", limit),
         offset=_count("offset", offset) or 0,
         batch_size=None if batch_size is None else int(batch_size),

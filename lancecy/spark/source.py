@@ -2,7 +2,8 @@
 
 Spark makes the source in a separate Python process on the driver, asks it for a schema, later for a reader and
 its partitions, and sends the reader to the executors; only text and pickles pass between them. The first of these
-steps fixes the version of the table, so that every later run of a DataFrame or view reads the same rows.
+steps fixes the version of the table and the time for ``now()``, so that every later run of a DataFrame or view
+reads the same rows.
 
 Filters are given by the option ``filter``. ``pushFilters`` is not implemented: Spark 4.3 keeps the filters of one
 query with the relation and applies them to later queries, to the other side of a union and of a self-join.
@@ -31,6 +32,8 @@ from pyspark.sql.types import StructType
 from lancecy.api.datasets import Dataset, dataset
 from lancecy.api.scanners import Scanner
 from lancecy.errors import ColumnNotFoundError, UnsupportedError
+from lancecy.expr import time_now
+from lancecy.scanning.request import at_instant
 from lancecy.spark.convert import Converter
 from lancecy.spark.options import ReadOptions, SinkOptions
 from lancecy.spark.sink import TaskWriter, fragments_of, planned_sink
@@ -56,6 +59,7 @@ class LancecyDataSource(DataSource):
     """
 
     _version: int | None = None
+    _instant: int | None = None
 
     @classmethod
     def name(cls) -> str:
@@ -73,7 +77,7 @@ class LancecyDataSource(DataSource):
             The table cannot be opened, or Spark has no type for a column.
         """
         asked = self._settled()
-        return spark_struct(_scanner(asked, _opened(asked), asked.columns).schema)
+        return spark_struct(self._scanner(asked, _opened(asked), asked.columns).schema)
 
     def reader(self, schema: StructType) -> LancecyReader:
         """Plan a read of the columns in ``schema``.
@@ -94,9 +98,9 @@ class LancecyDataSource(DataSource):
         """
         asked = self._settled()
         source = _opened(asked)
-        whole = _scanner(asked, source, asked.columns)
+        whole = self._scanner(asked, source, asked.columns)
         _check_columns(schema, spark_struct(whole.schema))
-        scanner = _scanner(asked, source, _only(asked.columns, schema.fieldNames()))
+        scanner = self._scanner(asked, source, _only(asked.columns, schema.fieldNames()))
         plan, parts = divide(
             scanner, source.context, asked.partitions or _PARTITIONS, asked.blocksize, embed_credentials=True
         )
@@ -134,11 +138,17 @@ class LancecyDataSource(DataSource):
             self._version = _opened(asked).version
         return replace(asked, version=self._version, asof=None)
 
+    def _scanner(self, asked: ReadOptions, source: Dataset, columns: Any) -> Scanner:
+        """The scan; ``now()`` and the like have one value for all queries over the DataFrame or view."""
+        if self._instant is None:
+            self._instant = time_now()
+        return _scanner(asked, source, columns, self._instant)
+
     def __reduce__(self) -> tuple[Any, ...]:
-        return carried(__name__, "restored", dict(self.options), self._version)
+        return carried(__name__, "restored", dict(self.options), self._version, self._instant)
 
 
-def restored(options: Mapping[str, str], version: int | None) -> LancecyDataSource:
+def restored(options: Mapping[str, str], version: int | None, instant: int | None) -> LancecyDataSource:
     """A data source from the contents of its pickle.
 
     Parameters
@@ -146,9 +156,11 @@ def restored(options: Mapping[str, str], version: int | None) -> LancecyDataSour
     options : mapping of str to str
     version : int or None
         The version that an earlier step fixed.
+    instant : int or None
+        The time that an earlier step fixed for ``now()``.
     """
     source = LancecyDataSource(dict(options))
-    source._version = version
+    source._version, source._instant = version, instant
     return source
 
 
@@ -286,10 +298,11 @@ def _opened(asked: ReadOptions) -> Dataset:
     )
 
 
-def _scanner(asked: ReadOptions, source: Dataset, columns: Any) -> Scanner:
+def _scanner(asked: ReadOptions, source: Dataset, columns: Any, instant: int) -> Scanner:
+    chosen, condition = at_instant(columns, asked.filter, source.schema, instant)
     scanner = source.scanner(
-        columns,
-        asked.filter,
+        chosen,
+        condition,
         **batch_limits(asked.batch_size),
         with_row_id=asked.with_row_id and columns is asked.columns,
         with_row_address=asked.with_row_address and columns is asked.columns,

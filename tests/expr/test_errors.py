@@ -31,8 +31,9 @@ MESSAGES = {
     # Functions
     "lenght(s) > 1": "no function 'lenght'; did you mean length",
     "qqq(s)": "no function 'qqq'; there are abs, .* upper",
-    "now() > ts_us": "now would differ from task to task",
-    "current_date = d": "current_date would differ from task to task",
+    "random() > 0.5": "random would differ from task to task",
+    "now() > ts_us": "now has a value in scans and deletes only",
+    "current_date = d": "current_date has a value in scans and deletes only; elsewhere lancecy.expr.fix_clock",
     "lower(s, s) = 'a'": r"lower\(\) takes 1 argument, not 2",
     "substr(s) = 'a'": r"substr\(\) takes 2 to 3 arguments, not 1",
     "concat() = 'a'": r"concat\(\) takes 1 or more arguments, not 0",

@@ -205,3 +205,25 @@ def test_missing_file_is_told_by_the_executor_as_it_is_here(spark: SparkSession,
         ds.to_table()
     for frame in frames:
         assert f"lancecy.errors.MissingFileError: {here.value}" in _told(frame.collect)
+
+
+def test_time_is_taken_once_for_all_queries_of_a_frame(spark: SparkSession, tmp_path: Path) -> None:
+    import datetime as dt
+
+    now = dt.datetime.now(dt.UTC).replace(tzinfo=None)
+    times = pa.array([now + dt.timedelta(hours=hours) for hours in (-2, -1, 1, 2)], pa.timestamp("us"))
+    write(pa.table({"id": [0, 1, 2, 3], "t": times}), tmp_path / "t.lance")
+    options = {"filter": "t < now()", "columns": '{"id": "id", "n": "current_timestamp"}'}
+    for frame in (_load(spark, tmp_path / "t.lance", **options), _loaded_again(spark, tmp_path, options)):
+        first, second = frame.toArrow().sort_by("id"), frame.toArrow().sort_by("id")
+        assert first["id"].to_pylist() == [0, 1]
+        assert first == second
+        assert len(first["n"].unique()) == 1
+
+
+def _loaded_again(spark: SparkSession, tmp_path: Path, options: dict[str, str]) -> DataFrame:
+    """The same rows from ``read``, which plans in this process."""
+    import json
+
+    columns = json.loads(options["columns"])
+    return read(spark, str(tmp_path / "t.lance"), columns=columns, filter=options["filter"])

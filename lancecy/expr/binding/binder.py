@@ -17,8 +17,8 @@ from lancecy.expr.binding.arithmetic import cast_to
 from lancecy.expr.binding.names import Names
 from lancecy.expr.describe import describe, describe_type
 from lancecy.expr.evaluation.evaluate import compute
-from lancecy.expr.evaluation.functions import CLOCK, unknown_function
-from lancecy.expr.kinds import common_type, family, plain_type
+from lancecy.expr.evaluation.functions import BARE_CLOCK, CLOCK, unknown_function
+from lancecy.expr.kinds import common_type, family, is_clock, plain_type
 from lancecy.expr.literals import settle
 from lancecy.expr.nodes import Call, Column, Expr, Literal, literal_from_scalar, walk
 
@@ -44,7 +44,7 @@ class Binder:
 
     def root(self, expr: Expr) -> Expr:
         """Bind a whole tree: a bare column keeps its type, integers stay as narrow as they are."""
-        found = self.value(expr, wide=False)
+        found = _without_mark(self.value(expr, wide=False))
         return settle(found) if isinstance(found, Literal) else found
 
     def value(self, expr: Expr, wide: bool = True) -> Expr:
@@ -70,8 +70,11 @@ class Binder:
         try:
             path, data_type = self.names.resolve(column.path, column.exact)
         except ColumnNotFoundError:
-            if not column.exact and column.path[0].lower() in CLOCK:
-                raise unknown_function(column.path[0].lower()) from None
+            name = column.path[0].lower()
+            if not column.exact and name in BARE_CLOCK:
+                raise unknown_function(name) from None
+            if not column.exact and name in CLOCK:
+                raise ExpressionError(f"no column {name!r}; the function is written {name}()") from None
             raise
         return Column(path, True, data_type)
 
@@ -135,6 +138,8 @@ class Binder:
         ------
         ExpressionError
         """
+        if family(target) != "timestamp" or target.tz is None:
+            inner = _without_mark(inner)
         if inner.type == target:
             return inner
         if isinstance(inner, Literal) and inner.value is None:
@@ -193,6 +198,16 @@ def as_condition(found: Expr, what: str) -> Expr:
             f"{what} needs a condition, but {describe(found, 10)} is {describe_type(found.type)}"
         )
     return found
+
+
+def _without_mark(expr: Expr) -> Expr:
+    """The time now as its clock in UTC shows it, in the type that pylance gives it; other values unchanged."""
+    if not is_clock(expr.type):
+        return expr
+    shown = pa.timestamp("ns")
+    if isinstance(expr, Literal):
+        return Literal(expr.value, shown)
+    return Call("cast", (expr, Literal(None, shown)), shown)
 
 
 def _readable(expr: Expr) -> Expr:

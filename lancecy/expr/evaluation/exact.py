@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lancecy.errors import ExpressionError
-from lancecy.expr.kinds import common_type, family, int_limits
+from lancecy.expr.kinds import common_type, family, int_limits, is_clock
 
 __all__ = ["can_compare", "compare", "share_type"]
 
@@ -94,9 +94,11 @@ def can_compare(left: pa.DataType, right: pa.DataType) -> bool:
 
 
 def _are_instants(left: pa.DataType, right: pa.DataType) -> bool:
-    """Whether both are points on one clock: both with a time zone, or both without."""
+    """Whether both are points on one clock: both with a time zone, or both without; ``now()`` is on any clock."""
+    if not {family(left), family(right)} <= {"date", "timestamp"}:
+        return False
     zoned = [family(t) == "timestamp" and t.tz is not None for t in (left, right)]
-    return {family(left), family(right)} <= {"date", "timestamp"} and zoned[0] == zoned[1]
+    return zoned[0] == zoned[1] or is_clock(left) or is_clock(right)
 
 
 def compare(op: str, left: Data, right: Data) -> Data:

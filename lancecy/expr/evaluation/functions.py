@@ -23,7 +23,7 @@ from lancecy.expr.evaluation.instants import date_part, date_trunc
 from lancecy.expr.evaluation.patterns import regex_match
 from lancecy.expr.evaluation.values import LONG_PATTERN, by_text, rounded
 
-__all__ = ["ALIASES", "CLOCK", "FUNCTIONS", "Function", "unknown_function"]
+__all__ = ["ALIASES", "BARE_CLOCK", "CLOCK", "FUNCTIONS", "Function", "unknown_function"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,16 +255,26 @@ ALIASES: dict[str, str] = {
 LOWERED = ("array_has_all", "if", "mod", "nullif")
 """Functions that the binder expresses by others."""
 
-CLOCK = frozenset(("now", "current_date", "current_timestamp", "current_time", "today", "random", "uuid"))
+CLOCK = ("current_date", "current_time", "current_timestamp", "now", "today")
+"""Functions of the time, which ``clock.fix_clock`` replaces by values before a tree is bound."""
+
+BARE_CLOCK = ("current_date", "current_time", "current_timestamp")
+"""Those that may be called without parentheses, as in standard SQL."""
+
+_RANDOM = ("random", "uuid")
 
 
 def unknown_function(name: str) -> ExpressionError:
-    """The error for an unknown function, with the most similar names."""
+    """The error for a function that cannot be called: unknown, or without a value here."""
     if name in CLOCK:
+        return ExpressionError(
+            f"{name} has a value in scans and deletes only; elsewhere lancecy.expr.fix_clock puts the time in"
+        )
+    if name in _RANDOM:
         return ExpressionError(
             f"{name} would differ from task to task of one scan; put the value itself into the filter"
         )
-    known = [*FUNCTIONS, *ALIASES, *LOWERED]
+    known = [*FUNCTIONS, *ALIASES, *LOWERED, *CLOCK]
     close = nearest(name, known)
     hint = (
         f"did you mean {', '.join(close)}?"
