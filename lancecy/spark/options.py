@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from lancecy.changes.options import WRITE_DEFAULTS
-from lancecy.errors import nearest, printable
+from lancecy.errors import UnsupportedError, nearest, printable
 from lancecy.write.targets import DatasetBasePath
 
 __all__ = ["ReadOptions", "SinkOptions"]
@@ -86,7 +86,11 @@ class ReadOptions:
         """
         found = _parsed(cls, given)
         if not found.path:
-            raise ValueError('lancecy reads one table: say which with .load(path) or OPTIONS (path "…")')
+            raise ValueError(
+                'lancecy reads one table: say which with .load(path), or in SQL with a temporary view and OPTIONS (path "…"). '
+                + _LOST
+                + " FROM name WITH (path '…')"
+            )
         return found
 
 
@@ -149,19 +153,40 @@ class SinkOptions:
         """
         found = _parsed(cls, given)
         if not found.path:
-            raise ValueError("lancecy writes one table: say which with .save(path)")
+            raise ValueError(
+                f"lancecy writes one table: say which with .save(path). {_LOST} INSERT INTO name WITH (path '…')"
+            )
         return found
 
 
 def _parsed(kind: Callable[..., Options], given: Mapping[str, str]) -> Options:
     known = {f.name.replace("_", ""): f.name for f in fields(kind)}  # type: ignore[arg-type]
     values: dict[str, Any] = {"path": ""}
+    if "provider" in given and "owner" in given:
+        raise _no_catalog()
     for key, text in given.items():
         name = known.get(key.replace("_", "").lower())
         if name is None:
             raise ValueError(_unknown(key, list(known.values())))
         values[name] = _READERS.get(name, _text)(name, text)
     return kind(**values)
+
+
+_LOST = (
+    "Spark keeps no path and no options of tables made by CREATE TABLE … USING lancecy or saveAsTable; give them with "
+    "each query, as in"
+)
+
+
+def _no_catalog() -> UnsupportedError:
+    # Spark passes the properties of a catalog's table only while it asks for the columns of a new one.
+    return UnsupportedError(
+        "CREATE TABLE … USING lancecy does not work: for formats in Python, Spark keeps neither the path nor the options "
+        'of a table. Make it with df.write.format("lancecy").mode("append").save(path) or lancecy.spark.write(df, path); '
+        "for SQL, CREATE TEMPORARY VIEW name USING lancecy OPTIONS (path '…', filter '…') keeps all options, and "
+        "INSERT INTO name adds rows",
+        feature="Spark: CREATE TABLE",
+    )
 
 
 def _unknown(key: str, known: list[str]) -> str:

@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyspark
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, Row, SparkSession
+from pyspark.sql import Column, GroupedData, Row, SparkSession
 from pyspark.sql import DataFrame as ParentDataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.classic.dataframe import DataFrame
@@ -31,6 +31,7 @@ from pyspark.sql.types import StructField
 from lancecy.scanning.batches import DEFAULT_BATCH_BYTES
 from lancecy.spark.aggregates import Aggregate, AggregateReader, Function
 from lancecy.spark.tasks import TaskReader, numbers
+from lancecy.spark.times import TimedGroups, naming_times
 from lancecy.spark.types import spark_struct
 
 __all__ = ["LanceAggregate", "LanceDataFrame", "Scan"]
@@ -122,7 +123,7 @@ class LanceDataFrame(DataFrame):
     ``agg``, and ``select`` and ``selectExpr`` of aggregates only, send one row per partition to Spark if all of
     them are ``sum``, ``avg``, ``min``, ``max`` or ``count`` of single columns, without DISTINCT or FILTER; ``count``
     reads only the filter's columns, and nothing without a filter. While Spark has cached the frame, Spark computes
-    everything from the cache.
+    everything from the cache. Where Spark refuses times of day, the error names their columns and the remedy.
 
     Examples
     --------
@@ -147,6 +148,17 @@ class LanceDataFrame(DataFrame):
     def agg(self, *exprs: Column | dict[str, str]) -> ParentDataFrame:
         return self.__improved(super().agg(*exprs))
 
+    def groupBy(self, *cols: Any) -> GroupedData:  # noqa: N802
+        return TimedGroups(super().groupBy(*cols))
+
+    groupby = groupBy
+
+    def rollup(self, *cols: Any) -> GroupedData:
+        return TimedGroups(super().rollup(*cols))
+
+    def cube(self, *cols: Any) -> GroupedData:
+        return TimedGroups(super().cube(*cols))
+
     def select(self, *cols: Any) -> ParentDataFrame:
         return self.__improved(super().select(*cols))
 
@@ -155,7 +167,8 @@ class LanceDataFrame(DataFrame):
 
     def count(self) -> int:
         if self._sc._jsc is None or _is_held(self.__lineage):
-            return super().count()
+            with naming_times(self):
+                return super().count()
         scan = self.__scan
         if scan.num_rows is not None:
             return scan.num_rows

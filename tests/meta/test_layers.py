@@ -101,6 +101,7 @@ BUILT_ON = {
     ("lancecy.spark.pushdown", "py4j"),
     ("lancecy.spark.pushdown", "pyspark"),
     ("lancecy.spark.source", "pyspark"),
+    ("lancecy.spark.times", "pyspark"),
     ("lancecy.cli.output", "rich"),
 }
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from lancecy.spark.options import ReadOptions
+from lancecy.errors import UnsupportedError
+from lancecy.spark.options import ReadOptions, SinkOptions
 
 
 def _parsed(**given: str) -> ReadOptions:
@@ -76,3 +77,24 @@ def test_secrets_are_in_no_message_and_no_repr() -> None:
         _parsed(storage_options='{"secret": "hunter2"')
     assert "hunter2" not in str(raised.value)
     assert "hunter2" not in repr(_parsed(storage_options='{"secret": "hunter2"}'))
+
+
+def test_properties_of_a_catalog_table_are_told_apart_from_options() -> None:
+    # What Spark 4.3 passes for CREATE TABLE … USING lancecy OPTIONS (path 't.lance', filter 'k < 9').
+    given = {
+        "location": "file:/t.lance",
+        "option.filter": "k < 9",
+        "filter": "k < 9",
+        "owner": "me",
+        "path": "file:/t.lance",
+        "provider": "lancecy",
+    }
+    with pytest.raises(
+        UnsupportedError, match=r"CREATE TABLE … USING lancecy does not work.* TEMPORARY VIEW"
+    ):
+        ReadOptions.parse(given)
+    with pytest.raises(ValueError, match="no option 'owner'"):
+        _parsed(owner="me")
+    for kind in (ReadOptions, SinkOptions):
+        with pytest.raises(ValueError, match=r"say which .* name WITH \(path '…'\)"):
+            kind.parse({})

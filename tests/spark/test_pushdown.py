@@ -6,6 +6,7 @@ import contextlib
 import json
 import math
 import random
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.errors import FormatError
+from lancecy.errors import FormatError, UnsupportedError
 from lancecy.spark.aggregates import Aggregate
 from lancecy.spark.frames import _setting, read
 from tests.helpers.tables import all_types, all_types_table, random_array
@@ -686,3 +687,54 @@ def test_random_aggregates(spark: SparkSession, tmp_path: Path) -> None:
                 if dice.random() < 0.3:
                     chosen.append(f.count("*"))
                 _assert_same(frame.agg(*chosen), _plain(frame).agg(*chosen))
+
+
+@pytest.fixture
+def timed(spark: SparkSession, tmp_path: Path) -> Iterator[DataFrame]:
+    """A frame with times of day, in a session whose setting for them is the default."""
+    import datetime as dt
+
+    clocks = pa.array([dt.time(1), dt.time(2), None], pa.time64("us"))
+    nested = pa.StructArray.from_arrays([clocks], ["at"])
+    lancecy.write_dataset({"id": [1, 1, 2], "open": clocks, "s": nested}, tmp_path / "t.lance")
+    with _setting(spark, "spark.sql.timeType.enabled", "false"):
+        yield read(spark, tmp_path / "t.lance")
+
+
+def test_refused_times_are_named_with_the_remedy(timed: DataFrame) -> None:
+    refused: dict[str, Callable[[], Any]] = {
+        "agg": lambda: timed.agg({"id": "max"}),
+        "group": lambda: timed.groupBy("id").count(),
+        "aggregate of groups": lambda: timed.groupby("id").agg({"id": "max"}),
+        "sums": lambda: timed.groupBy("id").sum("id"),
+        "rollup": lambda: timed.rollup("id").avg("id"),
+        "cube": lambda: timed.cube("id").max(),
+        "pivot": lambda: timed.groupBy("id").pivot("id", [1]).min("id"),
+        "cache": lambda: timed.cache().count(),
+        "selected": lambda: timed.select("open", "id").groupBy("id").mean(),
+    }
+    for name, call in refused.items():
+        with pytest.raises(UnsupportedError, match=r"times of day \('open'") as raised:
+            call()
+        assert ("'s.at'" in str(raised.value)) == (name != "selected")
+        assert 'spark.conf.set("spark.sql.timeType.enabled", "true")' in str(raised.value)
+        assert "columns={'open': 'CAST(open AS string)'}" in str(raised.value)
+    timed.unpersist()
+
+
+def test_remedies_for_times_work(spark: SparkSession, timed: DataFrame, tmp_path: Path) -> None:
+    assert timed.select("id").groupBy("id").count().count() == 2
+    assert len(timed.collect()) == 3
+    cast = read(spark, tmp_path / "t.lance", columns={"id": "id", "open": "CAST(open AS string)"})
+    found = {row["id"]: row["max(open)"] for row in cast.groupBy("id").agg({"open": "max"}).collect()}
+    assert found == {1: "02:00:00.000000", 2: None}
+    with _setting(spark, "spark.sql.timeType.enabled", "true"):
+        assert timed.groupBy("id").count().count() == 2
+        assert timed.agg({"id": "max"}).collect()[0][0] == 2
+
+
+def test_other_mistakes_in_groups_stay_those_of_spark(frame: DataFrame) -> None:
+    from pyspark.errors import AnalysisException
+
+    with pytest.raises(AnalysisException, match="nothing"):
+        frame.groupBy("nothing").count()

@@ -227,3 +227,40 @@ def _loaded_again(spark: SparkSession, tmp_path: Path, options: dict[str, str]) 
 
     columns = json.loads(options["columns"])
     return read(spark, str(tmp_path / "t.lance"), columns=columns, filter=options["filter"])
+
+
+def test_tables_of_the_catalog_are_refused_with_what_works_instead(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    place = str(tmp_path / "t.lance")
+    lancecy.write_dataset({"id": [1, 2]}, place)
+    told = _told(
+        lambda: spark.sql(f"CREATE TABLE bare USING lancecy OPTIONS (path '{place}', filter 'id > 1')")
+    )
+    assert "lancecy.errors.UnsupportedError: CREATE TABLE … USING lancecy does not work" in told
+    assert "CREATE TEMPORARY VIEW name USING lancecy OPTIONS (path '…', filter '…')" in told
+    told = _told(
+        lambda: spark.sql(f"CREATE TABLE made USING lancecy OPTIONS (path '{place}') AS SELECT 1 AS id")
+    )
+    assert "say which with .save(path). Spark keeps no path and no options of tables" in told
+    # With columns Spark makes an entry in its catalog without asking.
+    spark.sql(f"CREATE TABLE listed (id bigint) USING lancecy OPTIONS (path '{place}')")
+    try:
+        told = _told(lambda: spark.sql("SELECT * FROM listed").collect())
+        assert "Spark keeps no path and no options of tables made by CREATE TABLE" in told
+        spark.sql(f"INSERT INTO listed WITH (path '{place}') VALUES (3)")
+        found = spark.sql(f"SELECT id FROM listed WITH (path '{place}', filter 'id > 1') ORDER BY id")
+        assert [row.id for row in found.collect()] == [2, 3]
+    finally:
+        spark.sql("DROP TABLE listed")
+
+
+def test_views_of_sql_read_and_append(spark: SparkSession, tmp_path: Path) -> None:
+    place = str(tmp_path / "t.lance")
+    lancecy.write_dataset({"id": [1, 2]}, place)
+    spark.sql(f"CREATE TEMPORARY VIEW appended USING lancecy OPTIONS (path '{place}')")
+    try:
+        spark.sql("INSERT INTO appended VALUES (3)")
+    finally:
+        spark.catalog.dropTempView("appended")
+    assert lancecy.dataset(place).to_table()["id"].to_pylist() == [1, 2, 3]
