@@ -9,7 +9,8 @@
 ``output``    tables and progress bars for people, JSON for programs
 ============  ======================================================================
 
-Exit codes: 0 success, 1 ``verify`` found damage, 2 the command failed.
+Exit codes: 0 success, 1 ``verify`` found damage or a question was answered with no, 2 the command failed,
+130 interrupted.
 Needs ``click`` (which comes with Dask) and ``rich`` (``pip install 'lancecy[cli]'``).
 """
 

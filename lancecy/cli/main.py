@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import Any
+import traceback
+import warnings
+from typing import Any, NoReturn
 
 import click
+import pyarrow as pa
 
 from lancecy.cli import checking, reading, writing
-from lancecy.cli.output import fail
+from lancecy.cli.output import fail, warn
 from lancecy.errors import LanceError
 
 __all__ = ["main"]
+
+_FAILURES = (
+    LanceError,
+    ImportError,
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    OverflowError,
+    MemoryError,
+    NotImplementedError,
+    OSError,
+    pa.ArrowException,
+)
+_INTERRUPTED = 130
 
 
 class _Commands(click.Group):
@@ -20,24 +39,50 @@ class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        # Click's own summary of a command ends at the first dot, such as the one of "FILE...".
+        rows = [(name, _summary(command)) for name, command in self.commands.items()]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+    def make_context(self, *args: Any, **kwargs: Any) -> click.Context:
+        try:
+            return super().make_context(*args, **kwargs)  # --help is printed here
+        except BrokenPipeError:
+            _end_quietly()
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
-            return super().invoke(ctx)
+            with warnings.catch_warnings():
+                warnings.showwarning = lambda message, *_, **__: warn(str(message))
+                return super().invoke(ctx)
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
+            raise
         except BrokenPipeError:
-            # The reader of the pipe (head, less) has closed it: no error.
-            sys.stderr.close()
-            sys.exit(0)
-        except (
-            LanceError,
-            ImportError,
-            ValueError,
-            TypeError,
-            KeyError,
-            IndexError,
-            OverflowError,
-            OSError,
-        ) as error:
+            _end_quietly()
+        except KeyboardInterrupt:
+            click.echo("lancecy: interrupted", err=True)
+            sys.exit(_INTERRUPTED)
+        except _FAILURES as error:
             fail(error)
+        except Exception:  # noqa: BLE001 - Python's exit code of a failure is that of damage found.
+            traceback.print_exc()
+            sys.exit(2)
+
+
+def _summary(command: click.Command) -> str:
+    """The first paragraph of a command's help."""
+    return " ".join((command.help or "").split("\n\n")[0].split())
+
+
+def _end_quietly() -> NoReturn:
+    """End without an error: the reader of the pipe (head, less) has closed it."""
+    try:
+        # What is still buffered has no reader, and Python would complain of it when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError:
+        sys.stderr.close()
+    sys.exit(0)
 
 
 @click.group(

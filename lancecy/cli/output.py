@@ -16,8 +16,10 @@ from typing import Any, NoReturn
 
 import click
 from rich import box
-from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.filesize import decimal
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -25,14 +27,31 @@ from lancecy.errors import LanceError, printable
 from lancecy.progress import Progress as Callback
 from lancecy.progress import Step
 
-__all__ = ["bar", "fail", "show_facts", "show_json", "show_rows", "show_text"]
+__all__ = ["bar", "fail", "show_facts", "show_json", "show_rows", "show_text", "warn"]
 
 _MAX_CELL = 60
+# Columns of a table on a terminal are folded down to this width; a table that needs less is turned.
+_MIN_FOLDED = 16
+# Blank characters between two columns, and on both edges of a table.
+_GAP, _EDGES = 3, 2
+# Lines of a value in a turned table.
+_MAX_LINES = 8
+_PIPE_WIDTH = 4096
 
 
-def _console() -> Console:
+def _console(width: int | None = None) -> Console:
     # Made at each call, so that it writes to the current standard output. In a pipe lines are not wrapped.
-    return Console(highlight=False, width=None if sys.stdout.isatty() else 4096)
+    return Console(highlight=False, width=width if sys.stdout.isatty() else max(width or 0, _PIPE_WIDTH))
+
+
+def _print(shown: RenderableType, console: Console) -> None:
+    # By way of click: rich ends the process with exit code 1 when the reader of a pipe has closed it.
+    with console.capture() as captured:
+        console.print(shown)
+    text = captured.get()
+    click.echo(
+        text if console.is_terminal else "".join(f"{s.rstrip()}\n" for s in text.splitlines()), nl=False
+    )
 
 
 def show_json(value: object) -> None:
@@ -64,7 +83,7 @@ def show_facts(facts: Sequence[tuple[str, str]]) -> None:
     """Print names and values, one pair per line."""
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
-        _console().print(Text.assemble((f"{name:>{width}}", "bold"), "  ", value))
+        _print(Text.assemble((f"{name:>{width}}", "bold"), "  ", value), _console())
 
 
 def show_rows(
@@ -73,24 +92,56 @@ def show_rows(
     right: Sequence[str] = (),
     longest: int = _MAX_CELL,
 ) -> None:
-    """Print a table.
+    """Print a table; if the terminal is too narrow for its columns, one line per column of each row.
 
     Parameters
     ----------
     header : sequence of str
     rows : sequence of sequences
-        Shown as text; long values are truncated.
+        Shown as text; long values are truncated. Members of a dictionary get lines of their own in a turned table.
     right : sequence of str
         Names of the columns aligned to the right.
     longest : int
-        Number of characters shown of a value.
+        Number of characters shown of a value; a turned table shows more.
     """
+    cells = [[_cell(value, longest) for value in row] for row in rows]
+    widths = [max(map(cell_len, column)) for column in zip(map(printable, header), *cells, strict=True)]
+    around = _GAP * max(0, len(widths) - 1) + _EDGES
+    console = _console()
+    if not console.is_terminal:
+        console = _console(sum(widths) + around)
+    elif sum(min(width, _MIN_FOLDED) for width in widths) + around > console.width:
+        _show_turned(header, rows, console)
+        return
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in header:
         table.add_column(Text(printable(name)), justify="right" if name in right else "left", overflow="fold")
-    for row in rows:
-        table.add_row(*(Text(_cell(value, longest)) for value in row))
-    _console().print(table)
+    for texts in cells:
+        table.add_row(*map(Text, texts))
+    _print(table, console)
+
+
+def _show_turned(header: Sequence[str], rows: Sequence[Sequence[object]], console: Console) -> None:
+    """Print each row as a block with one line per column."""
+    for number, row in enumerate(rows, 1):
+        _print(Text(f"── row {number} ".ljust(console.width, "─"), "dim", overflow="crop"), console)
+        pairs = [pair for name, value in zip(header, row, strict=True) for pair in _members(name, value)]
+        table = Table.grid(padding=(0, 2, 0, 0))
+        # Long names are folded, so that values have at least half of the line.
+        table.add_column(style="bold", justify="right", overflow="fold", max_width=console.width // 2 - 2)
+        table.add_column(overflow="fold")
+        for name, value in pairs:
+            table.add_row(Text(printable(name)), Text(_cell(value, _MAX_LINES * console.width // 2)))
+        _print(table, console)
+
+
+def _members(name: str, value: object) -> Iterator[tuple[str, object]]:
+    """The value by its name; of a dictionary, those of its members by names with dots."""
+    if not isinstance(value, dict) or not value:
+        yield name, value
+        return
+    for member, part in value.items():
+        yield from _members(f"{name}.{member}", part)
 
 
 def _cell(value: object, longest: int) -> str:
@@ -113,20 +164,32 @@ def bar(quiet: bool) -> Iterator[Callback]:
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
-        DownloadColumn(binary_units=True),
+        TextColumn("{task.fields[amount]}"),
         TimeRemainingColumn(),
         TextColumn("{task.fields[detail]}"),
     )
     hidden = quiet or not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=hidden) as shown:
-        task = shown.add_task("", detail="")
+        task = shown.add_task("", detail="", amount="", total=None)
 
         def tell(step: Step, /) -> None:
             shown.update(
-                task, description=step.what, completed=step.done, total=step.total, detail=step.detail
+                task,
+                description=step.what,
+                completed=step.done,
+                total=step.total or None,
+                amount=_amount(step),
+                detail=printable(step.detail),
             )
 
         yield tell
+
+
+def _amount(step: Step) -> str:
+    """How much is done, and of how much if that is known, such as ``1.5 MB/3.0 MB`` or ``3/12 files``."""
+    is_bytes = step.unit == "bytes"
+    done, total = (decimal(n) if is_bytes else f"{n:,}" for n in (step.done, step.total))
+    return f"{done}/{total if step.total else '?'}{'' if is_bytes else ' ' + step.unit}"
 
 
 def fail(error: Exception) -> NoReturn:
@@ -136,3 +199,8 @@ def fail(error: Exception) -> NoReturn:
         text = f"there is no {text}"
     click.echo(f"lancecy: {text}", err=True)
     raise SystemExit(2)
+
+
+def warn(text: str) -> None:
+    """Print a warning on standard error."""
+    click.echo(f"lancecy: warning: {printable(text)}", err=True)

@@ -192,7 +192,9 @@ def cleanup(
         show_json({"dry_run": dry_run, **asdict(found)})
     else:
         show_text("would remove:" if dry_run else "removed:")
-        show_facts([(name.replace("_", " "), f"{value:,}") for name, value in asdict(found).items()])
+        # The line above says whether they were removed.
+        names = {name: name.removesuffix("_removed").replace("_", " ") for name in asdict(found)}
+        show_facts([(names[name], f"{value:,}") for name, value in asdict(found).items()])
 
 
 def _age(text: str) -> timedelta:
