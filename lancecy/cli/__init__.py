@@ -4,8 +4,9 @@
 ``main``      the group of commands; errors become exit codes
 ``reading``   ``info schema head count versions explain``
 ``checking``  ``inspect diff verify``
-``writing``   ``write delete cleanup bases``
+``writing``   ``write delete restore cleanup bases repair``
 ``sources``   files that ``write`` takes rows from
+``wording``   messages of the library in the terms of the shell
 ``output``    tables and progress bars for people, JSON for programs
 ============  ======================================================================
 

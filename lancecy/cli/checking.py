@@ -11,6 +11,7 @@ from lancecy.api.repairs import repair as repair_table
 from lancecy.changes.repair import TableRepair
 from lancecy.cli.options import as_json, column_option, names, opened, storage_pairs, table_options
 from lancecy.cli.output import bar, show_json, show_text
+from lancecy.cli.wording import in_shell_terms
 from lancecy.inspection import files as inspection
 
 __all__ = ["diff", "inspect", "verify"]
@@ -65,7 +66,9 @@ def verify(columns: str | None, mend: bool, quiet: bool, as_json: bool, **table:
     if as_json:
         show_json(found.to_dict() if repaired is None else {**found.to_dict(), "repair": repaired.to_dict()})
     else:
-        show_text(str(found) if repaired is None else f"{repaired}\n\n{found}")
+        show_text(in_shell_terms(str(found) if repaired is None else f"{repaired}
+
+{found}"))
     sys.exit(0 if found.is_ok else 1)
 
 

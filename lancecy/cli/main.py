@@ -54,6 +54,8 @@ class _Commands(click.Group):
     def invoke(self, ctx: click.Context) -> Any:
         try:
             with warnings.catch_warnings():
+                # Such as another version than the one that was asked for: said whatever Python is told to hide.
+                warnings.simplefilter("always", RuntimeWarning)
                 warnings.showwarning = lambda message, *_, **__: warn(str(message))
                 return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort):
@@ -105,6 +107,7 @@ for _command in (
     checking.verify,
     writing.write,
     writing.delete,
+    writing.restore,
     writing.cleanup,
     writing.bases,
     writing.repair,

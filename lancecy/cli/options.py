@@ -19,6 +19,7 @@ __all__ = [
     "place_options",
     "storage_pairs",
     "table_options",
+    "version_options",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,7 +29,7 @@ column_option = click.option(
     "-c", "--columns", help="Names separated by commas; nested columns with dots. Default: all columns."
 )
 filter_option = click.option(
-    "-f", "--filter", "filter_", help="SQL condition, such as \"id < 10 AND s LIKE 'a%'\"."
+    "-f", "--filter", "--where", "filter_", help="SQL condition, such as \"id < 10 AND s LIKE 'a%'\"."
 )
 
 
@@ -64,11 +65,25 @@ def table_options(function: F) -> F:
         ),
         _allow_option,
         _storage_option,
-        click.option("--version", type=int, help="Open this version instead of the latest."),
-        click.argument("uri"),
+        click.option(
+            "--recover",
+            is_flag=True,
+            help="If the newest version cannot be read, open the newest readable one.",
+        ),
     ):
         function = decorate(function)
-    return function
+    return click.argument("uri")(version_options(function))
+
+
+def version_options(function: F) -> F:
+    """Add the options that name a version."""
+    return click.option("--version", type=int, help="This version instead of the latest.")(
+        click.option(
+            "--asof",
+            metavar="TIME",
+            help="The version of this time, such as '2024-05-01 12:00:00+02:00'; without a zone it is local time.",
+        )(function)
+    )
 
 
 def opened(
@@ -77,22 +92,28 @@ def opened(
     storage_options: tuple[str, ...] = (),
     untrusted: bool = False,
     allowed_bases: tuple[str, ...] = (),
+    asof: str | None = None,
+    recover: bool = False,
 ) -> Dataset:
     """Open the table of a command.
 
     Raises
     ------
     UsageError
-        A storage option has no ``=``.
+        A storage option has no ``=``, or two options name versions.
     LanceError
         The table cannot be opened.
     """
+    if version is not None and asof is not None:
+        raise UsageError("--version and --asof both name a version: give one of them")
     return dataset(
         uri,
         version,
+        asof,
         storage_options=storage_pairs(storage_options),
         untrusted=untrusted,
         allowed_bases=allowed_bases or None,
+        recover=recover,
     )
 
 

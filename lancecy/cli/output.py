@@ -23,6 +23,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 from rich.text import Text
 
+from lancecy.cli.wording import in_shell_terms
 from lancecy.errors import LanceError, printable
 from lancecy.progress import Progress as Callback
 from lancecy.progress import Step
@@ -197,10 +198,10 @@ def fail(error: Exception) -> NoReturn:
     text = str(error) if isinstance(error, LanceError) else printable(str(error))
     if isinstance(error, KeyError) and not isinstance(error, LanceError):
         text = f"there is no {text}"
-    click.echo(f"lancecy: {text}", err=True)
+    click.echo(f"lancecy: {in_shell_terms(text)}", err=True)
     raise SystemExit(2)
 
 
 def warn(text: str) -> None:
     """Print a warning on standard error."""
-    click.echo(f"lancecy: warning: {printable(text)}", err=True)
+    click.echo(f"lancecy: warning: {in_shell_terms(printable(text))}", err=True)

@@ -1,4 +1,4 @@
-"""``write delete cleanup bases repair``: commands that change a table."""
+"""``write delete restore cleanup bases repair``: commands that change a table."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from lancecy.api.datasets import Dataset
 from lancecy.api.repairs import repair as repair_table
 from lancecy.api.writers import write_dataset
 from lancecy.changes.options import WRITE_DEFAULTS
-from lancecy.cli.options import as_json, opened, place_options, storage_pairs
+from lancecy.cli.options import as_json, opened, place_options, storage_pairs, version_options
 from lancecy.cli.output import bar, show_facts, show_json, show_rows, show_text
 from lancecy.cli.sources import FORMATS, rows_of
 from lancecy.errors import printable
 from lancecy.write.targets import DatasetBasePath
 
-__all__ = ["bases", "cleanup", "delete", "repair", "write"]
+__all__ = ["bases", "cleanup", "delete", "repair", "restore", "write"]
 
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -157,6 +157,37 @@ def _ask(question: str) -> None:
 
 @click.command()
 @place_options
+@click.argument("number", metavar="[VERSION]", type=int, required=False)
+@version_options
+@click.option("--dry-run", is_flag=True, help="Only say what would be restored.")
+@as_json
+def restore(
+    uri: str,
+    storage_options: tuple[str, ...],
+    allowed_bases: tuple[str, ...],
+    number: int | None,
+    version: int | None,
+    asof: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
+    """Make VERSION of the table at URI, or the one of --asof, the newest again; later versions stay in the history."""
+    if (number, version, asof).count(None) != 2:
+        raise click.UsageError("restore takes one of VERSION, --version and --asof")
+    wanted = number if number is not None else version
+    ds = opened(uri, wanted, storage_options, allowed_bases=allowed_bases, asof=asof)
+    if dry_run:
+        newest = ds.checkout_latest()
+        facts = {"would_restore": ds.version, "rows": newest.count_rows(), "rows_after": ds.count_rows()}
+        _show(newest, facts, as_json)
+        return
+    restored = ds.version
+    ds.restore()
+    _show(ds, {"restored": restored, "rows": ds.count_rows()}, as_json)
+
+
+@click.command()
+@place_options
 @click.option("--older-than", metavar="AGE", help="Such as 7d, 12h or 2w. Default: two weeks.")
 @click.option("--retain", type=click.IntRange(1), help="Keep this many of the newest versions.")
 @click.option(
@@ -164,6 +195,7 @@ def _ask(question: str) -> None:
     is_flag=True,
     help="Also remove recent files of no version; not while the table is written to.",
 )
+@click.option("--keep-tagged", is_flag=True, help="Keep tagged versions, instead of refusing.")
 @click.option("--dry-run", is_flag=True, help="Only list what would be removed.")
 @quiet_option
 @as_json
@@ -174,6 +206,7 @@ def cleanup(
     older_than: str | None,
     retain: int | None,
     delete_unverified: bool,
+    keep_tagged: bool,
     dry_run: bool,
     quiet: bool,
     as_json: bool,
@@ -185,6 +218,7 @@ def cleanup(
             None if older_than is None else _age(older_than),
             retain,
             delete_unverified=delete_unverified,
+            error_if_tagged_old_versions=not keep_tagged,
             dry_run=dry_run,
             progress=progress,
         )
