@@ -1,14 +1,15 @@
 """The ``lancecy`` command: tables and files from a shell.
 
-============  ======================================================================
-``main``      the group of commands; errors become exit codes
-``reading``   ``info schema head count versions explain``
-``checking``  ``inspect diff verify``
-``writing``   ``write delete restore cleanup bases repair``
-``sources``   files that ``write`` takes rows from
-``wording``   messages of the library in the terms of the shell
-``output``    tables and progress bars for people, JSON for programs
-============  ======================================================================
+===============  ======================================================================
+``main``         the group of commands; errors become exit codes
+``reading``      ``info schema head count versions explain``
+``checking``     ``inspect diff verify``
+``writing``      ``write delete restore cleanup bases repair``
+``sources``      files that ``write`` takes rows from, and standard input
+``text_values``  dates, bytes, vectors and so on from text
+``wording``      messages of the library in the terms of the shell
+``output``       tables and progress bars for people, JSON for programs
+===============  ======================================================================
 
 Exit codes: 0 success, 1 ``verify`` found damage or a question was answered with no, 2 the command failed,
 130 interrupted.

@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import click
+import pyarrow as pa
 
 from lancecy.api.datasets import Dataset
 from lancecy.api.repairs import repair as repair_table
@@ -17,8 +18,8 @@ from lancecy.api.writers import write_dataset
 from lancecy.changes.options import WRITE_DEFAULTS
 from lancecy.cli.options import as_json, opened, place_options, storage_pairs, version_options
 from lancecy.cli.output import bar, show_facts, show_json, show_rows, show_text
-from lancecy.cli.sources import FORMATS, rows_of
-from lancecy.errors import printable
+from lancecy.cli.sources import FORMATS, STANDARD, inputs, rows_of
+from lancecy.errors import DatasetNotFoundError, printable
 from lancecy.write.targets import DatasetBasePath
 
 __all__ = ["bases", "cleanup", "delete", "repair", "restore", "write"]
@@ -40,7 +41,10 @@ quiet_option = click.option("--quiet", is_flag=True, help="No progress bar.")
     help="Make a new table, add rows, or replace all rows.",
 )
 @click.option(
-    "--format", "kind", type=click.Choice(FORMATS), help="Format of the files. Default: by their endings."
+    "--format",
+    "kind",
+    type=click.Choice(FORMATS),
+    help="Format of the files. Default: by their endings; of standard input by its first bytes.",
 )
 @click.option(
     "--file-version", help="Version of the data files: 0.1, 2.0, 2.1 or 2.2. Default: the table's, or 2.1."
@@ -82,11 +86,14 @@ def write(
     quiet: bool,
     as_json: bool,
 ) -> None:
-    """Write the rows of FILE... (Parquet, CSV, TSV, Arrow, JSON lines) to the table at URI."""
+    """Write the rows of FILE... (Parquet, CSV, TSV, Arrow, JSON lines; - is standard input) to the table at URI."""
+    if uri == STANDARD:
+        raise click.UsageError("the table is named last: lancecy write - URI")
     named = [_base(text) for text in new_bases]
-    with bar(quiet or as_json) as progress:
+    with inputs(files) as sources, bar(quiet or as_json) as progress:
+        table = _columns(uri, storage_options, allowed_bases) if mode == "append" else None
         made = write_dataset(
-            rows_of(files, kind, progress),
+            rows_of(sources, kind, progress, table),
             uri,
             mode=mode,
             data_storage_version=file_version,
@@ -100,6 +107,14 @@ def write(
             allowed_bases=allowed_bases or None,
         )
     _show(made, {"rows": made.count_rows()}, as_json)
+
+
+def _columns(uri: str, storage_options: tuple[str, ...], allowed_bases: tuple[str, ...]) -> pa.Schema | None:
+    """The columns of the table, None if there is no table yet."""
+    try:
+        return opened(uri, None, storage_options, allowed_bases=allowed_bases).schema
+    except DatasetNotFoundError:
+        return None
 
 
 def _base(text: str) -> DatasetBasePath:
