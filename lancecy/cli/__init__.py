@@ -4,9 +4,12 @@
 ``main``         the group of commands; errors become exit codes
 ``reading``      ``info schema head count versions explain``
 ``checking``     ``inspect diff verify``
+``exporting``    ``export``
 ``writing``      ``write delete restore cleanup bases repair``
 ``sources``      files that ``write`` takes rows from, and standard input
 ``text_values``  dates, bytes, vectors and so on from text
+``sinks``        files that ``export`` writes, and standard output
+``json_text``    Arrow arrays as JSON text
 ``wording``      messages of the library in the terms of the shell
 ``output``       tables and progress bars for people, JSON for programs
 ===============  ======================================================================

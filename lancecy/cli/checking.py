@@ -10,6 +10,7 @@ import click
 from lancecy.api.repairs import repair as repair_table
 from lancecy.changes.repair import TableRepair
 from lancecy.cli.options import as_json, column_option, names, opened, storage_pairs, table_options
+from lancecy.cli.options import as_json, column_option, names, opened, quiet_option, table_options
 from lancecy.cli.output import bar, show_json, show_text
 from lancecy.cli.wording import in_shell_terms
 from lancecy.inspection import files as inspection
@@ -55,7 +56,7 @@ def diff(old: int, new: int | None, as_json: bool, **table: Any) -> None:
 @click.option(
     "--repair", "mend", is_flag=True, help="First do what `lancecy repair` does, and say what that was."
 )
-@click.option("--quiet", is_flag=True, help="No progress bar.")
+@quiet_option
 @as_json
 def verify(columns: str | None, mend: bool, quiet: bool, as_json: bool, **table: Any) -> None:
     """Read every page and statistic of the table at URI; exit code 1 if something is damaged."""

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 import pyarrow as pa
 
-from lancecy.cli import checking, reading, writing
+from lancecy.cli import checking, exporting, reading, writing
 from lancecy.cli.output import fail, warn
 from lancecy.errors import LanceError
 
@@ -105,6 +105,7 @@ for _command in (
     checking.inspect,
     checking.diff,
     checking.verify,
+    exporting.export,
     writing.write,
     writing.delete,
     writing.restore,

@@ -17,6 +17,7 @@ __all__ = [
     "names",
     "opened",
     "place_options",
+    "quiet_option",
     "storage_pairs",
     "table_options",
     "version_options",
@@ -24,6 +25,7 @@ __all__ = [
 
 F = TypeVar("F", bound=Callable[..., Any])
 
+quiet_option = click.option("--quiet", is_flag=True, help="No progress bar.")
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
 column_option = click.option(
     "-c", "--columns", help="Names separated by commas; nested columns with dots. Default: all columns."

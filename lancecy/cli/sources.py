@@ -1,7 +1,7 @@
 """Input of ``lancecy write``: Parquet, CSV, Arrow and JSON lines, from files and from standard input, as one stream.
 
-Each format's library is imported when a file of that format is opened. Text formats have few types: values get the
-types of the table's columns, see ``text_values``.
+Each format's library is imported when a file of that format is opened. Text formats have few types, and Parquet lacks
+some of Arrow's: values get the types of the table's columns, see ``text_values``.
 """
 
 from __future__ import annotations
@@ -223,11 +223,13 @@ def _recognised(file: Input) -> str | None:
     return "tsv" if "\t" in line and "," not in line else "csv"
 
 
-def _parquet(file: str, _: pa.Schema | None) -> Opened:
+def _parquet(file: str, table: pa.Schema | None) -> Opened:
     import pyarrow.parquet as pq
 
     source = pq.ParquetFile(file)
     total = max(1, source.metadata.num_rows)
+    found = source.schema_arrow
+    schema = pa.schema([_known_by_parquet(table, field) for field in found], found.metadata)
 
     def batches() -> Iterator[tuple[pa.RecordBatch, float]]:
         done = 0
@@ -235,7 +237,23 @@ def _parquet(file: str, _: pa.Schema | None) -> Opened:
             done += batch.num_rows
             yield batch, done / total
 
-    return source.schema_arrow, batches()
+    return schema, batches() if schema.equals(found) else _typed(batches(), schema)
+
+
+def _known_by_parquet(table: pa.Schema | None, field: pa.Field) -> pa.Field:
+    """The column of the table, if Parquet has no other type for it than the one of the file."""
+    import pyarrow.parquet as pq
+
+    wanted = _field(table, field)
+    if wanted.type.equals(field.type):
+        return field
+    sink = pa.BufferOutputStream()
+    try:
+        pq.write_table(pa.schema([wanted]).empty_table(), sink)
+    except pa.ArrowNotImplementedError:
+        return field
+    stored = pq.read_schema(pa.BufferReader(sink.getvalue())).field(0)
+    return wanted if stored.type.equals(field.type) else field
 
 
 def _arrow(file: str, _: pa.Schema | None) -> Opened:

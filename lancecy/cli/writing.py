@@ -16,7 +16,7 @@ from lancecy.api.datasets import Dataset
 from lancecy.api.repairs import repair as repair_table
 from lancecy.api.writers import write_dataset
 from lancecy.changes.options import WRITE_DEFAULTS
-from lancecy.cli.options import as_json, opened, place_options, storage_pairs, version_options
+from lancecy.cli.options import as_json, opened, place_options, quiet_option, storage_pairs, version_options
 from lancecy.cli.output import bar, show_facts, show_json, show_rows, show_text
 from lancecy.cli.sources import FORMATS, STANDARD, inputs, rows_of
 from lancecy.errors import DatasetNotFoundError, printable
@@ -26,8 +26,6 @@ __all__ = ["bases", "cleanup", "delete", "repair", "restore", "write"]
 
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-
-quiet_option = click.option("--quiet", is_flag=True, help="No progress bar.")
 
 
 @click.command()

@@ -33,7 +33,7 @@ def test_every_command_has_help_and_is_listed() -> None:
     listed = _run("--help").stdout
     assert list(main.commands) == (
         "info schema head count versions explain inspect diff verify "
-        "write delete restore cleanup bases repair".split()
+        "export write delete restore cleanup bases repair".split()
     )
     for name in main.commands:
         assert name in listed

@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 import lancecy
 from lancecy.cli.main import main
 
-READERS = ("info", "schema", "head", "count", "versions", "explain", "verify", "diff")
+READERS = ("info", "schema", "head", "count", "versions", "explain", "verify", "diff", "export")
 
 
 def _run(*arguments: object) -> Result:
