@@ -33,6 +33,7 @@ __all__ = [
     "NotFoundError",
     "PathPolicyError",
     "RetryableConflictError",
+    "RowNotFoundError",
     "SchemaError",
     "StoreError",
     "TruncatedError",
@@ -276,6 +277,16 @@ class ColumnNotFoundError(NotFoundError, KeyError):
         super().__init__(
             f"no column {printable(name)!r} in {where}{hint}", kind="column", name=name, known=close
         )
+
+
+class RowNotFoundError(NotFoundError, IndexError, ValueError):
+    """A row number, row id or row address names no row, or a deleted one.
+
+    An ``IndexError`` as for any sequence, and a ``ValueError`` as in pylance.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what, kind="row")
 
 
 class ExistsError(LanceError, FileExistsError):

@@ -635,8 +635,8 @@ class Dataset(Scans, Changes):
             Not exactly one of the three row arguments is given, or the column is not a blob column.
         KeyError
             There is no such column.
-        IndexError
-            A row does not exist or is deleted.
+        RowNotFoundError
+            A row does not exist or is deleted (an ``IndexError``, and a ``ValueError`` as in pylance).
         PathPolicyError
             A blob names an external object that the table may not read.
         """

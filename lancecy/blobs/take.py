@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lancecy.blobs.files import BUFFER_SIZE, BlobFile, Explain, StoredObject
 from lancecy.encodings.arrow.assemble import pruned
 from lancecy.encodings.arrow.to_arrow import to_arrow
-from lancecy.errors import FormatError, LanceError, UnsupportedError, printable
+from lancecy.errors import FormatError, LanceError, RowNotFoundError, UnsupportedError, printable
 from lancecy.file.v2.sidecars import sidecar_path
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
@@ -29,6 +29,7 @@ __all__ = ["take_blobs"]
 Int64 = NDArray[np.int64]
 
 _LARGEST = 2**63 - 1
+_REMEDY = "leave it out; a scan with_row_id or with_row_address has those of the rows there are"
 
 
 def take_blobs(
@@ -63,7 +64,7 @@ def take_blobs(
         Not exactly one kind of rows is given, or the column has no blobs.
     KeyError
         There is no such column.
-    IndexError
+    RowNotFoundError
         A row does not exist or is deleted.
     PathPolicyError
         A blob names an object that the table may not read.
@@ -140,8 +141,10 @@ def _rows_by_id(context: ScanContext, ids: NDArray[np.uint64], by_address: bool)
     if missing.size:
         number = int(ids[missing[0]])
         if by_address or not context.snapshot.manifest.has_stable_row_ids:
-            raise IndexError(f"row {number & 0xFFFFFFFF} of fragment {number >> 32} is deleted")
-        raise IndexError(f"no row has the id {number}")
+            raise RowNotFoundError(
+                f"row {number & 0xFFFFFFFF} of fragment {number >> 32} is deleted: {_REMEDY}"
+            )
+        raise RowNotFoundError(f"no row has the id {number}, or it is deleted: {_REMEDY}")
     return fragments, offsets
 
 

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lancecy.errors import FormatError
+from lancecy.errors import FormatError, RowNotFoundError
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.fragment import FragmentFiles
 
@@ -22,10 +22,6 @@ __all__ = ["FoundRows", "as_row_ids", "find_addresses", "find_rows"]
 
 Int64: TypeAlias = NDArray[np.int64]
 UInt64: TypeAlias = NDArray[np.uint64]
-
-
-class _NoRowError(IndexError):
-    """An address that no row can have."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +54,7 @@ def as_row_ids(row_ids: object) -> UInt64:
     ------
     TypeError
         Not integers.
-    IndexError
+    RowNotFoundError
         A number is negative or beyond 64 bits: no row can have it.
     """
     if isinstance(row_ids, pa.Array | pa.ChunkedArray):
@@ -75,7 +71,7 @@ def as_row_ids(row_ids: object) -> UInt64:
     if found.ndim != 1 or (found.size and found.dtype.kind not in "iu"):
         raise TypeError(f"row ids must be a list of integers, not {found.dtype} of {found.ndim} dimensions")
     if found.size and found.dtype.kind == "i" and int(found.min()) < 0:
-        raise IndexError(f"row ids are not negative, as {int(found.min())} is")
+        raise RowNotFoundError(f"row ids are not negative, as {int(found.min())} is")
     return np.ascontiguousarray(found, dtype=np.uint64)
 
 
@@ -86,7 +82,7 @@ def _from_list(row_ids: Sequence[object]) -> UInt64:
     try:
         return np.array(row_ids, np.uint64)
     except OverflowError:
-        raise IndexError("row ids are numbers from 0 to 2^64 - 1") from None
+        raise RowNotFoundError("row ids are numbers from 0 to 2^64 - 1") from None
 
 
 def find_rows(context: ScanContext, ids: UInt64) -> list[FoundRows]:
@@ -105,7 +101,7 @@ def find_rows(context: ScanContext, ids: UInt64) -> list[FoundRows]:
 
     Raises
     ------
-    IndexError
+    RowNotFoundError
         The table has no stable row ids, and such an address has no fragment or row offset.
     FormatError
         The table's row ids are damaged.
@@ -115,7 +111,7 @@ def find_rows(context: ScanContext, ids: UInt64) -> list[FoundRows]:
     addresses, found = context.row_index().find(ids)
     try:
         return list(_living(context, addresses[found], np.flatnonzero(found)))
-    except _NoRowError as error:
+    except RowNotFoundError as error:
         # An address from the index must have a row.
         raise FormatError(f"row ids of more rows than there are: {error}") from error
 
@@ -159,12 +155,12 @@ def _check_fragments(context: ScanContext, wanted: Sequence[int]) -> None:
     known = {fragment.id for fragment in context.fragments}
     for fragment in wanted:
         if fragment not in known:
-            raise _NoRowError(f"row address in fragment {fragment}, which does not exist")
+            raise RowNotFoundError(f"row address in fragment {fragment}, which does not exist")
 
 
 def _check_offsets(files: FragmentFiles, largest: int) -> None:
     if largest >= files.num_rows:
         fragment = files.fragment.id
-        raise _NoRowError(
+        raise RowNotFoundError(
             f"row {largest} of fragment {fragment} does not exist: it has {files.num_rows} rows"
         )

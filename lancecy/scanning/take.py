@@ -15,6 +15,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike, NDArray
 
 from lancecy.encodings.arrow.columns import taken
+from lancecy.errors import RowNotFoundError
 from lancecy.rows import RowSelection
 from lancecy.scanning.batches import table_of
 from lancecy.scanning.context import ScanContext
@@ -47,7 +48,7 @@ def as_row_numbers(indices: object, num_rows: int) -> Int64:
 
     Raises
     ------
-    IndexError
+    RowNotFoundError
         A row number is negative or beyond the table.
     TypeError
         Not integers.
@@ -68,7 +69,7 @@ def as_row_numbers(indices: object, num_rows: int) -> Int64:
     low, high = int(rows.min()), int(rows.max())
     if low < 0 or high >= num_rows:
         bad = low if low < 0 else high
-        raise IndexError(f"row {bad} does not exist: the table has {num_rows} rows")
+        raise RowNotFoundError(f"row {bad} does not exist: the table has {num_rows} rows")
     return np.ascontiguousarray(rows, dtype=np.int64)
 
 
@@ -82,7 +83,7 @@ def take_rows(context: ScanContext, projection: Projection, indices: ArrayLike |
 
     Raises
     ------
-    IndexError, TypeError
+    RowNotFoundError, TypeError
         See :func:`as_row_numbers`.
     """
     starts = context.row_starts()
@@ -105,7 +106,7 @@ def take_row_ids(context: ScanContext, projection: Projection, row_ids: ArrayLik
 
     Raises
     ------
-    IndexError, FormatError
+    RowNotFoundError, FormatError
         See :func:`lancecy.scanning.locate.find_rows`.
     TypeError
         See :func:`lancecy.scanning.locate.as_row_ids`.

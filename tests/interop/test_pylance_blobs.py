@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.errors import PathPolicyError
+from lancecy.errors import PathPolicyError, RowNotFoundError, UnsupportedError
 
 pytestmark = pytest.mark.interop
 
@@ -114,21 +114,66 @@ def test_rows_by_id_address_and_number(tmp_path: Path, stable: bool) -> None:
     assert contents(ds.take_blobs("b", addresses=pa.array(addresses))) == wanted
 
 
+def outcome(dataset: Any, **rows: Any) -> Any:
+    """Contents of the blobs of some rows, or "refused"."""
+    try:
+        return contents(dataset.take_blobs("b", **rows))
+    except (ValueError, NotImplementedError):
+        return "refused"
+
+
+KINDS: list[tuple[Any, str]] = [(v1_table, "2.0"), (v1_table, "2.1"), (v1_table, "2.2"), (v2_table, "2.2")]
+
+
+@pytest.mark.parametrize("stable", [False, True])
+def test_null_and_deleted_rows_as_in_pylance(tmp_path: Path, stable: bool) -> None:
+    for number, (make, version) in enumerate(KINDS):
+        path = tmp_path / str(number)
+        peer = write(make(SMALL), path, version, enable_stable_row_ids=stable, max_rows_per_file=4)
+        peer.delete("i IN (3, 5)")
+        ds = lancecy.dataset(path)
+        second = 1 << 32
+        for rows in (
+            [0, 1, 2],
+            [1],
+            [2, 1, 1, 0],
+            [0, 3, 2],
+            [3],
+            [0, 77],
+            [second, second + 2],
+            [second + 1],
+        ):
+            for name in ("ids", "addresses"):
+                asked = {name: rows}
+                assert outcome(ds, **asked) == outcome(peer, **asked), (version, asked)
+        for rows in ([0, 1, 2, 3, 4], [4, 1, 1], [5], [0, 99], []):
+            assert outcome(ds, indices=rows) == outcome(peer, indices=rows), (version, rows)
+        assert outcome(ds, indices=[1, 2]) == [None, b""]
+
+
 @pytest.mark.parametrize("stable", [False, True])
 def test_rows_that_do_not_exist_are_refused(tmp_path: Path, stable: bool) -> None:
     peer = write(v1_table([b"a", b"b", b"c"]), tmp_path / "t", "2.2", enable_stable_row_ids=stable)
     peer.delete("i = 1")
     ds = lancecy.dataset(tmp_path / "t")
-    for addresses in ([1], [3], [1 << 32], [-1]):
-        with pytest.raises(IndexError):
-            ds.take_blobs("b", addresses=addresses)
-    for row in (1, 99):
-        with pytest.raises(IndexError):
-            ds.take_blobs("b", ids=[row])
-    for row in (2, -1):
-        with pytest.raises(IndexError):
-            ds.take_blobs("b", indices=[row])
+    refused: list[dict[str, Any]] = [{"addresses": [row]} for row in (1, 3, 1 << 32, -1)]
+    refused += [{"ids": [row]} for row in (1, 99)] + [{"indices": [row]} for row in (2, -1)]
+    for rows in refused:
+        with pytest.raises(RowNotFoundError) as caught:
+            ds.take_blobs("b", **rows)
+        assert isinstance(caught.value, IndexError) and isinstance(caught.value, ValueError)
+    with pytest.raises(RowNotFoundError, match=r"row 1 of fragment 0 is deleted: leave it out"):
+        ds.take_blobs("b", addresses=[0, 1])
     assert ds.take_blobs("b", indices=[]) == []
+
+
+def test_blob_columns_of_0_1_files_are_refused_with_the_remedy(tmp_path: Path) -> None:
+    write(v1_table([b"a", None]), tmp_path / "t", "0.1")
+    ds = lancecy.dataset(tmp_path / "t")
+    for read in (ds.to_table, lambda: ds.take_blobs("b", indices=[0])):
+        with pytest.raises(UnsupportedError, match=r"files of 0.1 hold no blobs.*column 1 'b'"):
+            read()
+    assert ds.to_table(columns=["i"])["i"].to_pylist() == [0, 1]
 
 
 def test_what_is_asked_for_must_make_sense(tmp_path: Path) -> None:

@@ -260,6 +260,16 @@ def _dictionary_of_dictionary(column_id: int) -> Read[Block]:
     raise FormatError(f"the dictionary of column {column_id} is itself a dictionary column")
 
 
+def _check_no_blobs(field: Field) -> None:
+    """Refuse blob columns: a scan gives positions and sizes, and files of 0.1 hold none."""
+    if any(node.is_blob for node in field.walk()):
+        raise UnsupportedError(
+            "it is a blob column by its metadata, and files of 0.1 hold no blobs: leave the column out, or read it "
+            "with pylance as blob_handling='all_binary' and write the table in 2.1 or later",
+            feature="blobs in 0.1 files",
+        )
+
+
 def _dictionary_key(field: Field) -> DictionaryKey:
     return field.dictionary, field.logical_type
 
@@ -344,6 +354,7 @@ class V0Reader:
         """Spec and checked pages of a top-level field; checked once per shape of the field."""
         found = self._columns.get(field)
         if found is None:
+            _check_no_blobs(field)
             spec = spec_of(field)
             size, ledger = self.source.size, self._ledger
             pages = check_pages(self._table, field, spec, self._row_starts, size, self._limits, ledger)
