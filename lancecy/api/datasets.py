@@ -57,6 +57,8 @@ if TYPE_CHECKING:
     import pyarrow.dataset as pads
     from dask.delayed import Delayed
 
+    from lancecy.interop.sql import SqlQueryBuilder
+
 __all__ = [
     "OPEN_DEFAULTS",
     "Dataset",
@@ -283,6 +285,24 @@ class Scans(ABC):
         rows = self.to_table(columns, filter, limit, offset, **options)
         frame: pd.DataFrame = pandas_frame(rows, dtype_backend)
         return frame
+
+    @scanning
+    def to_polars(
+        self,
+        columns: Columns = None,
+        filter: Filter = None,
+        limit: int | None = None,
+        offset: int | None = None,
+        **options: Unpack[ScanOptions],
+    ) -> pl.DataFrame:
+        """The rows as a Polars DataFrame; arguments as for :meth:`Dataset.scanner`.
+
+        Raises
+        ------
+        ImportError
+            Polars is not installed (``pip install 'lancecy[polars]'``).
+        """
+        return self.scanner(columns, filter, limit, offset, **options).to_polars()
 
     @scanning
     def head(
@@ -787,6 +807,39 @@ class Dataset(Scans, Changes):
         from lancecy.interop.pyarrow_dataset import to_pyarrow_dataset
 
         return to_pyarrow_dataset(self)
+
+    def sql(self, sql: str) -> SqlQueryBuilder:
+        """An SQL query over this version, run by DuckDB; its columns and filters reach the scan.
+
+        Parameters
+        ----------
+        sql : str
+            One SELECT in DuckDB's dialect, in which the table is named ``dataset``. It can read nothing else: no files,
+            no other tables.
+
+        Returns
+        -------
+        SqlQueryBuilder
+            Sets options; ``build().to_batch_records()`` returns the rows, ``to_stream_reader()`` a stream.
+
+        Raises
+        ------
+        ImportError
+            DuckDB is not installed (``pip install 'lancecy[duckdb]'``).
+        TypeError
+            The query is not a text.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> ds = lancecy.dataset("example.lance")
+        >>> query = ds.sql("SELECT count(*) AS n FROM dataset WHERE k < 10").build()
+        >>> query.to_batch_records()[0].to_pylist()
+        [{'n': 100}]
+        """
+        from lancecy.interop.sql import SqlQueryBuilder
+
+        return SqlQueryBuilder(Dataset(self._snapshot) if self._scan_defaults else self, sql)
 
     def to_polars_lazy(self, filter: Filter = None) -> pl.LazyFrame:
         """The table as a Polars ``LazyFrame`` whose columns, predicates and limits reach the scan.

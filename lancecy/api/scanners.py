@@ -23,6 +23,7 @@ from lancecy.scanning.task import ScanSpec
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
 
 __all__ = ["LanceScanner", "Scanner"]
 
@@ -229,6 +230,18 @@ class Scanner:
         check_dtype_backend(dtype_backend)
         frame: pd.DataFrame = pandas_frame(self.to_table(), dtype_backend)
         return frame
+
+    def to_polars(self) -> pl.DataFrame:
+        """The result as a Polars DataFrame.
+
+        Raises
+        ------
+        ImportError
+            Polars is not installed (``pip install 'lancecy[polars]'``).
+        """
+        from lancecy.interop.polars_lazy import to_polars
+
+        return to_polars(self)
 
     def count_rows(self) -> int:
         """Number of rows of the result."""

@@ -67,9 +67,7 @@ def verify(columns: str | None, mend: bool, quiet: bool, as_json: bool, **table:
     if as_json:
         show_json(found.to_dict() if repaired is None else {**found.to_dict(), "repair": repaired.to_dict()})
     else:
-        show_text(in_shell_terms(str(found) if repaired is None else f"{repaired}
-
-{found}"))
+        show_text(in_shell_terms(str(found) if repaired is None else f"{repaired}\n\n{found}"))
     sys.exit(0 if found.is_ok else 1)
 
 

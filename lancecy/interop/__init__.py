@@ -4,12 +4,13 @@
 ``pyarrow_dataset``   a ``pyarrow.dataset.Dataset``: DuckDB, Polars and pyarrow push columns and
                       filters into it
 ``polars_lazy``       a Polars ``LazyFrame`` with columns, filters and a limit pushed down
+``sql``               queries that DuckDB runs over a dataset
 ``polars_predicate``  the parts of a Polars predicate that can be pushed down
 ``streams``           Arrow data of any kind as one stream of batches
 ====================  ==========================================================================
 
-They use the public methods of a dataset and its scanner (:class:`Source`). Polars and ``pyarrow.dataset``
-are imported on first use.
+They use the public methods of a dataset and its scanner (:class:`Source`). Polars, DuckDB and
+``pyarrow.dataset`` are imported on first use.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""A dataset as a Polars ``LazyFrame``.
+"""A dataset as a Polars ``LazyFrame``, or rows of it as a ``DataFrame``.
 
-Polars passes the columns, predicate, number of rows and batch size that it needs to a function. Columns and
+For a lazy frame, Polars passes the columns, predicate, number of rows and batch size that it needs to a function. Columns and
 limits are pushed down, of the predicate the parts that :mod:`polars_predicate` recognises.
 """
 
@@ -18,11 +18,12 @@ from lancecy.expr.parsing.parse import parse
 from lancecy.interop.polars_predicate import pushed
 from lancecy.interop.source import Source
 from lancecy.scanning.request import at_instant
+from lancecy.interop.source import Scan, Source
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["to_polars_lazy"]
+__all__ = ["to_polars", "to_polars_lazy"]
 
 
 def to_polars_lazy(source: Source, filter: Filter = None) -> pl.LazyFrame:
@@ -46,6 +47,25 @@ def to_polars_lazy(source: Source, filter: Filter = None) -> pl.LazyFrame:
     return register_io_source(
         _Reader(source, filter), schema=_frame(source.schema.empty_table()).schema, is_pure=True
     )
+
+
+def to_polars(scan: Scan) -> pl.DataFrame:
+    """The rows of a scan as a frame; see :meth:`lancecy.Scanner.to_polars`.
+
+    Parameters
+    ----------
+    scan : Scanner
+
+    Raises
+    ------
+    ImportError
+        Polars is not installed.
+    """
+    try:
+        import polars  # noqa: F401
+    except ImportError as error:
+        raise ImportError("to_polars needs Polars: pip install 'lancecy[polars]'") from error
+    return _frame(scan.to_table())
 
 
 def _frame(rows: pa.Table | pa.RecordBatch) -> pl.DataFrame:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import pickle
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
@@ -152,3 +153,24 @@ def test_polars_takes_the_pyarrow_dataset_too(ds: lancecy.Dataset) -> None:
 
     lazy = pl.scan_pyarrow_dataset(ds.to_pyarrow_dataset())
     assert lazy.filter(pl.col("id") > 690).select("id").collect().height == ROWS - 691
+
+
+def test_frames_of_datasets_fragments_and_scans(tmp_path: Path) -> None:
+    import polars as pl
+
+    rows = every_type()
+    live.write(rows, tmp_path / "t.lance", data_storage_version="2.1", max_rows_per_file=200)
+    ds = lancecy.dataset(tmp_path / "t.lance")
+    assert ds.to_polars().equals(pl.DataFrame(rows))
+    expected = pl.DataFrame(rows.select(["id", "kind"])).filter(pl.col("id") > 650)
+    assert ds.to_polars(columns=["id", "kind"], filter="id > 650").equals(expected)
+    assert ds.scanner(columns=["id", "kind"], filter="id > 650").to_polars().equals(expected)
+    assert ds.get_fragments()[1].to_polars(columns=["id"], limit=2)["id"].to_list() == [200, 201]
+
+
+def test_frames_without_polars_name_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ds = lancecy.write_dataset({"a": [1]}, tmp_path / "t.lance")
+    monkeypatch.setitem(sys.modules, "polars", None)
+    for read in (ds.to_polars, ds.scanner().to_polars):
+        with pytest.raises(ImportError, match=r"pip install 'lancecy\[polars\]'"):
+            read()

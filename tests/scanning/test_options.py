@@ -19,7 +19,7 @@ from lancecy.errors import UnsupportedError
 from lancecy.scanning.options import SCAN_DEFAULTS, UNSUPPORTED_SCANS, BlobHandling, ScanOptions
 from tests.meta.tree import ROOT
 
-METHODS = ("scanner", "to_table", "to_batches", "to_pandas", "to_delayed", "head")
+METHODS = ("scanner", "to_table", "to_batches", "to_pandas", "to_polars", "to_delayed", "head")
 
 
 @pytest.fixture
