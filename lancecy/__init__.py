@@ -7,6 +7,7 @@
 ``scan(uri)``         the table as a Dask DataFrame; ``to_dask_array``: a column as a Dask array
 ``repair(uri)``       make a table with a damaged manifest writable again
 ``inspect(path)``     how one data file stores its columns
+``LanceFileReader``   rows of one data file without its table; ``LanceFileWriter`` writes one
 ``spark``             the table as a Spark DataFrame (``spark.read``, ``spark.dataframe``)
 ``col``, ``lit``      build filters in Python: ``col("a") > 5``
 ``Limits``            upper bounds for what files may claim
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from lancecy.api.datasets import LanceDataset as LanceDataset
     from lancecy.api.datasets import LanceFragment as LanceFragment
     from lancecy.api.datasets import dataset as dataset
+    from lancecy.api.file_writer import LanceFileWriter as LanceFileWriter
+    from lancecy.api.files import LanceFileReader as LanceFileReader
     from lancecy.api.repairs import repair as repair
     from lancecy.api.scanners import LanceScanner as LanceScanner
     from lancecy.api.scanners import Scanner as Scanner
@@ -68,6 +71,8 @@ _HOMES = {
     "FragmentMetadata": "lancecy.write.metadata",
     "LanceDataset": "lancecy.api.datasets",
     "LanceError": "lancecy.errors",
+    "LanceFileReader": "lancecy.api.files",
+    "LanceFileWriter": "lancecy.api.file_writer",
     "LanceFragment": "lancecy.api.datasets",
     "LanceOperation": "lancecy.write.operations",
     "LanceScanner": "lancecy.api.scanners",
@@ -100,6 +105,8 @@ __all__ = [
     "FragmentMetadata",
     "LanceDataset",
     "LanceError",
+    "LanceFileReader",
+    "LanceFileWriter",
     "LanceFragment",
     "LanceOperation",
     "LanceScanner",

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
+from lancecy.errors import printable
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.store.base import Store
 from lancecy.store.cache import ByteCache
@@ -167,6 +168,28 @@ class Session:
             except KeyError:
                 break  # another thread emptied it
         return store
+
+    def file_store(
+        self, path: str | os.PathLike[str], storage_options: Options | None = None
+    ) -> tuple[Store, str]:
+        """The store of the folder of one file, and the file's name in it.
+
+        Parameters
+        ----------
+        path : str or path
+        storage_options : mapping, optional
+            By default those remembered for the folder.
+
+        Raises
+        ------
+        ValueError
+            Not the path of a file.
+        """
+        root, _, name = canonical_uri(path).rpartition("/")
+        if not name or not root:
+            raise ValueError(f"{printable(str(path))!r} is not the path of a file")
+        given, _, _ = os.fspath(path).rstrip("/").rpartition("/")
+        return self.store(given or root, storage_options or self.options_for(root) or None), name
 
     def remember_options(self, uri: str | os.PathLike[str], options: Options | None) -> None:
         """Remember the options of a root for :meth:`options_for`; None or empty options forget them.

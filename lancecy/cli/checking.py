@@ -9,8 +9,15 @@ import click
 
 from lancecy.api.repairs import repair as repair_table
 from lancecy.changes.repair import TableRepair
-from lancecy.cli.options import as_json, column_option, names, opened, storage_pairs, table_options
-from lancecy.cli.options import as_json, column_option, names, opened, quiet_option, table_options
+from lancecy.cli.options import (
+    as_json,
+    column_option,
+    names,
+    opened,
+    quiet_option,
+    storage_pairs,
+    table_options,
+)
 from lancecy.cli.output import bar, show_json, show_text
 from lancecy.cli.wording import in_shell_terms
 from lancecy.inspection import files as inspection

@@ -4,6 +4,7 @@
 ``base``          ``FileReader`` and ``FileWriter``, the interface for upper layers
 ``open``          opens files: version numbers of a manifest entry to a reader
 ``create``        creates files: a version to a ``FileWriter``
+``standalone``    opens files of 2.x by the schema in themselves, without a table
 ``writable``      which schemas a version can hold
 ``tail``          the end of a file, read in one request or two, and the footer in it
 ``sink``          output to the store, buffered and written by a thread

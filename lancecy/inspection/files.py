@@ -21,7 +21,6 @@ from lancecy.limits import Limits
 from lancecy.scanning.explain import human_bytes
 from lancecy.session import Session, default
 from lancecy.store.reads import SourceFile, run
-from lancecy.store.uri import canonical_uri
 
 __all__ = ["ColumnInspection", "FileInspection", "PageInspection", "inspect"]
 
@@ -250,11 +249,7 @@ def inspect(
     active = session or default()
     if limits is not None:
         active = active.with_limits(limits)
-    root, _, name = canonical_uri(path).rpartition("/")
-    if not name or not root:
-        raise ValueError(f"{printable(str(path))!r} is not the path of a file")
-    given, _, _ = os.fspath(path).rstrip("/").rpartition("/")
-    store = active.store(given or root, storage_options or active.options_for(root) or None)
+    store, name = active.file_store(path, storage_options)
     meta = store.head(name)
     source = SourceFile(store, name, meta.size, meta.identity)
     return _inspection(f"{store.uri}/{name}", run(describe_file(source, active.limits), active.fetch))

@@ -16,9 +16,8 @@ from lancecy.expr.clock import time_now
 from lancecy.expr.nodes import chain
 from lancecy.expr.parsing.parse import parse
 from lancecy.interop.polars_predicate import pushed
-from lancecy.interop.source import Source
-from lancecy.scanning.request import at_instant
 from lancecy.interop.source import Scan, Source
+from lancecy.scanning.request import at_instant
 
 if TYPE_CHECKING:
     import polars as pl

@@ -33,7 +33,16 @@ from lancecy.store.base import Memory
 from lancecy.store.cache import ByteCache
 from lancecy.store.reads import Read, SourceFile
 
-__all__ = ["Container", "SpecCache", "V2Footer", "build_column", "open_container", "parse_v2_footer"]
+__all__ = [
+    "Container",
+    "GlobalBuffers",
+    "SpecCache",
+    "V2Footer",
+    "build_column",
+    "open_container",
+    "parse_v2_footer",
+    "read_global_buffers",
+]
 
 Int64 = NDArray[np.int64]
 
@@ -118,6 +127,23 @@ class Container:
         return int(self.positions[column]), int(self.lengths[column])
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class GlobalBuffers:
+    """Where the global buffers of a file are, and where its metadata begins.
+
+    Attributes
+    ----------
+    positions, lengths : (num_buffers,) int64, bytes
+        Checked to lie in the file. The first buffer is the FileDescriptor.
+    table : int, bytes
+        Position of their table, which the metadata of columns precedes.
+    """
+
+    positions: Int64
+    lengths: Int64
+    table: int
+
+
 def parse_v2_footer(tail: Memory, file_size: int, limits: Limits) -> V2Footer:
     """Parse the footer at the end of these bytes.
 
@@ -195,6 +221,23 @@ def open_container(source: SourceFile, limits: Limits) -> Read[Container]:
         _held(source, tail, positions, lengths),
         int(min(positions.min(initial=end), descriptor[0])),
     )
+
+
+def read_global_buffers(source: SourceFile, limits: Limits) -> Read[GlobalBuffers]:
+    """Read the table of global buffers, which opening a file does not need.
+
+    Raises
+    ------
+    FormatError, LimitError
+        The file is damaged, or has more buffers than ``limits.columns``.
+    """
+    tail = yield from read_tail(source)
+    footer = parse_v2_footer(tail.memory, source.size, limits)
+    limits.check("columns", footer.num_buffers, "number of global buffers")
+    part = (footer.buffer_table, footer.num_buffers * _ENTRY_BYTES)
+    (table,) = yield from read_parts(source, tail, [part])
+    positions, lengths = _entries(table, source.size - V2_FOOTER_BYTES, "global buffer")
+    return GlobalBuffers(positions, lengths, footer.buffer_table)
 
 
 def _entries(table: Memory, end: int, what: str) -> tuple[Int64, Int64]:

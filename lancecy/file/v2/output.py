@@ -52,6 +52,7 @@ class V2Output:
         self._version = version
         self._blobs = blobs
         self._columns: list[list[PlacedPage]] = [[] for _ in range(num_columns)]
+        self._buffers: list[tuple[int, int]] = []
 
     @property
     def position(self) -> int:
@@ -117,6 +118,19 @@ class V2Output:
             self._sink.write(run)
         self._aligned()
 
+    def add_buffer(self, data: bytes) -> int:
+        """Write a global buffer and return its number; number 0 is the FileDescriptor.
+
+        Raises
+        ------
+        StoreError
+            Bytes could not be written.
+        """
+        position = self._aligned()
+        self._sink.write(np.frombuffer(data, np.uint8))
+        self._buffers.append((position, len(data)))
+        return len(self._buffers)
+
     def end(self, schema: Schema, num_rows: int) -> None:
         """Write everything after the pages.
 
@@ -133,10 +147,11 @@ class V2Output:
         ]
         first = columns[0][0] if columns else self.position
         column_table, _ = self._place(np.array(columns, "<u8").tobytes())
-        buffer_table, _ = self._place(struct.pack("<QQ", *descriptor))
+        buffers = [descriptor, *self._buffers]
+        buffer_table, _ = self._place(np.array(buffers, "<u8").tobytes())
         # The manifest's 2.0 is 0.3 in the file.
         major, minor = self._version if self._version > (2, 0) else (0, 3)
-        counts = (1, len(columns), major, minor, MAGIC)
+        counts = (len(buffers), len(columns), major, minor, MAGIC)
         self._place(struct.pack("<QQQIIHH4s", first, column_table, buffer_table, *counts))
         self._sink.finish()
 

@@ -26,7 +26,7 @@ from lancecy.errors import FormatError, UnsupportedError
 from lancecy.limits import Limits
 from lancecy.proto import file2_pb2, file_pb2
 from lancecy.schema import Field, Schema
-from lancecy.schema_wire import encode_fields, parse_message
+from lancecy.schema_wire import decode_schema, encode_fields, parse_message
 from lancecy.store.base import Memory
 
 __all__ = [
@@ -36,6 +36,7 @@ __all__ = [
     "column_names",
     "decode_children",
     "decode_column",
+    "decode_file_schema",
     "decode_num_rows",
     "decode_schema_fields",
     "encode_column",
@@ -100,6 +101,20 @@ def decode_schema_fields(data: Memory, limits: Limits) -> tuple[file_pb2.Field, 
     message = parse_message(file_pb2.FileDescriptor, data, "file descriptor", limits)
     limits.check("fields", len(message.schema.fields), "number of fields")
     return tuple(message.schema.fields)
+
+
+def decode_file_schema(data: Memory, limits: Limits) -> Schema:
+    """The schema that a FileDescriptor lists; blobs of 2.2 are structs without members.
+
+    Raises
+    ------
+    FormatError, LimitError
+        See ``decode_schema``.
+    """
+    message = parse_message(file_pb2.FileDescriptor, data, "file descriptor", limits)
+    # The members of descriptors of blobs are listed without ids.
+    fields = [field for field in message.schema.fields if field.id >= 0]
+    return decode_schema(fields, message.schema.metadata, limits)
 
 
 def decode_children(data: Memory, parent_id: int, limits: Limits) -> tuple[Field, ...]:

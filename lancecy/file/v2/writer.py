@@ -65,6 +65,7 @@ class V2Writer(StreamedWriter):
         major, minor = (int(part) for part in version.split("."))
         self._version = (major, minor)
         self._path, self._schema = path, schema
+        self._metadata = dict(schema.metadata)
         self._pending = [_Pending(field, options.page_bytes) for field in schema.fields]
         self._nodes = [node for field in schema.fields for node in self._fields_with_column(field)]
         self._numbers = {node.id: number for number, node in enumerate(self._nodes)}
@@ -104,6 +105,22 @@ class V2Writer(StreamedWriter):
                 self._flush(pending, piece)
         self._num_rows += batch.num_rows
 
+    def add_global_buffer(self, data: bytes) -> int:
+        """Write bytes that belong to no column, and return their number among the global buffers, from 1.
+
+        Raises
+        ------
+        StoreError
+            Bytes could not be written.
+        """
+        self._require_open()
+        return self._output.add_buffer(data)
+
+    def add_schema_metadata(self, key: str, value: str) -> None:
+        """Add an entry to the metadata of the schema, which is written by :meth:`finish`."""
+        self._require_open()
+        self._metadata[key] = value.encode()
+
     def finish(self) -> FileSummary:
         """Write the remaining rows and publish the file; see ``FileWriter.finish``."""
         self._require_open()
@@ -115,7 +132,7 @@ class V2Writer(StreamedWriter):
                 self._output.add(self._numbers[field_id], header_page(num_rows), 0)
             self._sidecars.finish()
             fields = tuple(_as_stored(field) for field in self._schema.fields)
-            self._output.end(Schema(fields, self._schema.metadata), self._num_rows)
+            self._output.end(Schema(fields, self._metadata), self._num_rows)
         self._publish()
         return FileSummary(
             path=self._path,
