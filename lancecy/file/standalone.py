@@ -12,12 +12,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from lancecy.errors import UnsupportedError
-from lancecy.file.footer import parse_footer
-from lancecy.file.tail import read_parts, read_tail
+from lancecy.file.tail import parse_footer, read_parts, read_tail
 from lancecy.file.v2.fields import FieldColumns
 from lancecy.file.v2.meta import open_container
 from lancecy.file.v2.reader import VERSIONS, V2Reader
-from lancecy.file.v2.wire.decode import decode_file_schema
+from lancecy.file.v2.wire import decode_file_schema
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.schema import Field, Schema
 from lancecy.store.cache import ByteCache

@@ -22,7 +22,7 @@ from lancecy.errors import (
     UnsupportedError,
 )
 from lancecy.store.local import LocalStore
-from lancecy.store.wrap import Fault, FaultyStore
+from tests.helpers.faults import Fault, FaultyStore
 
 ROWS = pa.table({"i": range(10), "s": [f"s{n}" for n in range(10)]})
 

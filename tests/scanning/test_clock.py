@@ -12,6 +12,7 @@ import pytest
 
 import lancecy
 from lancecy.changes import delete as deletes
+from lancecy.expr.build import Filter
 from lancecy.expr.nodes import Literal, walk
 from lancecy.scanning.request import ScanRequest
 
@@ -84,7 +85,7 @@ def test_a_delete_has_one_time_for_all_its_attempts(
     taken: list[int] = []
     search = deletes.delete_of
 
-    def spied(context: Any, predicate: object, instant: int) -> Any:
+    def spied(context: Any, predicate: Filter, instant: int) -> Any:
         taken.append(instant)
         return search(context, predicate, instant)
 
