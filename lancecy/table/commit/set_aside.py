@@ -122,7 +122,7 @@ def set_aside(
     Raises
     ------
     ConflictError
-        A damaged manifest changes each time it is read, because it is still being written.
+        A manifest changes, or is gone, each time it is read. A damaged one may still be being written.
     FormatError
         No version is sound, and nothing was changed.
     UnsupportedError, LimitError
@@ -187,10 +187,8 @@ class _Repair:
     def _read(
         self, location: ManifestLocation, *, must_be_readable: bool
     ) -> Steps[ManifestFile | _Damaged | None]:
-        """A version, sound or damaged; None if it was removed meanwhile, or is unreadable and need not be read."""
+        """A version, sound or damaged; None if it cannot be read and need not be."""
         data = yield from self._bytes(location)
-        if data is None:
-            return None
         try:
             memory = np.frombuffer(data, np.uint8)
             stored = decode_manifest_file(memory, location.path, location.version, self.limits)
@@ -217,11 +215,12 @@ class _Repair:
             )
         return damaged
 
-    def _bytes(self, location: ManifestLocation) -> Steps[bytes | None]:
+    def _bytes(self, location: ManifestLocation) -> Steps[bytes]:
         try:
             memory: Memory = yield from again(Read(location.path), self.tries)
-        except DatasetNotFoundError:
-            return None
+        except DatasetNotFoundError as error:
+            # Never skipped: the store may not show it yet, and then an older version would be taken for the newest.
+            raise ConflictError(f"{location.path} is listed and not found: repair the table again") from error
         # A copy: on a disk the memory is a view of the file.
         return memory.tobytes()
 
