@@ -284,7 +284,14 @@ def _write_dask(
     columns = schema_of_collection(data, table, schema, index, column)
     columns = target_schema(columns, snapshot, written)
     shared = share(
-        columns, location, session, snapshot, written, commit_options, embed_credentials=embed_credentials
+        columns,
+        location,
+        session,
+        snapshot,
+        written,
+        commit_options,
+        embed_credentials=embed_credentials,
+        is_awaited=compute,
     )
     parts = parts_of(data, shared, columns, index)
     if not compute:

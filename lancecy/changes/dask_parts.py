@@ -210,7 +210,7 @@ def _written(shared: SharedWrite, batches: Iterator[pa.RecordBatch], number: int
     try:
         return json.dumps([fragment.to_json() for fragment in shared.write(batches, number)])
     except LanceError as error:
-        raise error.within(f"partition {number}") from error
+        raise error.within(f"partition {number}")
 
 
 def _frame_batches(frame: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -270,11 +270,8 @@ def collected(parts: Any, shared: SharedWrite, options: Mapping[str, Any]) -> li
     options : mapping
         Keyword arguments of ``compute``.
     """
-    try:
+    with shared.awaited():
         return _fragments(parts.compute(**options))
-    except BaseException as error:
-        shared.failed(error)
-        raise
 
 
 def _fragments(texts: Any) -> list[FragmentMetadata]:

@@ -3,13 +3,16 @@
 Workers need the plan and no manifest, so all of them write the same columns with the same ids, even if
 the table changes meanwhile. Only returned fragments are committed, under a token, so a scheduler may repeat tasks and
 commits. The names of all files of a write end in the same tag, by which they can be found after a failure.
+
+A scheduler tells of a failure while other parts are still being written. If this process waits for the parts, a marker
+stands in the table's folder as long: a worker that finishes a part and finds it gone removes its files.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
@@ -19,15 +22,17 @@ import pyarrow as pa
 from lancecy.changes.commit import commit_from
 from lancecy.changes.options import CommitRequest, WriteRequest, with_durability
 from lancecy.changes.planning import Plan, planned
-from lancecy.errors import CommitUnknownError, DatasetNotFoundError, LanceError
+from lancecy.errors import CommitError, CommitUnknownError, DatasetNotFoundError, LanceError
 from lancecy.session import Session, default
+from lancecy.store.base import Store
+from lancecy.store.local import LocalStore
 from lancecy.table.bases import canonical_base
 from lancecy.table.commit.driver import check_create
 from lancecy.table.commit.options import Committed, Origin
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import Fragment
 from lancecy.table.operations import ReserveFragments, new_transaction
-from lancecy.table.paths import TRANSACTIONS
+from lancecy.table.paths import TEMPORARY, TRANSACTIONS, VERSIONS
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.metadata import FragmentMetadata
 
@@ -56,6 +61,10 @@ class SharedWrite:
         The version the write was planned from; None for a new table.
     tag : str
         Suffix of the names of all files.
+    folders : tuple of str
+        Local folders that were missing when the write was planned, the innermost first.
+    is_awaited : bool
+        Whether the process that planned the write waits for the parts, in :meth:`awaited`.
     session : Session
         Not pickled; other processes use their default session.
     """
@@ -66,6 +75,8 @@ class SharedWrite:
     commit_options: CommitRequest
     origin: Origin | None
     tag: str
+    folders: tuple[str, ...]
+    is_awaited: bool
     session: Session = field(repr=False)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -76,6 +87,8 @@ class SharedWrite:
             self.commit_options,
             self.origin,
             self.tag,
+            self.folders,
+            self.is_awaited,
         )
 
     def __dask_tokenize__(self) -> object:
@@ -95,8 +108,59 @@ class SharedWrite:
         ------
         SchemaError, UnsupportedError, StoreError
             As ``fragments.NewFiles.write``; the files of this part are removed.
+        CommitError
+            The write was given up meanwhile; the files of this part are removed.
         """
-        return self.plan.new_files(self.location, self.session, self.options, self.tag, number).write(batches)
+        files = self.plan.new_files(self.location, self.session, self.options, self.tag, number)
+        try:
+            made = files.write(batches)
+            # Looked for after the files are there: those that the other side missed are removed here.
+            if self._is_given_up():
+                files.remove()
+                raise CommitError(
+                    f"the write to {self.location.uri} was given up while part {number} was written, or this worker "
+                    "does not see the folder of the table; the files of this part were removed"
+                )
+        except BaseException:
+            if self._is_given_up():
+                LocalStore.remove_folders(self.folders)
+            raise
+        return made
+
+    @contextmanager
+    def awaited(self) -> Iterator[None]:
+        """Wait for the parts within the block; if it fails, the files are removed and the error gets a note."""
+        store = self.location.open(self.session)
+        if self.is_awaited:
+            store.put(self._marker, b"")
+        try:
+            yield
+        except BaseException as error:
+            self._unmark(store)
+            self.failed(error)
+            raise
+        self._unmark(store)
+
+    @property
+    def _marker(self) -> str:
+        # Readers ignore such names, and a cleanup removes them.
+        return f"{VERSIONS}/{TEMPORARY}_write_{self.tag}"
+
+    def _unmark(self, store: Store) -> None:
+        if self.is_awaited:
+            with suppress(LanceError):
+                store.delete([self._marker])
+
+    def _is_given_up(self) -> bool:
+        if not self.is_awaited:
+            return False
+        try:
+            self.location.open(self.session).head(self._marker)
+        except DatasetNotFoundError:
+            return True
+        except LanceError:
+            return False
+        return False
 
     def commit(self, fragments: Iterable[Fragment], *, clear: bool = True) -> Committed:
         """Commit the fragments to the table; repeated calls commit once.
@@ -137,11 +201,12 @@ class SharedWrite:
         return True
 
     def clear(self) -> int:
-        """Remove the files of an abandoned write that can be found, and return their number."""
+        """Remove the files of an abandoned write that can be found, and the folders it made; return their number."""
         removed = 0
         for base in dict.fromkeys(self.plan.targets):
             with suppress(LanceError):
                 removed += self._clear(base)
+        LocalStore.remove_folders(self.folders)
         return removed
 
     def _clear(self, base: int | None) -> int:
@@ -154,7 +219,11 @@ class SharedWrite:
         # Blobs are in a folder named after their data file.
         blobs = [name for name in found if name.rpartition("/")[0].endswith(self.tag)]
         store.delete([*ours, *blobs])
-        return len(ours)
+        if isinstance(store, LocalStore):
+            # Other stores have no folders.
+            emptied = {name.rpartition("/")[0] for name in blobs}
+            store.remove_folders([f"{store.uri}/{name}" for name in emptied])
+        return sum(not name.rpartition("/")[2].startswith(TEMPORARY) for name in ours)
 
     def failed(self, error: BaseException) -> None:
         """Remove the files after a part failed, and add a note to its error.
@@ -164,10 +233,15 @@ class SharedWrite:
         error : BaseException
         """
         count = self.clear()
+        late = f"files called *{self.tag}.lance may appear later, if a worker is killed while it writes"
+        if self.origin is None:
+            told = f"there is no table at {self.location.uri}"
+            advice = f"{late}: no reader ever sees them, and they can be deleted"
+        else:
+            told = f"nothing was committed to {self.location.uri}"
+            advice = f"{late}: no reader ever sees them, and cleanup_old_versions removes them"
         error.add_note(
-            f"Nothing was committed to {self.location.uri}. {count} data files of other parts were removed; what "
-            f"workers may still be writing is called *{self.tag}.lance, and no reader ever sees it: "
-            "cleanup_old_versions removes it."
+            f"The write failed, and {told}. {count} data files of other parts were removed; {advice}."
         )
 
 
@@ -180,6 +254,7 @@ def share(
     commit_options: CommitRequest,
     *,
     embed_credentials: bool = False,
+    is_awaited: bool = False,
 ) -> SharedWrite:
     """Plan a write for many workers.
 
@@ -195,6 +270,8 @@ def share(
     commit_options : CommitRequest
         Gets a new token if it has none.
     embed_credentials : bool
+    is_awaited : bool
+        See ``SharedWrite``.
 
     Raises
     ------
@@ -204,8 +281,8 @@ def share(
     plan = planned(schema, location.uri, snapshot, options)
     plan.check_apart(snapshot is None or options.mode == "overwrite")
     folder = plan.folder(location, session, options)
-    for base in dict.fromkeys(plan.targets):
-        folder(base)
+    places = [folder(base) for base in dict.fromkeys(plan.targets)]
+    places += [(location.open(session), f"{kind}/") for kind in (TRANSACTIONS, VERSIONS)]
     check_create(with_durability(location.open(session), options.durable))
     origin = None
     if snapshot is not None:
@@ -213,8 +290,19 @@ def share(
     tag = secrets.token_hex(_TAG_BYTES)
     if commit_options.token is None:
         commit_options = replace(commit_options, token=f"shared write {secrets.token_hex(16)}")
-    sent = location.with_credentials(embed_credentials)
-    return SharedWrite(sent, plan, options, commit_options, origin, tag, session)
+    sent, made = location.with_credentials(embed_credentials), _missing_folders(places)
+    return SharedWrite(sent, plan, options, commit_options, origin, tag, made, is_awaited, session)
+
+
+def _missing_folders(places: Iterable[tuple[Store, str]]) -> tuple[str, ...]:
+    """Local folders that files in these places would create, the innermost first."""
+    found = [
+        made
+        for store, prefix in places
+        if isinstance(store, LocalStore)
+        for made in store.missing_folders(f"{prefix}f")
+    ]
+    return tuple(sorted(dict.fromkeys(found), key=len, reverse=True))
 
 
 def _arrived(
@@ -224,6 +312,9 @@ def _arrived(
     commit_options: CommitRequest,
     origin: Origin | None,
     tag: str,
+    folders: tuple[str, ...],
+    is_awaited: bool,
 ) -> SharedWrite:
     session = default().with_limits(location.limits)
-    return SharedWrite(location.known_to(session), plan, options, commit_options, origin, tag, session)
+    known = location.known_to(session)
+    return SharedWrite(known, plan, options, commit_options, origin, tag, folders, is_awaited, session)

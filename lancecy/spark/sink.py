@@ -124,16 +124,14 @@ def write(
         written,
         replace(commit_options, token=token),
         embed_credentials=embed_credentials,
+        is_awaited=True,
     )
     if check_workers:
         from lancecy.spark.workers import check
 
         check(df.sparkSession)
-    try:
+    with shared.awaited():
         rows = df.mapInArrow(TaskWriter(shared, columns), "fragments string").collect()
-    except BaseException as error:
-        shared.failed(error)
-        raise
     committed = shared.commit(fragments_of(row["fragments"] for row in rows))
     return opened_at(location, active, committed.version, shared.plan.bases)
 

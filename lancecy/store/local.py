@@ -40,6 +40,10 @@ NETWORK = StoreTraits(create_is_atomic=True, concurrency=8, merge_gap=1 << 20, m
 # Endings of temporary files that a cleanup removes if no version names them. A manifest's is not among them: a
 # temporary manifest must not be taken for a version.
 _ENDINGS = (".lance", ".txn", ".arrow", ".bin", ".blob")
+# Characters of a data file's name that its temporary name keeps: the tag of a distributed write and the ending.
+_TAIL = 22
+# How often a folder is made that others keep removing.
+_TRIES = 5
 # A range this long is cheaper to map than to copy.
 _WORTH_A_MAP = 64 << 10
 # One cache per process: the system limits the maps of a process (65,530 by default), not of a table.
@@ -215,7 +219,8 @@ class LocalStore:
             folder = os.path.dirname(folder)
         return tuple(found)
 
-    def remove_folders(self, folders: Sequence[str]) -> None:
+    @staticmethod
+    def remove_folders(folders: Sequence[str]) -> None:
         """Remove the folders that are empty; others are left, without an error.
 
         Parameters
@@ -296,9 +301,7 @@ class _LocalUpload(Upload):
         self._place = f"{store._root}/{path}"
         self.meta: ObjectMeta
         try:
-            self._folder = self._resources.enter_context(store._folder_of(path, create=True))
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
-            self._file = os.open(self._temporary, flags, 0o666, dir_fd=self._folder)
+            self._file = self._created(store, path)
             self._preallocated = Preallocation(self._file)
         except BaseException as error:
             self._resources.close()
@@ -306,6 +309,20 @@ class _LocalUpload(Upload):
             if isinstance(error, OSError):
                 raise_translated(error, "write", path, store.uri)
             raise
+
+    def _created(self, store: LocalStore, path: str) -> int:
+        """Descriptor of the new temporary file; sets its folder."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+        for attempt in range(_TRIES):
+            try:
+                self._folder = self._resources.enter_context(store._folder_of(path, create=True))
+                return os.open(self._temporary, flags, 0o666, dir_fd=self._folder)
+            except FileNotFoundError:
+                # Another writer that failed has just removed the folder, because it was empty.
+                self._resources.close()
+                if attempt == _TRIES - 1:
+                    raise
+        return -1
 
     def _append(self, data: memoryview) -> None:
         try:
@@ -349,8 +366,12 @@ def _name(path: str) -> str:
 
 
 def _kept_ending(path: str) -> str:
-    """The ending of a temporary name: cleanups, pylance's too, tell the kind of a file by its ending."""
-    return next((ending for ending in _ENDINGS if path.endswith(ending)), "")
+    """The ending of a temporary name: cleanups, pylance's too, tell the kind of a file by its ending.
+
+    A data file also keeps the last part of its name, by which the files of one distributed write are known.
+    """
+    ending = next((ending for ending in _ENDINGS if path.endswith(ending)), "")
+    return f"_{_name(path)[-_TAIL:]}" if ending == ".lance" else ending
 
 
 def _meta(path: str, status: os.stat_result) -> ObjectMeta:

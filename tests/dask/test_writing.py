@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import pickle
 import re
+import shutil
 import signal
+import time
 from collections import Counter
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -240,6 +243,87 @@ def test_partition_that_does_not_fit_is_named_and_nothing_is_left(
     assert re.search(r"[1-3] data files of other parts were removed", raised.value.__notes__[0])
     assert data_files(tmp_path) == before
     assert lancecy.dataset(tmp_path / "t").version == 1
+
+
+def _fails_when_others_are_there(part: pd.DataFrame, place: str, others: int) -> pd.DataFrame:
+    """The last partition raises an error as soon as the files of others are there."""
+    if part.n.min() < 15:
+        return part
+    _until(lambda: len(list(Path(place).rglob("[01]*.lance"))) >= others)
+    raise RuntimeError("the user's own")
+
+
+def _until(is_so: Callable[[], bool]) -> None:
+    give_up = time.monotonic() + 60
+    while not is_so() and time.monotonic() < give_up:
+        time.sleep(0.01)
+
+
+FAILURES = {
+    "user's function": _fails_when_others_are_there,
+    "columns": lambda part, place, others: part.assign(extra=1) if part.n.min() >= 15 else part,
+    "type": lambda part, place, others: part.assign(n="no number") if part.n.min() >= 15 else part,
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+def test_failed_create_leaves_nothing(client: Client, tmp_path: Path, failure: Any) -> None:
+    place = tmp_path / "new" / "t.lance"
+    disk = DatasetBasePath(tmp_path / "disk", name="disk")
+    spread: dict[str, Any] = {"initial_bases": [disk], "target_bases": ["disk"]}
+    for options in ({}, spread):
+        failing = as_dask(frame()).map_partitions(
+            failure, str(tmp_path), 3, meta=frame(0), enforce_metadata=False
+        )
+        with client.as_current(), pytest.raises((RuntimeError, SchemaError)) as raised:
+            lancecy.write_dask(failing, place, compute_kwargs={"scheduler": client}, **options)
+        _all_tasks_end(client)
+        assert list(tmp_path.iterdir()) == []
+        (told,) = raised.value.__notes__
+        assert f"there is no table at {place}" in told
+        assert "cleanup_old_versions" not in told
+
+
+def _slow(part: pd.DataFrame, place: str) -> pd.DataFrame:
+    """The first partition takes until the test says so, and the last one fails when it is begun."""
+    if part.n.min() == 0:
+        (Path(place) / "begun").touch()
+        _until((Path(place) / "go").exists)
+    if part.n.min() >= 10:
+        _until((Path(place) / "begun").exists)
+        raise RuntimeError("the user's own")
+    return part
+
+
+def _all_tasks_end(client: Client) -> None:
+    """Each worker has one thread, so its next task starts when the last one has ended."""
+    workers = client.scheduler_info(n_workers=-1)["workers"]
+    client.gather([client.submit(int, 1, workers=[worker], pure=False) for worker in workers])
+
+
+def test_part_that_is_finished_after_the_failure_is_removed_too(client: Client, tmp_path: Path) -> None:
+    for place, before in ((tmp_path / "new" / "t.lance", 0), (tmp_path / "old", 1)):
+        signals = tmp_path / f"signals {before}"
+        signals.mkdir()
+        if before:
+            lancecy.write_dataset({"n": [1]}, place)
+        known = sorted(path for path in tmp_path.rglob("*") if path.is_file())
+        rows = frame().loc[:, ["n"]]
+        failing = as_dask(rows, 2).map_partitions(_slow, str(signals), meta=rows.iloc[:0])
+        with client.as_current(), pytest.raises(RuntimeError, match="the user's own"):
+            lancecy.write_dask(failing, place, mode="append", compute_kwargs={"scheduler": client})
+        (signals / "go").touch()
+        _all_tasks_end(client)
+        shutil.rmtree(signals)
+        assert sorted(path for path in tmp_path.rglob("*") if path.is_file()) == known
+        assert place.exists() is place.parent.joinpath("old").exists()
+
+
+def test_write_that_is_only_planned_leaves_nothing(tmp_path: Path) -> None:
+    later = lancecy.write_dask(as_dask(frame()), tmp_path / "new" / "t.lance", compute=False)
+    assert list(tmp_path.iterdir()) == []
+    assert later.compute() == 1
+    assert lancecy.dataset(tmp_path / "new" / "t.lance").count_rows() == 20
 
 
 def test_conflict_leaves_no_file(tmp_path: Path) -> None:

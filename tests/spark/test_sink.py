@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -213,6 +214,47 @@ def test_failed_task_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None
     for door in (_save, _by_spark):
         assert "SchemaError: " in _told(lambda door=door: door(nulls, tmp_path / "s"))  # type: ignore[misc]
     assert (strict.latest_version, len(data_files(tmp_path / "s" / "data"))) == (1, 1)
+
+
+@pytest.mark.parametrize("door", [_save, _by_spark])
+def test_failed_create_leaves_nothing(spark: SparkSession, tmp_path: Path, door: Callable[..., None]) -> None:
+    place, disk = tmp_path / "new" / "t.lance", str(tmp_path / "disk")
+    bases = {_by_spark: [DatasetBasePath(disk, "disk")], _save: json.dumps([{"path": disk, "name": "disk"}])}
+
+    def odd(batches: Any) -> Any:
+        for batch in batches:
+            if batch.id.max() == 39:
+                raise RuntimeError("the user's own")
+            yield batch
+
+    def mistyped(batches: Any) -> Any:
+        for batch in batches:
+            yield batch.assign(id="no number") if batch.id.max() == 39 else batch
+
+    # One task, so that nobody is still writing when it has failed; it has finished three files before.
+    rows = spark.range(0, 40, 1, 1)
+    frames = [
+        rows.mapInPandas(odd, rows.schema),
+        rows.mapInPandas(mistyped, rows.schema),
+        rows.selectExpr("if(id = 39, raise_error('ninety-nine'), id) AS id"),
+    ]
+    spread: dict[str, Any] = {"target_all_bases": True, "initial_bases": bases[door]}
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
+    try:
+        for frame, options in zip(frames, [{}, spread, {}], strict=True):
+            assert _told(partial(door, frame, place, max_rows_per_file=10, **options))
+            assert list(tmp_path.iterdir()) == []
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+
+
+def test_error_of_a_failed_create_gives_advice_that_works(spark: SparkSession, tmp_path: Path) -> None:
+    failing = spark.range(3).selectExpr("raise_error('a task has run') AS id").selectExpr("int(id) AS id")
+    with pytest.raises(Exception, match="a task has run") as raised:
+        lancecy.spark.write(failing, tmp_path / "t")
+    (told,) = raised.value.__notes__
+    assert f"there is no table at {tmp_path / 't'}" in told
+    assert "cleanup_old_versions" not in told
 
 
 def test_executor_without_lancecy_is_told_what_to_set(

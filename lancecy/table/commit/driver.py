@@ -138,6 +138,7 @@ def check_create(store: Store) -> None:
         return
     # Readers ignore such names, and a cleanup removes them.
     probe = f"{VERSIONS}/{TEMPORARY}_probe_{secrets.token_hex(8)}"
+    made = store.missing_folders(probe) if isinstance(store, LocalStore) else ()
     try:
         store.put(probe, b"1", PutMode.CREATE)
         try:
@@ -148,6 +149,8 @@ def check_create(store: Store) -> None:
     finally:
         with suppress(StoreError):
             store.delete([probe])
+        # A write that fails later leaves nothing of this.
+        LocalStore.remove_folders(made)
     raise UnsupportedError(
         f"{store.uri} replaces objects that were to be created only if they are absent: of two writers one "
         "would silently lose its commit, so nothing is written here",
