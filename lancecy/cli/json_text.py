@@ -96,8 +96,10 @@ def _values(array: pa.Array, path: str) -> pa.Array:
     if types.is_floating(kind):
         # Arrow has no test of float16.
         wide = array.cast(pa.float32()) if types.is_float16(kind) else array
-        # Arrow writes 1.0 as 1, which readers would take for an integer.
-        texts = pc.replace_substring_regex(array.cast(_TEXT), r"^(-?\d+)$", r"\1.0")
+        texts = array.cast(_TEXT)
+        if pc.any(pc.equal(pc.trunc(wide), wide)).as_py():
+            # Arrow writes 1.0 as 1, which readers would take for an integer.
+            texts = pc.replace_substring_regex(texts, r"^(-?\d+)$", r"\1.0")
         return pc.if_else(pc.is_finite(wide), texts, _scalar("null"))
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_decimal(kind):
         return array.cast(_TEXT)

@@ -71,7 +71,16 @@ def _field_rows(node: Field, above: str = "", depth: int = 0) -> list[dict[str, 
 
 @click.command()
 @table_options
-@click.option("-n", "--rows", default=10, show_default=True, type=click.IntRange(0), help="How many rows.")
+@click.option(
+    "-n",
+    "--rows",
+    "--limit",
+    "rows",
+    default=10,
+    show_default=True,
+    type=click.IntRange(0),
+    help="How many rows.",
+)
 @column_option
 @filter_option
 @as_json

@@ -12,7 +12,7 @@ import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
@@ -93,20 +93,20 @@ def inputs(files: Sequence[str]) -> Iterator[list[Input]]:
     """
     if files.count(STANDARD) > 1:
         raise UsageError("standard input can be read only once: give - once")
-    with tempfile.TemporaryDirectory(prefix="lancecy-") as folder:
+    with ExitStack() as stack:
         yield [
-            Input(_standard_input(folder), "standard input") if file == STANDARD else Input(file, file)
+            Input(_standard_input(stack), "standard input") if file == STANDARD else Input(file, file)
             for file in files
         ]
 
 
-def _standard_input(folder: str) -> str:
+def _standard_input(stack: ExitStack) -> str:
     stream = sys.stdin.buffer
     redirected = _redirected(stream)
     if redirected is not None:
         return redirected
     # Parquet is read from its end, and CSV twice.
-    path = Path(folder, "stdin")
+    path = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lancecy-")), "stdin")
     with path.open("wb") as copy:
         shutil.copyfileobj(stream, copy, 1 << 20)
     return str(path)

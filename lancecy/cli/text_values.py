@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable
+from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +29,8 @@ _NULLS = ["", "NA", "N/A", "#N/A", "n/a", "NULL", "null", "None"]
 _NULLS_OF_FLOATS = pa.array(_NULLS)
 _NULLS_OF_OTHERS = pa.array([*_NULLS, "NaN", "nan"])
 _MAX_SHOWN = 60
+# Holds all integers exactly, takes 5.0 for 5, and leaves it to the cast below to name what does not fit.
+_WHOLE = pa.decimal128(38, 9)
 
 
 def json_type(kind: pa.DataType) -> pa.DataType | None:
@@ -51,8 +54,8 @@ def json_type(kind: pa.DataType) -> pa.DataType | None:
         return pa.string()
     if types.is_float16(kind):
         return pa.float32()
-    if types.is_duration(kind):
-        return pa.int64()
+    if types.is_integer(kind) or types.is_duration(kind):
+        return _WHOLE
     if types.is_map(kind):
         return _json_list(pa.struct([("key", kind.key_type), ("value", kind.item_type)]))
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
@@ -120,6 +123,8 @@ def values_of(array: pa.Array, kind: pa.DataType, path: str) -> pa.Array:
         return _lists(array, kind, path)
     if types.is_string(array.type):
         return _from_text(array, kind, path)
+    if types.is_duration(kind):
+        return values_of(array, pa.int64(), path).cast(kind)
     return _checked(array, lambda part: part.cast(kind), kind, path)
 
 
@@ -190,7 +195,8 @@ def _first_failure(array: pa.Array, convert: Callable[[pa.Array], pa.Array]) -> 
             array = half
         else:
             array = array[len(half) :]
-    return array[0].as_py()
+    value = array[0].as_py()
+    return f"{value.normalize():f}" if isinstance(value, Decimal) else value
 
 
 def _example(kind: pa.DataType) -> str:

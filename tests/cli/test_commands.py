@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 import lancecy
 from lancecy.cli.main import main
 from tests.helpers.golden import golden
+from tests.meta.tree import ROOT
 
 TABLE = str(golden("14.0.2_rowids").path)
 
@@ -40,6 +41,11 @@ def test_every_command_has_help_and_is_listed() -> None:
         found = _run(name, "--help")
         assert found.exit_code == 0
         assert "Usage" in found.stdout
+
+
+def test_every_command_is_documented() -> None:
+    page = (ROOT / ".docs" / "command.md").read_text()
+    assert [name for name in main.commands if f"| `lancecy {name} " not in page] == []
 
 
 def test_info() -> None:
@@ -113,6 +119,7 @@ def test_head() -> None:
     text = _run("head", TABLE, "-n", "2", "-c", "id").stdout.split()
     assert text[0] == "id"
     assert text[-1] == "1"
+    assert len(_json("head", TABLE, "--limit", "4")) == 4
 
 
 def test_count() -> None:

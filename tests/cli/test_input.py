@@ -169,6 +169,16 @@ def test_maps_are_lists_of_keys_and_values(tmp_path: Path) -> None:
     assert lancecy.dataset(path).to_table()["m"].to_pylist() == [[("a", date(2024, 5, 1))], None]
 
 
+def test_whole_numbers_of_json_may_have_a_point(tmp_path: Path) -> None:
+    path = tmp_path / "t.lance"
+    types = {"i8": pa.int8(), "i64": pa.int64(), "u64": pa.uint64()}
+    lancecy.write_dataset(pa.schema(types).empty_table(), path)
+    rows = [{"i8": 5.0, "i64": -(2**63), "u64": 2**64 - 1}, {"i8": -128, "i64": 1e3, "u64": None}]
+    found = _append(path, "".join(json.dumps(row) + "\n" for row in rows), "jsonl")
+    assert found.exit_code == 0, found.output
+    assert lancecy.dataset(path).to_table().to_pylist() == rows
+
+
 def test_csv_tells_empty_text_from_none(tmp_path: Path) -> None:
     path = tmp_path / "t.lance"
     text = 'n,w\n1,\n2,""\n,NA\nNA,"a\nb"\n'
@@ -195,7 +205,9 @@ def test_csv_tells_empty_text_from_none(tmp_path: Path) -> None:
         (pa.list_(pa.date32()), ["2024-05-01", "x"], "'x' in column 'x.item' is not date32[day]"),
         (pa.list_(pa.float32(), 2), [1.0], "'[1.0]' in column 'x' is not fixed_size_list"),
         (pa.struct({"a": pa.date32()}), {"a": "x"}, "'x' in column 'x.a' is not date32[day]"),
-        (pa.int8(), 300, "300"),
+        (pa.int8(), 300, "'300' in column 'x' is not int8"),
+        (pa.int64(), 1.5, "'1.5' in column 'x' is not int64"),
+        (pa.duration("s"), 1.5, "'1.5' in column 'x' is not int64"),
     ],
 )  # fmt: skip
 def test_values_of_another_type_are_named(tmp_path: Path, kind: pa.DataType, text: object, said: str) -> None:
