@@ -9,6 +9,7 @@
 ``inspect(path)``     how one data file stores its columns
 ``LanceFileReader``   rows of one data file without its table; ``LanceFileWriter`` writes one
 ``spark``             the table as a Spark DataFrame (``spark.read``, ``spark.dataframe``)
+``arrow``             bfloat16 and images as Arrow arrays
 ``col``, ``lit``      build filters in Python: ``col("a") > 5``
 ``Limits``            upper bounds for what files may claim
 ``LanceError``        base of every exception; the others are in ``lancecy.errors``
@@ -24,6 +25,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from lancecy import arrow as arrow
     from lancecy import dask as dask
     from lancecy import errors as errors
     from lancecy import expr as expr
@@ -94,7 +96,7 @@ _HOMES = {
     "write_dataset": "lancecy.api.writers",
     "write_fragments": "lancecy.api.writers",
 }
-_MODULES = ("dask", "errors", "expr", "interop", "spark")
+_MODULES = ("arrow", "dask", "errors", "expr", "interop", "spark")
 
 __all__ = [
     "BlobFile",
@@ -114,6 +116,7 @@ __all__ = [
     "Scanner",
     "Session",
     "__version__",
+    "arrow",
     "col",
     "commit",
     "dask",

@@ -2,9 +2,10 @@
 
 A :class:`Field` is a node of the schema tree with its id; a :class:`Schema` is the
 tree with look-ups. This is the only module that translates ``logical_type`` strings
-to Arrow types (file sheet 0.1 section 2, table sheet 1.2). Extension types stay
+to Arrow types (file sheet 0.1 section 2, table sheet 1.2). Extension types are restored
+if they are registered with Arrow or among those of :mod:`lancecy.arrow`. Others stay
 inert: the storage type is used, and the extension's name and metadata stay in the
-field's metadata, so that Arrow restores the type only if it is registered.
+field's metadata.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from functools import cached_property, lru_cache
 
 import pyarrow as pa
 
+from lancecy.arrow import extension_type
 from lancecy.errors import ColumnNotFoundError, FormatError, LimitError, UnsupportedError, printable
 from lancecy.limits import DEFAULT_LIMITS, Limits
 
@@ -76,6 +78,8 @@ BLOB_KEY = "lance-encoding:blob"
 PACKED_KEYS = ("lance-encoding:packed", "packed")
 BLOB_EXTENSION = "lance.blob.v2"
 EXTENSION_KEY = "ARROW:extension:name"
+_SERIALIZED_KEY = "ARROW:extension:metadata"
+_BFLOAT16 = "lance.bfloat16"
 # A scan returns a blob's position and size instead of its bytes. These ids belong to no field of any table.
 _BLOB_V1 = (("position", -2, "uint64"), ("size", -3, "uint64"))
 _BLOB_V2 = (
@@ -372,7 +376,10 @@ class Field:
             metadata.setdefault(EXTENSION_KEY, self.extension_name.encode())
         # Arrow has no non-nullable field of the null type; a manifest may have one.
         nullable = self.nullable or pa.types.is_null(self.storage_type)
-        plain = pa.field(self.name, self.storage_type, nullable, metadata or None)
+        kind = self.storage_type
+        if _BFLOAT16 in self.logical_type and self.is_leaf:
+            kind = _with_bfloat16(kind)
+        plain = pa.field(self.name, kind, nullable, metadata or None)
         return restored(plain) if EXTENSION_KEY in metadata else plain
 
     @property
@@ -432,7 +439,7 @@ class _Exported:
 
 
 def restored(field: pa.Field) -> pa.Field:
-    """The field with the registered extension type that its metadata names; unchanged if there is none that fits.
+    """The field with the extension type that its metadata names; unchanged if there is none that fits.
 
     Parameters
     ----------
@@ -440,10 +447,26 @@ def restored(field: pa.Field) -> pa.Field:
     """
     try:
         # C ends a name at a NUL byte, so the name is set again.
-        return pa.field(_Exported(field)).with_name(field.name)
+        found = pa.field(_Exported(field)).with_name(field.name)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError, ValueError, KeyError):
         # Extension metadata that does not fit the storage type: the storage is still readable.
         return field
+    return found if isinstance(found.type, pa.BaseExtensionType) else _of_lancecy(found)
+
+
+def _of_lancecy(field: pa.Field) -> pa.Field:
+    """The field with a type of ``lancecy.arrow``; unchanged if its metadata names none that fits."""
+    metadata = dict(field.metadata or {})
+    name = metadata.pop(EXTENSION_KEY.encode(), b"").decode("utf-8", "replace")
+    kind = extension_type(name, field.type, metadata.pop(_SERIALIZED_KEY.encode(), b""))
+    return field if kind is None else pa.field(field.name, kind, field.nullable, metadata)
+
+
+def _with_bfloat16(kind: pa.DataType) -> pa.DataType:
+    """A fixed-size list of two bytes each as one of bfloat16, at any depth."""
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(_with_bfloat16(kind.value_type)), kind.list_size)
+    return restored(pa.field("item", kind, metadata={EXTENSION_KEY: _BFLOAT16})).type
 
 
 class _ArrowSchema(ctypes.Structure):
@@ -632,7 +655,7 @@ def logical_type_of(data_type: pa.DataType) -> str:
     if types.is_fixed_size_binary(data_type):
         return f"fixed_size_binary:{data_type.byte_width}"
     if types.is_fixed_size_list(data_type):
-        return f"fixed_size_list:{logical_type_of(data_type.value_type)}:{data_type.list_size}"
+        return f"fixed_size_list:{_item_type_of(data_type.value_field)}:{data_type.list_size}"
     if types.is_dictionary(data_type):
         return f"dict:{logical_type_of(data_type.value_type)}:{logical_type_of(data_type.index_type)}:false"
     if types.is_struct(data_type):
@@ -643,3 +666,13 @@ def logical_type_of(data_type: pa.DataType) -> str:
     if types.is_string_view(data_type) or types.is_binary_view(data_type):
         return "string" if types.is_string_view(data_type) else "binary"
     raise UnsupportedError(f"the Lance format has no type for {data_type}", feature=str(data_type))
+
+
+def _item_type_of(field: pa.Field) -> str:
+    """Type string of the items of a fixed-size list, of which bfloat16 alone keeps its extension type."""
+    is_extension = isinstance(field.type, pa.BaseExtensionType)
+    name = (field.metadata or {}).get(EXTENSION_KEY.encode(), b"").decode("utf-8", "replace")
+    kind = field.type.storage_type if is_extension else field.type
+    if (field.type.extension_name if is_extension else name) == _BFLOAT16 and kind == pa.binary(2):
+        return _BFLOAT16
+    return logical_type_of(field.type)

@@ -270,7 +270,7 @@ def _members(wanted: tuple[Field, ...], given: tuple[Field, ...], above: str) ->
 
 def _fit(field: Field, given: Field, path: str) -> Field:
     # The width of the offsets of text and lists may differ: the file writer converts them to the table's.
-    if field.logical_type.removeprefix("large_") != given.logical_type.removeprefix("large_"):
+    if _plain(field.logical_type) != _plain(given.logical_type):
         held = "has only nulls" if given.logical_type == "null" else f"is {given.storage_type}"
         raise SchemaError(
             f"column {printable(path)!r} {held}, where the table has {field.storage_type}: "
@@ -291,6 +291,11 @@ def _fit(field: Field, given: Field, path: str) -> Field:
             difference=path,
         )
     return replace(field, children=below)
+
+
+def _plain(logical: str) -> str:
+    """The type string without the width of offsets; bfloat16 is two bytes, as frames have it that know no such type."""
+    return logical.removeprefix("large_").replace("lance.bfloat16", "fixed_size_binary:2")
 
 
 def _names(field: Field) -> object:

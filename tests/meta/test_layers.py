@@ -24,7 +24,7 @@ ROWS = [
     "encodings",
     "session | schema_wire | schema_json",
     "store | kernels | schema | stats | rows | proto",
-    "limits | progress | keyword_options",
+    "limits | progress | keyword_options | arrow",
     "errors",
 ]
 
@@ -36,6 +36,7 @@ UPPER = tuple(
 # Library -> modules that may import it. What is not named here is free for all: numpy and the standard library.
 HOMES: dict[str, tuple[str, ...]] = {
     "pyarrow": (
+        "lancecy.arrow",
         "lancecy.schema",
         "lancecy.schema_json",
         "lancecy.encodings.arrow",
@@ -69,6 +70,8 @@ HOMES: dict[str, tuple[str, ...]] = {
     ),
     "polars": ("lancecy.interop", "lancecy.api.datasets", "lancecy.api.scanners"),
     "duckdb": ("lancecy.interop.sql",),
+    "ml_dtypes": ("lancecy.arrow.bfloat16",),
+    "PIL": ("lancecy.arrow.images",),
     "pyspark": ("lancecy.spark",),
     "fsspec": ("lancecy.store.fsspec",),
     "s3fs": (),
@@ -85,7 +88,9 @@ HEAVY = (
     "llvmlite",
     "numba",
     "duckdb",
+    "ml_dtypes",
     "pandas",
+    "PIL",
     "polars",
     "pyspark",
     "fsspec",
