@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from lancecy.encodings.arrow.columns import taken
-from lancecy.errors import LimitError, with_short_tracebacks
+from lancecy.errors import with_short_tracebacks
 from lancecy.inspection import display
 from lancecy.scanning import threads
 from lancecy.scanning.analyze import Analysis, analyze
-from lancecy.scanning.batches import DEFAULT_BATCH_ROWS, cut, slice_rows, table_of
+from lancecy.scanning.batches import DEFAULT_BATCH_ROWS, cut, exact_batches, slice_rows, table_of
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.explain import Explanation, explain
 from lancecy.scanning.order import OrderBy, orderings, sort_positions, with_keys
@@ -207,7 +207,9 @@ class Scanner:
         """Run the scan as a stream whose memory is bounded by the byte budget."""
         batches = self._batches()
         return (
-            _of_exactly(batches, self._request.batch_size or DEFAULT_BATCH_ROWS) if self._strict else batches
+            exact_batches(batches, self._request.batch_size or DEFAULT_BATCH_ROWS)
+            if self._strict
+            else batches
         )
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
@@ -285,32 +287,3 @@ LanceScanner = Scanner
 def _blocksize(request: ScanRequest) -> int | None:
     """Size of the units; small if a few rows may be enough."""
     return 1 << 20 if request.filter is not None and request.limit is not None else None
-
-
-def _of_exactly(batches: Iterator[pa.RecordBatch], num_rows: int) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches of ``num_rows`` rows; the last may have fewer."""
-    held: list[pa.RecordBatch] = []
-    count = 0
-    for batch in batches:
-        while count + batch.num_rows >= num_rows:
-            missing = num_rows - count
-            yield _joined([*held, batch.slice(0, missing)])
-            held, count, batch = [], 0, batch.slice(missing)
-        if batch.num_rows:
-            held.append(batch)
-            count += batch.num_rows
-    if held:
-        yield _joined(held)
-
-
-def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    rows = sum(batch.num_rows for batch in batches)
-    try:
-        return pa.concat_batches(batches)
-    except pa.ArrowInvalid as error:
-        raise LimitError(
-            f"{rows} rows do not fit into one batch, as strict_batch_size requires: {error} "
-            "Use a smaller batch_size, or strict_batch_size=False",
-            limit="",
-            claimed=rows,
-        ) from error

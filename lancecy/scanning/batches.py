@@ -7,9 +7,18 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 
 from lancecy.encodings.arrow.columns import ArrowArray, joined
+from lancecy.errors import LimitError
 from lancecy.scanning.request import ScanRequest
 
-__all__ = ["DEFAULT_BATCH_BYTES", "DEFAULT_BATCH_ROWS", "cut", "slice_rows", "table_of"]
+__all__ = [
+    "DEFAULT_BATCH_BYTES",
+    "DEFAULT_BATCH_ROWS",
+    "cut",
+    "exact_batches",
+    "one_batch",
+    "slice_rows",
+    "table_of",
+]
 
 DEFAULT_BATCH_ROWS = 65_536
 DEFAULT_BATCH_BYTES = 16 << 20
@@ -89,3 +98,41 @@ def _as_one(batches: list[pa.RecordBatch]) -> list[pa.RecordBatch]:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         # The dictionaries together have more values than codes can count: each batch keeps its own.
         return batches
+
+
+def exact_batches(batches: Iterable[pa.RecordBatch], num_rows: int) -> Iterator[pa.RecordBatch]:
+    """The same rows in batches of ``num_rows`` rows; the last may have fewer."""
+    held: list[pa.RecordBatch] = []
+    count = 0
+    for batch in batches:
+        while count + batch.num_rows >= num_rows:
+            missing = num_rows - count
+            yield one_batch([*held, batch.slice(0, missing)])
+            held, count, batch = [], 0, batch.slice(missing)
+        if batch.num_rows:
+            held.append(batch)
+            count += batch.num_rows
+    if held:
+        yield one_batch(held)
+
+
+def one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """The rows of several batches in one; nothing is copied if there is only one.
+
+    Raises
+    ------
+    LimitError
+        One batch cannot hold them: dictionaries with more values than codes, text beyond 2 GiB.
+    """
+    if len(batches) == 1:
+        return batches[0]
+    rows = sum(batch.num_rows for batch in batches)
+    try:
+        return pa.concat_batches(batches)
+    except pa.ArrowInvalid as error:
+        raise LimitError(
+            f"{rows} rows do not fit into one batch: {error} "
+            "Use a smaller batch_size, or strict_batch_size=False",
+            limit="",
+            claimed=rows,
+        ) from error
