@@ -10,13 +10,14 @@
 ``LanceFileReader``   rows of one data file without its table; ``LanceFileWriter`` writes one
 ``spark``             the table as a Spark DataFrame (``spark.read``, ``spark.dataframe``)
 ``arrow``             bfloat16 and images as Arrow arrays
+``torch``             the table as tensors (``torch.LanceDataset``); ``sampler``: which rows, in which order
 ``col``, ``lit``      build filters in Python: ``col("a") > 5``
 ``Limits``            upper bounds for what files may claim
 ``LanceError``        base of every exception; the others are in ``lancecy.errors``
 ====================  ======================================================================
 
 Importing the package is fast: every name is loaded at first use, no thread is started,
-and pandas, Dask, Spark, Numba and fsspec are imported only when they are used.
+and pandas, Dask, Spark, PyTorch, Numba and fsspec are imported only when they are used.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ if TYPE_CHECKING:
     from lancecy import errors as errors
     from lancecy import expr as expr
     from lancecy import interop as interop
+    from lancecy import sampler as sampler
     from lancecy import spark as spark
+    from lancecy import torch as torch
     from lancecy.api.datasets import Dataset as Dataset
     from lancecy.api.datasets import LanceDataset as LanceDataset
     from lancecy.api.datasets import LanceFragment as LanceFragment
@@ -96,7 +99,7 @@ _HOMES = {
     "write_dataset": "lancecy.api.writers",
     "write_fragments": "lancecy.api.writers",
 }
-_MODULES = ("arrow", "dask", "errors", "expr", "interop", "spark")
+_MODULES = ("arrow", "dask", "errors", "expr", "interop", "sampler", "spark", "torch")
 
 __all__ = [
     "BlobFile",
@@ -129,10 +132,12 @@ __all__ = [
     "lit",
     "plain",
     "repair",
+    "sampler",
     "scan",
     "schema_to_json",
     "spark",
     "to_dask_array",
+    "torch",
     "write_dask",
     "write_dataset",
     "write_fragments",

@@ -38,6 +38,7 @@ __all__ = [
     "StoreError",
     "TruncatedError",
     "UnsupportedError",
+    "WorkerError",
     "nearest",
     "printable",
     "with_short_tracebacks",
@@ -372,3 +373,15 @@ class NamespaceError(LanceError):
     def __init__(self, what: str, *, code: int = 0) -> None:
         super().__init__(what)
         self.code = code
+
+
+class WorkerError(LanceError, RuntimeError):
+    """A worker of a PyTorch loader failed; the message ends with the error of the worker.
+
+    A loader makes the error again from its traceback, as text, which other classes would shorten.
+    """
+
+    def __init__(self, what: str) -> None:
+        super().__init__(what)
+        self.what = what
+        self.args = (what,)

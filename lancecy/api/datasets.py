@@ -432,6 +432,16 @@ class Dataset(Scans, Changes):
         """The address of the table: URI, storage options, and trust."""
         return self._snapshot.location
 
+    def with_credentials(self, embedded: bool = True) -> Dataset:
+        """The same dataset, whose pickle contains the storage options as given, secrets included, or does not.
+
+        Parameters
+        ----------
+        embedded : bool
+        """
+        location = self.location.with_credentials(embedded)
+        return Dataset(load_snapshot(location, self.version, session=self._session), self._scan_defaults)
+
     def _move(self, version: int | None, bases: Iterable[BasePath] = ()) -> None:
         location = self.location.allowing(map(canonical_base, bases))
         self._snapshot = load_snapshot(location, version, session=self._session)

@@ -23,6 +23,7 @@ HEAVY = (
     "rich",
     "s3fs",
     "sqlglot",
+    "torch",
 )
 
 # NumPy's own threads (BLAS) are there before lancecy comes.
@@ -55,6 +56,7 @@ def _loaded(seen: dict[str, object]) -> set[str]:
         "import lancecy",
         "import lancecy; lancecy.dataset; lancecy.col; lancecy.LanceError",
         "import lancecy; lancecy.expr.parse; lancecy.interop.record_batches",
+        "import lancecy; lancecy.sampler.FullScanSampler; lancecy.torch",
     ],
 )
 def test_import_loads_nothing_heavy(statements: str) -> None:

@@ -14,7 +14,8 @@ from tests.meta.tree import ROOT, imports_of, is_within, module_name, package_mo
 
 ROWS = [
     "__main__",
-    "spark | dask | cli",
+    "spark | dask | torch | cli",
+    "sampler",
     "api",
     "changes",
     "write",
@@ -73,6 +74,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "ml_dtypes": ("lancecy.arrow.bfloat16",),
     "PIL": ("lancecy.arrow.images",),
     "pyspark": ("lancecy.spark",),
+    "torch": ("lancecy.torch.needed", "lancecy.sampler.base"),
     "fsspec": ("lancecy.store.fsspec",),
     "s3fs": (),
     "sqlglot": ("lancecy.expr.parsing.sql", "lancecy.expr.parsing.sql_dialect"),
@@ -93,6 +95,7 @@ HEAVY = (
     "PIL",
     "polars",
     "pyspark",
+    "torch",
     "fsspec",
     "s3fs",
     "sqlglot",
@@ -109,6 +112,7 @@ BUILT_ON = {
     ("lancecy.spark.pushdown", "pyspark"),
     ("lancecy.spark.source", "pyspark"),
     ("lancecy.spark.times", "pyspark"),
+    ("lancecy.torch.needed", "torch"),
     ("lancecy.cli.output", "rich"),
 }
 

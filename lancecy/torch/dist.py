@@ -1,0 +1,51 @@
+"""The place of this process among those of ``torch.distributed`` and the workers of a ``DataLoader``.
+
+Names are those of ``lance.torch.dist``.
+"""
+
+from __future__ import annotations
+
+from lancecy.torch.needed import torch
+
+__all__ = [
+    "get_dist_rank",
+    "get_dist_world_size",
+    "get_global_rank",
+    "get_global_world_size",
+    "get_mp_rank",
+    "get_mp_world_size",
+]
+
+
+def get_dist_world_size() -> int:
+    """Number of processes of ``torch.distributed``; 1 if it is not initialized."""
+    dist = torch.distributed
+    return int(dist.get_world_size()) if dist.is_available() and dist.is_initialized() else 1
+
+
+def get_dist_rank() -> int:
+    """Rank of this process in ``torch.distributed``; 0 if it is not initialized."""
+    dist = torch.distributed
+    return int(dist.get_rank()) if dist.is_available() and dist.is_initialized() else 0
+
+
+def get_mp_world_size() -> int:
+    """Number of workers of the ``DataLoader`` that this process belongs to; 1 outside of workers."""
+    worker = torch.utils.data.get_worker_info()
+    return 1 if worker is None else int(worker.num_workers)
+
+
+def get_mp_rank() -> int:
+    """Number of this worker of a ``DataLoader``; 0 outside of workers."""
+    worker = torch.utils.data.get_worker_info()
+    return 0 if worker is None else int(worker.id)
+
+
+def get_global_world_size() -> int:
+    """Number of all workers of all processes."""
+    return get_dist_world_size() * get_mp_world_size()
+
+
+def get_global_rank() -> int:
+    """Number of this worker among all workers of all processes."""
+    return get_dist_rank() * get_mp_world_size() + get_mp_rank()
