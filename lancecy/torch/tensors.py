@@ -44,12 +44,12 @@ def to_tensor(
     dict of str to (Tensor or list), or Tensor, or list
         By column; the value itself if there is only one column.
 
-        ============================================  ==================================================
-        integers, floats, booleans, bfloat16          (n,) tensor of the same dtype
-        fixed-size lists of them, fixed-shape tensors  (n, size) tensor, with one more axis for each list in a list
-        lists of them                                 list of n tensors
-        text, bytes                                   list of n values, None for null
-        ============================================  ==================================================
+        =====================================  =======================================================
+        integers, floats, booleans, bfloat16   (n,) tensor of the same dtype
+        fixed-size lists, fixed-shape tensors  (n, size) tensor, with one more axis per list in a list
+        lists of numbers                       list of n tensors
+        text, bytes                            list of n values, None for null
+        =====================================  =======================================================
 
         Fixed-size lists of two-byte values are bfloat16: without pylance they have no other mark.
         Null is NaN among floats.
@@ -140,8 +140,7 @@ class _Converter:
         if values.null_count:
             if not found.is_floating_point():
                 raise _has_nulls(name, values.type)
-            found = found.clone()
-            found[_nulls(values)] = float("nan")
+            found = _with_nans(found, values)
         return found
 
     def _lists(self, name: str, values: pa.Array) -> Tensors:
@@ -155,38 +154,35 @@ class _Converter:
 
     def _floats(self, values: pa.Array) -> torch.Tensor:
         found = self._fixed_width(values)
-        if values.null_count:
-            found = found.clone()
-            found[_nulls(values)] = float("nan")
-        return found
+        return _with_nans(found, values) if values.null_count else found
 
     def _bfloat16(self, values: pa.Array) -> torch.Tensor:
         bits = pa.Array.from_buffers(
             pa.uint16(), len(values), [None, values.buffers()[1]], offset=values.offset
         )
         found = self._fixed_width(bits).view(torch.bfloat16)
-        if values.null_count:
-            found = found.clone()
-            found[_nulls(values)] = float("nan")
-        return found
+        return _with_nans(found, values) if values.null_count else found
 
     def _fixed_width(self, values: pa.Array) -> torch.Tensor:
         """Values of any of the number types, whatever lies under nulls."""
         data = values.buffers()[1]
         if values.null_count:
             values = pa.Array.from_buffers(values.type, len(values), [None, data], offset=values.offset)
-        found = torch.utils.dlpack.from_dlpack(values)
-        if self.copy is False:
-            return found
         # Two columns of the same expression are one array: a change of one tensor must not be seen in the other.
         is_own = data is not None and data.is_mutable and data.address not in self.seen
         if data is not None:
             self.seen.add(data.address)
-        return found if is_own and not self.copy else found.clone()
+        if self.copy is False or (is_own and not self.copy):
+            return torch.utils.dlpack.from_dlpack(values)
+        # NumPy copies, as PyTorch would use several threads for each batch: where others work too, they wait long.
+        return torch.from_numpy(values.to_numpy().copy())
 
 
-def _nulls(values: pa.Array) -> torch.Tensor:
-    return torch.from_numpy(values.is_null().to_numpy(zero_copy_only=False).copy())
+def _with_nans(found: torch.Tensor, values: pa.Array) -> torch.Tensor:
+    """A copy with NaN where the values are null."""
+    found = found.clone()
+    found[torch.from_numpy(values.is_null().to_numpy(zero_copy_only=False).copy())] = float("nan")
+    return found
 
 
 def _without_nulls(name: str, values: pa.Array) -> pa.Array:
