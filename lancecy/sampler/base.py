@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from lancecy.api.datasets import Dataset
+from lancecy.expr.build import Filter
 from lancecy.scanning.request import Columns
 
 __all__ = ["Sampler", "Sharded", "check_shard", "torch_shard"]
@@ -27,7 +28,7 @@ class Sampler(ABC):
         *args: Any,
         batch_size: int = 128,
         columns: Columns = None,
-        filter: object = None,
+        filter: Filter = None,
         batch_readahead: int = 16,
         with_row_id: bool = False,
         **kwargs: Any,

@@ -10,6 +10,7 @@ from typing import Any, Self
 import pyarrow as pa
 
 from lancecy.api.datasets import Dataset
+from lancecy.expr.build import Filter
 from lancecy.sampler.base import Sampler, Sharded, torch_shard
 from lancecy.sampler.rows import read_batches, row_batches
 from lancecy.scanning.request import Columns
@@ -53,7 +54,7 @@ class ShardedBatchSampler(Sharded, Sampler):
         *args: Any,
         batch_size: int = 128,
         columns: Columns = None,
-        filter: object = None,
+        filter: Filter = None,
         batch_readahead: int = 16,
         with_row_id: bool | None = False,
         **kwargs: Any,

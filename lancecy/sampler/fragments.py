@@ -10,6 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from lancecy.api.datasets import Dataset, LanceFragment
+from lancecy.expr.build import Filter
 from lancecy.sampler.base import Sampler, Sharded, check_shard
 from lancecy.scanning.batches import exact_batches
 from lancecy.scanning.request import Columns
@@ -41,7 +42,7 @@ class FragmentSampler(Sampler):
         *args: Any,
         batch_size: int = 128,
         columns: Columns = None,
-        filter: object = None,
+        filter: Filter = None,
         batch_readahead: int = 16,
         with_row_id: bool = False,
         **kwargs: Any,

@@ -11,6 +11,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancecy.api.datasets import Dataset, opened
+from lancecy.expr.build import Filter
 from lancecy.sampler.base import check_shard
 from lancecy.sampler.rows import Rows, read_batches, returns_all, row_batches
 from lancecy.scanning.request import Columns, ScanRequest
@@ -80,7 +81,7 @@ def sharded_sample(
     columns: Columns,
     batch_size: int,
     max_takes: int = MAX_TAKES,
-    filter: object = None,
+    filter: Filter = None,
     with_row_id: bool = False,
     batch_readahead: int = 16,
     *,

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from lancecy.api.datasets import Dataset, opened
 from lancecy.errors import LanceError, UnsupportedError, WorkerError, printable
+from lancecy.expr.build import Filter
 from lancecy.sampler import FullScanSampler, Sampler, ShardedBatchSampler, ShardedFragmentSampler
 from lancecy.sampler.base import check_shard
 from lancecy.sampler.samples import MAX_TAKES, sharded_sample
@@ -89,7 +90,7 @@ class LanceDataset(torch.utils.data.IterableDataset[Any]):
         *,
         dataset_options: Mapping[str, Any] | None = None,
         columns: Columns = None,
-        filter: object = None,
+        filter: Filter = None,
         samples: int | None = 0,
         cache: str | os.PathLike[str] | bool | None = None,
         with_row_id: bool = False,
