@@ -33,7 +33,7 @@ def maybe_sample(
     columns: Columns | str,
     batch_size: int = 10240,
     max_takes: int = MAX_TAKES,
-    filt: object = None,
+    filt: Filter = None,
     *,
     seed: int | None = None,
 ) -> Iterator[pa.RecordBatch]:

@@ -289,7 +289,7 @@ def test_expressions_on_tables_in_memory_make_the_stored_form() -> None:
     assert describe(bound.expr) == "json_get_int(j, 'age') > 2"
     assert evaluate(bound, table).to_pylist() == [True, False, None, None, None, None]
     bad = pa.table({"j": pa.ExtensionArray.from_storage(pa.json_(), pa.array(["{"]))})
-    with pytest.raises(ExpressionError, match="row 0 is no JSON"):
+    with pytest.raises(ExpressionError, match="row 0 is not JSON"):
         evaluate(bound, bad)
 
 

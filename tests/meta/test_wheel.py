@@ -131,7 +131,13 @@ def wheel_reads_a_table_in_an_environment_of_its_own(wheel: Path, tmp_path: Path
 
 
 # Imported by functions only, once the extra is known to be there.
-NEED_THEIR_EXTRA = ("lancecy.cli.", "lancecy.spark.pushdown", "lancecy.spark.source", "lancecy.spark.times")
+NEED_THEIR_EXTRA = (
+    "lancecy.cli.",
+    "lancecy.spark.pushdown",
+    "lancecy.spark.source",
+    "lancecy.spark.times",
+    "lancecy.torch.needed",
+)
 
 
 def test_every_library_imported_is_declared() -> None:
