@@ -12,6 +12,7 @@ from lancecy.errors import LanceError
 from lancecy.expr import bind, evaluate
 from lancecy.expr.evaluation.functions import FUNCTIONS, Function
 from lancecy.expr.nodes import Call, Column, Expr, Literal
+from tests.helpers.jsonb import nested, stored
 
 __all__ = ["run_all"]
 
@@ -34,6 +35,20 @@ _TEXTS = [
     "a" * 100_000,
 ]
 _FLOATS = [0.0, -0.0, 1.5, -2.5, 1e308, -1e308, 5e-324, np.nan, np.inf, -np.inf]
+_PATHS = [
+    "$",
+    "$.a",
+    "$.a[*]",
+    "$.**",
+    "$" + ".**" * 120,
+    "$" + "[0,0]" * 60,
+    "$[last - 1]",
+    "$[",
+    None,
+    0,
+    1.5,
+]
+_CONSTANTS: dict[str, list[Any]] = {"CT": _TEXTS, "CI": _INTS, "CS": [*_TEXTS, *_PATHS]}
 _STORED = [0, -1, 1, 2**62, 2**63 - 1, -(2**63)]
 
 
@@ -62,6 +77,13 @@ def _columns() -> dict[str, list[pa.Array]]:
         pa.array([[1, 2], [], None, [None], [3], [4]]),
         pa.array([["a"], [], None, [None], ["b"], ["c"]], pa.large_list(pa.string())),
     ]
+    documents = [
+        pa.array(
+            [stored({"a": ["x" * 500, 2**64 - 1, 1e308]}), nested(128), None, b"", stored("a"), stored([])]
+        ),
+        pa.array([nested(129), b"\x20", None, b"\x9f\xff\xff\xff", b"\x40\0\0\1\x1f\xff\xff\xff", b"a"]),
+        pa.array(['{"a": [1]}', "[]", None, "1e999", '"a"', "[" * 128 + "]" * 128], pa.json_()),
+    ]
     structs = [pa.array([{"x": 1}, None, {"x": None}, {"x": 2}, {"x": 3}, {"x": 4}])]
     return {
         "s": [text, text.cast(pa.large_string())],
@@ -73,6 +95,7 @@ def _columns() -> dict[str, list[pa.Array]]:
         "l": lists,
         "r": structs,
         "x": [text, floats[0], ints[0], stamps[0]],
+        "j": documents,
     }
 
 
@@ -80,7 +103,7 @@ def _arguments(letters: str, columns: dict[str, list[pa.Array]]) -> list[tuple[E
     if letters == "CL":
         return [(Literal((1, None)), None), (Literal(("a",)), None), (Literal(()), None)]
     if letters[0] == "C":
-        return [(Literal(value), None) for value in (_TEXTS if letters == "CT" else _INTS)]
+        return [(Literal(value), None) for value in _CONSTANTS[letters]]
     return [(Column(("",)), values) for values in columns[letters]]
 
 

@@ -30,7 +30,7 @@ MESSAGES = {
     "l.x = 1": "no column 'l.x'",
     # Functions
     "lenght(s) > 1": "no function 'lenght'; did you mean length",
-    "qqq(s)": "no function 'qqq'; there are abs, .* upper",
+    "qqq(s)": "no function 'qqq'; there are abs, .* json_\\*, .* upper$",
     "random() > 0.5": "random would differ from task to task",
     "now() > ts_us": "now has a value in scans and deletes only",
     "current_date = d": "current_date has a value in scans and deletes only; elsewhere lancecy.expr.fix_clock",

@@ -30,6 +30,7 @@ TABLE = pa.table(
         "l": pa.array([[1, 2], [], [3, None], None, [1, 1, 5]], pa.list_(pa.int32())),
         "ll": pa.array([["a"], ["b", "a"], [], None, [None]], pa.large_list(pa.string())),
         "v": pa.array([[1.0, 2.0], [0.0, -0.0], [math.nan, 1.0], None, [3.0, 4.0]], pa.list_(pa.float32(), 2)),
+        "j": pa.array(['{"a": 1, "b": [1, "x"]}', '{"a": "2"}', "[7]", None, '{"a": true, "b": []}'], pa.json_()),
         "bin": pa.array([b"abc", b"", b"\xff", None, b"12"]),
         "st": pa.array([{"x": 1, "y": {"z": "p"}}, {"x": None, "y": None}, None, None, {"x": 5, "y": {"z": "q"}}]),
         "e": pa.array(
@@ -45,6 +46,14 @@ TABLE = pa.table(
 )  # fmt: skip
 
 VALUES: dict[str, list[Any]] = {
+    "json_get_int(j, 'a')": [1, 2, None, None, 1],
+    "json_get_float(j, 'a')": [1.0, 2.0, None, None, 1.0],
+    "json_get_string(j, 'a')": ["1", "2", None, None, "true"],
+    "json_get_bool(json_get(j, 'c'), 'a')": [None] * 5,
+    "json_extract(j, '$.b')": ['[1,"x"]', None, None, None, "[]"],
+    "json_exists(j, '$.b')": [True, False, False, None, True],
+    "json_array_contains(j, '$.b', 'x')": [True, False, False, None, False],
+    "json_array_length(j, '$.b')": [2, None, None, None, 0],
     "lower(s)": ["abc", "", "zürich b", None, " a b "],
     "upper(s)": ["ABC", "", "ZÜRICH B", None, " A B "],
     "length(s)": [3, 0, 8, None, 5],

@@ -275,10 +275,8 @@ def unknown_function(name: str) -> ExpressionError:
             f"{name} would differ from task to task of one scan; put the value itself into the filter"
         )
     known = [*FUNCTIONS, *ALIASES, *LOWERED, *CLOCK]
+    # The names of all functions would not fit into a message.
+    shown = {"json_*" if each.startswith("json_") else each for each in (*FUNCTIONS, *LOWERED)}
     close = nearest(name, known)
-    hint = (
-        f"did you mean {', '.join(close)}?"
-        if close
-        else f"there are {', '.join(sorted([*FUNCTIONS, *LOWERED]))}"
-    )
+    hint = f"did you mean {', '.join(close)}?" if close else f"there are {', '.join(sorted(shown))}"
     return ExpressionError(f"no function {name!r}; {hint}")
