@@ -205,7 +205,12 @@ def opened(uri: str | os.PathLike[str] | Dataset, **options: Unpack[OpenOptions]
 def _fragment_ids(fragments: Sequence[HasFragmentId | int] | None) -> list[int] | None:
     if fragments is None:
         return None
-    return [int(getattr(fragment, "fragment_id", fragment)) for fragment in fragments]  # type: ignore[arg-type]
+    return [
+        fragment.metadata.id
+        if isinstance(fragment, LanceFragment)
+        else int(getattr(fragment, "fragment_id", fragment))  # type: ignore[arg-type]
+        for fragment in fragments
+    ]
 
 
 class Scans(ABC):
@@ -946,7 +951,7 @@ class LanceFragment(Scans):
     @property
     def fragment_id(self) -> int:
         """Its id."""
-        return self._metadata.id
+        return self._metadata.stored_id
 
     @property
     def metadata(self) -> Fragment:
@@ -987,7 +992,7 @@ class LanceFragment(Scans):
     ) -> Scanner:
         """A scan of this fragment alone; arguments as for :meth:`Dataset.scanner`."""
         given = {"columns": columns, "filter": filter, "limit": limit, "offset": offset, **options}
-        return self._dataset._scan({**given, "fragments": [self.fragment_id]})
+        return self._dataset._scan({**given, "fragments": [self._metadata.id]})
 
     def count_rows(self, filter: Filter = None) -> int:
         """Its live rows, or those that pass the filter."""
@@ -1010,7 +1015,7 @@ class LanceFragment(Scans):
             A row number is negative or too large.
         """
         context = self._dataset.context
-        first = int(context.row_starts()[[f.id for f in context.fragments].index(self.fragment_id)])
+        first = int(context.row_starts()[[f.id for f in context.fragments].index(self._metadata.id)])
         return self._dataset.take(as_row_numbers(indices, self.count_rows()) + first, columns)
 
     def __repr__(self) -> str:

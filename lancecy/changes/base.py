@@ -14,7 +14,7 @@ from lancecy.errors import DatasetNotFoundError, RetryableConflictError
 from lancecy.table import flags
 from lancecy.table.manifest import BasePath
 from lancecy.table.operations import Operation
-from lancecy.table.row_id_checks import check_row_ids, row_id_faults
+from lancecy.table.row_id_checks import check_fragment_ids, check_row_ids, row_id_faults
 from lancecy.table.snapshot import Snapshot, newest_snapshot
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class Change(ABC):
     def _check_writable(self) -> None:
         manifest = self._snapshot.manifest
         flags.check_writable(manifest.reader_flags, manifest.writer_flags)
+        check_fragment_ids(fragment.stored_id for fragment in manifest.fragments)
         check_row_ids(row_id_faults(manifest, self._snapshot.limits), manifest.version)
 
     def _change(

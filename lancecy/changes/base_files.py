@@ -63,7 +63,7 @@ def _data_files(snapshot: Snapshot, base_id: int) -> dict[str, int]:
 
 def _deletions(snapshot: Snapshot, base_id: int) -> dict[str, int]:
     """Names of the deletion files in a base; as :func:`_data_files`."""
-    held = ((f.id, f.deletion_file) for f in snapshot.fragments)
+    held = ((f.stored_id, f.deletion_file) for f in snapshot.fragments)
     return {
         deletion_file_name(i, file): i for i, file in held if file is not None and file.base_id == base_id
     }

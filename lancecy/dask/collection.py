@@ -208,6 +208,8 @@ def _divisions(context: ScanContext, plan: ScanPlan, labels: Labels) -> tuple[in
         return None
     fragments = [context.metadata(f) for f in dict.fromkeys(unit.fragment for unit in plan.units)]
     if not context.snapshot.manifest.has_stable_row_ids:
+        if any(fragment.id != fragment.stored_id for fragment in fragments):
+            return None  # two fragments share their addresses
         firsts = [(task.units[0].fragment << 32) + task.units[0].start for task in plan.tasks]
         last = plan.units[-1]
         return (*firsts, (last.fragment << 32) + last.stop - 1)

@@ -61,7 +61,7 @@ def virtual_values(
     """
     if name not in {"_rowid", "_rowaddr"}:
         return _sequence(snapshot, fragment, num_rows, name).take(offsets)
-    addresses = offsets.astype(np.uint64) + (np.uint64(fragment.id) << np.uint64(32))
+    addresses = offsets.astype(np.uint64) + (np.uint64(fragment.stored_id) << np.uint64(32))
     return addresses if name == "_rowaddr" else row_ids(snapshot, fragment, offsets, addresses)
 
 
@@ -75,7 +75,7 @@ def _sequence(
         if found is None:
             raise FormatError(f"fragment {fragment.id} of a table with stable row ids has no row ids")
     elif name in {"_rowid", "_rowaddr"}:
-        first = fragment.id << 32
+        first = fragment.stored_id << 32
         found = RowIdSequence((RangeSegment(first, first + num_rows),), np.array([0, num_rows], np.int64))
     elif name == "_row_created_at_version":
         found = snapshot.created_versions(fragment)

@@ -92,7 +92,7 @@ class Bases:
 
     def deletion(self, fragment_id: int, file: DeletionFile) -> tuple[Store, str]:
         """Store of a fragment's deletion file and its path there (raises as :meth:`data`)."""
-        name = deletion_file_name(fragment_id, file)
+        name = deletion_file_name(fragment_id & 0xFFFFFFFF, file)
         store, folder = self.folder(file.base_id, DELETIONS)
         return store, folder + name
 

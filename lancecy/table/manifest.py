@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import uuid
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from typing import Any
@@ -27,6 +27,7 @@ __all__ = [
     "IndexEntry",
     "Manifest",
     "WriterVersion",
+    "without_row_counts",
 ]
 
 
@@ -136,7 +137,8 @@ class Fragment:
     Attributes
     ----------
     id : int
-        Below 2**32.
+        Unique. Below 2**32, except for a fragment whose stored id another one before it has: 2**32 is added for each of
+        these.
     physical_rows : int or None
         Rows including deleted ones; None if the manifest does not state them.
     row_ids : bytes, ExternalFile or None
@@ -152,6 +154,11 @@ class Fragment:
     row_ids: bytes | ExternalFile | None = None
     last_updated_versions: bytes | ExternalFile | None = None
     created_at_versions: bytes | ExternalFile | None = None
+
+    @property
+    def stored_id(self) -> int:
+        """The id in the manifest, which is part of row addresses and names of deletion files."""
+        return self.id & 0xFFFFFFFF
 
     @property
     def live_rows(self) -> int | None:
@@ -300,3 +307,16 @@ class Manifest:
     def bases(self) -> BasePaths:
         """The bases, and whether reader flag 16 is set for them."""
         return BasePaths(self.base_paths, bool(self.reader_flags & 16))
+
+
+def without_row_counts(manifest: Manifest) -> Manifest:
+    """The manifest without the physical rows of its fragments, so that the data files tell them.
+
+    Releases that did not name themselves in the manifest wrote the rows that were left after a delete.
+
+    Parameters
+    ----------
+    manifest : Manifest
+    """
+    fragments = tuple(replace(fragment, physical_rows=None) for fragment in manifest.fragments)
+    return replace(manifest, fragments=fragments)

@@ -72,7 +72,7 @@ def _named_by(fragment: Fragment, path: str) -> tuple[str, int | None]:
         if file.path.removesuffix(".lance") == beside:
             return "blob file", file.base_id
     deletion = fragment.deletion_file
-    if deletion is not None and deletion_file_name(fragment.id, deletion) == name:
+    if deletion is not None and deletion_file_name(fragment.stored_id, deletion) == name:
         return "deletion file", deletion.base_id
     sequences = (fragment.row_ids, fragment.created_at_versions, fragment.last_updated_versions)
     if any(isinstance(stored, ExternalFile) and stored.path == path for stored in sequences):

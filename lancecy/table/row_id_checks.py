@@ -17,7 +17,7 @@ from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.table.manifest import Manifest
 from lancecy.table.wire.row_ids import largest_row_id
 
-__all__ = ["RowIdFaults", "check_row_ids", "faults_of", "row_id_faults"]
+__all__ = ["RowIdFaults", "check_fragment_ids", "check_row_ids", "faults_of", "row_id_faults"]
 
 _SHOWN = 10
 _REPAIR = "Dataset.repair() (or `lancecy repair`) mends it"
@@ -74,6 +74,32 @@ class RowIdFaults:
                 f"the next free row id is stated to be {self.next_row_id}, but row id {self.largest} is in use"
             )
         return found
+
+
+def check_fragment_ids(ids: Iterable[int]) -> None:
+    """Refuse a table in which two fragments have one id, as 0.16.0 could write: changes would confuse them.
+
+    Parameters
+    ----------
+    ids : iterable of int
+        Stored ids of the fragments.
+
+    Raises
+    ------
+    FormatError
+
+    Examples
+    --------
+    >>> check_fragment_ids([0, 1, 2])
+    """
+    seen: set[int] = set()
+    for number in ids:
+        if number in seen:
+            raise FormatError(
+                f"two fragments of the table have the id {number}, so it can only be read, or overwritten: nothing was "
+                "changed; to change it, write its rows to a new table, or over it with mode='overwrite'"
+            )
+        seen.add(number)
 
 
 def _fragments(ids: tuple[int, ...]) -> str:

@@ -21,7 +21,14 @@ from lancecy.store.reads import SourceFile
 from lancecy.table import flags
 from lancecy.table.bases import Bases
 from lancecy.table.location import TableLocation
-from lancecy.table.manifest import DataFile, ExternalFile, Fragment, IndexEntry, Manifest
+from lancecy.table.manifest import (
+    DataFile,
+    ExternalFile,
+    Fragment,
+    IndexEntry,
+    Manifest,
+    without_row_counts,
+)
 from lancecy.table.missing import missing_file
 from lancecy.table.rows import deletion
 from lancecy.table.rows.deletion import DeletionVector
@@ -373,6 +380,8 @@ def load_snapshot(
     if location.storage_options:
         # Scan tasks carry no secrets; in this process they look the options up here.
         session.remember_options(location.uri, location.storage_options)
+    if manifest.writer is None:
+        manifest = without_row_counts(manifest)
     identity = f"{zlib.crc32(memory[-_IDENTITY_BYTES:].data):08x}"
     bases = Bases(store, location, manifest.bases, session)
     return Snapshot(store, manifest, bases, session, location, versions, file, identity)

@@ -13,6 +13,7 @@ import pytest
 
 import lancecy
 from lancecy.spark.frames import read
+from tests.golden.make_broken import MIGRATED, SAME_IDS
 from tests.interop.live import append, mixed_table, peer, write
 from tests.spark.values import SPARK_TYPES, as_seen, every_type
 
@@ -264,3 +265,11 @@ def test_views_of_sql_read_and_append(spark: SparkSession, tmp_path: Path) -> No
     finally:
         spark.catalog.dropTempView("appended")
     assert lancecy.dataset(place).to_table()["id"].to_pylist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("path", [MIGRATED, SAME_IDS], ids=lambda path: path.stem)
+def test_tables_with_mistakes_of_old_writers_are_read(spark: SparkSession, path: Path) -> None:
+    expected = sorted(lancecy.dataset(path).to_table()["id"].to_pylist())
+    for frame in (read(spark, path), _load(spark, path)):
+        assert sorted(row.id for row in frame.collect()) == expected
+        assert frame.filter("id > 6").count() == sum(number > 6 for number in expected)

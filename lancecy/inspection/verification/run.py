@@ -110,7 +110,7 @@ class _Run:
 
     def table(self) -> None:
         snapshot = self.context.snapshot
-        ids = [fragment.id for fragment in self.context.fragments]
+        ids = [fragment.stored_id for fragment in self.context.fragments]
         if len(set(ids)) < len(ids):
             self.add("manifest", "fragments", "two fragments have the same id")
         try:

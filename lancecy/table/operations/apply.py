@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lancecy.errors import FormatError, LimitError
+from lancecy.errors import LimitError
 from lancecy.proto import table_pb2
 from lancecy.table import flags
 from lancecy.table.operations.base import NewManifest, Operation, VersionStamp
 from lancecy.table.operations.new_fragments import message_faults
-from lancecy.table.row_id_checks import check_row_ids
+from lancecy.table.operations.row_ids import message_faults
+from lancecy.table.row_id_checks import check_fragment_ids, check_row_ids
 from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = ["WRITER", "apply"]
@@ -76,8 +77,7 @@ def _finish(message: table_pb2.Manifest, stamp: VersionStamp) -> None:
     ids = [fragment.id for fragment in message.fragments]
     if ids != sorted(ids):
         message.fragments.sort(key=lambda fragment: fragment.id)
-    if len(set(ids)) < len(ids):
-        raise FormatError("two fragments of the table have the same id")
+    check_fragment_ids(ids)
     _set_flags(message)
 
 

@@ -14,6 +14,7 @@ Facts: table sheet, sections 1 and 2; file sheet 0.1, section 7.1.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -29,6 +30,7 @@ from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.proto import table_pb2
 from lancecy.schema_wire import build_schema, check_fields, parse_message
 from lancecy.store.base import Memory
+from lancecy.table import flags
 from lancecy.table.manifest import Fragment, Manifest, WriterVersion
 from lancecy.table.wire.fragment import decode_base_paths, decode_fragment
 from lancecy.table.wire.fragments_bulk import MIN_FRAGMENTS, check_bulk
@@ -307,8 +309,12 @@ def _ordered(fragments: list[Fragment], message: table_pb2.Manifest) -> list[Fra
         and all(f.deletion_file is None for f in fragments)
     ):
         return [replace(fragment, id=number) for number, fragment in enumerate(fragments)]
-    fragments = sorted(fragments, key=attrgetter("id"))
-    for one, following in pairwise(fragments):
-        if one.id == following.id:
-            raise FormatError(f"two fragments have id {one.id}")
-    return fragments
+    found: list[Fragment] = []
+    seen: Counter[int] = Counter()
+    for fragment in sorted(fragments, key=attrgetter("id")):
+        before, seen[fragment.id] = seen[fragment.id], seen[fragment.id] + 1
+        if before and message.reader_feature_flags & flags.STABLE_ROW_IDS:
+            raise FormatError(f"two fragments have id {fragment.id}")
+        # 0.16.0 gave ids twice; such fragments are read like any other.
+        found.append(replace(fragment, id=fragment.id + (before << 32)) if before else fragment)
+    return found

@@ -17,7 +17,7 @@ from lancecy.errors import FormatError
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.proto import table_pb2
 from lancecy.store.base import Memory
-from lancecy.table.manifest import Fragment, Manifest
+from lancecy.table.manifest import Fragment, Manifest, without_row_counts
 from lancecy.table.wire import manifest as manifest_wire
 
 __all__ = ["IDENTITY_BYTES", "ManifestFile", "decode_manifest_file", "identity_of"]
@@ -113,6 +113,11 @@ def decode_manifest_file(
         raise FormatError(
             f"the manifest named for version {version} is of version {manifest.version}", path=path
         )
+    if manifest.writer is None and any(fragment.physical_rows for fragment in message.fragments):
+        # The next version names its writer, and its numbers of rows are believed then.
+        manifest, message = without_row_counts(manifest), _copy(message)
+        for fragment in message.fragments:
+            fragment.physical_rows = 0
     if len(message.fragments) > 1 and not any(fragment.id for fragment in message.fragments):
         # The C++ releases assigned no ids; later versions need them.
         message = _copy(message)
