@@ -1,4 +1,4 @@
-"""Makes the golden tables with known mistakes of old writers; run by hand, never by a test.
+"""Makes the golden tables with known mistakes of old writers, in ``broken``; run by hand, never by a test.
 
     python tests/golden/make_broken.py migrated-1 | migrated-2 | same-ids
 
@@ -20,7 +20,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-HERE = Path(__file__).resolve().parent
+HERE = Path(__file__).resolve().parent / "broken"
 MIGRATED, SAME_IDS = HERE / "0.8.0_migrated.lance", HERE / "14.0.2_same_ids.lance"
 
 

@@ -42,6 +42,19 @@ def test_no_handler_is_bare() -> None:
     assert handlers == []
 
 
+def test_no_error_is_its_own_cause() -> None:
+    # `within` returns the error itself, and workers of Dask follow causes to their end.
+    raised = [
+        _place(path, node)
+        for path, node in _nodes(ast.Raise)
+        if isinstance(node, ast.Raise)
+        and isinstance(node.cause, ast.Name)
+        and node.exc is not None
+        and ast.unparse(node.exc).startswith((f"{node.cause.id}.", node.cause.id + " "))
+    ]
+    assert raised == []
+
+
 def test_nothing_is_left_unimplemented() -> None:
     raised = [_place(p, n) for p, n in _nodes(ast.Raise) if "NotImplementedError" in ast.dump(n)]
     assert raised == []
