@@ -1,20 +1,24 @@
-"""Keyword options that several functions share, each declared once.
+"""Keyword options that several functions share, each declared once, and the one check of the types of arguments.
 
 A typed dictionary has their names and types, a mapping their defaults. A function takes them as
 ``**options: Unpack[ScanOptions]``, so that type checkers and editors complete the names.
 :func:`shared_options` adds them to the signature that ``help`` shows, and refuses unknown names with a suggestion.
+:func:`checked_arguments` refuses unknown names of other functions. Both refuse values that do not have the annotated
+type: numbers, flags, texts, lists, mappings, and a few classes. Annotations of other kinds are not looked at.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar, cast
+import operator
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, TypedDict, TypeVar, cast
 
 from lancecy.errors import UnsupportedError, nearest, with_short_tracebacks
 
-__all__ = ["shared_options"]
+__all__ = ["check_options", "checked_arguments", "shared_options", "whole_number"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,8 +45,8 @@ def shared_options(
     Returns
     -------
     function
-        A decorator; the function then raises ``TypeError`` for an unknown name and ``UnsupportedError`` for
-        one of ``unsupported``. With None or False, which ask for nothing, these are accepted.
+        A decorator; the function then raises ``TypeError`` for an unknown name or a value of another type, and
+        ``UnsupportedError`` for one of ``unsupported``. With None or False, which ask for nothing, these are accepted.
 
     Examples
     --------
@@ -73,6 +77,9 @@ def shared_options(
             if name not in taken
         ]
         known = taken | set(kind.__annotations__)
+        names = [p.name for p in plain]
+        annotated = {**kind.__annotations__, **{p.name: p.annotation for p in plain}}
+        checks = _checks(annotated, {**vars(sys.modules[kind.__module__]), **function.__globals__})
 
         @with_short_tracebacks
         @functools.wraps(function)
@@ -80,12 +87,148 @@ def shared_options(
             if not given.keys() <= known:
                 given = _renamed(function.__name__, given, others) if others else given
                 given = _accepted(function.__name__, given, known, refused)
+            _check({**dict(zip(names, args, strict=False)), **given}, checks)
             return function(*args, **given)
 
         checked.__signature__ = signature.replace(parameters=[*plain, *added])  # type: ignore[attr-defined]
         return cast(F, checked)
 
     return decorate
+
+
+class _NoOptions(TypedDict):
+    """Options of a function that shares none."""
+
+
+def checked_arguments(unsupported: Mapping[str, str] | None = None) -> Callable[[F], F]:
+    """Decorator for a function without shared options.
+
+    Parameters
+    ----------
+    unsupported : mapping of str to str, optional
+        As for :func:`shared_options`.
+
+    Examples
+    --------
+    >>> @checked_arguments({"engine": "there is only one"})
+    ... def read(path: str, *, size: int = 3): ...
+    >>> read("x", size="3")
+    Traceback (most recent call last):
+        ...
+    TypeError: size is a whole number, not '3'
+    """
+    return shared_options(_NoOptions, {}, unsupported)
+
+
+def check_options(kind: type[Any], given: Mapping[str, object]) -> None:
+    """Refuse options whose values do not have the type that a typed dictionary states.
+
+    Parameters
+    ----------
+    kind : TypedDict class
+    given : mapping
+        Other names are not looked at.
+
+    Raises
+    ------
+    TypeError
+        A value has another type.
+    """
+    _check(given, _checks(kind.__annotations__, vars(sys.modules[kind.__module__])))
+
+
+def whole_number(name: str, value: Any) -> int:
+    """A number of Python, NumPy or pandas as an integer.
+
+    Parameters
+    ----------
+    name : str
+        The argument, for errors.
+    value : object
+
+    Raises
+    ------
+    TypeError
+        It is no integer: text, a boolean, or a float, also one without a fraction.
+
+    Examples
+    --------
+    >>> whole_number("limit", 3)
+    3
+    """
+    if not _is_whole(value):
+        raise TypeError(f"{name} is a whole number, not {value!r}")
+    return operator.index(value)
+
+
+class _Check(NamedTuple):
+    """What values of an annotation are."""
+
+    fits: Callable[[Any], bool]
+    what: str
+    may_be_none: bool
+
+
+def _is_whole(value: Any) -> bool:
+    if isinstance(value, bool):
+        return False
+    try:
+        operator.index(value)
+    except TypeError:
+        return False
+    return not _is_flag(value)
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool) or getattr(getattr(value, "dtype", None), "kind", "") == "b"
+
+
+_PLAIN: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "int": (_is_whole, "a whole number"),
+    "bool": (_is_flag, "True or False"),
+    "str": (lambda value: isinstance(value, str), "text"),
+    "Mapping": (lambda value: isinstance(value, Mapping), "a mapping"),
+    "Sequence": (lambda value: isinstance(value, Iterable), "a list"),
+    "Collection": (lambda value: isinstance(value, Iterable), "a list"),
+}
+_CLASSES = {
+    "Limits": "a lancecy.Limits",
+    "Session": "a lancecy.Session",
+    "pa.Schema": "a pyarrow.Schema",
+    "timedelta": "a timedelta such as datetime.timedelta(days=7)",
+}
+"""Classes by their names in annotations, and what they are in words."""
+
+
+def _checks(annotated: Mapping[str, object], names: Mapping[str, Any]) -> dict[str, _Check]:
+    """The checks of arguments by their annotations; ``names`` are those that the annotations mean."""
+    checks = {}
+    for argument, annotation in annotated.items():
+        text = str(_text(annotation))
+        kind = text.removesuffix(" | None")
+        outer = kind.partition("[")[0]
+        if " | " not in outer and " | " not in kind.rpartition("]")[2]:
+            found = _PLAIN.get(outer) or _class_check(kind, names)
+            if found is not None:
+                checks[argument] = _Check(*found, may_be_none=text != kind)
+    return checks
+
+
+def _class_check(kind: str, names: Mapping[str, Any]) -> tuple[Callable[[Any], bool], str] | None:
+    if kind not in _CLASSES:
+        return None
+    module, _, name = kind.rpartition(".")
+    found = vars(names[module]).get(name) if module else names.get(name)
+    return (lambda value: isinstance(value, found), _CLASSES[kind]) if isinstance(found, type) else None
+
+
+def _check(given: Mapping[str, Any], checks: Mapping[str, _Check]) -> None:
+    for name, value in given.items():
+        check = checks.get(name)
+        if check is None or (value is None and check.may_be_none) or check.fits(value):
+            continue
+        such = f", such as {str(value)!r}" if check.what == "text" and isinstance(value, int | float) else ""
+        raise TypeError(f"{name} is {check.what}{such}, not {value!r}")
 
 
 def _text(annotation: object) -> object:

@@ -71,6 +71,14 @@ class Limits:
     bare_elements: int = 1 << 24
     page_bytes: int = 1 << 31
 
+    def __post_init__(self) -> None:
+        for name in self.__slots__:
+            value = getattr(self, name)
+            if isinstance(value, bool) or not hasattr(value, "__index__"):
+                raise TypeError(f"Limits.{name} is a whole number, not {value!r}")
+            if value < 0:
+                raise ValueError(f"Limits.{name} must not be negative, got {value}")
+
     def check(self, name: str, claimed: int, what: str) -> int:
         """Return ``claimed`` if it is within the limit called ``name``.
 

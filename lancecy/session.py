@@ -19,6 +19,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
 from lancecy.errors import printable
+from lancecy.keyword_options import checked_arguments
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.store.base import Store
 from lancecy.store.cache import ByteCache
@@ -71,6 +72,7 @@ class Session:
     [1, 2, 3]
     """
 
+    @checked_arguments()
     def __init__(
         self, limits: Limits = DEFAULT_LIMITS, cache_bytes: int = 256 << 20, threads: int | None = None
     ) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
+from datetime import date
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
@@ -21,13 +21,14 @@ from lancecy.api.changes import Changes
 from lancecy.api.scanners import Scanner
 from lancecy.errors import with_short_tracebacks
 from lancecy.expr.build import Filter
+from lancecy.changes.options import UNSUPPORTED_WRITES
 from lancecy.inspection import display
 from lancecy.inspection.diff import VersionDiff, diff
 from lancecy.inspection.layout import Layout, layout
 from lancecy.inspection.stats import DatasetStats
 from lancecy.inspection.verification import Verification, verify
 from lancecy.interop.delayed import block_bytes, delayed_tables
-from lancecy.keyword_options import shared_options
+from lancecy.keyword_options import checked_arguments, shared_options, whole_number
 from lancecy.limits import Limits
 from lancecy.progress import Progress
 from lancecy.scanning import threads
@@ -35,6 +36,7 @@ from lancecy.scanning.context import ScanContext
 from lancecy.scanning.options import (
     SCAN_DEFAULTS,
     UNSUPPORTED_SCANS,
+    WITHOUT_SCAN_OPTIONS,
     HasFragmentId,
     ScanOptions,
     check_blob_handling,
@@ -43,6 +45,8 @@ from lancecy.scanning.options import (
 from lancecy.scanning.pandas_metadata import DtypeBackend, check_dtype_backend, pandas_frame
 from lancecy.scanning.request import Columns, ScanRequest, make_request
 from lancecy.scanning.take import Indices, as_row_numbers, take_row_ids, take_rows
+from lancecy.scanning.request import Columns, ScanRequest, make_request, positive
+from lancecy.scanning.take import as_row_numbers, take_row_ids, take_rows
 from lancecy.scanning.task import ScanSpec
 from lancecy.session import Session, default
 from lancecy.table.bases import canonical_base
@@ -72,13 +76,25 @@ __all__ = [
 ]
 
 scanning = shared_options(ScanOptions, SCAN_DEFAULTS, UNSUPPORTED_SCANS)
+_UNSUPPORTED_OPENS = {
+    **dict.fromkeys(
+        ("index_cache_size", "index_cache_size_bytes", "metadata_cache_size_bytes"),
+        "session=lancecy.Session(cache_bytes=…) sets the size of the cache",
+    ),
+    "block_size": "ranges are merged as the storage needs it",
+    "commit_lock": UNSUPPORTED_WRITES["commit_lock"],
+    "read_params": "ranges are merged as the storage needs it",
+    "base_store_params": UNSUPPORTED_WRITES["base_store_params"],
+    "namespace_client": UNSUPPORTED_WRITES["namespace_client"],
+    "table_id": UNSUPPORTED_WRITES["table_id"],
+}
 
 
-@with_short_tracebacks
+@checked_arguments({**_UNSUPPORTED_OPENS, **WITHOUT_SCAN_OPTIONS})
 def dataset(
     uri: str | os.PathLike[str],
-    version: int | None = None,
-    asof: datetime | str | None = None,
+    version: int | str | None = None,
+    asof: date | str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     *,
     untrusted: bool = False,
@@ -94,9 +110,9 @@ def dataset(
     ----------
     uri : str or path
         A local path, or any URL fsspec knows (``s3://…``, ``gs://…``, ``memory://…``).
-    version : int, optional
-        Open this version instead of the latest.
-    asof : datetime or ISO 8601 text, optional
+    version : int or str, optional
+        Open this version instead of the latest; text is the name of a tag.
+    asof : datetime, date or ISO 8601 text, optional
         Open the latest version made at or before this time (local time if it has no zone, as in pylance).
     storage_options : mapping, optional
         As in Dask and pandas, for the root and for base paths in its own service, such as other buckets at the same
@@ -128,7 +144,7 @@ def dataset(
     DatasetNotFoundError
         There is no dataset at ``uri``.
     NotFoundError
-        No such version, or none as old as ``asof``.
+        No such version or tag, or none as old as ``asof``; or the version of the tag was removed.
     FormatError
         The metadata is damaged, exceeds the limits, or points to a forbidden place.
     UnsupportedError
@@ -162,14 +178,14 @@ class TrustOptions(TypedDict, total=False):
 class OpenOptions(TrustOptions, total=False):
     """Options of opening a table; :func:`dataset` describes each."""
 
-    version: int | None
-    asof: datetime | str | None
+    version: int | str | None
+    asof: date | str | None
     storage_options: Mapping[str, Any] | None
 
 
 OPEN_DEFAULTS: dict[str, Any] = {**dict.fromkeys(OpenOptions.__annotations__), "untrusted": False}
 """Default of each option."""
-opening = shared_options(OpenOptions, OPEN_DEFAULTS)
+opening = shared_options(OpenOptions, OPEN_DEFAULTS, WITHOUT_SCAN_OPTIONS)
 
 
 def opened(uri: str | os.PathLike[str] | Dataset, **options: Unpack[OpenOptions]) -> Dataset:
@@ -205,12 +221,16 @@ def opened(uri: str | os.PathLike[str] | Dataset, **options: Unpack[OpenOptions]
 def _fragment_ids(fragments: Sequence[HasFragmentId | int] | None) -> list[int] | None:
     if fragments is None:
         return None
+<<<<<<< HEAD
     return [
         fragment.metadata.id
         if isinstance(fragment, LanceFragment)
         else int(getattr(fragment, "fragment_id", fragment))  # type: ignore[arg-type]
         for fragment in fragments
     ]
+=======
+    return [whole_number("a fragment", getattr(fragment, "fragment_id", fragment)) for fragment in fragments]
+>>>>>>> 7d11544 (Arguments of another type, known names of pylance, tags, cut files and other raw errors are named)
 
 
 class Scans(ABC):
@@ -415,13 +435,13 @@ class Dataset(Scans, Changes):
         """Number of the newest version now."""
         return self._snapshot.latest_version()
 
-    def checkout_version(self, version: int) -> Dataset:
-        """The same table at another version.
+    def checkout_version(self, version: int | str) -> Dataset:
+        """The same table at another version, a number or the name of a tag.
 
         Raises
         ------
         NotFoundError
-            There is no such version.
+            There is no such version or tag.
         """
         return self._reopen(version)
 
@@ -429,7 +449,7 @@ class Dataset(Scans, Changes):
         """The same table at its newest version."""
         return self._reopen(None)
 
-    def _reopen(self, version: int | None) -> Dataset:
+    def _reopen(self, version: int | str | None) -> Dataset:
         return Dataset(load_snapshot(self.location, version, session=self._session), self._scan_defaults)
 
     @property
@@ -536,7 +556,7 @@ class Dataset(Scans, Changes):
             asked["scan_in_order"],
             asked["use_stats"],
         )
-        memory = asked["memory_bytes"] or threads.DEFAULT_BUDGET
+        memory = positive("memory_bytes", asked["memory_bytes"]) or threads.DEFAULT_BUDGET
         return Scanner(
             self._context, self.scan_spec, request, asked["order_by"], memory, asked["strict_batch_size"]
         )
@@ -583,6 +603,7 @@ class Dataset(Scans, Changes):
         turns = self._context.interleaved([task.units[0].fragment for task in plan.tasks])
         return delayed_tables(plan, turns)
 
+    @checked_arguments(WITHOUT_SCAN_OPTIONS)
     def count_rows(self, filter: Filter = None) -> int:
         """The number of rows, or of rows that pass the filter.
 
@@ -593,6 +614,7 @@ class Dataset(Scans, Changes):
             return int(self._context.row_starts()[-1]) if known is None else known
         return self._scan({"columns": [], "filter": filter}).count_rows()
 
+    @checked_arguments(WITHOUT_SCAN_OPTIONS)
     def take(self, indices: Indices, columns: Columns = None) -> pa.Table:
         """Rows by number, in the order given.
 
@@ -677,6 +699,7 @@ class Dataset(Scans, Changes):
         """
         return blobs.take_blobs(self._context, blob_column, ids, addresses, indices, buffer_size=buffer_size)
 
+    @checked_arguments(WITHOUT_SCAN_OPTIONS)
     def sample(
         self, num_rows: int, columns: Columns = None, randomize_order: bool = True, seed: int | None = None
     ) -> pa.Table:
@@ -692,6 +715,8 @@ class Dataset(Scans, Changes):
         seed : int, optional
             Makes the choice repeatable.
         """
+        if num_rows < 0:
+            raise ValueError(f"num_rows must not be negative, got {num_rows}")
         total = self.count_rows()
         picked = np.random.default_rng(seed).choice(total, min(num_rows, total), replace=False)
         return self.take(picked if randomize_order else np.sort(picked), columns)
@@ -702,6 +727,7 @@ class Dataset(Scans, Changes):
         """All fragments, in table order."""
         return [LanceFragment(self, f) for f in self._context.fragments]
 
+    @checked_arguments()
     def get_fragment(self, fragment_id: int) -> LanceFragment | None:
         """The fragment with this id, or None.
 
@@ -764,13 +790,14 @@ class Dataset(Scans, Changes):
         """
         return verify(self._context, columns, _fragment_ids(fragments), progress)
 
-    def diff(self, old: int, new: int | None = None) -> VersionDiff:
+    def diff(self, old: int | str, new: int | str | None = None) -> VersionDiff:
         """The changes between two versions, from their manifests.
 
         Parameters
         ----------
-        old : int
-        new : int, optional
+        old : int or str
+            A number, or the name of a tag.
+        new : int or str, optional
             This version if not given.
 
         Raises

@@ -10,6 +10,7 @@ import pyarrow as pa
 from lancecy.encodings.arrow.columns import taken
 from lancecy.errors import with_short_tracebacks
 from lancecy.inspection import display
+from lancecy.keyword_options import checked_arguments
 from lancecy.scanning import threads
 from lancecy.scanning.analyze import Analysis, analyze
 from lancecy.scanning.batches import DEFAULT_BATCH_ROWS, cut, exact_batches, slice_rows, table_of
@@ -254,6 +255,7 @@ class Scanner:
         passed = max(0, threads.count(context, planned, request) - request.offset)
         return passed if request.limit is None else min(passed, request.limit)
 
+    @checked_arguments()
     def head(self, num_rows: int) -> pa.Table:
         """The first rows of the result.
 

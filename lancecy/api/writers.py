@@ -17,6 +17,7 @@ from lancecy.changes.commit import commit_operation
 from lancecy.changes.dask_parts import collected, committed_later, is_dask, parts_of, schema_of_collection
 from lancecy.changes.insert import write_files, write_table
 from lancecy.changes.options import (
+    UNSUPPORTED_WRITES,
     WRITE_DEFAULTS,
     AccessOptions,
     CommitOptions,
@@ -44,10 +45,10 @@ from lancecy.write.operations import BaseOperation, operation_of
 
 __all__ = ["commit", "located", "opened_at", "write_dask", "write_dataset", "write_fragments"]
 
-writing = shared_options(WriteOptions, WRITE_DEFAULTS)
-writing_rows = shared_options(WriteOptions, WRITE_DEFAULTS, aliases={"data": "data_obj"})
-writing_files = shared_options(FragmentOptions, WRITE_DEFAULTS)
-committing = shared_options(CommitOptions, WRITE_DEFAULTS)
+writing = shared_options(WriteOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES)
+writing_rows = shared_options(WriteOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES, aliases={"data": "data_obj"})
+writing_files = shared_options(FragmentOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES)
+committing = shared_options(CommitOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES)
 
 
 @writing_rows

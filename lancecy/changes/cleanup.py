@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from lancecy.changes.base import Change
 from lancecy.errors import FormatError, UnsupportedError
+from lancecy.keyword_options import checked_arguments, whole_number
 from lancecy.progress import Progress
 from lancecy.store.uri import canonical_uri
 from lancecy.table import flags
@@ -28,11 +29,15 @@ USED_BY = "lancecy.used_by"
 """Configuration key: roots of the tables that use files of this table, one per line."""
 
 _USUAL_AGE = timedelta(days=14)
+_UNSUPPORTED = dict.fromkeys(
+    ("delete_rate_limit", "delete_concurrency"), "files are removed in batches, as fast as the storage allows"
+)
 
 
 class Cleanups(Change):
     """The dataset methods for cleanup."""
 
+    @checked_arguments(_UNSUPPORTED)
     def cleanup_old_versions(
         self,
         older_than: timedelta | None = None,
@@ -91,7 +96,7 @@ class Cleanups(Change):
         ValueError
             The age is negative, or no version would stay.
         TypeError
-            The age is a number or text.
+            The age is a number or text, or another argument has another type than stated.
 
         Notes
         -----
@@ -113,17 +118,15 @@ class Cleanups(Change):
         >>> stats.old_versions, [version["version"] for version in ds.versions()]
         (1, [2])
         """
-        if isinstance(older_than, int | float | str):
-            raise TypeError(
-                f"older_than is a timedelta such as datetime.timedelta(days=7), not {older_than!r}"
-            )
+        if isinstance(used_by, str | os.PathLike):
+            raise TypeError("used_by is a list of roots, not one of them")
         if older_than is None and retain_versions is None and versions is None:
             older_than = _USUAL_AGE
         options = CleanupOptions(
             self._snapshot.version,
             None if older_than is None else older_than // timedelta(microseconds=1) * 1000,
             retain_versions,
-            None if versions is None else frozenset(versions),
+            None if versions is None else frozenset(whole_number("versions", v) for v in versions),
             delete_unverified,
             error_if_tagged_old_versions,
         )

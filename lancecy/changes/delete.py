@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from lancecy.changes.base import Change
 from lancecy.expr import Expr, describe, time_now
 from lancecy.expr.build import Filter
+from lancecy.keyword_options import checked_arguments
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.filtering import choose
 from lancecy.scanning.plan import plan
@@ -80,6 +81,7 @@ def delete_of(context: ScanContext, predicate: Filter, instant: int | None = Non
 class Deletes(Change):
     """The dataset methods that delete rows."""
 
+    @checked_arguments()
     def delete(
         self,
         predicate: Filter,

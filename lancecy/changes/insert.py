@@ -17,6 +17,7 @@ import pyarrow as pa
 from lancecy.changes.base import Change
 from lancecy.changes.commit import commit_operation
 from lancecy.changes.options import (
+    UNSUPPORTED_WRITES,
     WRITE_DEFAULTS,
     CommitRequest,
     InsertOptions,
@@ -44,7 +45,7 @@ from lancecy.write.progress import WriteProgress, known_rows
 
 __all__ = ["Inserts", "write_files", "write_table"]
 
-inserting = shared_options(InsertOptions, WRITE_DEFAULTS)
+inserting = shared_options(InsertOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES)
 
 
 def write_files(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from operator import index
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
+from lancecy.keyword_options import whole_number
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore
@@ -17,6 +17,7 @@ from lancecy.write.progress import WriteCallback
 from lancecy.write.targets import DatasetBasePath
 
 __all__ = [
+    "UNSUPPORTED_WRITES",
     "WRITE_DEFAULTS",
     "AccessOptions",
     "CommitOptions",
@@ -102,6 +103,21 @@ WRITE_DEFAULTS: dict[str, Any] = {
     "durability": "fsync",
 }
 """Default of each option; None where the table decides."""
+
+UNSUPPORTED_WRITES = {
+    "commit_lock": "versions are published by a conditional put, which needs no lock",
+    "data_cache_bytes": "the pages of all columns wait in bounded memory",
+    "max_page_bytes": "max_rows_per_group sets the rows of a page in files of 0.1",
+    "use_legacy_format": "data_storage_version='legacy' writes files of 0.1",
+    "auto_cleanup_options": "call cleanup_old_versions after the write",
+    "base_store_params": "storage_options={'base_<id>.<key>': …} gives the options of one base",
+    "external_blob_mode": "blobs given by URI are not written; pass their bytes",
+    "allow_external_blob_outside_bases": "blobs given by URI are not written; pass their bytes",
+    "blob_pack_file_size_threshold": "blobs are packed by their sizes",
+    "namespace_client": "lancecy has no namespaces yet; pass the URI of the table",
+    "table_id": "lancecy has no namespaces yet; pass the URI of the table",
+}
+"""Pylance options that writers refuse, and the alternative to each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +228,7 @@ def requests_of(mode: Mode, options: Mapping[str, object]) -> tuple[WriteRequest
         tuple(given["initial_bases"] or ()),
         None if bases is None else tuple(bases),
         given["target_all_bases"],
-        FileLimits(*(_whole(name, given[name]) for name in limits)),
+        FileLimits(*(whole_number(name, given[name]) for name in limits)),
         given["cast"],
         commit.durable,
         given["progress"],
@@ -273,10 +289,3 @@ def check_texts(values: Mapping[str, object]) -> None:
     for key, value in values.items():
         if not isinstance(key, str) or not isinstance(value, str):
             raise TypeError(f"keys and values are texts; {key!r} is to become {value!r}")
-
-
-def _whole(name: str, value: int) -> int:
-    try:
-        return index(value)
-    except TypeError:
-        raise TypeError(f"{name} is a whole number, not {value!r}") from None

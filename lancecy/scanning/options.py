@@ -8,12 +8,14 @@ from typing import Any, Literal, Protocol, TypeAlias, TypedDict, get_args
 import pyarrow as pa
 
 from lancecy.errors import UnsupportedError, nearest
+from lancecy.keyword_options import check_options, whole_number
 from lancecy.scanning.order import OrderBy
 from lancecy.schema import Schema
 
 __all__ = [
     "SCAN_DEFAULTS",
     "UNSUPPORTED_SCANS",
+    "WITHOUT_SCAN_OPTIONS",
     "BlobHandling",
     "HasFragmentId",
     "ScanOptions",
@@ -78,6 +80,24 @@ UNSUPPORTED_SCANS = {
 }
 """Pylance options that a scan refuses, and the alternative to each."""
 
+WITHOUT_SCAN_OPTIONS = {
+    **UNSUPPORTED_SCANS,
+    **dict.fromkeys(
+        (
+            "batch_readahead",
+            "fragment_readahead",
+            "io_buffer_size",
+            "late_materialization",
+            "use_scalar_index",
+            "prefilter",
+            "fast_search",
+            "disable_scoring_autoprojection",
+        ),
+        "it changes no row without a search; leave it out",
+    ),
+}
+"""Pylance options of scans that functions without such options refuse."""
+
 
 def checked_scan_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
     """The options of ``default_scan_options``, those without effect left out.
@@ -91,6 +111,8 @@ def checked_scan_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
     ------
     ValueError
         A scan has no such option.
+    TypeError
+        A value has another type than the option.
     UnsupportedError
         An option of pylance that lancecy refuses.
     """
@@ -103,6 +125,9 @@ def checked_scan_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
             close = nearest(name, known, limit=1)
             advice = f"; did you mean {close[0]!r}?" if close else ""
             raise ValueError(f"default_scan_options has an unknown option {name!r}{advice}")
+    check_options(ScanOptions, given)
+    for name in given.keys() & {"limit", "offset"}:
+        whole_number(name, given[name])
     return {name: value for name, value in given.items() if name in known}
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lancecy.errors import FormatError, LanceError
+from lancecy.errors import FormatError, LanceError, LimitError, TruncatedError
 from lancecy.file.base import FileReader
 from lancecy.file.open import opening, reader_key
 from lancecy.session import Session
@@ -98,7 +98,11 @@ def _opened(
             for index, file in enumerate(fragment.files)
             if index in missing
         ]
-        for index, reader in zip(missing, run(gather(openings), session.fetch), strict=True):
+        try:
+            opened = run(gather(openings), session.fetch)
+        except FormatError as error:
+            raise _with_missing_bytes(error, sources, fragment) from error
+        for index, reader in zip(missing, opened, strict=True):
             readers[index] = reader
             session.cache.keep(keys[index], reader, reader.nbytes)
     return tuple(
@@ -106,6 +110,19 @@ def _opened(
         for source, reader in zip(sources, readers, strict=True)
         if reader is not None
     )
+
+
+def _with_missing_bytes(error: FormatError, sources: Sequence[SourceFile], fragment: Fragment) -> FormatError:
+    """The error for a file that is shorter than the manifest records; any other error itself."""
+    for source, file in zip(sources, fragment.files, strict=True):
+        if file.size and source.size < file.size and not isinstance(error, LimitError):
+            found = TruncatedError(
+                f"the file has {source.size} of the {file.size} bytes that the manifest records: the last "
+                f"{file.size - source.size} are missing; copy it again, or restore a version without it",
+                path=source.path,
+            )
+            return found.within(source.path)  # type: ignore[return-value]
+    return error
 
 
 def physical_rows(fragment: Fragment, parts: Sequence[Part]) -> int:

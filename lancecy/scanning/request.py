@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -12,8 +12,17 @@ import pyarrow as pa
 from lancecy.errors import ExpressionError
 from lancecy.expr import Expr, fix_clock, parse, time_now
 from lancecy.expr.build import Filter
+from lancecy.keyword_options import whole_number
 
-__all__ = ["ROW_OFFSET", "VIRTUAL_COLUMNS", "Columns", "ScanRequest", "at_instant", "make_request"]
+__all__ = [
+    "ROW_OFFSET",
+    "VIRTUAL_COLUMNS",
+    "Columns",
+    "ScanRequest",
+    "at_instant",
+    "make_request",
+    "positive",
+]
 
 ROW_OFFSET = "_rowoffset"
 """The virtual column that numbers the live rows of the table, as ``Dataset.take`` does."""
@@ -124,6 +133,8 @@ def _column_list(
         return None
     if isinstance(columns, str):
         raise TypeError(f"columns must be a list of names or a mapping, not the text {columns!r}")
+    if not isinstance(columns, Iterable):
+        raise TypeError(f"columns must be a list of names or a mapping, not {columns!r}")
     if isinstance(columns, Mapping):
         return tuple((str(name), _computed(name, value, schema, instant)) for name, value in columns.items())
     names = list(columns)
@@ -148,9 +159,33 @@ def _computed(name: str, value: object, schema: pa.Schema, instant: int) -> Expr
 def _count(name: str, value: int | None) -> int | None:
     if value is None:
         return None
-    number = int(value)
+    number = whole_number(name, value)
     if number < 0:
         raise ValueError(f"{name} must not be negative, got {number}")
+    return number
+
+
+def positive(name: str, value: int | None) -> int | None:
+    """A number above zero; None stays None.
+
+    Parameters
+    ----------
+    name : str
+        The argument, for errors.
+    value : int or None
+
+    Raises
+    ------
+    TypeError
+        Not a whole number.
+    ValueError
+        Zero or less.
+    """
+    if value is None:
+        return None
+    number = whole_number(name, value)
+    if number <= 0:
+        raise ValueError(f"{name} must be positive, got {value}")
     return number
 
 
@@ -182,20 +217,16 @@ def make_request(
     """
     instant = time_now()
     listed = _column_list(columns, schema, instant)
-    if batch_size is not None and int(batch_size) <= 0:
-        raise ValueError(f"batch_size must be positive, got {batch_size}")
-    if batch_bytes is not None and int(batch_bytes) <= 0:
-        raise ValueError(f"batch_size_bytes must be positive, got {batch_bytes}")
     return ScanRequest(
         columns=listed,
         filter=_parsed(filter, schema, instant),
         limit=_count("limit", limit),
         offset=_count("offset", offset) or 0,
-        batch_size=None if batch_size is None else int(batch_size),
-        batch_bytes=None if batch_bytes is None else int(batch_bytes),
+        batch_size=positive("batch_size", batch_size),
+        batch_bytes=positive("batch_size_bytes", batch_bytes),
         with_row_address=bool(with_row_address),
         with_row_id=bool(with_row_id),
-        fragments=None if fragments is None else tuple(int(f) for f in fragments),
+        fragments=None if fragments is None else tuple(whole_number("a fragment", f) for f in fragments),
         ordered=bool(ordered),
         use_stats=bool(use_stats),
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Collection, Iterator, Mapping
-from datetime import datetime
+from datetime import date
 from typing import TYPE_CHECKING, Any, Unpack
 
 import pyarrow as pa
@@ -151,7 +151,7 @@ def read(
     columns: Columns = None,
     filter: Filter = None,
     version: int | None = None,
-    asof: datetime | str | None = None,
+    asof: date | str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     *,
     blocksize: int | None = None,

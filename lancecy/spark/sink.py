@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lancecy.api.datasets import Dataset
 from lancecy.api.writers import located, opened_at
-from lancecy.changes.options import WRITE_DEFAULTS, Mode, WriteOptions, requests_of
+from lancecy.changes.options import UNSUPPORTED_WRITES, WRITE_DEFAULTS, Mode, WriteOptions, requests_of
 from lancecy.changes.planning import target_schema
 from lancecy.changes.shared import SharedWrite, share
 from lancecy.errors import UnsupportedError, printable
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["TaskWriter", "columns_of", "fragments_of", "planned_sink", "write"]
 
 _SAME = {"error": "create", "errorifexists": "create", "default": "create"}
-writing = shared_options(WriteOptions, WRITE_DEFAULTS)
+writing = shared_options(WriteOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES)
 
 _MODES = ("create", "append", "overwrite", "ignore", *_SAME)
 # Spark stores these as its own structs or binary, which no other reader understands.

@@ -21,6 +21,7 @@ _ADVICE = {
     errno.ENOSPC: "the disk is full: free space and try again",
     errno.EDQUOT: "the quota is used up: free space or raise it, and try again",
     errno.EFBIG: "files may not become that large here: raise the limit (ulimit -f), or write smaller files",
+    errno.ENOTDIR: "a part of this path is a file, and a table is a folder: write to another path",
     errno.EROFS: "the file system is read-only",
     errno.EACCES: "this user may not write there",
     errno.EPERM: "this user may not write there",

@@ -191,7 +191,8 @@ def _check_known(scheme: str) -> None:
     fsspec = importlib.import_module("fsspec")
     names = sorted({*fsspec.available_protocols(), *fsspec.registry, *_FACTORIES, *_SAME})
     if scheme not in names:
-        close = nearest(scheme, names)
+        # Names of schemes are short: two that share half of their letters are rarely mistaken for one another.
+        close = nearest(scheme, names, cutoff=0.7)
         hint = f"; did you mean {', '.join(f'{name}://' for name in close)}?" if close else ""
         raise UnsupportedError(f"no store for {scheme}:// is known{hint}", feature=scheme)
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import zlib
 from collections.abc import Hashable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date
 from functools import cached_property
 
-from lancecy.errors import DatasetNotFoundError, FormatError, LanceError, TruncatedError
+from lancecy.errors import DatasetNotFoundError, FormatError, LanceError, NotFoundError, TruncatedError
 from lancecy.limits import Limits
 from lancecy.schema import Schema
 from lancecy.session import Session, default
@@ -35,6 +35,7 @@ from lancecy.table.rows.deletion import DeletionVector
 from lancecy.table.rows.id_index import RowIndex
 from lancecy.table.rows.id_index_build import index_rows
 from lancecy.table.rows.row_ids import RowIdSequence, VersionSequence
+from lancecy.table.tags import removed_version, tagged_version
 from lancecy.table.versions import ManifestLocation, VersionStore, locate, version_store
 from lancecy.table.versions.damage import with_remedy_for_missing
 from lancecy.table.versions.select import select_manifest
@@ -332,8 +333,8 @@ class Snapshot:
 
 def load_snapshot(
     location: TableLocation,
-    version: int | None = None,
-    asof: datetime | str | None = None,
+    version: int | str | None = None,
+    asof: date | str | None = None,
     session: Session | None = None,
     recover: bool = False,
 ) -> Snapshot:
@@ -343,7 +344,8 @@ def load_snapshot(
     ----------
     location : TableLocation
         Location of the dataset (or of a branch, ``{root}/tree/{branch}``).
-    version : int, optional
+    version : int or str, optional
+        A number, or the name of a tag.
     asof : datetime or str, optional
         The newest version made at or before this time (``locate.parse_time``); ignored with ``version``.
     session : Session, optional
@@ -356,7 +358,7 @@ def load_snapshot(
     DatasetNotFoundError
         There is no dataset.
     NotFoundError
-        There is no such version.
+        There is no such version or tag, or the version of the tag was removed.
     FormatError, LimitError
         The manifest is damaged, or exceeds the limits.
     UnsupportedError
@@ -370,6 +372,8 @@ def load_snapshot(
     2
     """
     session = (session or default()).with_limits(location.limits)
+    if isinstance(version, str):
+        return _load_tag(location, version, session)
     store = location.open(session)
     try:
         versions = version_store(store)
@@ -385,6 +389,15 @@ def load_snapshot(
     identity = f"{zlib.crc32(memory[-_IDENTITY_BYTES:].data):08x}"
     bases = Bases(store, location, manifest.bases, session)
     return Snapshot(store, manifest, bases, session, location, versions, file, identity)
+
+
+def _load_tag(location: TableLocation, tag: str, session: Session) -> Snapshot:
+    """The dataset at the version of a tag."""
+    place, version = tagged_version(location, tag, session)
+    try:
+        return load_snapshot(place, version, session=session)
+    except NotFoundError as error:
+        raise removed_version(location, tag, error) from error
 
 
 def newest_snapshot(location: TableLocation, session: Session) -> Snapshot | None:

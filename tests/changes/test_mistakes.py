@@ -1,13 +1,22 @@
-"""Wrong arguments of writes and cleanups are named, with the remedy."""
+"""Wrong arguments and places are named, with the remedy."""
 
 from __future__ import annotations
 
+import os
+import pickle
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
 
+import lance
+import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 
 import lancecy
+from lancecy import errors
+from tests.helpers.folded import folded
 
 
 def test_a_version_of_data_files_is_text(tmp_path: Path) -> None:
@@ -22,3 +31,212 @@ def test_the_age_of_old_versions_is_a_timedelta(tmp_path: Path, age: Any) -> Non
     ds = lancecy.write_dataset({"a": [1]}, tmp_path / "t")
     with pytest.raises(TypeError, match=r"such as datetime.timedelta\(days=7\)"):
         ds.cleanup_old_versions(age)
+
+
+@pytest.fixture
+def ds(tmp_path: Path) -> lancecy.Dataset:
+    table = lancecy.write_dataset({"a": [1, 2, 3], "v": np.ones((3, 2))}, tmp_path / "table")
+    table.append({"a": [4], "v": np.ones((1, 2))})
+    return table
+
+
+WRONG_TYPES = {
+    'ds.to_table(limit="3")': "limit is a whole number, not '3'",
+    "ds.to_table(None, None, 1.5)": r"limit is a whole number, not 1\.5",
+    "ds.to_table(limit=True)": "limit is a whole number, not True",
+    'ds.to_table(offset="3")': "offset is a whole number, not '3'",
+    'ds.scanner(batch_size="3")': "batch_size is a whole number, not '3'",
+    'ds.scanner(batch_size_bytes="3")': "batch_size_bytes is a whole number",
+    'ds.scanner(memory_bytes="3")': "memory_bytes is a whole number",
+    'ds.to_table(use_stats="no")': "use_stats is True or False, not 'no'",
+    'ds.to_batches(scan_in_order="no")': "scan_in_order is True or False",
+    "ds.to_pandas(with_row_id=1)": "with_row_id is True or False, not 1",
+    "ds.to_table(fragments=5)": "fragments is a list, not 5",
+    'ds.to_table(fragments=["0"])': "a fragment is a whole number, not '0'",
+    "ds.to_table(columns=5)": "columns must be a list of names or a mapping, not 5",
+    'ds.get_fragments()[0].to_table(limit="3")': "limit is a whole number",
+    'ds.head("3")': "num_rows is a whole number, not '3'",
+    'ds.scanner().head("3")': "num_rows is a whole number, not '3'",
+    "ds.sample(1.5)": "num_rows is a whole number",
+    'ds.get_fragment("0")': "fragment_id is a whole number",
+    'ds.delete("a = 9", conflict_retries="x")': "conflict_retries is a whole number",
+    'ds.delete("a = 9", retry_timeout=3)': r"retry_timeout is a timedelta such as datetime\.timedelta",
+    "ds.cleanup_old_versions(retain_versions=1.5)": r"retain_versions is a whole number, not 1\.5",
+    'ds.cleanup_old_versions(dry_run="no")': "dry_run is True or False",
+    'ds.cleanup_old_versions(versions=["1"])': "versions is a whole number, not '1'",
+    'ds.cleanup_old_versions(used_by="/x")': "used_by is a list of roots",
+    "lancecy.dataset(ds.uri, limits={})": r"limits is a lancecy\.Limits, not \{\}",
+    "lancecy.dataset(ds.uri, session=5)": r"session is a lancecy\.Session, not 5",
+    "lancecy.dataset(ds.uri, storage_options=5)": "storage_options is a mapping, not 5",
+    'lancecy.dataset(ds.uri, untrusted="no")': "untrusted is True or False, not 'no'",
+    'lancecy.dataset(ds.uri, default_scan_options={"limit": "3"})': "limit is a whole number, not '3'",
+    "lancecy.dataset(ds.uri, default_scan_options=5)": "default_scan_options is a mapping",
+    "lancecy.dataset(ds.uri, asof=5)": "asof is a datetime, a date or text, not 5",
+    'lancecy.scan(ds.uri, untrusted="no")': "untrusted is True or False",
+    'ds.append({"a": [1]}, enable_stable_row_ids="no")': "enable_stable_row_ids is True or False",
+    'ds.append({"a": [1]}, cast="no")': "cast is True or False",
+    'ds.append({"a": [1]}, schema={"a": "int8"})': r"schema is a pyarrow\.Schema",
+    'ds.append({"a": [1]}, commit_message=5)': "commit_message is text, such as '5', not 5",
+    'ds.append({"a": [1]}, transaction_properties=5)': "transaction_properties is a mapping, not 5",
+    'ds.append({"a": [1]}, target_bases=5)': "target_bases is a list, not 5",
+    'lancecy.commit(ds, lancecy.LanceOperation.Append([]), read_version="1")': "read_version is a whole number",
+    "lancecy.commit(ds, lancecy.LanceOperation.Append([]), max_retries=1.5)": "max_retries is a whole number",
+    'lancecy.write_fragments({"a": [1]}, ds, writer_number="x")': "writer_number is a whole number",
+    'lancecy.Limits(rows_per_file="1")': r"Limits\.rows_per_file is a whole number",
+    'lancecy.Session(threads="x")': "threads is a whole number",
+}
+WRONG_VALUES = {
+    "ds.scanner(memory_bytes=-1)": "memory_bytes must be positive, got -1",
+    "ds.scanner(memory_bytes=0)": "memory_bytes must be positive, got 0",
+    "ds.to_table(limit=-1)": "limit must not be negative",
+    "ds.sample(-1)": "num_rows must not be negative",
+    "lancecy.Limits(rows_per_file=-1)": "must not be negative",
+}
+UNSUPPORTED = {
+    'ds.to_table(nearest={"column": "v", "q": [1, 2]})': "no vector search",
+    'lancecy.scan(ds.uri, nearest={"column": "v"})': "no vector search",
+    "ds.take([0], nearest={})": "no vector search",
+    "ds.count_rows(prefilter=True)": "leave it out",
+    "lancecy.scan(ds.uri, prefilter=True)": "leave it out",
+    "lancecy.dataset(ds.uri, index_cache_size=3)": r"Session\(cache_bytes=",
+    "lancecy.dataset(ds.uri, commit_lock=print)": "needs no lock",
+    'ds.append({"a": [1]}, auto_cleanup_options={})': "call cleanup_old_versions",
+    'lancecy.write_dataset({"a": [1]}, ds, mode="append", use_legacy_format=True)': "data_storage_version='legacy'",
+    "ds.cleanup_old_versions(delete_rate_limit=3)": "removed in batches",
+}
+
+
+@folded(("call", "said"), WRONG_TYPES.items())
+def test_arguments_of_another_type_are_named(ds: lancecy.Dataset, call: str, said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        eval(call, {"lancecy": lancecy, "ds": ds})
+    assert ds.latest_version == 2
+
+
+@folded(("call", "said"), WRONG_VALUES.items())
+def test_numbers_out_of_range_are_named(ds: lancecy.Dataset, call: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        eval(call, {"lancecy": lancecy, "ds": ds})
+
+
+@folded(("call", "said"), UNSUPPORTED.items())
+def test_names_of_pylance_that_are_not_supported_say_what_to_do(
+    ds: lancecy.Dataset, call: str, said: str
+) -> None:
+    with pytest.raises(errors.UnsupportedError, match=said):
+        eval(call, {"lancecy": lancecy, "ds": ds})
+
+
+def test_numbers_of_numpy_and_none_are_accepted(ds: lancecy.Dataset) -> None:
+    options: dict[str, Any] = {"limit": np.int64(2), "batch_size": np.uint8(1), "with_row_id": np.bool_(True)}
+    found = ds.to_table(offset=None, **options)
+    assert found["a"].to_pylist() == [1, 2]
+    assert lancecy.dataset(ds.uri, index_cache_size=None).version == 2  # type: ignore[call-arg]
+    versions: Any = np.int32(2)
+    ds.cleanup_old_versions(pd.Timedelta(days=7), retain_versions=versions)
+
+
+def test_other_arguments_get_a_suggestion(ds: lancecy.Dataset) -> None:
+    with pytest.raises(TypeError, match=r"dataset\(\) takes no argument 'verson'; did you mean 'version'\?"):
+        lancecy.dataset(ds.uri, verson=1)  # type: ignore[call-arg]
+
+
+def test_unlike_schemes_are_not_suggested(tmp_path: Path) -> None:
+    with pytest.raises(errors.UnsupportedError, match=r"no store for foo:// is known$"):
+        lancecy.dataset("foo://bucket/table")
+    with pytest.raises(errors.UnsupportedError, match=r"did you mean gcs://\?"):
+        lancecy.dataset("gcss://bucket/table")
+
+
+def test_a_target_that_is_a_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("no table")
+    for target in (tmp_path / "file", tmp_path / "file" / "table"):
+        with pytest.raises(errors.StoreError, match="a part of this path is a file, and a table is a folder"):
+            lancecy.write_dataset({"a": [1]}, target)
+    assert (tmp_path / "file").read_text() == "no table"
+
+
+def test_the_time_of_a_version_may_be_a_date_or_a_timestamp_of_pandas(ds: lancecy.Dataset) -> None:
+    made = ds.versions()[0]["timestamp"].astimezone()
+    later = made + timedelta(days=2)
+    for time in (
+        pd.Timestamp(later.replace(tzinfo=None)),
+        pd.Timestamp(later),
+        pd.Timestamp("2200-01-01 00:00:00.000000001"),
+        later.date(),
+        later.replace(tzinfo=None),
+    ):
+        assert lancecy.dataset(ds.uri, asof=time).version == 2
+    with pytest.raises(errors.NotFoundError, match="no version as old"):
+        lancecy.dataset(ds.uri, asof=date(2000, 1, 1))
+    with pytest.raises(TypeError, match="asof is a datetime, a date or text, not NaT"):
+        lancecy.dataset(ds.uri, asof=pd.NaT)
+
+
+@pytest.mark.parametrize("data_version", ["0.1", "2.0", "2.1"])
+@pytest.mark.parametrize("kept", [0, 10, 5000])
+def test_a_file_that_was_cut_off_tells_how_much_is_missing(
+    tmp_path: Path, data_version: str, kept: int
+) -> None:
+    rows = {"a": np.random.default_rng(0).integers(0, 1 << 60, 2000)}
+    ds = lancecy.write_dataset(rows, tmp_path / "t", data_storage_version=data_version)
+    (file,) = (tmp_path / "t" / "data").iterdir()
+    size = file.stat().st_size
+    os.truncate(file, kept)
+    said = f"{kept} of the {size} bytes that the manifest records: the last {size - kept} are missing"
+    for untrusted in (False, True):
+        with pytest.raises(errors.FormatError, match=said) as caught:
+            lancecy.dataset(ds.uri, untrusted=untrusted).to_table()
+        assert f"data/{file.name} of fragment 0" in str(caught.value)
+
+
+def test_a_table_is_opened_by_the_name_of_a_tag(ds: lancecy.Dataset) -> None:
+    theirs = lance.dataset(ds.uri)
+    theirs.tags.create("first", 1)
+    theirs.tags.create("v2.0-rc_1", 2)
+    assert lancecy.dataset(ds.uri, version="first").to_table()["a"].to_pylist() == [1, 2, 3]
+    assert ds.checkout_version("v2.0-rc_1").version == 2
+    assert lancecy.scan(ds.uri, version="first").a.compute().tolist() == [1, 2, 3]
+    assert pickle.loads(pickle.dumps(ds.checkout_version("first"))).version == 1
+
+
+def test_a_tag_of_a_branch_opens_the_branch(ds: lancecy.Dataset) -> None:
+    branch = lance.dataset(ds.uri).create_branch("team/test")
+    branch = lance.write_dataset(
+        pa.table({"a": [9], "v": pa.array([[1.0, 1.0]], pa.list_(pa.float64(), 2))}), branch, mode="append"
+    )
+    lance.dataset(ds.uri).tags.create("tried", ("team/test", branch.version))
+    found = lancecy.dataset(ds.uri, version="tried")
+    assert found.to_table()["a"].to_pylist() == [1, 2, 3, 4, 9]
+    assert found.uri.endswith("/tree/team/test")
+
+
+def test_a_tag_that_names_nothing_says_so(ds: lancecy.Dataset) -> None:
+    with pytest.raises(errors.NotFoundError, match="has no tag 'first'; it has no tags"):
+        lancecy.dataset(ds.uri, version="first")
+    lance.dataset(ds.uri).tags.create("first", 1)
+    for name in ("frist", "../tags/first", "first/", "first\0", ""):
+        with pytest.raises(errors.NotFoundError, match="has no tag .*; it has first"):
+            ds.checkout_version(name)
+    with pytest.raises(TypeError, match=r"version is a number, or the name of a tag, not '1'"):
+        ds.checkout_version("1")
+
+
+def test_a_tag_whose_version_was_removed_says_so(ds: lancecy.Dataset) -> None:
+    lance.dataset(ds.uri).tags.create("first", 1)
+    # The names of manifests count down.
+    max((Path(ds.uri) / "_versions").glob("*.manifest")).unlink()
+    with pytest.raises(
+        errors.NotFoundError,
+        match="tag 'first' of .* names a version that was removed: .*no version 1; it has 2",
+    ):
+        lancecy.dataset(ds.uri, version="first")
+
+
+@pytest.mark.parametrize("text", ["{}", "no JSON", '{"branch": "../../x", "version": 1}', '{"version": "1"}'])
+def test_a_damaged_tag_is_a_format_error(ds: lancecy.Dataset, text: str) -> None:
+    folder = Path(ds.uri) / "_refs" / "tags"
+    folder.mkdir(parents=True)
+    (folder / "bad.json").write_text(text)
+    with pytest.raises(errors.FormatError, match=r"_refs/tags/bad\.json"):
+        lancecy.dataset(ds.uri, version="bad")

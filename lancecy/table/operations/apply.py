@@ -16,7 +16,6 @@ from lancecy.proto import table_pb2
 from lancecy.table import flags
 from lancecy.table.operations.base import NewManifest, Operation, VersionStamp
 from lancecy.table.operations.new_fragments import message_faults
-from lancecy.table.operations.row_ids import message_faults
 from lancecy.table.row_id_checks import check_fragment_ids, check_row_ids
 from lancecy.table.wire.manifest_file import ManifestFile
 

@@ -8,7 +8,7 @@ Facts: table sheet, section 1.3.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from functools import cached_property
 from typing import TypeVar
 
@@ -198,7 +198,7 @@ def list_versions(
 
 def as_of(
     store: Store,
-    time: datetime | str,
+    time: date | str,
     limits: Limits = DEFAULT_LIMITS,
     versions: VersionStore | None = None,
 ) -> ManifestLocation:
@@ -231,7 +231,7 @@ def as_of(
     )
 
 
-def parse_time(time: datetime | str) -> datetime:
+def parse_time(time: date | str) -> datetime:
     """A point in time, UTC; text is ISO 8601, and means local time without a zone, as in pylance.
 
     Raises
@@ -253,8 +253,14 @@ def parse_time(time: datetime | str) -> datetime:
             raise ValueError(
                 f"asof {time!r} is not an ISO 8601 time such as '2024-05-01 12:00:00'"
             ) from error
-    if not isinstance(time, datetime):
-        raise TypeError(f"asof is a datetime or text, not {type(time).__name__}")
+    if isinstance(time, date) and not isinstance(time, datetime):
+        # As the text of a date: its first moment.
+        time = datetime.combine(time, datetime.min.time())
+    if hasattr(time, "to_pydatetime"):
+        # Timestamps of pandas count nanoseconds, and without a zone are no local time.
+        time = time.to_pydatetime(warn=False)
+    if not isinstance(time, datetime) or time != time:  # noqa: PLR0124
+        raise TypeError(f"asof is a datetime, a date or text, not {time!r}")
     return time.astimezone(UTC)
 
 

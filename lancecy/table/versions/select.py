@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from datetime import datetime
+from datetime import date
 from typing import SupportsIndex, TypeAlias
 
 import numpy as np
@@ -29,7 +29,7 @@ def select_manifest(
     store: Store,
     versions: VersionStore,
     version: int | None,
-    asof: datetime | str | None,
+    asof: date | str | None,
     recover: bool,
     limits: Limits,
 ) -> Found:
@@ -70,7 +70,7 @@ def _find(
     store: Store,
     versions: VersionStore,
     version: int | None,
-    asof: datetime | str | None,
+    asof: date | str | None,
     limits: Limits,
 ) -> ManifestLocation:
     if version is not None:
