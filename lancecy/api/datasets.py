@@ -19,9 +19,9 @@ import pyarrow as pa
 from lancecy import blobs
 from lancecy.api.changes import Changes
 from lancecy.api.scanners import Scanner
+from lancecy.changes.options import UNSUPPORTED_WRITES
 from lancecy.errors import with_short_tracebacks
 from lancecy.expr.build import Filter
-from lancecy.changes.options import UNSUPPORTED_WRITES
 from lancecy.inspection import display
 from lancecy.inspection.diff import VersionDiff, diff
 from lancecy.inspection.layout import Layout, layout
@@ -43,10 +43,8 @@ from lancecy.scanning.options import (
     checked_scan_options,
 )
 from lancecy.scanning.pandas_metadata import DtypeBackend, check_dtype_backend, pandas_frame
-from lancecy.scanning.request import Columns, ScanRequest, make_request
-from lancecy.scanning.take import Indices, as_row_numbers, take_row_ids, take_rows
 from lancecy.scanning.request import Columns, ScanRequest, make_request, positive
-from lancecy.scanning.take import as_row_numbers, take_row_ids, take_rows
+from lancecy.scanning.take import Indices, as_row_numbers, take_row_ids, take_rows
 from lancecy.scanning.task import ScanSpec
 from lancecy.session import Session, default
 from lancecy.table.bases import canonical_base
@@ -221,16 +219,12 @@ def opened(uri: str | os.PathLike[str] | Dataset, **options: Unpack[OpenOptions]
 def _fragment_ids(fragments: Sequence[HasFragmentId | int] | None) -> list[int] | None:
     if fragments is None:
         return None
-<<<<<<< HEAD
     return [
         fragment.metadata.id
         if isinstance(fragment, LanceFragment)
-        else int(getattr(fragment, "fragment_id", fragment))  # type: ignore[arg-type]
+        else whole_number("a fragment", getattr(fragment, "fragment_id", fragment))
         for fragment in fragments
     ]
-=======
-    return [whole_number("a fragment", getattr(fragment, "fragment_id", fragment)) for fragment in fragments]
->>>>>>> 7d11544 (Arguments of another type, known names of pylance, tags, cut files and other raw errors are named)
 
 
 class Scans(ABC):

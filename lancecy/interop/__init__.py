@@ -1,4 +1,4 @@
-"""Datasets for other engines.
+"""Datasets for other engines, and rows from them.
 
 ====================  ==========================================================================
 ``pyarrow_dataset``   a ``pyarrow.dataset.Dataset``: DuckDB, Polars and pyarrow push columns and
@@ -6,7 +6,10 @@
 ``polars_lazy``       a Polars ``LazyFrame`` with columns, filters and a limit pushed down
 ``sql``               queries that DuckDB runs over a dataset
 ``polars_predicate``  the parts of a Polars predicate that can be pushed down
-``streams``           Arrow data of any kind as one stream of batches
+``streams``           rows of any kind as one stream of batches
+``columns``           Python and NumPy values as Arrow arrays
+``python_rows``       rows as dictionaries as batches
+``casts``             casts that keep every value, and name the one that does not fit
 ====================  ==========================================================================
 
 They use the public methods of a dataset and its scanner (:class:`Source`). Polars, DuckDB and
