@@ -297,7 +297,7 @@ def _write_dask(
     parts = parts_of(data, shared, columns, index)
     if not compute:
         return committed_later(parts, shared)
-    committed = shared.commit(collected(parts, shared, compute_kwargs or {}))
+    committed = shared.commit(collected(parts, shared, compute_kwargs or {}, data))
     return opened_at(location, session, committed.version, shared.plan.bases)
 
 

@@ -8,7 +8,8 @@ as text, or as the table's type. Every partition is cast to the planned schema.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ from lancecy.table.snapshot import Snapshot
 from lancecy.write.metadata import FragmentMetadata
 
 __all__ = ["collected", "committed_later", "is_dask", "parts_of", "schema_of_collection"]
+
+_NAME = "lancecy-write"
+"""The name of tasks that write, as Dask's dashboard shows it."""
 
 _BATCH_ROWS, _BATCH_BYTES = 1 << 16, 128 << 20
 
@@ -167,7 +171,7 @@ def parts_of(data: Any, shared: SharedWrite, schema: pa.Schema, index: bool | No
             drop_axis=list(range(1, data.ndim)),
             chunks=((1,) * whole.numblocks[0],),
             meta=np.empty(0, object),
-            name=f"lancecy-write-{shared.tag}",
+            name=f"{_NAME}-{shared.tag}",
         )
     import pandas as pd
 
@@ -180,6 +184,7 @@ def parts_of(data: Any, shared: SharedWrite, schema: pa.Schema, index: bool | No
         enforce_metadata=False,
         align_dataframes=False,
         clear_divisions=True,
+        token=_NAME,
     )
 
 
@@ -210,7 +215,7 @@ def _written(shared: SharedWrite, batches: Iterator[pa.RecordBatch], number: int
     try:
         return json.dumps([fragment.to_json() for fragment in shared.write(batches, number)])
     except LanceError as error:
-        raise error.within(f"partition {number}")
+        raise error.within(f"partition {number}") from error.__cause__
 
 
 def _frame_batches(frame: Any, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -259,7 +264,9 @@ def _cut(table: pa.Table, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
 # -- the commit -----------------------------------------------------------------------------------
 
 
-def collected(parts: Any, shared: SharedWrite, options: Mapping[str, Any]) -> list[FragmentMetadata]:
+def collected(
+    parts: Any, shared: SharedWrite, options: Mapping[str, Any], data: Any = None
+) -> list[FragmentMetadata]:
     """Compute the parts and gather their fragments; a failure removes the files it can find.
 
     Parameters
@@ -269,9 +276,97 @@ def collected(parts: Any, shared: SharedWrite, options: Mapping[str, Any]) -> li
     shared : SharedWrite
     options : mapping
         Keyword arguments of ``compute``.
+    data : Dask DataFrame or Array, optional
+        What is written: errors of any task name its rows.
     """
     with shared.awaited():
-        return _fragments(parts.compute(**options))
+        return _fragments(_named(parts, shared, data).compute(**options))
+
+
+@dataclass(frozen=True, slots=True)
+class _NamedPart:
+    """The function of a task, whose errors get a note with the partition.
+
+    Dask computes a partition and writes it in one task, so these are also errors of the user's own functions.
+    """
+
+    function: Callable[..., Any]
+    place: str
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self.function(*args, **kwargs)
+        except Exception as error:
+            error.add_note(f"The error is from {self.place}.")
+            raise
+
+
+def _named(parts: Any, shared: SharedWrite, data: Any) -> Any:
+    """The same tasks, as Dask optimises them, with names of their own and errors that name partition and rows.
+
+    With a Dask that has other tasks, the parts as they are.
+    """
+    planned = parts if _is_array(parts) else parts.optimize()
+    keys = list(planned.__dask_keys__())
+    graph = planned.__dask_graph__()
+    graph = dict(parts.__dask_optimize__(graph, keys) if _is_array(parts) else graph)
+    # Tasks of arrays that Dask joins have names of their own.
+    keys = [graph.pop(key).target if hasattr(graph.get(key), "target") else key for key in keys]
+    if not all(_is_call(graph.get(key)) for key in keys):
+        return parts
+    name, places = f"{_NAME}-{shared.tag}", _places(data, len(keys))
+    made = [(name, number) for number in range(len(keys))]
+    for key, number in _owners(graph, keys).items():
+        task = graph[key]
+        if number is not None and _is_call(task):
+            new = made[number] if key == keys[number] else key
+            del graph[key]
+            graph[new] = type(task)(new, _NamedPart(task.func, places[number]), *task.args, **task.kwargs)
+    if _is_array(parts):
+        import dask.array as da
+
+        return da.Array(graph, name, planned.chunks, dtype=object)
+    import dask.dataframe as dd
+
+    return dd.from_graph(graph, planned._meta, planned.divisions, made, _NAME)
+
+
+def _is_call(task: Any) -> bool:
+    """Whether this is a task of Dask that calls a function."""
+    return all(hasattr(task, part) for part in ("func", "args", "kwargs"))
+
+
+def _owners(graph: Mapping[Any, Any], keys: Sequence[Any]) -> dict[Any, int | None]:
+    """For each task that partitions need, the number of the only such partition, or None if several need it."""
+    from dask.core import get_dependencies
+
+    owners: dict[Any, int | None] = {}
+    for number, key in enumerate(keys):
+        stack = [key]
+        while stack:
+            found = stack.pop()
+            if found not in graph or (found in owners and owners[found] in (None, number)):
+                continue
+            # What another partition needs too belongs to none, and neither does what that needs.
+            owners[found] = None if found in owners else number
+            stack.extend(get_dependencies(graph, found))
+    return owners
+
+
+def _places(data: Any, count: int) -> list[str]:
+    """A text for each partition: its number and, where it is known, which rows it has."""
+    parts = [f"partition {number} of {count}" for number in range(count)]
+    if data is not None and _is_array(data) and len(data.chunks[0]) == count:
+        ends = np.cumsum((0, *data.chunks[0]))
+        if not np.isnan(ends).any():
+            return [f"{p}, rows {a} to {b - 1}" for p, a, b in zip(parts, ends, ends[1:], strict=False)]
+    edges: Any = getattr(data, "divisions", ())
+    if len(edges) != count + 1 or edges[0] is None:
+        return parts
+    # A partition ends before the first label of the next one.
+    last = [f"{edge - 1}" if isinstance(edge, int) else f"before {edge}" for edge in edges[1:-1]]
+    last.append(str(edges[-1]))
+    return [f"{p}, rows labelled {a} to {b}" for p, a, b in zip(parts, edges, last, strict=False)]
 
 
 def _fragments(texts: Any) -> list[FragmentMetadata]:

@@ -96,6 +96,7 @@ def to_dask_array(
            [11.  , 11.25]], dtype=float32)
     """
     import dask.array as da
+    from dask.base import tokenize
 
     if chunks is not None and int(chunks) <= 0:
         raise ValueError(f"chunks must be positive, got {chunks}")
@@ -110,6 +111,7 @@ def to_dask_array(
     array: da.Array = da.from_array(
         read,
         chunks=(rows, *tail),
+        name=f"lancecy-scan-{tokenize(read, rows)}",
         asarray=False,
         inline_array=True,
         meta=np.empty((0,) * read.ndim, dtype),

@@ -155,7 +155,12 @@ def _collection(source: Dataset, plan: ScanPlan, labels: Labels, parts: Parts) -
             frame = optimizer.collection(Source(reader, parts, meta, weights, pushable, is_near))
         else:
             frame = dd.from_map(
-                reader, parts, meta=meta, divisions=parts.divisions, label="lancecy", enforce_metadata=False
+                reader,
+                parts,
+                meta=meta,
+                divisions=parts.divisions,
+                label="lancecy-scan",
+                enforce_metadata=False,
             )
     return frame
 

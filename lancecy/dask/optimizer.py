@@ -108,11 +108,17 @@ class LanceScan(PartitionsFiltered, BlockwiseIO):
 
     @functools.cached_property
     def _name(self) -> str:
-        return f"lancecy-{self.deterministic_token}"
+        return f"lancecy-scan-{self.deterministic_token}"
 
     @property
     def _funcname(self) -> str:
-        return "lancecy"
+        return "lancecy-scan"
+
+    def _tree_repr_argument_construction(self, i: int, op: Any, header: str) -> str:
+        if self._parameters[i] == "source":
+            return f"{header} {op.summary}"
+        shown: str = super()._tree_repr_argument_construction(i, op, header)  # type: ignore[no-untyped-call]
+        return shown
 
     @functools.cached_property
     def _read_columns(self) -> list[str]:
@@ -352,7 +358,7 @@ class LanceReduction(_expr.Expr):
 
     @functools.cached_property
     def _name(self) -> str:
-        return f"lancecy-{self.kind.__name__.lower()}-{self.deterministic_token}"
+        return f"lancecy-scan-{self.kind.__name__.lower()}-{self.deterministic_token}"
 
     @functools.cached_property
     def _reduce(self) -> Reducer:
@@ -366,8 +372,11 @@ class LanceReduction(_expr.Expr):
         return make_meta(self._reduce.reduced(rows))
 
     def _tree_repr_argument_construction(self, i: int, op: Any, header: str) -> str:
-        shown = {"source": op, "column": op, "kind": getattr(op, "__name__", "")}.get(self._parameters[i])
-        return header if shown is None else f"{header} {self._parameters[i]}={shown}"
+        name = self._parameters[i]
+        if name == "source":
+            return f"{header} {op.summary}"
+        shown = {"column": op, "kind": getattr(op, "__name__", "")}.get(name)
+        return header if shown is None else f"{header} {name}={shown}"
 
     def __dask_tokenize__(self) -> str:
         if not self._determ_token:

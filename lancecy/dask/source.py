@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from lancecy.dask.reader import Kind, Parts, Reader
-from lancecy.expr import Expr
+from lancecy.expr import Expr, describe
 from lancecy.expr.nodes import Column, walk
 
 if TYPE_CHECKING:
@@ -69,6 +69,17 @@ class Source:
     def __repr__(self) -> str:
         spec = self.reader.spec
         return f"<{spec.uri} version {spec.version}>"
+
+    @property
+    def summary(self) -> str:
+        """The source for ``expr.tree_repr()``: the table, and what is pushed into reading it."""
+        request = self.reader.spec.request
+        parts = [f"source={self!r}"]
+        if request.filter is not None:
+            parts.append(f"filter=[{describe(request.filter, max_values=10)}]")
+        if self.reader.limit is not None:
+            parts.append(f"limit={self.reader.limit}")
+        return " ".join(parts)
 
     @property
     def is_filtered(self) -> bool:

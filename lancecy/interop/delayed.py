@@ -103,6 +103,6 @@ def delayed_tables(plan: ScanPlan, turns: Sequence[int]) -> list[Delayed]:
     ranks = {number: rank for rank, number in enumerate(turns)}
     for number, task in enumerate(plan.tasks):
         numbers = tuple(n for u in task.units for n in (u.fragment, u.start, u.stop, u.rows, u.position))
-        key = f"lancecy-table-{ranks[number]:0{_DIGITS}}-{tokenize(read, numbers)}"
+        key = f"lancecy-scan-{ranks[number]:0{_DIGITS}}-{tokenize(read, numbers)}"
         found.append(Delayed(key, {key: (read, numbers)}))
     return found

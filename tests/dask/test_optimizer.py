@@ -622,3 +622,21 @@ def test_scans_show_where_they_read(path: str) -> None:
     shown = d.expr.tree_repr()
     assert path in shown
     assert "hunter2" not in shown
+
+
+def test_tree_shows_what_is_pushed(path: str) -> None:
+    ddf = lancecy.scan(path, filter="row < 500")
+    assert "filter=[row < 500]" in ddf.expr.tree_repr()
+    some = ddf[(ddf.rank > 3) & (ddf.s == "a") & (ddf.s.str.len() > 0)][["row"]]
+    tree = some.optimize(fuse=False).expr.tree_repr()
+    assert "filter=[row < 500 AND rank > 3 AND s = 'a'] columns=['s', 'row']" in tree
+    assert "LanceScan: source=<" in some.optimize().expr.tree_repr()
+    assert "filter" not in lancecy.scan(path).expr.tree_repr()
+    first = lancecy.scan(path).head(3, compute=False).optimize(fuse=False)
+    assert "limit=3" in first.expr.tree_repr()
+    total = ddf["rank"].sum().optimize(fuse=False)
+    assert "LanceReduction: " in total.expr.tree_repr()
+    assert "filter=[row < 500] column=rank kind=Sum" in total.expr.tree_repr()
+    many = lancecy.scan(path)
+    kept = many[many.row.isin(list(range(500)))].optimize(fuse=False).expr.tree_repr()
+    assert "… 490 more" in kept

@@ -27,7 +27,7 @@ import lancecy
 from lancecy import DatasetBasePath
 from lancecy.changes.options import requests_of
 from lancecy.changes.shared import share
-from lancecy.errors import ExistsError, SchemaError, UnsupportedError
+from lancecy.errors import DatasetNotFoundError, ExistsError, SchemaError, UnsupportedError
 from lancecy.table.location import TableLocation
 from tests.changes.rows import data_files
 from tests.helpers.compare import assert_tables_equal
@@ -240,7 +240,11 @@ def test_partition_that_does_not_fit_is_named_and_nothing_is_left(
     with pytest.raises(SchemaError, match=said) as raised:
         lancecy.write_dask(odd, ds, mode="append")
     assert "partition 2)" in str(raised.value)
-    assert re.search(r"[1-3] data files of other parts were removed", raised.value.__notes__[0])
+    # A worker of a cluster would follow a circle of causes for ever.
+    assert raised.value.__cause__ is not raised.value
+    place, removed = raised.value.__notes__
+    assert re.search(r"[1-3] data files of other parts were removed", removed)
+    assert place == "The error is from partition 2 of 4, rows labelled 10 to 14."
     assert data_files(tmp_path) == before
     assert lancecy.dataset(tmp_path / "t").version == 1
 
@@ -324,6 +328,89 @@ def test_write_that_is_only_planned_leaves_nothing(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     assert later.compute() == 1
     assert lancecy.dataset(tmp_path / "new" / "t.lance").count_rows() == 20
+
+
+def _picky(part: Any) -> Any:
+    if part.n.max() >= 15:
+        raise KeyError("the user's own")
+    return part
+
+
+def _picky_block(block: Any) -> Any:
+    if block.size and block.max() >= 10:
+        raise ValueError("the user's own")
+    return block
+
+
+@pytest.mark.parametrize(
+    "cluster", ["sync", "thread_client", pytest.param("process_client", marks=pytest.mark.slow)]
+)
+def test_error_of_a_users_function_names_partition_and_rows(
+    cluster: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    lancecy.write_dataset({"n": range(20)}, tmp_path / "t", max_rows_per_file=5)
+    ddf = lancecy.scan(tmp_path / "t", blocksize=None)
+    scheduler = cluster if cluster == "sync" else request.getfixturevalue(cluster)
+    options: dict[str, Any] = {"compute_kwargs": {"scheduler": scheduler}}
+    broken = ddf.map_partitions(_picky, meta=ddf._meta)
+    failing = {
+        "partition 3 of 4, rows labelled 15 to 19": broken,
+        # Later steps and filters are in the same task.
+        "partition 3 of 4, rows labelled 15 to 19 ": broken.assign(m=broken.n + 1)[lambda df: df.n > 2],
+        "partition 0 of 1, rows labelled 0 to 19": ddf.repartition(npartitions=1).map_partitions(_picky),
+        "partition 3 of 4": lancecy.scan(tmp_path / "t", blocksize=None, index=None).map_partitions(_picky),
+    }
+    for place, data in failing.items():
+        with pytest.raises(KeyError, match="the user's own") as raised:
+            lancecy.write_dask(data, tmp_path / "u", **options)
+        assert raised.value.__notes__[0] == f"The error is from {place.strip()}."
+    array = da.arange(12, chunks=5).map_blocks(_picky_block, meta=np.empty(0, np.int64))
+    for data in (array, (array * 2)[:, None]):
+        with pytest.raises(ValueError, match="the user's own") as failed:
+            lancecy.write_dask(data, tmp_path / "u", column="a", **options)
+        assert failed.value.__notes__[0] == "The error is from partition 2 of 3, rows 10 to 11."
+    with pytest.raises(DatasetNotFoundError):
+        lancecy.dataset(tmp_path / "u")
+
+
+def test_error_before_a_shuffle_is_of_no_partition(tmp_path: Path) -> None:
+    lancecy.write_dataset({"n": range(20)}, tmp_path / "t", max_rows_per_file=5)
+    ddf = lancecy.scan(tmp_path / "t", blocksize=None)
+    early = ddf.map_partitions(_picky, meta=ddf._meta).shuffle("n", shuffle_method="tasks")
+    with pytest.raises(KeyError, match="the user's own") as raised:
+        lancecy.write_dask(early, tmp_path / "u")
+    assert [note for note in raised.value.__notes__ if "partition" in note] == []
+    late = ddf.shuffle("n", shuffle_method="tasks").map_partitions(_picky, meta=ddf._meta)
+    with pytest.raises(KeyError, match="the user's own") as raised:
+        lancecy.write_dask(late, tmp_path / "u")
+    assert re.match(r"The error is from partition \d of 4\.", raised.value.__notes__[0])
+
+
+def test_tasks_are_called_by_what_they_do(tmp_path: Path) -> None:
+    from dask.callbacks import Callback
+
+    lancecy.write_dataset({"n": range(20), "v": [[1.0, 2.0]] * 20}, tmp_path / "t", max_rows_per_file=5)
+    ddf = lancecy.scan(tmp_path / "t", blocksize=None)
+    names: list[str] = []
+    with Callback(pretask=lambda key, *_: names.append(dask.utils.key_split(key))):
+        lancecy.write_dask(ddf, tmp_path / "u")
+        # Dask joins the results of partitions.
+        assert set(names) == {"lancecy-write", "repartitiontofewer"}
+        names.clear()
+        ddf.compute()
+        assert set(names) == {"lancecy-scan", "repartitiontofewer"}
+        names.clear()
+        for table in lancecy.dataset(tmp_path / "t").to_delayed():
+            table.compute()
+        assert set(names) == {"lancecy-scan"}
+    array = lancecy.to_dask_array(tmp_path / "t", "n")
+    later = lancecy.write_dask(ddf, tmp_path / "w", compute=False)
+    assert array.name.startswith("lancecy-scan-")
+    assert {"lancecy-write", "lancecy-scan", "lancecy-commit"} <= {
+        dask.utils.key_split(k) for k in later.dask
+    }
+    with dask.config.set({"lancecy.dask-expr": False}):
+        assert lancecy.scan(tmp_path / "t").expr._name.startswith("lancecy-scan-")
 
 
 def test_conflict_leaves_no_file(tmp_path: Path) -> None:
