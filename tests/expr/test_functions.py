@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from lancecy.errors import ExpressionError
 from lancecy.expr import bind, describe, evaluate, parse
-from lancecy.expr.evaluation.functions import ALIASES, FUNCTIONS, LOWERED
+from lancecy.expr.evaluation.functions import ALIASES, CLOCK, FUNCTIONS, LOWERED
 from tests.expr.test_answers import parsed
 from tests.helpers.folded import folded
 
@@ -354,3 +355,12 @@ def test_extremes_of_fixed_size_binary_are_those_of_the_rows_of_a_slice() -> Non
         found = evaluate(bind(expr, table.schema), table).to_pylist()
         rows = zip(values[2:], values[::-1][2:], strict=True)
         assert found == [best(v for v in pair if v is not None) for pair in rows]
+
+
+def test_documentation_lists_every_function() -> None:
+    page = (Path(__file__).parents[2] / ".docs" / "filters.md").read_text()
+    listed = page[page.index("\n## Functions") :]
+    missing = [
+        name for name in (*FUNCTIONS, *LOWERED, *ALIASES, *CLOCK) if not re.search(rf"`{name}\b", listed)
+    ]
+    assert missing == []
