@@ -32,7 +32,7 @@ __all__ = ["bar", "fail", "show_facts", "show_json", "show_rows", "show_text", "
 
 _MAX_CELL = 60
 # Columns of a table on a terminal are folded down to this width; a table that needs less is turned.
-_MIN_FOLDED = 16
+_MIN_FOLDED = 20
 # Blank characters between two columns, and on both edges of a table.
 _GAP, _EDGES = 3, 2
 # Lines of a value in a turned table.

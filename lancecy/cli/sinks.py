@@ -211,7 +211,7 @@ def _is_for_parquet(field: pa.Field) -> bool:
 
     try:
         pq.ParquetWriter(pa.BufferOutputStream(), pa.schema([field])).close()
-    except pa.ArrowNotImplementedError:
+    except (pa.ArrowException, ValueError, OSError):  # such as decimals with a negative scale
         return False
     return True
 
@@ -248,12 +248,19 @@ def written(kind: str, output: Output, schema: pa.Schema, is_stream: bool) -> It
 def _parquet(output: Output, schema: pa.Schema) -> Iterator[Write]:
     import pyarrow.parquet as pq
 
-    with pq.ParquetWriter(output, schema) as writer:
+    # Pyarrow refuses the missing member of a missing struct if the member itself cannot be null.
+    stored = pa.schema([field.with_type(_optional(field.type)) for field in schema], schema.metadata)
+    with pq.ParquetWriter(output, stored) as writer:
         group: list[pa.RecordBatch] = []
 
         def end() -> None:
             if group:
-                writer.write_table(pa.Table.from_batches(group), row_group_size=_GROUP_ROWS)
+                rows = pa.Table.from_batches(group)
+                columns = [
+                    column if column.type.equals(field.type) else column.cast(field.type)
+                    for column, field in zip(rows.columns, stored, strict=True)
+                ]
+                writer.write_table(pa.Table.from_arrays(columns, schema=stored), row_group_size=_GROUP_ROWS)
                 group.clear()
 
         def write(batch: pa.RecordBatch) -> None:
@@ -263,6 +270,19 @@ def _parquet(output: Output, schema: pa.Schema) -> Iterator[Write]:
 
         yield write
         end()
+
+
+def _optional(kind: pa.DataType) -> pa.DataType:
+    """The type with members of structs that can be null."""
+    types = pa.types
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(_optional(field.type)).with_nullable(True) for field in kind])
+    if types.is_list(kind) or types.is_large_list(kind):
+        make = pa.list_ if types.is_list(kind) else pa.large_list
+        return make(kind.value_field.with_type(_optional(kind.value_type)))
+    if types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(_optional(kind.value_type)), kind.list_size)
+    return kind
 
 
 @contextmanager

@@ -317,10 +317,11 @@ def _jsonl(file: str, table: pa.Schema | None) -> Opened:
     from pyarrow import json
 
     with Path(file).open("rb") as text:
-        if text.read(_HEAD_BYTES).lstrip().startswith(b"["):
-            raise ValueError(
-                "this is one JSON array, and not one object per line; jq -c '.[]' makes lines of it"
-            )
+        head = text.read(_HEAD_BYTES).strip()
+    if head.startswith(b"["):
+        raise ValueError("this is one JSON array, and not one object per line; jq -c '.[]' makes lines of it")
+    if not head and table is not None:
+        return table, iter(())  # as a table without rows is exported
     asked = {field.name: json_type(field.type) for field in table or ()}
     known = pa.schema({name: kind for name, kind in asked.items() if kind is not None})
     source = pa.OSFile(file)

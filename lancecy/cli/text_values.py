@@ -31,6 +31,7 @@ _NULLS_OF_OTHERS = pa.array([*_NULLS, "NaN", "nan"])
 _MAX_SHOWN = 60
 # Holds all integers exactly, takes 5.0 for 5, and leaves it to the cast below to name what does not fit.
 _WHOLE = pa.decimal128(38, 9)
+_DECIMAL = pa.decimal256(76, 38)
 
 
 def json_type(kind: pa.DataType) -> pa.DataType | None:
@@ -56,6 +57,8 @@ def json_type(kind: pa.DataType) -> pa.DataType | None:
         return pa.float32()
     if types.is_integer(kind) or types.is_duration(kind):
         return _WHOLE
+    if types.is_decimal(kind):
+        return _DECIMAL if kind.precision <= 38 else pa.decimal256(76, max(kind.scale, 0))
     if types.is_map(kind):
         return _json_list(pa.struct([("key", kind.key_type), ("value", kind.item_type)]))
     if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
@@ -63,7 +66,7 @@ def json_type(kind: pa.DataType) -> pa.DataType | None:
     if types.is_struct(kind):
         members = {field.name: json_type(field.type) for field in kind}
         return None if None in members.values() else pa.struct(members)
-    is_known = types.is_primitive(kind) or types.is_decimal(kind) or types.is_null(kind)
+    is_known = types.is_primitive(kind) or types.is_null(kind)
     return kind if is_known or types.is_string(kind) or types.is_large_string(kind) else None
 
 
@@ -115,7 +118,10 @@ def values_of(array: pa.Array, kind: pa.DataType, path: str) -> pa.Array:
     if isinstance(kind, pa.BaseExtensionType):
         return pa.ExtensionArray.from_storage(kind, values_of(array, kind.storage_type, path))
     if types.is_dictionary(kind):
-        return values_of(array, kind.value_type, path).cast(kind)
+        found = values_of(array, kind.value_type, path).dictionary_encode()
+        return pa.DictionaryArray.from_arrays(
+            found.indices.cast(kind.index_type), found.dictionary, ordered=kind.ordered
+        )
     if types.is_struct(array.type) and types.is_struct(kind):
         members = [values_of(array.field(f.name), f.type, f"{path}.{f.name}") for f in kind]
         return pa.StructArray.from_arrays(members, fields=list(kind), mask=array.is_null())
@@ -139,7 +145,8 @@ def _lists(array: pa.Array, kind: pa.DataType, path: str) -> pa.Array:
     whole = array if array.offset == 0 else pa.concat_arrays([array, array[:0]])
     values = values_of(whole.values, kind.value_type, f"{path}.item")
     same = pa.ListArray.from_arrays(whole.offsets, values, mask=whole.is_null())
-    return _checked(same, lambda part: part.cast(kind), kind, path)
+    # Pyarrow's cast of a list of nulls to its own type is not valid.
+    return same if same.type.equals(kind) else _checked(same, lambda part: part.cast(kind), kind, path)
 
 
 def _from_text(array: pa.Array, kind: pa.DataType, path: str) -> pa.Array:

@@ -207,6 +207,7 @@ def test_csv_tells_empty_text_from_none(tmp_path: Path) -> None:
         (pa.struct({"a": pa.date32()}), {"a": "x"}, "'x' in column 'x.a' is not date32[day]"),
         (pa.int8(), 300, "'300' in column 'x' is not int8"),
         (pa.int64(), 1.5, "'1.5' in column 'x' is not int64"),
+        (pa.decimal128(5, 2), 1234.5, "'1234.5' in column 'x' is not decimal128(5, 2)"),
         (pa.duration("s"), 1.5, "'1.5' in column 'x' is not int64"),
     ],
 )  # fmt: skip
