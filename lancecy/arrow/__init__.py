@@ -8,7 +8,7 @@
 ==================================  =====================================================
 
 Tables with such columns are read as these types. They are not registered with pyarrow, because the registration that
-pylance makes would then fail: where pylance is imported first, its own types are used. A column is written by the name
+``lance.arrow`` makes would then fail: where that is imported first, its own types are used. A column is written by the name
 of its type, so types of both libraries will do. Names and methods are those of ``lance.arrow``.
 """
 

@@ -173,6 +173,8 @@ def bfloat16_array(values: Iterable[float | None] | ArrayLike | pa.Array) -> BFl
     >>> bfloat16_array([1.1, None, 2]).to_pylist()
     [1.1015625, None, 2.0]
     """
+    if isinstance(values, np.ndarray) and values.dtype.name == "bfloat16":
+        return BFloat16Array.from_numpy(values)
     if not isinstance(values, pa.Array | pa.ChunkedArray | np.ndarray):
         values = pa.array(list(values), pa.float64())  # type: ignore[arg-type]
     found = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)

@@ -69,6 +69,18 @@ def test_tables_of_lancecy_are_read_by_pylance(tmp_path: Path, version: str) -> 
     assert stored.count_rows() == ROWS
 
 
+def test_rows_of_frames_that_know_no_extension_types_are_appended(tmp_path: Path) -> None:
+    import lance.arrow
+
+    ds = lancecy.write_dataset(columns(lancecy.arrow), tmp_path / "t")
+    plain = lancecy.scan(ds, columns=["number", "vector", "uri"])
+    lancecy.write_dask(plain, tmp_path / "t", mode="append")
+    peer = lance.dataset(str(tmp_path / "t"))
+    assert lancecy.dataset(tmp_path / "t").schema == columns(lance.arrow).schema == peer.schema
+    added = peer.to_table(columns=["number", "vector", "uri"]).slice(ROWS)
+    assert added.equals(columns(lance.arrow).select(["number", "vector", "uri"]))
+
+
 WITHOUT_PYLANCE = """
 import sys, lancecy, lancecy.arrow, pyarrow as pa
 ds = lancecy.dataset(sys.argv[1])
@@ -85,7 +97,7 @@ assert ds.count_rows("uri = 'file:///7.png'") == 1
 assert ds.to_table(filter="uri LIKE '%9.png'", columns=["encoded"])["encoded"].to_pylist()[0] == b"x" * 10
 written = lancecy.write_dataset(table, sys.argv[2])
 assert written.schema.equals(ds.schema, check_metadata=True) and written.to_table().equals(table)
-import lance  # its types are registered with Arrow, which fails if they already are
+import lance.arrow  # its types are registered with Arrow, which fails if they already are
 assert lance.dataset(sys.argv[2]).to_table().equals(lance.dataset(sys.argv[1]).to_table())
 """
 
