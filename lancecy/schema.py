@@ -451,7 +451,10 @@ def restored(field: pa.Field) -> pa.Field:
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError, ValueError, KeyError):
         # Extension metadata that does not fit the storage type: the storage is still readable.
         return field
-    return found if isinstance(found.type, pa.BaseExtensionType) else _of_lancecy(found)
+    if not isinstance(found.type, pa.BaseExtensionType):
+        return _of_lancecy(found)
+    # The types of pylance do not look at the storage, which another type in the metadata must not replace.
+    return found if found.type.storage_type == field.type else field
 
 
 def _of_lancecy(field: pa.Field) -> pa.Field:
@@ -466,6 +469,8 @@ def _with_bfloat16(kind: pa.DataType) -> pa.DataType:
     """A fixed-size list of two bytes each as one of bfloat16, at any depth."""
     if pa.types.is_fixed_size_list(kind):
         return pa.list_(kind.value_field.with_type(_with_bfloat16(kind.value_type)), kind.list_size)
+    if kind != pa.binary(2):
+        return kind
     return restored(pa.field("item", kind, metadata={EXTENSION_KEY: _BFLOAT16})).type
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import lancecy
 from lancecy.arrow import BFloat16Type, EncodedImageType, FixedShapeImageTensorType, ImageURIType
+from lancecy.schema import Field
 from tests.interop.test_pylance_blobs import write
 
 pytestmark = pytest.mark.interop
@@ -148,3 +149,25 @@ def test_types_of_pylance_and_of_lancecy_are_cast_alike() -> None:
         assert (mine.extension_name, mine.storage_type) == (peer.extension_name, peer.storage_type)
         fields = [pa.field("a", kind) for kind in (mine, peer)]
         assert lancecy.schema_to_json(pa.schema(fields[:1])) == lancecy.schema_to_json(pa.schema(fields[1:]))
+
+
+def test_a_type_of_pylance_that_does_not_fit_its_storage_is_not_restored(tmp_path: Path) -> None:
+    """Its bfloat16 takes any storage, and its tensors any shape."""
+    import lance.arrow
+
+    assert lance.arrow.BFloat16Type().extension_name == "lance.bfloat16"
+    pixels = {
+        "ARROW:extension:name": "lance.arrow.fixed_shape_image_tensor",
+        "ARROW:extension:metadata": '{"shape": [2]}',
+    }
+    schema = pa.schema(
+        [
+            pa.field("n", pa.int64(), metadata={"ARROW:extension:name": "lance.bfloat16"}),
+            pa.field("p", pa.list_(pa.uint8(), 3), metadata=pixels),
+        ]
+    )
+    rows = pa.table({"n": [1, 2], "p": pa.array([[1, 2, 3]] * 2, pa.list_(pa.uint8(), 3))}, schema=schema)
+    ds = lancecy.write_dataset(rows, tmp_path / "t")
+    assert ds.schema == schema and ds.to_table().to_pylist() == rows.to_pylist()
+    coded = Field("d", 0, logical_type="dict:lance.bfloat16:int8:false")
+    assert coded.arrow_type == pa.dictionary(pa.int8(), pa.binary(2))
