@@ -336,3 +336,10 @@ def test_cast_has_no_effect_on_a_new_table(tmp_path: Path) -> None:
     ds = lancecy.write_dataset({"a": [1]}, tmp_path / "t", mode="append", cast=True)
     ds = lancecy.write_dataset({"a": ["x"]}, ds, mode="overwrite", cast=True)
     assert ds.to_table()["a"].to_pylist() == ["x"]
+
+
+def test_the_spark_format_has_the_option() -> None:
+    from lancecy.spark.options import SinkOptions
+
+    assert SinkOptions.parse({"path": "t", "cast": "true"}).cast
+    assert not SinkOptions.parse({"path": "t"}).cast
