@@ -80,7 +80,10 @@ def with_short_tracebacks(called: _Called) -> _Called:
             if os.environ.get("LANCECY_TRACEBACKS") == "full":
                 raise
             shown: BaseException | None = error
-            while shown is not None:
+            known: list[BaseException] = []
+            # An exception may be among its own causes.
+            while shown is not None and all(shown is not other for other in known):
+                known.append(shown)
                 shown.__traceback__ = None
                 shown = shown.__cause__ or shown.__context__
             raise

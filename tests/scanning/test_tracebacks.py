@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.errors import LanceError
+from lancecy.errors import LanceError, with_short_tracebacks
 
 MISTAKES: dict[str, Callable[[lancecy.Dataset], object]] = {
     "missing table": lambda ds: lancecy.dataset(f"{ds.uri}-none"),
@@ -63,3 +63,16 @@ def test_errors_that_may_be_bugs_keep_their_frames(
     with pytest.raises(TypeError) as caught:
         ds.take([1.5])  # type: ignore[list-item]
     assert len(traceback.extract_tb(caught.value.__traceback__)) > 2
+
+
+def test_error_that_is_its_own_cause_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("LANCECY_TRACEBACKS")
+
+    @with_short_tracebacks
+    def fails() -> None:
+        error = LanceError("around")
+        error.__cause__ = error
+        raise error
+
+    with pytest.raises(LanceError, match="around"):
+        fails()
