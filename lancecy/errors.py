@@ -117,10 +117,10 @@ def printable(text: object) -> str:
     )
 
 
-def nearest(name: str, known: Iterable[str], limit: int = 3, cutoff: float = 0.5) -> list[str]:
-    """Up to ``limit`` known names similar to ``name`` (from 0 to 1: ``cutoff``), without ``name`` itself."""
+def nearest(name: str, known: Iterable[str], limit: int = 3) -> list[str]:
+    """Up to ``limit`` known names similar to ``name``, without ``name`` itself."""
     pool = [k for k in itertools.islice(known, 10_000) if k != name]
-    close = difflib.get_close_matches(name, pool, n=limit, cutoff=cutoff)
+    close = difflib.get_close_matches(name, pool, n=limit, cutoff=0.5)
     if close:
         return close
     lowered = {k.lower(): k for k in pool}

@@ -191,8 +191,8 @@ def _check_known(scheme: str) -> None:
     fsspec = importlib.import_module("fsspec")
     names = sorted({*fsspec.available_protocols(), *fsspec.registry, *_FACTORIES, *_SAME})
     if scheme not in names:
-        # Names of schemes are short: two that share half of their letters are rarely mistaken for one another.
-        close = nearest(scheme, names, cutoff=0.7)
+        # Names of schemes are short: foo shares half of its letters with root, and is no slip of the keyboard.
+        close = nearest(scheme, [name for name in names if name[0] == scheme[0]])
         hint = f"; did you mean {', '.join(f'{name}://' for name in close)}?" if close else ""
         raise UnsupportedError(f"no store for {scheme}:// is known{hint}", feature=scheme)
 

@@ -144,7 +144,7 @@ def test_other_arguments_get_a_suggestion(ds: lancecy.Dataset) -> None:
 def test_unlike_schemes_are_not_suggested(tmp_path: Path) -> None:
     with pytest.raises(errors.UnsupportedError, match=r"no store for foo:// is known$"):
         lancecy.dataset("foo://bucket/table")
-    with pytest.raises(errors.UnsupportedError, match=r"did you mean gcs://\?"):
+    with pytest.raises(errors.UnsupportedError, match=r"did you mean gcs://"):
         lancecy.dataset("gcss://bucket/table")
 
 

@@ -147,7 +147,7 @@ def test_limits_that_allow_nothing_are_refused(tmp_path: Path, limits: dict[str,
     [
         ({"max_rows_per_file": 2.5}, "max_rows_per_file is a whole number"),
         ({"max_bytes_per_file": None}, "max_bytes_per_file is a whole number"),
-        ({"commit_message": 5}, "are texts"),
+        ({"commit_message": 5}, "commit_message is text"),
         ({"transaction_properties": {"a": 1}}, "are texts"),
         ({"initial_bases": ["/elsewhere"]}, "a base is a DatasetBasePath, not '/elsewhere'"),
     ],
