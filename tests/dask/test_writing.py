@@ -283,7 +283,8 @@ def test_failed_create_leaves_nothing(client: Client, tmp_path: Path, failure: A
             lancecy.write_dask(failing, place, compute_kwargs={"scheduler": client}, **options)
         _all_tasks_end(client)
         assert list(tmp_path.iterdir()) == []
-        (told,) = raised.value.__notes__
+        where, told = raised.value.__notes__
+        assert where == "The error is from partition 3 of 4, rows labelled 15 to 19."
         assert f"there is no table at {place}" in told
         assert "cleanup_old_versions" not in told
 
@@ -353,10 +354,11 @@ def test_error_of_a_users_function_names_partition_and_rows(
     scheduler = cluster if cluster == "sync" else request.getfixturevalue(cluster)
     options: dict[str, Any] = {"compute_kwargs": {"scheduler": scheduler}}
     broken = ddf.map_partitions(_picky, meta=ddf._meta)
+    added = broken.assign(m=broken.n + 1)
     failing = {
         "partition 3 of 4, rows labelled 15 to 19": broken,
         # Later steps and filters are in the same task.
-        "partition 3 of 4, rows labelled 15 to 19 ": broken.assign(m=broken.n + 1)[lambda df: df.n > 2],
+        "partition 3 of 4, rows labelled 15 to 19 ": added[added.n > 2],
         "partition 0 of 1, rows labelled 0 to 19": ddf.repartition(npartitions=1).map_partitions(_picky),
         "partition 3 of 4": lancecy.scan(tmp_path / "t", blocksize=None, index=None).map_partitions(_picky),
     }

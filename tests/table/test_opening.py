@@ -161,7 +161,7 @@ def test_one_odd_fragment_among_many_reads_as_if_looked_at_alone(
     assert found == one_by_one(lambda: outcome(lambda: decoded(message)))
 
 
-@pytest.mark.parametrize("name", ["too many rows", "overlay", "fewer columns than fields", "id in use"])
+@pytest.mark.parametrize("name", ["too many rows", "overlay", "fewer columns than fields"])
 def test_one_impossible_fragment_among_many_is_refused_when_opened(name: str) -> None:
     message = message_of()
     _ODDITIES[name](message.fragments[ODD])
