@@ -22,8 +22,9 @@ and pandas, Dask, Spark, PyTorch, Numba and fsspec are imported only when they a
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lancecy.lazy_attributes import lazy_attributes
 
 if TYPE_CHECKING:
     from lancecy import arrow as arrow
@@ -143,17 +144,4 @@ __all__ = [
     "write_fragments",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        value = getattr(importlib.import_module(_HOMES[name]), name)
-    elif name in _MODULES:
-        value = importlib.import_module(f"lancecy.{name}")
-    else:
-        raise AttributeError(f"module 'lancecy' has no attribute {name!r}")
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_attributes(__name__, _HOMES, _MODULES)

@@ -16,8 +16,9 @@ names can be parsed. Neither Dask nor pandas is imported by importing this packa
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lancecy.lazy_attributes import lazy_attributes
 
 if TYPE_CHECKING:
     from lancecy.dask.array import to_dask_array as to_dask_array
@@ -36,14 +37,4 @@ _HOMES = {
     "to_frame": "lancecy.dask.dtypes",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'lancecy.dask' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_attributes(__name__, _HOMES)

@@ -18,8 +18,9 @@ Spark refuses, ``options`` parses options of the format, ``workers`` checks the 
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lancecy.lazy_attributes import lazy_attributes
 
 if TYPE_CHECKING:
     from lancecy.spark.frames import dataframe as dataframe
@@ -53,14 +54,4 @@ _HOMES = {
     "write": "lancecy.spark.sink",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'lancecy.spark' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_attributes(__name__, _HOMES)

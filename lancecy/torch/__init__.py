@@ -13,8 +13,9 @@ of the first epoch. PyTorch is imported at the first use of one of these names.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from lancecy.lazy_attributes import lazy_attributes
 
 if TYPE_CHECKING:
     from lancecy.torch.data import LanceDataset as LanceDataset
@@ -31,14 +32,4 @@ _HOMES = {
     "to_tensor": "lancecy.torch.tensors",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'lancecy.torch' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy_attributes(__name__, _HOMES)

@@ -26,7 +26,7 @@ ROWS = [
     "session | schema_wire | schema_json",
     "store | kernels | schema | stats | rows | proto",
     "limits | progress | keyword_options | arrow",
-    "errors",
+    "errors | lazy_attributes",
 ]
 
 # Everything above data files and tables speaks Arrow.
