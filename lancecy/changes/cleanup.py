@@ -119,7 +119,7 @@ class Cleanups(Change):
         (1, [2])
         """
         if isinstance(used_by, str | os.PathLike):
-            raise TypeError("used_by is a list of roots, not one of them")
+            raise TypeError("used_by must be a list of roots, not a single one: write [root]")
         if older_than is None and retain_versions is None and versions is None:
             older_than = _USUAL_AGE
         options = CleanupOptions(
