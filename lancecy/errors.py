@@ -13,6 +13,7 @@ import functools
 import inspect
 import itertools
 import os
+import warnings
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar, cast
 
@@ -41,6 +42,7 @@ __all__ = [
     "WorkerError",
     "nearest",
     "printable",
+    "warn",
     "with_short_tracebacks",
 ]
 
@@ -99,6 +101,14 @@ class _Escaped(str):
     def __repr__(self) -> str:
         quote = '"' if "'" in self and '"' not in self else "'"
         return f"{quote}{self}{quote}"
+
+
+def warn(message: str) -> None:
+    """Warn at the line of the user that called lancecy, however many of its functions are between."""
+    frame, level = inspect.currentframe(), 1
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "lancecy":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, RuntimeWarning, stacklevel=level)
 
 
 def printable(text: object) -> str:

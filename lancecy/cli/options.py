@@ -30,8 +30,20 @@ as_json = click.option("--json", "as_json", is_flag=True, help="One JSON documen
 column_option = click.option(
     "-c", "--columns", help="Names separated by commas; nested columns with dots. Default: all columns."
 )
+
+
+def _joined(context: click.Context, option: click.Parameter, given: tuple[str, ...]) -> str | None:
+    return " AND ".join(f"({one})" for one in given) if len(given) > 1 else (given[0] if given else None)
+
+
 filter_option = click.option(
-    "-f", "--filter", "--where", "filter_", help="SQL condition, such as \"id < 10 AND s LIKE 'a%'\"."
+    "-f",
+    "--filter",
+    "--where",
+    "filter_",
+    multiple=True,
+    callback=_joined,
+    help="SQL condition, such as \"id < 10 AND s LIKE 'a%'\"; several are joined with AND.",
 )
 
 

@@ -300,14 +300,11 @@ def repair(uri: str, storage_options: tuple[str, ...], allowed_bases: tuple[str,
     """Make the table at URI writable again: set damaged manifests aside, and assign missing row ids."""
     found = repair_table(uri, storage_pairs(storage_options), allowed_bases=allowed_bases or None)
     ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
+    if not as_json:
+        show_text(str(found))
+        return
     facts = {"fragments": len(found.fragments), "rows": found.rows, "indices_dropped": len(found.indices)}
-    told: dict[str, Any] = {**facts, "next_row_id": found.next_row_id}
-    if as_json:
-        told["set_aside"] = found.to_dict()["set_aside"]
-    else:
-        for one in found.set_aside:
-            show_text(str(one))
-    _show(ds, told, as_json)
+    _show(ds, {**facts, "next_row_id": found.next_row_id, "set_aside": found.to_dict()["set_aside"]}, as_json)
 
 
 def _base_rows(ds: Dataset) -> list[dict[str, Any]]:

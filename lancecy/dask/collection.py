@@ -8,7 +8,6 @@ optimiser off.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Literal, Unpack
@@ -18,6 +17,7 @@ import numpy as np
 from lancecy.api.datasets import Dataset, OpenOptions, opened, opening
 from lancecy.dask.reader import Labels, Parts, Reader
 from lancecy.dask.source import Source
+from lancecy.errors import warn
 from lancecy.expr.build import Filter
 from lancecy.interop.delayed import block_bytes
 from lancecy.scanning.context import ScanContext
@@ -174,11 +174,9 @@ def _optimizer() -> ModuleType | None:
     try:
         from lancecy.dask import optimizer
     except (ImportError, AttributeError) as error:
-        warnings.warn(
+        warn(
             f"lancecy's optimiser does not support this release of Dask ({error}): scans may read whole tables where a "
-            "filter or the number of rows would do",
-            RuntimeWarning,
-            stacklevel=4,
+            "filter or the number of rows would do"
         )
         return None
     return optimizer

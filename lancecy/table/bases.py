@@ -24,11 +24,10 @@ Facts: storage layout specification, "Base Path System"; table sheet, sections 2
 from __future__ import annotations
 
 import re
-import warnings
 from typing import Any
 from urllib.parse import unquote
 
-from lancecy.errors import FormatError, PathPolicyError, printable
+from lancecy.errors import FormatError, PathPolicyError, printable, warn
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.credentials import has_login, without_login
@@ -226,11 +225,9 @@ class Bases:
                 "tables only; relocate_base gives the base an absolute path"
             )
         uri = canonical_uri(path)
-        warnings.warn(
+        warn(
             f"{what} of {self._root.uri} is {path!r}: read as {uri!r}, from the working directory, which changes; "
-            "relocate_base gives the base an absolute path",
-            RuntimeWarning,
-            stacklevel=2,
+            "relocate_base gives the base an absolute path"
         )
         return uri
 

@@ -12,7 +12,14 @@ from dataclasses import dataclass
 from datetime import date
 from functools import cached_property
 
-from lancecy.errors import DatasetNotFoundError, FormatError, LanceError, NotFoundError, TruncatedError
+from lancecy.errors import (
+    DatasetNotFoundError,
+    FormatError,
+    LanceError,
+    MissingFileError,
+    NotFoundError,
+    TruncatedError,
+)
 from lancecy.limits import Limits
 from lancecy.schema import Schema
 from lancecy.session import Session, default
@@ -192,7 +199,8 @@ class Snapshot:
         """
         if isinstance(error, DatasetNotFoundError):
             told = missing_file(error, self.bases, fragment)
-            return told if told is error else with_remedy_for_missing(told, self.uri, self.version)
+            is_advised = "lancecy.repair" in told.what or not isinstance(told, MissingFileError)
+            return told if is_advised else with_remedy_for_missing(told, self.uri, self.version)
         return error.within(f"fragment {fragment.id}")
 
     def dictionary_source(self) -> SourceFile:

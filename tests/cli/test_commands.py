@@ -228,3 +228,11 @@ def test_progress_bar_shows_on_a_terminal_only(monkeypatch: pytest.MonkeyPatch, 
     with bar(quiet=False) as tell:
         tell(Step("verify", 1, 2, "bytes"))
     assert "verify" in capsys.readouterr().err
+
+
+def test_several_filters_are_joined(tmp_path: Path) -> None:
+    lancecy.write_dataset({"id": [1, 2, 3]}, tmp_path / "t.lance")
+    found = CliRunner().invoke(
+        main, ["count", str(tmp_path / "t.lance"), "-f", "id > 1 OR id = 0", "--where", "id < 3"]
+    )
+    assert (found.exit_code, found.stdout) == (0, "1\n")

@@ -76,3 +76,13 @@ def test_error_that_is_its_own_cause_is_raised(monkeypatch: pytest.MonkeyPatch) 
 
     with pytest.raises(LanceError, match="around"):
         fails()
+
+
+def test_warnings_are_about_the_line_of_the_user(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset({"id": [1]}, tmp_path / "damaged")
+    ds.append({"id": [2]})
+    newest = min((tmp_path / "damaged" / "_versions").iterdir())
+    newest.write_bytes(newest.read_bytes()[:-4])
+    with pytest.warns(RuntimeWarning, match="version 2") as told:
+        assert lancecy.dataset(ds.uri, recover=True).version == 1
+    assert [warning.filename for warning in told] == [__file__]

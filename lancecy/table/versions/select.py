@@ -7,13 +7,12 @@ damaged manifest never reads as an empty table.
 from __future__ import annotations
 
 import operator
-import warnings
 from datetime import date
 from typing import SupportsIndex, TypeAlias
 
 import numpy as np
 
-from lancecy.errors import FormatError
+from lancecy.errors import FormatError, warn
 from lancecy.limits import Limits
 from lancecy.store.base import Memory, Store
 from lancecy.table.manifest import Manifest
@@ -100,11 +99,9 @@ def _recovered(
             if not is_damage(error):
                 raise
             continue
-        warnings.warn(
+        warn(
             f"version {damaged.version} of {store.uri} is damaged ({problem.what}): "
-            f"version {location.version} is opened instead, and restore() or repair() makes the table writable",
-            RuntimeWarning,
-            stacklevel=5,
+            f"version {location.version} is opened instead, and restore() or repair() makes the table writable"
         )
         return location, manifest, memory
     raise problem
