@@ -15,7 +15,7 @@ from lancecy.progress import Progress
 from lancecy.store.uri import canonical_uri
 from lancecy.table import flags
 from lancecy.table.cleanup.run import CleanupOptions, CleanupStats, Scope, cleanup
-from lancecy.table.commit.driver import drive
+from lancecy.table.commit.driver import drive, foreign_newest
 from lancecy.table.refs import branch_folder
 from lancecy.table.versions import version_store
 from lancecy.table.versions.damage import with_remedy
@@ -85,8 +85,8 @@ class Cleanups(Change):
         ConflictError
             An old version has a tag, or tags or branches were made meanwhile; nothing was removed.
         FormatError, LimitError, UnsupportedError
-            The manifest of a version, a tag or a branch cannot be read, or needs files of an unknown kind; nothing was
-            removed.
+            The manifest of a version, a tag or a branch cannot be read, or needs files of an unknown kind, or the newest
+            manifest is another table's; nothing was removed.
         NotFoundError
             The open version or a table in ``used_by`` does not exist; nothing was removed.
         PathPolicyError
@@ -165,6 +165,10 @@ def clean(
     named = [canonical_uri(root) for root in used_by]
     noted = newest.manifest.config.get(USED_BY, "").split("\n")
     branch, session = newest.manifest.branch, newest.session
+    # No version of another table needs files of this one: all of them would be removed.
+    foreign = foreign_newest(newest.location, session)
+    if foreign is not None:
+        raise foreign.within("a cleanup that removed nothing")
     location = newest.location.allowing(named)
     location = replace(location, uri=_main_root(location.uri, branch))
     store, own = location.open(session), location.open(session, follow_symlinks=False)

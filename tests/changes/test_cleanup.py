@@ -18,6 +18,7 @@ from lancecy import DatasetBasePath
 from lancecy.errors import ConflictError, FormatError, NotFoundError, PathPolicyError, UnsupportedError
 from lancecy.progress import Step
 from lancecy.table.cleanup.plan import CleanupStats
+from lancecy.table.paths import manifest_name
 from lancecy.table.versions import version_store
 from tests.changes.rows import rows_of
 
@@ -326,3 +327,20 @@ def test_arrow_reads_what_is_left(tmp_path: Path) -> None:
     ds.cleanup_old_versions(NOW)
     assert lancecy.dataset(tmp_path).verify().is_ok
     assert ds.to_table() == pa.table({"n": [4, 6, 7]})
+
+
+def test_manifest_of_another_table_does_not_cost_the_sound_versions(tmp_path: Path) -> None:
+    ds, other = table(tmp_path / "t"), table(tmp_path / "other")
+    sound = {version: rows for version, rows in ROWS.items() if version < 4}
+    name = Path("_versions", manifest_name(other.version))
+    shutil.copy(tmp_path / "other" / name, tmp_path / "t" / name)
+    before = files(tmp_path)
+    for dry_run in (True, False):
+        with pytest.raises(FormatError, match=r"version 4 is another table's: .*lancecy\.repair\(.*/t'\)"):
+            lancecy.dataset(ds.uri).cleanup_old_versions(NOW, dry_run=dry_run)
+    assert files(tmp_path) == before
+    lancecy.repair(ds.uri)
+    ds = lancecy.dataset(ds.uri)
+    assert readable(ds) == {**sound, 4: ROWS[3]}
+    assert ds.cleanup_old_versions(NOW).old_versions == 3
+    assert readable(ds) == {4: ROWS[3]}

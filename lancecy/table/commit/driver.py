@@ -21,6 +21,7 @@ from lancecy.store.base import PutMode, Store
 from lancecy.store.local import NETWORK, LocalStore
 from lancecy.table.answers import answer, run
 from lancecy.table.bases import Bases
+from lancecy.table.commit.foreign_manifest import foreign_manifest
 from lancecy.table.commit.loop import commit
 from lancecy.table.commit.options import Committed, Origin, Policy
 from lancecy.table.commit.set_aside import SetAside, set_aside
@@ -45,7 +46,7 @@ from lancecy.table.versions import VersionStore, version_store
 from lancecy.table.versions.damage import with_remedy
 from lancecy.table.wire.references import nanoseconds
 
-__all__ = ["check_create", "commit_to", "drive", "set_damaged_aside"]
+__all__ = ["check_create", "commit_to", "drive", "foreign_newest", "set_damaged_aside"]
 
 T = TypeVar("T")
 
@@ -121,6 +122,29 @@ def set_damaged_aside(
         )
     except FormatError as error:
         raise error.within(store.uri)
+
+
+def foreign_newest(location: TableLocation, session: Session) -> FormatError | None:
+    """The error of a newest manifest that belongs to another table (``foreign_manifest.foreign_manifest``).
+
+    Parameters
+    ----------
+    location : TableLocation
+    session : Session
+
+    Returns
+    -------
+    FormatError or None
+        With the path of the manifest and the remedy.
+
+    Raises
+    ------
+    UnsupportedError, StoreError
+        See there.
+    """
+    store = location.open(session)
+    problem = drive(foreign_manifest(version_store(store), location.limits), store, session, location)
+    return None if problem is None else with_remedy(problem, store.uri)
 
 
 def check_create(store: Store) -> None:

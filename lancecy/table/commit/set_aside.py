@@ -17,22 +17,20 @@ what a dying one leaves undone the next one does in the same way.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from lancecy.errors import ConflictError, DatasetNotFoundError, FormatError, LanceError, UnsupportedError
+from lancecy.errors import ConflictError, DatasetNotFoundError, FormatError, LanceError
 from lancecy.limits import DEFAULT_LIMITS, Limits
-from lancecy.store.base import Memory, ObjectMeta
-from lancecy.table.commit.history import History
-from lancecy.table.manifest import BasePaths, DataFile
+from lancecy.store.base import Memory
+from lancecy.table.commit.foreign_manifest import foreign_manifest
 from lancecy.table.operations import Restore, encode_transaction, new_transaction
 from lancecy.table.operations.apply import apply
 from lancecy.table.operations.base import NewManifest, VersionStamp
 from lancecy.table.operations.transaction import COMMIT_MESSAGE
 from lancecy.table.paths import TRANSACTIONS
-from lancecy.table.requests import HeadFile, List, Pause, Put, Read, Steps, again
+from lancecy.table.requests import Pause, Put, Read, Steps, again
 from lancecy.table.versions import ManifestLocation, VersionStore
 from lancecy.table.versions.damage import DAMAGED, is_damage
 from lancecy.table.wire import manifest as manifest_wire
@@ -109,8 +107,7 @@ def set_aside(
     every : bool
         Read the manifests of all versions. Otherwise only those from the newest down to the first sound one.
     foreign : bool
-        A newest manifest that belongs to another table counts as damaged too: its transaction file and all
-        of its data files are missing here, while the transaction file of the version before is there.
+        A newest manifest that belongs to another table (``foreign_manifest``) counts as damaged too.
     tries : int
         Number of tries of a failing request.
 
@@ -154,13 +151,13 @@ class _Repair:
 
     def __init__(self, versions: VersionStore, limits: Limits, tries: int) -> None:
         self.versions, self.limits, self.tries = versions, limits, tries
-        self.foreign: int | None = None  # the version whose manifest is another table's
+        self.foreign: FormatError | None = None  # about the manifest of another table
         self.done: list[SetAside] = []
 
     def run(self, every: bool, foreign: bool) -> Steps[tuple[SetAside, ...]]:
         locations = yield from self.versions.versions()
         if foreign:
-            self.foreign = yield from self._found_foreign(locations[-2:])
+            self.foreign = yield from foreign_manifest(self.versions, self.limits, self.tries)
         waiting: list[_Damaged] = []  # above the next sound version
         sound: int | None = None
         for location in reversed(locations):
@@ -198,9 +195,8 @@ class _Repair:
             if must_be_readable:
                 raise
             return None
-        if location.version == self.foreign:
-            problem = FormatError("it is another table's: its transaction and data files are missing here")
-            return _Damaged(location, data, problem)
+        if self.foreign is not None and location.path == self.foreign.path:
+            return _Damaged(location, data, self.foreign)
         return stored
 
     def _settled(self, damaged: _Damaged) -> Steps[_Damaged]:
@@ -223,39 +219,6 @@ class _Repair:
             raise ConflictError(f"{location.path} is listed and not found: repair the table again") from error
         # A copy: on a disk the memory is a view of the file.
         return memory.tobytes()
-
-    def _found_foreign(self, locations: Sequence[ManifestLocation]) -> Steps[int | None]:
-        """The newest version, if its manifest is sound but belongs to another table."""
-        if len(locations) < 2:
-            return None
-        history = History(self.versions, locations[-1].naming, self.limits, self.tries)
-        try:
-            before = yield from history.stored(locations[0])
-            newest = yield from history.stored(locations[1])
-        except (FormatError, UnsupportedError):
-            return None
-        if before is None or newest is None or not newest.manifest.transaction_file:
-            return None
-        metas: Sequence[ObjectMeta] = yield from again(List(TRANSACTIONS), self.tries)
-        names = {meta.path.rpartition("/")[2] for meta in metas}
-        if newest.manifest.transaction_file in names or before.manifest.transaction_file not in names:
-            return None
-        files = [file for fragment in newest.manifest.fragments for file in fragment.files]
-        for file in files:
-            if (yield from self._exists(file, newest.manifest.bases, before.manifest.bases)):
-                return None
-        return newest.version if files else None
-
-    def _exists(self, file: DataFile, bases: BasePaths, known: BasePaths) -> Steps[bool]:
-        """Whether a data file exists below the table's root, or in a base that the version before knows too."""
-        number = file.base_id
-        if number is not None and bases.by_id.get(number) != known.by_id.get(number):
-            return False
-        try:
-            yield from again(HeadFile(known, file), self.tries)
-        except DatasetNotFoundError:
-            return False
-        return True
 
     # -- writing ----------------------------------------------------------------------------------
 
