@@ -160,12 +160,9 @@ def follow_in_a_shell(message: str, site: Site) -> None:
 
 def follow_to_the_older_version(message: str, site: Site) -> None:
     """Open the version that the message offers, and restore it, as the message or the warning says."""
-    found = re.search(r"lancecy\.dataset\(('[^']+'), version=(\d+)\), and restore\(\) it", message)
-    if found:
-        how: dict[str, Any] = {"version": int(found[2])}
-    else:
-        assert "recover=True" in message
-        how = {"recover": True}
+    found = "an older version whose files are there, lancecy.dataset(" in message
+    how: dict[str, Any] = {"version": NEWEST - 1} if found else {"recover": True}
+    assert found or "recover=True" in message
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         ds = site.open("t", **how)

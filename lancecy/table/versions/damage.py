@@ -81,8 +81,8 @@ def with_remedy_for_missing(error: DatasetNotFoundError, root: str, version: int
     """
     place = printable(root)
     error.what += (
-        f"; if nobody can put it back: {_call(place)} undoes version {version} if its manifest is another table's, "
-        f"else restore() an older version, lancecy.dataset({place!r}, version={max(1, version - 1)})"
+        f"; if nobody can put it back: {_call(place)} undoes version {version} if its manifest is another table's; "
+        f"else open an older version whose files are there, lancecy.dataset({place!r}, version=N), and restore() it"
     )
     return error
 
