@@ -250,6 +250,39 @@ def check_writable(site: Site) -> None:
         assert site.open("t").to_table() == expected
 
 
+def test_manifest_whose_rows_are_in_bases_of_another_table_is_found(tmp_path: Path) -> None:
+    # Every row can be read: the files are in the other table's bases.
+    site = Site(str(tmp_path), {}, {})
+    for name, first in (("t", 0), ("other", 100)):
+        base = DatasetBasePath(str(tmp_path / name / "base"), name="base", is_dataset_root=False)
+        lancecy.write_dataset({"n": [first]}, site.uri(name), initial_bases=[base], target_bases=["base"])
+        for n in range(first + 1, first + NEWEST):
+            lancecy.write_dataset({"n": [n]}, site.uri(name), mode="append", target_bases=["base"])
+    assert site.open("t").verify() and site.open("other").verify()
+    store = site.store("other")
+    site.store("t").put(newest_manifest(), store.get(newest_manifest()).tobytes())
+    before = files(site, "t")
+    ds = site.open("t")
+    assert ds.to_table()["n"].to_pylist() == [*range(100, 105)]
+
+    found = ds.verify()
+    (finding,) = found.findings
+    assert not found and (finding.kind, finding.place) == ("manifest", "version 5")
+    assert f"lancecy.repair({ds.uri!r})" in finding.problem
+    shown = CliRunner().invoke(main, ["verify", ds.uri, "--quiet"])
+    assert shown.exit_code == 1 and "another table's" in shown.output
+    assert site.open("t", version=4).verify()
+    with pytest.raises(FormatError, match="another table's"):
+        ds.cleanup_old_versions(timedelta(0))
+    assert files(site, "t") == before
+
+    lancecy.repair(ds.uri)
+    ds = site.open("t")
+    assert ds.verify() and ds.to_table()["n"].to_pylist() == [*range(4)]
+    assert ds.cleanup_old_versions(timedelta(0)).old_versions == 4
+    assert site.open("t").to_table()["n"].to_pylist() == [*range(4)]
+
+
 # -- two at once --------------------------------------------------------------------------------------
 
 

@@ -24,8 +24,10 @@ from lancecy.scanning.fragment import FragmentFiles
 from lancecy.scanning.outputs import read_field
 from lancecy.scanning.project import extract
 from lancecy.schema import Field
+from lancecy.table.commit.driver import foreign_newest
 from lancecy.table.manifest import Fragment
 from lancecy.table.row_id_checks import row_id_faults
+from lancecy.table.snapshot import Snapshot
 
 __all__ = ["verify"]
 
@@ -110,6 +112,7 @@ class _Run:
 
     def table(self) -> None:
         snapshot = self.context.snapshot
+        self._origin(snapshot)
         ids = [fragment.stored_id for fragment in self.context.fragments]
         if len(set(ids)) < len(ids):
             self.add("manifest", "fragments", "two fragments have the same id")
@@ -117,6 +120,15 @@ class _Run:
             snapshot.indices()
         except LanceError as error:
             self.add("manifest", "index section", error)
+
+    def _origin(self, snapshot: Snapshot) -> None:
+        """Check that the newest manifest is this table's own."""
+        try:
+            problem = foreign_newest(snapshot.location, snapshot.session)
+        except LanceError:
+            return  # a store that lists no files can still be read, and what else is wrong is found below
+        if problem is not None and problem.path == snapshot.manifest_file.path:
+            self.add("manifest", f"version {snapshot.version}", problem)
 
     # -- one fragment ---------------------------------------------------------
 
