@@ -22,6 +22,7 @@ from lancecy.interop.casts import (
 __all__ = [
     "check_exact",
     "column_of",
+    "extra_column",
     "nested_array",
     "nested_type",
     "python_column",
@@ -84,12 +85,12 @@ def table_of_columns(columns: Mapping[str, Any], schema: pa.Schema | None = None
     ----------
     columns : mapping of str to array or sequence
     schema : pyarrow.Schema, optional
-        The columns to take, and their types.
+        All columns, and their types.
 
     Raises
     ------
     SchemaError
-        A column is missing, has a value that does not fit, or has another length than the others.
+        A column is missing or not in the schema, has a value that does not fit, or has another length than the others.
     TypeError
         A value is no sequence.
 
@@ -108,6 +109,7 @@ def table_of_columns(columns: Mapping[str, Any], schema: pa.Schema | None = None
             raise SchemaError(
                 f"the rows have no column {printable(name)!r}, which schema= has", difference=name
             )
+    _check_extra(columns, wanted)
     arrays = [column_of(name, columns[name], fields[name]) for name in wanted]
     for name, array in zip(wanted, arrays, strict=True):
         if len(array) != len(arrays[0]):
@@ -117,6 +119,34 @@ def table_of_columns(columns: Mapping[str, Any], schema: pa.Schema | None = None
                 difference=name,
             )
     return pa.Table.from_arrays(arrays, names=wanted)
+
+
+def _check_extra(given: Iterable[object], wanted: Iterable[str]) -> None:
+    """Refuse columns that a schema lacks."""
+    known = set(wanted)
+    extra = [str(name) for name in given if str(name) not in known]
+    if extra:
+        raise extra_column(min(extra))
+
+
+def extra_column(name: str, row: int | None = None) -> SchemaError:
+    """The error for a column of the rows that ``schema=`` lacks, such as one with a misspelt name.
+
+    Parameters
+    ----------
+    name : str
+    row : int or None
+        Number of the first row with a value in the column, if the rows are dictionaries.
+
+    Examples
+    --------
+    >>> str(extra_column("nmae", 7))
+    "the rows have a column 'nmae', which schema= lacks (row 7 has a value there)"
+    """
+    place = "" if row is None else f" (row {row} has a value there)"
+    return SchemaError(
+        f"the rows have a column {printable(name)!r}, which schema= lacks{place}", difference=name
+    )
 
 
 def check_names(names: Iterable[object]) -> None:
@@ -143,14 +173,16 @@ def table_of_pandas(frame: Any, schema: pa.Schema | None = None) -> pa.Table:
     ----------
     frame : pandas.DataFrame
     schema : pyarrow.Schema, optional
-        The columns to take, and their types.
+        All columns, and their types; it may have columns of the index too.
 
     Raises
     ------
     SchemaError
-        A column is missing, or has a value that does not fit.
+        A column is missing or not in the schema, or has a value that does not fit.
     """
     wanted = None if schema is None else storage_schema(schema)
+    if wanted is not None:
+        _check_extra(frame.columns, wanted.names)
     try:
         found = pa.Table.from_pandas(frame, schema=wanted)
     except (*CAST_ERRORS, KeyError) as error:

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from lancecy.errors import SchemaError, printable
 from lancecy.interop.casts import storage_schema
-from lancecy.interop.columns import check_names, python_column, table_of_columns
+from lancecy.interop.columns import check_names, extra_column, python_column, table_of_columns
 
 __all__ = ["batches_of_rows", "table_of_rows"]
 
@@ -28,7 +28,7 @@ def batches_of_rows(
     rows : iterable of mapping
         Read as the batches are consumed. Arrays are copied, so that a generator may fill the same ones again.
     schema : pyarrow.Schema, optional
-        The keys to take, and their types. By default those of the first batch, at most 65,536 rows or about 16 MiB.
+        All keys, and their types. By default those of the first batch, at most 65,536 rows or about 16 MiB.
 
     Returns
     -------
@@ -37,7 +37,7 @@ def batches_of_rows(
     Raises
     ------
     SchemaError
-        A value does not fit, or a later row has a key that the first batch lacks; the message has column and row.
+        A value does not fit, or a row has a key that the schema, or the first batch, lacks; the message has column and row.
     TypeError
         A row is not a mapping.
 
@@ -50,7 +50,7 @@ def batches_of_rows(
     chunks = _chunks(iter(rows))
     if schema is not None:
         fields = list(storage_schema(schema))
-        return pa.schema(fields), (_of_type(fields, *chunk) for chunk in chunks)
+        return pa.schema(fields), _checked(chunks, fields)
     first = _guessed(*next(chunks, ({}, 0, 0)))
     return first.schema, chain([first], _later(chunks, first))
 
@@ -82,16 +82,33 @@ def table_of_rows(rows: Sequence[Any]) -> pa.Table:
     return table_of_columns({name: [row.get(name) for row in rows] for name in names})
 
 
+def _checked(chunks: Iterator[_Chunk], fields: list[pa.Field]) -> Iterator[pa.RecordBatch]:
+    for columns, start, count in chunks:
+        new = _first_new(columns, start, fields)
+        if new:
+            raise extra_column(*new)
+        yield _of_type(fields, columns, start, count)
+
+
+def _first_new(
+    columns: dict[str, list[Any]], start: int, fields: list[pa.Field]
+) -> tuple[str, int | None] | None:
+    """A column that the fields lack, and its first row that is not null, if any."""
+    new = columns.keys() - {field.name for field in fields}
+    if not new:
+        return None
+    name = min(new, key=str)
+    return str(name), next((start + i for i, value in enumerate(columns[name]) if value is not None), None)
+
+
 def _later(chunks: Iterator[_Chunk], first: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
     fields = list(first.schema)
     for columns, start, count in chunks:
-        new = columns.keys() - set(first.schema.names)
+        new = _first_new(columns, start, fields)
         if new:
-            name = min(new, key=str)
-            row = start + next(i for i, value in enumerate(columns[name]) if value is not None)
-            raise _changed(
-                name, f"row {row} has a column {printable(name)!r}, which the first rows lack", None
-            )
+            name, row = new
+            who = "later rows have" if row is None else f"row {row} has"
+            raise _changed(name, f"{who} a column {printable(name)!r}, which the first rows lack", None)
         try:
             yield _of_type(fields, columns, start, count)
         except SchemaError as error:

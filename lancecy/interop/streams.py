@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lancecy.errors import SchemaError, printable
 from lancecy.interop.casts import cast_batches
-from lancecy.interop.columns import table_of_columns, table_of_pandas
+from lancecy.interop.columns import extra_column, table_of_columns, table_of_pandas
 from lancecy.interop.python_rows import batches_of_rows, table_of_rows
 
 __all__ = ["cast_reader", "lasting", "record_batches"]
@@ -33,7 +33,7 @@ def record_batches(data: Any, schema: pa.Schema | None = None) -> pa.RecordBatch
         names to arrays, those of several dimensions as fixed-size lists; an iterable of rows as dictionaries; or an
         iterable of batches, tables or frames. An iterable is read only as it is consumed.
     schema : pyarrow.Schema, optional
-        Target schema; columns are cast to it without losing values. Required for an iterable that may be empty.
+        Target schema, with all columns; they are cast to it without losing values. Required for an iterable that may be empty.
 
     Returns
     -------
@@ -88,7 +88,7 @@ def _check_names(given: pa.Schema, schema: pa.Schema) -> None:
         )
     if extra or len(given) != len(schema):
         name = extra[0] if extra else ", ".join(given.names)
-        raise SchemaError(f"the rows have a column {printable(name)!r}, which schema= lacks", difference=name)
+        raise extra_column(name)
 
 
 def _stream(schema: pa.Schema, batches: Iterable[pa.RecordBatch]) -> pa.RecordBatchReader:

@@ -112,6 +112,7 @@ def test_a_list_of_rows_has_the_keys_and_types_of_all(tmp_path: Path) -> None:
     [
         ({"a": 1.5}, r"column 'a' .*row 70000 is 1\.5.*give schema="),
         ({"a": 1, "b": 2}, r"row 70000 has a column 'b', which the first rows lack.*give schema="),
+        ({"a": 1, "b": None}, r"later rows have a column 'b', which the first rows lack.*give schema="),
         ([1], r"row 70000 is \[1\], where the rows before are dictionaries"),
     ],
 )
@@ -272,6 +273,23 @@ def test_the_columns_of_a_schema_are_checked_by_name(tmp_path: Path) -> None:
         lancecy.write_dataset({"a": [1, 2], "b": [1]}, tmp_path / "u")
     with pytest.raises(SchemaError, match=r"column 'a' has no type .*\(row 2 is 'x'\)"):
         lancecy.write_dataset({"a": [None, 1, "x"]}, tmp_path / "u")
+
+
+def test_a_misspelt_column_is_refused_and_not_dropped(tmp_path: Path) -> None:
+    wanted = pa.schema({"a": pa.int64(), "name": pa.string()})
+    ds = lancecy.write_dataset([{"a": 1, "name": "x"}, {"a": 2}], tmp_path / "t", schema=wanted)
+    said = "^the rows have a column 'nmae', which schema= lacks"
+    rows = [{"a": 1}] * 70_000 + [{"a": 1, "nmae": "y"}]
+    for data, row in ((rows, 70_000), (iter(rows), 70_000), ((row for row in rows[-2:]), 1)):
+        with pytest.raises(SchemaError, match=rf"{said} \(row {row} has a value there\)"):
+            ds.append(data, schema=ds.schema)
+    columns = {"a": [1], "name": ["x"], "nmae": ["y"]}
+    frame = pd.DataFrame(columns)
+    for given in (columns, frame, iter([frame]), pl.DataFrame(columns), [{"nmae": None}]):
+        with pytest.raises(SchemaError, match=rf"{said}(?! \(row)"):
+            lancecy.write_dataset(given, tmp_path / "u", schema=wanted)
+    assert ds.checkout_latest().to_table().to_pylist() == [{"a": 1, "name": "x"}, {"a": 2, "name": None}]
+    assert not (tmp_path / "u").exists()
 
 
 # -- rows of other types than the table's ---------------------------------------------------------
