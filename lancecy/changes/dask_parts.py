@@ -18,7 +18,7 @@ import pyarrow as pa
 from lancecy.changes.shared import SharedWrite
 from lancecy.errors import LanceError, SchemaError, UnsupportedError, printable
 from lancecy.interop.casts import CAST_ERRORS, cast_batches, storage_schema
-from lancecy.interop.columns import check_exact, nested_array, nested_type
+from lancecy.interop.columns import check_exact, is_decimal_of_numbers, nested_array, nested_type
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.metadata import FragmentMetadata
 
@@ -237,7 +237,8 @@ def _arrow(column: Any, field: pa.Field) -> pa.Array | pa.ChunkedArray:
     try:
         if column.dtype.name == "category":
             return pa.array(column.array)
-        made = pa.array(column, type=kind, from_pandas=True)
+        made_of = None if is_decimal_of_numbers(column, kind) else kind
+        made = pa.array(column, type=made_of, from_pandas=True)
         if column.dtype == np.dtype(object):
             check_exact(column[column.notna()].tolist(), kind)
     except CAST_ERRORS as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import starmap
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,9 @@ __all__ = [
 
 CAST_ERRORS = (pa.ArrowException, TypeError, ValueError, OverflowError)
 """What Arrow raises over values that a type cannot hold."""
+
+_INTEGERS = pa.decimal128(20, 0)
+"""Holds all integers of 64 bits."""
 
 
 def storage_type(kind: pa.DataType) -> pa.DataType:
@@ -208,7 +212,7 @@ def exact(array: pa.Array, kind: pa.DataType) -> pa.Array:
     made = _as(array, kind)
     if num_infinite(made) and num_infinite(made) > num_infinite(array):
         raise pa.ArrowInvalid(f"a value is too large for {kind}")
-    if _is_silent(array.type, kind) and not made.cast(array.type, safe=False).equals(array):
+    if _may_lose(kind) and not all(starmap(_is_kept, _flat(array, made))):
         raise pa.ArrowInvalid(f"a part of a value would be lost in {kind}")
     return made
 
@@ -233,9 +237,60 @@ def num_infinite(array: pa.Array | pa.ChunkedArray) -> int:
     return 0
 
 
+def _may_lose(kind: pa.DataType) -> bool:
+    """Whether a type is or has one for which Arrow's safe cast may drop a part of a value."""
+    types = pa.types
+    if types.is_dictionary(kind):
+        return _may_lose(kind.value_type)
+    if kind.num_fields:
+        return any(_may_lose(kind.field(i).type) for i in range(kind.num_fields))
+    return bool(types.is_date(kind) or types.is_boolean(kind) or types.is_decimal(kind))
+
+
+def _flat(given: pa.Array, made: pa.Array) -> Iterator[tuple[pa.Array, pa.Array]]:
+    """The arrays of values below lists and structs, each with what the cast has made of it."""
+    given, made = _decoded(given), _decoded(made)
+    if not made.type.num_fields:
+        yield given, made
+    elif pa.types.is_struct(made.type) and pa.types.is_struct(given.type):
+        parts = dict(zip(made.type.names, made.flatten(), strict=True))
+        for name, part in zip(given.type.names, given.flatten(), strict=True):
+            if name in parts:
+                yield from _flat(part, parts[name])
+    elif pa.types.is_map(made.type) and given.type.num_fields:
+        for parts_of_pairs in zip(_pairs(given), _pairs(made), strict=True):
+            yield from _flat(*parts_of_pairs)
+    elif given.type.num_fields:
+        yield from _flat(given.flatten(), made.flatten())
+
+
+def _pairs(array: pa.Array) -> list[pa.Array]:
+    """The keys and the items of maps, or of lists of structs."""
+    if not pa.types.is_map(array.type):
+        return list(array.flatten().flatten())
+    start, stop = array.offsets[0].as_py(), array.offsets[-1].as_py()
+    return [part.slice(start, stop - start) for part in (array.keys, array.items)]
+
+
+def _decoded(array: pa.Array) -> pa.Array:
+    return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
+
+
+def _is_kept(given: pa.Array, made: pa.Array) -> bool:
+    """Whether the values of a cast, cast back, are those given."""
+    if not _is_silent(given.type, made.type):
+        return True
+    if pa.types.is_decimal(made.type):
+        # By way of text: Arrow's cast of a decimal is not always the nearest float.
+        made = made.cast(pa.string())
+    return bool(made.cast(given.type, safe=False).equals(given))
+
+
 def _is_silent(given: pa.DataType, kind: pa.DataType) -> bool:
     """Whether Arrow's safe cast between two types may drop a part of a value."""
     types = pa.types
+    if types.is_decimal(kind):
+        return bool(types.is_floating(given))
     if types.is_timestamp(given):
         return bool(types.is_date(kind))
     return bool(types.is_boolean(kind) and (types.is_integer(given) or types.is_floating(given)))
@@ -252,11 +307,14 @@ def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
         types.is_struct(kind)
         and types.is_struct(array.type)
         and array.type.names == kind.names
-        and _has_vectors(kind)
+        and _has_own_way(kind)
     ):
         return _members(array, kind)
-    if _is_list(kind) and _is_list(array.type) and _has_vectors(kind.value_type):
+    if _is_list(kind) and _is_list(array.type) and _has_own_way(kind.value_type):
         return _lists(pa.concat_arrays([array]), kind)
+    if types.is_decimal(kind) and types.is_integer(_decoded(array).type):
+        # Arrow asks for room for every integer of the type, not for those of the array.
+        return array.cast(_INTEGERS).cast(kind)
     try:
         return array.cast(kind)
     except pa.ArrowNotImplementedError:
@@ -269,13 +327,13 @@ def _as(array: pa.Array, kind: pa.DataType) -> pa.Array:
         raise
 
 
-def _has_vectors(kind: pa.DataType) -> bool:
-    """Whether a type is or contains a fixed-size list."""
-    if pa.types.is_fixed_size_list(kind):
+def _has_own_way(kind: pa.DataType) -> bool:
+    """Whether a type is or contains a fixed-size list or a decimal, for which Arrow's cast alone is not enough."""
+    if pa.types.is_fixed_size_list(kind) or pa.types.is_decimal(kind):
         return True
     if pa.types.is_struct(kind):
-        return any(_has_vectors(field.type) for field in kind)
-    return _is_list(kind) and _has_vectors(kind.value_type)
+        return any(_has_own_way(field.type) for field in kind)
+    return _is_list(kind) and _has_own_way(kind.value_type)
 
 
 def _members(array: pa.StructArray, kind: pa.StructType) -> pa.Array:

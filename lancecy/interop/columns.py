@@ -23,6 +23,7 @@ __all__ = [
     "check_exact",
     "column_of",
     "extra_column",
+    "is_decimal_of_numbers",
     "nested_array",
     "nested_type",
     "python_column",
@@ -175,6 +176,11 @@ def table_of_pandas(frame: Any, schema: pa.Schema | None = None) -> pa.Table:
     schema : pyarrow.Schema, optional
         All columns, and their types; it may have columns of the index too.
 
+    Returns
+    -------
+    pyarrow.Table
+        Of the types of the schema, except for columns of numbers that become decimals: those are still to be cast.
+
     Raises
     ------
     SchemaError
@@ -183,6 +189,7 @@ def table_of_pandas(frame: Any, schema: pa.Schema | None = None) -> pa.Table:
     wanted = None if schema is None else storage_schema(schema)
     if wanted is not None:
         _check_extra(frame.columns, wanted.names)
+        wanted = _with_own_numbers(frame, wanted)
     try:
         found = pa.Table.from_pandas(frame, schema=wanted)
     except (*CAST_ERRORS, KeyError) as error:
@@ -191,6 +198,26 @@ def table_of_pandas(frame: Any, schema: pa.Schema | None = None) -> pa.Table:
     if wanted is not None:
         _check_frame(frame.select_dtypes(object), wanted)
     return found
+
+
+def _with_own_numbers(frame: Any, schema: pa.Schema) -> pa.Schema:
+    """The schema with the frame's own types for numbers that become decimals."""
+    for place, name in enumerate(frame.columns):
+        column, index = frame.iloc[:0, place], schema.get_field_index(str(name))
+        if index >= 0 and is_decimal_of_numbers(column, schema.types[index]):
+            schema = schema.set(index, schema.field(index).with_type(pa.array(column).type))
+    return schema
+
+
+def is_decimal_of_numbers(column: Any, kind: pa.DataType) -> bool:
+    """Whether a pandas column has floats or integers, and a type is decimal: pyarrow makes no such array at once.
+
+    Parameters
+    ----------
+    column : pandas.Series
+    kind : pyarrow.DataType
+    """
+    return bool(pa.types.is_decimal(kind) and getattr(column.dtype, "kind", "O") in "iuf")
 
 
 def _check_frame(frame: Any, schema: pa.Schema | None) -> None:

@@ -335,6 +335,85 @@ def test_cast_refuses_values_that_do_not_fit(table: lancecy.Dataset) -> None:
         table.append({"b": [1]}, cast=True)
 
 
+def _prices(values: Any, source: pa.DataType) -> dict[str, Any]:
+    """Rows with a column of numbers in the forms that have a type of their own."""
+    array = pa.array(values, source)
+    return {
+        "table": pa.table({"price": array}),
+        "numpy": {"price": array.to_numpy(zero_copy_only=False)},
+        "pandas": pd.DataFrame({"price": array.to_numpy(zero_copy_only=False)}),
+        "pandas of Arrow": pa.table({"price": array}).to_pandas(types_mapper=pd.ArrowDtype),
+        "polars": pl.DataFrame({"price": array}),
+    }
+
+
+@folded(
+    ("source", "value", "kind", "expected"),
+    [
+        (pa.float64(), 1.5, pa.decimal128(9, 2), "1.50"),
+        (pa.float64(), 0.1, pa.decimal128(9, 2), "0.10"),
+        (pa.float64(), -0.0, pa.decimal128(9, 2), "0.00"),
+        (pa.float32(), 0.1, pa.decimal128(9, 2), "0.10"),
+        (pa.float64(), 90071992547409.91, pa.decimal128(18, 2), "90071992547409.91"),
+        (pa.float64(), 1.5, pa.decimal128(9, 0), None),
+        (pa.float64(), 1.239, pa.decimal128(9, 2), None),
+        (pa.float32(), 1.2390000820159912, pa.decimal128(9, 2), None),
+        (pa.float64(), 1e12, pa.decimal128(9, 2), None),
+        (pa.int64(), 3, pa.decimal128(18, 2), "3.00"),
+        (pa.int64(), -9999999, pa.decimal128(9, 2), "-9999999.00"),
+        (pa.int64(), 10000000, pa.decimal128(9, 2), None),
+        (pa.uint64(), 2**64 - 1, pa.decimal128(20, 0), str(2**64 - 1)),
+        (pa.int64(), 7, pa.decimal256(76, 60), f"7.{'0' * 60}"),
+    ],
+    ids=str,
+)
+def test_numbers_become_decimals_only_if_they_keep_their_value(
+    tmp_path: Path, source: pa.DataType, value: float, kind: pa.DataType, expected: str | None
+) -> None:
+    ds = lancecy.write_dataset({"price": pa.array([], kind)}, tmp_path / "t", mode="overwrite")
+    for form, rows in _prices([0, value], source).items():
+        if expected is None:
+            for options in ({"cast": True}, {"schema": ds.schema}):
+                with pytest.raises(SchemaError, match=rf"column 'price' is .*\(row 1 is {value!r}\)"):
+                    ds.append(rows, **options)
+        else:
+            ds.append(rows, cast=True)
+            ds.append(rows, schema=ds.schema)
+            found = ds.to_table()["price"].to_pylist()[-4:]
+            assert [str(found[1]), str(found[3])] == [expected, expected], form
+
+
+def test_decimals_below_lists_and_structs_keep_their_value_too(tmp_path: Path) -> None:
+    two = pa.decimal128(9, 2)
+    kind = pa.struct({"l": pa.list_(two), "n": two})
+    ds = lancecy.write_dataset({"s": pa.array([], kind)}, tmp_path / "t")
+    ds.append({"s": [{"l": [1.25, None], "n": 3}, None, {"l": None, "n": 4}]}, cast=True)
+    found = [{"l": [Decimal("1.25"), None], "n": Decimal(3)}, None, {"l": None, "n": Decimal(4)}]
+    assert ds.to_table()["s"].to_pylist() == found
+    for lost in ({"l": [1.239], "n": 3}, {"l": [1.0], "n": 0.001}):
+        with pytest.raises(SchemaError, match=r"column 's' is .*\(row 1 is "):
+            ds.append({"s": [None, lost]}, cast=True)
+    maps = pa.array([[("k", 1.5)], [("k", 1.239)]], pa.map_(pa.string(), pa.float64()))
+    wanted = pa.schema({"m": pa.map_(pa.string(), two)})
+    new = lancecy.write_dataset({"m": maps[:1]}, tmp_path / "m", schema=wanted, data_storage_version="2.2")
+    assert new.to_table()["m"].to_pylist() == [[("k", Decimal("1.50"))]]
+    with pytest.raises(SchemaError, match=r"column 'm' is .*\(row 1 is "):
+        new.append({"m": maps}, cast=True)
+
+
+def test_dask_partitions_of_numbers_become_decimals(tmp_path: Path) -> None:
+    import dask.dataframe as dd
+
+    wanted = pa.schema({"price": pa.decimal128(9, 2)})
+    for values in ([1.25, None], [3]):
+        frame = dd.from_pandas(pd.DataFrame({"price": values}), npartitions=1)
+        ds = lancecy.write_dask(frame, tmp_path / "t", schema=wanted, mode="overwrite")
+        assert ds.to_table()["price"].to_pylist() == [Decimal(str(values[0])), None][: len(values)]
+    frame = dd.from_pandas(pd.DataFrame({"price": [1.239]}), npartitions=1)
+    with pytest.raises(SchemaError, match=r"column 'price' .*row 0 is 1\.239"):
+        lancecy.write_dask(frame, tmp_path / "t", schema=wanted, mode="append")
+
+
 def test_fragments_and_dask_frames_are_cast(table: lancecy.Dataset) -> None:
     import dask.dataframe as dd
 
