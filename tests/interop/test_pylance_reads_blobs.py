@@ -92,7 +92,7 @@ def test_bytes_under_nulls_are_not_written(tmp_path: Path) -> None:
     [
         (FIELD, "0.1", "write version 2.0"),
         (FIELD.with_type(pa.binary()), "2.1", "make it large_binary"),
-        (FIELD.with_type(pa.string()), "2.2", "make it one of lance.blob.v2"),
+        (FIELD.with_type(pa.string()), "2.2", "make it lance.blob.v2"),
         (lance.blob_field("b"), "2.1", "write version 2.2"),
         (pa.field("m", pa.map_(pa.string(), lance.blob_field("v").type)), "2.2", "list of structs"),
         (pa.field("l", pa.list_(FIELD)), "2.1", "write version 2.2"),

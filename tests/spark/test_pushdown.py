@@ -16,7 +16,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.errors import FormatError, UnsupportedError
+from lancecy.errors import TruncatedError, UnsupportedError
 from lancecy.spark.aggregates import Aggregate
 from lancecy.spark.frames import _setting, read
 from tests.helpers.tables import all_types, all_types_table, random_array
@@ -545,7 +545,7 @@ def test_damage_is_told_with_its_place(spark: SparkSession, tmp_path: Path) -> N
     frame = read(spark, str(place))
     (file,) = (place / "data").iterdir()
     file.write_bytes(file.read_bytes()[:-60])
-    with pytest.raises(PythonException, match=FormatError.__name__):
+    with pytest.raises(PythonException, match=TruncatedError.__name__):
         frame.agg(f.sum("a")).collect()
 
 

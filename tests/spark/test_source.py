@@ -171,7 +171,7 @@ def test_damage_is_told_by_the_executor_that_finds_it(spark: SparkSession, tmp_p
     file.write_bytes(file.read_bytes()[:-30])
     for frame in frames:
         told = _told(frame.collect)
-        assert "lancecy.errors.FormatError: this is not a Lance file" in told
+        assert "lancecy.errors.TruncatedError: the file has " in told
         assert f"(in data/{file.name} of fragment 0)" in told
 
 
