@@ -142,7 +142,11 @@ def check(uri: str, expected: pa.Table) -> None:
             "2.2",
             "leave the metadata",
         ),
-        (pa.field("p", pa.struct([A]), metadata={"lance-encoding:packed": "1"}), "2.1", "with the value true"),
+        (
+            pa.field("p", pa.struct([A]), metadata={"lance-encoding:packed": "1"}),
+            "2.1",
+            "with the value true",
+        ),
         (pa.field("p", pa.struct([]), metadata=PACKED), "2.1", "give it a member"),
         (pa.field("p", pa.list_(pa.struct([]))), "2.1", "give it a member"),
     ],
