@@ -134,7 +134,7 @@ def check_options(kind: type[Any], given: Mapping[str, object]) -> None:
     TypeError
         A value has another type.
     """
-    _check(given, _checks(kind.__annotations__, vars(sys.modules[kind.__module__])))
+    _check(given, _checks_of(cast(Any, kind)))
 
 
 def whole_number(name: str, value: Any) -> int:
@@ -159,6 +159,11 @@ def whole_number(name: str, value: Any) -> int:
     if not _is_whole(value):
         raise TypeError(f"{name} is a whole number, not {value!r}")
     return operator.index(value)
+
+
+@functools.cache
+def _checks_of(kind: Any) -> dict[str, _Check]:
+    return _checks(kind.__annotations__, vars(sys.modules[kind.__module__]))
 
 
 class _Check(NamedTuple):
