@@ -113,7 +113,7 @@ def _standard_input(stack: ExitStack) -> str:
 
 
 def _redirected(stream: BinaryIO) -> str | None:
-    """The path of a file that the shell has opened as standard input and nobody has read from."""
+    """The path of the file that is standard input; None for a pipe, or after the first read."""
     try:
         number = stream.fileno()
         is_file = stat.S_ISREG(os.fstat(number).st_mode) and os.lseek(number, 0, os.SEEK_CUR) == 0

@@ -82,7 +82,7 @@ def to_tensor(
 
 
 def _marked_bfloat16(schema: pa.Schema) -> set[str]:
-    """Columns whose extension type nobody registered."""
+    """Columns that are marked as bfloat16 and have no registered extension type."""
     key, value = b"ARROW:extension:name", _BFLOAT16.encode()
     return {f.name for f in schema if f.metadata and f.metadata.get(key) == value}
 

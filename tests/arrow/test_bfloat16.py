@@ -84,6 +84,6 @@ def test_a_type_that_does_not_fit_its_storage_is_not_made() -> None:
         (image, pa.list_(pa.uint8(), 6), b'{"shape": [99999999999999999999, 6]}'),
         (image, pa.list_(pa.uint8(), 6), b"\xff"),
         (image, pa.uint8(), b'{"shape": [1]}'),
-        ("somebody.else", pa.uint8(), b""),
+        ("other.type", pa.uint8(), b""),
     ):
         assert extension_type(name, storage, serialized) is None, name

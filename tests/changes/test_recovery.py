@@ -1,4 +1,4 @@
-"""The recovery drill: a table whose newest manifest is damaged is made writable by somebody who has only the error.
+"""The recovery drill: the text of the error is enough to make a table with a damaged newest manifest writable.
 
 The table has five versions and two bases, on a disk and on S3. Nothing of a sound version may be lost, and
 pylance must open, read, write and clean up the result.

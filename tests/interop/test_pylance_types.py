@@ -113,7 +113,7 @@ def test_extension_type_is_restored_where_it_is_registered(name: str, tmp_path: 
 
 def test_extension_type_is_read_as_its_storage_where_nobody_knows_it(tmp_path: Path) -> None:
     """A process that has not registered a type sees its storage and the name."""
-    metadata = {"ARROW:extension:name": "somebody.colour", "ARROW:extension:metadata": "rgb"}
+    metadata = {"ARROW:extension:name": "example.colour", "ARROW:extension:metadata": "rgb"}
     schema = pa.schema([pa.field("c", pa.binary(3), metadata=metadata)])
     live.write(pa.table({"c": pa.array([b"abc", b"def"], pa.binary(3))}, schema=schema), tmp_path / "t")
     table = lancecy.dataset(tmp_path / "t").to_table()

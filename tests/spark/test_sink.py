@@ -198,7 +198,7 @@ def test_refused_before_a_task_runs(spark: SparkSession, tmp_path: Path) -> None
 def test_failed_task_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
     lancecy.spark.write(spark.range(3), tmp_path / "t")
     before = data_files(tmp_path / "t" / "data")
-    # One task, so that nobody is still writing when it has failed; it has finished nine files before.
+    # One task: no other task writes after it fails. Before it fails, it finishes nine files.
     bad = spark.range(0, 100, 1, 1).selectExpr("if(id = 99, raise_error('ninety-nine'), id) AS id")
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
     try:
@@ -231,7 +231,7 @@ def test_failed_create_leaves_nothing(spark: SparkSession, tmp_path: Path, door:
         for batch in batches:
             yield batch.assign(id="no number") if batch.id.max() == 39 else batch
 
-    # One task, so that nobody is still writing when it has failed; it has finished three files before.
+    # One task: no other task writes after it fails. Before it fails, it finishes three files.
     rows = spark.range(0, 40, 1, 1)
     frames = [
         rows.mapInPandas(odd, rows.schema),

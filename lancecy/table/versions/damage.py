@@ -81,7 +81,7 @@ def with_remedy_for_missing(error: DatasetNotFoundError, root: str, version: int
     """
     place = printable(root)
     error.what += (
-        f"; if nobody can put it back: {_call(place)} undoes version {version} if its manifest is another table's; "
+        f"; if the file is lost: {_call(place)} undoes version {version} if its manifest is another table's; "
         f"else open an older version whose files are there, lancecy.dataset({place!r}, version=N), and restore() it"
     )
     return error
