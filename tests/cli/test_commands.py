@@ -10,35 +10,26 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 
 import lancecy
 from lancecy.cli.main import main
 from tests.helpers.golden import golden
+from tests.helpers.shell import run, run_json
 from tests.meta.tree import ROOT
 
 TABLE = str(golden("14.0.2_rowids").path)
 
 
-def _run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, [*arguments])
-
-
-def _json(*arguments: str) -> Any:
-    result = _run(*arguments, "--json")
-    assert result.exit_code == 0, result.output
-    return json.loads(result.stdout)
-
-
 def test_every_command_has_help_and_is_listed() -> None:
-    listed = _run("--help").stdout
+    listed = run("--help").stdout
     assert list(main.commands) == (
         "info schema head count versions explain inspect diff verify "
         "export write delete restore cleanup bases repair".split()
     )
     for name in main.commands:
         assert name in listed
-        found = _run(name, "--help")
+        found = run(name, "--help")
         assert found.exit_code == 0
         assert "Usage" in found.stdout
 
@@ -49,21 +40,21 @@ def test_every_command_is_documented() -> None:
 
 
 def test_info() -> None:
-    facts = _json("info", TABLE)
+    facts = run_json("info", TABLE)
     assert (facts["version"], facts["rows"], facts["file_version"]) == (7, 48, "0.1")
     assert facts["stable_row_ids"] is True
-    text = _run("info", TABLE).stdout
+    text = run("info", TABLE).stdout
     assert "rows  48" in text
     assert "stable row ids  yes" in text
-    assert _json("info", TABLE, "--version", "1")["rows"] == 33
+    assert run_json("info", TABLE, "--version", "1")["rows"] == 33
 
 
 def test_schema() -> None:
     ds = lancecy.dataset(TABLE)
-    rows = _json("schema", TABLE)
+    rows = run_json("schema", TABLE)
     assert [row["name"] for row in rows if not row["depth"]] == ds.schema.names
     assert {row["name"] for row in rows} >= {"point.a", "tags.item"}
-    assert "fixed_size_list" in _run("schema", TABLE).stdout
+    assert "fixed_size_list" in run("schema", TABLE).stdout
 
 
 def test_module_is_the_script() -> None:
@@ -85,11 +76,11 @@ def test_head_shows_what_python_has_no_value_for(tmp_path: Path) -> None:
         }
     )
     lancecy.write_dataset(far, path)
-    first, second = _json("head", path)
+    first, second = run_json("head", path)
     assert all("out of range" in first[name] for name in "dtzl"), first
     assert "9223372036854775807" in first["u"]
     assert (second["d"], second["l"]) == ("1970-01-01", ["1970-01-01"])
-    shown = _run("head", path)
+    shown = run("head", path)
     assert shown.exit_code == 0
     assert "1970-01-01" in shown.stdout
 
@@ -99,71 +90,71 @@ def test_json_cannot_drive_a_terminal(tmp_path: Path) -> None:
     name, value = "c\u009b31m", "v\u009b31m\u202e \U000e0041 ä"
     lancecy.write_dataset(pa.table({name: [value]}), path)
     for command in ("head", "schema"):
-        shown = _run(command, path, "--json").stdout
+        shown = run(command, path, "--json").stdout
         assert all(c.isprintable() or c == "\n" for c in shown)
         assert repr(name)[1:-1] in str(json.loads(shown))
-    assert _json("head", path) == [{name: value}]
-    assert "ä" in _run("head", path, "--json").stdout
+    assert run_json("head", path) == [{name: value}]
+    assert "ä" in run("head", path, "--json").stdout
 
 
 def test_ages_beyond_all_calendars_are_refused() -> None:
-    result = _run("cleanup", TABLE, "--older-than", "99999999999999d", "--dry-run")
+    result = run("cleanup", TABLE, "--older-than", "99999999999999d", "--dry-run")
     assert result.exit_code == 2
     assert "is too large" in result.output
 
 
 def test_head() -> None:
     ds = lancecy.dataset(TABLE)
-    rows = _json("head", TABLE, "-n", "3", "-c", "id, word", "-f", "id >= 5")
+    rows = run_json("head", TABLE, "-n", "3", "-c", "id, word", "-f", "id >= 5")
     assert rows == ds.to_table(["id", "word"], "id >= 5", limit=3).to_pylist()
-    text = _run("head", TABLE, "-n", "2", "-c", "id").stdout.split()
+    text = run("head", TABLE, "-n", "2", "-c", "id").stdout.split()
     assert text[0] == "id"
     assert text[-1] == "1"
-    assert len(_json("head", TABLE, "--limit", "4")) == 4
+    assert len(run_json("head", TABLE, "--limit", "4")) == 4
 
 
 def test_count() -> None:
-    assert _run("count", TABLE).stdout == "48\n"
-    assert _json("count", TABLE, "-f", "id < 5") == {"rows": lancecy.dataset(TABLE).count_rows("id < 5")}
+    assert run("count", TABLE).stdout == "48\n"
+    assert run_json("count", TABLE, "-f", "id < 5") == {"rows": lancecy.dataset(TABLE).count_rows("id < 5")}
 
 
 def test_versions() -> None:
-    assert [v["version"] for v in _json("versions", TABLE)] == [1, 2, 3, 4, 5, 6, 7]
-    assert len(_run("versions", TABLE).stdout.strip().splitlines()) == 9
+    assert [v["version"] for v in run_json("versions", TABLE)] == [1, 2, 3, 4, 5, 6, 7]
+    assert len(run("versions", TABLE).stdout.strip().splitlines()) == 9
 
 
 def test_explain() -> None:
-    found = _json("explain", TABLE, "-c", "id", "-f", "id < 5")
+    found = run_json("explain", TABLE, "-c", "id", "-f", "id < 5")
     assert found["filter"] == "id < 5"
     assert 0 < found["bytes_to_read"] <= found["bytes_total"]
-    assert "bytes to read" in _run("explain", TABLE).stdout
+    assert "bytes to read" in run("explain", TABLE).stdout
 
 
 def test_inspect() -> None:
     path = str(next((Path(TABLE) / "data").iterdir()))
-    found = _json("inspect", path, "--pages")
+    found = run_json("inspect", path, "--pages")
     assert sum(page["values"] for page in found["columns"][0]["pages"]) == found["num_rows"]
-    assert "page 0:" in _run("inspect", path, "--pages").stdout
-    assert "page 0:" not in _run("inspect", path).stdout
+    assert "page 0:" in run("inspect", path, "--pages").stdout
+    assert "page 0:" not in run("inspect", path).stdout
 
 
 def test_diff() -> None:
-    found = _json("diff", TABLE, "1")
+    found = run_json("diff", TABLE, "1")
     assert (found["old"], found["new"], found["rows"]) == (1, 7, [33, 48])
-    assert "fragments removed" in _run("diff", TABLE, "1", "7").stdout
-    assert _json("diff", TABLE, "1", "2")["added_fragments"] == [2]
+    assert "fragments removed" in run("diff", TABLE, "1", "7").stdout
+    assert run_json("diff", TABLE, "1", "2")["added_fragments"] == [2]
 
 
 def test_verify_says_by_its_exit_code_whether_a_table_is_whole(tmp_path: Path) -> None:
-    assert _json("verify", TABLE)["ok"] is True
-    assert _run("verify", TABLE, "-c", "id").exit_code == 0
+    assert run_json("verify", TABLE)["ok"] is True
+    assert run("verify", TABLE, "-c", "id").exit_code == 0
     table = golden("14.0.2_v21_deleted").copy_to(tmp_path)
     file = lancecy.dataset(table).get_fragments()[0].data_files()[0]
     (table / "data" / file.path).write_bytes(b"no longer a file")
-    broken = _run("verify", str(table))
+    broken = run("verify", str(table))
     assert broken.exit_code == 1
     assert "damaged: fragment" in broken.stdout
-    assert json.loads(_run("verify", str(table), "--json").stdout)["findings"][0]["kind"] == "file"
+    assert json.loads(run("verify", str(table), "--json").stdout)["findings"][0]["kind"] == "file"
 
 
 @pytest.mark.parametrize(
@@ -179,7 +170,7 @@ def test_verify_says_by_its_exit_code_whether_a_table_is_whole(tmp_path: Path) -
     ],
 )
 def test_errors_are_one_line_and_exit_code_2(arguments: list[str], said: str) -> None:
-    found = _run(*arguments)
+    found = run(*arguments)
     assert found.exit_code == 2
     assert said in found.stderr
     assert "Traceback" not in found.stderr
@@ -193,7 +184,7 @@ def test_control_characters_of_a_table_do_not_reach_the_terminal(tmp_path: Path)
     evil = pa.table({"\x1b[2Jname": ["\x1b]0;title\x07"]})
     lance.write_dataset(evil, tmp_path / "t.lance")
     for command in ("info", "schema", "head", "versions", "explain", "verify"):
-        found = _run(command, str(tmp_path / "t.lance"))
+        found = run(command, str(tmp_path / "t.lance"))
         assert found.exit_code == 0, found.output
         assert "\x1b" not in found.stdout, command
         assert "\x07" not in found.stdout, command

@@ -16,14 +16,13 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner, Result
 from pyarrow import csv
 from pyarrow import parquet as pq
 
 import lancecy
 from lancecy.cli import exporting, sinks
-from lancecy.cli.main import main
 from lancecy.progress import Step
+from tests.helpers.shell import run, run_json
 
 COMMAND = [sys.executable, "-m", "lancecy"]
 FLAT: dict[str, tuple[pa.DataType, list[Any]]] = {
@@ -70,16 +69,6 @@ def _table(columns: dict[str, tuple[pa.DataType, list[Any]]]) -> pa.Table:
     return pa.table({name: pa.array(values, kind) for name, (kind, values) in columns.items()})
 
 
-def _run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(a) for a in arguments])
-
-
-def _json(*arguments: object) -> Any:
-    found = _run(*arguments, "--json")
-    assert found.exit_code == 0, found.output
-    return json.loads(found.stdout)
-
-
 @pytest.fixture
 def table(tmp_path: Path) -> Path:
     """A table of three rows, of every type that a text can hold."""
@@ -103,17 +92,17 @@ def test_what_is_exported_can_be_appended_to_an_equal_table(tmp_path: Path, tabl
     if ending == "parquet":
         columns = {name: column for name, column in columns.items() if name != "thousands"}
     file, copy = tmp_path / f"rows.{ending}", tmp_path / "copy.lance"
-    facts = _json("export", table, file, "-c", ",".join(columns))
+    facts = run_json("export", table, file, "-c", ",".join(columns))
     assert (facts["rows"], facts["version"], facts["bytes"]) == (3, 1, file.stat().st_size)
     lancecy.write_dataset(_table(columns).schema.empty_table(), copy)
-    found = _run("write", file, copy, "--mode", "append")
+    found = run("write", file, copy, "--mode", "append")
     assert found.exit_code == 0, found.output
     assert lancecy.dataset(copy).to_table().equals(lancecy.dataset(table).to_table(list(columns)))
 
 
 def test_other_programs_read_the_files(tmp_path: Path, table: Path) -> None:
     for ending in ("parquet", "csv", "jsonl"):
-        assert _run("export", table, tmp_path / f"t.{ending}", "-c", "n,word,x,day").exit_code == 0
+        assert run("export", table, tmp_path / f"t.{ending}", "-c", "n,word,x,day").exit_code == 0
     rows = lancecy.dataset(table).to_table(["n", "word", "x", "day"]).to_pylist()
     assert pq.read_table(tmp_path / "t.parquet").to_pylist() == rows
     lines = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
@@ -126,47 +115,47 @@ def test_a_map_is_a_list_of_keys_and_values(tmp_path: Path) -> None:
     kind = pa.map_(pa.string(), pa.date32())
     maps = pa.table({"m": pa.array([[("a", date(2024, 5, 1))], None, [], [("b", None)]], kind)})
     lancecy.write_dataset(maps, tmp_path / "m.lance", data_storage_version="2.2")
-    assert _run("export", tmp_path / "m.lance", tmp_path / "m.jsonl").exit_code == 0
+    assert run("export", tmp_path / "m.lance", tmp_path / "m.jsonl").exit_code == 0
     assert (tmp_path / "m.jsonl").read_text().splitlines() == [
         '{"m":[{"key":"a","value":"2024-05-01"}]}',
         '{"m":null}',
         '{"m":[]}',
         '{"m":[{"key":"b","value":null}]}',
     ]
-    assert _run("write", tmp_path / "m.jsonl", tmp_path / "m.lance", "--mode", "append").exit_code == 0
+    assert run("write", tmp_path / "m.jsonl", tmp_path / "m.lance", "--mode", "append").exit_code == 0
     assert lancecy.dataset(tmp_path / "m.lance").to_table()["m"].to_pylist() == maps["m"].to_pylist() * 2
 
 
 def test_numbers_that_json_lacks_are_null_and_csv_has_them(tmp_path: Path) -> None:
     lancecy.write_dataset({"x": [float("nan"), float("-inf"), 1.0]}, tmp_path / "t.lance")
     for ending in ("jsonl", "csv"):
-        assert _run("export", tmp_path / "t.lance", tmp_path / f"x.{ending}").exit_code == 0
+        assert run("export", tmp_path / "t.lance", tmp_path / f"x.{ending}").exit_code == 0
     assert (tmp_path / "x.jsonl").read_text() == '{"x":null}\n{"x":null}\n{"x":1.0}\n'
-    assert _run("write", tmp_path / "x.csv", tmp_path / "y.lance").exit_code == 0
+    assert run("write", tmp_path / "x.csv", tmp_path / "y.lance").exit_code == 0
     assert str(lancecy.dataset(tmp_path / "y.lance").to_table()["x"].to_pylist()) == "[nan, -inf, 1.0]"
 
 
 def test_rows_and_versions_are_chosen_as_for_head(tmp_path: Path, numbers: Path) -> None:
     file = tmp_path / "rows.jsonl"
     options = ["-c", "s", "--where", "n >= 5", "--limit", 2, "--version", 1, "--overwrite"]
-    assert _json("export", numbers, file, *options)["rows"] == 2
+    assert run_json("export", numbers, file, *options)["rows"] == 2
     assert file.read_text() == '{"s":"row 5"}\n{"s":"row 6"}\n'
-    when = _json("versions", numbers)[0]["timestamp"]
-    assert _json("export", numbers, file, "--asof", when, "--overwrite")["rows"] == 1000
-    assert _json("export", numbers, file, "-n", 0, "--overwrite") | {"bytes": 0, "rows": 0} == {
+    when = run_json("versions", numbers)[0]["timestamp"]
+    assert run_json("export", numbers, file, "--asof", when, "--overwrite")["rows"] == 1000
+    assert run_json("export", numbers, file, "-n", 0, "--overwrite") | {"bytes": 0, "rows": 0} == {
         "file": str(file), "format": "jsonl", "version": 2, "rows": 0, "bytes": 0,
     }  # fmt: skip
 
 
 def test_a_table_without_rows_has_its_columns(tmp_path: Path, table: Path) -> None:
     for ending in ("parquet", "csv", "arrow", "jsonl"):
-        assert _json("export", table, tmp_path / f"t.{ending}", "-c", "n,day", "-f", "n = 7")["rows"] == 0
+        assert run_json("export", table, tmp_path / f"t.{ending}", "-c", "n,day", "-f", "n = 7")["rows"] == 0
     assert pq.read_schema(tmp_path / "t.parquet").names == ["n", "day"]
     assert (tmp_path / "t.csv").read_text() == '"n","day"\n'
     assert pa.ipc.open_file(tmp_path / "t.arrow").schema.names == ["n", "day"]
     assert (tmp_path / "t.jsonl").read_bytes() == b""
     for ending in ("parquet", "csv", "arrow", "jsonl"):
-        assert _json("write", tmp_path / f"t.{ending}", table, "--mode", "append")["rows"] == 3, ending
+        assert run_json("write", tmp_path / f"t.{ending}", table, "--mode", "append")["rows"] == 3, ending
 
 
 @pytest.mark.parametrize(
@@ -189,14 +178,14 @@ def test_errors_name_the_remedy_and_leave_no_file(
     tmp_path: Path, table: Path, arguments: list[str], said: str
 ) -> None:
     places = {"t": table, "d": tmp_path}
-    found = _run("export", *(text.format(**places) for text in arguments))
+    found = run("export", *(text.format(**places) for text in arguments))
     assert (found.exit_code, found.stdout) == (2, "")
     assert said.format(**places) in found.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["t.lance"]
 
 
 def test_members_of_structs_are_columns_of_csv(tmp_path: Path, table: Path) -> None:
-    assert _run("export", table, tmp_path / "x.csv", "-c", "n,point.a").exit_code == 0
+    assert run("export", table, tmp_path / "x.csv", "-c", "n,point.a").exit_code == 0
     assert (tmp_path / "x.csv").read_text().splitlines()[:2] == ['"n","point.a"', "1,1"]
 
 
@@ -205,16 +194,16 @@ def test_types_that_a_format_lacks_are_named(tmp_path: Path) -> None:
     lancecy.write_dataset(
         pa.table([[1], [b"x"]], pa.schema([pa.field("n", pa.int64()), blob])), tmp_path / "b.lance"
     )
-    found = _run("export", tmp_path / "b.lance", tmp_path / "b.parquet")
+    found = run("export", tmp_path / "b.lance", tmp_path / "b.parquet")
     assert (found.exit_code, "column 'image' holds blobs" in found.stderr) == (2, True)
-    assert _json("export", tmp_path / "b.lance", tmp_path / "b.parquet", "-c", "n")["rows"] == 1
+    assert run_json("export", tmp_path / "b.lance", tmp_path / "b.parquet", "-c", "n")["rows"] == 1
     far = pa.array([2**31 - 1], pa.int32()).cast(pa.date32())
     lancecy.write_dataset(pa.table({"day": far}), tmp_path / "far.lance")
     for ending in ("csv", "jsonl"):
-        found = _run("export", tmp_path / "far.lance", tmp_path / f"far.{ending}")
+        found = run("export", tmp_path / "far.lance", tmp_path / f"far.{ending}")
         assert "column 'day' has a date that text cannot say: export to Parquet or Arrow" in found.stderr
         assert not (tmp_path / f"far.{ending}").exists()
-    assert _run("export", tmp_path / "far.lance", tmp_path / "far.parquet").exit_code == 0
+    assert run("export", tmp_path / "far.lance", tmp_path / "far.parquet").exit_code == 0
 
 
 def test_parquet_has_missing_structs_whose_members_cannot_be_null(tmp_path: Path) -> None:
@@ -223,19 +212,19 @@ def test_parquet_has_missing_structs_whose_members_cannot_be_null(tmp_path: Path
         {"s": pa.array([{"x": 1}, None], kind), "l": pa.array([[{"x": 1}, None], None], pa.list_(kind))}
     )
     lancecy.write_dataset(table, tmp_path / "t.lance")
-    facts = _json("export", tmp_path / "t.lance", tmp_path / "t.parquet")
+    facts = run_json("export", tmp_path / "t.lance", tmp_path / "t.parquet")
     assert facts["rows"] == 2
     assert pq.read_table(tmp_path / "t.parquet").to_pylist() == table.to_pylist()
-    assert _json("write", tmp_path / "t.parquet", tmp_path / "t.lance", "--mode", "append")["rows"] == 4
+    assert run_json("write", tmp_path / "t.parquet", tmp_path / "t.lance", "--mode", "append")["rows"] == 4
 
 
 def test_columns_that_parquet_lacks_are_named(tmp_path: Path) -> None:
     table = pa.table({"n": [1], "thousands": pa.array([Decimal(5000)], pa.decimal128(5, -3))})
     lancecy.write_dataset(table, tmp_path / "t.lance")
-    found = _run("export", tmp_path / "t.lance", tmp_path / "t.parquet")
+    found = run("export", tmp_path / "t.lance", tmp_path / "t.parquet")
     assert (found.exit_code, found.stdout) == (2, "")
     assert "column 'thousands' holds values of a type that Parquet lacks: leave out with" in found.stderr
-    assert _json("export", tmp_path / "t.lance", tmp_path / "t.arrow")["rows"] == 1
+    assert run_json("export", tmp_path / "t.lance", tmp_path / "t.arrow")["rows"] == 1
 
 
 def test_a_file_is_replaced_only_if_told_and_keeps_its_mode(tmp_path: Path, numbers: Path) -> None:
@@ -243,10 +232,10 @@ def test_a_file_is_replaced_only_if_told_and_keeps_its_mode(tmp_path: Path, numb
     file.write_text("mine")
     file.chmod(0o640)
     link.symlink_to(file)
-    refused = _run("export", numbers, link)
+    refused = run("export", numbers, link)
     assert (refused.exit_code, file.read_text()) == (2, "mine")
     assert "exists: --overwrite replaces it" in refused.stderr
-    assert _run("export", numbers, link, "-n", 1, "--overwrite").exit_code == 0
+    assert run("export", numbers, link, "-n", 1, "--overwrite").exit_code == 0
     assert (link.is_symlink(), file.read_text()) == (True, '{"n":0,"s":"row 0"}\n')
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
 
@@ -265,12 +254,12 @@ def test_an_error_in_the_middle_leaves_the_old_file(
         raise error
 
     monkeypatch.setattr(lancecy.api.scanners.Scanner, "to_batches", failing)
-    found = _run("export", numbers, file, "--format", kind, "--overwrite")
+    found = run("export", numbers, file, "--format", kind, "--overwrite")
     assert found.exit_code == (130 if isinstance(error, KeyboardInterrupt) else 2)
     assert file.read_text() == "mine"
     assert {path.name for path in tmp_path.iterdir()} == {"n.lance", "rows"}
     # A program that reads the pipe must not take half of the rows for all of them.
-    piped = _run("export", numbers, "-", "--format", kind).stdout_bytes
+    piped = run("export", numbers, "-", "--format", kind).stdout_bytes
     ends = {"parquet": b"PAR1", "arrow": b"\xff\xff\xff\xff\0\0\0\0"}
     assert kind not in ends or not piped[4:].endswith(ends[kind])
 
@@ -314,11 +303,11 @@ def test_pipes_with_names_and_devices_are_written_as_they_are(tmp_path: Path, nu
     pipe = tmp_path / "pipe.jsonl"
     os.mkfifo(pipe)
     with subprocess.Popen(["cat", str(pipe)], stdout=subprocess.PIPE) as reader:
-        assert _run("export", numbers, pipe, "-n", 1).exit_code == 0
+        assert run("export", numbers, pipe, "-n", 1).exit_code == 0
         assert reader.communicate()[0] == b'{"n":0,"s":"row 0"}\n'
-    assert _run("export", numbers, "/dev/null", "--format", "csv").exit_code == 0
+    assert run("export", numbers, "/dev/null", "--format", "csv").exit_code == 0
     assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
-    full = _run("export", numbers, "/dev/full", "--format", "csv")
+    full = run("export", numbers, "/dev/full", "--format", "csv")
     assert (full.exit_code, "No space left" in full.stderr) == (2, True)
 
 
@@ -348,6 +337,6 @@ def test_large_rows_are_exported_a_few_at_a_time(tmp_path: Path, monkeypatch: py
             yield measured
 
     monkeypatch.setattr("lancecy.cli.exporting.written", watched)
-    assert _json("export", path, tmp_path / "x.parquet")["rows"] == 40
+    assert run_json("export", path, tmp_path / "x.parquet")["rows"] == 40
     assert len(sizes) >= 3
     assert max(sizes) <= 17 << 20

@@ -14,19 +14,15 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from pyarrow import csv
 from pyarrow import parquet as pq
 
 import lancecy
-from lancecy.cli.main import main
+from tests.helpers.shell import run
 
 COMMAND = [sys.executable, "-m", "lancecy"]
 TABLE = pa.table({"n": [1, 2, 3], "word": ["a", None, "c"]})
-
-
-def _run(*arguments: object, said: str | bytes | None = None) -> Result:
-    return CliRunner().invoke(main, [str(a) for a in arguments], input=said)
 
 
 def _bytes(kind: str) -> bytes:
@@ -49,7 +45,7 @@ def _bytes(kind: str) -> bytes:
 @pytest.mark.parametrize("kind", ["parquet", "arrow", "stream", "jsonl", "csv", "tsv"])
 def test_standard_input_is_recognised_by_its_first_bytes(tmp_path: Path, kind: str) -> None:
     for options in [], ["--format", {"stream": "arrow"}.get(kind, kind), "--mode", "overwrite"]:
-        found = _run("write", "-", tmp_path / "t.lance", *options, said=_bytes(kind))
+        found = run("write", "-", tmp_path / "t.lance", *options, said=_bytes(kind))
         assert found.exit_code == 0, found.output
         assert lancecy.dataset(tmp_path / "t.lance").to_table().to_pylist() == TABLE.to_pylist()
 
@@ -70,7 +66,7 @@ def test_standard_input_is_a_pipe_or_a_file(tmp_path: Path) -> None:
 
 def test_standard_input_comes_beside_files(tmp_path: Path) -> None:
     pq.write_table(TABLE, tmp_path / "rows.parquet")
-    found = _run("write", tmp_path / "rows.parquet", "-", tmp_path / "t.lance", said=_bytes("parquet"))
+    found = run("write", tmp_path / "rows.parquet", "-", tmp_path / "t.lance", said=_bytes("parquet"))
     assert found.exit_code == 0, found.output
     assert lancecy.dataset(tmp_path / "t.lance").count_rows() == 6
 
@@ -89,7 +85,7 @@ def test_standard_input_comes_beside_files(tmp_path: Path) -> None:
 )  # fmt: skip
 def test_errors_of_standard_input(tmp_path: Path, arguments: list[str], said: bytes, error: str) -> None:
     named = [text.format(t=tmp_path / "t.lance") for text in arguments]
-    found = _run("write", *named, said=said)
+    found = run("write", *named, said=said)
     assert (found.exit_code, found.stdout) == (2, "")
     assert error in found.stderr
     assert not (tmp_path / "t.lance").exists()
@@ -137,7 +133,7 @@ def _empty(path: Path, types: dict[str, tuple[pa.DataType, Any, Any]]) -> Path:
 
 
 def _append(path: Path, text: str, kind: str) -> Result:
-    return _run("write", "-", path, "--mode", "append", "--format", kind, said=text)
+    return run("write", "-", path, "--mode", "append", "--format", kind, said=text)
 
 
 def test_json_lines_become_the_types_of_the_table(tmp_path: Path) -> None:
@@ -182,7 +178,7 @@ def test_whole_numbers_of_json_may_have_a_point(tmp_path: Path) -> None:
 def test_csv_tells_empty_text_from_none(tmp_path: Path) -> None:
     path = tmp_path / "t.lance"
     text = 'n,w\n1,\n2,""\n,NA\nNA,"a\nb"\n'
-    assert _run("write", "-", path, "--format", "csv", said=text).exit_code == 0
+    assert run("write", "-", path, "--format", "csv", said=text).exit_code == 0
     rows = [(1, None), (2, ""), (None, "NA"), (None, "a\nb")]
     assert [(r["n"], r["w"]) for r in lancecy.dataset(path).to_table().to_pylist()] == rows
     assert _append(path, text, "csv").exit_code == 0
@@ -256,7 +252,7 @@ def test_blocks_of_text(
     from lancecy.cli import sources
 
     monkeypatch.setattr(sources, "_BLOCK_BYTES", 64)
-    found = _run("write", "-", tmp_path / "t.lance", "--format", kind, said=text)
+    found = run("write", "-", tmp_path / "t.lance", "--format", kind, said=text)
     assert found.exit_code == 2
     assert f"standard input: {said}" in found.stderr
     assert not (tmp_path / "t.lance").exists()

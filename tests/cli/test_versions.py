@@ -2,29 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
 import lancecy
 from lancecy.cli.main import main
+from tests.helpers.shell import run, run_json
 
 READERS = ("info", "schema", "head", "count", "versions", "explain", "verify", "diff", "export")
-
-
-def _run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(a) for a in arguments])
-
-
-def _json(*arguments: object) -> Any:
-    found = _run(*arguments, "--json")
-    assert found.exit_code == 0, found.output
-    return json.loads(found.stdout)
 
 
 @pytest.fixture
@@ -39,7 +27,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def _time(table: Path, version: int) -> str:
-    return str(_json("versions", table)[version - 1]["timestamp"])
+    return str(run_json("versions", table)[version - 1]["timestamp"])
 
 
 def _damage_newest(table: Path) -> None:
@@ -48,10 +36,10 @@ def _damage_newest(table: Path) -> None:
 
 
 def test_asof_opens_the_version_of_a_time(table: Path) -> None:
-    assert _json("count", table, "--asof", _time(table, 2)) == {"rows": 3}
-    assert _json("info", table, "--asof", _time(table, 1))["version"] == 1
-    assert _json("head", table, "--asof", _time(table, 2), "-c", "a") == [{"a": 1}, {"a": 2}, {"a": 3}]
-    assert _json("count", table, "--asof", datetime.now(UTC).isoformat()) == {"rows": 4}
+    assert run_json("count", table, "--asof", _time(table, 2)) == {"rows": 3}
+    assert run_json("info", table, "--asof", _time(table, 1))["version"] == 1
+    assert run_json("head", table, "--asof", _time(table, 2), "-c", "a") == [{"a": 1}, {"a": 2}, {"a": 3}]
+    assert run_json("count", table, "--asof", datetime.now(UTC).isoformat()) == {"rows": 4}
 
 
 @pytest.mark.parametrize(
@@ -63,7 +51,7 @@ def test_asof_opens_the_version_of_a_time(table: Path) -> None:
     ],
 )
 def test_a_wrong_time_is_an_error(table: Path, options: list[str], said: str) -> None:
-    found = _run("count", table, *options)
+    found = run("count", table, *options)
     assert (found.exit_code, found.stdout) == (2, "")
     assert said in found.stderr
 
@@ -76,10 +64,10 @@ def test_every_command_that_reads_a_table_takes_asof_and_recover() -> None:
 
 def test_recover_opens_the_newest_readable_version(table: Path) -> None:
     _damage_newest(table)
-    refused = _run("count", table)
+    refused = run("count", table)
     assert refused.exit_code == 2
     assert "--recover of a command that reads opens that older version" in refused.stderr
-    found = _run("count", table, "--recover")
+    found = run("count", table, "--recover")
     assert (found.exit_code, found.stdout) == (0, "3\n"), found.output
     assert found.stderr.startswith("lancecy: warning: version 3 of")
     assert "version 2 is opened instead" in found.stderr
@@ -87,25 +75,25 @@ def test_recover_opens_the_newest_readable_version(table: Path) -> None:
 
 
 def test_restore_makes_a_version_the_newest(table: Path) -> None:
-    told = _json("restore", table, 1, "--dry-run")
+    told = run_json("restore", table, 1, "--dry-run")
     assert told == {"uri": str(table), "version": 3, "would_restore": 1, "rows": 4, "rows_after": 2}
     assert lancecy.dataset(table).version == 3
-    assert _json("restore", table, 1) == {"uri": str(table), "version": 4, "restored": 1, "rows": 2}
+    assert run_json("restore", table, 1) == {"uri": str(table), "version": 4, "restored": 1, "rows": 2}
     assert lancecy.dataset(table).to_table()["a"].to_pylist() == [1, 2]
-    assert _json("restore", table, "--asof", _time(table, 2))["rows"] == 3
-    assert _json("restore", table, "--version", 3)["rows"] == 4
-    assert "would restore  1" in _run("restore", table, 1, "--dry-run").stdout
+    assert run_json("restore", table, "--asof", _time(table, 2))["rows"] == 3
+    assert run_json("restore", table, "--version", 3)["rows"] == 4
+    assert "would restore  1" in run("restore", table, 1, "--dry-run").stdout
 
 
 @pytest.mark.parametrize("options", [[], [1, "--version", 2], [1, "--asof", "2024-01-01"]])
 def test_restore_takes_one_version(table: Path, options: list[object]) -> None:
-    found = _run("restore", table, *options)
+    found = run("restore", table, *options)
     assert (found.exit_code, found.stdout) == (2, "")
     assert "restore takes one of VERSION, --version and --asof" in found.stderr
     assert lancecy.dataset(table).version == 3
 
 
 def test_restore_of_a_missing_version_changes_nothing(table: Path) -> None:
-    found = _run("restore", table, 9)
+    found = run("restore", table, 9)
     assert (found.exit_code, "no version 9" in found.stderr) == (2, True)
     assert lancecy.dataset(table).version == 3

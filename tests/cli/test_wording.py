@@ -8,23 +8,18 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner, Result
 from pyarrow import csv
 
 import lancecy
-from lancecy.cli.main import main
 from lancecy.cli.wording import REMEDIES, in_shell_terms
+from tests.helpers.shell import run
 
 PACKAGE = Path(lancecy.__file__).parent
 PYTHON = re.compile(r"\w+='|\w+=\[|=True|=False|storage_options|allowed_bases|lancecy\.")
 
 
-def _run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(a) for a in arguments])
-
-
 def _said(*arguments: object) -> str:
-    found = _run(*arguments)
+    found = run(*arguments)
     assert (found.exit_code, found.stdout) == (2, "")
     assert not PYTHON.search(found.stderr), found.stderr
     return found.stderr
@@ -39,26 +34,26 @@ def rows(tmp_path: Path) -> Path:
 
 
 def test_a_table_that_exists_names_the_modes(tmp_path: Path, rows: Path) -> None:
-    _run("write", rows, tmp_path / "t.lance")
+    run("write", rows, tmp_path / "t.lance")
     said = _said("write", rows, tmp_path / "t.lance")
     assert "--mode append adds to it, --mode overwrite replaces its rows" in said
 
 
 def test_a_base_elsewhere_names_the_option(tmp_path: Path, rows: Path) -> None:
     place = f"memory://{tmp_path.name}"
-    _run("write", rows, tmp_path / "t.lance", "--base", f"far={place}")
+    run("write", rows, tmp_path / "t.lance", "--base", f"far={place}")
     assert f"give --allow-base {place}" in _said("head", tmp_path / "t.lance").replace("\n", " ")
     assert "--storage-option base_1.KEY=VALUE" in _said("head", tmp_path / "t.lance")
 
 
 def test_bases_of_an_existing_table_name_the_command(tmp_path: Path, rows: Path) -> None:
-    _run("write", rows, tmp_path / "t.lance")
+    run("write", rows, tmp_path / "t.lance")
     said = _said("write", rows, tmp_path / "t.lance", "--mode", "append", "--base", f"b={tmp_path / 'b'}")
     assert "--base is for new tables only; `lancecy bases URI add NAME PATH` registers others" in said
 
 
 def test_file_versions_name_the_option(tmp_path: Path, rows: Path) -> None:
-    _run("write", rows, tmp_path / "t.lance", "--file-version", "0.1")
+    run("write", rows, tmp_path / "t.lance", "--file-version", "0.1")
     said = _said("write", rows, tmp_path / "t.lance", "--mode", "append", "--file-version", "2.1")
     assert "leave --file-version out" in said
     assert "--mode overwrite" in said
@@ -66,13 +61,13 @@ def test_file_versions_name_the_option(tmp_path: Path, rows: Path) -> None:
 
 def test_tagged_versions_are_kept_by_an_option(tmp_path: Path, rows: Path) -> None:
     table = tmp_path / "t.lance"
-    _run("write", rows, table)
-    _run("write", rows, table, "--mode", "append")
+    run("write", rows, table)
+    run("write", rows, table, "--mode", "append")
     (table / "_refs" / "tags").mkdir(parents=True)
     tag = {"branch": None, "version": 1, "manifestSize": 1}
     (table / "_refs" / "tags" / "first.json").write_text(json.dumps(tag))
     assert "keep these versions with --keep-tagged" in _said("cleanup", table, "--older-than", "0s")
-    assert _run("cleanup", table, "--older-than", "0s", "--keep-tagged").exit_code == 0
+    assert run("cleanup", table, "--older-than", "0s", "--keep-tagged").exit_code == 0
     assert lancecy.dataset(table, 1).count_rows() == 2
 
 

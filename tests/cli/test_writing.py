@@ -4,30 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner, Result
 from pyarrow import csv, feather
 from pyarrow import parquet as pq
 
 import lancecy
 from lancecy.cli import writing
-from lancecy.cli.main import main
 from lancecy.progress import Step
+from tests.helpers.shell import run, run_json
 
 TABLE = pa.table({"n": list(range(100)), "word": [None if i % 7 == 0 else f"w{i}" for i in range(100)]})
-
-
-def _run(*arguments: object, said: str | None = None) -> Result:
-    return CliRunner().invoke(main, [str(a) for a in arguments], input=said)
-
-
-def _json(*arguments: object) -> Any:
-    found = _run(*arguments, "--json")
-    assert found.exit_code == 0, found.output
-    return json.loads(found.stdout)
 
 
 @pytest.fixture
@@ -56,76 +44,76 @@ def test_write_takes_every_kind_of_file(tmp_path: Path) -> None:
     }
     for name, make in writers.items():
         make(TABLE, tmp_path / name)
-        facts = _json("write", tmp_path / name, tmp_path / f"{name}.lance")
+        facts = run_json("write", tmp_path / name, tmp_path / f"{name}.lance")
         assert (facts["rows"], facts["version"]) == (100, 1)
         found = lancecy.dataset(tmp_path / f"{name}.lance").to_table().to_pylist()
         assert found == TABLE.to_pylist(), name
-    named = _json("write", tmp_path / "a.csv", tmp_path / "t.lance", "--format", "csv")
+    named = run_json("write", tmp_path / "a.csv", tmp_path / "t.lance", "--format", "csv")
     assert named["rows"] == 100
 
 
 def test_write_modes_files_and_bases(tmp_path: Path, parquet: Path) -> None:
     uri, options = tmp_path / "t.lance", ["--rows-per-file", 40, "--file-version", "2.2", "-m", "first"]
     bases = ["--base", f"x={tmp_path / 'x'}", "--base", f"y={tmp_path / 'y'}"]
-    assert "version" in _run("write", parquet, parquet, uri, *options, *bases).stdout
+    assert "version" in run("write", parquet, parquet, uri, *options, *bases).stdout
     ds = lancecy.dataset(uri)
     assert (ds.count_rows(), ds.data_storage_version, len(ds.get_fragments())) == (200, "2.2", 5)
-    rows = {row["name"]: row["files"] for row in _json("bases", uri)}
+    rows = {row["name"]: row["files"] for row in run_json("bases", uri)}
     assert rows == {None: 0, "x": 3, "y": 2}
-    assert _json("write", parquet, uri, "--mode", "append", "--to", "y")["rows"] == 300
-    assert {row["name"]: row["files"] for row in _json("bases", uri)}["y"] == 3
-    assert _json("write", parquet, uri, "--mode", "overwrite")["rows"] == 100
-    refused = _run("write", parquet, uri)
+    assert run_json("write", parquet, uri, "--mode", "append", "--to", "y")["rows"] == 300
+    assert {row["name"]: row["files"] for row in run_json("bases", uri)}["y"] == 3
+    assert run_json("write", parquet, uri, "--mode", "overwrite")["rows"] == 100
+    refused = run("write", parquet, uri)
     assert (refused.exit_code, refused.stdout) == (2, "")
     assert "there is a table" in refused.stderr
 
 
 def test_delete_asks_or_is_told(tmp_path: Path, parquet: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     uri = tmp_path / "t.lance"
-    _run("write", parquet, uri)
-    assert _json("delete", uri, "n < 10", "--dry-run")["rows_to_delete"] == 10
-    silent = _run("delete", uri, "n < 10")
+    run("write", parquet, uri)
+    assert run_json("delete", uri, "n < 10", "--dry-run")["rows_to_delete"] == 10
+    silent = run("delete", uri, "n < 10")
     assert (silent.exit_code, "use --yes" in silent.stderr) == (2, True)
     assert lancecy.dataset(uri).count_rows() == 100
-    assert _json("delete", uri, "n < 10", "--yes") == {"uri": str(uri), "version": 2, "deleted_rows": 10}
-    assert _json("delete", uri, "n < 10", "--yes")["deleted_rows"] == 0
+    assert run_json("delete", uri, "n < 10", "--yes") == {"uri": str(uri), "version": 2, "deleted_rows": 10}
+    assert run_json("delete", uri, "n < 10", "--yes")["deleted_rows"] == 0
     monkeypatch.setattr(writing, "_is_terminal", lambda: True)
-    no, yes = _run("delete", uri, "n < 20", said="n\n"), _run("delete", uri, "n < 20", said="y\n")
+    no, yes = run("delete", uri, "n < 20", said="n\n"), run("delete", uri, "n < 20", said="y\n")
     assert (no.exit_code, yes.exit_code) == (1, 0)
     assert "Delete 10 of 90 rows" in no.stderr
     assert lancecy.dataset(uri).count_rows() == 80
-    assert "did you mean 'n'" in _run("delete", uri, "nn < 1", "--yes").stderr
+    assert "did you mean 'n'" in run("delete", uri, "nn < 1", "--yes").stderr
 
 
 def test_cleanup_says_what_goes_and_removes_it(tmp_path: Path, parquet: Path) -> None:
     uri = tmp_path / "t.lance"
     for mode in ("create", "overwrite", "overwrite"):
-        _run("write", parquet, uri, "--mode", mode)
-    assert _json("cleanup", uri, "--dry-run", "--older-than", "7d")["old_versions"] == 0
-    wanted = _json("cleanup", uri, "--dry-run", "--older-than", "0s")
+        run("write", parquet, uri, "--mode", mode)
+    assert run_json("cleanup", uri, "--dry-run", "--older-than", "7d")["old_versions"] == 0
+    wanted = run_json("cleanup", uri, "--dry-run", "--older-than", "0s")
     assert (wanted["old_versions"], wanted["data_files_removed"], wanted["dry_run"]) == (2, 2, True)
     assert len(lancecy.dataset(uri).versions()) == 3
-    assert _json("cleanup", uri, "--retain", "1") == {**wanted, "dry_run": False}
+    assert run_json("cleanup", uri, "--retain", "1") == {**wanted, "dry_run": False}
     assert [v["version"] for v in lancecy.dataset(uri).versions()] == [3]
-    assert "old versions  0" in _run("cleanup", uri, "--retain", "1").stdout
+    assert "old versions  0" in run("cleanup", uri, "--retain", "1").stdout
 
 
 def test_bases_are_listed_added_and_relocated(tmp_path: Path, parquet: Path) -> None:
     uri = tmp_path / "t.lance"
-    _run("write", parquet, uri)
-    assert [row["path"] for row in _json("bases", uri)] == [str(uri)]
-    assert _json("bases", uri, "add", "b2", tmp_path / "b2")[1]["name"] == "b2"
-    _run("write", parquet, uri, "--mode", "append", "--to", "b2")
-    refused = _run("bases", uri, "relocate", "b2", tmp_path / "b3")
+    run("write", parquet, uri)
+    assert [row["path"] for row in run_json("bases", uri)] == [str(uri)]
+    assert run_json("bases", uri, "add", "b2", tmp_path / "b2")[1]["name"] == "b2"
+    run("write", parquet, uri, "--mode", "append", "--to", "b2")
+    refused = run("bases", uri, "relocate", "b2", tmp_path / "b3")
     assert refused.exit_code != 0
     assert "1 of the 1 files of base 1 are not in" in refused.output
-    forced = _json("bases", uri, "relocate", "b2", tmp_path / "b3", "--force")
+    forced = run_json("bases", uri, "relocate", "b2", tmp_path / "b3", "--force")
     assert forced[1]["path"] == str(tmp_path / "b3")
-    _json("bases", uri, "relocate", "b2", tmp_path / "b2")
+    run_json("bases", uri, "relocate", "b2", tmp_path / "b2")
     (tmp_path / "b2").rename(tmp_path / "b3")
-    assert _json("bases", uri, "relocate", "b2", tmp_path / "b3")[1]["path"] == str(tmp_path / "b3")
+    assert run_json("bases", uri, "relocate", "b2", tmp_path / "b3")[1]["path"] == str(tmp_path / "b3")
     assert lancecy.dataset(uri).to_table().num_rows == 200
-    text = _run("bases", uri).stdout
+    text = run("bases", uri).stdout
     assert ("b2" in text, str(tmp_path / "b3") in text) == (True, True)
 
 
@@ -150,7 +138,7 @@ def test_errors_are_one_line_and_exit_code_2(
     if arguments[0] in ("cleanup", "bases"):
         lancecy.write_dataset(TABLE, tmp_path / "t.lance")
     places = {"p": parquet, "d": tmp_path, "t": tmp_path / "t.lance"}
-    found = _run(*(text.format(**places) for text in arguments))
+    found = run(*(text.format(**places) for text in arguments))
     assert (found.exit_code, found.stdout) == (2, "")
     assert said in found.stderr
     assert "Traceback" not in found.stderr
@@ -167,26 +155,24 @@ def test_writing_tells_how_far_it_is(tmp_path: Path, parquet: Path) -> None:
 
 def test_bases_of_another_service_are_used_when_they_are_allowed(parquet: Path, tmp_path: Path) -> None:
     root, place = tmp_path / "t.lance", f"memory://{tmp_path.name}"
-    _json("write", parquet, root, "--base", f"far={place}")
+    run_json("write", parquet, root, "--base", f"far={place}")
     allowed = ("--allow-base", place)
     for command in (["count", root, "-f", "n >= 0"], ["delete", root, "n < 10", "--yes"]):
-        refused = _run(*command)
+        refused = run(*command)
         assert refused.exit_code == 2
         assert f"base 1 of this table is {place}" in refused.output.replace("\n", " ")
-        assert _run(*command, *allowed).exit_code == 0
-    _json("write", parquet, root, "--mode", "append", "--to", "far", *allowed)
-    assert _json("count", root, *allowed)["rows"] == 190
+        assert run(*command, *allowed).exit_code == 0
+    run_json("write", parquet, root, "--mode", "append", "--to", "far", *allowed)
+    assert run_json("count", root, *allowed)["rows"] == 190
 
 
 def test_versions_show_the_messages_of_their_commits(tmp_path: Path, parquet: Path) -> None:
     uri = tmp_path / "t.lance"
-    _run("write", parquet, uri, "--message", "from the form")
-    _run("delete", uri, "n < 5", "--yes")
-    told = [(v["operation"], v["message"]) for v in _json("versions", uri)]
+    run("write", parquet, uri, "--message", "from the form")
+    run("delete", uri, "n < 5", "--yes")
+    told = [(v["operation"], v["message"]) for v in run_json("versions", uri)]
     assert told == [("Overwrite", "from the form"), ("Delete", None)]
-    header, first, second = [
-        line.split() for line in _run("versions", uri).stdout.splitlines() if "e" in line
-    ]
+    header, first, second = [line.split() for line in run("versions", uri).stdout.splitlines() if "e" in line]
     assert header == ["version", "written", "(UTC)", "operation", "rows", "message"]
     assert (first[0], first[-5:]) == ("1", ["Overwrite", "100", "from", "the", "form"])
     assert (second[0], second[-2:]) == ("2", ["Delete", "95"])
