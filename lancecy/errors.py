@@ -4,6 +4,8 @@ All derive from :class:`LanceError`; a builtin as second base lets the usual
 ``except`` of Python work. Facts are attributes and the message is made from them.
 Parsers add a breadcrumb with :meth:`LanceError.within` as an error passes upward
 through a layer that knows a name (page, column, file, dataset).
+
+:func:`with_short_tracebacks` and :func:`warn` show errors and warnings at the line of the user.
 """
 
 from __future__ import annotations
@@ -48,6 +50,9 @@ __all__ = [
 
 _MAX_TEXT = 500
 
+_SHORTENS = "__shortens_tracebacks__"
+"""Mark of functions that are decorated already: those with shared options are."""
+
 _Called = TypeVar("_Called", bound=Callable[..., Any] | type)
 
 
@@ -69,7 +74,8 @@ def with_short_tracebacks(called: _Called) -> _Called:
     if inspect.isclass(called):
         for name in dir(called):
             method = inspect.getattr_static(called, name)
-            if inspect.isfunction(method) and not name.startswith("_"):
+            is_public = inspect.isfunction(method) and not name.startswith("_")
+            if is_public and not hasattr(method, _SHORTENS):
                 setattr(called, name, with_short_tracebacks(method))
         return called
     function = cast(Callable[..., Any], called)
@@ -82,14 +88,15 @@ def with_short_tracebacks(called: _Called) -> _Called:
             if os.environ.get("LANCECY_TRACEBACKS") == "full":
                 raise
             shown: BaseException | None = error
-            known: list[BaseException] = []
+            known: set[int] = set()
             # An exception may be among its own causes.
-            while shown is not None and all(shown is not other for other in known):
-                known.append(shown)
+            while shown is not None and id(shown) not in known:
+                known.add(id(shown))
                 shown.__traceback__ = None
                 shown = shown.__cause__ or shown.__context__
             raise
 
+    setattr(call, _SHORTENS, True)
     return cast(_Called, call)
 
 

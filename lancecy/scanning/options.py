@@ -116,8 +116,10 @@ def checked_scan_options(options: Mapping[str, Any] | None) -> dict[str, Any]:
     UnsupportedError
         An option of pylance that lancecy refuses.
     """
+    if not options:
+        return {}
     known = {"columns", "filter", "limit", "offset", *ScanOptions.__annotations__}
-    given = {name: value for name, value in (options or {}).items() if value is not None}
+    given = {name: value for name, value in options.items() if value is not None}
     for name, value in given.items():
         if name in UNSUPPORTED_SCANS and value is not False:
             raise UnsupportedError(f"{name}=… is not supported: {UNSUPPORTED_SCANS[name]}", feature=name)

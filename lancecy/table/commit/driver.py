@@ -143,7 +143,13 @@ def foreign_newest(location: TableLocation, session: Session) -> FormatError | N
         See there.
     """
     store = location.open(session)
-    problem = drive(foreign_manifest(version_store(store), location.limits), store, session, location)
+    versions = version_store(store)
+
+    def search() -> Steps[FormatError | None]:
+        locations = yield from versions.versions()
+        return (yield from foreign_manifest(versions, locations, location.limits))
+
+    problem = drive(search(), store, session, location)
     return None if problem is None else with_remedy(problem, store.uri)
 
 

@@ -1,6 +1,6 @@
-"""Finds a newest manifest that belongs to another table: somebody copied it into ``_versions/``.
+"""Finds a newest manifest that belongs to another table: a file that was copied into ``_versions/``.
 
-It decodes, and its version may fit its name. But the transaction and the data files that it names are not here.
+It decodes, and its version may fit its name. But the table lacks the transaction and the data files that it names.
 """
 
 from __future__ import annotations
@@ -20,7 +20,10 @@ __all__ = ["foreign_manifest"]
 
 
 def foreign_manifest(
-    versions: VersionStore, limits: Limits = DEFAULT_LIMITS, tries: int = 4
+    versions: VersionStore,
+    locations: Sequence[ManifestLocation],
+    limits: Limits = DEFAULT_LIMITS,
+    tries: int = 4,
 ) -> Steps[FormatError | None]:
     """Requests that find out whether the newest manifest is another table's.
 
@@ -30,6 +33,8 @@ def foreign_manifest(
     Parameters
     ----------
     versions : VersionStore
+    locations : sequence of ManifestLocation
+        The versions of the table, as ``versions`` lists them.
     limits : Limits
     tries : int
         Number of tries of a failing request.
@@ -44,7 +49,6 @@ def foreign_manifest(
     UnsupportedError, StoreError
         The storage failed, or cannot list files.
     """
-    locations = yield from versions.versions()
     if len(locations) < 2 or not (yield from _is_foreign(versions, locations[-2:], limits, tries)):
         return None
     newest = locations[-1]

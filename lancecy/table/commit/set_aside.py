@@ -157,7 +157,7 @@ class _Repair:
     def run(self, every: bool, foreign: bool) -> Steps[tuple[SetAside, ...]]:
         locations = yield from self.versions.versions()
         if foreign:
-            self.foreign = yield from foreign_manifest(self.versions, self.limits, self.tries)
+            self.foreign = yield from foreign_manifest(self.versions, locations, self.limits, self.tries)
         waiting: list[_Damaged] = []  # above the next sound version
         sound: int | None = None
         for location in reversed(locations):
