@@ -5,23 +5,31 @@ from __future__ import annotations
 import numpy as np
 
 from lancecy.table.commit.conflicts import Verdict
-from lancecy.table.manifest import BasePath
+from lancecy.table.manifest import BasePath, DataFile
 from lancecy.table.operations import (
     Append,
+    DataReplacement,
     Delete,
     Foreign,
     MapUpdate,
+    Merge,
     Operation,
     Overwrite,
+    Project,
     ReserveFragments,
     Restore,
+    Rewrite,
+    RewriteGroup,
+    Update,
     UpdateBases,
     UpdateConfig,
 )
-from tests.helpers.builders import make_schema
+from tests.helpers.builders import make_fragment, make_schema
 
 __all__ = ["BASE", "LETTERS", "MINE", "measured", "theirs"]
 
+# Columns in place are compared by fragment with rows that moved: which rows these were is not in their transaction.
+# A rewrite finds rows that were deleted meanwhile, and leaves new indices covering less: pylance has R there.
 # Table sheet 4.4 as published: what lancecy makes against what was committed on fragment 0 and column b (id 1).
 MEASURED = """
             App Del0 Whole0 Upd0 Cols0 Ovw Idx Rwr0 MrgP Mrg! Res Cfg Sch Fld Rpl0 PrDrop PrRen PrNon Bas
@@ -34,6 +42,13 @@ schemameta  .   .    .      .    .     I   .   .    R    R    I   .   I   .   . 
 fieldmeta   .   .    .      .    .     I   .   .    R    R    I   .   .   I   .    I      .     .     .
 bases       .   .    .      .    .     .   .   .    .    .    .   .   .   .   .    .      .     .     I
 reserve     .   .    .      .    .     I   .   .    .    .    I   .   .   .   .    .      .     .     .
+update0     .   *    R      *    R     I   .   R    R    R    I   .   .   .   R    .      .     R     .
+columns0    .   *    R      R    R     I   .   R    R    R    I   .   .   .   R    R      .     R     .
+rewrite0    .   *    R      *    R     I   .   R    R    R    I   .   .   .   R    .      .     .     .
+merge       R   R    R      R    R     I   .   R    R    R    I   .   R   R   R    I      I     I     .
+project     .   .    .      .    .     I   .   .    R    R    I   .   .   .   .    R      R     R     .
+nonnull     R   .    .      R    R     I   .   .    R    R    I   .   .   .   R    R      R     R     .
+replace0    .   .    I      R    R     I   R   R    R    R    I   .   .   .   R    I      .     R     .
 """
 LETTERS = {".": Verdict.COMPATIBLE, "R": Verdict.RETRY, "I": Verdict.INCOMPATIBLE, "*": Verdict.MERGE}
 
@@ -48,6 +63,13 @@ MINE: dict[str, Operation] = {
     "fieldmeta": UpdateConfig(field_metadata={1: MapUpdate({"k": "1"})}),
     "bases": UpdateBases((BASE,)),
     "reserve": ReserveFragments(2),
+    "update0": Update({0: np.array([3])}),
+    "columns0": Update(columns={0: DataFile("f", (1,))}, updated_rows={0: np.array([3])}, fields=(1,)),
+    "rewrite0": Rewrite((RewriteGroup((make_fragment(0),), ()),)),
+    "merge": Merge((), make_schema()),
+    "project": Project(make_schema()),
+    "nonnull": Project(make_schema(), preserves_nullability=False),
+    "replace0": DataReplacement(((0, DataFile("f", (1,))),)),
 }
 BOTH = frozenset({0, 1})
 
@@ -62,7 +84,7 @@ def theirs(fragment: int) -> dict[str, Operation]:
         "Upd0": Foreign("update_rows", changed=one),
         "Cols0": Foreign("update_columns", rewritten=one),
         "Ovw": Overwrite((), make_schema()),
-        "Idx": Foreign("index"),
+        "Idx": Foreign("index", fields=frozenset({1})),
         "Rwr0": Foreign("rewrite", rewritten=one),
         "MrgP": Foreign("merge", fields=BOTH),
         "Mrg!": Foreign("merge_strict", fields=BOTH),

@@ -6,9 +6,17 @@ column a change committed since. Letters::
     .  no conflict             R  retry it                I  incompatible
     f  R if both touch a fragment
     d  as f, but merge the vectors if the other only deleted rows of a fragment and mine knows its rows
+    w  as f, but merge if the other only deleted rows of a fragment that mine replaces
+    e  I if the other removed a fragment of mine
     k  I if one sets a key that the other sets or removes (or replaces the whole map)
     m  I if both set metadata of one field                b  I if both name one base by id, name or path
-    g  I if a field of mine is gone
+    g  I if a field of mine is gone                       x  R if a field of mine is gone
+    i  R if the other indexed a field of mine
+    a  R if mine added rows because the table lacked their keys
+    u  as d, but R if both may have added one key, or the other names no keys; v as f and a
+
+A rewrite finds rows that were deleted meanwhile, so more of its cells merge than pylance's, and new indices do
+not disturb it: they cover the new fragments no more than others.
 
 A ``relocate``d base was copied before: files that others added to it since are not in the copy.
 An ``unknown`` operation excludes everything. An ``UpdateConfig`` has one row or column for each map
@@ -45,6 +53,14 @@ field_metadata    .   .   .   .   I   .   .   R   R   I   .   .   .   m   .   g 
 bases             .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   .   b   .   .   .   I   I
 relocate          R   .   R   R   R   R   R   R   R   R   .   .   .   .   R   .   .   b   .   R   R   I   I
 reserve           .   .   .   .   I   .   .   .   .   I   .   .   .   .   .   .   .   .   .   .   .   I   I
+update_rows       a   d   u   v   I   .   f   R   R   I   .   .   .   .   v   .   R   .   .   I   f   I   I
+update_columns    .   w   f   f   I   .   f   R   R   I   .   .   .   .   f   x   R   .   .   I   f   I   I
+rewrite           .   w   w   f   I   .   f   R   R   I   .   .   .   .   f   .   .   .   .   .   f   I   I
+merge             R   R   R   R   I   .   R   R   R   I   .   .   R   R   R   I   I   .   .   I   R   I   I
+merge_strict      R   R   R   R   I   .   R   R   R   I   .   .   R   R   R   I   I   .   .   I   R   I   I
+project           .   .   .   .   I   .   .   R   R   I   .   .   .   .   .   R   R   .   .   I   .   I   I
+project_strict    R   .   R   R   I   .   .   R   R   I   .   .   .   .   R   R   R   .   .   I   R   I   I
+replacement       .   e   f   f   I   i   f   R   R   I   .   .   .   .   f   g   R   .   .   I   .   I   I
 """
 
 
@@ -94,17 +110,25 @@ def _verdict(mine: Footprint, theirs: Footprint) -> Verdict:
             return Verdict.COMPATIBLE
         case "R":
             return Verdict.RETRY
-        case "f" | "d":
-            return _of_fragments(mine, theirs, mergeable=letter == "d")
+        case "f" | "d" | "w":
+            return _of_fragments(mine, theirs, letter)
+        case "e":
+            return _if(bool(mine.rewritten & theirs.rewritten), Verdict.INCOMPATIBLE)
+        case "a" | "u" | "v":
+            if mine.keys is not None and (theirs.keys is None or theirs.keys.may_share(mine.keys)):
+                return Verdict.RETRY
+            return _of_fragments(mine, theirs, "d" if letter == "u" else "f")
         case "k":
             return _if(_shares_key(mine, theirs), Verdict.INCOMPATIBLE)
         case "m":
             return _if(bool((mine.fields or set()) & (theirs.fields or set())), Verdict.INCOMPATIBLE)
         case "b":
             return _if(_shares_base(mine.bases, theirs.bases), Verdict.INCOMPATIBLE)
-        case "g":
+        case "g" | "x":
             gone = (mine.fields or frozenset()) - (theirs.fields or frozenset())
-            return _if(bool(gone), Verdict.INCOMPATIBLE)
+            return _if(bool(gone), Verdict.INCOMPATIBLE if letter == "g" else Verdict.RETRY)
+        case "i":
+            return _if(bool((mine.fields or set()) & (theirs.fields or set())), Verdict.RETRY)
         case _:
             return Verdict.INCOMPATIBLE
 
@@ -113,13 +137,13 @@ def _if(condition: bool, verdict: Verdict) -> Verdict:
     return verdict if condition else Verdict.COMPATIBLE
 
 
-def _of_fragments(mine: Footprint, theirs: Footprint, *, mergeable: bool) -> Verdict:
+def _of_fragments(mine: Footprint, theirs: Footprint, letter: str) -> Verdict:
     if not (mine.changed | mine.rewritten) & (theirs.changed | theirs.rewritten):
         return Verdict.COMPATIBLE
-    removes = mine.rewritten & (theirs.changed | theirs.rewritten)
-    if not mergeable or not mine.knows_rows or removes or mine.changed & theirs.rewritten:
+    removed = (mine.changed | mine.rewritten) & theirs.rewritten
+    if letter == "f" or not mine.knows_rows or removed:
         return Verdict.RETRY
-    return Verdict.MERGE
+    return Verdict.RETRY if letter == "d" and mine.rewritten & theirs.changed else Verdict.MERGE
 
 
 def _shares_key(mine: Footprint, theirs: Footprint) -> bool:

@@ -23,6 +23,7 @@ from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.table import flags
 from lancecy.table.manifest import BasePath, BasePaths, Fragment
+from lancecy.table.operations.key_filter import KeyFilter
 from lancecy.table.requests import Steps
 from lancecy.table.wire.fragment import decode_base_paths
 from lancecy.table.wire.manifest_file import ManifestFile
@@ -57,7 +58,9 @@ class Footprint:
     replaces : bool
         Whether the whole map is replaced.
     fields : frozenset of int or None
-        Fields whose metadata is set; for a foreign operation all remaining fields.
+        Fields whose metadata or values are set, or that are indexed; all remaining fields if the schema changes.
+    keys : KeyFilter or None
+        Keys of rows that are added because the table lacks them.
     bases : tuple of BasePath
     """
 
@@ -69,6 +72,7 @@ class Footprint:
     deletes: frozenset[str] = frozenset()
     replaces: bool = False
     fields: frozenset[int] | None = None
+    keys: KeyFilter | None = None
     bases: tuple[BasePath, ...] = ()
 
 

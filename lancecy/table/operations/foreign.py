@@ -20,13 +20,8 @@ __all__ = [
     "Clone",
     "CreateIndex",
     "DataOverlay",
-    "DataReplacement",
     "Foreign",
-    "Merge",
-    "Project",
-    "Rewrite",
     "Unknown",
-    "Update",
     "UpdateMemWalState",
     "check_no_mem_wal",
 ]
@@ -47,7 +42,7 @@ class Foreign(Operation):
     rewritten : frozenset of int
         Fragments that were removed or whose data files changed.
     fields : frozenset of int or None
-        Field ids of the resulting schema; None if the operation keeps the schema.
+        As in ``Footprint``.
     """
 
     kind: str
@@ -90,67 +85,6 @@ class Unknown(Foreign):
 UNKNOWN = Unknown("unknown")
 
 
-class Update(Foreign):
-    """Move rows to new fragments with other values, or rewrite columns in place."""
-
-    kinds = ("update_rows", "update_columns")
-
-    @classmethod
-    def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> Update:
-        updated = frozenset(fragment.id for fragment in message.update.updated_fragments)
-        removed = frozenset(message.update.removed_fragment_ids)
-        # Releases before the mode existed stated only the rewritten columns.
-        mode = message.update.update_mode
-        if mode == transaction_pb2.Transaction.Update.REWRITE_COLUMNS or message.update.fields_modified:
-            return cls("update_columns", rewritten=updated | removed)
-        return cls("update_rows", changed=updated, rewritten=removed)
-
-
-class Rewrite(Foreign):
-    """Move the same rows to other fragments."""
-
-    kinds = ("rewrite",)
-
-    @classmethod
-    def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> Rewrite:
-        groups = (old for group in message.rewrite.groups for old in group.old_fragments)
-        old = (*message.rewrite.old_fragments, *groups)
-        return cls("rewrite", rewritten=frozenset(part.id for part in old))
-
-
-class Merge(Foreign):
-    """Replace all fragments and the schema, with columns added; strict if a column becomes non-nullable."""
-
-    kinds = ("merge", "merge_strict")
-
-    @classmethod
-    def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> Merge:
-        kind = "merge" if message.merge.preserves_nullability else "merge_strict"
-        return cls(kind, fields=frozenset(field.id for field in message.merge.schema))
-
-
-class Project(Foreign):
-    """Replace the schema; strict if a column becomes non-nullable."""
-
-    kinds = ("project", "project_strict")
-
-    @classmethod
-    def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> Project:
-        kind = "project" if message.project.preserves_nullability else "project_strict"
-        return cls(kind, fields=frozenset(field.id for field in message.project.schema))
-
-
-class DataReplacement(Foreign):
-    """Replace data files of some columns of fragments."""
-
-    kinds = ("replacement",)
-
-    @classmethod
-    def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> DataReplacement:
-        replaced = message.data_replacement.replacements
-        return cls("replacement", rewritten=frozenset(part.fragment_id for part in replaced))
-
-
 class DataOverlay(Foreign):
     """Lay new values of some rows over those of a fragment."""
 
@@ -163,9 +97,18 @@ class DataOverlay(Foreign):
 
 
 class CreateIndex(Foreign):
-    """Change the index section."""
+    """Change the index section; ``fields`` are those of the new indices."""
 
     kinds = ("index",)
+
+    @classmethod
+    def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> CreateIndex:
+        indexed = (field for index in message.create_index.new_indices for field in index.fields)
+        return cls("index", fields=frozenset(indexed))
+
+    @property
+    def changes_schema(self) -> bool:
+        return False
 
 
 class Clone(Foreign):

@@ -8,10 +8,8 @@ Facts: table sheet, sections 2.2, 3.2 and 4.3.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
-
-import numpy as np
 
 from lancecy.errors import ConflictError, LimitError, SchemaError
 from lancecy.limits import DEFAULT_LIMITS, Limits
@@ -20,31 +18,36 @@ from lancecy.table import flags
 from lancecy.table.flags import STABLE_ROW_IDS
 from lancecy.table.manifest import DataFile, Fragment
 from lancecy.table.operations.base_paths import check_bases_known
+from lancecy.table.operations.row_lineage import give_row_ids, give_versions
 from lancecy.table.paths import check_name
 from lancecy.table.row_id_checks import RowIdFaults, faults_of
-from lancecy.table.rows.row_ids import RangeSegment, RowIdSequence, VersionSequence
 from lancecy.table.wire.fragment import decode_fragment, encode_fragment
 from lancecy.table.wire.manifest_file import ManifestFile
-from lancecy.table.wire.row_ids import encode_row_ids, encode_versions
 
 __all__ = [
     "add_fragments",
+    "check_not_null",
+    "check_not_there",
+    "declare_versions",
     "decode_fragments",
     "encode_fragments",
     "fragment_id_of",
-    "give_row_ids",
     "max_fragment_id",
     "message_faults",
     "version_of",
 ]
 
 
-def encode_fragments(fragments: Iterable[Fragment]) -> list[table_pb2.DataFragment]:
-    """Messages of new fragments, without ids and versions."""
-    return [_unnumbered(fragment) for fragment in fragments]
+def encode_fragments(
+    fragments: Iterable[Fragment], *, keep_rows: bool = False
+) -> list[table_pb2.DataFragment]:
+    """Messages of new fragments, without ids; row ids and versions only with ``keep_rows``."""
+    return [_unnumbered(fragment, keep_rows) for fragment in fragments]
 
 
-def _unnumbered(fragment: Fragment) -> table_pb2.DataFragment:
+def _unnumbered(fragment: Fragment, keep_rows: bool) -> table_pb2.DataFragment:
+    if keep_rows:
+        return encode_fragment(replace(fragment, id=0))
     plain = replace(fragment, id=0, row_ids=None, last_updated_versions=None, created_at_versions=None)
     return encode_fragment(plain)
 
@@ -56,7 +59,12 @@ def decode_fragments(messages: Iterable[table_pb2.DataFragment], limits: Limits)
 
 
 def add_fragments(
-    message: table_pb2.Manifest, fragments: Sequence[Fragment], version: int, base: ManifestFile | None
+    message: table_pb2.Manifest,
+    fragments: Sequence[Fragment],
+    version: int,
+    base: ManifestFile | None,
+    *,
+    keep_rows: bool = False,
 ) -> None:
     """Assign ids to new fragments and append them to a message.
 
@@ -69,6 +77,9 @@ def add_fragments(
         The version that adds them.
     base : ManifestFile or None
         The current version of the table.
+    keep_rows : bool
+        Fragments may hold rows of the table: their first rows keep the row ids and versions that the fragments state,
+        and they may have deleted rows. The other rows are new.
 
     Raises
     ------
@@ -85,38 +96,64 @@ def add_fragments(
         A fragment has no files, no number of rows, or deleted rows.
     """
     for fragment in fragments:
-        _check_new(message, fragment)
-    _check_not_there(fragments, base)
+        _check_new(message, fragment, keep_rows)
+    check_not_there(fragments, base)
     files = [file for fragment in fragments for file in fragment.files]
     check_bases_known(message, (file.base_id for file in files))
-    _declare(message, files)
+    declare_versions(message, files)
     stable = bool(message.reader_feature_flags & flags.STABLE_ROW_IDS)
     fragment_id = max_fragment_id(message)
     for fragment in fragments:
         fragment_id += 1
-        added = _unnumbered(fragment)
+        added = _unnumbered(fragment, keep_rows and stable)
         added.id = message.max_fragment_id = fragment_id_of(fragment_id)
         if stable:
             give_row_ids(message, added)
-            versions = encode_versions(VersionSequence.constant(version, added.physical_rows))
-            added.inline_created_at_versions = added.inline_last_updated_at_versions = versions
+            give_versions(added, version)
         message.fragments.append(added)
 
 
-def _check_new(message: table_pb2.Manifest, fragment: Fragment) -> None:
+def _check_new(message: table_pb2.Manifest, fragment: Fragment, keep_rows: bool) -> None:
     if not fragment.physical_rows or not fragment.files:
         raise ValueError("a fragment to be added has no files or does not say how many rows it has")
-    if fragment.deletion_file is not None:
+    if fragment.deletion_file is not None and not keep_rows:
         raise ValueError("a fragment to be added has deleted rows already")
     for file in fragment.files:
         check_name(file.path, "name of a data file")
-    given = {field_id for file in fragment.files for field_id in file.fields}
-    for top in [field for field in message.fields if field.parent_id == -1 and not field.nullable]:
-        if not given & _below(message, top.id):
-            raise SchemaError(
-                f"column {top.name!r} may not be null, but a fragment to be added lacks it",
-                difference=top.name,
-            )
+    check_not_null(message, (fragment,), {field.id for field in message.fields})
+
+
+def check_not_null(
+    message: table_pb2.Manifest,
+    fragments: Iterable[Fragment | table_pb2.DataFragment],
+    fields: Collection[int],
+) -> None:
+    """Refuse fragments without a file for a column that may not be null.
+
+    Parameters
+    ----------
+    message : lance.table.Manifest
+        Has the schema.
+    fragments : iterable of Fragment or lance.table.DataFragment
+    fields : collection of int
+        The top-level fields to check.
+
+    Raises
+    ------
+    SchemaError
+    """
+    required = [
+        (top.name, _below(message, top.id))
+        for top in message.fields
+        if top.parent_id == -1 and not top.nullable and top.id in fields
+    ]
+    for fragment in fragments if required else ():
+        given = {field_id for file in fragment.files for field_id in file.fields}
+        for name, ids in required:
+            if not given & ids:
+                raise SchemaError(
+                    f"column {name!r} may not be null, but a fragment to be added lacks it", difference=name
+                )
 
 
 def _below(message: table_pb2.Manifest, top: int) -> set[int]:
@@ -128,7 +165,7 @@ def _below(message: table_pb2.Manifest, top: int) -> set[int]:
     return found
 
 
-def _check_not_there(fragments: Sequence[Fragment], base: ManifestFile | None) -> None:
+def check_not_there(fragments: Sequence[Fragment], base: ManifestFile | None) -> None:
     """Refuse files that the table already has, because their rows would be duplicated."""
     paths = [(file.base_id, file.path) for fragment in fragments for file in fragment.files]
     known: set[tuple[int | None, str]] = set()
@@ -158,7 +195,7 @@ def version_of(file: DataFile) -> str:
     return "2.0" if (file.major, file.minor) == (0, 3) else f"{file.major}.{file.minor}"
 
 
-def _declare(message: table_pb2.Manifest, files: Iterable[DataFile]) -> None:
+def declare_versions(message: table_pb2.Manifest, files: Iterable[DataFile]) -> None:
     """Check versions of new files against the table's declared one, and set the flag of mixed versions."""
     found = {version_of(file) for file in files}
     if not message.data_format.version and found:
@@ -194,22 +231,6 @@ def fragment_id_of(number: int) -> int:
     if number >> 32:
         raise LimitError("fragment ids are used up: they have 32 bits", limit="", claimed=number)
     return number
-
-
-def give_row_ids(message: table_pb2.Manifest, fragment: table_pb2.DataFragment) -> None:
-    """Assign the next free row ids to a fragment.
-
-    Raises
-    ------
-    LimitError
-        Row ids are exhausted.
-    """
-    start, count = message.next_row_id, fragment.physical_rows
-    if start + count >> 64:
-        raise LimitError("row ids are used up", limit="", claimed=start + count)
-    ids = RowIdSequence((RangeSegment(start, start + count),), np.array([0, count], np.int64))
-    fragment.inline_row_ids = encode_row_ids(ids)
-    message.next_row_id = start + count
 
 
 def message_faults(message: table_pb2.Manifest, limits: Limits = DEFAULT_LIMITS) -> RowIdFaults:

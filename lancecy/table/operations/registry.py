@@ -8,23 +8,17 @@ from __future__ import annotations
 
 from lancecy.table.operations.append import Append
 from lancecy.table.operations.base import Operation
+from lancecy.table.operations.data_replacement import DataReplacement
 from lancecy.table.operations.delete import Delete
-from lancecy.table.operations.foreign import (
-    Clone,
-    CreateIndex,
-    DataOverlay,
-    DataReplacement,
-    Merge,
-    Project,
-    Rewrite,
-    Unknown,
-    Update,
-    UpdateMemWalState,
-)
+from lancecy.table.operations.foreign import Clone, CreateIndex, DataOverlay, Unknown, UpdateMemWalState
+from lancecy.table.operations.merge import Merge
 from lancecy.table.operations.overwrite import Overwrite
+from lancecy.table.operations.project import Project
 from lancecy.table.operations.repair_row_ids import RepairRowIds
 from lancecy.table.operations.reserve_fragments import ReserveFragments
 from lancecy.table.operations.restore import Restore
+from lancecy.table.operations.rewrite import Rewrite
+from lancecy.table.operations.update import Update
 from lancecy.table.operations.update_bases import UpdateBases
 from lancecy.table.operations.update_config import UpdateConfig
 
@@ -39,12 +33,12 @@ REGISTRY: dict[str, type[Operation]] = {
     "update_config": UpdateConfig,
     "update_bases": UpdateBases,
     "repair_row_ids": RepairRowIds,
-    # read, not made
     "update": Update,
     "rewrite": Rewrite,
     "merge": Merge,
     "project": Project,
     "data_replacement": DataReplacement,
+    # read, not made
     "data_overlay": DataOverlay,
     "create_index": CreateIndex,
     "update_mem_wal_state": UpdateMemWalState,

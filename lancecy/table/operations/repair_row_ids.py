@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from lancecy.errors import FormatError, LimitError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
-from lancecy.store.base import Memory
 from lancecy.table.manifest import IndexEntry
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, VersionStamp
-from lancecy.table.operations.foreign import Merge
-from lancecy.table.operations.new_fragments import give_row_ids, message_faults
-from lancecy.table.rows import roaring
-from lancecy.table.wire.indices import decode_index_section
+from lancecy.table.operations.index_section import covered, filtered
+from lancecy.table.operations.merge import Merge
+from lancecy.table.operations.new_fragments import message_faults
+from lancecy.table.operations.row_lineage import give_row_ids
 from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = ["RepairRowIds"]
@@ -103,21 +100,11 @@ def _repair(message: table_pb2.Manifest, indices: bytes | None) -> bytes | None:
 
 
 def _without(indices: bytes, fragments: frozenset[int]) -> bytes | None:
-    entries = decode_index_section(indices)
-    kept = [entry for entry in entries if not _covers(entry, fragments)]
-    if len(kept) == len(entries):
-        return indices
-    section = table_pb2.IndexSection()
-    for entry in kept:
-        section.indices.add().MergeFromString(entry.raw)
-    return section.SerializeToString() if kept else None
+    """The section without indices that may cover one of these fragments; system indices, without fields, do not."""
 
+    def kept(entry: IndexEntry) -> bytes | None:
+        known = covered(entry)
+        touches = bool(entry.fields) and (known is None or not fragments.isdisjoint(known))
+        return None if touches else entry.raw
 
-def _covers(entry: IndexEntry, fragments: frozenset[int]) -> bool:
-    """Whether an index may cover one of these fragments; system indices, without fields, do not."""
-    if not entry.fields:
-        return False
-    if entry.fragment_bitmap is None:
-        return True
-    bitmap: Memory = np.frombuffer(entry.fragment_bitmap, np.uint8)
-    return not fragments.isdisjoint(roaring.decode(bitmap).tolist())
+    return filtered(indices, kept)

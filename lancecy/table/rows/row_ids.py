@@ -32,6 +32,9 @@ __all__ = [
 Int64: TypeAlias = NDArray[np.int64]
 UInt64: TypeAlias = NDArray[np.uint64]
 
+# Ids are stored as ranges down to this mean length; a range takes about as much as this many numbers.
+_ROWS_PER_RANGE = 8
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RangeSegment:
@@ -140,6 +143,28 @@ class RowIdSequence:
     segments: tuple[Segment, ...]
     starts: Int64
 
+    @classmethod
+    def of(cls, ids: UInt64) -> RowIdSequence:
+        """The sequence of these ids: ranges if they are few, else a range with holes, or an array.
+
+        Parameters
+        ----------
+        ids : (num_rows,) uint64
+
+        Examples
+        --------
+        >>> RowIdSequence.of(np.array([7, 8, 9, 3, 4], np.uint64)).segments
+        (RangeSegment(start=7, stop=10), RangeSegment(start=3, stop=5))
+        """
+        if not ids.size:
+            return cls((), np.zeros(1, np.int64))
+        breaks = np.flatnonzero(ids[1:] != ids[:-1] + np.uint64(1)) + 1
+        if breaks.size <= ids.size // _ROWS_PER_RANGE:
+            starts = np.concatenate(([0], breaks, [ids.size])).astype(np.int64)
+            spans = zip(ids[starts[:-1]].tolist(), np.diff(starts).tolist(), strict=True)
+            return cls(tuple(RangeSegment(low, low + count) for low, count in spans), starts)
+        return cls((_one_segment(ids),), np.array([0, ids.size], np.int64))
+
     def __len__(self) -> int:
         return int(self.starts[-1])
 
@@ -218,6 +243,19 @@ class VersionSequence:
         """The same version for every row."""
         return cls(np.array([0, num_rows], np.int64), np.array([version], np.uint64))
 
+    @classmethod
+    def of(cls, versions: UInt64) -> VersionSequence:
+        """The sequence of these versions, one for each row: (num_rows,) uint64.
+
+        Examples
+        --------
+        >>> VersionSequence.of(np.array([4, 4, 2], np.uint64)).starts
+        array([0, 2, 3])
+        """
+        firsts = np.flatnonzero(versions[1:] != versions[:-1]) + 1
+        starts = np.concatenate(([0], firsts)) if versions.size else np.empty(0, np.int64)
+        return cls(np.append(starts, versions.size).astype(np.int64), versions[starts])
+
     def between(self, start: int, stop: int) -> UInt64:
         """The versions of rows ``start .. stop - 1``: (n,) uint64, fresh memory.
 
@@ -239,6 +277,17 @@ class VersionSequence:
         if offsets.size and (int(offsets.max()) >= len(self) or int(offsets.min()) < 0):
             raise FormatError(f"{len(self)} row versions for a fragment with a row {int(offsets.max())}")
         return self.versions[np.searchsorted(self.starts, offsets, side="right") - 1]
+
+
+def _one_segment(ids: UInt64) -> Segment:
+    low, high = int(ids.min()), int(ids.max())
+    missing = high - low + 1 - ids.size
+    if missing * 2 < ids.size and bool((ids[1:] > ids[:-1]).all()):
+        present = (ids - np.uint64(low)).astype(np.int64)
+        # A hole follows the last number before it.
+        gaps = np.diff(present, prepend=-1) - 1
+        return HolesSegment(low, high + 1, np.repeat(np.arange(ids.size), gaps))
+    return ArraySegment(low, (ids - np.uint64(low)).astype(np.min_scalar_type(max(high - low, 1 << 8))))
 
 
 class HasRowIds(Protocol):

@@ -27,6 +27,7 @@ __all__ = [
     "decode_deletion_file",
     "decode_fragment",
     "encode_base_path",
+    "encode_data_file",
     "encode_deletion_file",
     "encode_fragment",
 ]
@@ -175,7 +176,7 @@ def encode_fragment(fragment: Fragment) -> table_pb2.DataFragment:
     3
     """
     message = table_pb2.DataFragment(id=fragment.id, physical_rows=fragment.physical_rows or 0)
-    message.files.extend(_file_message(file) for file in fragment.files)
+    message.files.extend(encode_data_file(file) for file in fragment.files)
     if fragment.deletion_file is not None:
         message.deletion_file.CopyFrom(encode_deletion_file(fragment.deletion_file))
     for attribute, name in _SEQUENCES:
@@ -199,7 +200,8 @@ def encode_deletion_file(file: DeletionFile) -> table_pb2.DeletionFile:
     )
 
 
-def _file_message(file: DataFile) -> table_pb2.DataFile:
+def encode_data_file(file: DataFile) -> table_pb2.DataFile:
+    """The message of a data file."""
     return table_pb2.DataFile(
         path=file.path,
         fields=file.fields,

@@ -169,7 +169,7 @@ def test_update_and_compaction_of_pylance_stand_in_the_way_of_a_stale_delete(uri
     append(uri, numbers(60, 20))
     old = snapshot_of(uri)
     lance.dataset(uri).optimize.compact_files()
-    with pytest.raises(RetryableConflictError, match="rewrite"):
+    with pytest.raises(RetryableConflictError, match="Rewrite"):
         change(uri, delete_where(old, lambda n: n < 8), snapshot=old)
     append(uri, numbers(80, 5), snapshot=old)
     assert rows(uri) == list(range(85))

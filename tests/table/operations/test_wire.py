@@ -2,33 +2,44 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
 
+import numpy as np
 import pytest
 
 from lancecy.errors import FormatError
 from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.schema import Schema
 from lancecy.table.operations import (
     Append,
+    DataReplacement,
     Delete,
     Foreign,
     MapUpdate,
+    Merge,
     Operation,
     Overwrite,
+    Project,
     RepairRowIds,
     ReserveFragments,
     Restore,
+    Rewrite,
+    RewriteGroup,
     Transaction,
+    Update,
     UpdateBases,
     UpdateConfig,
     new_transaction,
 )
-from lancecy.table.operations.foreign import Merge
+from lancecy.table.operations.key_filter import KeyFilter
 from lancecy.table.operations.registry import REGISTRY
 from lancecy.table.operations.transaction import decode_transaction, encode_transaction
 from lancecy.table.wire.fragment import encode_fragment
-from tests.helpers.builders import make_base, make_deletion_file, make_fragment, make_schema
+from tests.helpers.builders import make_base, make_data_file, make_deletion_file, make_fragment, make_schema
 
+# Its rows keep their ids and versions.
+MOVED = make_fragment(0, deletion_file=None)
 FRESH = make_fragment(
     0, deletion_file=None, row_ids=None, created_at_versions=None, last_updated_versions=None
 )
@@ -50,6 +61,15 @@ SAMPLES: dict[type[Operation], list[Operation]] = {
     ],
     UpdateBases: [UpdateBases((make_base(0), make_base(0, "/x", is_dataset_root=True)))],
     RepairRowIds: [RepairRowIds()],
+    Update: [
+        Update(fragments=(MOVED,), removed=(3, 4), fields=(1, 2)),
+        Update(fragments=(MOVED,), fields=(0,), keys=KeyFilter.of((0,), np.array([7, 5], np.uint64))),
+    ],
+    Rewrite: [Rewrite((RewriteGroup((make_fragment(3), make_fragment(4)), (MOVED,)),))],
+    Merge: [Merge((make_fragment(3),), make_schema()), Merge((), make_schema(), preserves_nullability=False)],
+    Project: [Project(replace(make_schema(), metadata={})),
+              Project(replace(make_schema(), metadata={}), preserves_nullability=False)],
+    DataReplacement: [DataReplacement(((3, make_data_file()), (4, make_data_file(path="g"))))],
 }  # fmt: skip
 
 
@@ -72,7 +92,7 @@ def test_operation_comes_back_as_it_was(operation: Operation) -> None:
     found = decode_transaction(written)
     assert (found.read_version, found.uuid, found.properties) == (4, "some-id", given.properties)
     if isinstance(operation, RepairRowIds):
-        assert found.operation == Merge("merge", fields=frozenset())
+        assert found.operation == Merge((), Schema(()))
         return
     assert type(found.operation) is type(operation)
     assert encode_transaction(found) == written

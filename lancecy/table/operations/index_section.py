@@ -1,0 +1,134 @@
+"""The index section of the next version: entries keep their bytes, unless their answers would be wrong.
+
+An index is trusted for the fragments in its bitmap. So a fragment with new values in an indexed column leaves the
+bitmap, and an index of a column that is gone is dropped. Fragments with new ids are never added.
+
+Source: table sheet, section 10.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from lancecy.errors import UnsupportedError
+from lancecy.proto import table_pb2
+from lancecy.store.base import Memory
+from lancecy.table.manifest import IndexEntry
+from lancecy.table.operations.fragment_files import changed_fields
+from lancecy.table.rows import roaring
+from lancecy.table.wire.indices import decode_index_section
+from lancecy.table.wire.manifest_file import ManifestFile
+
+__all__ = ["carried", "check_movable", "covered", "filtered"]
+
+_FRAGMENT_REUSE = "__lance_frag_reuse"
+
+
+def carried(base: ManifestFile, message: table_pb2.Manifest) -> bytes | None:
+    """The index section of a version whose fragments or fields differ from those of its base.
+
+    Parameters
+    ----------
+    base : ManifestFile
+    message : lance.table.Manifest
+        The new version, with all fragments and fields.
+
+    Raises
+    ------
+    UnsupportedError
+        An index says which fragments replaced others, and columns of fragments changed.
+    """
+    if base.indices is None:
+        return None
+    live = {field.id for field in message.fields}
+    changed: dict[int, set[int]] = {}
+    for part in message.fragments:
+        position = base.positions.get(part.id)
+        if position is not None and (fields := changed_fields(base.message.fragments[position], part)):
+            changed[part.id] = fields
+    if changed:
+        check_movable(base)
+    families = _Families(base.message, message)
+
+    def kept(entry: IndexEntry) -> bytes | None:
+        if not live.issuperset(entry.fields):
+            return None
+        gone = {number for number, fields in changed.items() if families.touch(entry.fields, fields)}
+        return _uncovered(entry, gone) if gone else entry.raw
+
+    return filtered(base.indices, kept)
+
+
+def filtered(indices: bytes, kept: Callable[[IndexEntry], bytes | None]) -> bytes | None:
+    """An index section with the bytes that ``kept`` returns for each entry; None drops an entry, or the section."""
+    entries = decode_index_section(indices)
+    after = [kept(entry) for entry in entries]
+    if all(new is old.raw for new, old in zip(after, entries, strict=True)):
+        return indices
+    section = table_pb2.IndexSection()
+    for raw in after:
+        if raw is not None:
+            section.indices.add().MergeFromString(raw)
+    return section.SerializeToString() if section.indices else None
+
+
+def covered(entry: IndexEntry) -> frozenset[int] | None:
+    """Ids of the fragments that an index covers, None if unknown."""
+    if entry.fragment_bitmap is None:
+        return None
+    bitmap: Memory = np.frombuffer(entry.fragment_bitmap, np.uint8)
+    return frozenset(roaring.decode(bitmap).tolist())
+
+
+def check_movable(base: ManifestFile) -> None:
+    """Refuse to move rows, or to change columns in place, under an index that says where rows moved earlier.
+
+    Raises
+    ------
+    UnsupportedError
+    """
+    if base.indices and any(entry.name == _FRAGMENT_REUSE for entry in decode_index_section(base.indices)):
+        raise UnsupportedError(
+            "the table has indices that wait for a remapping after a compaction (an index "
+            f"{_FRAGMENT_REUSE!r}), which this change would make wrong: optimize its indices with pylance first",
+            feature=_FRAGMENT_REUSE,
+        )
+
+
+def _uncovered(entry: IndexEntry, fragments: set[int]) -> bytes | None:
+    """The bytes of an entry without some fragments; None if its coverage is unknown. System indices stay."""
+    if not entry.fields:
+        return entry.raw
+    known = covered(entry)
+    if known is None:
+        return None
+    if known.isdisjoint(fragments):
+        return entry.raw
+    message = table_pb2.IndexMetadata.FromString(entry.raw)
+    message.fragment_bitmap = roaring.encode(np.array(sorted(known - fragments), np.int64))
+    return message.SerializeToString()
+
+
+class _Families:
+    """Ancestors and descendants of fields: a change of one changes what an index of another found."""
+
+    def __init__(self, *messages: table_pb2.Manifest) -> None:
+        self._parents: Mapping[int, int] = {
+            field.id: field.parent_id for message in messages for field in message.fields
+        }
+
+    def touch(self, indexed: tuple[int, ...], changed: set[int]) -> bool:
+        """Whether an indexed field, or one above or below it, is among the changed ones."""
+        above = {number for field in indexed for number in self._line(field)}
+        below = (number for field in changed for number in self._line(field))
+        return not changed.isdisjoint(above) or not set(indexed).isdisjoint(below)
+
+    def _line(self, field: int) -> list[int]:
+        """A field and those above it."""
+        found: list[int] = []
+        while field in self._parents and field not in found:
+            found.append(field)
+            field = self._parents[field]
+        return found or [field]

@@ -1,0 +1,216 @@
+"""Rewrite: moves the same rows to other fragments, as a compaction does.
+
+Rows that others deleted or moved since the rewrite was planned are found by comparing deletion files: they are
+deleted from the new fragments too. So a rewrite conflicts only with changes of the data files it replaces.
+
+Source: table sheet, sections 3.2, 4.3, 9.3 and 10.4.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from typing import Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.errors import DatasetNotFoundError, RetryableConflictError
+from lancecy.limits import Limits
+from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.table.manifest import Fragment
+from lancecy.table.operations.base import (
+    Footprint,
+    Newest,
+    NewManifest,
+    Operation,
+    References,
+    VersionStamp,
+)
+from lancecy.table.operations.deletions import deleted_offsets, write_deletions
+from lancecy.table.operations.index_section import check_movable
+from lancecy.table.operations.new_fragments import (
+    add_fragments,
+    decode_fragments,
+    encode_fragments,
+    fragment_id_of,
+    max_fragment_id,
+)
+from lancecy.table.requests import Steps
+from lancecy.table.rows.deletion import DeletionVector
+from lancecy.table.wire.fragment import encode_fragment
+from lancecy.table.wire.manifest_file import ManifestFile
+
+__all__ = ["Rewrite", "RewriteGroup"]
+
+Int64: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class RewriteGroup:
+    """Fragments, and those that replace them.
+
+    Attributes
+    ----------
+    old : tuple of Fragment
+        As they were when the rewrite was planned.
+    new : tuple of Fragment
+        The rows of ``old`` that were live then, in order. Without ids; with all row ids and versions in a table
+        with stable row ids.
+    """
+
+    old: tuple[Fragment, ...]
+    new: tuple[Fragment, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite(Operation):
+    """Replace fragments by others with the same rows.
+
+    Attributes
+    ----------
+    groups : tuple of RewriteGroup
+    """
+
+    kinds = ("rewrite",)
+    writes = "deletion"
+
+    groups: tuple[RewriteGroup, ...]
+
+    def footprints(self) -> tuple[Footprint, ...]:
+        return (Footprint("rewrite", rewritten=frozenset(part.id for part in self._old), knows_rows=True),)
+
+    @property
+    def _old(self) -> list[Fragment]:
+        return [part for group in self.groups for part in group.old]
+
+    @property
+    def _new(self) -> list[Fragment]:
+        return [part for group in self.groups for part in group.new]
+
+    def resolve(self, newest: Newest, before: tuple[Self, ManifestFile] | None) -> Steps[Self]:
+        """The rewrite with the rows deleted that others deleted since it was planned.
+
+        Parameters
+        ----------
+        newest : Newest
+        before : (Rewrite, ManifestFile), optional
+            Not used: names of deletion files hold the ids of the fragments, which other commits may take.
+
+        Raises
+        ------
+        RetryableConflictError
+            A fragment is gone, or has other data files.
+        ValueError
+            The new fragments have another number of rows than the old ones had.
+        FormatError
+            A deletion file is damaged.
+        """
+        number = max_fragment_id(newest.stored.message)
+        groups = []
+        for group in self.groups:
+            deleted = yield from _deleted_since(group, newest)
+            new = []
+            for part, offsets in zip(group.new, deleted, strict=True):
+                if offsets.size == part.physical_rows:
+                    continue
+                number += 1
+                if offsets.size:
+                    vector, version = DeletionVector(offsets), newest.stored.version
+                    file = yield from write_deletions(fragment_id_of(number), vector, version)
+                    part = replace(part, deletion_file=file)
+                new.append(part)
+            groups.append(RewriteGroup(group.old, tuple(new)))
+        return replace(self, groups=tuple(groups))
+
+    def apply(self, base: ManifestFile, stamp: VersionStamp) -> NewManifest:
+        check_movable(base)
+        made = NewManifest.copy_of(base)
+        message, gone = made.message, {part.id for part in self._old}
+        # The largest id stays known when its fragment goes.
+        message.max_fragment_id = max_fragment_id(message)
+        kept = [part for part in message.fragments if part.id not in gone]
+        del message.fragments[:]
+        message.fragments.extend(kept)
+        add_fragments(message, self._new, stamp.version, base, keep_rows=True)
+        return made
+
+    def encode(self, message: transaction_pb2.Transaction, made: table_pb2.Manifest) -> None:
+        message.rewrite.SetInParent()
+        numbered = {part.files[0].path: part for part in made.fragments if part.files}
+        for group in self.groups:
+            stored = message.rewrite.groups.add()
+            stored.old_fragments.extend(map(encode_fragment, group.old))
+            stored.new_fragments.extend(
+                numbered.get(part.files[0].path, message_of)
+                for part, message_of in zip(
+                    group.new, encode_fragments(group.new, keep_rows=True), strict=True
+                )
+            )
+
+    @classmethod
+    def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> Rewrite:
+        stored = message.rewrite
+        pairs = [(group.old_fragments, group.new_fragments) for group in stored.groups]
+        if stored.old_fragments:
+            pairs.append((stored.old_fragments, stored.new_fragments))
+        return cls(tuple(RewriteGroup(_decoded(old, limits), _decoded(new, limits)) for old, new in pairs))
+
+    def references(self) -> References:
+        return References(tuple(self._new))
+
+    def written_fields(self) -> frozenset[int]:
+        return frozenset(number for part in self._new for file in part.files for number in file.fields)
+
+
+def _decoded(messages: Iterable[table_pb2.DataFragment], limits: Limits) -> tuple[Fragment, ...]:
+    return decode_fragments(messages, limits)
+
+
+def _deleted_since(group: RewriteGroup, newest: Newest) -> Steps[list[Int64]]:
+    """Offsets, in each new fragment, of rows that were deleted from the old ones since the rewrite was planned."""
+    found: list[Int64] = []
+    start = 0
+    for part in group.old:
+        gone, live = yield from _gone(part, newest)
+        found.append(gone + start)
+        start += live
+    rows = [part.physical_rows or 0 for part in group.new]
+    if start != sum(rows):
+        raise ValueError(f"fragments of {sum(rows)} rows cannot replace fragments of {start} live rows")
+    return _split(np.concatenate(found or [np.empty(0, np.int64)]), rows)
+
+
+def _gone(planned: Fragment, newest: Newest) -> Steps[tuple[Int64, int]]:
+    """Positions, among the live rows as planned, of those that are deleted now; and the number of live rows."""
+    base, limits = newest.stored, newest.limits
+    now = base.fragments.get(planned.id)
+    if now is None or now.files != planned.files:
+        raise RetryableConflictError(
+            f"fragment {planned.id} was replaced or changed before version {base.version}: plan the rewrite again"
+        )
+    try:
+        before = yield from deleted_offsets(base, planned, limits)
+    except DatasetNotFoundError as error:
+        raise RetryableConflictError(
+            f"the deletion file of fragment {planned.id}, as it was when the rewrite was planned, was cleaned up: plan "
+            "the rewrite again"
+        ) from error
+    live = (planned.physical_rows or 0) - before.size
+    if now.deletion_file == planned.deletion_file:
+        return np.empty(0, np.int64), live
+    after = yield from deleted_offsets(base, now, limits)
+    new = np.setdiff1d(after, before, assume_unique=True)
+    if after.size != before.size + new.size:
+        raise RetryableConflictError(
+            f"deleted rows of fragment {planned.id} came back before version {base.version}: plan the rewrite again"
+        )
+    return new - np.searchsorted(before, new), live
+
+
+def _split(offsets: Int64, rows: Sequence[int]) -> list[Int64]:
+    """Offsets in a run of rows as offsets in its parts."""
+    ends = list(accumulate(rows))
+    pieces = np.split(offsets, np.searchsorted(offsets, ends[:-1]))
+    return [piece - (end - count) for piece, end, count in zip(pieces, ends, rows, strict=True)]

@@ -1,0 +1,118 @@
+"""Row ids and row versions of fragments that a change adds or rewrites, in tables with stable row ids.
+
+A row keeps its id and its created version when it moves. Its updated version is that of the last change of its values.
+
+Source: table sheet, section 3.2.
+"""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lancecy.errors import FormatError, LimitError
+from lancecy.limits import DEFAULT_LIMITS, Limits
+from lancecy.proto import table_pb2
+from lancecy.table.rows.row_ids import RangeSegment, RowIdSequence, VersionSequence
+from lancecy.table.wire.row_ids import decode_row_ids, decode_versions, encode_row_ids, encode_versions
+
+__all__ = ["give_row_ids", "give_versions", "set_updated"]
+
+Int64: TypeAlias = NDArray[np.int64]
+
+_FIRST_VERSION = 1
+
+
+def give_row_ids(
+    message: table_pb2.Manifest, fragment: table_pb2.DataFragment, limits: Limits = DEFAULT_LIMITS
+) -> None:
+    """Assign the next free row ids to the rows of a fragment after those that have ids.
+
+    Raises
+    ------
+    LimitError
+        Row ids are exhausted.
+    FormatError
+        The ids that the fragment states are damaged, more than its rows, or not yet given to rows of this table.
+    """
+    rows = fragment.physical_rows
+    kept = RowIdSequence.of(np.empty(0, np.uint64))
+    if fragment.inline_row_ids:
+        kept = decode_row_ids(fragment.inline_row_ids, None, limits)
+    start, count = message.next_row_id, rows - len(kept)
+    if count < 0:
+        raise FormatError(f"a fragment of {rows} rows has {len(kept)} row ids")
+    if any(segment.count and segment.span[1] >= start for segment in kept.segments):
+        raise FormatError(f"a fragment has row ids above {start - 1}, the largest of the table")
+    if start + count >> 64:
+        raise LimitError("row ids are used up", limit="", claimed=start + count)
+    if count:
+        fresh = RangeSegment(start, start + count)
+        kept = RowIdSequence((*kept.segments, fresh), np.append(kept.starts, rows))
+        message.next_row_id = start + count
+    fragment.inline_row_ids = encode_row_ids(kept)
+
+
+def give_versions(fragment: table_pb2.DataFragment, version: int, limits: Limits = DEFAULT_LIMITS) -> None:
+    """Complete the created and updated versions of a fragment: rows without one get ``version``.
+
+    Raises
+    ------
+    FormatError
+        The versions that the fragment states are damaged, or more than its rows.
+    """
+    rows = fragment.physical_rows
+    for name in ("inline_created_at_versions", "inline_last_updated_at_versions"):
+        stated: bytes = getattr(fragment, name)
+        known = decode_versions(stated, None, limits) if stated else None
+        setattr(fragment, name, encode_versions(_completed(known, rows, version)))
+
+
+def set_updated(
+    fragment: table_pb2.DataFragment,
+    version: int,
+    offsets: Int64 | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+) -> None:
+    """Set the updated version of rows.
+
+    Parameters
+    ----------
+    fragment : lance.table.DataFragment
+        Changed.
+    version : int
+    offsets : (n,) int64, ascending, optional
+        The rows; None for all.
+
+    Raises
+    ------
+    FormatError
+        The stated versions are damaged.
+    """
+    rows = fragment.physical_rows
+    if offsets is None:
+        made = VersionSequence.constant(version, rows)
+    else:
+        stated = fragment.inline_last_updated_at_versions
+        # A missing sequence says that every row is of version 1.
+        known = (
+            decode_versions(stated, rows, limits)
+            if stated
+            else VersionSequence.constant(_FIRST_VERSION, rows)
+        )
+        versions = known.between(0, rows)
+        versions[offsets] = version
+        made = VersionSequence.of(versions)
+    fragment.inline_last_updated_at_versions = encode_versions(made)
+
+
+def _completed(known: VersionSequence | None, rows: int, version: int) -> VersionSequence:
+    if known is None:
+        return VersionSequence.constant(version, rows)
+    if len(known) > rows:
+        raise FormatError(f"a fragment of {rows} rows has {len(known)} row versions")
+    if len(known) == rows:
+        return known
+    return VersionSequence(np.append(known.starts, rows), np.append(known.versions, np.uint64(version)))
