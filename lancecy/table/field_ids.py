@@ -7,33 +7,36 @@ Source: table sheet, sections 8 and 10.4.
 
 from __future__ import annotations
 
-from lancecy.table.wire.indices import decode_index_section
-from lancecy.table.wire.manifest_file import ManifestFile
+from collections.abc import Iterable
+
+from lancecy.table.manifest import IndexEntry, Manifest
 
 __all__ = ["next_field_id"]
 
 
-def next_field_id(stored: ManifestFile) -> int:
+def next_field_id(manifest: Manifest, indices: Iterable[IndexEntry]) -> int:
     """The smallest id above those in the schema, in data files, and in index entries of a version.
 
     Parameters
     ----------
-    stored : ManifestFile
-
-    Raises
-    ------
-    FormatError, LimitError
-        The index section is damaged.
+    manifest : Manifest
+    indices : iterable of IndexEntry
+        Those of the version (``Snapshot.indices``).
 
     Source: table sheet, sections 8 and 10.4.
+
+    Examples
+    --------
+    >>> from lancecy.schema import Schema
+    >>> from lancecy.table.manifest import DataFile, Fragment
+    >>> fragment = Fragment(0, (DataFile("f", (0, 5, -2)),))
+    >>> next_field_id(Manifest(1, Schema(()), (fragment,)), ())
+    6
     """
-    message = stored.message
-    ids = {-1, *(field.id for field in message.fields)}
-    if message.HasField("max_allocated_field_id"):
-        ids.add(message.max_allocated_field_id)
-    for part in message.fragments:
-        for file in part.files:
+    ids = {-1, *(node.id for top in manifest.schema.fields for node in top.walk())}
+    for fragment in manifest.fragments:
+        for file in fragment.files:
             ids.update(file.fields)
-    for entry in decode_index_section(stored.indices or b""):
+    for entry in indices:
         ids.update(entry.fields)
     return max(ids) + 1
