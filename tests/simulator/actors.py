@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from lancecy.errors import CommitUnknownError, LanceError
 from lancecy.schema import Field, Schema
@@ -18,43 +19,58 @@ from lancecy.table.commit.options import Committed, Origin, Policy
 from lancecy.table.manifest import BasePath, DataFile, Fragment
 from lancecy.table.operations import (
     Append,
+    DataReplacement,
     Delete,
     MapUpdate,
+    Merge,
     Operation,
     Overwrite,
+    Project,
     RepairRowIds,
     ReserveFragments,
     Restore,
+    Rewrite,
+    RewriteGroup,
     Transaction,
+    Update,
     UpdateBases,
     UpdateConfig,
 )
+from lancecy.table.operations.key_filter import KeyFilter
 from lancecy.table.paths import Naming
 from lancecy.table.requests import Request, Steps
+from lancecy.table.rows.row_ids import RowIdSequence, VersionSequence
 from lancecy.table.versions import ConditionalPut, VersionStore
 from lancecy.table.wire.manifest_file import identity_of
-from tests.simulator.model import Ledger, Table, replay, violations
+from lancecy.table.wire.row_ids import encode_row_ids, encode_versions
+from tests.simulator.model import Ledger, Row, Table, replay, violations
 from tests.simulator.world import Crash, Fault, World, run
 
 __all__ = ["MAKERS", "SCHEMA", "Protocol", "Running", "Simulation", "files", "make"]
 
-SCHEMA = Schema((Field("n", 0, logical_type="int64"),))
+SCHEMA = Schema((Field("n", 0, logical_type="int64"), Field("m", 1, logical_type="int64")))
 # Faults after which a writer may truly not know: its own request to write may have been carried out.
 _DOUBTFUL = {Fault.FAILED, Fault.LOST, Fault.LATE, Fault.BUSY, Fault.CONFLICT, Fault.NO_SPACE, Fault.FULL,
              Fault.STALE_READ, Fault.FORBIDDEN}  # fmt: skip
 
+Int64 = NDArray[np.int64]
 History = dict[int, Table]
 Protocol = Callable[[Transaction, Origin | None, Policy, VersionStore], Steps[Committed]]
 
 
-def files(world: World, count: int) -> tuple[Fragment, ...]:
+def _file(world: World, columns: tuple[int, ...]) -> DataFile:
+    """A data file that is there."""
+    path, size = f"{world.rng.getrandbits(60):015x}.lance", world.rng.randrange(20, 90)
+    world.objects[f"data/{path}"] = bytes(size)
+    world.dates[f"data/{path}"] = world.store_clock
+    return DataFile(path, columns, tuple(range(len(columns))), 2, 1, size)
+
+
+def files(world: World, count: int, columns: tuple[int, ...] = (0, 1)) -> tuple[Fragment, ...]:
     """New fragments with files that are there."""
     made = []
     for _ in range(count):
-        path, size = f"{world.rng.getrandbits(60):015x}.lance", world.rng.randrange(20, 90)
-        world.objects[f"data/{path}"] = bytes(size)
-        world.dates[f"data/{path}"] = world.store_clock
-        file = DataFile(path, (0,), (0,), 2, 1, size)
+        file = _file(world, columns)
         made.append(Fragment(0, (file,), physical_rows=world.rng.randrange(2, 7)))
     return tuple(made)
 
@@ -83,6 +99,110 @@ def _bases(world: World, history: History, version: int) -> Operation:
     return UpdateBases((BasePath(0, f"/b/{world.rng.getrandbits(40):x}"),))
 
 
+def _columns(table: Table) -> tuple[int, ...]:
+    return tuple(sorted(table.columns))
+
+
+def _moved(world: World, table: Table, extra: int) -> tuple[dict[int, Int64], tuple[Fragment, ...]]:
+    """Some rows of a table, and the fragment they move to, with rows that are new behind them."""
+    rng, rows, kept = world.rng, dict[int, Int64](), list[Row]()
+    for part in rng.sample(table.parts, rng.randrange(1, min(2, len(table.parts)) + 1)):
+        chosen = sorted(rng.sample(part.living, rng.randrange(1, len(part.living) + 1)))
+        rows[part.id] = np.array(chosen, np.int64)
+        kept += [part.stable[n] for n in chosen if table.stable]
+    count = sum(offsets.size for offsets in rows.values()) + extra
+    moved = Fragment(0, (_file(world, _columns(table)),), physical_rows=count)
+    return rows, (_lineage(moved, kept, table.stable, updated=False),)
+
+
+def _lineage(fragment: Fragment, rows: list[Row], stable: bool, *, updated: bool) -> Fragment:
+    if not stable:
+        return fragment
+    ids, created, last = (np.array([getattr(row, name) for row in rows], np.uint64)
+                          for name in ("id", "created", "updated"))  # fmt: skip
+    return replace(
+        fragment,
+        row_ids=encode_row_ids(RowIdSequence.of(ids)),
+        created_at_versions=encode_versions(VersionSequence.of(created)),
+        last_updated_versions=encode_versions(VersionSequence.of(last)) if updated else None,
+    )
+
+
+def _update(world: World, history: History, version: int) -> Operation:
+    table = history[version]
+    if not table.parts:
+        return Append(files(world, 1, _columns(table)))
+    rows, fragments = _moved(world, table, 0)
+    return Update(rows, fragments, fields=(0,))
+
+
+def _upsert(world: World, history: History, version: int) -> Operation:
+    """Rows that move, and rows with keys that the table lacks."""
+    table = history[version]
+    keys = KeyFilter.of((0,), np.array([world.rng.randrange(20)], np.uint64))
+    if not table.parts:
+        return Update({}, files(world, 1, _columns(table)), fields=(0,), keys=keys)
+    rows, fragments = _moved(world, table, world.rng.randrange(1, 3))
+    return Update(rows, fragments, fields=(0,), keys=keys)
+
+
+def _update_columns(world: World, history: History, version: int) -> Operation:
+    table = history[version]
+    if not table.parts:
+        return Append(files(world, 1, _columns(table)))
+    part = world.rng.choice(table.parts)
+    column = world.rng.choice(_columns(table))
+    rows = np.array(sorted(world.rng.sample(part.living, 1)), np.int64)
+    return Update(columns={part.id: _file(world, (column,))}, updated_rows={part.id: rows}, fields=(column,))
+
+
+def _replace_data(world: World, history: History, version: int) -> Operation:
+    table = history[version]
+    if not table.parts:
+        return Append(files(world, 1, _columns(table)))
+    part = world.rng.choice(table.parts)
+    return DataReplacement(((part.id, _file(world, (world.rng.choice(_columns(table)),))),))
+
+
+def _rewrite(world: World, history: History, version: int) -> Operation:
+    """Neighbours in one or two new fragments."""
+    table, rng = history[version], world.rng
+    if not table.parts:
+        return Append(files(world, 1, _columns(table)))
+    start = rng.randrange(len(table.parts))
+    parts = table.parts[start : start + rng.randrange(1, 4)]
+    rows = [part.stable[n] if table.stable else None for part in parts for n in part.living]
+    cut = rng.choice((len(rows), rng.randrange(1, len(rows) + 1)))
+    new = []
+    for piece in (rows[:cut], rows[cut:]):
+        if piece:
+            made = Fragment(0, (_file(world, _columns(table)),), physical_rows=len(piece))
+            new.append(_lineage(made, [row for row in piece if row], table.stable, updated=True))
+    stored = world.fragments(version)
+    return Rewrite((RewriteGroup(tuple(stored[part.id] for part in parts), tuple(new)),))
+
+
+def _schema(columns: Iterable[int]) -> Schema:
+    return Schema(tuple(Field(f"c{column}", column, logical_type="int64") for column in columns))
+
+
+def _add_column(world: World, history: History, version: int) -> Operation:
+    table, stored = history[version], world.fragments(version)
+    column = 1 + max([0, *table.columns, *(number for part in table.parts for number in part.files)])
+    fragments = [
+        replace(stored[part.id], files=(*stored[part.id].files, _file(world, (column,))))
+        for part in table.parts
+    ]
+    return Merge(tuple(fragments), _schema((*_columns(table), column)))
+
+
+def _project(world: World, history: History, version: int) -> Operation:
+    columns = list(_columns(history[version]))
+    if len(columns) > 1:
+        columns.remove(world.rng.choice(columns[1:]))
+    return Project(_schema(columns))
+
+
 # What makes a change of a table at the version given, one for each kind of change.
 MAKERS: dict[str, Callable[[World, History, int], Operation]] = {
     "append": lambda world, history, version: Append(files(world, world.rng.randrange(1, 3))),
@@ -94,6 +214,13 @@ MAKERS: dict[str, Callable[[World, History, int], Operation]] = {
     "config": _config,
     "bases": _bases,
     "repair": lambda world, history, version: RepairRowIds(),
+    "update": _update,
+    "upsert": _upsert,
+    "update columns": _update_columns,
+    "rewrite": _rewrite,
+    "add column": _add_column,
+    "project": _project,
+    "replace data": _replace_data,
 }
 
 

@@ -11,15 +11,27 @@ from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
+
 from lancecy.errors import DatasetNotFoundError, ExistsError, StoreError
 from lancecy.table.commit import history
 from lancecy.table.commit import loop as commit
 from lancecy.table.commit.conflicts import Verdict
-from lancecy.table.operations import delete, new_fragments, restore
+from lancecy.table.operations import (
+    deletions,
+    merge,
+    new_fragments,
+    restore,
+    rewrite,
+    row_lineage,
+    update,
+)
+from lancecy.table.operations.key_filter import KeyFilter
 from lancecy.table.requests import Create, Put, Read, Steps, again
 from lancecy.table.rows.deletion import DeletionVector
 from lancecy.table.versions import ConditionalPut, ManifestLocation, Outcome
 from lancecy.table.wire import manifest as manifest_wire
+from lancecy.table.wire.fragment import encode_data_file
 
 __all__ = ["VARIANTS"]
 
@@ -182,16 +194,16 @@ def deletes_of_others_are_forgotten() -> Iterator[None]:
         return DeletionVector(rows)
         yield
 
-    with _changed(delete, "_merged", wrong):
+    with _changed(deletions, "_merged", wrong):
         yield
 
 
 @variant
 def rebased_deletes_keep_their_first_file() -> Iterator[None]:
     def wrong(fragment: Any, before: Any) -> Any:
-        return None if before is None else before[0].files.get(fragment.id)
+        return None if before is None else before[0].get(fragment.id)
 
-    with _changed(delete, "_kept", wrong):
+    with _changed(deletions, "_kept", wrong):
         yield
 
 
@@ -287,4 +299,64 @@ def restored_ids_are_taken_as_the_largest() -> Iterator[None]:
         message.max_fragment_id = before
 
     with _changed(restore, "_keep_given_out", wrong):
+        yield
+
+
+@variant
+def rewrites_forget_rows_that_were_deleted_meanwhile() -> Iterator[None]:
+    right = rewrite._deleted_since
+
+    def wrong(group: Any, newest: Any) -> Steps[Any]:
+        found = yield from right(group, newest)
+        return [offsets[:0] for offsets in found]
+
+    with _changed(rewrite, "_deleted_since", wrong):
+        yield
+
+
+@variant
+def rewrites_count_deleted_rows_by_their_old_places() -> Iterator[None]:
+    right = rewrite._gone
+
+    def wrong(planned: Any, newest: Any) -> Steps[Any]:
+        _, live = yield from right(planned, newest)
+        now = newest.stored.fragments[planned.id]
+        before = yield from deletions.deleted_offsets(newest.stored, planned, newest.limits)
+        after = yield from deletions.deleted_offsets(newest.stored, now, newest.limits)
+        return np.setdiff1d(after, before)[:live], live
+
+    with _changed(rewrite, "_gone", wrong):
+        yield
+
+
+@variant
+def moved_rows_get_fresh_ids() -> Iterator[None]:
+    right = row_lineage.give_row_ids
+
+    def wrong(message: Any, fragment: Any) -> None:
+        fragment.ClearField("inline_row_ids")
+        right(message, fragment)
+
+    with _changed(new_fragments, "give_row_ids", wrong):
+        yield
+
+
+@variant
+def keys_of_added_rows_are_not_compared() -> Iterator[None]:
+    with _changed(KeyFilter, "may_share", lambda self, other: False):
+        yield
+
+
+@variant
+def replaced_columns_stay_in_their_old_files() -> Iterator[None]:
+    def wrong(fragment: Any, file: Any) -> None:
+        fragment.files.append(encode_data_file(file))
+
+    with _changed(update, "put_file", wrong):
+        yield
+
+
+@variant
+def added_columns_do_not_count_as_changes_of_rows() -> Iterator[None]:
+    with _changed(merge, "set_updated", lambda part, version: None):
         yield

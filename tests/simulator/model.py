@@ -6,8 +6,9 @@ library's reader, and must equal what replaying the changes in the order of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -15,13 +16,18 @@ from lancecy.errors import LanceError
 from lancecy.table.manifest import Fragment, Manifest
 from lancecy.table.operations import (
     Append,
+    DataReplacement,
     Delete,
+    Merge,
     Operation,
     Overwrite,
+    Project,
     RepairRowIds,
     ReserveFragments,
     Restore,
+    Rewrite,
     Transaction,
+    Update,
     UpdateBases,
     UpdateConfig,
 )
@@ -32,19 +38,31 @@ from lancecy.table.wire.manifest import decode
 from lancecy.table.wire.row_ids import decode_row_ids, decode_versions
 from tests.simulator.world import World
 
-__all__ = ["AFTER", "EXCLUDED", "Ledger", "Part", "Table", "read_table", "replay", "violations"]
+__all__ = ["AFTER", "EXCLUDED", "Ledger", "Part", "Row", "Table", "read_table", "replay", "violations"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a table with stable row ids: its id, and the versions that made and last changed it."""
+
+    id: int
+    created: int
+    updated: int
 
 
 @dataclass(frozen=True)
 class Part:
-    """A fragment: its id, its file, which rows are left, and its row ids and version."""
+    """A fragment: its id, the file of each column, which rows are left, and what is known of its rows."""
 
     id: int
-    path: str
+    files: Mapping[int, str]
     rows: int
     gone: frozenset[int] = frozenset()
-    first_row_id: int | None = None
-    made_in: int | None = None
+    stable: tuple[Row, ...] = ()
+
+    @property
+    def living(self) -> list[int]:
+        return sorted(set(range(self.rows)) - self.gone)
 
 
 @dataclass(frozen=True)
@@ -59,23 +77,37 @@ class Table:
     next_row_id: int = 0
     stable: bool = False
 
-    def added(self, fragments: tuple[Fragment, ...], version: int) -> Table:
-        parts, max_id, row_id = list(self.parts), self.max_id, self.next_row_id
+    def added(self, fragments: Iterable[Fragment], version: int, moved: Sequence[Row] = ()) -> Table:
+        """With new fragments, whose first rows are rows that moved."""
+        parts, max_id, row_id, waiting = list(self.parts), self.max_id, self.next_row_id, list(moved)
         for fragment in fragments:
             max_id += 1
-            rows = fragment.physical_rows or 0
-            ids = (row_id, version) if self.stable else (None, None)
-            parts.append(Part(max_id, fragment.files[0].path, rows, frozenset(), *ids))
-            row_id += rows if self.stable else 0
+            count = fragment.physical_rows or 0
+            rows: list[Row] = []
+            if self.stable:
+                rows, waiting = waiting[:count], waiting[count:]
+                fresh = count - len(rows)
+                rows += [Row(row_id + n, version, version) for n in range(fresh)]
+                row_id += fresh
+            files = dict.fromkeys(fragment.files[0].fields, fragment.files[0].path)
+            parts.append(Part(max_id, files, count, frozenset(), tuple(rows)))
         return replace(self, parts=tuple(parts), max_id=max_id, next_row_id=row_id)
 
-    def without(self, operation: Delete) -> Table:
+    def without(self, deleted: Mapping[int, Any], removed: Sequence[int] = ()) -> Table:
+        """Without rows, by fragment, and without whole fragments."""
         parts = []
         for part in self.parts:
-            gone = part.gone | frozenset(operation.rows.get(part.id, np.empty(0, np.int64)).tolist())
-            if part.id not in operation.removed and len(gone) < part.rows:
+            gone = part.gone | frozenset(deleted.get(part.id, np.empty(0, np.int64)).tolist())
+            if part.id not in removed and len(gone) < part.rows:
                 parts.append(replace(part, gone=gone))
         return replace(self, parts=tuple(parts))
+
+    def part(self, number: int) -> Part:
+        return next(part for part in self.parts if part.id == number)
+
+    def with_part(self, changed: Part) -> Table:
+        parts = tuple(changed if part.id == changed.id else part for part in self.parts)
+        return replace(self, parts=parts)
 
 
 def _overwritten(table: Table, operation: Overwrite, version: int, history: Mapping[int, Table]) -> Table:
@@ -107,16 +139,106 @@ def _based(table: Table, operation: UpdateBases, version: int, history: Mapping[
     return replace(table, bases=known)
 
 
+def _updated(table: Table, operation: Update, version: int, history: Mapping[int, Table]) -> Table:
+    if operation.columns:
+        for number, file in operation.columns.items():
+            part = table.part(number)
+            changed = dict.fromkeys(file.fields, file.path)
+            rows = set(operation.updated_rows[number].tolist())
+            stable = tuple(
+                replace(row, updated=version) if n in rows else row for n, row in enumerate(part.stable)
+            )
+            table = table.with_part(replace(part, files={**part.files, **changed}, stable=stable))
+        return table
+    moved = [
+        replace(table.part(number).stable[offset], updated=version)
+        for number, offsets in operation.rows.items()
+        for offset in offsets.tolist()
+        if table.stable
+    ]
+    return table.without(operation.rows, operation.removed).added(operation.fragments, version, moved)
+
+
+def _rewritten(table: Table, operation: Rewrite, version: int, history: Mapping[int, Table]) -> Table:
+    """The same rows in other fragments; those deleted since the rewrite was planned are deleted there too."""
+    for group in operation.groups:
+        planned = [(part, _planned(part, history)) for part in group.old]
+        rows: list[Row | None] = []
+        gone: set[int] = set()
+        for part, before in planned:
+            now = table.part(part.id)
+            for offset in before.living:
+                if offset in now.gone:
+                    gone.add(len(rows))
+                rows.append(before.stable[offset] if table.stable else None)
+        kept = tuple(part for part in table.parts if part.id not in {old.id for old in group.old})
+        table, start = replace(table, parts=kept), 0
+        for part in group.new:
+            stop = start + (part.physical_rows or 0)
+            lost = frozenset(n - start for n in gone if start <= n < stop)
+            if len(lost) < stop - start:
+                table = table.added([part], version, [row for row in rows[start:stop] if row])
+                table = table.with_part(replace(table.parts[-1], gone=lost))
+            start = stop
+    return table
+
+
+def _planned(fragment: Fragment, history: Mapping[int, Table]) -> Part:
+    """A fragment as it was in the version that a rewrite was planned from."""
+    deleted = 0 if fragment.deletion_file is None else fragment.deletion_file.num_deleted_rows
+    for table in history.values():
+        for part in table.parts:
+            same = {file.path for file in fragment.files} == {*part.files.values()}
+            if part.id == fragment.id and same and len(part.gone) == deleted:
+                return part
+    raise AssertionError(f"no version has fragment {fragment.id} with {deleted} deleted rows")
+
+
+def _merged(table: Table, operation: Merge, version: int, history: Mapping[int, Table]) -> Table:
+    for fragment in operation.fragments:
+        part = table.part(fragment.id)
+        files = {column: file.path for file in fragment.files for column in file.fields if column >= 0}
+        stable = part.stable
+        if files != part.files:
+            stable = tuple(replace(row, updated=version) for row in stable)
+        table = table.with_part(replace(part, files=files, stable=stable))
+    return replace(table, columns={column.id: column.name for column in operation.schema.fields})
+
+
+def _projected(table: Table, operation: Project, version: int, history: Mapping[int, Table]) -> Table:
+    columns = {column.id: column.name for column in operation.schema.fields}
+    for part in table.parts:
+        # A file stays as long as one of its columns does.
+        live = {path for column, path in part.files.items() if column in columns}
+        files = {column: path for column, path in part.files.items() if path in live}
+        table = table.with_part(replace(part, files=files))
+    return replace(table, columns=columns)
+
+
+def _replaced(table: Table, operation: DataReplacement, version: int, history: Mapping[int, Table]) -> Table:
+    for number, file in operation.replacements:
+        part = table.part(number)
+        stable = tuple(replace(row, updated=version) for row in part.stable)
+        changed = dict.fromkeys(file.fields, file.path)
+        table = table.with_part(replace(part, files={**part.files, **changed}, stable=stable))
+    return table
+
+
 # The table that a change makes of another: (table, operation, version, history) -> table.
 AFTER: dict[type[Operation], Callable[..., Table]] = {
     Append: lambda table, operation, version, history: table.added(operation.fragments, version),
-    Delete: lambda table, operation, version, history: table.without(operation),
+    Delete: lambda table, operation, version, history: table.without(operation.rows, operation.removed),
     Overwrite: _overwritten,
     Restore: _restored,
     ReserveFragments: _reserved,
     UpdateConfig: _configured,
     UpdateBases: _based,
     RepairRowIds: lambda table, operation, version, history: table,
+    Update: _updated,
+    Rewrite: _rewritten,
+    Merge: _merged,
+    Project: _projected,
+    DataReplacement: _replaced,
 }
 
 
@@ -125,26 +247,37 @@ def read_table(world: World, manifest: Manifest) -> Table:
     stable = manifest.has_stable_row_ids
     parts = []
     for fragment in manifest.fragments:
-        (file,), rows = fragment.files, fragment.physical_rows or 0
-        if len(world.objects[f"data/{file.path}"]) != file.size:
-            raise AssertionError(f"{file.path} has another size")
+        rows, files = fragment.physical_rows or 0, dict[int, str]()
+        for file in fragment.files:
+            if len(world.objects[f"data/{file.path}"]) != file.size:
+                raise AssertionError(f"{file.path} has another size")
+            assert not files.keys() & {column for column in file.fields if column >= 0}, (
+                "a column has two files"
+            )
+            files.update({column: file.path for column in file.fields if column >= 0})
         gone: frozenset[int] = frozenset()
         if fragment.deletion_file is not None:
             name = f"_deletions/{deletion_file_name(fragment.id, fragment.deletion_file)}"
             memory = np.frombuffer(world.objects[name], np.uint8)
             gone = frozenset(deletion.decode(memory, fragment.deletion_file, rows).offsets.tolist())
-        first = made = None
-        if stable:
-            assert isinstance(fragment.row_ids, bytes) and isinstance(fragment.created_at_versions, bytes)
-            ids = decode_row_ids(fragment.row_ids, rows).ids(0, rows)
-            assert ids.tolist() == list(range(int(ids[0]), int(ids[0]) + rows))
-            first, made = int(ids[0]), int(decode_versions(fragment.created_at_versions, rows).versions[0])
-            assert fragment.created_at_versions == fragment.last_updated_versions
-        parts.append(Part(fragment.id, file.path, rows, gone, first, made))
+        known = _rows(fragment, rows) if stable else ()
+        parts.append(Part(fragment.id, files, rows, gone, known))
+    living = [part.stable[n].id for part in parts if stable for n in part.living]
+    assert len(set(living)) == len(living), "two living rows have one id"
     bases = {base.id: base.path for base in manifest.base_paths.values()}
     max_id = -1 if manifest.max_fragment_id is None else manifest.max_fragment_id
     columns = {column.id: column.name for column in manifest.schema.fields}
     return Table(tuple(parts), columns, dict(manifest.config), bases, max_id, manifest.next_row_id, stable)
+
+
+def _rows(fragment: Fragment, count: int) -> tuple[Row, ...]:
+    assert isinstance(fragment.row_ids, bytes)
+    assert isinstance(fragment.created_at_versions, bytes)
+    assert isinstance(fragment.last_updated_versions, bytes)
+    ids = decode_row_ids(fragment.row_ids, count).ids(0, count)
+    created = decode_versions(fragment.created_at_versions, count).between(0, count)
+    updated = decode_versions(fragment.last_updated_versions, count).between(0, count)
+    return tuple(map(Row, ids.tolist(), created.tolist(), updated.tolist()))
 
 
 @dataclass
@@ -177,6 +310,11 @@ EXCLUDED: dict[type[Operation], tuple[type[Operation], ...]] = {
     Delete: (Overwrite, Restore),
     Overwrite: (Overwrite,),
     ReserveFragments: (Overwrite, Restore),
+    Update: (Overwrite, Restore, Merge),
+    Rewrite: (Overwrite, Restore, Merge),
+    Merge: (Append, Delete, Overwrite, Restore, Update, Rewrite, Merge, Project, DataReplacement),
+    Project: (Overwrite, Restore, Merge, Project),
+    DataReplacement: (Overwrite, Restore, Merge),
 }
 
 
@@ -205,6 +343,11 @@ def replay(world: World, ledger: Ledger) -> tuple[dict[int, Table], list[str]]:
             for between in range(read + 1, version)
             if isinstance(kinds.get(between), excluded)
         ]
+        wrong += [
+            f"version {version} may add a row that version {between} added"
+            for between in range(read + 1, version)
+            if _adds_the_same(intent.operation, kinds[between])
+        ]
         kinds[version] = intent.operation
         expected = AFTER[type(intent.operation)](table, intent.operation, version, history)
         if version not in there:
@@ -221,6 +364,16 @@ def replay(world: World, ledger: Ledger) -> tuple[dict[int, Table], list[str]]:
             wrong.append(f"I10: version {version} gives ids out again")
         table = history[version] = expected
     return history, wrong + _told(ledger, seen, world)
+
+
+def _adds_the_same(mine: Operation, theirs: Operation) -> bool:
+    """Whether a change added rows because the table lacked their keys, and the other may have added such a row."""
+    if not isinstance(mine, Update) or mine.keys is None or not isinstance(theirs, (Append, Update)):
+        return False
+    if isinstance(theirs, Append) or theirs.keys is None:
+        return True
+    assert mine.keys.hashes is not None and theirs.keys.hashes is not None
+    return bool(set(mine.keys.hashes.tolist()) & set(theirs.keys.hashes.tolist()))
 
 
 def _told(ledger: Ledger, visible: set[str], world: World) -> list[str]:

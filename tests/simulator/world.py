@@ -19,6 +19,7 @@ import numpy as np
 
 from lancecy.errors import DatasetNotFoundError, ExistsError, LanceError, StoreError
 from lancecy.store.base import ObjectMeta
+from lancecy.table.manifest import Fragment
 from lancecy.table.paths import deletion_file_name, parse_manifest_name
 from lancecy.table.requests import (
     Call,
@@ -39,6 +40,7 @@ from lancecy.table.requests import (
     Steps,
     StoreTime,
 )
+from lancecy.table.wire.manifest import decode
 
 __all__ = ["Crash", "Fault", "World", "possible", "run"]
 
@@ -216,6 +218,11 @@ class World:
             if path.startswith("_versions/") and name is not None and not name.staged:
                 found[name.version] = path
         return found
+
+    def fragments(self, version: int) -> dict[int, Fragment]:
+        """The fragments of a version by id, as stored."""
+        manifest = decode(np.frombuffer(self.archive[version], np.uint8), str(version))
+        return {fragment.id: fragment for fragment in manifest.fragments}
 
     def _if_possible(self, request: Request) -> None:
         with suppress(LanceError):

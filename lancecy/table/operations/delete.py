@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
-from lancecy.table.manifest import DeletionFile, Fragment
+from lancecy.table.manifest import DeletionFile
 from lancecy.table.operations.base import Footprint, Newest, NewManifest, Operation, VersionStamp
 from lancecy.table.operations.deletions import Deletions, delete_in, resolve_rows
 from lancecy.table.requests import ReadDeletion, Steps
@@ -77,12 +77,8 @@ class Delete(Operation):
         for fragment_id, file in self.files.items():
             yield from _check_file(newest.stored, fragment_id, file, newest.limits)
 
-        def kept(fragment: Fragment) -> DeletionFile | None:
-            if before is None or before[1].fragments.get(fragment.id) != fragment:
-                return None
-            return before[0].files.get(fragment.id)
-
-        found = yield from resolve_rows(self.rows, newest, kept)
+        earlier = None if before is None else (before[0].files, before[1])
+        found = yield from resolve_rows(self.rows, newest, earlier)
         return replace(
             self, rows={}, files={**self.files, **found.files}, removed=(*self.removed, *found.removed)
         )

@@ -10,7 +10,7 @@ Source: table sheet, sections 2.3 and 4.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -51,7 +51,7 @@ class Deletions:
 
 
 def resolve_rows(
-    rows: Mapping[int, Int64], newest: Newest, kept: Callable[[Fragment], DeletionFile | None]
+    rows: Mapping[int, Int64], newest: Newest, before: tuple[Mapping[int, DeletionFile], ManifestFile] | None
 ) -> Steps[Deletions]:
     """The deletion files, now written, of rows to delete from the newest version.
 
@@ -60,8 +60,8 @@ def resolve_rows(
     rows : mapping of fragment id to (n,) int64, ascending
         Offsets of live rows.
     newest : Newest
-    kept : function
-        The file of an earlier attempt for a fragment, None if it must be written.
+    before : (mapping of fragment id to DeletionFile, ManifestFile), optional
+        Files of an earlier attempt, and its version. Those of fragments unchanged since are used again.
 
     Raises
     ------
@@ -83,7 +83,7 @@ def resolve_rows(
             )
         if offsets.size == 0:
             continue
-        earlier = kept(fragment)
+        earlier = _kept(fragment, before)
         if earlier is not None:
             files[fragment_id] = earlier
             continue
@@ -134,6 +134,14 @@ def write_deletions(fragment_id: int, vector: DeletionVector, version: int) -> S
     name = deletion_file_name(fragment_id, file)
     yield Put(f"{DELETIONS}/{name}", deletion.encode(vector, form))
     return file
+
+
+def _kept(
+    fragment: Fragment, before: tuple[Mapping[int, DeletionFile], ManifestFile] | None
+) -> DeletionFile | None:
+    if before is None or before[1].fragments.get(fragment.id) != fragment:
+        return None
+    return before[0].get(fragment.id)
 
 
 def _check_rows(fragment: Fragment, rows: Int64) -> None:

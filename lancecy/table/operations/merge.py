@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Self
 
+from lancecy.errors import SchemaError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.schema import Schema
@@ -42,7 +43,7 @@ class Merge(Operation):
     Attributes
     ----------
     fragments : tuple of Fragment
-        All fragments of the table, with their files; one that is left out is removed.
+        All fragments of the table, with their files.
     schema : Schema
         With field ids: those of the table, and new ones from ``field_ids.next_field_id``.
     preserves_nullability : bool
@@ -78,14 +79,14 @@ class Merge(Operation):
 
     def apply(self, base: ManifestFile, stamp: VersionStamp) -> NewManifest:
         made = NewManifest.copy_of(base)
-        message, stated = made.message, {part.id for part in self.fragments}
+        message = made.message
+        missing = base.positions.keys() - {part.id for part in self.fragments}
+        if missing:
+            raise SchemaError(
+                f"the merge leaves out fragment {min(missing)}, whose rows would be lost: give all fragments of the version"
+            )
         check_not_there(self.added, base)
         replace_fragments(message, self.fragments, base)
-        if message.fragments:
-            message.max_fragment_id = max(message.max_fragment_id, message.fragments[-1].id)
-        kept = [part for part in message.fragments if part.id in stated]
-        del message.fragments[:]
-        message.fragments.extend(kept)
         set_schema(message, self.schema, self.preserves_nullability)
         message.schema_metadata.clear()
         message.schema_metadata.update(self.schema.metadata)

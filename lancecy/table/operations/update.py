@@ -141,12 +141,8 @@ class Update(Operation):
                 f"fragment {gone[0]} is not in version {newest.stored.version} any more: compute its columns again"
             )
 
-        def kept(fragment: Fragment) -> DeletionFile | None:
-            if before is None or before[1].fragments.get(fragment.id) != fragment:
-                return None
-            return before[0].files.get(fragment.id)
-
-        found = yield from resolve_rows(self.rows, newest, kept)
+        earlier = None if before is None else (before[0].files, before[1])
+        found = yield from resolve_rows(self.rows, newest, earlier)
         return replace(
             self, rows={}, files={**self.files, **found.files}, removed=(*self.removed, *found.removed)
         )

@@ -153,8 +153,8 @@ class RowIdSequence:
 
         Examples
         --------
-        >>> RowIdSequence.of(np.array([7, 8, 9, 3, 4], np.uint64)).segments
-        (RangeSegment(start=7, stop=10), RangeSegment(start=3, stop=5))
+        >>> RowIdSequence.of(np.append(np.arange(20, 30), np.arange(10)).astype(np.uint64)).segments
+        (RangeSegment(start=20, stop=30), RangeSegment(start=0, stop=10))
         """
         if not ids.size:
             return cls((), np.zeros(1, np.int64))

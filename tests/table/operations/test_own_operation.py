@@ -47,7 +47,7 @@ ROW = {
 
 @dataclass(frozen=True, slots=True)
 class Rename(Operation):
-    """Give every column a name. Stored as a ``project``, which lancecy reads and does not make.
+    """Give every column a name. Stored as a ``project``, in whose place it is registered.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Rename(Operation):
 
 
 def _make(world: World, history: Mapping[int, Table], version: int) -> Rename:
-    return Rename({0: f"n{world.rng.getrandbits(40):x}"})
+    return Rename({0: f"n{world.rng.getrandbits(40):x}", 1: "m"})
 
 
 def _after(table: Table, operation: Rename, version: int, history: Mapping[int, Table]) -> Table:
