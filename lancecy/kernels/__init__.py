@@ -99,32 +99,39 @@ if sys.byteorder != "little":
 _chosen = os.environ.get("LANCECY_KERNELS", "cython")
 
 if _chosen == "reference":
-    from lancecy.kernels.reference.bitpack import unpack_blocks, unpack_inline
-    from lancecy.kernels.reference.bits import copy_bits
-    from lancecy.kernels.reference.bitstream import unpack_stream
-    from lancecy.kernels.reference.bytesplit import join_bytes
-    from lancecy.kernels.reference.dictionary import check_codes
-    from lancecy.kernels.reference.fsst import fsst_decode
+    from lancecy.kernels.reference.bits import (
+        copy_bits,
+        pack_blocks,
+        unpack_blocks,
+        unpack_inline,
+        unpack_stream,
+    )
+    from lancecy.kernels.reference.comparison import compare_bounds, compare_bytes_bounds, match_bytes
+    from lancecy.kernels.reference.compression import expand_runs, fsst_decode, join_bytes, lz4_blocks
+    from lancecy.kernels.reference.dictionary import check_codes, take_fixed, take_offsets, take_values
     from lancecy.kernels.reference.fullzip import zip_fixed, zip_variable
     from lancecy.kernels.reference.json_path import json_select
-    from lancecy.kernels.reference.json_values import json_array_has, json_scalars
-    from lancecy.kernels.reference.jsonb import json_texts
-    from lancecy.kernels.reference.levels import level_validity, peel_lists
-    from lancecy.kernels.reference.lookup import take_fixed, take_offsets, take_values
-    from lancecy.kernels.reference.lz4 import lz4_blocks
-    from lancecy.kernels.reference.match import match_bytes
-    from lancecy.kernels.reference.offsets import chunk_offsets, zipped_offsets
-    from lancecy.kernels.reference.pack import pack_blocks
-    from lancecy.kernels.reference.page_runs import chunk_table, cut_ranges, cut_rows, distinct_pages
-    from lancecy.kernels.reference.rows import select_rows
-    from lancecy.kernels.reference.runs import expand_runs
-    from lancecy.kernels.reference.scatter import place_spans
-    from lancecy.kernels.reference.spans import copy_spans, gather_fixed, rows_to_pages
-    from lancecy.kernels.reference.stats import compare_bounds, compare_bytes_bounds
+    from lancecy.kernels.reference.json_values import json_array_has, json_scalars, json_texts
+    from lancecy.kernels.reference.levels import level_validity, peel_lists, select_rows
+    from lancecy.kernels.reference.offsets import (
+        chunk_offsets,
+        ended_offsets,
+        list_offsets,
+        pick_ended,
+        varwidth_offsets,
+        zipped_offsets,
+    )
+    from lancecy.kernels.reference.spans import (
+        chunk_table,
+        copy_spans,
+        cut_ranges,
+        cut_rows,
+        distinct_pages,
+        gather_fixed,
+        place_spans,
+        rows_to_pages,
+    )
     from lancecy.kernels.reference.structural import chunk_headers
-    from lancecy.kernels.reference.v20_offsets import ended_offsets
-    from lancecy.kernels.reference.v20_take import pick_ended
-    from lancecy.kernels.reference.varwidth import list_offsets, varwidth_offsets
 elif _chosen == "cython":
     try:
         from lancecy.kernels._bitpack import unpack_blocks, unpack_inline

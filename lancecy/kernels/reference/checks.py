@@ -1,13 +1,16 @@
 """Checks of arguments and runs, shared by all twins.
 
 In compiled kernels typed memoryviews check the arguments: a wrong dtype, a second dimension, gaps
-between elements or a read-only output is refused before any work. Numbers of runs are Python
-integers here, so hostile ones cannot overflow.
+between elements or a read-only output is refused before any work. A twin is :func:`checked` by its
+annotations. Numbers of runs are Python integers, so hostile ones cannot overflow.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from functools import wraps
+from inspect import signature
+from typing import Any, TypeVar, cast, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +25,9 @@ from lancecy.kernels._codes import (
     fail,
 )
 
-__all__ = ["check_chunk_runs", "check_runs", "require", "require_level", "same_length"]
+__all__ = ["check_chunk_runs", "check_runs", "checked", "require", "require_level", "same_length"]
+
+_Kernel = TypeVar("_Kernel", bound=Callable[..., Any])
 
 
 def require(array: NDArray[Any], *dtypes: type[np.generic], writable: bool = False) -> None:
@@ -44,6 +49,34 @@ def require(array: NDArray[Any], *dtypes: type[np.generic], writable: bool = Fal
         raise ValueError("expected a contiguous one-dimensional array")
     if writable and not array.flags.writeable:
         raise ValueError("output array is read-only")
+
+
+def checked(kernel: _Kernel) -> _Kernel:
+    """A function that checks its arrays by their annotations; outputs, named ``out…``, must be writable.
+
+    Raises
+    ------
+    TypeError, ValueError
+        A call raises them as :func:`require` does.
+    """
+    hints = get_type_hints(kernel)
+    names = [*signature(kernel).parameters]
+    known = {name: found for name in names if (found := _dtypes(hints[name]))}
+
+    @wraps(kernel)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        for name, value in {**dict(zip(names, args, strict=False)), **kwargs}.items():
+            if name in known and not (value is None and type(None) in get_args(hints[name])):
+                require(value, *known[name], writable=name.startswith("out"))
+        return kernel(*args, **kwargs)
+
+    return cast(_Kernel, call)
+
+
+def _dtypes(hint: Any) -> list[type[np.generic]]:
+    """The dtypes of ``NDArray[…]`` or a union of these; none if it is no array."""
+    arrays = [kind for kind in (hint, *get_args(hint)) if getattr(kind, "__origin__", None) is np.ndarray]
+    return [get_args(get_args(array)[1])[0] for array in arrays]
 
 
 def require_level(level: int, lowest: int = 0) -> None:
@@ -151,9 +184,6 @@ def check_chunk_runs(
     ValueError
         Arrays differ in length, or the counts do not add up to ``capacity``.
     """
-    require(memory, np.uint8)
-    for numbers in (*chunks, *runs):
-        require(numbers, np.int64)
     same_length("the arrays of the chunks differ in length", *chunks)
     same_length("the arrays of the runs differ in length", *runs)
     positions, lengths, counts = (numbers.tolist() for numbers in chunks)

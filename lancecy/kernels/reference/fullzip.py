@@ -13,7 +13,7 @@ from lancecy.kernels._codes import (
     FAULT_TRUNCATED,
     fail,
 )
-from lancecy.kernels.reference.checks import require, same_length
+from lancecy.kernels.reference.checks import checked, same_length
 
 __all__ = ["zip_fixed", "zip_variable"]
 
@@ -34,12 +34,6 @@ class _Walk:
         most: tuple[int, int, int],
         outs: tuple[Levels | None, Levels | None],
     ) -> None:
-        require(memory, np.uint8)
-        for numbers in spans:
-            require(numbers, np.int64)
-        for out in outs:
-            if out is not None:
-                require(out, np.uint16, writable=True)
         same_length("starts and stops differ in length", *spans)
         if word[0] not in {0, 1, 2, 4} or not 0 <= word[1] <= 31:
             raise ValueError("word_bytes must be 0, 1, 2 or 4, and def_bits at most 31")
@@ -85,6 +79,7 @@ class _Walk:
             fail(code, self.entries)
 
 
+@checked
 def zip_fixed(
     memory: NDArray[np.uint8],
     starts: Int64,
@@ -100,7 +95,6 @@ def zip_fixed(
     out_values: NDArray[np.uint8],
 ) -> tuple[int, int]:
     """As :func:`lancecy.kernels.zip_fixed`."""
-    require(out_values, np.uint8, writable=True)
     most = (visible_max, max_rep, max_def)
     walk = _Walk(memory, (starts, stops), (word_bytes, def_bits), most, (out_rep, out_def))
     if value_bytes < 0 or word_bytes + value_bytes == 0:
@@ -123,6 +117,7 @@ def zip_fixed(
     return walk.entries, slots
 
 
+@checked
 def zip_variable(
     memory: NDArray[np.uint8],
     starts: Int64,
@@ -139,8 +134,6 @@ def zip_variable(
     out_lengths: Int64,
 ) -> tuple[int, int]:
     """As :func:`lancecy.kernels.zip_variable`."""
-    require(out_starts, np.int64, writable=True)
-    require(out_lengths, np.int64, writable=True)
     most = (visible_max, max_rep, max_def)
     walk = _Walk(memory, (starts, stops), (word_bytes, def_bits), most, (out_rep, out_def))
     if length_bytes not in {4, 8}:

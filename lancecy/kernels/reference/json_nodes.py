@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.kernels._codes import FAULT_CODED_OFFSETS, FAULT_JSON, FAULT_JSON_DEPTH, FAULT_JSON_TEXT, fail
-from lancecy.kernels.reference.checks import require
 
 __all__ = [
     "KINDS",
@@ -55,7 +54,6 @@ def rows_of(
         raise ValueError("offsets need one entry more than values")
     present = np.ones(count, np.bool_)
     if validity is not None:
-        require(validity, np.uint8)
         if validity.size != (count + 7) >> 3:
             raise ValueError("validity does not have a bit for every value")
         present = np.unpackbits(validity, count=count, bitorder="little").view(np.bool_)

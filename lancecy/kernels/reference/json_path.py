@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.kernels._codes import FAULT_JSON_DEPTH, FAULT_JSON_WALK, fail
-from lancecy.kernels.reference.checks import require
+from lancecy.kernels.reference.checks import checked
 from lancecy.kernels.reference.json_nodes import KINDS, FaultError, Items, Node, items_of, root_of, rows_of
 
 __all__ = ["json_select"]
@@ -24,6 +24,7 @@ _DEPTH = 128
 Step: TypeAlias = tuple[int, int, int, int]
 
 
+@checked
 def json_select(
     offsets: NDArray[np.int64],
     values: NDArray[np.uint8],
@@ -36,13 +37,6 @@ def json_select(
     validity: NDArray[np.uint8] | None = None,
 ) -> int:
     """As :func:`lancecy.kernels.json_select`."""
-    require(offsets, np.int64)
-    require(values, np.uint8)
-    require(steps, np.int64)
-    require(names, np.uint8)
-    require(out_offsets, np.int64, writable=True)
-    require(out, np.uint8, writable=True)
-    require(out_found, np.uint8, writable=True)
     if out_offsets.size != offsets.size or out_found.size != offsets.size - 1:
         raise ValueError("out_offsets and out_found do not have an entry for every value")
     if not _ONE_VALUE <= mode <= _ARRAY_OF_VALUES:

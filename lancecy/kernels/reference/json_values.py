@@ -1,4 +1,4 @@
-"""Twin of ``_json_values``: value by value."""
+"""Twins of ``_json_values`` and ``_jsonb``: value by value."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.kernels._codes import fail
-from lancecy.kernels.reference.checks import require
+from lancecy.kernels.reference.checks import checked
 from lancecy.kernels.reference.json_nodes import (
     KINDS,
     FaultError,
@@ -16,13 +16,16 @@ from lancecy.kernels.reference.json_nodes import (
     put_value,
     root_of,
     rows_of,
+    text_of,
 )
 
-__all__ = ["json_array_has", "json_scalars"]
+__all__ = ["json_array_has", "json_scalars", "json_texts"]
+
 
 _NULL, _STRING, _NUMBER, _FALSE, _TRUE, _CONTAINER = KINDS
 
 
+@checked
 def json_array_has(
     offsets: NDArray[np.int64],
     values: NDArray[np.uint8],
@@ -31,10 +34,6 @@ def json_array_has(
     validity: NDArray[np.uint8] | None = None,
 ) -> None:
     """As :func:`lancecy.kernels.json_array_has`."""
-    require(offsets, np.int64)
-    require(values, np.uint8)
-    require(text, np.uint8)
-    require(out, np.uint8, writable=True)
     if out.size != offsets.size - 1:
         raise ValueError("out does not have an entry for every value")
     wanted = text.tobytes()
@@ -57,6 +56,7 @@ def _has(node: Node, wanted: bytes) -> bool:
     return False
 
 
+@checked
 def json_scalars(
     offsets: NDArray[np.int64],
     values: NDArray[np.uint8],
@@ -66,11 +66,6 @@ def json_scalars(
     validity: NDArray[np.uint8] | None = None,
 ) -> None:
     """As :func:`lancecy.kernels.json_scalars`."""
-    require(offsets, np.int64)
-    require(values, np.uint8)
-    require(out_kinds, np.uint8, writable=True)
-    require(out_integers, np.int64, writable=True)
-    require(out_floats, np.float64, writable=True)
     if not out_kinds.size == out_integers.size == out_floats.size == offsets.size - 1:
         raise ValueError("an output does not have an entry for every value")
     for row, data in rows_of(offsets, values, validity):
@@ -92,3 +87,26 @@ def _scalar(node: Node) -> tuple[int, int, float]:
         size = 0 if items is None else len(items)
         return (8 if items is not None and items.is_object else 7), size, 0.0
     return {_NULL: 0, _FALSE: 4, _TRUE: 5, _STRING: 6}[node.kind], 0, 0.0
+
+
+@checked
+def json_texts(
+    offsets: NDArray[np.int64],
+    values: NDArray[np.uint8],
+    out_offsets: NDArray[np.int64],
+    out: NDArray[np.uint8],
+    validity: NDArray[np.uint8] | None = None,
+    plain: bool = False,
+) -> int:
+    """As :func:`lancecy.kernels.json_texts`."""
+    if offsets.size < 1 or out_offsets.size != offsets.size:
+        raise ValueError("offsets and out_offsets need one entry more than values, both the same number")
+    text = bytearray()
+    out_offsets[0] = 0
+    for row, data in rows_of(offsets, values, validity):
+        if data is not None:
+            text += text_of(data, row, plain)
+        out_offsets[row + 1] = len(text)
+    if len(text) <= out.size:
+        out[: len(text)] = np.frombuffer(bytes(text), np.uint8)
+    return len(text)

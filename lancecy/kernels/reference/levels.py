@@ -1,4 +1,4 @@
-"""Twins of ``_levels``: definition and repetition levels as NumPy masks."""
+"""Twins of ``_levels`` and ``_rows``: definition and repetition levels as NumPy masks."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.kernels._codes import FAULT_LEVEL_ORDER, FAULT_TOO_MANY_ITEMS, fail
-from lancecy.kernels.reference.checks import require, require_level, same_length
+from lancecy.kernels._codes import FAULT_GROUP_ROW, FAULT_LEVEL, FAULT_LEVEL_ORDER, FAULT_TOO_MANY_ITEMS, fail
+from lancecy.kernels.reference.checks import checked, require_level, same_length
 
-__all__ = ["level_validity", "peel_lists"]
+__all__ = ["level_validity", "peel_lists", "select_rows"]
+
 
 Levels = NDArray[np.uint16]
 
 
+@checked
 def level_validity(
     levels: Levels, valid_max: int, visible_max: int, out_validity: NDArray[np.uint8]
 ) -> tuple[int, int]:
     """As :func:`lancecy.kernels.level_validity`."""
-    require(levels, np.uint16)
-    require(out_validity, np.uint8, writable=True)
     require_level(valid_max)
     require_level(visible_max)
     if out_validity.size != (levels.size + 7) // 8:
@@ -40,21 +40,16 @@ def _check_peel(
     out_rep: Levels,
     out_def: Levels | None,
 ) -> None:
-    require(rep, np.uint16)
-    require(out_offsets, np.int32, np.int64, writable=True)
-    require(out_validity, np.uint8, writable=True)
-    require(out_rep, np.uint16, writable=True)
     if (definition is None) != (out_def is None):
         raise ValueError("out_def is for definition levels, and they need it")
     if definition is not None and out_def is not None:
-        require(definition, np.uint16)
-        require(out_def, np.uint16, writable=True)
         same_length("definition and out_def need one entry per level", rep, definition, out_def)
     same_length("out_rep needs one entry per level", rep, out_rep)
     if out_offsets.size != rep.size + 1 or out_validity.size != (rep.size + 7) // 8:
         raise ValueError("out_offsets needs one entry more than levels, and out_validity one bit per level")
 
 
+@checked
 def peel_lists(
     rep: Levels,
     definition: Levels | None,
@@ -99,3 +94,57 @@ def peel_lists(
     if out_def is not None:
         out_def[:num_left] = levels[starts]
     return num_lists, num_children, num_lists - int(valid.sum()), num_left
+
+
+Int64 = NDArray[np.int64]
+
+
+def _check_ranges(groups: list[int], starts: list[int], stops: list[int], num_groups: int) -> None:
+    done = (-1, 0)
+    for group, start, stop in zip(groups, starts, stops, strict=True):
+        inside = 0 <= group < num_groups and 0 <= start < stop
+        if not inside or group < done[0] or (group == done[0] and start < done[1]):
+            raise ValueError("ranges must not be empty and ascend by group and row")
+        done = (group, stop)
+
+
+@checked
+def select_rows(
+    rep: Levels,
+    definition: Levels | None,
+    max_rep: int,
+    visible_max: int,
+    group_stops: Int64,
+    range_groups: Int64,
+    range_starts: Int64,
+    range_stops: Int64,
+    out_level_starts: Int64,
+    out_level_stops: Int64,
+    out_slot_starts: Int64,
+    out_slot_stops: Int64,
+) -> None:
+    """As :func:`lancecy.kernels.select_rows`."""
+    outs = (out_level_starts, out_level_stops, out_slot_starts, out_slot_stops)
+    if not 0 <= max_rep <= 0xFFFF or not 0 <= visible_max <= 0xFFFF:
+        raise ValueError("max_rep and visible_max must be levels")
+    same_length("arrays of ranges differ in length", range_groups, range_starts, range_stops, *outs)
+    if definition is not None:
+        same_length("rep and definition differ in length", rep, definition)
+    bounds = [0, *group_stops.tolist()]
+    if bounds != sorted(bounds) or bounds[-1] != rep.size:
+        raise ValueError("group_stops must ascend to the number of levels")
+    asked = (range_groups.tolist(), range_starts.tolist(), range_stops.tolist())
+    _check_ranges(*asked, group_stops.size)
+    above = np.flatnonzero(rep > max_rep)
+    if above.size:
+        fail(FAULT_LEVEL, int(above[0]))
+    visible = np.ones(rep.size, np.bool_) if definition is None else definition <= visible_max
+    slots = np.concatenate(([0], np.cumsum(visible)))
+    for i, (group, start, stop) in enumerate(zip(*asked, strict=True)):
+        first, last = bounds[group], bounds[group + 1]
+        rows = [*(first + np.flatnonzero(rep[first:last] == max_rep)).tolist(), last]
+        if stop >= len(rows):
+            fail(FAULT_GROUP_ROW, i)
+        out_level_starts[i], out_level_stops[i] = rows[start], rows[stop]
+    out_slot_starts[:] = slots[out_level_starts]
+    out_slot_stops[:] = slots[out_level_stops]

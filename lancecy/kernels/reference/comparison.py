@@ -1,16 +1,31 @@
-"""Twins of ``_stats``: comparisons as array expressions, and byte strings as Python ``bytes``."""
+"""Twins of ``_stats`` and ``_match``: comparisons as array expressions, and byte strings as Python ``bytes``."""
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.kernels._codes import EQ, FAULT_BOUND_OFFSETS, GE, GT, LE, LT, NE, fail
-from lancecy.kernels.reference.checks import require, same_length
+from lancecy.kernels._codes import (
+    EQ,
+    FAULT_BOUND_OFFSETS,
+    FAULT_OUT_SIZE,
+    FAULT_TEXT_OFFSETS,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    fail,
+)
+from lancecy.kernels.reference.checks import checked, require, same_length
 
-__all__ = ["compare_bounds", "compare_bytes_bounds"]
+__all__ = ["compare_bounds", "compare_bytes_bounds", "match_bytes"]
+
+
+Bounds = NDArray[np.int64] | NDArray[np.uint64] | NDArray[np.float64]
 
 
 def _scalar(value: object, dtype: np.dtype[Any]) -> Any:
@@ -35,17 +50,16 @@ def _scalar(value: object, dtype: np.dtype[Any]) -> Any:
         raise ValueError("value is outside the type of the bounds") from None
 
 
+@checked
 def compare_bounds(
     op: int,
-    lows: NDArray[np.number[Any]],
-    highs: NDArray[np.number[Any]],
+    lows: Bounds,
+    highs: Bounds,
     value: float,
     out_empty: NDArray[np.uint8],
 ) -> None:
     """As :func:`lancecy.kernels.compare_bounds`."""
-    require(lows, np.int64, np.uint64, np.float64)
     require(highs, lows.dtype.type)
-    require(out_empty, np.uint8, writable=True)
     if op not in range(6):
         raise ValueError("op is not one of 0..5")
     same_length("lows, highs and out_empty differ in length", lows, highs, out_empty)
@@ -90,6 +104,7 @@ def _is_empty(op: int, low: bytes | None, high: bytes | None, value: bytes) -> b
             return False
 
 
+@checked
 def compare_bytes_bounds(
     op: int,
     low_offsets: NDArray[np.int64],
@@ -102,12 +117,8 @@ def compare_bytes_bounds(
     out_empty: NDArray[np.uint8],
 ) -> None:
     """As :func:`lancecy.kernels.compare_bytes_bounds`."""
-    require(out_empty, np.uint8, writable=True)
     count = out_empty.size
-    for offsets, data, present in ((low_offsets, low_bytes, has_low), (high_offsets, high_bytes, has_high)):
-        require(offsets, np.int64)
-        require(data, np.uint8)
-        require(present, np.bool_, np.uint8)
+    for offsets, present in ((low_offsets, has_low), (high_offsets, has_high)):
         if offsets.size != count + 1 or present.size != count:
             raise ValueError("offsets need one entry more than out_empty, and has_low and has_high as many")
     if not isinstance(value, bytes):
@@ -118,3 +129,27 @@ def compare_bytes_bounds(
     highs = _byte_strings(high_offsets, high_bytes, has_high, count)
     for i, (low, high) in enumerate(zip(lows, highs, strict=True)):
         out_empty[i] = _is_empty(op, low, high, value)
+
+
+@checked
+def match_bytes(
+    offsets: NDArray[np.int32] | NDArray[np.int64],
+    values: NDArray[np.uint8],
+    value: bytes,
+    out: NDArray[np.uint8],
+) -> int:
+    """As :func:`lancecy.kernels.match_bytes`."""
+    if not isinstance(value, bytes):
+        raise TypeError("value is not bytes")
+    if offsets.size == 0:
+        raise ValueError("offsets is empty")
+    if out.size != (offsets.size + 6) >> 3:
+        fail(FAULT_OUT_SIZE, 0)
+    text = values.tobytes()
+    is_equal = np.zeros(offsets.size - 1, np.bool_)
+    for index, (start, stop) in enumerate(pairwise(offsets.tolist())):
+        if not 0 <= start <= stop <= len(text):
+            fail(FAULT_TEXT_OFFSETS, index)
+        is_equal[index] = text[start:stop] == value
+    out[:] = np.packbits(is_equal, bitorder="little")
+    return int(np.count_nonzero(is_equal))
