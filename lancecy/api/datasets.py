@@ -24,8 +24,7 @@ from lancecy.errors import with_short_tracebacks
 from lancecy.expr.build import Filter
 from lancecy.inspection import display
 from lancecy.inspection.diff import VersionDiff, diff
-from lancecy.inspection.layout import Layout, layout
-from lancecy.inspection.stats import DatasetStats
+from lancecy.inspection.sizes import DatasetStats, Layout, layout
 from lancecy.inspection.verification import Verification, verify
 from lancecy.interop.delayed import block_bytes, delayed_tables
 from lancecy.keyword_options import checked_arguments, shared_options, whole_number
@@ -894,7 +893,7 @@ class Dataset(Scans, Changes):
         -----
         Polars filters the result again, so NaN follows its rule and ranks above every number.
         """
-        from lancecy.interop.polars_lazy import to_polars_lazy
+        from lancecy.interop.polars import to_polars_lazy
 
         return to_polars_lazy(self, filter)
 

@@ -242,7 +242,7 @@ class Scanner:
         ImportError
             Polars is not installed (``pip install 'lancecy[polars]'``).
         """
-        from lancecy.interop.polars_lazy import to_polars
+        from lancecy.interop.polars import to_polars
 
         return to_polars(self)
 

@@ -18,8 +18,7 @@ from lancecy.file.v2.sidecars import sidecar_path
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.fragment import FragmentFiles, Part
-from lancecy.scanning.locate import as_row_ids, find_addresses, find_rows
-from lancecy.scanning.take import as_row_numbers
+from lancecy.scanning.take import as_row_ids, as_row_numbers, find_addresses, find_rows
 from lancecy.schema import Field
 from lancecy.store.reads import run
 from lancecy.table.missing import missing_blob, missing_file

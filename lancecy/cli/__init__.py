@@ -2,16 +2,14 @@
 
 ===============  ======================================================================
 ``main``         the group of commands; errors become exit codes
-``reading``      ``info schema head count versions explain``
-``checking``     ``inspect diff verify``
+``reading``      ``info schema head count versions explain inspect diff verify``
 ``exporting``    ``export``
 ``writing``      ``write delete restore cleanup bases repair``
 ``sources``      files that ``write`` takes rows from, and standard input
 ``text_values``  dates, bytes, vectors and so on from text
 ``sinks``        files that ``export`` writes, and standard output
 ``json_text``    Arrow arrays as JSON text
-``wording``      messages of the library in the terms of the shell
-``output``       tables and progress bars for people, JSON for programs
+``output``       tables and progress bars for people, in the terms of the shell; JSON for programs
 ===============  ======================================================================
 
 Exit codes: 0 success, 1 ``verify`` found damage or a question was answered with no, 2 the command failed,

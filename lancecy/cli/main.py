@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 import pyarrow as pa
 
-from lancecy.cli import checking, exporting, reading, writing
+from lancecy.cli import exporting, reading, writing
 from lancecy.cli.output import fail, warn
 from lancecy.errors import LanceError
 
@@ -102,9 +102,9 @@ for _command in (
     reading.count,
     reading.versions,
     reading.explain,
-    checking.inspect,
-    checking.diff,
-    checking.verify,
+    reading.inspect,
+    reading.diff,
+    reading.verify,
     exporting.export,
     writing.write,
     writing.delete,

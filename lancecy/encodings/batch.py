@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.blocks.split import split
+from lancecy.encodings.blocks.select import split
 from lancecy.encodings.codecs.dictionaries import look_up
 from lancecy.encodings.codecs.values import decode
 from lancecy.encodings.model.block import Block

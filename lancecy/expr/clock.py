@@ -11,7 +11,7 @@ import time
 import pyarrow as pa
 
 from lancecy.errors import ColumnNotFoundError, ExpressionError
-from lancecy.expr.binding.names import Names
+from lancecy.expr.binding.binder import Names
 from lancecy.expr.evaluation.functions import BARE_CLOCK, CLOCK
 from lancecy.expr.kinds import CLOCK_TYPE
 from lancecy.expr.nodes import Call, Column, Expr, Literal, walk

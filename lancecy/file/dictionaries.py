@@ -24,7 +24,7 @@ from lancecy import kernels
 from lancecy.encodings.arrow.columns import as_array
 from lancecy.encodings.arrow.from_arrow import block_of, without_views
 from lancecy.encodings.arrow.to_arrow import to_arrow
-from lancecy.encodings.blocks.validity import mask_of
+from lancecy.encodings.blocks.memory import mask_of
 from lancecy.encodings.model.block import Block, Coded, FixedWidth, VariableWidth
 from lancecy.encodings.v0.write import legacy_pages, refused
 from lancecy.errors import FormatError, UnsupportedError, printable

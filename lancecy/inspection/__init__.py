@@ -2,8 +2,8 @@
 
 ==================  ==========================================================================
 ``files``           :func:`~lancecy.inspect`: how one data file stores its columns
-``layout``          bytes of a table by fragment and column, as numbers and as a plot
-``stats``           statistics of a table from its metadata
+``sizes``           statistics of a table from its metadata; bytes by fragment and column, as numbers
+                    and as a plot
 ``diff``            differences between two versions
 ``display``         text and HTML of datasets and scans
 ``verification``    reads a whole table and reports damage

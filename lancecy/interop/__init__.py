@@ -3,9 +3,8 @@
 ====================  ==========================================================================
 ``pyarrow_dataset``   a ``pyarrow.dataset.Dataset``: DuckDB, Polars and pyarrow push columns and
                       filters into it
-``polars_lazy``       a Polars ``LazyFrame`` with columns, filters and a limit pushed down
+``polars``            a Polars ``LazyFrame`` with columns, filters and a limit pushed down
 ``sql``               queries that DuckDB runs over a dataset
-``polars_predicate``  the parts of a Polars predicate that can be pushed down
 ``streams``           rows of any kind as one stream of batches
 ``columns``           Python and NumPy values as Arrow arrays
 ``python_rows``       rows as dictionaries as batches

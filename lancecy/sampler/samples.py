@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lancecy.api.datasets import Dataset, opened
 from lancecy.expr.build import Filter
 from lancecy.sampler.base import check_shard
-from lancecy.sampler.rows import Rows, read_batches, returns_all, row_batches
+from lancecy.sampler.batches import Rows, read_batches, returns_all, row_batches
 from lancecy.scanning.request import Columns, ScanRequest
 
 __all__ = ["MAX_TAKES", "maybe_sample", "reservoir_sampling", "sharded_sample"]

@@ -20,11 +20,11 @@ import pyarrow as pa
 from lancecy.encodings.arrow.columns import ArrowArray
 from lancecy.errors import FormatError
 from lancecy.expr import evaluate
+from lancecy.scanning.column_forms import as_output
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.filtering import choose, named, virtual_columns
 from lancecy.scanning.outputs import in_order, jobs_of, map_sized, output_fields, outputs_together
 from lancecy.scanning.project import Output, Projection, extract
-from lancecy.scanning.stored_json import as_output
 from lancecy.scanning.task import ScanUnit
 from lancecy.scanning.units import FilteredUnit, Picked, Schedule, bytes_of, first_rows, split_unit
 from lancecy.schema import Field

@@ -11,14 +11,13 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from lancecy.encodings.arrow.columns import ArrowArray, as_array, joined
+from lancecy.encodings.arrow.columns import ArrowArray, as_array, bare, joined
 from lancecy.errors import FormatError
 from lancecy.expr import Bound, Expr, mask
 from lancecy.rows import RowSelection
+from lancecy.scanning.column_forms import NullTests, null_tests
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.extension import bare
 from lancecy.scanning.fragment import FragmentFiles
-from lancecy.scanning.null_only import NullTests, null_tests
 from lancecy.scanning.outputs import map_sized, read_columns, read_several
 from lancecy.scanning.project import Projection
 from lancecy.scanning.request import ROW_OFFSET

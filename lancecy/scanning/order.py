@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lancecy.encodings.arrow.columns import joined, storage_of
+from lancecy.encodings.arrow.columns import bare, joined, storage_of
 from lancecy.errors import ColumnNotFoundError, printable
-from lancecy.scanning.extension import bare
 from lancecy.scanning.request import VIRTUAL_COLUMNS, ScanRequest
 from lancecy.schema import Schema
 

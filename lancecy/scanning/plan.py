@@ -16,8 +16,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancecy.rows import RowSelection
+from lancecy.scanning.column_forms import null_tests
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.null_only import null_tests
 from lancecy.scanning.project import Projection
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.sources import Answer, CandidateSource, Question, answers, concerned

@@ -16,13 +16,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancecy.encodings.arrow.assemble import pruned
-from lancecy.encodings.arrow.columns import ArrowArray, storage_of
+from lancecy.encodings.arrow.columns import ArrowArray, bare_type, storage_of
 from lancecy.expr import Bound, Expr, bind, conjuncts
 from lancecy.expr.nodes import Call
 from lancecy.expr.nodes import Column as ColumnExpr
-from lancecy.scanning.extension import bare_type
+from lancecy.scanning.column_forms import read_as_stored, stored_paths
 from lancecy.scanning.request import ROW_OFFSET, VIRTUAL_COLUMNS, ScanRequest
-from lancecy.scanning.stored_json import read_as_stored, stored_paths
 from lancecy.scanning.virtual import is_selectable
 from lancecy.schema import Field, Schema
 

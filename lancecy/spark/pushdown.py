@@ -6,12 +6,16 @@ are Spark's, and inspects the analysed expressions. If it knows all of them and 
 same aggregate over partial results of the executors (``aggregates``). That plan runs when the aggregate's row is
 requested; everything planned on top of it, and all other methods, are Spark's own.
 
+Spark groups, caches and writes times of day only where a setting allows it. Its own error names neither the column nor
+the setting; the error here does.
+
 This is the one module that uses Spark's expressions in the JVM, which are not a stable interface: whatever
 cannot be inspected or is not understood is left to Spark.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,20 +25,111 @@ from typing import Any, Self
 import pyarrow as pa
 import pyspark
 from py4j.protocol import Py4JError
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import Column, GroupedData, Row, SparkSession
 from pyspark.sql import DataFrame as ParentDataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.classic.dataframe import DataFrame
-from pyspark.sql.types import StructField
+from pyspark.sql.types import ArrayType, DataType, MapType, StructField, StructType
 
+from lancecy.errors import UnsupportedError
 from lancecy.scanning.batches import DEFAULT_BATCH_BYTES
 from lancecy.spark.aggregates import Aggregate, AggregateReader, Function
 from lancecy.spark.tasks import TaskReader, numbers
-from lancecy.spark.times import TimedGroups, naming_times
 from lancecy.spark.types import spark_struct
 
-__all__ = ["LanceAggregate", "LanceDataFrame", "Scan"]
+__all__ = ["LanceAggregate", "LanceDataFrame", "Scan", "TimedGroups", "naming_times", "time_columns"]
+
+
+_CONDITION = "UNSUPPORTED_TIME_TYPE"
+
+
+def time_columns(struct: StructType) -> list[str]:
+    """Paths of the times of day in a schema, such as ``t``, ``s.t`` and ``l[]``.
+
+    Parameters
+    ----------
+    struct : pyspark.sql.types.StructType
+    """
+    return [path for field in struct.fields for path in _paths(field.name, field.dataType)]
+
+
+def _paths(path: str, held: DataType) -> list[str]:
+    if isinstance(held, StructType):
+        return [f"{path}.{inner}" for inner in time_columns(held)]
+    if isinstance(held, ArrayType):
+        return _paths(f"{path}[]", held.elementType)
+    if isinstance(held, MapType):
+        return [*_paths(f"{path}.key", held.keyType), *_paths(f"{path}.value", held.valueType)]
+    return [path] if held.typeName() == "time" else []
+
+
+@contextlib.contextmanager
+def naming_times(frame: ParentDataFrame) -> Iterator[None]:
+    """Replace Spark's refusal of times by an error with their columns and the remedy.
+
+    Raises
+    ------
+    UnsupportedError
+    """
+    try:
+        yield
+    except AnalysisException as error:
+        names = time_columns(frame.schema) if error.getCondition() == _CONDITION else []
+        if not names:
+            raise
+        shown = ", ".join(map(repr, names))
+        top = names[0].split(".")[0].removesuffix("[]")
+        raise UnsupportedError(
+            f"Spark does not group, aggregate or cache a frame with times of day ({shown}) unless a setting allows it: "
+            'spark.conf.set("spark.sql.timeType.enabled", "true"); or leave the column out, or read it with a cast, '
+            f"for example columns={{'{top}': 'CAST({names[0]} AS string)'}}",
+            feature="Spark: time",
+        ) from error
+
+
+class TimedGroups(GroupedData):
+    """Spark's groups of a frame, with errors that name its times of day.
+
+    Parameters
+    ----------
+    groups : pyspark.sql.GroupedData
+    """
+
+    def __init__(self, groups: GroupedData) -> None:
+        super().__init__(groups._jgd, groups._df)
+
+    def agg(self, *exprs: Column | dict[str, str]) -> ParentDataFrame:
+        with naming_times(self._df):
+            return super().agg(*exprs)  # type: ignore[arg-type]
+
+    def count(self) -> ParentDataFrame:
+        with naming_times(self._df):
+            return super().count()
+
+    def avg(self, *cols: str) -> ParentDataFrame:
+        with naming_times(self._df):
+            return super().avg(*cols)
+
+    def mean(self, *cols: str) -> ParentDataFrame:
+        return self.avg(*cols)
+
+    def max(self, *cols: str) -> ParentDataFrame:
+        with naming_times(self._df):
+            return super().max(*cols)
+
+    def min(self, *cols: str) -> ParentDataFrame:
+        with naming_times(self._df):
+            return super().min(*cols)
+
+    def sum(self, *cols: str) -> ParentDataFrame:
+        with naming_times(self._df):
+            return super().sum(*cols)
+
+    def pivot(self, pivot_col: str, values: list[Any] | None = None) -> GroupedData:
+        with naming_times(self._df):
+            return TimedGroups(super().pivot(pivot_col, values))
+
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."
 _AGGREGATES = _EXPRESSIONS + "aggregate."

@@ -4,9 +4,9 @@
 * ``uri``: opens a store from a URI, from which it splits credentials.
 * ``credentials``: which options are secret, masked in reprs and pickles; ``failure``: errors of clients become
   lancecy's, secrets masked in messages.
-* ``option_names``: pylance's option names become fsspec's; ``services``: which places share an account, hence options.
+* ``services``: pylance's option names become fsspec's; which places share an account, hence options.
 * ``local``, ``memory``, ``fsspec``: the adapters; ``wrap``: stores that count or delay requests.
-* ``local_files``, ``maps``, ``preallocate``: files on disks; their memory maps; preallocated space.
+* ``local_files``, ``maps``: files on disks and space for them; their memory maps.
 * ``fsspec_parts``, ``upload``: requests of fsspec file systems; uploads in parts.
 * ``ranges``: which small ranges and holes become one request; ``fetch``: one round of requests over many files.
 * ``cache``: a bounded cache; ``pools``: the threads of a session.

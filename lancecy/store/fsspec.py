@@ -22,9 +22,9 @@ from lancecy.store import fsspec_parts as parts
 from lancecy.store.base import Memory, ObjectMeta, PutMode, StoreTraits
 from lancecy.store.credentials import Options, has_secrets, redact, secret_texts
 from lancecy.store.failure import missing, raise_translated, too_short
-from lancecy.store.option_names import for_fsspec
 from lancecy.store.paths import check_path, check_prefix, is_safe_path
 from lancecy.store.ranges import check_range
+from lancecy.store.services import for_fsspec
 from lancecy.store.uri import install_hint, scheme_of, split_credentials
 
 __all__ = ["FsspecStore", "open_fsspec"]

@@ -22,9 +22,9 @@ from lancecy.store import local_files as files
 from lancecy.store.base import Memory, ObjectMeta, PutMode, StoreTraits
 from lancecy.store.credentials import Options
 from lancecy.store.failure import raise_translated, too_short
+from lancecy.store.local_files import Preallocation
 from lancecy.store.maps import MapCache, identity_of, is_network_mount, map_file
 from lancecy.store.paths import check_path, check_prefix, is_safe_path
-from lancecy.store.preallocate import Preallocation
 from lancecy.store.ranges import check_range
 from lancecy.store.upload import Upload
 

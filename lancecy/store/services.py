@@ -1,4 +1,4 @@
-"""Tells which places belong to one storage service, under the same storage options.
+"""Storage options of services: which places share them, and their names in fsspec.
 
 A base path of a table may be read with the options of the table's root if both are served by the
 same party. What that means differs by scheme:
@@ -20,17 +20,93 @@ any other                           none: every place is a separate service
 A signed request shows the service the name of the key, a session token and a signature for this
 request. A bearer token of Google goes to Google whichever bucket is named. The owner of a bucket
 learns from access logs who asked, and never a secret.
+
+fsspec's own names of options stay unchanged, and win where pylance's are given too.
 """
 
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from lancecy.store.credentials import Options
-from lancecy.store.option_names import for_fsspec
 from lancecy.store.uri import scheme_of
 
-__all__ = ["same_service"]
+__all__ = ["for_fsspec", "same_service"]
+
+
+# Without the optional prefixes aws_, google_ and azure_.
+_S3 = {
+    "access_key_id": "key",
+    "secret_access_key": "secret",
+    "session_token": "token",
+    "endpoint": "endpoint_url",
+    "endpoint_url": "endpoint_url",
+    "skip_signature": "anon",
+}
+_GS = {
+    "service_account": "token",
+    "service_account_path": "token",
+    "application_credentials": "token",
+}
+_AZURE = {
+    "storage_account_name": "account_name",
+    "storage_account_key": "account_key",
+    "storage_sas_token": "sas_token",
+    "storage_client_id": "client_id",
+    "storage_client_secret": "client_secret",
+    "storage_tenant_id": "tenant_id",
+}
+_REGION = frozenset({"region", "default_region"})
+# The endpoint's address already says whether it is http.
+_NEEDLESS = frozenset({"allow_http", "virtual_hosted_style_request"})
+_TRUE = frozenset({"true", "1", "yes", "on"})
+
+
+def for_fsspec(scheme: str, options: Options) -> dict[str, Any]:
+    """The options as a file system of fsspec takes them.
+
+    Parameters
+    ----------
+    scheme : str
+        Of a canonical URI; options of schemes other than S3, Google and Azure stay unchanged.
+    options : mapping
+
+    Examples
+    --------
+    >>> for_fsspec("s3", {"aws_access_key_id": "AK", "AWS_REGION": "eu-1", "allow_http": "true"})
+    {'key': 'AK', 'client_kwargs': {'region_name': 'eu-1'}}
+    """
+    if scheme == "s3":
+        return _for_s3(options)
+    if scheme == "gs":
+        return _renamed(options, _GS, "google_")
+    return _renamed(options, _AZURE, "azure_") if scheme in ("az", "abfs", "abfss") else dict(options)
+
+
+def _renamed(options: Options, names: dict[str, str], prefix: str) -> dict[str, Any]:
+    found = {str(name): value for name, value in options.items()}
+    for name in list(found):
+        ours = names.get(name.lower().removeprefix(prefix))
+        if ours is not None and ours != name:
+            value = found.pop(name)
+            found.setdefault(ours, value)
+    return found
+
+
+def _for_s3(options: Options) -> dict[str, Any]:
+    found = _renamed(options, _S3, "aws_")
+    if isinstance(found.get("anon"), str):
+        found["anon"] = found["anon"].lower() in _TRUE
+    for name in list(found):
+        bare = name.lower().removeprefix("aws_")
+        if bare in _NEEDLESS:
+            del found[name]
+        elif bare in _REGION:
+            client = {"region_name": found.pop(name), **(found.get("client_kwargs") or {})}
+            found["client_kwargs"] = client
+    return found
+
 
 _BUCKETS = frozenset({"s3", "gs", "oss", "cos", "obs", "tos"})
 _ACCOUNTS = frozenset({"az", "abfs", "abfss"})

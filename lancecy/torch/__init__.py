@@ -7,8 +7,7 @@
 ``to_tensor``         a record batch as tensors (``tensors``)
 ====================  ==========================================================================
 
-``dist`` knows the place of this process among all, ``handle`` opens the table once per process, ``cache`` keeps batches
-of the first epoch. PyTorch is imported at the first use of one of these names.
+``dist`` knows the place of this process among all and opens the table once per process, ``cache`` keeps batches of the first epoch. PyTorch is imported at the first use of one of these names.
 """
 
 from __future__ import annotations

@@ -17,8 +17,7 @@ from lancecy.sampler.base import check_shard
 from lancecy.sampler.samples import MAX_TAKES, sharded_sample
 from lancecy.scanning.request import Columns
 from lancecy.torch.cache import BatchCache
-from lancecy.torch.dist import get_dist_rank, get_dist_world_size, get_mp_rank, get_mp_world_size
-from lancecy.torch.handle import Handle
+from lancecy.torch.dist import Handle, get_dist_rank, get_dist_world_size, get_mp_rank, get_mp_world_size
 from lancecy.torch.needed import torch
 from lancecy.torch.tensors import to_tensor
 

@@ -1,13 +1,18 @@
 """The place of this process among those of ``torch.distributed`` and the workers of a ``DataLoader``.
 
-Names are those of ``lance.torch.dist``.
+Names are those of ``lance.torch.dist``. Beside them: a dataset that every process opens for itself.
 """
 
 from __future__ import annotations
 
+import os
+from typing import Any
+
+from lancecy.api.datasets import Dataset
 from lancecy.torch.needed import torch
 
 __all__ = [
+    "Handle",
     "get_dist_rank",
     "get_dist_world_size",
     "get_global_rank",
@@ -49,3 +54,27 @@ def get_global_world_size() -> int:
 def get_global_rank() -> int:
     """Number of this worker among all workers of all processes."""
     return get_dist_rank() * get_mp_world_size() + get_mp_rank()
+
+
+class Handle:
+    """A dataset for use in this process and in its workers, forked or spawned; all read the same version.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        self._process = os.getpid()
+
+    def dataset(self) -> Dataset:
+        """The dataset, opened by this process."""
+        if self._process != os.getpid():
+            # When the process was forked, a thread of its parent may have held a lock of the parent's dataset.
+            self._dataset = self._dataset.checkout_version(self._dataset.version)
+            self._process = os.getpid()
+        return self._dataset
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Handle, (self._dataset,)

@@ -11,7 +11,7 @@ import pytest
 from pyarrow import csv
 
 import lancecy
-from lancecy.cli.wording import REMEDIES, in_shell_terms
+from lancecy.cli.output import REMEDIES, in_shell_terms
 from tests.helpers.shell import run
 
 PACKAGE = Path(lancecy.__file__).parent

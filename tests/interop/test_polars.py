@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.interop import polars_lazy, polars_predicate
+from lancecy.interop import polars
 from tests.interop import live
 from tests.interop.doors import ROWS, every_type
 
@@ -94,13 +94,13 @@ def test_predicates_are_answered_as_over_a_frame(
     import polars as pl
 
     scans: list[Any] = []
-    plain = polars_lazy._Reader.scan
+    plain = polars._Reader.scan
 
     def recorded(self: Any, *args: Any) -> Any:
         scans.append(plain(self, *args))
         return scans[-1]
 
-    monkeypatch.setattr(polars_lazy._Reader, "scan", recorded)
+    monkeypatch.setattr(polars._Reader, "scan", recorded)
     lazy, whole = ds.to_polars_lazy(), pl.from_arrow(ds.to_table()).lazy()  # type: ignore[union-attr]
     for name, (query, text) in _queries().items():
         scans.clear()
@@ -125,7 +125,7 @@ def test_integers_beside_floats_are_left_to_polars_which_rounds_them(tmp_path: P
         assert ours.filter(condition).collect().equals(whole.filter(condition)), condition
     # As an optimiser hands it over that has not made the conversion visible.
     for condition in (pl.col("i") == 2.0**53, pl.col("f") == 2**53 + 1):
-        assert polars_predicate.pushed(condition, table.schema) is None
+        assert polars.pushed(condition, table.schema) is None
 
 
 def test_shapes_of_queries(ds: lancecy.Dataset) -> None:
@@ -144,7 +144,7 @@ def test_own_filter_and_pushed_one_meet(ds: lancecy.Dataset) -> None:
 
 
 def test_reader_travels(ds: lancecy.Dataset) -> None:
-    reader = pickle.loads(pickle.dumps(polars_lazy._Reader(ds, None)))
+    reader = pickle.loads(pickle.dumps(polars._Reader(ds, None)))
     assert sum(frame.height for frame in reader(["id"], None, None, None)) == ROWS
 
 

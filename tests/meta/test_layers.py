@@ -46,7 +46,7 @@ HOMES: dict[str, tuple[str, ...]] = {
         "lancecy.encodings.codecs.fsst",
         "lancecy.encodings.codecs.general",
         "lancecy.encodings.v21.write.blob",
-        "lancecy.encodings.v21.write.dictionary",
+        "lancecy.encodings.v21.write.few_values",
         "lancecy.expr",
         "lancecy.file.base",
         "lancecy.file.dictionaries",
@@ -111,7 +111,6 @@ BUILT_ON = {
     ("lancecy.spark.pushdown", "py4j"),
     ("lancecy.spark.pushdown", "pyspark"),
     ("lancecy.spark.source", "pyspark"),
-    ("lancecy.spark.times", "pyspark"),
     ("lancecy.torch.needed", "torch"),
     ("lancecy.cli.output", "rich"),
 }

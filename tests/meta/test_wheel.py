@@ -135,7 +135,6 @@ NEED_THEIR_EXTRA = (
     "lancecy.cli.",
     "lancecy.spark.pushdown",
     "lancecy.spark.source",
-    "lancecy.spark.times",
     "lancecy.torch.needed",
 )
 

@@ -105,7 +105,7 @@ def test_a_delete_by_an_expression_records_its_text(ds: lancecy.Dataset) -> None
 
 @pytest.mark.interop
 def test_polars_reads_a_frame_with_the_time_it_was_made(ds: lancecy.Dataset) -> None:
-    from lancecy.interop.polars_lazy import _Reader
+    from lancecy.interop.polars import _Reader
 
     assert ds.to_polars_lazy(filter="t < now()").collect()["id"].to_list() == [0, 1, 2, 3, 4]
     reader = pickle.loads(pickle.dumps(_Reader(ds, "t < now()")))

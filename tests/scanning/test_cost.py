@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from lancecy.rows import RowSelection
-from lancecy.scanning.cost import pick_is_cheaper
 from lancecy.scanning.fragment import FragmentFiles
+from lancecy.scanning.outputs import pick_is_cheaper
 from lancecy.schema import Field
 
 ROWS = 100_000

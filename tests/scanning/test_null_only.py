@@ -14,7 +14,7 @@ import lancecy
 from lancecy.encodings.v20 import binary as v20_binary
 from lancecy.encodings.v21 import fullzip, miniblock
 from lancecy.expr import bind, parse
-from lancecy.scanning.null_only import null_tests
+from lancecy.scanning.column_forms import null_tests
 from lancecy.schema import Field, Schema
 from tests.helpers.golden import all_goldens, blob_goldens
 from tests.helpers.nulls import assert_nulls_alone

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.inspection.layout import layout
+from lancecy.inspection.sizes import layout
 from lancecy.scanning import run_task as tasks
 from lancecy.scanning import threads
 from lancecy.scanning.context import ScanContext, context_for

@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 import pytest
 
 import lancecy
-from lancecy.spark import nulls
+from lancecy.spark import frames
 from lancecy.spark.convert import Converter
 from lancecy.spark.tasks import TaskReader, divide, spare_collector
 from lancecy.spark.workers import _reason
@@ -104,7 +104,7 @@ def test_table_without_rows_has_no_parts(tmp_path: Path) -> None:
 @pytest.fixture
 def many_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small fragments count as worth asking."""
-    monkeypatch.setattr(nulls, "_LEAST_ROWS", 1)
+    monkeypatch.setattr(frames, "_LEAST_ROWS", 1)
 
 
 @pytest.mark.usefixtures("many_rows")
@@ -114,7 +114,7 @@ def test_columns_without_nulls_are_proved(place: Path) -> None:
     # Files of 0.1 keep no nulls of numbers: such columns never read back as null. Those of 2.0 do not tell of texts.
     expected = {"id", "x"} | ({"gaps", "word"} if legacy else set())
     expected |= {"word"} if ds.data_storage_version == "2.2" else set()
-    assert nulls.proved(ds.context, _parts(ds)[0]) == expected
+    assert frames.proved(ds.context, _parts(ds)[0]) == expected
     assert ds.to_table()["gaps"].null_count == (0 if legacy else sum(n % 7 == 3 for n in range(ROWS)))
 
 
@@ -122,7 +122,7 @@ def test_columns_without_nulls_are_proved(place: Path) -> None:
 def test_computed_and_virtual_columns_are_not_asked_for(place: Path) -> None:
     ds = lancecy.dataset(place)
     plan, _ = _parts(ds, columns={"id": "id", "y": "id * 2"}, with_row_id=True)
-    assert nulls.proved(ds.context, plan) == {"id"}
+    assert frames.proved(ds.context, plan) == {"id"}
 
 
 @pytest.mark.usefixtures("many_rows")
@@ -132,7 +132,7 @@ def test_column_that_a_fragment_lacks_is_not_proved(tmp_path: Path) -> None:
     peer(path).add_columns(pa.schema({"later": pa.int64()}))
     append(pa.table({"id": [1], "later": [1]}), path, data_storage_version="2.2")
     ds = lancecy.dataset(path)
-    assert nulls.proved(ds.context, _parts(ds)[0]) == {"id"}
+    assert frames.proved(ds.context, _parts(ds)[0]) == {"id"}
 
 
 def test_small_fragments_and_many_columns_are_not_worth_asking(
@@ -140,17 +140,17 @@ def test_small_fragments_and_many_columns_are_not_worth_asking(
 ) -> None:
     ds = lancecy.dataset(place)
     plan = _parts(ds)[0]
-    assert nulls.proved(ds.context, plan) == frozenset()
-    monkeypatch.setattr(nulls, "_LEAST_ROWS", 1)
-    monkeypatch.setattr(nulls, "_MOST_COLUMNS", 5)
-    assert nulls.proved(ds.context, plan) == frozenset()
+    assert frames.proved(ds.context, plan) == frozenset()
+    monkeypatch.setattr(frames, "_LEAST_ROWS", 1)
+    monkeypatch.setattr(frames, "_MOST_COLUMNS", 5)
+    assert frames.proved(ds.context, plan) == frozenset()
 
 
 def test_names_that_spark_cannot_tell_apart_get_no_promise() -> None:
     schema = pa.schema({"a": pa.int64(), "A": pa.int64(), "b": pa.uint8()})
-    assert nulls.promised(schema, {"a", "A"}) == frozenset()
+    assert frames.promised(schema, {"a", "A"}) == frozenset()
     # The memory of a type lies in metadata, which a column of Spark's own making would lose.
-    assert nulls.promised(schema.remove(1), {"a", "b"}) == {"a"}
+    assert frames.promised(schema.remove(1), {"a", "b"}) == {"a"}
 
 
 # -- what travels ------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from lancecy.errors import LanceError
 from lancecy.session import Session
 from lancecy.store.credentials import CredentialMemory, freeze, has_secrets, redact, secret_texts
 from lancecy.store.fsspec import FsspecStore
-from lancecy.store.option_names import for_fsspec
+from lancecy.store.services import for_fsspec
 
 SECRET = "sEcReT-VaLuE-123"
 KEPT: dict[str, Any] = {

@@ -22,7 +22,7 @@ from lancecy.errors import (
     StoreError,
     TruncatedError,
 )
-from lancecy.store import local, local_files, maps, preallocate
+from lancecy.store import local, local_files, maps
 from lancecy.store.base import PutMode
 from lancecy.store.local import LocalStore
 from lancecy.store.maps import MapCache, identity_of, map_file
@@ -440,9 +440,9 @@ def test_space_asked_for_ahead_is_given_back(
             real(file, mode, start, nbytes)
         return 0 if is_had else -1
 
-    real = preallocate._CALL
-    monkeypatch.setattr(preallocate, "_CALL", call)
-    monkeypatch.setattr(preallocate, "AT_ONCE", 1 << 20)
+    real = local_files._CALL
+    monkeypatch.setattr(local_files, "_CALL", call)
+    monkeypatch.setattr(local_files, "AT_ONCE", 1 << 20)
     monkeypatch.setattr(os, "major", lambda device: 8)
     store = LocalStore(str(root))
     with store.put_stream("data/large") as stream:

@@ -7,6 +7,6 @@
 ``columns``      chunked columns: concatenation, order of rows, extension types
 ``nulls``        columns of nulls that cost no memory
 ``map_nested``   a function applied to arrays inside nested arrays
-``json``         binary JSON to text and back
+``json``         binary JSON to text and back; parts of binary values
 ===============  ==============================================================
 """

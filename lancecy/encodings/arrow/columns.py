@@ -3,6 +3,9 @@
 A chunk of text or of lists has 32-bit offsets, which may be too narrow for all chunks together or for the rows
 taken from them; rows are then taken chunk by chunk. Dictionaries are unified here: Arrow's own function refuses
 dictionaries that hold nulls.
+
+A registered extension type stands for its whole storage, so access to a child of a struct goes through the storage. (A
+type that lost children to a projection is plain storage already: ``assemble.pruned``.)
 """
 
 from __future__ import annotations
@@ -17,11 +20,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lancecy import kernels
+from lancecy.encodings.arrow.nulls import null_mask
 from lancecy.errors import LimitError, UnsupportedError
 
 __all__ = [
     "ArrowArray",
     "as_array",
+    "bare",
+    "bare_type",
     "byte_order",
     "chunks_of",
     "cut_out",
@@ -32,6 +38,7 @@ __all__ = [
     "unified",
     "validity_of",
 ]
+
 
 ArrowArray: TypeAlias = "pa.Array | pa.ChunkedArray"
 Int64 = NDArray[np.int64]
@@ -337,3 +344,25 @@ def byte_order(offsets: Int64, values: NDArray[np.uint8]) -> Int64:
     strings = pa.Array.from_buffers(pa.large_binary(), offsets.size - 1, buffers)
     found: Int64 = pc.array_sort_indices(strings).to_numpy().astype(np.int64)
     return found
+
+
+def bare_type(data_type: pa.DataType) -> pa.DataType:
+    """Replace extension types over structs by their storage, so that children can be named."""
+    if isinstance(data_type, pa.BaseExtensionType):
+        storage = bare_type(data_type.storage_type)
+        return storage if pa.types.is_struct(storage) else data_type
+    if pa.types.is_struct(data_type):
+        return pa.struct([field.with_type(bare_type(field.type)) for field in data_type])
+    return data_type
+
+
+def bare(column: ArrowArray) -> ArrowArray:
+    """The column as :func:`bare_type`, sharing its memory."""
+    wanted = bare_type(column.type)
+    if wanted == column.type:
+        return column
+    if isinstance(column, pa.ChunkedArray):
+        return pa.chunked_array([bare(chunk) for chunk in column.chunks], wanted)
+    array = storage_of(column)
+    children = [bare(array.field(i)) for i in range(array.type.num_fields)]
+    return pa.StructArray.from_arrays(children, fields=list(wanted), mask=null_mask(array))

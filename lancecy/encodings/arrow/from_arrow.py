@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from lancecy import kernels
 from lancecy.encodings.arrow.map_nested import elements_of, map_nested
 from lancecy.encodings.arrow.nulls import VARIABLE_TYPES
+from lancecy.encodings.blocks.memory import mask_of
 from lancecy.encodings.blocks.select import compacted, select
-from lancecy.encodings.blocks.validity import mask_of
 from lancecy.encodings.model.block import (
     AllNull,
     Block,

@@ -3,6 +3,8 @@
 The system clears a fresh large block page by page at its first use, which takes as long as decoding into it.
 Unused blocks therefore stay in a pool, up to a bound, for the next read. ``allocate`` returns a lease: the
 Arrow buffer and every array over it hold the lease, and the block returns to the pool with the last of them.
+
+Validity bitmaps are made in it and read here.
 """
 
 from __future__ import annotations
@@ -14,9 +16,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancecy import kernels
+from lancecy.errors import FormatError
 from lancecy.store.base import Memory
 
-__all__ = ["POOL", "BufferPool", "allocate", "memory_of"]
+__all__ = ["POOL", "BufferPool", "allocate", "mask_of", "memory_of", "slot_validity"]
+
 
 _SMALLEST = 256 << 10
 """Smaller blocks come from Arrow, whose allocator reuses them."""
@@ -138,3 +143,38 @@ def memory_of(buffer: object) -> Memory:
     if isinstance(buffer, np.ndarray):
         return buffer.reshape(-1).view(np.uint8)
     return np.frombuffer(buffer, np.uint8)  # type: ignore[call-overload,no-any-return]
+
+
+Mask = NDArray[np.bool_]
+
+Levels = NDArray[np.uint16]
+
+
+def mask_of(bits: object, length: int) -> Mask:
+    r"""Convert a bitmap to one truth value per bit.
+
+    Examples
+    --------
+    >>> mask_of(b"\x05", 3).tolist()
+    [True, False, True]
+    """
+    memory = np.frombuffer(bits, np.uint8)  # type: ignore[call-overload]
+    mask: Mask = np.unpackbits(memory, count=length, bitorder="little").view(np.bool_)
+    return mask
+
+
+def slot_validity(
+    definition: Levels, valid_max: int, visible_max: int, num_slots: int
+) -> tuple[NDArray[np.uint8] | None, int]:
+    """Bitmap of the slots whose level is at most ``valid_max``, and the number of others; no bitmap if there are none.
+
+    Raises
+    ------
+    FormatError
+        The number of slots differs.
+    """
+    _, bits = allocate((definition.size + 7) >> 3)
+    slots, null_count = kernels.level_validity(definition, valid_max, visible_max, bits)
+    if slots != num_slots:
+        raise FormatError(f"definition levels are for {slots} values, where {num_slots} are stored")
+    return (bits[: (slots + 7) >> 3] if null_count else None), null_count

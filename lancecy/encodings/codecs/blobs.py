@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.from_arrow import block_of
 from lancecy.encodings.arrow.nulls import null_mask
-from lancecy.encodings.blocks.memory import memory_of
+from lancecy.encodings.blocks.memory import mask_of, memory_of
 from lancecy.encodings.blocks.select import offsets_of
-from lancecy.encodings.blocks.validity import mask_of
 from lancecy.encodings.model.block import FixedWidth, Structured, VariableWidth
 from lancecy.errors import SchemaError, UnsupportedError, printable
 from lancecy.schema import Field

@@ -11,10 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.blocks.memory import allocate
+from lancecy.encodings.blocks.memory import allocate, slot_validity
 from lancecy.encodings.blocks.scatter import scatter
 from lancecy.encodings.blocks.select import stored_offsets
-from lancecy.encodings.blocks.validity import slot_validity
 from lancecy.encodings.codecs.arithmetic import as_numbers
 from lancecy.encodings.model.block import AllNull, Block, Coded, FixedList, FixedWidth, VariableWidth
 from lancecy.encodings.model.layouts import Layer, all_visible_max

@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 from lancecy import kernels
 from lancecy.encodings.arrow.columns import byte_order
+from lancecy.encodings.blocks.memory import mask_of
 from lancecy.encodings.blocks.select import offsets_of
-from lancecy.encodings.blocks.validity import mask_of
 from lancecy.encodings.model.block import Block, Coded, FixedWidth, Structured, VariableWidth
 from lancecy.schema import Field
 from lancecy.store.base import Memory

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
+from lancecy.encodings.blocks.memory import mask_of
 from lancecy.encodings.blocks.select import offsets_of
-from lancecy.encodings.blocks.validity import mask_of
 from lancecy.encodings.model.block import (
     AllNull,
     Block,

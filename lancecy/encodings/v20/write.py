@@ -14,9 +14,8 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.encodings.blocks.memory import memory_of
+from lancecy.encodings.blocks.memory import mask_of, memory_of
 from lancecy.encodings.blocks.select import offsets_of
-from lancecy.encodings.blocks.validity import mask_of
 from lancecy.encodings.codecs.blobs import null_positions
 from lancecy.encodings.codecs.packed import check_members, fixed_members, packed_rows
 from lancecy.encodings.model.block import (

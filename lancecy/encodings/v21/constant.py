@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.blocks.memory import allocate
+from lancecy.encodings.blocks.memory import allocate, slot_validity
 from lancecy.encodings.blocks.null_only import has_no_values
-from lancecy.encodings.blocks.validity import slot_validity
 from lancecy.encodings.codecs import flat
 from lancecy.encodings.codecs.dictionaries import taken
 from lancecy.encodings.codecs.values import decode_levels

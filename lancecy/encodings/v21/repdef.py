@@ -20,8 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.blocks.memory import allocate
-from lancecy.encodings.blocks.validity import slot_validity
+from lancecy.encodings.blocks.memory import allocate, slot_validity
 from lancecy.encodings.model.block import (
     AllNull,
     Block,

@@ -2,11 +2,9 @@
 
 ===============  ======================================================
 ``bind``         the one public function
-``binder``       the walk over a tree, and helpers of its rules
-``compare``      rules for comparisons, IN, LIKE
-``logic``        rules for AND, OR, NOT, IS NULL
+``binder``       the walk over a tree, helpers of its rules, column names to paths in a schema
+``conditions``   rules for AND, OR, NOT, IS NULL, comparisons, IN, LIKE
 ``values``       rules for arithmetic, CAST, CASE, functions
 ``arithmetic``   types of ``+ - * / %``
-``names``        column names to paths in a schema
 ===============  ======================================================
 """

@@ -13,7 +13,7 @@ from functools import lru_cache
 import pyarrow as pa
 
 from lancecy.errors import ExpressionError
-from lancecy.expr.binding import compare, logic, values
+from lancecy.expr.binding import conditions, values
 from lancecy.expr.binding.binder import Binder, Rule, as_condition
 from lancecy.expr.bound import Bound
 from lancecy.expr.describe import describe
@@ -88,16 +88,16 @@ def _bind_cached(expr: Expr, key: _Identity, boolean: bool) -> Bound:
 
 
 _RULES: Mapping[str, Rule] = {
-    "and": logic.logic,
-    "or": logic.logic,
-    "not": logic.invert,
-    "is_true": logic.is_true,
-    "is_null": logic.is_null,
-    **dict.fromkeys(COMPARISONS, compare.comparison),
-    "is_not_distinct": compare.not_distinct,
-    "in": compare.within,
-    "like": compare.like,
-    "ilike": compare.like,
+    "and": conditions.logic,
+    "or": conditions.logic,
+    "not": conditions.invert,
+    "is_true": conditions.is_true,
+    "is_null": conditions.is_null,
+    **dict.fromkeys(COMPARISONS, conditions.comparison),
+    "is_not_distinct": conditions.not_distinct,
+    "in": conditions.within,
+    "like": conditions.like,
+    "ilike": conditions.like,
     "||": values.concatenation,
     **dict.fromkeys("+-*/%", values.arithmetic),
     "neg": values.negative,

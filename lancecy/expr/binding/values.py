@@ -11,7 +11,7 @@ import pyarrow as pa
 from lancecy.errors import ColumnNotFoundError, ExpressionError
 from lancecy.expr.binding.arithmetic import cast_to, operands
 from lancecy.expr.binding.binder import Binder
-from lancecy.expr.binding.compare import COMPARABLE, members
+from lancecy.expr.binding.conditions import COMPARABLE, members
 from lancecy.expr.describe import describe, describe_type
 from lancecy.expr.evaluation.decimals import round_decimal
 from lancecy.expr.evaluation.functions import ALIASES, FUNCTIONS, Function, unknown_function

@@ -14,16 +14,88 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from lancecy.errors import ExpressionError, nearest
-from lancecy.expr.evaluation import growth, json_functions, lists
-from lancecy.expr.evaluation.instants import date_part, date_trunc
+from lancecy.expr.evaluation import growth, json_functions
+from lancecy.expr.evaluation.casts import date_part, date_trunc
 from lancecy.expr.evaluation.patterns import regex_match
-from lancecy.expr.evaluation.values import LONG_PATTERN, by_text, rounded
+from lancecy.expr.evaluation.values import LONG_PATTERN, by_chunk, by_text, rounded
 
-__all__ = ["ALIASES", "BARE_CLOCK", "CLOCK", "FUNCTIONS", "Function", "unknown_function"]
+__all__ = [
+    "ALIASES",
+    "BARE_CLOCK",
+    "CLOCK",
+    "FUNCTIONS",
+    "Function",
+    "any_element",
+    "element",
+    "length",
+    "unknown_function",
+]
+
+
+def any_element(lists: Any, test: Callable[[pa.Array], Any]) -> Any:
+    """Where any element of a list passes ``test``: boolean, null where the list is null."""
+
+    def run(chunk: pa.Array) -> pa.Array:
+        hits = pc.fill_null(test(pc.list_flatten(chunk)), False).to_numpy(zero_copy_only=False)
+        found = np.zeros(len(chunk), dtype=bool)
+        found[np.repeat(np.arange(len(chunk)), _sizes(chunk))[hits]] = True
+        return with_nulls_of(chunk, found)
+
+    return by_chunk(run, lists)
+
+
+def _sizes(chunk: pa.Array) -> NDArray[np.int64]:
+    """Number of elements of each list that list_flatten keeps: it drops elements under null lists."""
+    return np.asarray(pc.fill_null(pc.list_value_length(chunk), 0), dtype=np.int64)
+
+
+def with_nulls_of(chunk: pa.Array, found: NDArray[np.bool_]) -> pa.Array:
+    """Array of ``found``, null where ``chunk`` is null."""
+    if chunk.null_count == 0:
+        return pa.array(found)
+    return pa.array(found, mask=pc.is_null(chunk).to_numpy(zero_copy_only=False))
+
+
+def length(lists: Any) -> Any:
+    """Number of elements: int64, null where the list is null."""
+    return pc.cast(pc.list_value_length(lists), pa.int64())
+
+
+def element(lists: Any, positions: Any) -> Any:
+    """The element at a position: 1 is the first, -1 the last; null where the list has none there.
+
+    Parameters
+    ----------
+    lists : pa.Array or pa.ChunkedArray
+    positions : pa.Array or pa.ChunkedArray of int64, as many; or pa.Scalar
+        Nulls and 0 are no position.
+    """
+    if isinstance(positions, pa.Scalar):
+        places = np.broadcast_to(np.int64(positions.as_py() or 0), len(lists))
+    else:
+        places = np.asarray(pc.fill_null(positions, 0), dtype=np.int64)
+    if not isinstance(lists, pa.ChunkedArray):
+        return _elements(lists, places)
+    starts = np.cumsum([0, *map(len, lists.chunks)])
+    found = [
+        _elements(chunk, places[first : first + len(chunk)])
+        for chunk, first in zip(lists.chunks, starts[:-1], strict=True)
+    ]
+    return pa.chunked_array(found, lists.type.value_type)
+
+
+def _elements(chunk: pa.Array, places: NDArray[np.int64]) -> pa.Array:
+    sizes = _sizes(chunk)
+    starts = np.cumsum(sizes) - sizes
+    index = starts + np.where(places > 0, places - 1, sizes + places)
+    missing = (places == 0) | (places > sizes) | (places < -sizes)
+    return pc.list_flatten(chunk).take(pa.array(np.where(missing, 0, index), mask=missing))
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,11 +216,11 @@ def _is_nan(values: Any) -> Any:
 
 
 def _has(values: Any, wanted: Any) -> Any:
-    return lists.any_element(values, lambda flat: pc.equal(flat, wanted))
+    return any_element(values, lambda flat: pc.equal(flat, wanted))
 
 
 def _has_any(values: Any, wanted: pa.Array) -> Any:
-    return lists.any_element(values, lambda flat: pc.is_in(flat, value_set=wanted))
+    return any_element(values, lambda flat: pc.is_in(flat, value_set=wanted))
 
 
 def _power(base: Any, exponent: Any) -> Any:
@@ -210,9 +282,9 @@ FUNCTIONS: dict[str, Function] = {
     "date_trunc": _function("CT t", date_trunc),
     "array_has": _function("l x", _has),
     "array_has_any": _function("l CL", _has_any),
-    "array_length": _function("l", lists.length),
-    "array_element": _function("l i", lists.element),
-    "empty": _function("l", lambda values: pc.equal(lists.length(values), 0)),
+    "array_length": _function("l", length),
+    "array_element": _function("l i", element),
+    "empty": _function("l", lambda values: pc.equal(length(values), 0)),
     "get_field": _function("r CT", pc.struct_field),
     "json_get": _function("j CS", json_functions.get),
     "json_get_string": _function("j CS", json_functions.get_string),

@@ -31,8 +31,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from lancecy.encodings.arrow.json import to_stored, to_texts
-from lancecy.encodings.arrow.json_parts import (
+from lancecy.encodings.arrow.json import (
     ALL_PARTS,
     FIRST_PART,
     ONE_VALUE,
@@ -42,6 +41,8 @@ from lancecy.encodings.arrow.json_parts import (
     found_by,
     scalars,
     select,
+    to_stored,
+    to_texts,
 )
 from lancecy.errors import ExpressionError, SchemaError, printable
 from lancecy.expr.evaluation import growth

@@ -21,7 +21,7 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
-from lancecy.encodings.arrow.json_parts import PathSteps
+from lancecy.encodings.arrow.json import PathSteps
 from lancecy.errors import ExpressionError, printable
 
 __all__ = ["element_steps", "key_steps", "path_steps"]

@@ -3,7 +3,7 @@
 =================  =====================================================================
 ``parse``          a filter of any form to one tree
 ``sql``            SQL text to a tree
-``sql_dialect``    sqlglot's settings: tokens, precedence, type names, texts of its errors
-``keywords``       columns named like keywords, without backquotes
+``sql_dialect``    sqlglot's settings: tokens, precedence, type names, texts of its errors; columns
+                   named like keywords, without backquotes
 =================  =====================================================================
 """

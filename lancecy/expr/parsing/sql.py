@@ -33,8 +33,7 @@ from lancecy.expr.nodes import (
     check_text,
     negate,
 )
-from lancecy.expr.parsing.keywords import free_names
-from lancecy.expr.parsing.sql_dialect import data_type, dialect, syntax_error
+from lancecy.expr.parsing.sql_dialect import data_type, dialect, free_names, syntax_error
 from lancecy.expr.times import parse_interval
 from lancecy.limits import DEFAULT_LIMITS
 

@@ -12,14 +12,13 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import pyarrow as pa
 
-from lancecy.encodings.arrow.columns import ArrowArray, joined
+from lancecy.encodings.arrow.columns import ArrowArray, bare, joined
 from lancecy.errors import LanceError, UnsupportedError, printable
 from lancecy.inspection.verification.report import Finding, Verification
 from lancecy.inspection.verification.statistics import contradictions
 from lancecy.progress import Progress, Step, silent
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.extension import bare
 from lancecy.scanning.fragment import FragmentFiles
 from lancecy.scanning.outputs import read_field
 from lancecy.scanning.project import extract

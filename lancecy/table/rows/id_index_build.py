@@ -2,7 +2,7 @@
 
 An id may be stored twice, because a moved row leaves a deleted one behind. Where the ids of fragments
 overlap, deleted rows are left out, so that the live row is found. Elsewhere they stay in, to read no deletion
-file; the reader of the rows checks them (``scanning.locate``).
+file; the reader of the rows checks them (``scanning.take``).
 
 Facts: table sheet, section 3.
 """

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from lancecy.encodings.arrow.to_arrow import to_arrow
-from lancecy.encodings.blocks.split import split
+from lancecy.encodings.blocks.select import split
 from lancecy.encodings.model.block import AllNull, Block, FixedList, FixedWidth, Structured, VariableWidth
 from lancecy.errors import FormatError
 

@@ -28,7 +28,7 @@ from lancecy.encodings.model.spec import (
     Variable,
 )
 from lancecy.encodings.v21.leaf import read_leaf
-from lancecy.encodings.v21.planar.slots import integers
+from lancecy.encodings.v21.planar.sparse import integers
 from lancecy.encodings.v21.repdef import rows_per_value
 from lancecy.encodings.v21.wire.decode import parse_page
 from lancecy.errors import FormatError, LanceError, LimitError, UnsupportedError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from lancecy.errors import ColumnNotFoundError
-from lancecy.expr.binding.names import Names
+from lancecy.expr.binding.binder import Names
 from lancecy.schema import Field, Schema, split_name
 
 

@@ -3,7 +3,6 @@
 ==========  ==============================================================
 ``read``    a page to a leaf with its levels or positions
 ``sparse``  nulls and lists given by positions instead of levels
-``slots``   selected slots and null slots of a sparse layer
 ==========  ==============================================================
 
 This version is not final in the reference implementation; its files are read but not written.

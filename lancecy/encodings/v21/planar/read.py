@@ -42,11 +42,13 @@ from lancecy.encodings.model.layouts import (
 from lancecy.encodings.model.pages import Page
 from lancecy.encodings.model.spec import Spec, VarBinary
 from lancecy.encodings.v21 import constant, fullzip, miniblock
-from lancecy.encodings.v21.planar.slots import Slots, Validity, integers
 from lancecy.encodings.v21.planar.sparse import (
+    Slots,
     SparsePage,
     Structure,
+    Validity,
     decode_structure,
+    integers,
     num_payloads,
     slot_counts,
 )

@@ -21,8 +21,8 @@ from lancecy.encodings.model.layouts import (
     PageSpec,
     max_repetition,
 )
-from lancecy.encodings.v21.wire.nodes import NodeParser
-from lancecy.encodings.v21.wire.parts import (
+from lancecy.encodings.v21.wire.nodes import (
+    NodeParser,
     check_buffers,
     check_full_zip,
     check_levels,

@@ -20,8 +20,8 @@ from lancecy.encodings.model.layouts import (
     max_repetition,
 )
 from lancecy.encodings.model.spec import Spec
-from lancecy.encodings.v21.wire.nodes import NodeParser
-from lancecy.encodings.v21.wire.parts import (
+from lancecy.encodings.v21.wire.nodes import (
+    NodeParser,
     check_buffers,
     check_full_zip,
     check_levels,

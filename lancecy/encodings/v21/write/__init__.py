@@ -6,8 +6,7 @@
 ``chunk_parts``      values and levels, cut into chunks
 ``miniblock``        mini-block pages
 ``fullzip``          full-zip pages
-``constant``         constant pages
-``dictionary``       strings of few distinct values as codes
+``few_values``       constant pages; strings of few distinct values as codes
 ``blob``             pages of positions and sizes of blobs
 ===================  ==============================================================
 """

@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.blocks.memory import memory_of
+from lancecy.encodings.blocks.memory import mask_of, memory_of
 from lancecy.encodings.blocks.select import offsets_of
-from lancecy.encodings.blocks.validity import mask_of
 from lancecy.encodings.codecs.flat import flattened
 from lancecy.encodings.model.block import Block, FixedWidth, VariableWidth
 from lancecy.encodings.model.layouts import FullZip, max_definition, max_repetition

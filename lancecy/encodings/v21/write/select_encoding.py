@@ -22,8 +22,13 @@ from lancecy.encodings.model.pages import EncodedPage
 from lancecy.encodings.model.spec import PackedRows, Plain
 from lancecy.encodings.v21.write.blob import write_blob_page
 from lancecy.encodings.v21.write.chunk_parts import ChunkedValues, fixed_values, packed_values, string_values
-from lancecy.encodings.v21.write.constant import constant_of, write_all_null, write_constant
-from lancecy.encodings.v21.write.dictionary import few_distinct, stored_dictionary
+from lancecy.encodings.v21.write.few_values import (
+    constant_of,
+    few_distinct,
+    stored_dictionary,
+    write_all_null,
+    write_constant,
+)
 from lancecy.encodings.v21.write.fullzip import write_full_zip, write_zipped_rows
 from lancecy.encodings.v21.write.miniblock import write_mini_block
 from lancecy.encodings.v21.write.shred import ShreddedLeaf

@@ -21,8 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from lancecy.encodings.blocks.memory import mask_of
 from lancecy.encodings.blocks.select import stored_offsets
-from lancecy.encodings.blocks.validity import mask_of
 from lancecy.encodings.model.block import AllNull, Block, Coded, FixedList, Listed, Structured
 from lancecy.encodings.model.layouts import Layer
 from lancecy.errors import SchemaError, UnsupportedError, printable

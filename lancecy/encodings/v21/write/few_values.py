@@ -1,9 +1,11 @@
-"""Write constant pages: only nulls, or from 2.2 on one value for every slot.
+"""Write pages of one value or of few distinct ones: constant pages, and dictionaries.
 
-The inverse of ``v21.constant``. Levels are raw 16-bit numbers, which every version reads; a page
-without lists in which only the leaf is null needs none.
+Constant pages hold only nulls, or from 2.2 on one value for every slot: the inverse of ``v21.constant``. Their levels
+are raw 16-bit numbers, which every version reads; a page without lists in which only the leaf is null needs none. A
+dictionary holds strings of few distinct values; the page has codes.
 
-Source: file sheet 2.1, section 3.9.
+Source: file sheet 2.1, sections 3.5, 3.7, 3.9 and 4.5.
+
 """
 
 from __future__ import annotations
@@ -11,17 +13,22 @@ from __future__ import annotations
 import struct
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
+from lancecy.encodings.arrow.from_arrow import block_of
 from lancecy.encodings.blocks.memory import memory_of
 from lancecy.encodings.blocks.select import compacted, stored_offsets
-from lancecy.encodings.model.block import Block, FixedWidth, VariableWidth
+from lancecy.encodings.model.block import Block, Coded, FixedWidth, VariableWidth
 from lancecy.encodings.model.layouts import ConstantPage, Layer
 from lancecy.encodings.model.pages import EncodedPage
+from lancecy.encodings.model.spec import Plain, Spec, Variable
 from lancecy.encodings.v21.write.shred import ShreddedLeaf
+from lancecy.errors import UnsupportedError
 from lancecy.store.base import Memory
 
-__all__ = ["constant_of", "write_all_null", "write_constant"]
+__all__ = ["constant_of", "few_distinct", "stored_dictionary", "write_all_null", "write_constant"]
+
 
 _INLINE_BYTES = 32
 _FEW = 64
@@ -108,3 +115,59 @@ def _stored(block: Block, value: bytes) -> bytes:
     width = block.offset_width
     offsets = np.array([0, len(value)], f"<i{width}").tobytes()
     return struct.pack("<III", 2, len(offsets), len(value)) + offsets + value
+
+
+_FEWEST_VALUES = 100
+_SAMPLE = 4096
+_WORTH = 0.8
+"""Largest share of the strings' bytes that dictionary and codes may take."""
+
+
+def few_distinct(leaf: ShreddedLeaf) -> Coded | None:
+    """Strings as codes, if that takes clearly less space; else None."""
+    block = leaf.values
+    if not isinstance(block, VariableWidth) or block.length < _FEWEST_VALUES:
+        return None
+    array = _array(block)
+    # A sample of the rows decides whether all of them are worth examining.
+    sample = array.slice(0, _SAMPLE)
+    if len(sample.unique()) > len(sample) // 4:
+        return None
+    coded = array.dictionary_encode()
+    plain = block.length * block.offset_width + memory_of(block.values).size
+    items = len(coded.dictionary) * block.offset_width + coded.dictionary.nbytes
+    if 4 * block.length + items > _WORTH * plain:
+        return None
+    codes = coded.indices
+    stored = np.frombuffer(codes.buffers()[1], np.uint8, 4 * len(codes))
+    return Coded(len(codes), FixedWidth(len(codes), 32, stored), block_of(coded.dictionary, leaf.field))
+
+
+def _array(block: VariableWidth) -> pa.Array:
+    """The strings as bytes; nulls are empty, and marked by their levels."""
+    kind = pa.binary() if block.offset_width == 4 else pa.large_binary()
+    return pa.Array.from_buffers(
+        kind, block.length, [None, pa.py_buffer(block.offsets), pa.py_buffer(block.values)], 0
+    )
+
+
+def stored_dictionary(items: Block) -> tuple[Spec, int, Memory]:
+    """Codec, number of items and bytes of a dictionary.
+
+    Raises
+    ------
+    UnsupportedError
+        Items of a type that page dictionaries cannot hold.
+    """
+    if isinstance(items, FixedWidth):
+        nbytes = (items.length * items.bits + 7) // 8
+        return Plain(items.bits), items.length, memory_of(items.values)[:nbytes]
+    if not isinstance(items, VariableWidth):
+        raise UnsupportedError(
+            "dictionaries of values of this type cannot be written: write the values themselves",
+            feature="dictionary values",
+        )
+    width = items.offset_width
+    head = struct.pack("<II" if width == 4 else "<QQ", width * 8, (items.length + 3) * width)
+    parts = (np.frombuffer(head, np.uint8), memory_of(items.offsets), memory_of(items.values))
+    return Variable(width), items.length, np.concatenate(parts)
