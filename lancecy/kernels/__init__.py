@@ -21,6 +21,7 @@ the fault. ``LANCECY_KERNELS=reference`` in the environment selects the slow Num
 ``_fsst``          fsst_decode
 ``_lz4``           lz4_blocks
 ``_match``         match_bytes
+``_join``          find_words, hash_rows, index_words
 ``_dictionary``    check_codes
 ``_lookup``        take_offsets, take_values, take_fixed
 ``_structural``    chunk_headers
@@ -63,8 +64,11 @@ __all__ = [
     "distinct_pages",
     "ended_offsets",
     "expand_runs",
+    "find_words",
     "fsst_decode",
     "gather_fixed",
+    "hash_rows",
+    "index_words",
     "join_bytes",
     "json_array_has",
     "json_scalars",
@@ -110,6 +114,7 @@ if _chosen == "reference":
     from lancecy.kernels.reference.compression import expand_runs, fsst_decode, join_bytes, lz4_blocks
     from lancecy.kernels.reference.dictionary import check_codes, take_fixed, take_offsets, take_values
     from lancecy.kernels.reference.fullzip import zip_fixed, zip_variable
+    from lancecy.kernels.reference.join import find_words, hash_rows, index_words
     from lancecy.kernels.reference.json_path import json_select
     from lancecy.kernels.reference.json_values import json_array_has, json_scalars, json_texts
     from lancecy.kernels.reference.levels import level_validity, peel_lists, select_rows
@@ -141,6 +146,7 @@ elif _chosen == "cython":
         from lancecy.kernels._dictionary import check_codes
         from lancecy.kernels._fsst import fsst_decode
         from lancecy.kernels._fullzip import zip_fixed, zip_variable
+        from lancecy.kernels._join import find_words, hash_rows, index_words
         from lancecy.kernels._json_path import json_select
         from lancecy.kernels._json_values import json_array_has, json_scalars
         from lancecy.kernels._jsonb import json_texts

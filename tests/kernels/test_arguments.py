@@ -206,6 +206,25 @@ def valid_call(name: str) -> dict[str, Any]:
             "value": b"a",
             "out": bits,
         },
+        "hash_rows": {
+            "offsets": np.array([0, 1, 2], np.int32),
+            "values": memory_of(b"ab"),
+            "out": np.empty(2, np.uint64),
+        },
+        "index_words": {
+            "words": np.array([7, 5], np.uint64),
+            "out_slots": i64(9, 9, 9, 9),
+            "out_chain": i64(9, 9),
+            "out_marks": np.empty(4, np.uint8),
+        },
+        "find_words": {
+            "queries": np.array([7, 5], np.uint64),
+            "words": np.array([7, 5], np.uint64),
+            "slots": i64(-1, -1, -1, -1),
+            "marks": np.full(4, 0xFF, np.uint8),
+            "out_queries": i64(9, 9),
+            "out_rows": i64(9, 9),
+        },
         "lz4_blocks": {
             "memory": memory_of(b"\x20ab\x20cd"),
             "positions": i64(0, 3),
