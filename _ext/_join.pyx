@@ -15,25 +15,40 @@ __all__ = ["find_words", "hash_rows", "index_words"]
 
 cdef extern from *:
     """
+    #include <stdint.h>
+
     #define LANCECY_P1 0x9E3779B185EBCA87ULL
     #define LANCECY_P2 0xC2B2AE3D27D4EB4FULL
     #define LANCECY_P3 0x165667B19E3779F9ULL
     #define LANCECY_P4 0x85EBCA77C2B2AE63ULL
     #define LANCECY_P5 0x27D4EB2F165667C5ULL
+
+    static inline uint64_t lancecy_rotated(uint64_t word, int64_t bits)
+    {
+        return (word << bits) | (word >> (64 - bits));
+    }
+
+    static inline uint64_t lancecy_round(uint64_t state, uint64_t word)
+    {
+        return lancecy_rotated(state + word * LANCECY_P2, 31) * LANCECY_P1;
+    }
+
+    /* The places of a word: the high bits in the table, the low bits in the bitmap. */
+    static inline uint64_t lancecy_mixed(uint64_t word)
+    {
+        word = (word ^ (word >> 32)) * LANCECY_P1;
+        word = (word ^ (word >> 29)) * LANCECY_P2;
+        return word ^ (word >> 32);
+    }
     """
     uint64_t P1 "LANCECY_P1"
     uint64_t P2 "LANCECY_P2"
     uint64_t P3 "LANCECY_P3"
     uint64_t P4 "LANCECY_P4"
     uint64_t P5 "LANCECY_P5"
-
-
-cdef inline uint64_t _rotated(uint64_t word, int64_t bits) noexcept nogil:
-    return (word << bits) | (word >> (64 - bits))
-
-
-cdef inline uint64_t _round(uint64_t state, uint64_t word) noexcept nogil:
-    return _rotated(state + word * P2, 31) * P1
+    uint64_t rotated "lancecy_rotated"(uint64_t word, int64_t bits) nogil
+    uint64_t stirred "lancecy_round"(uint64_t state, uint64_t word) nogil
+    uint64_t mixed_word "lancecy_mixed"(uint64_t word) nogil
 
 
 cdef uint64_t _stripes(const uint8_t *text, int64_t size) except? 2 nogil:
@@ -45,11 +60,11 @@ cdef uint64_t _stripes(const uint8_t *text, int64_t size) except? 2 nogil:
     state[0], state[1], state[2], state[3] = P1 + P2, P2, 0, 0 - P1
     while size - at >= 32:
         for lane in range(4):
-            state[lane] = _round(state[lane], load64(text + at + 8 * lane))
+            state[lane] = stirred(state[lane], load64(text + at + 8 * lane))
         at += 32
-    merged = _rotated(state[0], 1) + _rotated(state[1], 7) + _rotated(state[2], 12) + _rotated(state[3], 18)
+    merged = rotated(state[0], 1) + rotated(state[1], 7) + rotated(state[2], 12) + rotated(state[3], 18)
     for lane in range(4):
-        merged = (merged ^ _round(0, state[lane])) * P1 + P4
+        merged = (merged ^ stirred(0, state[lane])) * P1 + P4
     return merged
 
 
@@ -62,13 +77,13 @@ cdef uint64_t _hash(const uint8_t *text, int64_t size) except? 2 nogil:
         at = size & ~<int64_t> 31
     state += <uint64_t> size
     while size - at >= 8:
-        state = _rotated(state ^ _round(0, load64(text + at)), 27) * P1 + P4
+        state = rotated(state ^ stirred(0, load64(text + at)), 27) * P1 + P4
         at += 8
     if size - at >= 4:
-        state = _rotated(state ^ (<uint64_t> load32(text + at) * P1), 23) * P2 + P3
+        state = rotated(state ^ (<uint64_t> load32(text + at) * P1), 23) * P2 + P3
         at += 4
     while at < size:
-        state = _rotated(state ^ (<uint64_t> text[at] * P5), 11) * P1
+        state = rotated(state ^ (<uint64_t> text[at] * P5), 11) * P1
         at += 1
     state = (state ^ (state >> 33)) * P2
     state = (state ^ (state >> 29)) * P3
@@ -133,13 +148,6 @@ def hash_rows(
         fail(fault.code, fault.index)
 
 
-cdef inline uint64_t _mixed(uint64_t word) noexcept nogil:
-    # The places of a word: the high bits in the table, the low bits in the bitmap.
-    word = (word ^ (word >> 32)) * P1
-    word = (word ^ (word >> 29)) * P2
-    return word ^ (word >> 32)
-
-
 cdef int64_t _shift_of(Py_ssize_t slots) except -1:
     # How far a mixed word is shifted to be a place among the slots.
     cdef int64_t bits = 0
@@ -167,7 +175,7 @@ cdef int64_t _index(
     cdef int64_t row, place, repeated = 0
     cdef uint64_t mixed
     for row in range(count):
-        mixed = _mixed(words[row])
+        mixed = mixed_word(words[row])
         place = <int64_t> (mixed >> shift)
         marks[(mixed & marked) >> 3] |= <uint8_t> (1 << (mixed & 7))
         while slots[place] >= 0 and words[slots[place]] != words[row]:
@@ -236,7 +244,7 @@ cdef int64_t _find(
     cdef int64_t query, place, row, left, found = 0
     cdef uint64_t mixed
     for query in range(count):
-        mixed = _mixed(queries[query])
+        mixed = mixed_word(queries[query])
         if not marks[(mixed & marked) >> 3] >> (mixed & 7) & 1:
             continue
         place = <int64_t> (mixed >> shift)

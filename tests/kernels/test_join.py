@@ -113,7 +113,7 @@ def test_both_index_alike(words: list[int], marks: int) -> None:
 @folded("slots, chain, marks", [(3, 2, 4), (2, 2, 4), (4, 1, 4), (4, 2, 3), (4, 2, 0), (0, 2, 4)])
 def test_sizes_of_an_index_are_checked(kernels: Kernels, slots: int, chain: int, marks: int) -> None:
     words = np.array([1, 2], np.uint64)
-    with pytest.raises(ValueError, match="must be"):
+    with pytest.raises(ValueError, match="must"):
         kernels.index_words(
             words, np.empty(slots, np.int64), np.empty(chain, np.int64), np.empty(marks, "u1")
         )

@@ -93,6 +93,11 @@ class KeyFilter:
             size *= 2
         return cls(fields, None, _bloom_of(distinct, size), size // _BYTES_PER_KEY, _PROBABILITY)
 
+    @property
+    def has_keys(self) -> bool:
+        """Whether it may have keys; False is certain."""
+        return self.hashes is None or self.hashes.size > 0
+
     def may_share(self, other: KeyFilter) -> bool:
         """Whether both may have a key in common; False is certain.
 
@@ -105,7 +110,7 @@ class KeyFilter:
         """
         if self.fields != other.fields:
             return True
-        if self._is_empty or other._is_empty:
+        if not (self.has_keys and other.has_keys):
             return False
         if self.hashes is not None and other.hashes is not None:
             return bool(np.isin(self.hashes, other.hashes, assume_unique=True).any())
@@ -147,10 +152,6 @@ class KeyFilter:
             items, probability = stored.number_of_items or _ITEMS, stored.probability or _PROBABILITY
             return cls(fields, None, stored.bitmap, items, probability)
         return cls(fields, np.unique(np.array(message.exact.key_hashes, dtype=np.uint64)))
-
-    @property
-    def _is_empty(self) -> bool:
-        return self.hashes is not None and self.hashes.size == 0
 
     def _blocks(self) -> UInt32 | None:
         """The words of the Bloom filter, shape (blocks, 8); None if they say nothing."""

@@ -8,7 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lancecy.proto import transaction_pb2
+from lancecy.table.commit.conflicts import Verdict, check
+from lancecy.table.operations import Append, Update
 from lancecy.table.operations.key_filter import KeyFilter
+from tests.helpers.builders import make_fragment
 from tests.helpers.folded import folded
 
 Message = transaction_pb2.Transaction.KeyExistenceFilter
@@ -143,3 +146,10 @@ def test_bloom_filter_of_given_hashes_has_eight_bits_for_each() -> None:
     made = KeyFilter.of((0,), hashes(1, 1025))
     words = np.unpackbits(np.frombuffer(made.bloom, np.uint8)).sum()
     assert words == pytest.approx(8 * 1025, rel=0.05)
+
+
+def test_update_that_inserted_no_key_is_no_conflict_with_an_append() -> None:
+    fragment = make_fragment(0)
+    for keys, expected in ((hashes(1, 0), Verdict.COMPATIBLE), (hashes(1, 1), Verdict.RETRY)):
+        mine = Update(fragments=(fragment,), keys=KeyFilter.of((0,), keys))
+        assert check(mine, Append((fragment,))) == expected
