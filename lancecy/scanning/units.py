@@ -132,9 +132,18 @@ def _cut(unit: FilteredUnit, most: int) -> FilteredUnit:
 
 
 def _positions(mask: pa.BooleanArray) -> NDArray[np.int64]:
-    """Positions at which a mask is true."""
-    found: NDArray[np.int64] = pc.indices_nonzero(mask).to_numpy(zero_copy_only=False).view(np.int64)
-    return found
+    """Positions at which a mask is true: bytes without a bit are skipped, as most are where few rows pass."""
+    if mask.null_count:
+        mask = mask.fill_null(False)
+    if mask.offset:
+        found: NDArray[np.int64] = pc.indices_nonzero(mask).to_numpy(zero_copy_only=False).view(np.int64)
+        return found
+    packed = np.frombuffer(mask.buffers()[1] or b"", np.uint8, (len(mask) + 7) // 8)
+    filled = np.flatnonzero(packed)
+    bits = np.flatnonzero(np.unpackbits(packed[filled], bitorder="little").view(np.bool_))
+    found = filled[bits >> 3] * 8 + (bits & 7)
+    # Bits behind the last row mean nothing.
+    return found[: np.searchsorted(found, len(mask))]
 
 
 U = TypeVar("U")

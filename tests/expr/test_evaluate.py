@@ -188,3 +188,25 @@ def test_nothing_remains_of_the_smallest_integer_when_divided_by_minus_one(
     assert found.to_pylist() == [0, 0, None]
     bound = bind(parsed(f"{text} = 0"), rows.schema, boolean=True)
     assert mask(bound, rows).to_pylist() == [True, True, None]
+
+
+@folded("type", [f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)])
+def test_remainders_by_a_constant_have_the_sign_of_the_dividend(type: str) -> None:
+    limits, random = np.iinfo(type), np.random.default_rng(4)
+    numbers = random.integers(limits.min, limits.max, 300, type, endpoint=True)
+    numbers = np.concatenate([numbers, np.array([limits.min, limits.max, 0, 1], type)])
+    whole = pa.array(numbers, mask=random.random(numbers.size) < 0.2)
+    divisors = {1, 2, 3, 100, -1, -3, limits.max, limits.min + 1} - {0}
+    pieces = (
+        whole,
+        whole.slice(13),
+        whole.slice(3, 0),
+        pa.chunked_array([whole.slice(0, 3), whole.slice(3)]),
+    )
+    for divisor in (number for number in divisors if limits.min <= number <= limits.max):
+        for piece in pieces:
+            table_ = pa.table({"n": piece})
+            expr = (col("n") % lit(divisor, whole.type)).expr
+            signs = [(n, -1 if n is not None and n < 0 else 1) for n in piece.to_pylist()]
+            wanted = [None if n is None else sign * (abs(n) % abs(divisor)) for n, sign in signs]
+            assert evaluate(bind(expr, table_.schema), table_).to_pylist() == wanted, divisor

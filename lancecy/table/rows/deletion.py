@@ -127,7 +127,9 @@ def encode(vector: DeletionVector, form: DeletionFileType) -> bytes:
         return roaring.encode(vector.offsets)
     sink = pa.BufferOutputStream()
     column = pa.array(vector.offsets.astype(np.uint32))
-    with ipc.new_file(sink, _SCHEMA, options=ipc.IpcWriteOptions(compression="zstd")) as writer:
+    # Passing one column to another thread takes longer than to compress it.
+    options = ipc.IpcWriteOptions(compression="zstd", use_threads=False)
+    with ipc.new_file(sink, _SCHEMA, options=options) as writer:
         writer.write_batch(pa.record_batch([column], schema=_SCHEMA))
     data: bytes = sink.getvalue().to_pybytes()
     return data
