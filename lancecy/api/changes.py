@@ -10,9 +10,12 @@ from lancecy.changes.metadata import MetadataUpdates
 from lancecy.changes.repair import Repairs
 from lancecy.changes.restore import Restores
 from lancecy.changes.transactions import TransactionReads
+from lancecy.changes.update import Updates
 
 __all__ = ["Changes"]
 
 
-class Changes(Inserts, Deletes, Restores, MetadataUpdates, BaseUpdates, Cleanups, Repairs, TransactionReads):
+class Changes(
+    Inserts, Deletes, Updates, Restores, MetadataUpdates, BaseUpdates, Cleanups, Repairs, TransactionReads
+):
     """Base class of ``api.datasets.Dataset`` with the methods that change the table, or read its changes."""

@@ -23,7 +23,7 @@ from lancecy.schema import Field
 from lancecy.store.reads import run
 from lancecy.table.missing import missing_blob, missing_file
 
-__all__ = ["take_blobs"]
+__all__ = ["FileBlobs", "take_blobs"]
 
 Int64 = NDArray[np.int64]
 
@@ -160,7 +160,7 @@ def _open_blobs(
     unique, back = np.unique(offsets, return_inverse=True)
     selection = RowSelection.take(files.num_rows, unique)
     rows = _descriptors(context, part, path, selection).take(pa.array(back)).to_pylist()
-    places = _Places(context, files, part)
+    places = FileBlobs(context, files, part)
     return iter([places.blob(row, buffer_size) for row in rows])
 
 
@@ -176,8 +176,16 @@ def _descriptors(
     return pc.struct_field(column, [0] * (len(path) - 1)) if len(path) > 1 else column
 
 
-class _Places:
-    """The objects that hold the blobs of one data file."""
+class FileBlobs:
+    """The objects that hold the blobs of one data file.
+
+    Parameters
+    ----------
+    context : ScanContext
+    files : FragmentFiles
+    part : Part
+        The data file.
+    """
 
     def __init__(self, context: ScanContext, files: FragmentFiles, part: Part) -> None:
         self._bases = context.snapshot.bases
@@ -190,7 +198,15 @@ class _Places:
         )
 
     def blob(self, row: dict[str, Any] | None, buffer_size: int) -> BlobFile | None:
-        """The blob of a descriptor; None for a null."""
+        """The blob of a descriptor; None for a null.
+
+        Parameters
+        ----------
+        row : dict or None
+            Members of the descriptor.
+        buffer_size : int, bytes
+            See :func:`take_blobs`.
+        """
         if row is None:
             return None
         position, size = row["position"], row["size"]

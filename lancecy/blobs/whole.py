@@ -1,4 +1,4 @@
-"""Blobs of 2.0 and 2.1 as values: their bytes in place of positions and sizes."""
+"""Blobs as values: their bytes in place of descriptors."""
 
 from __future__ import annotations
 
@@ -8,19 +8,24 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from lancecy import kernels
+from lancecy.blobs.take import FileBlobs
 from lancecy.encodings.arrow.map_nested import map_nested
 from lancecy.encodings.blocks.memory import allocate
-from lancecy.errors import FormatError
+from lancecy.errors import FormatError, UnsupportedError, printable
+from lancecy.scanning.context import ScanContext
+from lancecy.scanning.fragment import FragmentFiles
 from lancecy.schema import Field
 from lancecy.session import Session
 from lancecy.store.reads import Ranges, SourceFile
 
-__all__ = ["has_plain_blobs", "with_bytes"]
+__all__ = ["blob_sizes", "has_plain_blobs", "with_bytes", "with_whole_blobs"]
 
 Int64 = NDArray[np.int64]
 
 _DESCRIPTOR = 2
 """Members of a descriptor whose bytes are in the data file; those of 2.2 have five."""
+_OUTSIDE = 3
+"""Kind of blobs of 2.2 in objects that are no part of the table."""
 
 
 def has_plain_blobs(field: Field) -> bool:
@@ -47,6 +52,82 @@ def with_bytes(array: pa.Array, field: Field, source: SourceFile, session: Sessi
         A descriptor exceeds the file.
     """
     return map_nested(array, field, _is_plain, lambda found, _: _fetched(found, source, session))
+
+
+def blob_sizes(array: pa.Array, field: Field) -> NDArray[np.float64]:
+    """Bytes of the blobs of each row.
+
+    Parameters
+    ----------
+    array : pyarrow.Array
+        Of the field.
+    field : Field
+        In the form of ``Field.scanned``.
+
+    Returns
+    -------
+    (n,) float64
+        Of blobs within lists, an average.
+    """
+    found: list[pa.Array] = []
+
+    def noted(descriptors: pa.StructArray, node: Field) -> pa.Array:
+        found.append(pc.fill_null(descriptors.field(descriptors.type.get_field_index("size")), 0))
+        return descriptors
+
+    map_nested(array, field, lambda node: node.is_blob, noted)
+    total = np.zeros(len(array))
+    for sizes in found:
+        numbers = sizes.to_numpy().astype(np.float64)
+        total += numbers if numbers.size == total.size else numbers.sum() / max(1, total.size)
+    return total
+
+
+def with_whole_blobs(context: ScanContext, files: FragmentFiles, array: pa.Array, field: Field) -> pa.Array:
+    """The array of a fragment with the bytes of blobs of any version in place of their descriptors.
+
+    Parameters
+    ----------
+    context : ScanContext
+    files : FragmentFiles
+    array : pyarrow.Array
+        Of the field.
+    field : Field
+        In the form of ``Field.scanned``.
+
+    Raises
+    ------
+    FormatError
+        A descriptor is damaged.
+    UnsupportedError
+        A blob is in an object that is no part of the table.
+    StoreError
+        The bytes cannot be read.
+    """
+
+    def fetched(descriptors: pa.StructArray, node: Field) -> pa.Array:
+        part = next((part for part in files.parts if node.id in part.ids), None)
+        if part is None:
+            return pa.nulls(len(descriptors), pa.large_binary())
+        if _is_plain(node):
+            return _fetched(descriptors, part.source, context.session)
+        return _described(descriptors, node, FileBlobs(context, files, part))
+
+    return map_nested(array, field, lambda node: node.is_blob, fetched)
+
+
+def _described(descriptors: pa.StructArray, field: Field, blobs: FileBlobs) -> pa.Array:
+    """The bytes of blobs of 2.2."""
+    kinds = descriptors.field(descriptors.type.get_field_index("kind"))
+    outside = pc.and_(pc.equal(kinds, _OUTSIDE), descriptors.is_valid())
+    if pc.any(outside).as_py():
+        raise UnsupportedError(
+            f"column {printable(field.name)!r} has blobs in objects outside of the table, which cannot be written "
+            "again yet",
+            feature="external blobs",
+        )
+    opened = (blobs.blob(row, 0) for row in descriptors.to_pylist())
+    return pa.array([None if blob is None else blob.read() for blob in opened], pa.large_binary())
 
 
 def _is_plain(field: Field) -> bool:

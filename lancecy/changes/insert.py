@@ -43,7 +43,7 @@ from lancecy.write.fragments import NewFiles
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.progress import WriteProgress, known_rows
 
-__all__ = ["Inserts", "write_files", "write_table"]
+__all__ = ["Inserts", "removed_if_refused", "write_files", "write_table"]
 
 inserting = shared_options(InsertOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES)
 
@@ -127,7 +127,7 @@ def write_table(
         files = plan.new_files(location, session, options)
         fragments = files.write(lasting(reader, data), report)
         allowed = location.allowing(map(canonical_base, plan.bases))
-        with _removed_if_refused(files):
+        with removed_if_refused(files):
             operation = plan.operation(options, fragments, is_new=snapshot is None)
             return commit_operation(operation, allowed, session, snapshot, commit), plan.bases
 
@@ -157,7 +157,13 @@ def _folders_removed_on_error(store: Store, folders: Sequence[str]) -> Any:
 
 
 @contextmanager
-def _removed_if_refused(files: NewFiles) -> Any:
+def removed_if_refused(files: NewFiles) -> Any:
+    """After an error of the commit, remove the data files, unless a version may name them.
+
+    Parameters
+    ----------
+    files : NewFiles
+    """
     try:
         yield
     except CommitUnknownError:

@@ -33,7 +33,7 @@ from lancecy.write.fragments import Folder, NewFiles
 from lancecy.write.schemas import cast_schema, fitted, schema_of, with_blobs
 from lancecy.write.targets import base_paths_of, check_outside, least_filled_first, targets
 
-__all__ = ["Plan", "planned", "target_schema"]
+__all__ = ["Plan", "planned", "planned_move", "target_schema"]
 
 _DEFAULT_VERSION = "2.1"
 _ALIASES = {"stable": _DEFAULT_VERSION, "legacy": "0.1"}
@@ -210,6 +210,29 @@ def planned(data: pa.Schema, root: str, snapshot: Snapshot | None, options: Writ
     chosen = least_filled_first(chosen, () if snapshot is None else snapshot.fragments)
     book = dictionaries_for(written, version, snapshot if options.mode == "append" else None)
     return Plan(schema, written, version, bases, after, chosen, book)
+
+
+def planned_move(snapshot: Snapshot, data_version: str | None = None) -> Plan:
+    """Plan to write rows of a table again, with all its columns, to its own folder.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    data_version : str, optional
+        Version of the files; by default that of the table.
+
+    Raises
+    ------
+    SchemaError
+        The table would mix files of 0.1 and 2.x.
+    UnsupportedError
+        Files of the version cannot hold the columns.
+    """
+    schema, version = snapshot.schema, _version(snapshot, WriteRequest("append", data_version))
+    check_writable(schema, version)
+    check_versions(snapshot, version, schema, schema)
+    book = dictionaries_for(schema, version, snapshot)
+    return Plan(schema, schema, version, (), snapshot.manifest.base_paths, (None,), book)
 
 
 def _check(snapshot: Snapshot | None, options: WriteRequest) -> None:

@@ -17,6 +17,7 @@ __all__ = [
     "cast_batch",
     "cast_batches",
     "exact",
+    "first_misfit",
     "first_where_not",
     "misfit_error",
     "num_infinite",
@@ -123,7 +124,7 @@ def cast_array(array: pa.Array, field: pa.Field, first_row: int = 0) -> pa.Array
     try:
         return exact(array, field.type)
     except (pa.ArrowException, TypeError) as error:
-        row = _first_misfit(array, field.type)
+        row = first_misfit(array, field.type)
         value = None if row is None else array[row].as_py()
         place = None if row is None else first_row + row
         raise misfit_error(field, f"is {printable(array.type)} and", place, value, error) from error
@@ -151,8 +152,19 @@ def misfit_error(field: pa.Field, what: str, row: int | None, value: object, err
     )
 
 
-def _first_misfit(array: pa.Array, kind: pa.DataType) -> int | None:
-    """The first value that cannot be cast alone; None if that is so for any value, as for unrelated types."""
+def first_misfit(array: pa.Array, kind: pa.DataType) -> int | None:
+    """The first value that cannot be cast alone; None if that is so for any value, as for unrelated types.
+
+    Parameters
+    ----------
+    array : pyarrow.Array
+    kind : pyarrow.DataType
+
+    Examples
+    --------
+    >>> first_misfit(pa.array([1, 300]), pa.int8())
+    1
+    """
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
 

@@ -23,7 +23,7 @@ from lancecy.expr import Bound, Expr
 from lancecy.expr.nodes import Call, Column
 from lancecy.schema import Field
 
-__all__ = ["NullTests", "as_output", "null_tests", "read_as_stored", "stored_paths"]
+__all__ = ["NullTests", "as_output", "json_paths", "null_tests", "read_as_stored", "stored_paths"]
 
 
 Path = tuple[str, ...]
@@ -70,6 +70,26 @@ def _uses(expr: Expr) -> Iterator[tuple[Path, str]]:
                 yield arg.path, expr.op
             else:
                 yield from _uses(arg)
+
+
+def json_paths(fields: Iterable[Field]) -> frozenset[Path]:
+    """The JSON columns among the fields, and those within their structs.
+
+    Examples
+    --------
+    >>> sorted(json_paths([Field("j", 0, logical_type="json"), Field("a", 1, logical_type="int8")]))
+    [('j',)]
+    """
+    return frozenset(path for field in fields for path in _json_paths(field, ()))
+
+
+def _json_paths(field: Field, above: Path) -> Iterator[Path]:
+    path = (*above, field.name)
+    if field.logical_type == "json":
+        yield path
+    elif field.is_struct:
+        for child in field.children:
+            yield from _json_paths(child, path)
 
 
 def read_as_stored(fields: Sequence[Field], paths: frozenset[Path]) -> tuple[Field, ...]:

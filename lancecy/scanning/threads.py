@@ -30,6 +30,7 @@ DEFAULT_BUDGET = 256 << 20
 _FIRST_WINDOW_BYTES = 2 << 20
 
 T = TypeVar("T")
+U = TypeVar("U")
 
 
 def collect(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> pa.Table:
@@ -182,9 +183,7 @@ def stream(
             return
 
 
-def read_ahead(
-    context: ScanContext, items: Iterable[T], read: Callable[[T], pa.Table]
-) -> Iterator[tuple[T, pa.Table]]:
+def read_ahead(context: ScanContext, items: Iterable[T], read: Callable[[T], U]) -> Iterator[tuple[T, U]]:
     """Yield items and their results; read the next one while the caller works on this one.
 
     With one thread and mapped files, each is read on demand.
@@ -192,16 +191,16 @@ def read_ahead(
     if context.snapshot.is_mapped and context.session.threads == 1:
         yield from ((item, read(item)) for item in items)
         return
-    waiting: deque[tuple[T, Future[pa.Table]]] = deque()
+    waiting: deque[tuple[T, Future[U]]] = deque()
     try:
         for following in items:
             waiting.append((following, context.session.submit_ahead(read, following)))
             if len(waiting) > 1:
-                item, table = waiting.popleft()
-                yield item, table.result()
+                item, found = waiting.popleft()
+                yield item, found.result()
         while waiting:
-            item, table = waiting.popleft()
-            yield item, table.result()
+            item, found = waiting.popleft()
+            yield item, found.result()
     finally:
-        for _, table in waiting:
-            table.cancel()
+        for _, found in waiting:
+            found.cancel()

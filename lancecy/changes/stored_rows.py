@@ -1,0 +1,181 @@
+"""Rows of a table in the form that data files hold, read window by window, for changes that write them again.
+
+JSON columns come in their binary form, and blobs with their bytes. Addresses tell where each row was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from lancecy.blobs.whole import blob_sizes, with_whole_blobs
+from lancecy.scanning.batches import cut, table_of
+from lancecy.scanning.column_forms import json_paths, read_as_stored
+from lancecy.scanning.context import ScanContext
+from lancecy.scanning.engine import UnitRows, read_rows
+from lancecy.scanning.fragment import FragmentFiles
+from lancecy.scanning.plan import ScanPlan, plan
+from lancecy.scanning.project import Projection
+from lancecy.scanning.request import ScanRequest
+from lancecy.scanning.task import ScanSpec, ScanUnit
+from lancecy.scanning.threads import DEFAULT_BUDGET, read_ahead
+from lancecy.scanning.units import schedule_of
+from lancecy.schema import Field
+
+__all__ = ["StoredRows", "stored_rows"]
+
+Int64: TypeAlias = NDArray[np.int64]
+UInt64: TypeAlias = NDArray[np.uint64]
+
+# A window being read, one being written, and the buffers of the writer share the budget.
+_WINDOW_SHARE = 6
+_BLOB_BYTES = 32 << 20
+_ROW_BITS = np.uint64(32)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StoredRows:
+    """Some rows, in table order.
+
+    Attributes
+    ----------
+    batch : pyarrow.RecordBatch
+        Columns of the request; JSON as large binary, blobs as bytes.
+    addresses : (n,) uint64
+        Fragment and row offset of each row: ``fragment << 32 | offset``.
+    """
+
+    batch: pa.RecordBatch
+    addresses: UInt64
+
+
+def stored_rows(
+    context: ScanContext, request: ScanRequest, budget: int = DEFAULT_BUDGET
+) -> Iterator[StoredRows]:
+    """Read the rows of a request in the form that data files hold.
+
+    Parameters
+    ----------
+    context : ScanContext
+    request : ScanRequest
+    budget : int, bytes
+        Memory for rows that are read ahead.
+
+    Raises
+    ------
+    ColumnNotFoundError, ExpressionError
+        The request does not fit the schema.
+    FormatError, StoreError
+        The rows cannot be read.
+    UnsupportedError
+        A blob is in an object outside of the table.
+
+    Examples
+    --------
+    >>> import lancecy
+    >>> from lancecy.scanning.request import ScanRequest
+    >>> context = lancecy.dataset("example.lance").context
+    >>> sum(rows.batch.num_rows for rows in stored_rows(context, ScanRequest()))
+    1000
+    """
+    snapshot = context.snapshot
+    spec = ScanSpec(snapshot.location, snapshot.version, request)
+    planned = plan(context, request, spec, max(1 << 18, budget // (2 * _WINDOW_SHARE)), exact=True)
+    projection = _in_stored_form(planned.projection)
+    blobs = [field for field in projection.fields if any(node.is_blob for node in field.walk())]
+
+    def read(window: Sequence[ScanUnit]) -> list[UnitRows]:
+        found = read_rows(context, projection, window, schedule_of(context, window), request.use_stats)
+        context.release(window)
+        return found
+
+    for _, found in read_ahead(context, _windows(planned, budget // _WINDOW_SHARE), read):
+        groups = [[unit] for unit in found] if blobs else [found]
+        for group in groups:
+            for rows in _batches(group, projection, request):
+                yield from _with_bytes(context, group[0].picked[0], rows, blobs) if blobs else (rows,)
+        del found, groups
+
+
+def _windows(planned: ScanPlan, room: int) -> Iterator[tuple[ScanUnit, ...]]:
+    """Units that are read together, at most ``room`` bytes unless a single task has more."""
+    window: list[ScanUnit] = []
+    filled = 0
+    for task in planned.tasks:
+        if window and filled + task.num_bytes > room:
+            yield tuple(window)
+            window, filled = [], 0
+        window.extend(task.units)
+        filled += task.num_bytes
+    if window:
+        yield tuple(window)
+
+
+def _batches(found: Sequence[UnitRows], projection: Projection, request: ScanRequest) -> Iterator[StoredRows]:
+    addresses = np.concatenate([_addresses(unit) for unit in found] or [np.empty(0, np.uint64)])
+    if not addresses.size:
+        return
+    pieces = [piece for unit in found for piece in unit.pieces]
+    start = 0
+    for batch in cut(table_of(projection.schema, pieces, addresses.size), request):
+        yield StoredRows(batch, addresses[start : start + batch.num_rows])
+        start += batch.num_rows
+
+
+def _addresses(unit: UnitRows) -> UInt64:
+    files, rows = unit.picked
+    offsets = rows.to_indices().astype(np.uint64)
+    return (np.uint64(files.fragment.id) << _ROW_BITS) | offsets
+
+
+def _in_stored_form(projection: Projection) -> Projection:
+    """The projection with JSON columns in their binary form, but for columns that expressions read."""
+    read = {path[0] for out in projection.outputs if out.bound is not None for path in out.bound.paths}
+    paths = json_paths(field for field in projection.fields if field.name not in read)
+    if not paths:
+        return projection
+    fields = read_as_stored(projection.fields, paths)
+    types = {field.name: field.arrow_type for field in fields}
+    outputs = tuple(
+        replace(out, field=out.field.with_type(types[out.path[0]]))
+        if out.path is not None and out.path[0] in types
+        else out
+        for out in projection.outputs
+    )
+    schema = pa.schema([out.field for out in outputs], metadata=projection.schema.metadata)
+    return replace(projection, fields=fields, outputs=outputs, schema=schema, _narrower={})
+
+
+def _with_bytes(
+    context: ScanContext, files: FragmentFiles, rows: StoredRows, blobs: Sequence[Field]
+) -> Iterator[StoredRows]:
+    """The rows of one fragment with the bytes of their blobs, in batches of bounded size."""
+    columns = {field.name: field for field in blobs}
+    names = [name for name in rows.batch.schema.names if name in columns]
+    sizes = sum(
+        (blob_sizes(rows.batch[name], columns[name]) for name in names), np.zeros(len(rows.addresses))
+    )
+    for start, stop in _runs(sizes):
+        batch = rows.batch.slice(start, stop - start)
+        fetch = partial(with_whole_blobs, context, files)
+        arrays = [
+            fetch(array, columns[name]) if name in columns else array
+            for name, array in zip(batch.schema.names, batch.columns, strict=True)
+        ]
+        yield StoredRows(pa.RecordBatch.from_arrays(arrays, batch.schema.names), rows.addresses[start:stop])
+
+
+def _runs(sizes: NDArray[np.float64]) -> Iterator[tuple[int, int]]:
+    """Runs of rows of at most ``_BLOB_BYTES`` in total; a larger row is alone."""
+    ends, start = np.cumsum(sizes), 0
+    while start < sizes.size:
+        before = float(ends[start - 1]) if start else 0.0
+        stop = max(start + 1, int(np.searchsorted(ends, before + _BLOB_BYTES, side="right")))
+        yield start, stop
+        start = stop
