@@ -146,6 +146,7 @@ elif _chosen == "cython":
         from lancecy.kernels._dictionary import check_codes
         from lancecy.kernels._fsst import fsst_decode
         from lancecy.kernels._fullzip import zip_fixed, zip_variable
+        from lancecy.kernels._join import find_words, hash_rows, index_words
         from lancecy.kernels._json_path import json_select
         from lancecy.kernels._json_values import json_array_has, json_scalars
         from lancecy.kernels._jsonb import json_texts
@@ -165,7 +166,6 @@ elif _chosen == "cython":
         from lancecy.kernels._v20_offsets import ended_offsets
         from lancecy.kernels._v20_take import pick_ended
         from lancecy.kernels._varwidth import list_offsets, varwidth_offsets
-        from lancecy.kernels.reference.join import find_words, hash_rows, index_words
     except ImportError as error:
         raise ImportError(
             f"the compiled kernels of lancecy cannot be imported ({error}); in a checkout, build them with "

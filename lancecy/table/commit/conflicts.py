@@ -115,9 +115,9 @@ def _verdict(mine: Footprint, theirs: Footprint) -> Verdict:
         case "e":
             return _if(bool(mine.rewritten & theirs.rewritten), Verdict.INCOMPATIBLE)
         case "a" | "u" | "v":
-            if mine.keys is not None and mine.keys.has_keys:
-                if theirs.keys is None or theirs.keys.may_share(mine.keys):
-                    return Verdict.RETRY
+            added = mine.keys is not None and mine.keys.has_keys
+            if added and (theirs.keys is None or theirs.keys.may_share(mine.keys)):
+                return Verdict.RETRY
             return _of_fragments(mine, theirs, "d" if letter == "u" else "f")
         case "k":
             return _if(_shares_key(mine, theirs), Verdict.INCOMPATIBLE)
