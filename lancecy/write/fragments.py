@@ -19,6 +19,8 @@ from lancecy.errors import LanceError, SchemaError, UnsupportedError
 from lancecy.file.base import FileSummary, FileWriteOptions, FileWriter
 from lancecy.file.create import create_file
 from lancecy.file.dictionaries import Dictionaries
+from lancecy.file.v2.stored_pages import StoredRows
+from lancecy.file.v2.writer import V2Writer
 from lancecy.schema import Schema
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore
@@ -143,14 +145,15 @@ class NewFiles:
         self._process = os.getpid()
 
     def write(
-        self, batches: Iterable[pa.RecordBatch], progress: WriteProgress | None = None
+        self, batches: Iterable[pa.RecordBatch | StoredRows], progress: WriteProgress | None = None
     ) -> tuple[FragmentMetadata, ...]:
         """Write all rows.
 
         Parameters
         ----------
-        batches : iterable of pyarrow.RecordBatch
-            Batches with the columns of the schema, in any order.
+        batches : iterable of pyarrow.RecordBatch or StoredRows
+            Batches with the columns of the schema, in any order; or rows of another file of this version, whose
+            pages are copied. A file is not cut within these.
         progress : WriteProgress, optional
 
         Returns
@@ -172,6 +175,9 @@ class NewFiles:
         self._progress = progress or self._progress
         try:
             for batch in batches:
+                if isinstance(batch, StoredRows):
+                    self._copy(batch)
+                    continue
                 if batch.num_rows and not self._schema.fields:
                     raise SchemaError("the rows have no columns: give at least one", difference="no columns")
                 for piece in self._pieces(arranged(batch, self._schema)):
@@ -234,15 +240,27 @@ class NewFiles:
             yield batch.slice(start, length)
             start += length
 
+    def _copy(self, rows: StoredRows) -> None:
+        if self._open is None:
+            self._open = self._begin()
+        if not isinstance(self._open.writer, V2Writer):
+            raise UnsupportedError("pages are copied to files of 2.x only", feature="copy of pages")
+        self._open.writer.copy(rows)
+        self._added(self._open, rows.num_rows)
+
     def _add(self, piece: pa.RecordBatch) -> None:
         if self._open is None:
             self._open = self._begin()
         self._open.writer.write(piece)
-        self._open.num_rows += piece.num_rows
-        self._progress.written(piece.num_rows)
-        is_full = self._open.num_rows >= self._limits.max_rows
-        if is_full or self._open.writer.nbytes >= self._limits.max_bytes:
-            self._finish_meanwhile(self._open)
+        self._added(self._open, piece.num_rows)
+
+    def _added(self, file: _Open, num_rows: int) -> None:
+        """Count rows, and finish the file if it is full."""
+        file.num_rows += num_rows
+        self._progress.written(num_rows)
+        is_full = file.num_rows >= self._limits.max_rows
+        if is_full or file.writer.nbytes >= self._limits.max_bytes:
+            self._finish_meanwhile(file)
             self._open = None
 
     def _begin(self) -> _Open:

@@ -18,7 +18,7 @@ from lancecy.encodings.arrow.assemble import pruned
 from lancecy.errors import FormatError, printable
 from lancecy.schema import Field
 
-__all__ = ["FieldColumns", "Leaf", "column_numbers"]
+__all__ = ["FieldColumns", "Leaf", "column_numbers", "fields_with_column"]
 
 
 def column_numbers(field_ids: Sequence[int], column_indices: Sequence[int]) -> dict[int, int]:
@@ -51,6 +51,28 @@ def column_numbers(field_ids: Sequence[int], column_indices: Sequence[int]) -> d
     if len(set(found.values())) < len(found):
         raise FormatError("the manifest names a column of this file twice")
     return found
+
+
+def fields_with_column(field: Field, version: tuple[int, int]) -> Iterator[Field]:
+    """Yield the nodes of a field that have a column in files written here, depth first.
+
+    These are the leaves, in 2.0 also the nodes around them; none is below one that holds its children.
+
+    Parameters
+    ----------
+    field : Field
+    version : (major, minor)
+
+    Examples
+    --------
+    >>> [node.name for node in fields_with_column(Field("a", 0, logical_type="int64"), (2, 1))]
+    ['a']
+    """
+    if version == (2, 0) or not field.children or field.is_whole:
+        yield field
+    if not field.is_whole:
+        for child in field.children:
+            yield from fields_with_column(child, version)
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,6 +39,7 @@ __all__ = [
     "SpecCache",
     "V2Footer",
     "build_column",
+    "checked_column",
     "open_container",
     "parse_v2_footer",
     "read_global_buffers",
@@ -355,6 +356,20 @@ def _specs(message: ColumnMessage, specs: SpecCache) -> tuple[PageSpec, ...]:
         except LanceError as error:
             raise error.within(f"page {page}")
     return tuple(found)
+
+
+def checked_column(
+    data: Memory, index: int, file_size: int, limits: Limits, specs: SpecCache, ledger: ByteLedger
+) -> tuple[ColumnMessage, tuple[PageSpec, ...]]:
+    """The message of a column and the specs of its pages, checked as :func:`build_column` does.
+
+    Parameters and errors as :func:`build_column`.
+    """
+    message = decode_column(data, limits)
+    _, sizes = _buffers(message, file_size)
+    ledger.charge(index, "pages", int(sizes.sum(dtype=np.float64)), file_size)
+    _lengths(message, file_size, limits)
+    return message, _specs(message, specs)
 
 
 class SpecCache:

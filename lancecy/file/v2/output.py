@@ -10,6 +10,7 @@ Source: file sheet 2.0, section 2; file sheet 2.1, sections 1.1 to 1.4.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -19,6 +20,7 @@ from lancecy import kernels
 from lancecy.encodings.model.pages import EncodedPage
 from lancecy.file.sink import Sink
 from lancecy.file.tail import MAGIC
+from lancecy.file.v2.stored_pages import StoredPage
 from lancecy.file.v2.wire import PlacedPage, encode_column, encode_descriptor, encode_spec
 from lancecy.schema import Schema
 from lancecy.store.base import Memory
@@ -67,15 +69,30 @@ class V2Output:
         StoreError
             Bytes could not be written.
         """
+        self._add(column, encode_spec(page.spec, self._version), page.buffers, page.length, first_row)
+
+    def add_stored(self, column: int, page: StoredPage, first_row: int) -> None:
+        """Write the buffers of a page of another file as the next page of a column.
+
+        Raises
+        ------
+        StoreError
+            Bytes could not be written.
+        """
+        self._add(column, page.encoding, page.buffers, page.length, first_row)
+
+    def _add(
+        self, column: int, encoding: bytes, buffers: Sequence[Memory], length: int, first_row: int
+    ) -> None:
         positions = []
-        for buffer in page.buffers:
+        for buffer in buffers:
             positions.append(self._aligned())
             self._sink.write(buffer)
         placed = PlacedPage(
-            encoding=encode_spec(page.spec, self._version),
+            encoding=encoding,
             positions=tuple(positions),
-            sizes=tuple(buffer.size for buffer in page.buffers),
-            length=page.length,
+            sizes=tuple(buffer.size for buffer in buffers),
+            length=length,
             first_row=first_row if self._version > (2, 0) else 0,
         )
         self._columns[column].append(placed)

@@ -22,9 +22,10 @@ from lancecy.encodings.model.spec import EndedList
 from lancecy.encodings.v21.repdef import rows_per_value
 from lancecy.errors import FormatError, LanceError, UnsupportedError, printable
 from lancecy.file.tail import read_parts
-from lancecy.file.v2.fields import FieldColumns, Leaf, column_numbers
-from lancecy.file.v2.meta import Container, SpecCache, build_column, open_container
+from lancecy.file.v2.fields import FieldColumns, Leaf, column_numbers, fields_with_column
+from lancecy.file.v2.meta import Container, SpecCache, build_column, checked_column, open_container
 from lancecy.file.v2.stats import is_structural, page_stats
+from lancecy.file.v2.stored_pages import StoredColumn, check_copyable, check_stored
 from lancecy.file.v2.values import FieldRead, Prepared, read_fields
 from lancecy.file.v2.wire import decode_children
 from lancecy.limits import DEFAULT_LIMITS, Limits
@@ -285,6 +286,52 @@ class V2Reader:
             except LanceError as error:
                 raise error.within(f"metadata of physical column {number}")
         return found[-1] if with_descriptor else None
+
+    def stored(self, fields: Sequence[Field]) -> Read[list[StoredColumn]]:
+        """The pages of whole top-level fields as they are stored, to be copied.
+
+        Parameters
+        ----------
+        fields : sequence of Field
+            As in the table's schema, with all their children.
+
+        Raises
+        ------
+        UnsupportedError
+            The file does not hold all of a field, or its pages mean something else in another file.
+        FormatError, LimitError
+            The metadata is damaged.
+        """
+        return named(self._stored(fields), self.source.path)
+
+    def _stored(self, fields: Sequence[Field]) -> Read[list[StoredColumn]]:
+        check_copyable(fields)
+        nodes = [(top, node) for top in fields for node in fields_with_column(top, self.version)]
+        for top, node in nodes:
+            if node.id not in self._fields.numbers:
+                raise UnsupportedError(
+                    f"field {node.id} of column {printable(top.name)!r} has no column of its own here",
+                    feature="copy of pages",
+                )
+        numbers = [self._fields.numbers[node.id] for _, node in nodes]
+        parts = [self._container.part(number) for number in numbers]
+        found = yield from read_parts(self.source, self._container.held, parts)
+        columns, specs = [], []
+        for (_, node), number, data in zip(nodes, numbers, found, strict=True):
+            try:
+                message, pages = checked_column(
+                    data, number, self.source.size, self._limits, self._specs, self._ledger
+                )
+            except LanceError as error:
+                raise error.within(f"metadata of physical column {number}")
+            columns.append(StoredColumn(node.id, self.source, message))
+            specs.append(pages)
+        start = 0
+        for top in fields:
+            stop = start + sum(1 for other, _ in nodes if other is top)
+            check_stored(top, columns[start:stop], specs[start:stop], self.version, self.num_rows)
+            start = stop
+        return columns
 
     def _memory(self, number: int) -> PageMemory | None:
         if self._cache is None:

@@ -66,6 +66,10 @@ class ColumnMessage:
         Buffers of all pages, one page after the other, of equal number. Below 2**64.
     encodings : list of bytes
         One per page; for ``parse_spec``.
+    first_rows : list of int
+        Row of the file at which each page begins, from 2.1 on.
+    has_own_buffers : bool
+        Whether the column has buffers outside of its pages, which no known encoding uses.
     """
 
     is_blob: bool
@@ -74,6 +78,8 @@ class ColumnMessage:
     positions: list[int]
     sizes: list[int]
     encodings: list[bytes]
+    first_rows: list[int]
+    has_own_buffers: bool = False
 
 
 def decode_num_rows(data: Memory, limits: Limits) -> int:
@@ -174,6 +180,8 @@ def decode_column(data: Memory, limits: Limits) -> ColumnMessage:
         positions=list(chain.from_iterable(offsets)),
         sizes=list(chain.from_iterable(sizes)),
         encodings=[page.encoding.direct.encoding or _serialized(page.encoding) for page in pages],
+        first_rows=[page.priority for page in pages],
+        has_own_buffers=len(message.buffer_offsets) > 0,
     )
 
 

@@ -24,8 +24,10 @@ from lancecy.errors import LanceError, LimitError, SchemaError, UnsupportedError
 from lancecy.file.base import FileSummary, FileWriteOptions
 from lancecy.file.dictionaries import Distinct
 from lancecy.file.sink import StreamedWriter
+from lancecy.file.v2.fields import fields_with_column
 from lancecy.file.v2.output import V2Output
 from lancecy.file.v2.sidecars import Sidecars
+from lancecy.file.v2.stored_pages import StoredRows
 from lancecy.file.writable import check_writable
 from lancecy.schema import Field, Schema
 from lancecy.store.base import Memory, Store
@@ -67,7 +69,7 @@ class V2Writer(StreamedWriter):
         self._path, self._schema = path, schema
         self._metadata = dict(schema.metadata)
         self._pending = [_Pending(field, options.page_bytes) for field in schema.fields]
-        self._nodes = [node for field in schema.fields for node in self._fields_with_column(field)]
+        self._nodes = [node for field in schema.fields for node in fields_with_column(field, self._version)]
         self._numbers = {node.id: number for number, node in enumerate(self._nodes)}
         has_all = self._version == (2, 0)
         self._headers = {
@@ -79,14 +81,6 @@ class V2Writer(StreamedWriter):
         super().__init__(store.put_stream(path))
         blobs = (number for number, node in enumerate(self._nodes) if has_all and node.is_blob)
         self._output = V2Output(self._sink, self._version, len(self._nodes), frozenset(blobs))
-
-    def _fields_with_column(self, field: Field) -> Iterator[Field]:
-        """Yield nodes with a column: leaves, in 2.0 also nodes around them; none below one that holds its children."""
-        if self._version == (2, 0) or not field.children or field.is_whole:
-            yield field
-        if not field.is_whole:
-            for child in field.children:
-                yield from self._fields_with_column(child)
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows; see ``FileWriter.write``."""
@@ -104,6 +98,42 @@ class V2Writer(StreamedWriter):
             for piece in pending.add(map_nested(array, pending.field, _is_blob, self._placed)):
                 self._flush(pending, piece)
         self._num_rows += batch.num_rows
+
+    def copy(self, rows: StoredRows) -> None:
+        """Append rows whose pages are copied as they are; see ``stored_pages``.
+
+        Parameters
+        ----------
+        rows : StoredRows
+            Of a file of this version, with every column of the schema.
+
+        Raises
+        ------
+        SchemaError
+            A column is missing.
+        StoreError
+            Bytes could not be read or written.
+        """
+        self._require_open()
+        missing = self._numbers.keys() - {column.field_id for column in rows.columns}
+        if missing:
+            raise SchemaError(f"pages of field {min(missing)} are missing", difference=str(min(missing)))
+        for pending in self._pending:
+            for piece in pending.rest():
+                self._flush(pending, piece)
+        for page in rows.pages():
+            if page.field_id not in self._headers:
+                self._output.add_stored(self._numbers[page.field_id], page, page.first_row + self._num_rows)
+        for pending in self._pending:
+            pending.first_row += rows.num_rows
+        self._add_header_rows(rows)
+        self._num_rows += rows.num_rows
+
+    def _add_header_rows(self, rows: StoredRows) -> None:
+        """Count the rows of the structs of 2.0, whose pages are written last."""
+        for column in rows.columns:
+            if column.field_id in self._headers:
+                self._headers[column.field_id] += sum(column.message.lengths)
 
     def add_global_buffer(self, data: bytes) -> int:
         """Write bytes that belong to no column, and return their number among the global buffers, from 1.
