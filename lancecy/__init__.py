@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lancecy import errors as errors
     from lancecy import expr as expr
     from lancecy import interop as interop
+    from lancecy import optimize as optimize
     from lancecy import sampler as sampler
     from lancecy import spark as spark
     from lancecy import torch as torch
@@ -100,7 +101,7 @@ _HOMES = {
     "write_dataset": "lancecy.api.writers",
     "write_fragments": "lancecy.api.writers",
 }
-_MODULES = ("arrow", "dask", "errors", "expr", "interop", "sampler", "spark", "torch")
+_MODULES = ("arrow", "dask", "errors", "expr", "interop", "optimize", "sampler", "spark", "torch")
 
 __all__ = [
     "BlobFile",
@@ -131,6 +132,7 @@ __all__ = [
     "interop",
     "json_to_schema",
     "lit",
+    "optimize",
     "plain",
     "repair",
     "sampler",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lancecy.changes.bases import BaseUpdates
 from lancecy.changes.cleanup import Cleanups
+from lancecy.changes.compact import Compactions
 from lancecy.changes.delete import Deletes
 from lancecy.changes.insert import Inserts
 from lancecy.changes.metadata import MetadataUpdates
@@ -16,6 +17,15 @@ __all__ = ["Changes"]
 
 
 class Changes(
-    Inserts, Deletes, Updates, Restores, MetadataUpdates, BaseUpdates, Cleanups, Repairs, TransactionReads
+    Inserts,
+    Deletes,
+    Updates,
+    Compactions,
+    Restores,
+    MetadataUpdates,
+    BaseUpdates,
+    Cleanups,
+    Repairs,
+    TransactionReads,
 ):
     """Base class of ``api.datasets.Dataset`` with the methods that change the table, or read its changes."""

@@ -12,12 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from lancecy.changes.compaction_options import CompactionSettings
 from lancecy.scanning.context import ScanContext
 from lancecy.table.manifest import Fragment, IndexEntry
-from lancecy.table.rows import roaring
+from lancecy.table.operations.index_section import check_entries_movable, covered
 
 __all__ = ["planned_groups"]
 
@@ -49,6 +47,8 @@ def planned_groups(context: ScanContext, settings: CompactionSettings) -> list[t
 
     Raises
     ------
+    UnsupportedError
+        The indices wait for a remapping after an earlier compaction.
     FormatError, StoreError
         Indices, or data files of fragments without a stated number of rows, cannot be read.
 
@@ -70,7 +70,9 @@ def planned_groups(context: ScanContext, settings: CompactionSettings) -> list[t
 
 def _runs(context: ScanContext, settings: CompactionSettings) -> Iterator[list[_Candidate]]:
     """Neighbouring candidates that the same indices cover."""
-    covers = _Covers(context.snapshot.indices())
+    entries = context.snapshot.indices()
+    check_entries_movable(entries)
+    covers = _Covers(entries)
     excluded = set(settings.excluded_fragment_ids)
     run: list[_Candidate] = []
     for fragment in context.fragments:
@@ -101,11 +103,8 @@ class _Covers:
     """The indices that cover a fragment."""
 
     def __init__(self, entries: Iterable[IndexEntry]) -> None:
-        self._fragments = [
-            frozenset(roaring.decode(np.frombuffer(entry.fragment_bitmap, np.uint8)).tolist())
-            for entry in entries
-            if entry.fragment_bitmap is not None and not entry.name.startswith("__lance_")
-        ]
+        known = (covered(entry) for entry in entries if not entry.name.startswith("__lance_"))
+        self._fragments = [ids for ids in known if ids is not None]
 
     def of(self, fragment: Fragment) -> frozenset[int]:
         """Numbers of the indices whose entries name the fragment."""

@@ -5,7 +5,7 @@ Source: table sheet, section 3.2.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -55,8 +55,7 @@ def moved(
     if not snapshot.manifest.has_stable_row_ids:
         return tuple(fragments)
     ids, created, updated = (np.empty(addresses.size, np.uint64) for _ in range(3))
-    for fragment in _touched(snapshot, addresses):
-        chosen = np.flatnonzero(addresses >> np.uint64(32) == fragment.stored_id)
+    for fragment, chosen in _by_fragment(snapshot, addresses):
         offsets = (addresses[chosen] & np.uint64(0xFFFFFFFF)).astype(np.int64)
         ids[chosen] = row_ids(snapshot, fragment, offsets, addresses[chosen])
         created[chosen] = _versions(snapshot.created_versions(fragment), offsets)
@@ -79,9 +78,15 @@ def moved(
     return tuple(made)
 
 
-def _touched(snapshot: Snapshot, addresses: UInt64) -> list[Fragment]:
-    numbers = set(np.unique(addresses >> np.uint64(32)).tolist())
-    return [fragment for fragment in snapshot.fragments if fragment.stored_id in numbers]
+def _by_fragment(snapshot: Snapshot, addresses: UInt64) -> Iterator[tuple[Fragment, NDArray[np.int64]]]:
+    """Fragments, and the positions of their addresses."""
+    owners = addresses >> np.uint64(32)
+    order = np.argsort(owners, kind="stable")
+    numbers, firsts = np.unique(owners[order], return_index=True)
+    chosen = dict(zip(numbers.tolist(), np.split(order, firsts[1:]), strict=True)) if order.size else {}
+    for fragment in snapshot.fragments:
+        if fragment.stored_id in chosen:
+            yield fragment, chosen[fragment.stored_id]
 
 
 def _versions(sequence: VersionSequence | None, offsets: NDArray[np.int64]) -> UInt64 | int:

@@ -11,11 +11,9 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.changes.carried import sequence_of, versions_of
 from lancecy.changes.compaction_options import CompactionSettings
 from lancecy.changes.compaction_plan import planned_groups
 from lancecy.errors import UnsupportedError
-from lancecy.table.wire.row_ids import decode_row_ids, encode_row_ids
 from tests.helpers.folded import folded
 
 
@@ -142,32 +140,3 @@ def random_options(chosen: random.Random) -> dict[str, Any]:
     }
     options = {name: value for name, value in possible.items() if chosen.random() < 0.25}
     return {**options, "target_rows_per_fragment": chosen.choice([1, 10, 20, 25, 40, 60, 100, 1000])}
-
-
-@folded(
-    "parts",
-    [
-        [[5, 6, 7], [8, 9]],
-        [[0, 1, 3, 4, 7, 8, 9]],
-        [[9, 2, 4]],
-        [[1, 1 << 40, (1 << 40) + 1], [0]],
-        [[7], [], [7 + (1 << 33)]],
-    ],
-)
-def test_row_ids_become_segments_and_come_back(parts: list[list[int]]) -> None:
-    sequence = sequence_of(np.array(part, np.uint64) for part in parts)
-    ids = [number for part in parts for number in part]
-    assert sequence.ids(0, len(ids)).tolist() == ids
-    assert decode_row_ids(encode_row_ids(sequence), len(ids)).ids(0, len(ids)).tolist() == ids
-
-
-def test_ranges_that_continue_each_other_are_one() -> None:
-    assert (
-        len(sequence_of([np.arange(5, 9, dtype=np.uint64), np.arange(9, 12, dtype=np.uint64)]).segments) == 1
-    )
-
-
-def test_versions_become_runs() -> None:
-    found = versions_of([np.array([1, 1], np.uint64), np.array([1, 4, 4], np.uint64)])
-    assert (found.starts.tolist(), found.versions.tolist()) == ([0, 3, 5], [1, 4])
-    assert len(versions_of([])) == 0

@@ -86,6 +86,9 @@ class Indexed:
     def delete_fragment(self) -> None:
         self.ds.delete("n < 90")
 
+    def compact(self) -> None:
+        self.ds.optimize.compact_files(target_rows_per_fragment=self.chance.choice([50, 120, 1000]))
+
     def overwrite(self) -> None:
         self.ds.insert(self.rows(100), mode="overwrite", durability="none")
 
@@ -157,6 +160,7 @@ CHANGES = (
     "append",
     "delete",
     "delete_fragment",
+    "compact",
     "overwrite",
     "overwrite_in_another_order",
     "restore",
@@ -172,7 +176,7 @@ CHANGES = (
 def test_answers_of_indices_are_those_of_scans(tmp_path: Path, vectors: str, stable: bool, seed: int) -> None:
     table = Indexed(tmp_path, vectors, stable, seed)
     table.check()
-    order = [*CHANGES, "append", "delete", "restore"]
+    order = [*CHANGES, "append", "delete", "compact", "restore"]
     table.chance.shuffle(order)
     for number, name in enumerate(order):
         step: Callable[[], None] = getattr(table, name)

@@ -16,7 +16,7 @@ ROWS = [
     "__main__",
     "spark | dask | torch | cli",
     "sampler",
-    "api",
+    "api | optimize",
     "changes",
     "write",
     "inspection | blobs | interop",

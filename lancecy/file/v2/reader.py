@@ -25,7 +25,7 @@ from lancecy.file.tail import read_parts
 from lancecy.file.v2.fields import FieldColumns, Leaf, column_numbers, fields_with_column
 from lancecy.file.v2.meta import Container, SpecCache, build_column, checked_column, open_container
 from lancecy.file.v2.stats import is_structural, page_stats
-from lancecy.file.v2.stored_pages import StoredColumn, check_copyable, check_stored
+from lancecy.file.v2.stored_pages import StoredColumn, check_stored
 from lancecy.file.v2.values import FieldRead, Prepared, read_fields
 from lancecy.file.v2.wire import decode_children
 from lancecy.limits import DEFAULT_LIMITS, Limits
@@ -293,7 +293,7 @@ class V2Reader:
         Parameters
         ----------
         fields : sequence of Field
-            As in the table's schema, with all their children.
+            As in the table's schema, with all their children; they passed ``stored_pages.check_copyable``.
 
         Raises
         ------
@@ -305,7 +305,6 @@ class V2Reader:
         return named(self._stored(fields), self.source.path)
 
     def _stored(self, fields: Sequence[Field]) -> Read[list[StoredColumn]]:
-        check_copyable(fields)
         nodes = [(top, node) for top in fields for node in fields_with_column(top, self.version)]
         for top, node in nodes:
             if node.id not in self._fields.numbers:

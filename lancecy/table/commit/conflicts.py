@@ -115,8 +115,8 @@ def _verdict(mine: Footprint, theirs: Footprint) -> Verdict:
         case "e":
             return _if(bool(mine.rewritten & theirs.rewritten), Verdict.INCOMPATIBLE)
         case "a" | "u" | "v":
-            added = mine.keys is not None and mine.keys.has_keys
-            if added and (theirs.keys is None or theirs.keys.may_share(mine.keys)):
+            keys = mine.keys
+            if keys and keys.has_keys and (theirs.keys is None or theirs.keys.may_share(keys)):
                 return Verdict.RETRY
             return _of_fragments(mine, theirs, "d" if letter == "u" else "f")
         case "k":

@@ -8,7 +8,7 @@ Source: table sheet, section 10.4.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from lancecy.table.rows import roaring
 from lancecy.table.wire.indices import decode_index_section
 from lancecy.table.wire.manifest_file import ManifestFile
 
-__all__ = ["carried", "check_movable", "covered", "filtered"]
+__all__ = ["carried", "check_entries_movable", "check_movable", "covered", "filtered"]
 
 _FRAGMENT_REUSE = "__lance_frag_reuse"
 
@@ -89,7 +89,17 @@ def check_movable(base: ManifestFile) -> None:
     ------
     UnsupportedError
     """
-    if base.indices and any(entry.name == _FRAGMENT_REUSE for entry in decode_index_section(base.indices)):
+    check_entries_movable(decode_index_section(base.indices) if base.indices else ())
+
+
+def check_entries_movable(entries: Iterable[IndexEntry]) -> None:
+    """:func:`check_movable` for the entries of an index section.
+
+    Raises
+    ------
+    UnsupportedError
+    """
+    if any(entry.name == _FRAGMENT_REUSE for entry in entries):
         raise UnsupportedError(
             "the table has indices that wait for a remapping after a compaction (an index "
             f"{_FRAGMENT_REUSE!r}), which this change would make wrong: optimize its indices with pylance first",

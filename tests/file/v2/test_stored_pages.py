@@ -11,7 +11,7 @@ import pytest
 import lancecy
 from lancecy.errors import SchemaError, UnsupportedError
 from lancecy.file.v2.reader import V2Reader
-from lancecy.file.v2.stored_pages import StoredRows
+from lancecy.file.v2.stored_pages import StoredRows, check_copyable
 from lancecy.schema import Schema
 from lancecy.store.local import LocalStore
 from lancecy.store.reads import run
@@ -41,6 +41,7 @@ def stored(path: Path, data: pa.Table, version: str, read_bytes: int = 1 << 20) 
     (part,) = ds.context.files(0).parts
     assert isinstance(part.reader, V2Reader)
     schema, fetch = ds.context.snapshot.schema, ds.context.session.fetch
+    check_copyable(schema.fields)
     columns = tuple(run(part.reader.stored(schema.fields), fetch))
     return schema, StoredRows(data.num_rows, columns, fetch, read_bytes)
 

@@ -1,0 +1,115 @@
+"""Which fragments of a compaction are copied page by page, and their pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lancecy.changes.compaction_options import CompactionSettings
+from lancecy.changes.planning import Plan
+from lancecy.errors import UnsupportedError, printable
+from lancecy.file.v2.reader import V2Reader
+from lancecy.file.v2.stored_pages import StoredColumn, StoredRows, check_copyable
+from lancecy.scanning.context import ScanContext
+from lancecy.schema import Field
+from lancecy.store.reads import gather, run
+from lancecy.table.manifest import Fragment
+
+__all__ = ["copied_fragments"]
+
+# Smaller pages are merged: reading one of 8,192 rows takes about as long as finding it.
+_LARGE_ROWS = 8192
+_LARGE_BYTES = 256 << 10
+
+
+def copied_fragments(
+    context: ScanContext, fragments: Sequence[Fragment], written: Plan, settings: CompactionSettings
+) -> dict[int, StoredRows]:
+    """Pages of the fragments that a compaction copies into one file, by the fragments' ids.
+
+    A fragment is copied if no row of it is deleted, its files have the version of the new file and hold every column,
+    and its pages are large. The mode can ask for all pages that can be copied, for none, or for an error.
+
+    Parameters
+    ----------
+    context : ScanContext
+    fragments : sequence of Fragment
+    written : Plan
+        Of the new files.
+    settings : CompactionSettings
+
+    Raises
+    ------
+    UnsupportedError
+        The mode is "force_binary_copy", and pages cannot be copied.
+    FormatError, StoreError
+        A data file cannot be read.
+    """
+    mode = settings.compaction_mode
+    if mode == "reencode":
+        return {}
+    is_forced = mode == "force_binary_copy"
+    wanted = [part for part in fragments if mode is not None or _may_have_large_pages(part)]
+
+    def pages_of(fragment: Fragment) -> StoredRows | None:
+        try:
+            rows = _stored_rows(context, fragment, written, settings.binary_copy_read_batch_bytes)
+        except UnsupportedError as error:
+            if is_forced:
+                raise error.within(f"fragment {fragment.id}")
+            return None
+        return rows if mode is not None or _has_large_pages(rows) else None
+
+    try:
+        check_copyable(written.written.fields)
+    except UnsupportedError:
+        if is_forced:
+            raise
+        return {}
+    found = context.spread(pages_of, wanted, lambda fragment: fragment.id)
+    return {part.id: rows for part, rows in zip(wanted, found, strict=True) if rows is not None}
+
+
+def _may_have_large_pages(fragment: Fragment) -> bool:
+    """Whether it is worth the time to read the metadata of all columns."""
+    if fragment.deletion_file is not None:
+        return False
+    columns = max(1, sum(len(file.fields) for file in fragment.files))
+    nbytes = sum(file.size or 0 for file in fragment.files)
+    return (fragment.physical_rows or 0) >= _LARGE_ROWS or nbytes / columns >= _LARGE_BYTES
+
+
+def _has_large_pages(rows: StoredRows) -> bool:
+    pages = sum(column.num_pages for column in rows.columns)
+    return rows.num_rows >= _LARGE_ROWS * rows.num_pages or rows.nbytes >= _LARGE_BYTES * pages
+
+
+def _stored_rows(context: ScanContext, fragment: Fragment, written: Plan, read_bytes: int) -> StoredRows:
+    """All rows of a fragment as pages; refused if they cannot be copied."""
+    files = context.files(fragment.id)
+    if files.deleted is not None and len(files.deleted):
+        raise _refusal("rows are deleted")
+    by_reader: dict[V2Reader, list[Field]] = {}
+    for field in written.written.fields:
+        by_reader.setdefault(_reader_of(context, fragment, field, written.version), []).append(field)
+    fetch = context.session.fetch
+    found = run(gather([reader.stored(fields) for reader, fields in by_reader.items()]), fetch)
+    columns: dict[int, StoredColumn] = {one.field_id: one for part in found for one in part}
+    order = [node.id for field in written.written.fields for node in field.walk() if node.id in columns]
+    return StoredRows(files.num_rows, tuple(columns[number] for number in order), fetch, read_bytes)
+
+
+def _reader_of(context: ScanContext, fragment: Fragment, field: Field, version: str) -> V2Reader:
+    """The file that holds a top-level column, of the version of the new file."""
+    for part in context.files(fragment.id).parts:
+        if any(node.id in part.ids for node in field.walk()):
+            if not isinstance(part.reader, V2Reader):
+                raise _refusal("values of 0.1 files name positions in their file")
+            stated = "{}.{}".format(*part.reader.version)
+            if stated != version:
+                raise _refusal(f"a file has version {stated}, and the new one {version}")
+            return part.reader
+    raise _refusal(f"column {printable(field.name)!r} is in no file")
+
+
+def _refusal(reason: str) -> UnsupportedError:
+    return UnsupportedError(f"its pages cannot be copied: {reason}", feature="copy of pages")
