@@ -49,7 +49,7 @@ from lancecy.session import Session, default
 from lancecy.table.bases import canonical_base
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath, DataFile, DeletionFile, Fragment
-from lancecy.table.snapshot import Snapshot, load_snapshot
+from lancecy.table.snapshot import Snapshot, committed_snapshot, load_snapshot
 from lancecy.table.versions.locate import list_versions
 
 if TYPE_CHECKING:
@@ -462,7 +462,10 @@ class Dataset(Scans, Changes):
 
     def _move(self, version: int | None, bases: Iterable[BasePath] = ()) -> None:
         location = self.location.allowing(map(canonical_base, bases))
-        self._snapshot = load_snapshot(location, version, session=self._session)
+        if version is None:
+            self._snapshot = load_snapshot(location, session=self._session)
+        else:
+            self._snapshot = committed_snapshot(location, version, self._session)
         self.__dict__.pop("_context", None)
 
     # -- scanning -------------------------------------------------------------

@@ -49,7 +49,7 @@ from lancecy.table.versions.select import select_manifest
 from lancecy.table.wire.indices import decode_index_section
 from lancecy.table.wire.row_ids import decode_row_ids, decode_versions
 
-__all__ = ["RowCounts", "Snapshot", "load_snapshot", "newest_snapshot"]
+__all__ = ["RowCounts", "Snapshot", "committed_snapshot", "load_snapshot", "newest_snapshot"]
 
 # Bytes of a manifest file in its identity: the part that holds its time and transaction.
 _IDENTITY_BYTES = 64 << 10
@@ -425,3 +425,24 @@ def newest_snapshot(location: TableLocation, session: Session) -> Snapshot | Non
         return load_snapshot(location, session=session)
     except DatasetNotFoundError:
         return None
+
+
+def committed_snapshot(location: TableLocation, version: int, session: Session) -> Snapshot:
+    """The dataset at a version just committed, or at the newest one if a cleanup removed that version already.
+
+    Parameters
+    ----------
+    location : TableLocation
+    version : int
+    session : Session
+
+    Raises
+    ------
+    LanceError
+        As :func:`load_snapshot`.
+    """
+    try:
+        return load_snapshot(location, version, session=session)
+    except NotFoundError:
+        # Later versions were made since, with a cleanup after them; they have this commit.
+        return load_snapshot(location, session=session)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lancecy.errors import ConflictError, DatasetNotFoundError, LanceError, StoreError
+from lancecy.errors import DatasetNotFoundError, LanceError, RetryableConflictError, StoreError
 from lancecy.limits import Limits
 from lancecy.store.base import Memory, ObjectMeta
 from lancecy.table.operations import Operation, Transaction, decode_transaction
@@ -52,8 +52,10 @@ class History:
 
         Raises
         ------
+        RetryableConflictError
+            A version is missing.
         ConflictError
-            A version is missing, or the naming scheme has changed.
+            The naming scheme has changed.
         """
         listed = yield from self.versions.versions(seen, self.naming)
         found = {location.version: location for location in listed}
@@ -62,7 +64,7 @@ class History:
             found |= {} if known is None else {certain: known}
         for version in range(seen + 1, max(found, default=seen)):
             if version not in found:
-                raise ConflictError(
+                raise RetryableConflictError(
                     f"version {version} was removed, so its conflicts with this commit are unknown: open "
                     "the newest version and repeat the change"
                 )

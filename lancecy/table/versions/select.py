@@ -12,7 +12,7 @@ from typing import SupportsIndex, TypeAlias
 
 import numpy as np
 
-from lancecy.errors import FormatError, warn
+from lancecy.errors import DatasetNotFoundError, FormatError, warn
 from lancecy.limits import Limits
 from lancecy.store.base import Memory, Store
 from lancecy.table.manifest import Manifest
@@ -20,6 +20,9 @@ from lancecy.table.versions import ManifestLocation, VersionStore, locate
 from lancecy.table.versions.damage import OPEN_OLDER, is_damage, with_remedy
 
 __all__ = ["select_manifest"]
+
+# Listings, if the listed manifest is gone each time.
+_LOOKS = 10
 
 Found: TypeAlias = tuple[ManifestLocation, Manifest, Memory]
 
@@ -54,15 +57,21 @@ def select_manifest(
     TypeError
         The version is not an integer.
     """
-    location = _find(store, versions, version, asof, limits)
-    try:
-        return location, *locate.read(store, location, limits)
-    except FormatError as error:
-        if version is not None or asof is not None or not is_damage(error):
-            raise with_remedy(error, store.uri)
-        if not recover:
-            raise with_remedy(error, store.uri, OPEN_OLDER)
-        return _recovered(store, versions, location, error, limits)
+    for look in range(_LOOKS):
+        location = _find(store, versions, version, asof, limits)
+        try:
+            return location, *locate.read(store, location, limits)
+        except DatasetNotFoundError:
+            # A newer version was made since the listing, and a cleanup after it removed this one.
+            if version is not None or look == _LOOKS - 1:
+                raise
+        except FormatError as error:
+            if version is not None or asof is not None or not is_damage(error):
+                raise with_remedy(error, store.uri)
+            if not recover:
+                raise with_remedy(error, store.uri, OPEN_OLDER)
+            return _recovered(store, versions, location, error, limits)
+    raise AssertionError("the last look returns or raises")
 
 
 def _find(
