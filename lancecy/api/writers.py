@@ -39,7 +39,7 @@ from lancecy.table.bases import canonical_base
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath
 from lancecy.table.operations import Operation
-from lancecy.table.snapshot import Snapshot, load_snapshot, newest_snapshot
+from lancecy.table.snapshot import Snapshot, committed_snapshot, newest_snapshot
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.operations import BaseOperation, operation_of
 
@@ -100,6 +100,12 @@ def write_dataset(
     commit_message : str, optional
     transaction_properties : mapping of str to str, optional
         Recorded in the version.
+    auto_cleanup_options : mapping, optional
+        New tables only: clean up automatically after commits, as pylance's ``AutoCleanupConfig``. ``interval`` is the
+        number of versions between two cleanups (20), ``older_than_seconds`` the minimum age of a version that is removed
+        (two weeks). They become keys of the table's configuration.
+    skip_auto_cleanup : bool
+        Do not clean up after this commit, though the table's configuration asks for it.
     durability : "fsync" or "none"
         On a local disk: whether files and their folders are synced to disk before this returns. With "none", a
         system crash can leave a version with torn files.
@@ -205,8 +211,8 @@ def write_dask(
         Put the secrets in ``storage_options`` into the graph. By default the graph has only the other options, and
         workers in other processes take credentials from their own environment.
     data_storage_version, enable_stable_row_ids, enable_v2_manifest_paths, initial_bases, target_bases, \
-    target_all_bases, max_rows_per_file, max_bytes_per_file, max_rows_per_group, cast, commit_message, transaction_properties, durability, \
-    storage_options, allowed_bases, session
+    target_all_bases, max_rows_per_file, max_bytes_per_file, max_rows_per_group, cast, commit_message, transaction_properties, auto_cleanup_options, \
+    skip_auto_cleanup, durability, storage_options, allowed_bases, session
         As for :func:`lancecy.write_dataset`. A partition with rows makes at least one file; files of the
         first partition begin with the least filled base, those of the second with the next, and so on.
 
@@ -382,6 +388,8 @@ def commit(
     commit_message : str, optional
     transaction_properties : mapping of str to str, optional
         Recorded in the version.
+    skip_auto_cleanup : bool
+        As for :func:`lancecy.write_dataset`.
     token : str, optional
         Identifies the change: a change with this token is committed once, and later calls return the version it
         became.
@@ -508,4 +516,4 @@ def opened_at(
     bases : sequence of BasePath
     """
     allowed = location.allowing(map(canonical_base, bases))
-    return Dataset(load_snapshot(allowed, version, session=session))
+    return Dataset(committed_snapshot(allowed, version, session))

@@ -9,6 +9,7 @@
 ``metadata``      configuration and metadata
 ``bases``         registers and relocates base paths
 ``cleanup``       removes old versions and unreferenced files
+``clean``         runs a cleanup, also the automatic one after a commit
 ``transactions``  reads the transactions that made the versions
 ``repair``        sets damaged manifests aside, assigns missing row ids
 ``commit``        commits a given operation as the next version

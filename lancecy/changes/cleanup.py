@@ -4,29 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterable
-from dataclasses import replace
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from lancecy.changes.base import Change
-from lancecy.errors import FormatError, UnsupportedError
+from lancecy.changes.clean import clean
 from lancecy.keyword_options import checked_arguments, whole_number
 from lancecy.progress import Progress
-from lancecy.store.uri import canonical_uri
-from lancecy.table import flags
-from lancecy.table.cleanup.run import CleanupOptions, CleanupStats, Scope, cleanup
-from lancecy.table.commit.driver import drive, foreign_newest
-from lancecy.table.refs import branch_folder
-from lancecy.table.versions import version_store
-from lancecy.table.versions.damage import with_remedy
+from lancecy.table.cleanup.run import CleanupOptions, CleanupStats
 
-if TYPE_CHECKING:
-    from lancecy.table.snapshot import Snapshot
-
-__all__ = ["USED_BY", "Cleanups", "clean"]
-
-USED_BY = "lancecy.used_by"
-"""Configuration key: roots of the tables that use files of this table, one per line."""
+__all__ = ["Cleanups"]
 
 _USUAL_AGE = timedelta(days=14)
 _UNSUPPORTED = dict.fromkeys(
@@ -131,63 +117,3 @@ class Cleanups(Change):
             error_if_tagged_old_versions,
         )
         return clean(self._newest(), options, used_by, progress, dry_run=dry_run)
-
-
-def clean(
-    newest: Snapshot,
-    options: CleanupOptions,
-    used_by: Iterable[str | os.PathLike[str]] = (),
-    progress: Progress | None = None,
-    *,
-    dry_run: bool = False,
-) -> CleanupStats:
-    """Clean up a table; see :meth:`Cleanups.cleanup_old_versions`.
-
-    Parameters
-    ----------
-    newest : Snapshot
-        The newest version of the table, or of the branch.
-    options : CleanupOptions
-    used_by : iterable of str or path
-    progress : Progress, optional
-    dry_run : bool
-
-    Raises
-    ------
-    LanceError, ValueError
-        See there.
-    """
-    if options.retain is not None and options.retain < 1:
-        raise ValueError(f"retain_versions is {options.retain}; at least one version has to stay")
-    if options.older_than_ns is not None and options.older_than_ns < 0:
-        raise ValueError("older_than is negative")
-    flags.check_writable(newest.manifest.reader_flags, newest.manifest.writer_flags)
-    named = [canonical_uri(root) for root in used_by]
-    noted = newest.manifest.config.get(USED_BY, "").split("\n")
-    branch, session = newest.manifest.branch, newest.session
-    # No version of another table needs files of this one: all of them would be removed.
-    foreign = foreign_newest(newest.location, session)
-    if foreign is not None:
-        raise foreign.within("a cleanup that removed nothing")
-    location = newest.location.allowing(named)
-    location = replace(location, uri=_main_root(location.uri, branch))
-    store, own = location.open(session), location.open(session, follow_symlinks=False)
-    users = (*named, *(line.strip() for line in noted if line.strip()))
-    scope = Scope(version_store(store), branch, users, limits=location.limits)
-    try:
-        return drive(cleanup(scope, options, progress, dry_run=dry_run), store, session, location, own)
-    except FormatError as error:
-        raise with_remedy(error, store.uri)
-
-
-def _main_root(uri: str, branch: str | None) -> str:
-    """URI of the main table, whose tags and branches need files of this one."""
-    if branch is None:
-        return uri
-    ending = f"/{branch_folder(branch)}"
-    if not uri.endswith(ending):
-        raise UnsupportedError(
-            f"{uri} is the branch {branch!r} of a table that is not in the folders above, so the other users of its files are unknown",
-            feature="cleanup of a branch that was moved",
-        )
-    return uri.removesuffix(ending)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import cast
 
+from lancecy.changes.clean import clean_after
 from lancecy.changes.options import CommitRequest, with_durability
 from lancecy.session import Session
 from lancecy.table.commit.driver import commit_to
@@ -61,6 +62,8 @@ def commit_from(
 ) -> Committed:
     """Commit an operation as :func:`commit_operation` does, without a snapshot.
 
+    Cleans up afterwards, if the table's configuration asks for it.
+
     Parameters
     ----------
     operation : Operation
@@ -85,4 +88,7 @@ def commit_from(
         limits=location.limits,
     )
     store = with_durability(location.open(session), options.durable)
-    return commit_to(store, transaction, origin, session, location, policy)
+    committed = commit_to(store, transaction, origin, session, location, policy)
+    if options.auto_cleanup:
+        clean_after(committed, location, session)
+    return committed

@@ -10,6 +10,7 @@ from lancecy.keyword_options import whole_number
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore
+from lancecy.table.cleanup.automatic import INTERVAL, OLDER_THAN
 from lancecy.table.operations.transaction import COMMIT_MESSAGE
 from lancecy.table.paths import Naming
 from lancecy.write.fragments import FileLimits
@@ -63,6 +64,7 @@ class VersionOptions(TypedDict, total=False):
     enable_v2_manifest_paths: bool
     commit_message: str | None
     transaction_properties: Mapping[str, str] | None
+    skip_auto_cleanup: bool
 
 
 class AccessOptions(TypedDict, total=False):
@@ -81,6 +83,8 @@ class CommitOptions(VersionOptions, AccessOptions, total=False):
 
 class InsertOptions(FileOptions, VersionOptions, total=False):
     """Options of writing rows into an open table."""
+
+    auto_cleanup_options: Mapping[str, int] | None
 
 
 class FragmentOptions(FileOptions, AccessOptions, total=False):
@@ -101,6 +105,7 @@ WRITE_DEFAULTS: dict[str, Any] = {
     "max_rows_per_group": _LIMITS.max_rows_per_group,
     "cast": False,
     "durability": "fsync",
+    "skip_auto_cleanup": False,
 }
 """Default of each option; None where the table decides."""
 
@@ -109,7 +114,6 @@ UNSUPPORTED_WRITES = {
     "data_cache_bytes": "the pages of all columns wait in bounded memory",
     "max_page_bytes": "max_rows_per_group sets the rows of a page in files of 0.1",
     "use_legacy_format": "data_storage_version='legacy' writes files of 0.1",
-    "auto_cleanup_options": "call cleanup_old_versions after the write",
     "base_store_params": "storage_options={'base_<id>.<key>': …} gives the options of one base",
     "external_blob_mode": "blobs given by URI are not written; pass their bytes",
     "allow_external_blob_outside_bases": "blobs given by URI are not written; pass their bytes",
@@ -136,6 +140,8 @@ class CommitRequest:
         Naming scheme of a new table.
     durable : bool
         Whether written files are synced to disk before the commit returns.
+    auto_cleanup : bool
+        Whether to clean up after the commit, if the table's configuration asks for it.
 
     Raises
     ------
@@ -151,6 +157,7 @@ class CommitRequest:
     token: str | None = None
     naming: Naming = Naming.V2
     durable: bool = True
+    auto_cleanup: bool = True
 
     def __post_init__(self) -> None:
         check_texts(self.all_properties)
@@ -179,6 +186,8 @@ class WriteRequest:
     cast : bool
     durable : bool
     progress : function of a Step, or FileProgress, or None
+    config : mapping of str to str
+        Configuration of a new table.
     """
 
     mode: Mode = "create"
@@ -191,6 +200,7 @@ class WriteRequest:
     cast: bool = False
     durable: bool = True
     progress: WriteCallback | None = field(default=None, compare=False)
+    config: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.mode not in get_args(Mode):
@@ -232,8 +242,26 @@ def requests_of(mode: Mode, options: Mapping[str, object]) -> tuple[WriteRequest
         given["cast"],
         commit.durable,
         given["progress"],
+        _auto_cleanup_config(given["auto_cleanup_options"]),
     )
     return written, commit
+
+
+def _auto_cleanup_config(options: Mapping[str, int] | None) -> dict[str, str]:
+    """The configuration of a new table for ``auto_cleanup_options``, as pylance writes it."""
+    if options is None:
+        return {}
+    known = {"interval": (INTERVAL, ""), "older_than_seconds": (OLDER_THAN, "s")}
+    config = {INTERVAL: "20", OLDER_THAN: "14days"}
+    for name, value in options.items():
+        if name not in known:
+            raise ValueError(f"auto_cleanup_options have no {name!r}, only {' and '.join(known)}")
+        number = whole_number(f"{name} of auto_cleanup_options", value)
+        if number < 0:
+            raise ValueError(f"{name} of auto_cleanup_options is {number}; it cannot be negative")
+        key, unit = known[name]
+        config[key] = f"{number}{unit}"
+    return config
 
 
 def commit_request(
@@ -257,7 +285,8 @@ def commit_request(
     naming = Naming.V2 if given["enable_v2_manifest_paths"] else Naming.V1
     properties = dict(given["transaction_properties"] or {})
     durable = is_durable(given["durability"])
-    return CommitRequest(given["commit_message"], properties, max_retries, token, naming, durable)
+    cleans = not given["skip_auto_cleanup"]
+    return CommitRequest(given["commit_message"], properties, max_retries, token, naming, durable, cleans)
 
 
 def with_durability(store: Store, durable: bool) -> Store:

@@ -149,6 +149,7 @@ class Plan:
         return Overwrite(
             tuple(fragments),
             schema,
+            options.config if is_new else {},
             data_version=self.version,
             initial_bases=self.bases,
             stable_row_ids=options.stable_row_ids and is_new,

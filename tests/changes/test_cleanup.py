@@ -298,7 +298,7 @@ def test_arguments_that_nobody_can_mean_are_refused(tmp_path: Path, given: dict[
 
 
 def test_branch_that_was_moved_is_refused(tmp_path: Path) -> None:
-    from lancecy.changes.cleanup import _main_root
+    from lancecy.changes.clean import _main_root
 
     assert _main_root("s3://b/t/tree/a/c", "a/c") == "s3://b/t"
     with pytest.raises(UnsupportedError, match="not in the folders above"):

@@ -100,7 +100,7 @@ UNSUPPORTED = {
     "lancecy.scan(ds.uri, prefilter=True)": "leave it out",
     "lancecy.dataset(ds.uri, index_cache_size=3)": r"Session\(cache_bytes=",
     "lancecy.dataset(ds.uri, commit_lock=print)": "needs no lock",
-    'ds.append({"a": [1]}, auto_cleanup_options={})': "call cleanup_old_versions",
+    'ds.append({"a": [1]}, data_cache_bytes=3)': "bounded memory",
     'lancecy.write_dataset({"a": [1]}, ds, mode="append", use_legacy_format=True)': "data_storage_version='legacy'",
     "ds.cleanup_old_versions(delete_rate_limit=3)": "removed in batches",
 }

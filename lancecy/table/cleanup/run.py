@@ -117,7 +117,7 @@ class _Cleanup:
             self.progress(Step("read versions", number, len(manifests), "versions", manifest.meta.path))
             references = yield from self._read(manifest)
             if references is None:
-                raise StoreError(
+                raise ConflictError(
                     f"{manifest.meta.path} vanished while it was read: is another cleanup running? Try again"
                 )
             kept |= references.foreign

@@ -16,7 +16,7 @@ Facts: table sheet, sections 4 and 5.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lancecy.errors import (
@@ -104,6 +104,7 @@ class _Commit:
         self.found = False  # whether the referenced version was found after the transaction file was written
         self.resolved: tuple[Operation, ManifestFile] | None = None  # of the last attempt
         self.outcome: Outcome | None = None  # of the last race
+        self.config: Mapping[str, str] = {}  # of the last attempt
 
     def run(self) -> Steps[Committed]:
         try:
@@ -136,7 +137,11 @@ class _Commit:
             self.doubt = version
             self.outcome = yield from self._published(version, data)
             if self.outcome is Outcome.WON:
-                return Committed(ManifestLocation.canonical(version, self.naming, len(data)), attempt)
+                location = ManifestLocation.canonical(version, self.naming, len(data))
+                return Committed(location, attempt, self.config)
+            if self.outcome is Outcome.LOST and self.versions.fails_at_once:
+                # On a disk the first and only try tells: the version is another writer's, who may remove it soon.
+                self.doubt = None
             yield Pause(attempt)
         mine = yield from self._catch_up()
         if mine is not None:
@@ -151,7 +156,7 @@ class _Commit:
         if self.outcome is Outcome.UNKNOWN and self.versions.fails_at_once:
             self.doubt = mine.version
             raise CommitUnknownError("it is there now, but the storage failed to make it durable")
-        return Committed(mine, attempts)
+        return Committed(mine, attempts, self.config)
 
     def _published(self, version: int, data: bytes) -> Steps[Outcome]:
         try:
@@ -170,6 +175,7 @@ class _Commit:
         time_ns: int = yield Now()
         stamp = VersionStamp(version, time_ns, self.transaction.file_name)
         made = apply(self.base, operation, stamp)
+        self.config = dict(made.message.config)
         data = encode_transaction(replace(self.transaction, operation=operation), made.message)
         if self.written != (stamp.transaction_file, data):
             yield Put(f"{TRANSACTIONS}/{stamp.transaction_file}", data)
@@ -237,7 +243,7 @@ class _Commit:
         for location in newer:
             stored = yield from self.history.stored(location, insist=location.version == self.doubt)
             if stored is None:
-                raise ConflictError(
+                raise RetryableConflictError(
                     f"version {location.version} was removed before this commit could check it for conflicts: "
                     "open the newest version and repeat the change"
                 )
@@ -268,7 +274,7 @@ class _Commit:
         if stored is None:
             if is_old:
                 return  # a cleanup removed it; all later transactions exist
-            raise ConflictError(
+            raise RetryableConflictError(
                 f"version {origin.version}, which this change was made from, is gone: open the newest version "
                 "and repeat the change"
             )

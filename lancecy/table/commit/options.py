@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.table.paths import Naming
@@ -65,10 +66,13 @@ class Committed:
     location : ManifestLocation
     attempts : int
         Number of races, 1 if the first was won; 0 if the transaction was committed before.
+    config : mapping of str to str
+        Configuration of the version; empty if the transaction was committed before.
     """
 
     location: ManifestLocation
     attempts: int
+    config: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def version(self) -> int:

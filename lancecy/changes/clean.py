@@ -1,0 +1,129 @@
+"""Runs cleanups over the storage of a table: one that was asked for, and the automatic one after a commit."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+
+from lancecy.errors import ConflictError, FormatError, LanceError, NotFoundError, UnsupportedError, warn
+from lancecy.progress import Progress
+from lancecy.session import Session
+from lancecy.store.uri import canonical_uri
+from lancecy.table import flags
+from lancecy.table.cleanup.automatic import auto_cleanup
+from lancecy.table.cleanup.run import CleanupOptions, CleanupStats, Scope, cleanup
+from lancecy.table.commit.driver import drive, foreign_newest
+from lancecy.table.commit.options import Committed
+from lancecy.table.location import TableLocation
+from lancecy.table.refs import branch_folder
+from lancecy.table.snapshot import Snapshot, load_snapshot
+from lancecy.table.versions import version_store
+from lancecy.table.versions.damage import with_remedy
+
+__all__ = ["USED_BY", "clean", "clean_after"]
+
+USED_BY = "lancecy.used_by"
+"""Configuration key: roots of the tables that use files of this table, one per line."""
+
+# Wrong configurations that were warned about, by the table's URI.
+_WARNED: set[tuple[str, str]] = set()
+
+
+def clean_after(committed: Committed, location: TableLocation, session: Session) -> None:
+    """Clean up after a commit, if the table's configuration asks for it (``cleanup.automatic``).
+
+    The version is committed whatever happens here, so a failure is a warning.
+
+    Parameters
+    ----------
+    committed : Committed
+    location : TableLocation
+    session : Session
+    """
+    if not committed.config:
+        return
+    try:
+        automatic = auto_cleanup(committed.config)
+    except ValueError as error:
+        _warn_once(location.uri, str(error))
+        return
+    if automatic is None or not automatic.is_due(committed.version):
+        return
+    try:
+        newest = load_snapshot(location, committed.version, session=session)
+        clean(newest, automatic.options(committed.version))
+    except (ConflictError, NotFoundError):
+        # Another cleanup is at work, or the table changed meanwhile: a later cleanup removes the rest.
+        return
+    except LanceError as error:
+        warn(f"version {committed.version} is committed, but the automatic cleanup after it failed: {error}")
+
+
+def _warn_once(uri: str, problem: str) -> None:
+    if (uri, problem) not in _WARNED:
+        _WARNED.add((uri, problem))
+        warn(
+            f"{uri} is not cleaned up automatically: in its configuration, {problem}. "
+            "Correct the key with update_config, or remove it"
+        )
+
+
+def clean(
+    newest: Snapshot,
+    options: CleanupOptions,
+    used_by: Iterable[str | os.PathLike[str]] = (),
+    progress: Progress | None = None,
+    *,
+    dry_run: bool = False,
+) -> CleanupStats:
+    """Clean up a table; see :meth:`Cleanups.cleanup_old_versions`.
+
+    Parameters
+    ----------
+    newest : Snapshot
+        The newest version of the table, or of the branch.
+    options : CleanupOptions
+    used_by : iterable of str or path
+    progress : Progress, optional
+    dry_run : bool
+
+    Raises
+    ------
+    LanceError, ValueError
+        See there.
+    """
+    if options.retain is not None and options.retain < 1:
+        raise ValueError(f"retain_versions is {options.retain}; at least one version has to stay")
+    if options.older_than_ns is not None and options.older_than_ns < 0:
+        raise ValueError("older_than is negative")
+    flags.check_writable(newest.manifest.reader_flags, newest.manifest.writer_flags)
+    named = [canonical_uri(root) for root in used_by]
+    noted = newest.manifest.config.get(USED_BY, "").split("\n")
+    branch, session = newest.manifest.branch, newest.session
+    # No version of another table needs files of this one: all of them would be removed.
+    foreign = foreign_newest(newest.location, session)
+    if foreign is not None:
+        raise foreign.within("a cleanup that removed nothing")
+    location = newest.location.allowing(named)
+    location = replace(location, uri=_main_root(location.uri, branch))
+    store, own = location.open(session), location.open(session, follow_symlinks=False)
+    users = (*named, *(line.strip() for line in noted if line.strip()))
+    scope = Scope(version_store(store), branch, users, limits=location.limits)
+    try:
+        return drive(cleanup(scope, options, progress, dry_run=dry_run), store, session, location, own)
+    except FormatError as error:
+        raise with_remedy(error, store.uri)
+
+
+def _main_root(uri: str, branch: str | None) -> str:
+    """URI of the main table, whose tags and branches need files of this one."""
+    if branch is None:
+        return uri
+    ending = f"/{branch_folder(branch)}"
+    if not uri.endswith(ending):
+        raise UnsupportedError(
+            f"{uri} is the branch {branch!r} of a table that is not in the folders above, so the other users of its files are unknown",
+            feature="cleanup of a branch that was moved",
+        )
+    return uri.removesuffix(ending)

@@ -1,0 +1,126 @@
+"""Commits that clean up afterwards: every fault at every request, and writers in any order."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import random
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain, repeat
+
+import pytest
+
+from lancecy.errors import LanceError
+from lancecy.table.cleanup.automatic import auto_cleanup
+from lancecy.table.cleanup.run import Scope, cleanup
+from lancecy.table.commit.loop import commit
+from lancecy.table.commit.options import Committed, Origin, Policy
+from lancecy.table.operations import Append, MapUpdate, Operation, Restore, Transaction, UpdateConfig
+from lancecy.table.requests import Remove, Request, Steps
+from lancecy.table.versions import ConditionalPut, LocalLink, VersionStore
+from tests.simulator.actors import Simulation, files, make
+from tests.simulator.single_faults import finish
+from tests.simulator.world import possible
+
+YOUNG = "data/0111.lance"
+STORES: dict[str, type[ConditionalPut | LocalLink]] = {"put": ConditionalPut, "disk": LocalLink}
+KINDS = ["append", "delete", "overwrite", "restore", "config"]
+
+
+def commit_and_clean(
+    transaction: Transaction, origin: Origin | None, policy: Policy, versions: VersionStore
+) -> Steps[Committed]:
+    """What ``changes.commit`` does: the result of a commit does not depend on the cleanup after it."""
+    committed = yield from commit(transaction, origin, policy, versions)
+    automatic = auto_cleanup(committed.config)
+    if automatic is not None and automatic.is_due(committed.version):
+        with suppress(LanceError):
+            yield from cleanup(Scope(versions), automatic.options(committed.version))
+    return committed
+
+
+def begun(store: str, seed: int = 5) -> Simulation:
+    """A copy of :func:`_made`, as that takes longer."""
+    return copy.deepcopy(_made(store, seed))
+
+
+@functools.cache
+def _made(store: str, seed: int) -> Simulation:
+    """A table of six versions that begins to clean up now, and a file that somebody is about to commit."""
+    simulation = Simulation.of(seed, versions=STORES[store]())
+    world = simulation.world
+    for kind in ("append", "delete", "overwrite", "append"):
+        newest = max(world.archive)
+        simulation.commit_now(make(kind, world, simulation.history(), newest), newest)
+    config = {"lance.auto_cleanup.interval": "1", "lance.auto_cleanup.older_than": "0s"}
+    simulation.commit_now(UpdateConfig(MapUpdate(config)), 5)
+    simulation.protocol = commit_and_clean
+    world.objects[YOUNG], world.dates[YOUNG] = b"soon", world.store_clock
+    return simulation
+
+
+def _operation(simulation: Simulation, kind: str, version: int) -> Operation:
+    # The one that is still there when it is committed.
+    return (
+        Restore(version) if kind == "restore" else make(kind, simulation.world, simulation.history(), version)
+    )
+
+
+def wrong(simulation: Simulation) -> list[str]:
+    """What a commit with a cleanup may not leave."""
+    newest = max(simulation.world.archive)
+    found = simulation.violations()
+    if newest not in simulation.world.manifests():
+        found.append(f"I8: version {newest}, the newest, is gone")
+    return found + (
+        [] if YOUNG in simulation.world.objects else ["I8: what is about to be committed is gone"]
+    )
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("store", STORES)
+def test_nothing_needed_goes_whatever_goes_wrong_once(store: str, kind: str) -> None:
+    plain = begun(store)
+    requests, outcome = finish(plain, plain.start(_operation(plain, kind, 6), 6), (), rival=False)
+    assert isinstance(outcome, Committed) and sorted(plain.world.manifests()) == [6, 7]
+    removal = next(number for number, request in enumerate(requests) if isinstance(request, Remove))
+    for place, request in enumerate(requests):
+        for fault in possible(request):
+            simulation = begun(store)
+            mine = simulation.start(_operation(simulation, kind, 6), 6)
+            _, outcome = finish(simulation, mine, chain(repeat(None, place), [fault]), rival=False)
+            where = f"{fault} at request {place} ({type(request).__name__}): {outcome!r}"
+            assert not wrong(simulation), where
+            # Whatever the cleanup met, the commit before it stands.
+            assert place < removal or outcome is None or isinstance(outcome, Committed), where
+            newest = max(simulation.world.archive)
+            last = simulation.commit_now(Append(files(simulation.world, 1)), newest)
+            assert isinstance(last, Committed) and not wrong(simulation), where
+            # After a clock went back, fewer versions are old.
+            assert {newest, newest + 1} <= set(simulation.world.manifests()), where
+
+
+def _interleaved(seed: int) -> list[str]:
+    """Three writers that clean up after each of their commits, request by request in any order."""
+    rng = random.Random(seed)
+    simulation = begun(rng.choice(sorted(STORES)), seed)
+    todo = [rng.choices(KINDS, k=3) for _ in range(3)]
+    active: dict[int, Iterator[Request]] = dict.fromkeys(range(3), iter(()))
+    while active:
+        number = rng.choice(sorted(active))
+        for _ in range(rng.choice((1, 1, 2, 9))):
+            try:
+                next(active[number])
+            except StopIteration:
+                if not todo[number]:
+                    del active[number]
+                    break
+                newest = max(simulation.world.manifests())
+                operation = _operation(simulation, todo[number].pop(), newest)
+                active[number] = simulation.start(operation, newest).advance()
+    return wrong(simulation)
+
+
+def test_nothing_needed_goes_in_any_order() -> None:
+    assert not {seed: found for seed in range(60) if (found := _interleaved(seed))}
