@@ -19,6 +19,7 @@ import pyarrow as pa
 from lancecy import blobs
 from lancecy.api.changes import Changes
 from lancecy.api.scanners import Scanner
+from lancecy.changes.fragments import FragmentChanges
 from lancecy.changes.options import UNSUPPORTED_WRITES
 from lancecy.errors import with_short_tracebacks
 from lancecy.expr.build import Filter
@@ -51,6 +52,7 @@ from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath, DataFile, DeletionFile, Fragment
 from lancecy.table.snapshot import Snapshot, committed_snapshot, load_snapshot
 from lancecy.table.versions.locate import list_versions
+from lancecy.write.metadata import FragmentMetadata
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -964,8 +966,10 @@ def _reopen(
 
 
 @with_short_tracebacks
-class LanceFragment(Scans):
+class LanceFragment(Scans, FragmentChanges):
     """A horizontal slice of a dataset; made by :meth:`Dataset.get_fragments`."""
+
+    _dataset: Dataset
 
     def __init__(self, dataset: Dataset, metadata: Fragment) -> None:
         self._dataset = dataset
@@ -977,9 +981,9 @@ class LanceFragment(Scans):
         return self._metadata.stored_id
 
     @property
-    def metadata(self) -> Fragment:
-        """Its entry in the manifest."""
-        return self._metadata
+    def metadata(self) -> FragmentMetadata:
+        """Its entry in the manifest, which can be sent as JSON."""
+        return FragmentMetadata.of(self._metadata)
 
     @property
     def schema(self) -> pa.Schema:

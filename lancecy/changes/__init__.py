@@ -3,6 +3,7 @@
 ================  ==============================================================
 ``base``          shared by all: the newest version, the commit, the retry loop
 ``insert``        create, append and overwrite: checks, files, one commit
+``fragments``     fragments that workers write or delete from, for a commit by another process
 ``delete``        deletes the rows that match a predicate, found anew on each attempt
 ``compact``       merges small fragments, and removes deleted rows from the files
 ``restore``       makes an old version the newest one

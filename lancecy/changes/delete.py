@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
 from datetime import timedelta
 
 import numpy as np
@@ -25,7 +26,12 @@ __all__ = ["Deletes", "delete_of"]
 _UNIT_BYTES = 32 << 20
 
 
-def delete_of(context: ScanContext, predicate: Filter, instant: int | None = None) -> tuple[Delete, int]:
+def delete_of(
+    context: ScanContext,
+    predicate: Filter,
+    instant: int | None = None,
+    fragments: Sequence[int] | None = None,
+) -> tuple[Delete, int]:
     """The operation that deletes the live rows matching a predicate, and their number.
 
     Parameters
@@ -35,6 +41,8 @@ def delete_of(context: ScanContext, predicate: Filter, instant: int | None = Non
         Rows for which it is false or null stay.
     instant : int, optional
         The time for ``now()`` and the like, from :func:`lancecy.expr.time_now`, which is the default.
+    fragments : sequence of int, optional
+        Search only these.
 
     Raises
     ------
@@ -57,7 +65,7 @@ def delete_of(context: ScanContext, predicate: Filter, instant: int | None = Non
     snapshot = context.snapshot
     schema = snapshot.schema.arrow
     _, condition = at_instant(None, predicate, schema, time_now() if instant is None else instant)
-    request = make_request(schema, columns=[], filter=condition)
+    request = make_request(schema, columns=[], filter=condition, fragments=fragments)
     planned = plan(context, request, ScanSpec(snapshot.location, snapshot.version, request), _UNIT_BYTES)
 
     def rows_of(unit: ScanUnit) -> NDArray[np.int64]:

@@ -28,6 +28,7 @@ __all__ = [
     "FragmentOptions",
     "InsertOptions",
     "Mode",
+    "NewFragmentOptions",
     "VersionOptions",
     "WriteOptions",
     "WriteRequest",
@@ -89,6 +90,14 @@ class InsertOptions(FileOptions, VersionOptions, total=False):
 
 class FragmentOptions(FileOptions, AccessOptions, total=False):
     """Options of writing data files that no version names yet."""
+
+
+class NewFragmentOptions(AccessOptions, total=False):
+    """Options of writing one data file that no version names yet."""
+
+    data_storage_version: str | None
+    cast: bool
+    durability: Durability
 
 
 class WriteOptions(InsertOptions, AccessOptions, total=False):

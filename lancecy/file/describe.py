@@ -27,7 +27,7 @@ from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.schema import Field
 from lancecy.store.reads import Read, SourceFile, named
 
-__all__ = ["ColumnDescription", "FileDescription", "describe_file"]
+__all__ = ["ColumnDescription", "FileDescription", "describe_file", "embedded_block"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,11 +133,11 @@ def _description(
 
 
 def _describe_v0(source: SourceFile, tail: Tail, limits: Limits) -> Read[FileDescription]:
-    block = yield from _block(source, tail, parse_footer(tail.memory).position, "metadata")
+    block = yield from embedded_block(source, tail, parse_footer(tail.memory).position, "metadata")
     metadata = decode_metadata(block, limits)
     if metadata.manifest_position == 0:
         raise FormatError("the file does not say which fields it holds; only its table knows")
-    manifest = yield from _block(source, tail, metadata.manifest_position, "embedded manifest")
+    manifest = yield from embedded_block(source, tail, metadata.manifest_position, "embedded manifest")
     fields = written_fields(manifest, limits)
     ids = [node.id for top in fields for node in top.walk()]
     reader = yield from open_v0(source, ids, fields, limits)
@@ -146,8 +146,23 @@ def _describe_v0(source: SourceFile, tail: Tail, limits: Limits) -> Read[FileDes
     return FileDescription((0, 1), reader.num_rows, source.size, used, columns)
 
 
-def _block(source: SourceFile, tail: Tail, position: int, what: str) -> Read[np.ndarray]:
-    """Read a message stored after its length."""
+def embedded_block(source: SourceFile, tail: Tail, position: int, what: str) -> Read[np.ndarray]:
+    """Read a message that a file of 0.1 stores after its length.
+
+    Parameters
+    ----------
+    source : SourceFile
+    tail : Tail
+    position : int, bytes
+        Position of the length.
+    what : str
+        The message, for errors.
+
+    Raises
+    ------
+    FormatError
+        The position or the length is outside the file.
+    """
     end = source.size - FOOTER_BYTES
     if not 0 <= position <= end - 4:
         raise FormatError(f"the {what} lies outside the file", position=position)

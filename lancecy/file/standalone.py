@@ -36,11 +36,14 @@ class StandaloneFile:
         Of what is read.
     metadata_start : int, bytes
         Position of the metadata of the first column; that of the file's end without columns.
+    columns : FieldColumns
+        The fields as written, and their columns.
     """
 
     reader: V2Reader
     schema: Schema
     metadata_start: int
+    columns: FieldColumns
 
 
 def open_standalone(
@@ -91,7 +94,7 @@ def _open(source: SourceFile, limits: Limits, cache: ByteCache | None) -> Read[S
     columns = FieldColumns(numbers, listed, written.fields)
     schema = Schema(tuple(map(_as_read, written.fields)), written.metadata)
     start = int(container.positions.min(initial=source.size))
-    return StandaloneFile(V2Reader(source, container, columns, limits, cache), schema, start)
+    return StandaloneFile(V2Reader(source, container, columns, limits, cache), schema, start, columns)
 
 
 def _with_column(field: Field, is_flat: bool) -> Iterator[Field]:

@@ -80,7 +80,8 @@ class _Delete(BaseOperation):
     Parameters
     ----------
     updated_fragments : iterable of FragmentMetadata
-        Fragments with their deletion files, which are in the table's folder and list all of their deleted rows.
+        Fragments with their deletion files, which are in the table's folder and list all of their deleted rows, as
+        :meth:`lancecy.LanceFragment.delete` returns them. Fragments without one stay as they are.
     deleted_fragment_ids : iterable of int
     predicate : str
         Recorded, and not evaluated.
@@ -93,9 +94,9 @@ class _Delete(BaseOperation):
     def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
         files = {}
         for fragment in self.updated_fragments:
-            if fragment.deletion_file is None:
-                raise ValueError(f"fragment {fragment.id} of a delete has no deletion file")
-            files[fragment.id] = fragment.deletion_file
+            # ``LanceFragment.delete`` returns a fragment unchanged if none of its rows match.
+            if fragment.deletion_file is not None:
+                files[fragment.id] = fragment.deletion_file
         removed = tuple(self.deleted_fragment_ids)
         return made.Delete(files=files, removed=removed, predicate=self.predicate)
 
@@ -237,8 +238,6 @@ def operation_of(
     ------
     TypeError
         Not one of ``LanceOperation``.
-    ValueError
-        A fragment of a delete has no deletion file.
     ConflictError, SchemaError
         The bases or the schema are invalid.
     """
