@@ -120,6 +120,28 @@ class RowSelection:
             return cls(mask.size, indices=np.flatnonzero(mask).astype(np.int64, copy=False))
         return cls(mask.size, starts, stops)
 
+    @classmethod
+    def ascending(cls, num_rows: int, offsets: Int64) -> RowSelection:
+        """These rows, as ranges if runs are long, as indices if they are short.
+
+        Parameters
+        ----------
+        num_rows : int
+        offsets : (n,) int64, ascending, without duplicates
+            Each in ``0 .. num_rows - 1``.
+
+        Examples
+        --------
+        >>> RowSelection.ascending(9, np.array([2, 3, 4, 5, 6])).stops
+        array([7])
+        """
+        ends = np.flatnonzero(np.diff(offsets) != 1)
+        if not offsets.size or (ends.size + 1) * 4 > offsets.size:
+            return cls(num_rows, indices=offsets)
+        starts = offsets[np.append(0, ends + 1)]
+        stops = offsets[np.append(ends, offsets.size - 1)] + 1
+        return cls(num_rows, starts, stops)
+
     # -- asking ---------------------------------------------------------------
 
     def __len__(self) -> int:

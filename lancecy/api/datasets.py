@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from lancecy import blobs
 from lancecy.api.changes import Changes
+from lancecy.api.history import History
 from lancecy.api.scanners import Scanner
 from lancecy.changes.fragments import FragmentChanges
 from lancecy.changes.options import UNSUPPORTED_WRITES
@@ -338,7 +339,7 @@ class Scans(ABC):
 
 
 @with_short_tracebacks
-class Dataset(Scans, Changes):
+class Dataset(Scans, Changes, History):
     """A table at one version.
 
     Made by :func:`lancecy.dataset`. Another version is another dataset (:meth:`checkout_version`). Methods that change

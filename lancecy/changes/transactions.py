@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lancecy.changes.base import Change
-from lancecy.errors import DatasetNotFoundError, LanceError, StoreError
+from lancecy.errors import DatasetNotFoundError, FormatError, LanceError, StoreError
 from lancecy.limits import Limits
-from lancecy.store.base import Store
+from lancecy.store.base import Memory, Store
 from lancecy.table import operations as stored_as
 from lancecy.table.manifest import Manifest
 from lancecy.table.operations.transaction import COMMIT_MESSAGE
@@ -19,7 +19,7 @@ from lancecy.table.snapshot import Snapshot
 from lancecy.table.versions import ManifestLocation, locate
 from lancecy.write.operations import view_of
 
-__all__ = ["Transaction", "TransactionReads", "transactions_by_version"]
+__all__ = ["MadeVersion", "Transaction", "TransactionReads", "transactions_by_version", "versions_between"]
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,52 @@ def transactions_by_version(snapshot: Snapshot) -> dict[int, Transaction | None]
     return {location.version: each for location, each in zip(found, made, strict=True)}
 
 
+@dataclass(frozen=True)
+class MadeVersion:
+    """What made a version, and its columns.
+
+    Attributes
+    ----------
+    operation : Operation or None
+        None if it is not stored or cannot be read.
+    field_ids : frozenset of int
+        Of all fields, nested ones included.
+    """
+
+    operation: stored_as.Operation | None
+    field_ids: frozenset[int]
+
+
+def versions_between(snapshot: Snapshot, first: int, last: int) -> dict[int, MadeVersion]:
+    """The versions from ``first`` to ``last``, ascending.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        Any version of the table.
+    first, last : int
+
+    Returns
+    -------
+    dict
+        Without versions that were removed or are damaged.
+    """
+    store, limits = snapshot.store, snapshot.limits
+    found = locate.locations(store, snapshot.versions)
+    known = [location for location in reversed(found) if first <= location.version <= last]
+
+    def made(location: ManifestLocation) -> MadeVersion | None:
+        try:
+            manifest, memory = locate.read(store, location, limits)
+        except FormatError:
+            return None
+        stored = _stored(store, manifest, memory, limits)
+        return MadeVersion(None if stored is None else stored.operation, frozenset(manifest.schema.by_id))
+
+    read = snapshot.session.map(made, known, blocking=not store.traits.is_mapped)
+    return {location.version: each for location, each in zip(known, read, strict=True) if each is not None}
+
+
 def _recent_locations(snapshot: Snapshot, count: int) -> list[ManifestLocation]:
     """Manifests of this version and those before it, newest first; ends at a version that is missing."""
     found: list[ManifestLocation] = []
@@ -145,21 +191,26 @@ def _transactions_of(snapshot: Snapshot, locations: Sequence[ManifestLocation]) 
 
 def _transaction(store: Store, location: ManifestLocation, limits: Limits) -> Transaction | None:
     manifest, memory = locate.read(store, location, limits)
+    found = _stored(store, manifest, memory, limits)
+    if found is None:
+        return None
+    operation = view_of(found.operation, manifest.fragments)
+    return Transaction(found.read_version, operation, found.uuid, dict(found.properties))
+
+
+def _stored(store: Store, manifest: Manifest, memory: Memory, limits: Limits) -> stored_as.Transaction | None:
+    """The transaction of a version as it is stored; None if it is not, or cannot be read."""
     try:
         if manifest.transaction_section is None:
             data = _from_file(store, manifest, limits)
         else:
             start, length = manifest.transaction_section
             data = memory[start : start + length].tobytes()
-        if data is None:
-            return None
-        found = stored_as.decode_transaction(data, limits)
+        return None if data is None else stored_as.decode_transaction(data, limits)
     except StoreError:
         raise
     except LanceError:
         return None
-    operation = view_of(found.operation, manifest.fragments)
-    return Transaction(found.read_version, operation, found.uuid, dict(found.properties))
 
 
 def _from_file(store: Store, manifest: Manifest, limits: Limits) -> bytes | None:

@@ -65,6 +65,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "pandas": (
         "lancecy.dask",
         "lancecy.api.datasets",
+        "lancecy.api.row_changes",
         "lancecy.api.scanners",
         "lancecy.changes.dask_parts",
         "lancecy.scanning.pandas_metadata",
