@@ -3,6 +3,7 @@
 =====================  ====================================================================
 ``scan``               a table as a Dask DataFrame (``collection``)
 ``to_dask_array``      a column as a Dask array (``array``)
+``changes``            the rows that differ between two versions (``row_changes``)
 ``plain``              a frame without lancecy's dtypes (``dtypes``)
 ``NestedArrowDtype``   the pandas dtype that keeps vectors, lists, structs and maps
                        through shuffles and Parquet (``dtypes``)
@@ -26,11 +27,13 @@ if TYPE_CHECKING:
     from lancecy.dask.dtypes import NestedArrowDtype as NestedArrowDtype
     from lancecy.dask.dtypes import plain as plain
     from lancecy.dask.dtypes import to_frame as to_frame
+    from lancecy.dask.row_changes import changes as changes
 
-__all__ = ["NestedArrowDtype", "plain", "scan", "to_dask_array", "to_frame"]
+__all__ = ["NestedArrowDtype", "changes", "plain", "scan", "to_dask_array", "to_frame"]
 
 _HOMES = {
     "NestedArrowDtype": "lancecy.dask.dtypes",
+    "changes": "lancecy.dask.row_changes",
     "plain": "lancecy.dask.dtypes",
     "scan": "lancecy.dask.collection",
     "to_dask_array": "lancecy.dask.array",

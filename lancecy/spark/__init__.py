@@ -2,6 +2,7 @@
 
 =======================  ===================================================================
 ``read``                 a table as a DataFrame, read by the executors (``frames``)
+``changes``              the rows that differ between two versions (``row_changes``)
 ``write``                a DataFrame to a table, written by the executors (``sink``)
 ``dataframe``            an Arrow table in memory as a DataFrame (``frames``)
 ``LancecyDataSource``    implements ``format("lancecy")`` and ``USING lancecy`` (``source``)
@@ -24,6 +25,7 @@ from lancecy.lazy_attributes import lazy_attributes
 if TYPE_CHECKING:
     from lancecy.spark.frames import dataframe as dataframe
     from lancecy.spark.frames import read as read
+    from lancecy.spark.row_changes import changes as changes
     from lancecy.spark.sink import write as write
     from lancecy.spark.source import LancecyDataSource as LancecyDataSource
     from lancecy.spark.source import register as register
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "LancecyDataSource",
+    "changes",
     "dataframe",
     "normalize",
     "original_schema",
@@ -44,6 +47,7 @@ __all__ = [
 
 _HOMES = {
     "LancecyDataSource": "lancecy.spark.source",
+    "changes": "lancecy.spark.row_changes",
     "dataframe": "lancecy.spark.frames",
     "normalize": "lancecy.spark.types",
     "original_schema": "lancecy.spark.types",

@@ -30,7 +30,7 @@ from lancecy.spark.workers import carried
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["TaskReader", "batch_limits", "divide", "numbers", "pack"]
+__all__ = ["TaskReader", "batch_limits", "divide", "numbers", "pack", "session_for_task", "spare_collector"]
 
 _MIN_TASK_BYTES = 8 << 20
 _MAX_TASK_BYTES = 128 << 20
@@ -173,8 +173,18 @@ class TaskReader:
         """Batches of one part."""
         units = _unpacked(part)
         task = ScanTask(self.spec, units, sum(u.rows for u in units), 0)
-        for found in tasks.batches(task, _session(self.spec.location.limits, _processors())):
+        for found in tasks.batches(task, session_for_task(self.spec.location.limits)):
             yield self.converter.batch(found)
+
+
+def session_for_task(limits: Limits) -> Session:
+    """The session of tasks in this worker.
+
+    Parameters
+    ----------
+    limits : Limits
+    """
+    return _session(limits, _processors())
 
 
 def _processors() -> int:
