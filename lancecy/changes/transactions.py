@@ -19,7 +19,14 @@ from lancecy.table.snapshot import Snapshot
 from lancecy.table.versions import ManifestLocation, locate
 from lancecy.write.operations import view_of
 
-__all__ = ["MadeVersion", "Transaction", "TransactionReads", "transactions_by_version", "versions_between"]
+__all__ = [
+    "MadeVersion",
+    "Transaction",
+    "TransactionReads",
+    "read_version",
+    "transactions_by_version",
+    "versions_between",
+]
 
 
 @dataclass(frozen=True)
@@ -160,10 +167,9 @@ def versions_between(snapshot: Snapshot, first: int, last: int) -> dict[int, Mad
 
     def made(location: ManifestLocation) -> MadeVersion | None:
         try:
-            manifest, memory = locate.read(store, location, limits)
+            manifest, stored = read_version(store, location, limits)
         except FormatError:
             return None
-        stored = _stored(store, manifest, memory, limits)
         return MadeVersion(None if stored is None else stored.operation, frozenset(manifest.schema.by_id))
 
     read = snapshot.session.map(made, known, blocking=not store.traits.is_mapped)
@@ -190,16 +196,35 @@ def _transactions_of(snapshot: Snapshot, locations: Sequence[ManifestLocation]) 
 
 
 def _transaction(store: Store, location: ManifestLocation, limits: Limits) -> Transaction | None:
-    manifest, memory = locate.read(store, location, limits)
-    found = _stored(store, manifest, memory, limits)
+    manifest, found = read_version(store, location, limits)
     if found is None:
         return None
     operation = view_of(found.operation, manifest.fragments)
     return Transaction(found.read_version, operation, found.uuid, dict(found.properties))
 
 
+def read_version(
+    store: Store, location: ManifestLocation, limits: Limits
+) -> tuple[Manifest, stored_as.Transaction | None]:
+    """A version and the transaction that made it, None if it is not stored or cannot be read.
+
+    Parameters
+    ----------
+    store : Store
+        Rooted at the dataset.
+    location : ManifestLocation
+    limits : Limits
+
+    Raises
+    ------
+    FormatError, StoreError
+        The manifest cannot be read.
+    """
+    manifest, memory = locate.read(store, location, limits)
+    return manifest, _stored(store, manifest, memory, limits)
+
+
 def _stored(store: Store, manifest: Manifest, memory: Memory, limits: Limits) -> stored_as.Transaction | None:
-    """The transaction of a version as it is stored; None if it is not, or cannot be read."""
     try:
         if manifest.transaction_section is None:
             data = _from_file(store, manifest, limits)

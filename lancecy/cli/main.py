@@ -101,6 +101,7 @@ for _command in (
     reading.head,
     reading.count,
     reading.versions,
+    reading.log,
     reading.explain,
     reading.inspect,
     reading.diff,

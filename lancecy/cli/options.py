@@ -11,6 +11,7 @@ from click import UsageError
 from lancecy.api.datasets import Dataset, dataset
 
 __all__ = [
+    "as_csv",
     "as_json",
     "column_option",
     "filter_option",
@@ -27,6 +28,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 quiet_option = click.option("--quiet", is_flag=True, help="No progress bar.")
 as_json = click.option("--json", "as_json", is_flag=True, help="One JSON document instead of text.")
+as_csv = click.option("--csv", "as_csv", is_flag=True, help="CSV instead of a table.")
 column_option = click.option(
     "-c", "--columns", help="Names separated by commas; nested columns with dots. Default: all columns."
 )

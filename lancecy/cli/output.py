@@ -7,7 +7,9 @@ names the remedies of Python, such as ``mode='append'``; messages name the optio
 from __future__ import annotations
 
 import base64
+import csv
 import datetime as dt
+import io
 import json
 import math
 import re
@@ -34,6 +36,7 @@ __all__ = [
     "bar",
     "fail",
     "in_shell_terms",
+    "show_csv",
     "show_facts",
     "show_json",
     "show_rows",
@@ -113,6 +116,19 @@ def show_json(value: object) -> None:
     """Print one JSON document; values that JSON lacks become text, control characters become escapes."""
     text = json.dumps(_plain(value), ensure_ascii=False, indent=2)
     click.echo("".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in text))
+
+
+def show_csv(header: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print CSV with a header; nulls are empty, control characters become escapes."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([header, *([_csv_value(value) for value in row] for row in rows)])
+    click.echo(text.getvalue(), nl=False)
+
+
+def _csv_value(value: object) -> object:
+    plain = _plain(value)
+    return printable(plain) if isinstance(plain, str) else plain
 
 
 def _plain(value: object) -> Any:

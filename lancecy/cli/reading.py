@@ -1,17 +1,20 @@
-"""``info schema head count versions explain``: the contents of a table; ``inspect diff verify``: how it is stored."""
+"""``info schema head count versions log explain``: the contents of a table; ``inspect diff verify``: how it is stored."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import fields
 from typing import Any
 
 import click
 import pyarrow as pa
 
 from lancecy.api.repairs import repair as repair_table
+from lancecy.changes.log import LogEntry, version_log
 from lancecy.changes.repair import TableRepair
 from lancecy.changes.transactions import Transaction, transactions_by_version
 from lancecy.cli.options import (
+    as_csv,
     as_json,
     column_option,
     filter_option,
@@ -21,12 +24,12 @@ from lancecy.cli.options import (
     storage_pairs,
     table_options,
 )
-from lancecy.cli.output import bar, in_shell_terms, show_facts, show_json, show_rows, show_text
+from lancecy.cli.output import bar, in_shell_terms, show_csv, show_facts, show_json, show_rows, show_text
 from lancecy.errors import printable
 from lancecy.inspection import files as inspection
 from lancecy.schema import Field
 
-__all__ = ["count", "diff", "explain", "head", "info", "inspect", "schema", "verify", "versions"]
+__all__ = ["count", "diff", "explain", "head", "info", "inspect", "log", "schema", "verify", "versions"]
 
 
 @click.command()
@@ -153,6 +156,43 @@ def _with_transaction(version: dict[str, Any], made: Transaction | None) -> dict
     if made is None:
         return {**version, "operation": None, "message": None}
     return {**version, "operation": made.operation_name, "message": made.commit_message}
+
+
+@click.command()
+@table_options
+@click.option("-n", "--limit", type=click.IntRange(1), help="Only so many versions.")
+@as_json
+@as_csv
+def log(limit: int | None, as_json: bool, as_csv: bool, **table: Any) -> None:
+    """Show what made each version of the table at URI, the newest first.
+
+    Rows are those that were written and those that were deleted: an update that moves rows does both.
+    """
+    if as_json and as_csv:
+        raise click.UsageError("--json and --csv are two forms of output: give one of them")
+    found = [entry.to_dict() for entry in version_log(opened(**table).context.snapshot, limit)]
+    if as_json:
+        show_json(found)
+    elif as_csv:
+        show_csv([field.name for field in fields(LogEntry)], [list(entry.values()) for entry in found])
+    else:
+        show_rows(_LOG_HEADER, [_log_cells(entry) for entry in found], right=["version", "rows", "+", "-"])
+
+
+_LOG_HEADER = ("version", "written (UTC)", "writer", "operation", "rows", "+", "-", "details", "message")
+
+
+def _log_cells(entry: dict[str, Any]) -> tuple[object, ...]:
+    counts = [entry[name] for name in ("rows", "rows_added", "rows_removed")]
+    return (
+        entry["version"],
+        _time(entry["timestamp"]),
+        entry["writer"] or "unknown",
+        entry["operation"] or "unknown",
+        *("unknown" if count is None else f"{count:,}" for count in counts),
+        entry["details"],
+        entry["message"] or "",
+    )
 
 
 def _rows(version: dict[str, Any]) -> str:

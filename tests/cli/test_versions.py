@@ -12,7 +12,7 @@ import lancecy
 from lancecy.cli.main import main
 from tests.helpers.shell import run, run_json
 
-READERS = ("info", "schema", "head", "count", "versions", "explain", "verify", "diff", "export")
+READERS = ("info", "schema", "head", "count", "versions", "log", "explain", "verify", "diff", "export")
 
 
 @pytest.fixture
