@@ -401,16 +401,14 @@ def test_fault_numbers_agree_between_header_and_python() -> None:
     declared = {
         name: int(value) for name, value in re.findall(r"^    (FAULT_\w+) = (\d+)$", header, re.MULTILINE)
     }
-    known = {name: value for name, value in vars(_codes).items() if name.startswith("FAULT_")}
-    assert declared == {"FAULT_NONE": 0, **known}
-    assert set(_codes.FAULTS) == set(known.values())
+    assert declared == {"FAULT_NONE": 0, **{f"FAULT_{fault.name}": fault.value[0] for fault in _codes.Fault}}
 
 
-@pytest.mark.parametrize("code", _codes.FAULTS)
-def test_a_fault_becomes_an_error_that_knows_its_place(code: int) -> None:
-    kind, _ = _codes.FAULTS[code]
+@pytest.mark.parametrize("fault", _codes.Fault)
+def test_a_fault_becomes_an_error_that_knows_its_place(fault: _codes.Fault) -> None:
+    number, kind, _ = fault.value
     with pytest.raises(kind) as caught:
-        _codes.fail(code, 41)
+        _codes.fail(number, 41)
     assert "41" in str(caught.value) or kind is ValueError
     assert getattr(caught.value, "position", 41) == 41 or kind is ExpressionError
     assert type(caught.value) in {FormatError, TruncatedError, ExpressionError, ValueError}

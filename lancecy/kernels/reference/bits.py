@@ -7,15 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.kernels._codes import (
-    FAULT_BIT_WIDTH,
-    FAULT_CHUNK_COUNT,
-    FAULT_CHUNK_SHORT,
-    FAULT_NEGATIVE,
-    FAULT_OUT_SIZE,
-    FAULT_TRUNCATED,
-    fail,
-)
+from lancecy.kernels._codes import Fault, fail
 from lancecy.kernels.reference.checks import check_chunk_runs, checked, same_length
 
 __all__ = ["copy_bits", "pack_blocks", "unpack_blocks", "unpack_inline", "unpack_stream"]
@@ -52,7 +44,7 @@ def word_type(bits: int, out: Bytes) -> np.dtype[Any]:
     if bits not in (8, 16, 32, 64):
         raise ValueError("bits must be 8, 16, 32 or 64")
     if out.size % (bits // 8):
-        fail(FAULT_OUT_SIZE, 0)
+        fail(Fault.OUT_SIZE, 0)
     return np.dtype(f"<u{bits // 8}")
 
 
@@ -75,15 +67,15 @@ def unpack_inline(
     for chunk, start, count in check_chunk_runs(memory, chunks, runs, out.size // word.itemsize):
         data = memory[positions[chunk] : positions[chunk] + lengths[chunk]]
         if counts[chunk] > _BLOCK:
-            fail(FAULT_CHUNK_COUNT, chunk)
+            fail(Fault.CHUNK_COUNT, chunk)
         if data.size < word.itemsize:
-            fail(FAULT_CHUNK_SHORT, chunk)
+            fail(Fault.CHUNK_SHORT, chunk)
         width = int.from_bytes(data[: word.itemsize].tobytes(), "little")
         if width > bits:
-            fail(FAULT_BIT_WIDTH, chunk)
+            fail(Fault.BIT_WIDTH, chunk)
         packed = data[word.itemsize :][: 128 * width]
         if packed.size < 128 * width:
-            fail(FAULT_CHUNK_SHORT, chunk)
+            fail(Fault.CHUNK_SHORT, chunk)
         part = _block(packed, width, bits)[start : start + count]
         out[done : done + part.nbytes] = part.view(np.uint8)
         done += part.nbytes
@@ -135,7 +127,7 @@ def unpack_blocks(
         wanted = range(start, start + count)
         parts = _of_blocks(data, int(counts[chunk]), wanted, packed_bits, bits, raw_tail)
         if parts is None:
-            fail(FAULT_CHUNK_SHORT, chunk)
+            fail(Fault.CHUNK_SHORT, chunk)
         for part in parts:
             out[done : done + part.nbytes] = part.view(np.uint8)
             done += part.nbytes
@@ -145,14 +137,14 @@ def _unused(memory: Bytes, runs: list[tuple[int, int, int]], packed_bits: int, c
     """What runs of values leave of an output, after checking that all are in memory."""
     for i, (position, offset, count) in enumerate(runs):
         if count < 0:
-            fail(FAULT_NEGATIVE, i)
+            fail(Fault.NEGATIVE, i)
         if count > capacity:
-            fail(FAULT_OUT_SIZE, i)
+            fail(Fault.OUT_SIZE, i)
         capacity -= count
         if count and (position < 0 or offset < 0):
-            fail(FAULT_NEGATIVE, i)
+            fail(Fault.NEGATIVE, i)
         if count and position + (offset + count * packed_bits + 7) // 8 > memory.size:
-            fail(FAULT_TRUNCATED, i)
+            fail(Fault.TRUNCATED, i)
     return capacity
 
 
@@ -180,7 +172,7 @@ def unpack_stream(
     same_length("positions, bit_offsets and counts differ in length", positions, bit_offsets, counts)
     runs = list(zip(positions.tolist(), bit_offsets.tolist(), counts.tolist(), strict=True))
     if _unused(memory, runs, packed_bits, out.size // word.itemsize):
-        fail(FAULT_OUT_SIZE, len(runs))
+        fail(Fault.OUT_SIZE, len(runs))
     done = 0
     for position, offset, count in runs:
         if not count:
@@ -206,7 +198,7 @@ def copy_bits(
     same_length("positions, bit_offsets and counts differ in length", positions, bit_offsets, counts)
     runs = list(zip(positions.tolist(), bit_offsets.tolist(), counts.tolist(), strict=True))
     if _unused(memory, runs, 1, 8 * out.size) > 7:
-        fail(FAULT_OUT_SIZE, len(runs))
+        fail(Fault.OUT_SIZE, len(runs))
     pieces = [_bits_of(memory, *run) for run in runs if run[-1]]
     bits = np.concatenate([np.empty(0, np.uint8), *pieces])
     out[:] = np.packbits(bits, bitorder="little")
@@ -227,15 +219,15 @@ def pack_blocks(
     same_length("the arrays of the blocks differ in length", widths, positions)
     num_blocks, rest = divmod(values.size, 128 * bits)
     if num_blocks != widths.size or rest:
-        fail(FAULT_TRUNCATED, num_blocks)
+        fail(Fault.TRUNCATED, num_blocks)
     blocks = values.reshape(num_blocks, 1024, bits // 8)
     for i, (width, position) in enumerate(zip(widths.tolist(), positions.tolist(), strict=True)):
         if not 0 <= width <= bits:
-            fail(FAULT_BIT_WIDTH, i)
+            fail(Fault.BIT_WIDTH, i)
         if position < 0:
-            fail(FAULT_NEGATIVE, i)
+            fail(Fault.NEGATIVE, i)
         if position + 128 * width > out.size:
-            fail(FAULT_OUT_SIZE, i)
+            fail(Fault.OUT_SIZE, i)
         out[position : position + 128 * width] = _packed(blocks[i], bits, width)
 
 

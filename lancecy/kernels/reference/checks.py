@@ -15,15 +15,7 @@ from typing import Any, TypeVar, cast, get_args, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.kernels._codes import (
-    FAULT_CHUNK_NEGATIVE,
-    FAULT_CHUNK_TRUNCATED,
-    FAULT_NEGATIVE,
-    FAULT_OUT_SIZE,
-    FAULT_RUN,
-    FAULT_TRUNCATED,
-    fail,
-)
+from lancecy.kernels._codes import Fault, fail
 
 __all__ = ["check_chunk_runs", "check_runs", "checked", "require", "require_level", "same_length"]
 
@@ -140,16 +132,16 @@ def check_runs(
     runs = list(zip(positions.tolist(), counts.tolist(), strict=True))
     for i, (position, count) in enumerate(runs):
         if count < 0:
-            fail(FAULT_NEGATIVE, i)
+            fail(Fault.NEGATIVE, i)
         if count > capacity:
-            fail(FAULT_OUT_SIZE, i)
+            fail(Fault.OUT_SIZE, i)
         capacity -= count
         if count and position < 0:
-            fail(FAULT_NEGATIVE, i)
+            fail(Fault.NEGATIVE, i)
         if count and position + (count + extra) * width > memory_size:
-            fail(FAULT_TRUNCATED, i)
+            fail(Fault.TRUNCATED, i)
     if capacity:
-        fail(FAULT_OUT_SIZE, len(runs))
+        fail(Fault.OUT_SIZE, len(runs))
     return runs
 
 
@@ -190,19 +182,19 @@ def check_chunk_runs(
     result = []
     for i, (chunk, start, count) in enumerate(zip(*(numbers.tolist() for numbers in runs), strict=True)):
         if count < 0:
-            fail(FAULT_RUN, i)
+            fail(Fault.RUN, i)
         if count > capacity:
-            fail(FAULT_OUT_SIZE, i)
+            fail(Fault.OUT_SIZE, i)
         capacity -= count
         if count == 0:
             continue
         if not 0 <= chunk < len(counts) or start < 0 or start + count > counts[chunk]:
-            fail(FAULT_RUN, i)
+            fail(Fault.RUN, i)
         if positions[chunk] < 0 or lengths[chunk] < 0:
-            fail(FAULT_CHUNK_NEGATIVE, chunk)
+            fail(Fault.CHUNK_NEGATIVE, chunk)
         if positions[chunk] + lengths[chunk] > memory.size:
-            fail(FAULT_CHUNK_TRUNCATED, chunk)
+            fail(Fault.CHUNK_TRUNCATED, chunk)
         result.append((chunk, start, count))
     if capacity:
-        fail(FAULT_OUT_SIZE, len(runs[0]))
+        fail(Fault.OUT_SIZE, len(runs[0]))
     return result

@@ -8,18 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.kernels._codes import (
-    EQ,
-    FAULT_BOUND_OFFSETS,
-    FAULT_OUT_SIZE,
-    FAULT_TEXT_OFFSETS,
-    GE,
-    GT,
-    LE,
-    LT,
-    NE,
-    fail,
-)
+from lancecy.kernels._codes import EQ, GE, GT, LE, LT, NE, Fault, fail
 from lancecy.kernels.reference.checks import checked, require, same_length
 
 __all__ = ["compare_bounds", "compare_bytes_bounds", "match_bytes"]
@@ -82,7 +71,7 @@ def _byte_strings(
     starts, stops = offsets[:-1], offsets[1:]
     bad = np.flatnonzero((starts < 0) | (stops < starts) | (stops > data.size))
     if bad.size:
-        fail(FAULT_BOUND_OFFSETS, int(bad[0]))
+        fail(Fault.BOUND_OFFSETS, int(bad[0]))
     return [data[starts[i] : stops[i]].tobytes() if present[i] else None for i in range(count)]
 
 
@@ -144,12 +133,12 @@ def match_bytes(
     if offsets.size == 0:
         raise ValueError("offsets is empty")
     if out.size != (offsets.size + 6) >> 3:
-        fail(FAULT_OUT_SIZE, 0)
+        fail(Fault.OUT_SIZE, 0)
     text = values.tobytes()
     is_equal = np.zeros(offsets.size - 1, np.bool_)
     for index, (start, stop) in enumerate(pairwise(offsets.tolist())):
         if not 0 <= start <= stop <= len(text):
-            fail(FAULT_TEXT_OFFSETS, index)
+            fail(Fault.TEXT_OFFSETS, index)
         is_equal[index] = text[start:stop] == value
     out[:] = np.packbits(is_equal, bitorder="little")
     return int(np.count_nonzero(is_equal))

@@ -9,19 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.kernels._codes import (
-    FAULT_CHUNK_NEGATIVE,
-    FAULT_CHUNK_SHORT,
-    FAULT_CHUNK_TRUNCATED,
-    FAULT_CODED_OFFSETS,
-    FAULT_LZ4,
-    FAULT_NEGATIVE,
-    FAULT_OUT_SIZE,
-    FAULT_RUN_LENGTHS,
-    FAULT_SYMBOL,
-    FAULT_TRUNCATED,
-    fail,
-)
+from lancecy.kernels._codes import Fault, fail
 from lancecy.kernels.reference.checks import check_chunk_runs, checked, same_length
 
 __all__ = ["expand_runs", "fsst_decode", "join_bytes", "lz4_blocks"]
@@ -46,13 +34,13 @@ def join_bytes(
     if width < 1:
         raise ValueError("width must be at least 1")
     if out.size % width:
-        fail(FAULT_OUT_SIZE, 0)
+        fail(Fault.OUT_SIZE, 0)
     chunks, runs = (positions, lengths, counts), (run_chunks, run_starts, run_counts)
     done = 0
     for chunk, start, count in check_chunk_runs(memory, chunks, runs, out.size // width):
         stored, position = int(counts[chunk]), int(positions[chunk])
         if stored * width > lengths[chunk]:
-            fail(FAULT_CHUNK_SHORT, chunk)
+            fail(Fault.CHUNK_SHORT, chunk)
         streams = memory[position : position + stored * width].reshape(width, stored)
         part = streams[:, start : start + count].T.reshape(-1)
         out[done : done + part.size] = part
@@ -64,9 +52,9 @@ Bytes = NDArray[np.uint8]
 
 def _run_lengths(memory: Bytes, chunk: int, position: int, nbytes: int, width: int) -> list[int]:
     if position < 0 or nbytes < 0:
-        fail(FAULT_CHUNK_NEGATIVE, chunk)
+        fail(Fault.CHUNK_NEGATIVE, chunk)
     if position + nbytes > memory.size:
-        fail(FAULT_CHUNK_TRUNCATED, chunk)
+        fail(Fault.CHUNK_TRUNCATED, chunk)
     raw = memory[position : position + nbytes // width * width].tobytes()
     lengths: list[int] = np.frombuffer(raw, f"<u{width}").tolist()
     return lengths
@@ -94,7 +82,7 @@ def expand_runs(
         raise ValueError("length_width must be 1, 2, 4 or 8")
     same_length("the arrays of the chunks differ in length", length_positions, length_lengths, counts)
     if out.size % width:
-        fail(FAULT_OUT_SIZE, 0)
+        fail(Fault.OUT_SIZE, 0)
     chunks, runs = (value_positions, value_lengths, counts), (run_chunks, run_starts, run_counts)
     done = 0
     for chunk, start, count in check_chunk_runs(memory, chunks, runs, out.size // width):
@@ -102,7 +90,7 @@ def expand_runs(
         lengths = _run_lengths(memory, chunk, position, nbytes, length_width)
         first, num_values = int(value_positions[chunk]), int(value_lengths[chunk]) // width
         if num_values != len(lengths):
-            fail(FAULT_RUN_LENGTHS, chunk)
+            fail(Fault.RUN_LENGTHS, chunk)
         for value, length in enumerate(lengths):
             if count == 0:
                 break
@@ -113,7 +101,7 @@ def expand_runs(
             count -= copies
             start = max(0, start - length)
         if count:
-            fail(FAULT_RUN_LENGTHS, chunk)
+            fail(Fault.RUN_LENGTHS, chunk)
 
 
 def _lz4_length(block: bytes, at: int, nibble: int) -> tuple[int, int]:
@@ -165,19 +153,19 @@ def lz4_blocks(
     capacity = out.size
     for i, (position, length, size) in enumerate(blocks):
         if position < 0 or length < 0 or size < 0:
-            fail(FAULT_CHUNK_NEGATIVE, i)
+            fail(Fault.CHUNK_NEGATIVE, i)
         if position + length > memory.size:
-            fail(FAULT_CHUNK_TRUNCATED, i)
+            fail(Fault.CHUNK_TRUNCATED, i)
         if size > capacity:
-            fail(FAULT_OUT_SIZE, i)
+            fail(Fault.OUT_SIZE, i)
         capacity -= size
     if capacity:
-        fail(FAULT_OUT_SIZE, len(blocks))
+        fail(Fault.OUT_SIZE, len(blocks))
     done = 0
     for i, (position, length, size) in enumerate(blocks):
         text = _decompressed(memory[position : position + length].tobytes(), size)
         if text is None:
-            fail(FAULT_LZ4, i)
+            fail(Fault.LZ4, i)
         out[done : done + size] = np.frombuffer(text, np.uint8)
         done += size
 
@@ -238,9 +226,9 @@ def _codes(memory: NDArray[np.uint8], positions: list[int], lengths: list[int]) 
     codes, ends = bytearray(), set()
     for index, (position, length) in enumerate(zip(positions, lengths, strict=True)):
         if length < 0 or (length and position < 0):
-            fail(FAULT_NEGATIVE, index)
+            fail(Fault.NEGATIVE, index)
         if length and position + length > memory.size:
-            fail(FAULT_TRUNCATED, index)
+            fail(Fault.TRUNCATED, index)
         codes += memory[position : position + length].tobytes() if length else b""
         ends.add(len(codes))
     return bytes(codes), ends
@@ -248,10 +236,10 @@ def _codes(memory: NDArray[np.uint8], positions: list[int], lengths: list[int]) 
 
 def _values(offsets: Offsets, num_codes: int) -> Iterator[tuple[int, int]]:
     if not 0 <= int(offsets[0]) <= num_codes:
-        fail(FAULT_CODED_OFFSETS, 0)
+        fail(Fault.CODED_OFFSETS, 0)
     for index, (begin, stop) in enumerate(pairwise(offsets.tolist())):
         if not 0 <= begin <= stop <= num_codes:
-            fail(FAULT_CODED_OFFSETS, index)
+            fail(Fault.CODED_OFFSETS, index)
         yield begin, stop
 
 
@@ -266,7 +254,7 @@ def _texts(
             at += 1
             yield codes[at : at + 1]
         else:
-            fail(FAULT_SYMBOL, number)
+            fail(Fault.SYMBOL, number)
         at += 1
     if at > stop:
-        fail(FAULT_SYMBOL, number)
+        fail(Fault.SYMBOL, number)

@@ -7,13 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.kernels._codes import (
-    FAULT_CODE,
-    FAULT_CODED_OFFSETS,
-    FAULT_OUT_SIZE,
-    FAULT_TOO_MANY_BYTES,
-    fail,
-)
+from lancecy.kernels._codes import Fault, fail
 from lancecy.kernels.reference.checks import checked, require
 
 __all__ = ["check_codes", "take_fixed", "take_offsets", "take_values"]
@@ -41,7 +35,7 @@ def check_codes(codes: Codes, num_values: int, out_validity: NDArray[np.uint8] |
     if out_validity is None:
         bad = np.flatnonzero(~inside)
         if bad.size:
-            fail(FAULT_CODE, int(bad[0]))
+            fail(Fault.CODE, int(bad[0]))
         return 0
     if out_validity.size != (codes.size + 7) // 8:
         raise ValueError("out_validity needs one bit per row")
@@ -60,7 +54,7 @@ def _rows(codes: Codes, num_values: int, validity: Validity) -> Iterator[int | N
         bits = np.unpackbits(validity, count=codes.size, bitorder="little")
     for row, (code, is_valid) in enumerate(zip(codes.tolist(), bits.tolist(), strict=True)):
         if is_valid and not 0 <= code < num_values:
-            fail(FAULT_CODE, row)
+            fail(Fault.CODE, row)
         yield code if is_valid else None
 
 
@@ -77,7 +71,7 @@ def _spans(
     for row, code in enumerate(_rows(codes, len(offsets) - 1, validity)):
         start, stop = (0, 0) if code is None else (offsets[code], offsets[code + 1])
         if not 0 <= start <= stop <= num_bytes:
-            fail(FAULT_CODED_OFFSETS, row)
+            fail(Fault.CODED_OFFSETS, row)
         yield start, stop
 
 
@@ -98,7 +92,7 @@ def take_offsets(codes: Codes, dict_offsets: Offsets, out_offsets: Offsets, vali
     for row, (start, stop) in enumerate(_spans(codes, dict_offsets, out_offsets, validity, 2**63)):
         total += stop - start
         if total > most:
-            fail(FAULT_TOO_MANY_BYTES, row)
+            fail(Fault.TOO_MANY_BYTES, row)
         out_offsets[row + 1] = total
     return total
 
@@ -120,10 +114,10 @@ def take_values(
     for row, (start, stop) in enumerate(_spans(codes, dict_offsets, out_offsets, validity, dict_values.size)):
         done += stop - start
         if done > out.size or done != ends[row + 1]:
-            fail(FAULT_OUT_SIZE, row)
+            fail(Fault.OUT_SIZE, row)
         out[done - (stop - start) : done] = dict_values[start:stop]
     if ends[0] != 0 or done != out.size:
-        fail(FAULT_OUT_SIZE, codes.size)
+        fail(Fault.OUT_SIZE, codes.size)
 
 
 @checked

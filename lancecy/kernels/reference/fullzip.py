@@ -5,14 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.kernels._codes import (
-    FAULT_ENTRIES,
-    FAULT_ENTRY,
-    FAULT_LEVEL,
-    FAULT_NEGATIVE,
-    FAULT_TRUNCATED,
-    fail,
-)
+from lancecy.kernels._codes import Fault, fail
 from lancecy.kernels.reference.checks import checked, same_length
 
 __all__ = ["zip_fixed", "zip_variable"]
@@ -53,30 +46,30 @@ class _Walk:
         """Check that every span lies in memory."""
         for i, (start, stop) in enumerate(self.spans):
             if start < 0 or stop < start:
-                fail(FAULT_NEGATIVE, i)
+                fail(Fault.NEGATIVE, i)
             if stop > len(self.bytes):
-                fail(FAULT_TRUNCATED, i)
+                fail(Fault.TRUNCATED, i)
 
     def level(self, at: int, stop: int) -> int:
         """Read one control word and return its definition level."""
         if stop - at < self.word_bytes:
-            fail(FAULT_ENTRY, self.entries)
+            fail(Fault.ENTRY, self.entries)
         word = int.from_bytes(self.bytes[at : at + self.word_bytes], "little")
         rep, definition = word >> self.def_bits, word & ((1 << self.def_bits) - 1)
         if rep > self.max_rep or definition > self.max_def:
-            fail(FAULT_LEVEL, self.entries)
+            fail(Fault.LEVEL, self.entries)
         if self.entries == self.capacity:
-            fail(FAULT_ENTRIES, self.entries)
+            fail(Fault.ENTRIES, self.entries)
         if self.out_rep is not None:
             self.out_rep[self.entries] = rep
         if self.out_def is not None:
             self.out_def[self.entries] = definition
         return definition
 
-    def need(self, enough: bool, code: int) -> None:
+    def need(self, enough: bool, fault: Fault) -> None:
         """Refuse the entry unless ``enough``."""
         if not enough:
-            fail(code, self.entries)
+            fail(fault, self.entries)
 
 
 @checked
@@ -108,8 +101,8 @@ def zip_fixed(
             definition = walk.level(at, stop)
             at += word_bytes
             if definition <= visible_max:
-                walk.need(stop - at >= value_bytes, FAULT_ENTRY)
-                walk.need((slots + 1) * value_bytes <= out_values.size, FAULT_ENTRIES)
+                walk.need(stop - at >= value_bytes, Fault.ENTRY)
+                walk.need((slots + 1) * value_bytes <= out_values.size, Fault.ENTRIES)
                 out_values[slots * value_bytes : (slots + 1) * value_bytes] = memory[at : at + value_bytes]
                 at += value_bytes
                 slots += 1
@@ -147,12 +140,12 @@ def zip_variable(
             at += word_bytes
             length = 0
             if definition == 0:
-                walk.need(stop - at >= length_bytes, FAULT_ENTRY)
+                walk.need(stop - at >= length_bytes, Fault.ENTRY)
                 length = int.from_bytes(memory[at : at + length_bytes].tobytes(), "little")
                 at += length_bytes
-                walk.need(length <= stop - at, FAULT_ENTRY)
+                walk.need(length <= stop - at, Fault.ENTRY)
             if definition <= visible_max:
-                walk.need(slots < out_starts.size, FAULT_ENTRIES)
+                walk.need(slots < out_starts.size, Fault.ENTRIES)
                 out_starts[slots], out_lengths[slots] = at, length
                 slots += 1
             at += length

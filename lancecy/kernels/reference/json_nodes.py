@@ -12,7 +12,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.kernels._codes import FAULT_CODED_OFFSETS, FAULT_JSON, FAULT_JSON_DEPTH, FAULT_JSON_TEXT, fail
+from lancecy.kernels._codes import Fault, fail
 
 __all__ = [
     "KINDS",
@@ -59,7 +59,7 @@ def rows_of(
         present = np.unpackbits(validity, count=count, bitorder="little").view(np.bool_)
     for row, (start, stop) in enumerate(pairwise(offsets.tolist())):
         if not 0 <= start <= stop <= values.size:
-            fail(FAULT_CODED_OFFSETS, row)
+            fail(Fault.CODED_OFFSETS, row)
         yield row, values[start:stop].tobytes() if present[row] else None
 
 
@@ -97,7 +97,7 @@ def root_of(data: bytes) -> Node:
     while node.kind == _CONTAINER and _header(node)[0] == _SCALAR:
         depth += 1
         if depth > _DEPTH:
-            raise FaultError(FAULT_JSON_DEPTH)
+            raise FaultError(Fault.JSON_DEPTH)
         entries, at = _entries(node.data, 0, len(node.data), 1)
         node = _child(node.data, at, entries[0])
     return node
@@ -109,7 +109,7 @@ def items_of(node: Node) -> Items | None:
         return None
     kind, count = _header(node)
     if kind not in (_ARRAY, _OBJECT):
-        raise FaultError(FAULT_JSON)
+        raise FaultError(Fault.JSON)
     is_object = kind == _OBJECT
     entries, at = _entries(node.data, 0, len(node.data), 2 * count if is_object else count)
     return Items(node.data, is_object, entries, at)
@@ -152,7 +152,7 @@ class Items:
 
 def _header(node: Node) -> tuple[int, int]:
     if len(node.data) < 4:
-        raise FaultError(FAULT_JSON)
+        raise FaultError(Fault.JSON)
     (header,) = struct.unpack_from(">I", node.data)
     return header & _KIND, header & _COUNT
 
@@ -160,15 +160,15 @@ def _header(node: Node) -> tuple[int, int]:
 def _child(data: bytes, at: int, entry: int) -> Node:
     size, kind = _size(entry, at, len(data)), entry & _ENTRY_KIND
     if kind > _CONTAINER:
-        raise FaultError(FAULT_JSON)
+        raise FaultError(Fault.JSON)
     return Node(kind, data[at : at + size])
 
 
 def _container(data: bytes, start: int, stop: int, out: list[str], depth: int) -> None:
     if depth > _DEPTH:
-        raise FaultError(FAULT_JSON_DEPTH)
+        raise FaultError(Fault.JSON_DEPTH)
     if stop - start < 4:
-        raise FaultError(FAULT_JSON)
+        raise FaultError(Fault.JSON)
     (header,) = struct.unpack_from(">I", data, start)
     kind, count = header & _KIND, header & _COUNT
     if kind == _SCALAR:
@@ -182,14 +182,14 @@ def _container(data: bytes, start: int, stop: int, out: list[str], depth: int) -
         _members(data, start, stop, count, out, depth)
         out.append("}")
     else:
-        raise FaultError(FAULT_JSON)
+        raise FaultError(Fault.JSON)
 
 
 def _entries(data: bytes, start: int, stop: int, count: int) -> tuple[tuple[int, ...], int]:
     """The description of each element, and the position of the first element's bytes."""
     first = start + 4 + 4 * count
     if first > stop:
-        raise FaultError(FAULT_JSON)
+        raise FaultError(Fault.JSON)
     return struct.unpack_from(f">{count}I", data, start + 4), first
 
 
@@ -216,7 +216,7 @@ def _members(data: bytes, start: int, stop: int, count: int, out: list[str], dep
 def _size(entry: int, at: int, stop: int) -> int:
     size = entry & _ENTRY_SIZE
     if size > stop - at:
-        raise FaultError(FAULT_JSON)
+        raise FaultError(Fault.JSON)
     return size
 
 
@@ -228,7 +228,7 @@ def _value(data: bytes, at: int, stop: int, entry: int, out: list[str], depth: i
     else:
         make = _SCALARS.get(kind)
         if make is None:
-            raise FaultError(FAULT_JSON)
+            raise FaultError(Fault.JSON)
         out.append(make(data[at : at + size]))
     return at + size
 
@@ -246,7 +246,7 @@ def _unquoted(data: bytes) -> str:
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError:
-        raise FaultError(FAULT_JSON_TEXT) from None
+        raise FaultError(Fault.JSON_TEXT) from None
 
 
 def number_of(data: bytes) -> int | float:
@@ -259,7 +259,7 @@ def number_of(data: bytes) -> int | float:
         return float(struct.unpack(">d", rest)[0])
     fixed = {"00": 0, "10": math.nan, "20": math.inf, "30": -math.inf}.get(kind)
     if fixed is None or rest:
-        raise FaultError(FAULT_JSON)
+        raise FaultError(Fault.JSON)
     return fixed
 
 

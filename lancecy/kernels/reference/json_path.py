@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.kernels._codes import FAULT_JSON_DEPTH, FAULT_JSON_WALK, fail
+from lancecy.kernels._codes import Fault, fail
 from lancecy.kernels.reference.checks import checked
 from lancecy.kernels.reference.json_nodes import KINDS, FaultError, Items, Node, items_of, root_of, rows_of
 
@@ -110,7 +110,7 @@ class _Path:
     def _visit(self, count: int) -> None:
         self._visits_left -= count
         if self._visits_left < 0:
-            raise FaultError(FAULT_JSON_WALK)
+            raise FaultError(Fault.JSON_WALK)
 
     def follow(self, node: Node, step: int, depth: int) -> Iterator[Node]:
         """Yield the parts of a value to which the steps from ``step`` on lead."""
@@ -124,7 +124,7 @@ class _Path:
         items = items_of(node)
         self._visit(1 + (0 if items is None else len(items)))
         if items is not None and depth > _DEPTH:
-            raise FaultError(FAULT_JSON_DEPTH)
+            raise FaultError(Fault.JSON_DEPTH)
         if items is None or items.is_object:
             if kind == _ELEMENTS:
                 yield from self.follow(node, step + 1, depth)
@@ -167,7 +167,7 @@ class _Path:
         if items is None:
             return
         if depth > _DEPTH:
-            raise FaultError(FAULT_JSON_DEPTH)
+            raise FaultError(Fault.JSON_DEPTH)
         for child in items.elements(0, len(items) - 1):
             yield from self._descend(child, step, depth + 1, level + 1)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.kernels._codes import FAULT_GROUP_ROW, FAULT_LEVEL, FAULT_LEVEL_ORDER, FAULT_TOO_MANY_ITEMS, fail
+from lancecy.kernels._codes import Fault, fail
 from lancecy.kernels.reference.checks import checked, require_level, same_length
 
 __all__ = ["level_validity", "peel_lists", "select_rows"]
@@ -77,12 +77,12 @@ def peel_lists(
     bad = ~starts & ~has_child
     bad[:1] |= ~starts[:1]
     if bad.any():
-        fail(FAULT_LEVEL_ORDER, int(np.flatnonzero(bad)[0]))
+        fail(Fault.LEVEL_ORDER, int(np.flatnonzero(bad)[0]))
     is_list = starts & ~is_hidden
     before = np.cumsum(has_child) - has_child
     num_lists, num_children = int(is_list.sum()), int(has_child.sum())
     if num_children > np.iinfo(out_offsets.dtype).max:
-        fail(FAULT_TOO_MANY_ITEMS, 0)
+        fail(Fault.TOO_MANY_ITEMS, 0)
     out_offsets[:num_lists] = before[is_list]
     out_offsets[num_lists] = num_children
     valid = ~is_null[is_list]
@@ -137,14 +137,14 @@ def select_rows(
     _check_ranges(*asked, group_stops.size)
     above = np.flatnonzero(rep > max_rep)
     if above.size:
-        fail(FAULT_LEVEL, int(above[0]))
+        fail(Fault.LEVEL, int(above[0]))
     visible = np.ones(rep.size, np.bool_) if definition is None else definition <= visible_max
     slots = np.concatenate(([0], np.cumsum(visible)))
     for i, (group, start, stop) in enumerate(zip(*asked, strict=True)):
         first, last = bounds[group], bounds[group + 1]
         rows = [*(first + np.flatnonzero(rep[first:last] == max_rep)).tolist(), last]
         if stop >= len(rows):
-            fail(FAULT_GROUP_ROW, i)
+            fail(Fault.GROUP_ROW, i)
         out_level_starts[i], out_level_stops[i] = rows[start], rows[stop]
     out_slot_starts[:] = slots[out_level_starts]
     out_slot_stops[:] = slots[out_level_stops]

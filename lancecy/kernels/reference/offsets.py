@@ -7,24 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.kernels._codes import (
-    FAULT_CHUNK_NEGATIVE,
-    FAULT_CHUNK_OFFSETS,
-    FAULT_CHUNK_SHORT,
-    FAULT_CHUNK_TRUNCATED,
-    FAULT_ENDS,
-    FAULT_LENGTH,
-    FAULT_LIST_OFFSETS,
-    FAULT_NEGATIVE,
-    FAULT_OUT_SIZE,
-    FAULT_RUN,
-    FAULT_TOO_MANY,
-    FAULT_TOO_MANY_BYTES,
-    FAULT_TOO_MANY_ITEMS,
-    FAULT_TRUNCATED,
-    FAULT_VALUE_OFFSETS,
-    fail,
-)
+from lancecy.kernels._codes import Fault, fail
 from lancecy.kernels.reference.checks import check_chunk_runs, check_runs, checked, same_length
 
 __all__ = [
@@ -73,17 +56,17 @@ def chunk_offsets(
         chunk, start = int(run_chunks[r]), int(run_starts[r])
         position, length, stored = (int(numbers[chunk]) for numbers in chunks)
         if stored + 1 > length // width:
-            fail(FAULT_CHUNK_SHORT, chunk)
+            fail(Fault.CHUNK_SHORT, chunk)
         first = position + start * width
         raw = memory[first : first + (count + 1) * width].tobytes()
         offsets = np.frombuffer(raw, f"<i{width}").astype(np.int64)
         before, after = offsets[:-1], offsets[1:]
         bad = np.flatnonzero((before < (stored + 1) * width) | (after < before) | (after > length))
         if bad.size:
-            fail(FAULT_CHUNK_OFFSETS, row + int(bad[0]))
+            fail(Fault.CHUNK_OFFSETS, row + int(bad[0]))
         nbytes = int(offsets[-1]) - int(offsets[0])
         if total + nbytes > most:
-            fail(FAULT_TOO_MANY, row)
+            fail(Fault.TOO_MANY, row)
         out_offsets[row + 1 : row + count + 1] = after - offsets[0] + total
         out_starts[r] = position + int(offsets[0])
         out_lengths[r] = nbytes
@@ -101,9 +84,9 @@ def zipped_offsets(lengths: Int64, out_offsets: Offsets) -> int:
     offsets = [0]
     for i, length in enumerate(lengths.tolist()):
         if length < 0:
-            fail(FAULT_LENGTH, i)
+            fail(Fault.LENGTH, i)
         if offsets[-1] + length > most:
-            fail(FAULT_TOO_MANY, i)
+            fail(Fault.TOO_MANY, i)
         offsets.append(offsets[-1] + length)
     out_offsets[:] = offsets
     return offsets[-1]
@@ -123,7 +106,7 @@ def _rebase(
     out_offsets: NDArray[Any],
     out_starts: NDArray[np.int64],
     out_lengths: NDArray[np.int64],
-    faults: tuple[int, int],
+    faults: tuple[Fault, Fault],
 ) -> int:
     most = int(np.iinfo(out_offsets.dtype).max)
     row = total = 0
@@ -170,7 +153,7 @@ def varwidth_offsets(
         raise ValueError("out_offsets needs one entry more than rows, and out_validity one bit per row")
     runs = check_runs(positions, counts, memory.size, extra=1, width=8, capacity=rows)
     bounds = [file_size] * len(runs)
-    faults = (FAULT_VALUE_OFFSETS, FAULT_TOO_MANY_BYTES)
+    faults = (Fault.VALUE_OFFSETS, Fault.TOO_MANY_BYTES)
     total = _rebase(memory, runs, 8, bounds, out_offsets, out_starts, out_lengths, faults)
     valid = np.diff(out_offsets) > 0 if nullable else np.ones(rows, np.bool_)
     out_validity[:] = np.packbits(valid, bitorder="little")
@@ -198,7 +181,7 @@ def list_offsets(
         raise ValueError("out_offsets needs one entry more than rows, and child_lengths one per run")
     runs = check_runs(positions, counts, memory.size, extra=1, width=width, capacity=rows)
     bounds = child_lengths.tolist()
-    faults = (FAULT_LIST_OFFSETS, FAULT_TOO_MANY_ITEMS)
+    faults = (Fault.LIST_OFFSETS, Fault.TOO_MANY_ITEMS)
     return _rebase(memory, runs, width, bounds, out_offsets, out_starts, out_lengths, faults)
 
 
@@ -215,9 +198,9 @@ def _start(memory: NDArray[np.uint8], previous: int, adjustment: int, run: int) 
     if previous == -1:
         return 0
     if previous < 0:
-        fail(FAULT_NEGATIVE, run)
+        fail(Fault.NEGATIVE, run)
     if previous + 8 > memory.size:
-        fail(FAULT_TRUNCATED, run)
+        fail(Fault.TRUNCATED, run)
     return _ends(memory, previous, 1, adjustment)[0][0]
 
 
@@ -253,10 +236,10 @@ def ended_offsets(
         ends, is_null = _ends(memory, position, count, adjustment)
         for j, end in enumerate(ends):
             if end < before or end > int(value_sizes[i]):
-                fail(FAULT_ENDS, row + j)
+                fail(Fault.ENDS, row + j)
             before = end
         if base + before - start > most:
-            fail(FAULT_TOO_MANY, row)
+            fail(Fault.TOO_MANY, row)
         offsets.extend(base + end - start for end in ends)
         nulls[row : row + count] = is_null
         out_starts[i] = start
@@ -268,9 +251,9 @@ def ended_offsets(
 
 def _check_page(page: int, ends: int, values: int, size: int, rows: int, memory_size: int) -> None:
     if ends < 0 or values < 0 or size < 0:
-        fail(FAULT_CHUNK_NEGATIVE, page)
+        fail(Fault.CHUNK_NEGATIVE, page)
     if ends + 8 * rows > memory_size or values + size > memory_size:
-        fail(FAULT_CHUNK_TRUNCATED, page)
+        fail(Fault.CHUNK_TRUNCATED, page)
 
 
 @checked
@@ -305,32 +288,32 @@ def pick_ended(
     for i, (page, start, count) in enumerate(zip(*(numbers.tolist() for numbers in runs), strict=True)):
         out_positions[i] = out_lengths[i] = 0
         if not 0 <= page < len(table) or start < 0 or count < 0 or start + count > table[page][4]:
-            fail(FAULT_RUN, i)
+            fail(Fault.RUN, i)
         if not count:
             continue
         row, base = len(is_valid), offsets[-1]
         ends, values, size, adjustment, _ = table[page]
         _check_page(page, ends, values, size, start + count, memory.size)
         if count > rows - row:
-            fail(FAULT_OUT_SIZE, i)
+            fail(Fault.OUT_SIZE, i)
         adjustment %= 2**64
         entries = np.frombuffer(memory[ends : ends + 8 * (start + count)].tobytes(), "<u8").tolist()
         plain = [entry - adjustment * (entry >= adjustment) for entry in entries]
         first = before = plain[start - 1] if start else 0
         if page == last_page and first < last_end:
-            fail(FAULT_ENDS, row)
+            fail(Fault.ENDS, row)
         for j in range(start, start + count):
             if plain[j] < before or plain[j] > size:
-                fail(FAULT_ENDS, row + j - start)
+                fail(Fault.ENDS, row + j - start)
             if plain[j] - first > most - base:
-                fail(FAULT_TOO_MANY, row + j - start)
+                fail(Fault.TOO_MANY, row + j - start)
             before = plain[j]
             offsets.append(base + before - first)
             is_valid.append(entries[j] < adjustment)
         out_positions[i], out_lengths[i] = values + first, before - first
         last_page, last_end = page, before
     if len(is_valid) != rows:
-        fail(FAULT_OUT_SIZE, len(run_pages))
+        fail(Fault.OUT_SIZE, len(run_pages))
     out_offsets[:] = offsets
     out_validity[:] = np.packbits(np.array(is_valid, np.bool_), bitorder="little")
     return offsets[-1], is_valid.count(False)

@@ -5,14 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.kernels._codes import (
-    FAULT_NEGATIVE,
-    FAULT_OUT_SIZE,
-    FAULT_PAGE_STARTS,
-    FAULT_ROW,
-    FAULT_TRUNCATED,
-    fail,
-)
+from lancecy.kernels._codes import Fault, fail
 from lancecy.kernels.reference.checks import check_runs, checked, same_length
 
 __all__ = [
@@ -57,7 +50,7 @@ def gather_fixed(
     bad = np.flatnonzero((positions < 0) | (positions > memory.size - width))
     if bad.size:
         first = int(bad[0])
-        fail(FAULT_NEGATIVE if positions[first] < 0 else FAULT_TRUNCATED, first)
+        fail(Fault.NEGATIVE if positions[first] < 0 else Fault.TRUNCATED, first)
     if positions.size:  # without positions nothing bounds the width
         out.reshape(positions.size, width)[:] = memory[positions[:, None] + np.arange(width)]
 
@@ -76,7 +69,7 @@ def rows_to_pages(
     _check_pages(page_starts)
     outside = np.flatnonzero((rows < 0) | (rows >= page_starts[-1]))
     if outside.size:
-        fail(FAULT_ROW, int(outside[0]))
+        fail(Fault.ROW, int(outside[0]))
     out_page[:] = np.searchsorted(page_starts, rows, side="right") - 1
     out_offset[:] = rows - page_starts[out_page]
 
@@ -96,11 +89,11 @@ def place_spans(
         if length == 0:
             continue
         if start < 0 or length < 0:
-            fail(FAULT_NEGATIVE, i)
+            fail(Fault.NEGATIVE, i)
         if start + length > memory.size:
-            fail(FAULT_TRUNCATED, i)
+            fail(Fault.TRUNCATED, i)
         if position < 0 or position + length > out.size:
-            fail(FAULT_OUT_SIZE, i)
+            fail(Fault.OUT_SIZE, i)
         out[position : position + length] = memory[start : start + length]
 
 
@@ -122,10 +115,10 @@ def chunk_table(words: NDArray[np.uint8], width: int, out_offsets: Int64, out_st
 
 def _check_pages(page_starts: Int64) -> None:
     if page_starts[0] != 0:
-        fail(FAULT_PAGE_STARTS, 0)
+        fail(Fault.PAGE_STARTS, 0)
     descents = np.flatnonzero(page_starts[1:] < page_starts[:-1])
     if descents.size:
-        fail(FAULT_PAGE_STARTS, int(descents[0]) + 1)
+        fail(Fault.PAGE_STARTS, int(descents[0]) + 1)
 
 
 @checked
@@ -141,7 +134,7 @@ def cut_ranges(
     size = 0
     for i, (row, stop) in enumerate(zip(starts.tolist(), stops.tolist(), strict=True)):
         if row < stop and (row < 0 or stop > page_starts[-1]):
-            fail(FAULT_ROW, i)
+            fail(Fault.ROW, i)
         while row < stop:
             if size == out_pages.size:
                 raise ValueError("there is no room for all runs")
@@ -162,7 +155,7 @@ def cut_rows(page_starts: Int64, rows: Int64, out_pages: Int64, out_starts: Int6
     _check_pages(page_starts)
     outside = np.flatnonzero((rows < 0) | (rows >= page_starts[-1]))
     if outside.size:
-        fail(FAULT_ROW, int(outside[0]))
+        fail(Fault.ROW, int(outside[0]))
     pages = np.searchsorted(page_starts, rows, side="right") - 1
     is_first = np.ones(rows.size, np.bool_)
     is_first[1:] = (rows[1:] - 1 != rows[:-1]) | (pages[1:] != pages[:-1])

@@ -5,12 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.kernels._codes import (
-    FAULT_CHUNK_PARTS,
-    FAULT_NEGATIVE,
-    FAULT_TRUNCATED,
-    fail,
-)
+from lancecy.kernels._codes import Fault, fail
 from lancecy.kernels.reference.checks import require, same_length
 
 __all__ = ["chunk_headers"]
@@ -69,13 +64,13 @@ def chunk_headers(
     wanted = has_rep + has_def + num_buffers
     for i, (position, length) in enumerate(zip(positions.tolist(), lengths.tolist(), strict=True)):
         if position < 0 or length < 0:
-            fail(FAULT_NEGATIVE, i)
+            fail(Fault.NEGATIVE, i)
         if position + length > memory.size:
-            fail(FAULT_TRUNCATED, i)
+            fail(Fault.TRUNCATED, i)
         chunk = memory[position : position + length].tobytes()
         parts = _parts(chunk, has_rep, has_def, num_buffers, size_width)
         if len(parts) != wanted or length < 2:
-            fail(FAULT_CHUNK_PARTS, i)
+            fail(Fault.CHUNK_PARTS, i)
         placed = [(position + start, size) for start, size in parts]
         rep = placed.pop(0) if has_rep else (position, 0)
         definition = placed.pop(0) if has_def else (position, 0)
