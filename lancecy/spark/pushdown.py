@@ -16,9 +16,10 @@ cannot be inspected or is not understood is left to Spark.
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -88,6 +89,17 @@ def naming_times(frame: ParentDataFrame) -> Iterator[None]:
         ) from error
 
 
+def _timed(method: Callable[..., Any]) -> Callable[..., Any]:
+    """The method of Spark's groups, under :func:`naming_times`."""
+
+    @functools.wraps(method)
+    def call(groups: TimedGroups, *args: Any, **kwargs: Any) -> Any:
+        with naming_times(groups._df):
+            return method(groups, *args, **kwargs)
+
+    return call
+
+
 class TimedGroups(GroupedData):
     """Spark's groups of a frame, with errors that name its times of day.
 
@@ -96,35 +108,16 @@ class TimedGroups(GroupedData):
     groups : pyspark.sql.GroupedData
     """
 
+    agg = _timed(GroupedData.agg)
+    count = _timed(GroupedData.count)
+    avg = _timed(GroupedData.avg)
+    mean = avg
+    max = _timed(GroupedData.max)
+    min = _timed(GroupedData.min)
+    sum = _timed(GroupedData.sum)
+
     def __init__(self, groups: GroupedData) -> None:
         super().__init__(groups._jgd, groups._df)
-
-    def agg(self, *exprs: Column | dict[str, str]) -> ParentDataFrame:
-        with naming_times(self._df):
-            return super().agg(*exprs)  # type: ignore[arg-type]
-
-    def count(self) -> ParentDataFrame:
-        with naming_times(self._df):
-            return super().count()
-
-    def avg(self, *cols: str) -> ParentDataFrame:
-        with naming_times(self._df):
-            return super().avg(*cols)
-
-    def mean(self, *cols: str) -> ParentDataFrame:
-        return self.avg(*cols)
-
-    def max(self, *cols: str) -> ParentDataFrame:
-        with naming_times(self._df):
-            return super().max(*cols)
-
-    def min(self, *cols: str) -> ParentDataFrame:
-        with naming_times(self._df):
-            return super().min(*cols)
-
-    def sum(self, *cols: str) -> ParentDataFrame:
-        with naming_times(self._df):
-            return super().sum(*cols)
 
     def pivot(self, pivot_col: str, values: list[Any] | None = None) -> GroupedData:
         with naming_times(self._df):
