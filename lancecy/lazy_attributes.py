@@ -11,37 +11,36 @@ __all__ = ["lazy_attributes"]
 
 
 def lazy_attributes(
-    package: str, homes: Mapping[str, str], modules: Collection[str] = ()
-) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Functions for a package to use as ``__getattr__`` and ``__dir__``.
+    package: str, homes: Mapping[str, str], others: Collection[str] = ()
+) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
+    """Two functions and a list for a package to use as ``__getattr__``, ``__dir__`` and ``__all__``.
 
     Parameters
     ----------
     package : str
-        Name of the package; it has ``__all__``.
+        Name of the package.
     homes : mapping of str to str
-        Names, and the modules that define them.
-    modules : collection of str
-        Names that are modules of the package.
+        Modules, and the names, separated by blanks, that they define.
+    others : collection of str
+        Names that are modules of the package, or that the package defines itself.
 
     Examples
     --------
-    >>> find, _ = lazy_attributes("lancecy", {"Limits": "lancecy.limits"})
-    >>> find("Limits").__name__
-    'Limits'
+    >>> find, _, names = lazy_attributes("lancecy", {"lancecy.limits": "Limits"})
+    >>> find("Limits").__name__, names
+    ('Limits', ['Limits'])
     """
+    modules = {name: module for module, names in homes.items() for name in names.split()}
+    offered = sorted([*modules, *others])
 
     def find(name: str) -> Any:
-        if name in homes:
-            value = getattr(importlib.import_module(homes[name]), name)
-        elif name in modules:
+        if name in modules:
+            value = getattr(importlib.import_module(modules[name]), name)
+        elif name in others:
             value = importlib.import_module(f"{package}.{name}")
         else:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         setattr(sys.modules[package], name, value)
         return value
 
-    def names() -> list[str]:
-        return list(sys.modules[package].__all__)
-
-    return find, names
+    return find, lambda: list(offered), offered

@@ -29,15 +29,11 @@ if TYPE_CHECKING:
     from lancecy.dask.dtypes import to_frame as to_frame
     from lancecy.dask.row_changes import changes as changes
 
-__all__ = ["NestedArrowDtype", "changes", "plain", "scan", "to_dask_array", "to_frame"]
-
 _HOMES = {
-    "NestedArrowDtype": "lancecy.dask.dtypes",
-    "changes": "lancecy.dask.row_changes",
-    "plain": "lancecy.dask.dtypes",
-    "scan": "lancecy.dask.collection",
-    "to_dask_array": "lancecy.dask.array",
-    "to_frame": "lancecy.dask.dtypes",
+    "lancecy.dask.array": "to_dask_array",
+    "lancecy.dask.collection": "scan",
+    "lancecy.dask.dtypes": "NestedArrowDtype plain to_frame",
+    "lancecy.dask.row_changes": "changes",
 }
 
-__getattr__, __dir__ = lazy_attributes(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazy_attributes(__name__, _HOMES)

@@ -33,28 +33,12 @@ if TYPE_CHECKING:
     from lancecy.spark.types import original_schema as original_schema
     from lancecy.spark.types import spark_arrow_schema as spark_arrow_schema
 
-__all__ = [
-    "LancecyDataSource",
-    "changes",
-    "dataframe",
-    "normalize",
-    "original_schema",
-    "read",
-    "register",
-    "spark_arrow_schema",
-    "write",
-]
-
 _HOMES = {
-    "LancecyDataSource": "lancecy.spark.source",
-    "changes": "lancecy.spark.row_changes",
-    "dataframe": "lancecy.spark.frames",
-    "normalize": "lancecy.spark.types",
-    "original_schema": "lancecy.spark.types",
-    "read": "lancecy.spark.frames",
-    "register": "lancecy.spark.source",
-    "spark_arrow_schema": "lancecy.spark.types",
-    "write": "lancecy.spark.sink",
+    "lancecy.spark.frames": "dataframe read",
+    "lancecy.spark.row_changes": "changes",
+    "lancecy.spark.sink": "write",
+    "lancecy.spark.source": "LancecyDataSource register",
+    "lancecy.spark.types": "normalize original_schema spark_arrow_schema",
 }
 
-__getattr__, __dir__ = lazy_attributes(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazy_attributes(__name__, _HOMES)

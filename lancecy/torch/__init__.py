@@ -22,13 +22,9 @@ if TYPE_CHECKING:
     from lancecy.torch.data import get_safe_loader as get_safe_loader
     from lancecy.torch.tensors import to_tensor as to_tensor
 
-__all__ = ["LanceDataset", "SafeLanceDataset", "get_safe_loader", "to_tensor"]
-
 _HOMES = {
-    "LanceDataset": "lancecy.torch.data",
-    "SafeLanceDataset": "lancecy.torch.data",
-    "get_safe_loader": "lancecy.torch.data",
-    "to_tensor": "lancecy.torch.tensors",
+    "lancecy.torch.data": "LanceDataset SafeLanceDataset get_safe_loader",
+    "lancecy.torch.tensors": "to_tensor",
 }
 
-__getattr__, __dir__ = lazy_attributes(__name__, _HOMES)
+__getattr__, __dir__, __all__ = lazy_attributes(__name__, _HOMES)
