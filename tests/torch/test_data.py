@@ -10,20 +10,21 @@ import sys
 import threading
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-import torch
-from torch.utils.data import DataLoader
 
 import lancecy
+import lancecy.torch
 from lancecy.errors import ColumnNotFoundError, UnsupportedError, WorkerError
 from lancecy.sampler import FullScanSampler, ShardedBatchSampler, ShardedFixedBatchSampler
-from lancecy.torch import LanceDataset, SafeLanceDataset, dist, get_safe_loader
-from lancecy.torch.data import LanceDataset as SameLanceDataset
 
+if TYPE_CHECKING:
+    from torch.utils.data import DataLoader
+
+# PyTorch takes a second to import, and its loggers slow every test after it: functions import it.
 ROWS = 1003
 
 # torch.multiprocessing forks a process that has threads.
@@ -51,7 +52,9 @@ def ids_of(loader: Any) -> list[int]:
     return [n for batch in loader for n in (batch["id"] if isinstance(batch, dict) else batch).tolist()]
 
 
-def forked(dataset: LanceDataset, **options: Any) -> DataLoader[Any]:
+def forked(dataset: lancecy.torch.LanceDataset, **options: Any) -> DataLoader[Any]:
+    from torch.utils.data import DataLoader
+
     return DataLoader(dataset, batch_size=None, num_workers=2, multiprocessing_context="fork", **options)
 
 
@@ -59,7 +62,9 @@ def forked(dataset: LanceDataset, **options: Any) -> DataLoader[Any]:
 
 
 def test_batches_are_tensors_by_column(place: str) -> None:
-    batches = list(LanceDataset(place, 300))
+    import torch
+
+    batches = list(lancecy.torch.LanceDataset(place, 300))
     assert [len(batch["id"]) for batch in batches] == [300, 300, 300, 103]
     second = batches[1]
     assert second["vec"].shape == (300, 8)
@@ -68,31 +73,36 @@ def test_batches_are_tensors_by_column(place: str) -> None:
 
 
 def test_one_column_is_a_tensor(place: str) -> None:
-    (batch,) = LanceDataset(lancecy.dataset(place), 10, columns=["vec"], filter="id IN (3, 5)")
+    (batch,) = lancecy.torch.LanceDataset(lancecy.dataset(place), 10, columns=["vec"], filter="id IN (3, 5)")
     assert batch[:, 0].tolist() == [3, 5]
 
 
 def test_options_of_the_scan_and_of_the_table(place: str) -> None:
-    ds = LanceDataset(place, 10, dataset_options={"version": 1}, columns={"y": "id + 1"}, with_row_id=True)
+    from lancecy.torch.data import LanceDataset as SameLanceDataset
+
+    ds = lancecy.torch.LanceDataset(
+        place, 10, dataset_options={"version": 1}, columns={"y": "id + 1"}, with_row_id=True
+    )
     assert ds.schema.names == ["y", "_rowid"]
     assert next(iter(ds))["y"].tolist() == list(range(1, 11))
     assert repr(ds) == f"LanceDataset(uri={ds.dataset.uri!r}, version=1, batch_size=10)"
-    assert SameLanceDataset is LanceDataset
+    assert SameLanceDataset is lancecy.torch.LanceDataset
 
 
 def test_batches_made_by_a_function_of_ones_own(place: str) -> None:
-    assert next(iter(LanceDataset(place, 10, to_tensor_fn=lambda batch: batch.num_rows))) == 10
-    assert isinstance(next(iter(LanceDataset(place, 10, to_tensor_fn=None))), pa.RecordBatch)
+    assert next(iter(lancecy.torch.LanceDataset(place, 10, to_tensor_fn=lambda batch: batch.num_rows))) == 10
+    assert isinstance(next(iter(lancecy.torch.LanceDataset(place, 10, to_tensor_fn=None))), pa.RecordBatch)
 
 
 @pytest.mark.interop
 @pytest.mark.filterwarnings("ignore:The given NumPy array is not writable:UserWarning")
 def test_batches_are_those_of_pylance(place: str) -> None:
+    import torch
     from lance.torch.data import LanceDataset as Other
 
     options: dict[str, Any] = {"columns": ["id", "vec"], "filter": "id % 2 = 0"}
     for ours, theirs in zip(
-        LanceDataset(place, 10_000, **options), Other(place, 10_000, **options), strict=True
+        lancecy.torch.LanceDataset(place, 10_000, **options), Other(place, 10_000, **options), strict=True
     ):
         for name, values in theirs.items():
             assert torch.equal(ours[name], values)
@@ -113,11 +123,11 @@ def test_wrong_arguments_are_refused(place: str) -> None:
     ]
     for options, kind, message in wrong:
         with pytest.raises(kind, match=message):
-            LanceDataset(place, 10, **options)
+            lancecy.torch.LanceDataset(place, 10, **options)
     with pytest.raises(ValueError, match="batch_size"):
-        LanceDataset(place, 0)
+        lancecy.torch.LanceDataset(place, 0)
     with pytest.raises(ValueError, match="negative"):
-        LanceDataset(place, 10).set_epoch(-1)
+        lancecy.torch.LanceDataset(place, 10).set_epoch(-1)
 
 
 def test_blobs_are_files_for_a_function_of_ones_own(tmp_path: Path) -> None:
@@ -126,13 +136,13 @@ def test_blobs_are_files_for_a_function_of_ones_own(tmp_path: Path) -> None:
     place = str(tmp_path / "t.lance")
     lancecy.write_dataset(rows, place)
     with pytest.raises(UnsupportedError, match="column 'image' holds blobs"):
-        LanceDataset(place, 10)
+        lancecy.torch.LanceDataset(place, 10)
 
     def read(batch: Any) -> Any:
         return batch["id"].to_pylist(), [file and file.read() for file in batch["image"]]
 
-    assert list(LanceDataset(place, 10, to_tensor_fn=read)) == [([1, 2], [b"abc", None])]
-    assert ids_of(LanceDataset(place, 10, columns=["id"])) == [1, 2]
+    assert list(lancecy.torch.LanceDataset(place, 10, to_tensor_fn=read)) == [([1, 2], [b"abc", None])]
+    assert ids_of(lancecy.torch.LanceDataset(place, 10, columns=["id"])) == [1, 2]
 
 
 # -- sharing -----------------------------------------------------------------------------------------------
@@ -149,37 +159,51 @@ SHARED: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", list(SHARED))
+@pytest.mark.parametrize(
+    "name",
+    [
+        "plain",
+        "filtered batches",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in SHARED if n not in ("plain", "filtered batches")),
+    ],
+)
 def test_forked_workers_share_the_rows(place: str, name: str) -> None:
     options = SHARED[name]
-    found = ids_of(forked(LanceDataset(place, 64, columns=["id", "vec"], **options)))
+    found = ids_of(forked(lancecy.torch.LanceDataset(place, 64, columns=["id", "vec"], **options)))
     assert sorted(found) == list(range(0, ROWS, 3 if "filter" in options else 1))
 
 
 def test_processes_with_workers_share_the_rows(place: str) -> None:
     # More readers than fragments: batches are shared.
-    parts = [ids_of(forked(LanceDataset(place, 64, columns=["id"], rank=r, world_size=2))) for r in range(2)]
+    parts = [
+        ids_of(forked(lancecy.torch.LanceDataset(place, 64, columns=["id"], rank=r, world_size=2)))
+        for r in range(2)
+    ]
     assert sorted(parts[0] + parts[1]) == list(range(ROWS))
     assert min(map(len, parts)) > 400
 
 
 def test_workers_share_a_sample(place: str) -> None:
-    found = ids_of(forked(LanceDataset(place, 64, columns=["id"], samples=333)))
+    found = ids_of(forked(lancecy.torch.LanceDataset(place, 64, columns=["id"], samples=333)))
     assert len(found) == len(set(found)) == 333
-    assert len(ids_of(LanceDataset(place, 64, columns=["id"], samples=5000))) == ROWS
+    assert len(ids_of(lancecy.torch.LanceDataset(place, 64, columns=["id"], samples=5000))) == ROWS
 
 
 def test_workers_share_nothing_if_told_so(place: str) -> None:
-    found = ids_of(forked(LanceDataset(place, 64, columns=["id"], auto_detect_rank=False)))
+    found = ids_of(forked(lancecy.torch.LanceDataset(place, 64, columns=["id"], auto_detect_rank=False)))
     assert sorted(found) == sorted([*range(ROWS), *range(ROWS)])
 
 
 def _part(place: str, meeting: str, rank: int) -> tuple[tuple[int, int], list[int], list[int]]:
     """What one process of ``torch.distributed`` reads, in table order and shuffled."""
+    import torch
+
+    from lancecy.torch import dist
+
     torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
     sampler = ShardedBatchSampler.from_torch(randomize=True, seed=3)
-    plain = ids_of(LanceDataset(place, 100, columns=["id"]))
-    shuffled = ids_of(LanceDataset(place, 100, columns=["id"], sampler=sampler))
+    plain = ids_of(lancecy.torch.LanceDataset(place, 100, columns=["id"]))
+    shuffled = ids_of(lancecy.torch.LanceDataset(place, 100, columns=["id"], sampler=sampler))
     return (dist.get_global_rank(), dist.get_global_world_size()), plain, shuffled
 
 
@@ -194,14 +218,16 @@ def test_processes_of_torch_distributed_share_the_rows(place: str, tmp_path: Pat
 
 
 def test_alone_it_is_the_only_process() -> None:
+    from lancecy.torch import dist
+
     assert (dist.get_global_rank(), dist.get_global_world_size()) == (0, 1)
 
 
 @pytest.mark.slow
 def test_spawned_workers_share_the_rows_and_live_for_all_epochs(place: str) -> None:
     sampler = ShardedBatchSampler(0, 1, randomize=True, seed=1)
-    ds = LanceDataset(place, 64, columns=["id"], sampler=sampler)
-    loader = get_safe_loader(ds, batch_size=None, num_workers=2)
+    ds = lancecy.torch.LanceDataset(place, 64, columns=["id"], sampler=sampler)
+    loader = lancecy.torch.get_safe_loader(ds, batch_size=None, num_workers=2)
     epochs = []
     for epoch in (0, 1, 0):
         ds.set_epoch(epoch)
@@ -210,8 +236,9 @@ def test_spawned_workers_share_the_rows_and_live_for_all_epochs(place: str) -> N
     assert epochs[0] == epochs[2] != epochs[1]
 
 
+@pytest.mark.slow
 def test_forked_workers_are_not_stopped_by_threads_of_their_parent(place: str) -> None:
-    ds = LanceDataset(place, 16, columns=["id", "s"])
+    ds = lancecy.torch.LanceDataset(place, 16, columns=["id", "s"])
     done = threading.Event()
 
     def scan() -> None:
@@ -231,7 +258,7 @@ def test_forked_workers_are_not_stopped_by_threads_of_their_parent(place: str) -
 def test_workers_read_the_version_that_was_opened(place: str, tmp_path: Path) -> None:
     moving = str(tmp_path / "t.lance")
     table = lancecy.write_dataset({"id": [1, 2]}, moving)
-    ds = LanceDataset(moving, 10)
+    ds = lancecy.torch.LanceDataset(moving, 10)
     table.append({"id": [3]})
     assert ids_of(forked(ds)) == [1, 2]
     assert ids_of(pickle.loads(pickle.dumps(ds))) == [1, 2]
@@ -241,7 +268,7 @@ def test_errors_of_workers_name_the_column(tmp_path: Path) -> None:
     place = str(tmp_path / "t.lance")
     lancecy.write_dataset({"n": [1, None]}, place)
     with pytest.raises(WorkerError, match=r"SchemaError: column 'n' has nulls.*coalesce\(n, 0\)") as caught:
-        list(forked(LanceDataset(place, 10)))
+        list(forked(lancecy.torch.LanceDataset(place, 10)))
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
@@ -251,7 +278,7 @@ def test_errors_of_workers_name_the_column(tmp_path: Path) -> None:
 def test_later_epochs_are_read_from_the_cache(tmp_path: Path) -> None:
     place = tmp_path / "t.lance"
     lancecy.write_dataset({"id": list(range(100))}, str(place))
-    ds = LanceDataset(str(place), 30, cache=tmp_path)
+    ds = lancecy.torch.LanceDataset(str(place), 30, cache=tmp_path)
     assert len(next(iter(ds))) == 30  # an epoch that is not finished is not kept
     assert ids_of(ds) == list(range(100))
     place.rename(tmp_path / "gone")
@@ -263,7 +290,7 @@ def test_later_epochs_are_read_from_the_cache(tmp_path: Path) -> None:
 
 
 def test_an_empty_epoch_is_kept_too(place: str) -> None:
-    ds = LanceDataset(place, 30, columns=["id"], filter="id < 0", cache=True)
+    ds = lancecy.torch.LanceDataset(place, 30, columns=["id"], filter="id < 0", cache=True)
     assert [ids_of(ds), ids_of(ds)] == [[], []]
 
 
@@ -272,7 +299,10 @@ def test_an_empty_epoch_is_kept_too(place: str) -> None:
 
 def test_secrets_stay_here_unless_told_otherwise(place: str) -> None:
     options: dict[str, Any] = {"dataset_options": {"storage_options": {"secret": "hunter2-hunter2"}}}
-    for make in (functools.partial(LanceDataset, place, 10), functools.partial(SafeLanceDataset, place)):
+    for make in (
+        functools.partial(lancecy.torch.LanceDataset, place, 10),
+        functools.partial(lancecy.torch.SafeLanceDataset, place),
+    ):
         assert b"hunter2" not in pickle.dumps(make(**options))
         assert b"hunter2" in pickle.dumps(make(**options, embed_credentials=True))
 
@@ -281,20 +311,22 @@ def test_secrets_stay_here_unless_told_otherwise(place: str) -> None:
 
 
 def test_rows_by_number(place: str) -> None:
-    rows = SafeLanceDataset(place)
+    rows = lancecy.torch.SafeLanceDataset(place)
     assert len(rows) == ROWS
     assert rows[5] == {"id": 5, "vec": [5.0] * 8, "s": "row 5"}
     assert [row["id"] for row in rows.__getitems__([7, 1, 7])] == [7, 1, 7]
-    assert SafeLanceDataset(lancecy.dataset(place), columns=["id"])[5] == {"id": 5}
+    assert lancecy.torch.SafeLanceDataset(lancecy.dataset(place), columns=["id"])[5] == {"id": 5}
     with pytest.raises(IndexError):
         rows[ROWS]
     with pytest.raises(ColumnNotFoundError, match="idd"):
-        SafeLanceDataset(place, columns=["idd"])
+        lancecy.torch.SafeLanceDataset(place, columns=["idd"])
 
 
 def test_rows_by_number_in_a_loader(place: str) -> None:
-    rows = SafeLanceDataset(place)
-    loader = get_safe_loader(
+    from torch.utils.data import DataLoader
+
+    rows = lancecy.torch.SafeLanceDataset(place)
+    loader = lancecy.torch.get_safe_loader(
         rows, batch_size=100, num_workers=2, shuffle=True, multiprocessing_context="fork"
     )
     assert loader.persistent_workers
@@ -302,7 +334,7 @@ def test_rows_by_number_in_a_loader(place: str) -> None:
     batches = ShardedFixedBatchSampler(1, 2, batch_size=200, total_num_rows=ROWS)
     here = DataLoader(rows, batch_sampler=batches)
     assert ids_of(here) == list(range(502, ROWS))
-    assert ids_of(get_safe_loader(rows, num_workers=0)) == list(range(ROWS))
+    assert ids_of(lancecy.torch.get_safe_loader(rows, num_workers=0)) == list(range(ROWS))
 
 
 def test_without_pytorch_the_error_says_what_to_install() -> None:
