@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -17,11 +19,18 @@ DANGEROUS_MODULES = {"pickle", "cloudpickle", "marshal", "shelve", "yaml", "dill
 LATER = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 
 
-def _nodes(kind: type[ast.AST]) -> Iterator[tuple[Path, ast.AST]]:
+@cache
+def _by_kind() -> Mapping[type[ast.AST], list[tuple[Path, ast.AST]]]:
+    """Every node of the package by its class: one walk serves all rules."""
+    found: defaultdict[type[ast.AST], list[tuple[Path, ast.AST]]] = defaultdict(list)
     for path in package_modules():
         for node in ast.walk(parsed(path)):
-            if isinstance(node, kind):
-                yield path, node
+            found[type(node)].append((path, node))
+    return found
+
+
+def _nodes(kind: type[ast.AST]) -> list[tuple[Path, ast.AST]]:
+    return _by_kind().get(kind, [])
 
 
 def _place(path: Path, node: ast.AST) -> str:
