@@ -190,6 +190,7 @@ def test_control_characters_of_a_table_do_not_reach_the_terminal(tmp_path: Path)
         assert "\x07" not in found.stdout, command
 
 
+@pytest.mark.slow
 def test_script_runs_and_pipes_close_quietly() -> None:
     script = Path(sys.executable).with_name("lancecy")
     command = (

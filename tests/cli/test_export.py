@@ -264,6 +264,7 @@ def test_an_error_in_the_middle_leaves_the_old_file(
     assert kind not in ends or not piped[4:].endswith(ends[kind])
 
 
+@pytest.mark.slow
 def test_rows_go_from_one_table_to_another_by_a_pipe(tmp_path: Path, table: Path) -> None:
     for number, kind in enumerate(["arrow", "jsonl"]):
         copy = tmp_path / f"{number}.lance"
@@ -280,6 +281,7 @@ def test_rows_go_from_one_table_to_another_by_a_pipe(tmp_path: Path, table: Path
         assert lancecy.dataset(copy).to_table().equals(lancecy.dataset(table).to_table())
 
 
+@pytest.mark.slow
 def test_a_reader_of_the_first_rows_ends_the_export_quietly(tmp_path: Path) -> None:
     path = tmp_path / "t.lance"
     lancecy.write_dataset({"s": [f"{i:0100}" for i in range(100_000)]}, path)  # far more than a pipe holds

@@ -50,6 +50,7 @@ def test_standard_input_is_recognised_by_its_first_bytes(tmp_path: Path, kind: s
         assert lancecy.dataset(tmp_path / "t.lance").to_table().to_pylist() == TABLE.to_pylist()
 
 
+@pytest.mark.slow
 def test_standard_input_is_a_pipe_or_a_file(tmp_path: Path) -> None:
     (tmp_path / "rows").write_bytes(_bytes("parquet"))
     with (tmp_path / "rows").open("rb") as file:

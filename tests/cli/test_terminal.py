@@ -59,6 +59,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_table_too_wide_for_the_terminal_shows_one_column_a_line(wide: Path) -> None:
     shown = _on_terminal(80, "head", wide)
     lines = [line.split() for line in shown.splitlines()]
@@ -79,6 +80,7 @@ def test_a_table_that_fits_is_a_table(wide: Path) -> None:
     assert re.split(r" {2,}", shown.splitlines()[3].strip())[:2] == ["value 1 of row 1", "value 2 of row 1"]
 
 
+@pytest.mark.slow
 def test_other_tables_are_turned_too_and_long_values_stay_within_the_line(tmp_path: Path) -> None:
     path = tmp_path / "long.lance"
     lancecy.write_dataset({"name" * 20: ["v" * 300], **{f"c{i}": ["abcdef"] for i in range(5)}}, path)
@@ -89,6 +91,7 @@ def test_other_tables_are_turned_too_and_long_values_stay_within_the_line(tmp_pa
         assert shown.count("v") >= 100 or command == "schema"
 
 
+@pytest.mark.slow
 def test_rows_in_a_pipe_are_one_line_each(wide: Path) -> None:
     shown = _piped("head", wide)
     lines = [line for line in shown.splitlines() if line]
@@ -112,6 +115,7 @@ def test_help_of_a_command_is_not_cut() -> None:
     assert "Write the rows of FILE... (Parquet" in listed
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away_is_no_error(wide: Path) -> None:
     reader, writer = os.pipe()
     os.close(reader)

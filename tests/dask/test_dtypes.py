@@ -108,6 +108,7 @@ def test_other_names_are_left_to_other_dtypes(name: str) -> None:
         NestedArrowDtype.construct_from_string(name)
 
 
+@pytest.mark.slow
 def test_dtype_pickled_here_is_known_in_a_process_that_never_imported_it() -> None:
     series = pd.Series(NestedArrowArray(pa.array([[1, 2], None], pa.list_(pa.int8()))))
     code = "import pickle, sys; s = pickle.load(sys.stdin.buffer); print(s.dtype, s[0], s.isna().sum())"
@@ -241,6 +242,7 @@ def test_parquet_round_trip_keeps_dtypes(ddf: dd.DataFrame, table: pa.Table, tmp
 # -- clusters ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["p2p", "tasks"])
 def test_shuffle_on_a_cluster_keeps_dtypes_and_values(
     client: Client, method: str, frame: pd.DataFrame, table: pa.Table
@@ -250,6 +252,7 @@ def test_shuffle_on_a_cluster_keeps_dtypes_and_values(
     check(found, table)
 
 
+@pytest.mark.slow
 def test_join_on_a_cluster_keeps_dtypes_and_values(
     client: Client, frame: pd.DataFrame, table: pa.Table
 ) -> None:

@@ -122,6 +122,7 @@ def _starts(parts: list[Any], stores: BusyStores) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 def test_delayed_tables_are_in_table_order_and_started_on_all_bases(stores: BusyStores) -> None:
     tables = stores.dataset().to_delayed(filter="id >= 0", blocksize=None)
     assert _starts(tables, stores) == ["a"] * 8 + ["b"] * 8 + ["c"] * 8

@@ -114,6 +114,7 @@ def test_equal_values_meet_in_one_partition(
     assert len(merged) == len(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["bool", "int64"])
 def test_equal_values_meet_again_after_a_shuffle_of_a_cluster(
     client: Client, name: str, scans: Callable[[str], dd.DataFrame]

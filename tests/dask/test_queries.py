@@ -108,6 +108,7 @@ def test_random_queries_of_tables_on_s3_have_the_answers_of_pandas(s3_server: S3
     _each(check, range(QUERIES, QUERIES + QUERIES // 6), s3_server.make_bucket("queries"))
 
 
+@pytest.mark.slow
 def test_random_queries_on_a_cluster_have_the_answers_of_pandas(client: Client, tmp_path: Path) -> None:
     def compute(answer: Any) -> Any:
         return client.compute(answer).result(timeout=270) if hasattr(answer, "dask") else answer
@@ -138,6 +139,7 @@ def _written(case: Case, place: str) -> None:
         assert added.count_rows() == 2 * len(expected)
 
 
+@pytest.mark.slow
 def test_rows_of_random_queries_are_written_as_they_are(tmp_path: Path) -> None:
     _each(_written, range(3 * QUERIES, 3 * QUERIES + QUERIES // 3), str(tmp_path))
 

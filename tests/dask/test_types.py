@@ -79,6 +79,7 @@ OPERATIONS: dict[str, Callable[[dd.DataFrame], Any]] = {
 }
 
 
+@pytest.mark.slow
 def test_every_type_moves_between_partitions(client: Client, ddf: dd.DataFrame, table: pa.Table) -> None:
     assert ddf.npartitions > 1
     # One after the other: until Python 3.12 a cached property locks its whole class, so that Dask planning here

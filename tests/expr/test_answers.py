@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pytest
 
 from lancecy.expr import bind, describe, evaluate, mask, parse
 from lancecy.expr.nodes import Expr
@@ -48,6 +49,7 @@ def folded_names(expr: Expr) -> Expr:
     return parsed(describe(expr).replace("I8", "i8").replace("ST.X", "st.x"))
 
 
+@pytest.mark.slow
 @folded("group", FILTERS)
 def test_description_reads_back_as_the_same_condition(group: str) -> None:
     table = every_kind()

@@ -208,6 +208,7 @@ def test_values_that_fail_are_an_expression_error_with_the_expression(text: str,
     assert str(bound) in str(caught.value)
 
 
+@pytest.mark.slow
 def test_nesting_is_bounded_and_chains_are_not() -> None:
     deepest = DEFAULT_LIMITS.nesting
     for text in (

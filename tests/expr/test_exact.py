@@ -91,6 +91,7 @@ def meaning(kind: pa.DataType, values: pa.Array) -> list[Any]:
     return [v if v is None or (isinstance(v, float) and v - v != 0) else Fraction(v) for v in found]
 
 
+@pytest.mark.slow
 @folded("left", NUMBERS + INSTANTS + SPANS + TIMES, ids=str)
 def test_any_two_values_are_compared_as_what_they_are(left: pa.DataType) -> None:
     for right in [kind for kind in NUMBERS + INSTANTS + SPANS + TIMES if can_compare(left, kind)]:

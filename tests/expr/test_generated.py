@@ -237,7 +237,9 @@ class Reading:
         assert case.may_fail or table["id"].to_pylist() == case.ids, case.where
 
 
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "version", ["2.1", *(pytest.param(v, marks=pytest.mark.slow) for v in VERSIONS if v != "2.1")]
+)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_datasets_give_the_rows_that_are_selected(seed: int, version: str, tmp_path: Path) -> None:
     reading = Reading(written(seed, version, str(tmp_path / "t.lance")), seed)
@@ -298,6 +300,7 @@ def test_dask_takes_the_same_rows(seed: int, tmp_path: Path) -> None:
             assert frame.compute(scheduler="sync")["id"].tolist() == case.ids, case.where
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 def test_tables_in_memory_give_the_same_rows(seed: int) -> None:
     for version in VERSIONS:

@@ -313,6 +313,7 @@ FUNCTIONS = [
 ]
 
 
+@pytest.mark.slow
 @folded("expression", FUNCTIONS)
 def test_hostile_values_are_format_errors(expression: str) -> None:
     document = stored({"a": [1, {"b": "x"}, 2.5, "\n"], "c": None})

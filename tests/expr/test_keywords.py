@@ -89,6 +89,7 @@ def _read(text: str) -> object:
         return error
 
 
+@pytest.mark.slow
 def test_text_that_has_a_meaning_keeps_it(monkeypatch: pytest.MonkeyPatch) -> None:
     everything = [text for group in filters().values() for text in group]
     texts = [text for text in everything if not isinstance(_read(text), LanceError)]

@@ -141,6 +141,7 @@ def test_depth_is_bounded(kernels: Kernels) -> None:
             selected(kernels, [nested(depth)], path)
 
 
+@pytest.mark.slow
 def test_ways_to_the_parts_are_bounded(kernels: Kernels) -> None:
     # Two .** meet every value of a deep document often, which is still little for its bytes.
     assert selected(kernels, [nested(128)], path_steps("$.**.**.zz")) == [None]

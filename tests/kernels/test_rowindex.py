@@ -215,7 +215,7 @@ def test_keys_are_sorted_and_take_their_values_along(kernels: Any, keys: list[in
 
 
 @both
-@settings(max_examples=40)
+@settings(max_examples=settings().max_examples * 2 // 3)
 @given(bits=st.integers(0, 64), low=ids, size=st.integers(0, 5000), seed=st.integers(0, 99))
 def test_any_span_of_keys_is_sorted(kernels: Any, bits: int, low: int, size: int, seed: int) -> None:
     random = np.random.default_rng(seed)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.meta.tree import run_tool
 
 
@@ -15,6 +17,7 @@ def test_ruff_finds_nothing() -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+@pytest.mark.slow
 def test_cython_lint_finds_nothing() -> None:
     result = run_tool("cython-lint", "_ext")
     assert result.returncode == 0, result.stdout + result.stderr

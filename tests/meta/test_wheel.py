@@ -139,6 +139,7 @@ NEED_THEIR_EXTRA = (
 )
 
 
+@pytest.mark.slow
 def test_every_library_imported_is_declared() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     declared = {canonicalize_name(Requirement(line).name) for line in project["dependencies"]}

@@ -239,6 +239,7 @@ def test_fixed_batches_cover_all_rows(rows: int, world_size: int) -> None:
         ShardedFixedBatchSampler(0, 1)
 
 
+@pytest.mark.slow
 def test_samplers_do_not_need_pytorch(table: lancecy.Dataset, tmp_path: Path) -> None:
     script = f"""
 import sys

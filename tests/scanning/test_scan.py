@@ -115,7 +115,7 @@ def test_filter_forms_mean_the_same(ds: lancecy.Dataset) -> None:
     limit=st.none() | st.integers(0, 200),
     text=st.sampled_from([None, "id % 3 = 0"]),
 )
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_limit_and_offset_are_a_slice(
     ds: lancecy.Dataset, offset: int, limit: int | None, text: str | None
 ) -> None:
@@ -128,7 +128,7 @@ def test_limit_and_offset_are_a_slice(
 
 
 @given(st.lists(st.integers(0, len(LIVE) - 1), max_size=40))
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=60, deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_take_returns_rows_in_the_order_asked_for(ds: lancecy.Dataset, numbers: list[int]) -> None:
     assert_tables_equal(ds.take(numbers), expected([LIVE[n] for n in numbers]))
 

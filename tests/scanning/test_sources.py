@@ -103,7 +103,9 @@ def opened(root: Path, version: str, *sources: CandidateSource) -> lancecy.Datas
 
 
 @pytest.mark.parametrize("extra", [None, 0, 2], ids=["exact", "at most", "with false positives"])
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "version", ["2.1", *(pytest.param(v, marks=pytest.mark.slow) for v in VERSIONS if v != "2.1")]
+)
 def test_answers_are_those_of_a_scan_without_sources(tmp_path: Path, version: str, extra: int | None) -> None:
     source = SideTable(KNOWN, exact=extra is None, extra=extra or 0)
     dataset = opened(tmp_path / "t", version, source)

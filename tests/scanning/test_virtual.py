@@ -377,6 +377,7 @@ def test_the_index_is_made_once_and_stays_here(tmp_path: Path) -> None:
     assert other.context.row_index() is not index
 
 
+@pytest.mark.slow
 def test_few_rows_need_no_numba(tmp_path: Path) -> None:
     made(tmp_path / "t", "2.1")
     code = f"""
@@ -440,6 +441,7 @@ def test_two_rows_of_one_id_are_refused_by_takes_only(tmp_path: Path) -> None:
 # -- tables of old releases ---------------------------------------------------
 
 
+@pytest.mark.slow
 def test_versions_of_rows_of_goldens() -> None:
     for golden in all_versions():
         check_golden(golden)

@@ -182,6 +182,7 @@ def _in_the_middle(place: int) -> tuple[list[str], bool]:
 SEEDS = 100
 
 
+@pytest.mark.slow
 def test_restored_version_keeps_its_files_in_any_order() -> None:
     assert not {seed: found for seed in range(SEEDS) if (found := _interleaved(seed))}
 

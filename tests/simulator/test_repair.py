@@ -43,7 +43,9 @@ def repaired(simulation: Simulation, faults: Iterable[Fault | None] = ()) -> tup
         return made, error
 
 
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize(
+    "store", [name if name == "put" else pytest.param(name, marks=pytest.mark.slow) for name in STORES]
+)
 def test_repair_gives_one_result_whatever_goes_wrong_once(store: str) -> None:
     undisturbed = begun(store)
     requests, found = repaired(undisturbed)

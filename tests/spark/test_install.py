@@ -68,6 +68,7 @@ def _installed(checkout: Path, hook: str, folder: Path) -> Path:
     return python
 
 
+@pytest.mark.slow
 def test_wheel_has_the_module_beside_the_package(checkout: Path, tmp_path: Path) -> None:
     python = _installed(checkout, "build_wheel", tmp_path)
     assert _run(python, "-c", LISTED, cwd=tmp_path) == "['pyspark_lancecy']"

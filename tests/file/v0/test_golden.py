@@ -58,6 +58,7 @@ def test_any_selection_is_decode_all_then_select(golden: Golden, is_mapped: bool
     assert check_selections(load_table(golden.path, is_mapped=is_mapped)) > 0
 
 
+@pytest.mark.slow
 @folded("golden", GOLDENS, ids=lambda g: g.name)
 def test_sizes_told_without_reading_are_those_of_the_pages(golden: Golden) -> None:
     table = load_table(golden.path)
@@ -72,6 +73,7 @@ def test_sizes_told_without_reading_are_those_of_the_pages(golden: Golden) -> No
         assert sum(reader.column_bytes(f) for f in fields) < 2 * size
 
 
+@pytest.mark.slow
 @folded("golden", GOLDENS, ids=lambda g: g.name)
 def test_stored_bounds_hold_for_what_is_read(golden: Golden) -> None:
     table = load_table(golden.path)

@@ -166,7 +166,7 @@ def test_bytes_missing_before_the_footer() -> None:
     assert "read" not in found
 
 
-@pytest.mark.parametrize("part", ["position", "length"])
+@pytest.mark.parametrize("part", ["position", pytest.param("length", marks=pytest.mark.slow)])
 def test_every_cell_of_the_page_table_takes_every_telling_number(part: str) -> None:
     built = small_file()
     found = []
@@ -178,6 +178,7 @@ def test_every_cell_of_the_page_table_takes_every_telling_number(part: str) -> N
     assert "not opened" not in found
 
 
+@pytest.mark.slow
 def test_every_offset_takes_every_telling_number() -> None:
     built = small_file()
     found = []

@@ -36,6 +36,7 @@ def storable(table: pa.Table) -> pa.Table:
     return stored_form(table.select(kept))
 
 
+@pytest.mark.slow
 @folded("rows", [1, 1023, 1024, 1025, 3000])
 def test_every_type_comes_back(rows: int, tmp_path: Path) -> None:
     table = storable(all_types_table(rows, nulls=0.3))

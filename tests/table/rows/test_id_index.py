@@ -147,7 +147,7 @@ def histories(draw: st.DrawFn) -> tuple[dict[int, list[int]], dict[int, list[int
 
 
 @each_kernel
-@settings(max_examples=80)
+@settings(max_examples=settings().max_examples * 4 // 3)
 @given(histories())
 def test_ids_of_any_history_lead_to_the_living_row(
     history: tuple[dict[int, list[int]], dict[int, list[int]], dict[int, RowIdSequence]],
@@ -371,7 +371,7 @@ def test_a_fragment_without_ids_is_refused() -> None:
         index_rows(Table({2: sequence_of(RangeSegment(0, 1)), 3: None}, {}))
 
 
-@settings(max_examples=40)
+@settings(max_examples=settings().max_examples * 2 // 3)
 @given(st.lists(st.tuples(st.integers(0, TOP), st.integers(0, 2**32)), max_size=12))
 def test_claims_of_huge_ranges_cost_nothing(spans: list[tuple[int, int]]) -> None:
     claimed = {i: sequence_of(RangeSegment(a, min(TOP, a + n))) for i, (a, n) in enumerate(spans)}
