@@ -10,17 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lancecy.changes.base import Change
+from lancecy.changes.options import CommitRequest, Durability, is_durable
 from lancecy.expr import Expr, describe, time_now
 from lancecy.expr.build import Filter
 from lancecy.keyword_options import checked_arguments
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.filtering import choose
 from lancecy.scanning.plan import plan
-from lancecy.scanning.request import at_instant, make_request
+from lancecy.scanning.request import ScanRequest, at_instant
 from lancecy.scanning.task import ScanSpec, ScanUnit
 from lancecy.table.operations import Delete
 
-__all__ = ["Deletes", "delete_of"]
+__all__ = ["Deletes", "delete_of", "matching_rows"]
 
 # The rows of a unit are tested at once, so this bounds the memory for a large fragment.
 _UNIT_BYTES = 32 << 20
@@ -62,10 +63,47 @@ def delete_of(
     """
     if predicate is None:
         raise TypeError("a delete needs a predicate; 'true' deletes every row")
-    snapshot = context.snapshot
-    schema = snapshot.schema.arrow
+    schema = context.snapshot.schema.arrow
     _, condition = at_instant(None, predicate, schema, time_now() if instant is None else instant)
-    request = make_request(schema, columns=[], filter=condition, fragments=fragments)
+    chosen = None if fragments is None else tuple(fragments)
+    gone = matching_rows(context, ScanRequest(columns=(), filter=condition, fragments=chosen))
+    whole = [
+        number for number, rows in gone.items() if rows.size == context.live_rows(context.metadata(number))
+    ]
+    count = sum(rows.size for rows in gone.values())
+    kept = {number: rows for number, rows in gone.items() if number not in set(whole)}
+    text = describe(predicate) if isinstance(predicate, Expr) else str(predicate)
+    return Delete(kept, removed=tuple(whole), predicate=text), count
+
+
+def matching_rows(context: ScanContext, request: ScanRequest) -> dict[int, NDArray[np.int64]]:
+    """The live rows that pass the filter of a request: row offsets by fragment, for fragments that have any.
+
+    Parameters
+    ----------
+    context : ScanContext
+    request : ScanRequest
+        Its columns are not read.
+
+    Returns
+    -------
+    mapping of fragment id to (n,) int64, ascending
+
+    Raises
+    ------
+    ExpressionError, ColumnNotFoundError
+        The filter does not fit the schema.
+    FormatError, StoreError
+        The columns of the filter cannot be read.
+
+    Examples
+    --------
+    >>> import lancecy
+    >>> request = ScanRequest(columns=(), filter=(lancecy.col("id") < 3).expr)
+    >>> {n: rows.tolist() for n, rows in matching_rows(lancecy.dataset("example.lance").context, request).items()}
+    {0: [0, 1, 2]}
+    """
+    snapshot = context.snapshot
     planned = plan(context, request, ScanSpec(snapshot.location, snapshot.version, request), _UNIT_BYTES)
 
     def rows_of(unit: ScanUnit) -> NDArray[np.int64]:
@@ -76,14 +114,7 @@ def delete_of(
     for unit, rows in zip(planned.units, found, strict=True):
         if rows.size:
             parts[unit.fragment].append(rows)
-    gone = {number: np.sort(np.concatenate(pieces)) for number, pieces in parts.items()}
-    whole = [
-        number for number, rows in gone.items() if rows.size == context.live_rows(context.metadata(number))
-    ]
-    count = sum(rows.size for rows in gone.values())
-    kept = {number: rows for number, rows in gone.items() if number not in set(whole)}
-    text = describe(predicate) if isinstance(predicate, Expr) else str(predicate)
-    return Delete(kept, removed=tuple(whole), predicate=text), count
+    return {number: np.sort(np.concatenate(pieces)) for number, pieces in parts.items()}
 
 
 class Deletes(Change):
@@ -96,6 +127,7 @@ class Deletes(Change):
         *,
         conflict_retries: int = 10,
         retry_timeout: timedelta = timedelta(seconds=30),
+        durability: Durability = "fsync",
     ) -> dict[str, int]:
         """Delete the rows for which a predicate is true. Data files stay unchanged, and indices stay valid.
 
@@ -107,6 +139,8 @@ class Deletes(Change):
             Maximum number of new searches, in the newest version, after another writer changed the rows.
         retry_timeout : timedelta
             After this no new attempt is made.
+        durability : "fsync" or "none"
+            Whether the delete waits until files are on disk; on local disks only.
 
         Returns
         -------
@@ -123,13 +157,13 @@ class Deletes(Change):
             The predicate does not fit the schema.
         """
         # Taken once, so that attempts after a conflict search for the same rows.
-        instant = time_now()
+        instant, options = time_now(), CommitRequest(durable=is_durable(durability))
 
         def attempt() -> int:
             self._check_writable()
             operation, count = delete_of(self.context, predicate, instant)
             if count:
-                self._change(operation)
+                self._change(operation, options=options)
             return count
 
         return {"num_deleted_rows": self._retried(attempt, conflict_retries, retry_timeout)}

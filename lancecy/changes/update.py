@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from lancecy.changes.assignments import Assignments
 from lancecy.changes.base import Change
+from lancecy.changes.explain import UpdateExplanation, explain_rows
 from lancecy.changes.insert import removed_if_refused
 from lancecy.changes.moves import moved
 from lancecy.changes.options import CommitRequest, Durability, WriteRequest, is_durable
@@ -84,6 +85,10 @@ class UpdatedRows:
         fragment, offset = divmod(int(rows.addresses[at]), 1 << 32)
         number = self._context.row_offsets(self._context.files(fragment), np.array([offset], np.int64))
         return f" in row {int(number[0])}"
+
+    def explained(self) -> UpdateExplanation:
+        """What the update would do."""
+        return explain_rows(self._context, self._set, self.request)
 
     @property
     def count(self) -> int:
@@ -194,3 +199,28 @@ class Updates(Change):
             return change.count
 
         return {"num_rows_updated": self._retried(attempt, conflict_retries, retry_timeout)}
+
+    @checked_arguments()
+    def explain_update(self, updates: Mapping[str, Any], where: Filter = None) -> UpdateExplanation:
+        """Find the rows that an update would change, and report the fragments and bytes; changes nothing.
+
+        Reads the columns of the predicate, and metadata. Bytes are estimates; those of blobs are not counted.
+
+        Parameters
+        ----------
+        updates, where
+            As for :meth:`update`.
+
+        Raises
+        ------
+        LanceError, ValueError, TypeError
+            As for :meth:`update`; values that only rows show not to fit are not found.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> found = lancecy.dataset("example.lance").explain_update({"k": "k + 1"}, "id < 10")
+        >>> found.updated_rows, [line.fragment for line in found.fragments]
+        (10, [0])
+        """
+        return UpdatedRows(self.context, updates, where, time_now()).explained()

@@ -109,6 +109,7 @@ for _command in (
     exporting.export,
     writing.write,
     writing.delete,
+    writing.update,
     writing.restore,
     writing.cleanup,
     writing.bases,

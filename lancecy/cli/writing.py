@@ -1,4 +1,4 @@
-"""``write delete restore cleanup bases repair``: commands that change a table."""
+"""``write delete update restore cleanup bases repair``: commands that change a table."""
 
 from __future__ import annotations
 
@@ -16,13 +16,21 @@ from lancecy.api.datasets import Dataset
 from lancecy.api.repairs import repair as repair_table
 from lancecy.api.writers import write_dataset
 from lancecy.changes.options import WRITE_DEFAULTS
-from lancecy.cli.options import as_json, opened, place_options, quiet_option, storage_pairs, version_options
+from lancecy.cli.options import (
+    as_json,
+    filter_option,
+    opened,
+    place_options,
+    quiet_option,
+    storage_pairs,
+    version_options,
+)
 from lancecy.cli.output import bar, show_facts, show_json, show_rows, show_text
 from lancecy.cli.sources import FORMATS, STANDARD, inputs, rows_of
 from lancecy.errors import DatasetNotFoundError, printable
 from lancecy.write.targets import DatasetBasePath
 
-__all__ = ["bases", "cleanup", "delete", "repair", "restore", "write"]
+__all__ = ["bases", "cleanup", "delete", "repair", "restore", "update", "write"]
 
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([smhdw])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -158,6 +166,58 @@ def delete(
             return
         _ask(f"Delete {count:,} of {ds.count_rows():,} rows of {printable(ds.uri)}?")
     _show(ds, {"deleted_rows": ds.delete(predicate)["num_deleted_rows"]} | {"version": ds.version}, as_json)
+
+
+@click.command()
+@place_options
+@click.option(
+    "--set",
+    "assignments",
+    multiple=True,
+    required=True,
+    metavar="COLUMN=SQL",
+    help="A column, or a member of a struct such as s.x, and its new value. May be repeated.",
+)
+@filter_option
+@click.option("-y", "--yes", is_flag=True, help="Do not ask before every row is updated.")
+@click.option("--dry-run", is_flag=True, help="Only say which fragments, rows and bytes it would take.")
+@quiet_option
+@as_json
+def update(
+    uri: str,
+    storage_options: tuple[str, ...],
+    allowed_bases: tuple[str, ...],
+    assignments: tuple[str, ...],
+    filter_: str | None,
+    yes: bool,
+    dry_run: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Update the rows of the table at URI that --where chooses: --set 'price=price * 1.1' --where 'id < 10'."""
+    updates = dict(map(_assignment, assignments))
+    if len(updates) < len(assignments):
+        raise click.UsageError("--set has a column twice")
+    ds = opened(uri, None, storage_options, allowed_bases=allowed_bases)
+    if dry_run:
+        found = ds.explain_update(updates, filter_)
+        if as_json:
+            show_json(found.to_dict())
+        else:
+            show_text("\n".join(map(printable, str(found).split("\n"))))
+        return
+    if filter_ is None and not yes:
+        _ask(f"Update all {ds.count_rows():,} rows of {printable(ds.uri)}?")
+    with bar(quiet or as_json) as progress:
+        done = ds.update(updates, filter_, progress=progress)
+    _show(ds, {"updated_rows": done["num_rows_updated"]}, as_json)
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (name.strip() and equals and value.strip()):
+        raise click.UsageError(f"--set takes COLUMN=SQL, such as 'price=price * 1.1', not {text!r}")
+    return name.strip(), value.strip()
 
 
 def _ask(question: str) -> None:

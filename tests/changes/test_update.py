@@ -419,6 +419,34 @@ def test_progress_counts_the_rows(tmp_path: Path) -> None:
     assert (steps[-1].what, steps[-1].done, steps[-1].total) == ("write", 300, 300)
 
 
+def test_an_update_is_explained_before_it_is_made(tmp_path: Path) -> None:
+    data = {"n": np.arange(1000), "x": np.arange(1000) * 0.5, "s": ["text"] * 1000}
+    ds = lancecy.write_dataset(data, tmp_path / "t", max_rows_per_file=300)
+    ds.delete("n >= 310 AND n < 320")
+    found = ds.explain_update({"x": "x * 2", "s": "'a'"}, "n < 340")
+    assert (found.updated_rows, found.rows, found.num_fragments, found.removed_fragments) == (330, 990, 4, 1)
+    assert [(line.fragment, line.rows, line.updated_rows) for line in found.fragments] == [
+        (0, 300, 300),
+        (1, 290, 30),
+    ]
+    assert found.assignments == ("x = x * 2", "s = 'a'")
+    assert 0 < found.bytes_to_write < sum(path.stat().st_size for path in (tmp_path / "t" / "data").iterdir())
+    assert found.bytes_to_read > found.bytes_to_search > 0
+    assert "330 of 990 move" in repr(found)
+    assert found.to_dict()["fragments"][1]["updated_rows"] == 30
+    assert "<table>" in found._repr_html_()
+    whole = ds.explain_update({"x": 0.0})
+    assert (whole.updated_rows, whole.where, whole.bytes_to_search) == (990, None, 0)
+    assert whole.bytes_to_read < whole.bytes_to_write, "the column that is set is not read"
+    many = lancecy.write_dataset({"n": np.arange(50)}, tmp_path / "many", max_rows_per_file=2)
+    text = str(many.explain_update({"n": "0"}))
+    assert text.endswith("5 more fragments")
+    assert ds.explain_update({"x": "0"}, "n < 0").updated_rows == 0
+    with pytest.raises(ColumnNotFoundError):
+        ds.explain_update({"y": "0"})
+    assert ds.checkout_latest().version == 2, "nothing was changed"
+
+
 # -- other writers --------------------------------------------------------------------------------
 
 

@@ -176,3 +176,35 @@ def test_versions_show_the_messages_of_their_commits(tmp_path: Path, parquet: Pa
     assert header == ["version", "written", "(UTC)", "operation", "rows", "message"]
     assert (first[0], first[-5:]) == ("1", ["Overwrite", "100", "from", "the", "form"])
     assert (second[0], second[-2:]) == ("2", ["Delete", "95"])
+
+
+def test_update(tmp_path: Path) -> None:
+    uri = tmp_path / "t.lance"
+    lancecy.write_dataset(TABLE, uri)
+    explained = run_json("update", uri, "--set", "n=n + 1000", "--where", "n < 3", "--dry-run")
+    assert (explained["updated_rows"], explained["rows"], explained["version"]) == (3, 100, 1)
+    assert "3 of 100 move" in run("update", uri, "--set", "n=n+1", "--where", "n < 3", "--dry-run").stdout
+    facts = run_json("update", uri, "--set", "n = n + 1000", "--set", "word='a=b'", "--where", "n < 3")
+    assert (facts["updated_rows"], facts["version"]) == (3, 2)
+    found = lancecy.dataset(uri).to_table(filter="n >= 1000").to_pylist()
+    assert found == [{"n": n, "word": "a=b"} for n in (1000, 1001, 1002)]
+    assert "updated rows  0" in run("update", uri, "--set", "n=0", "--where", "n < 0").stdout
+    assert "updated rows  100" in run("update", uri, "--set", "word=null", "--yes", "--quiet").stdout
+    assert lancecy.dataset(uri).count_rows("word IS NULL") == 100
+
+
+def test_update_asks_before_it_changes_every_row(tmp_path: Path) -> None:
+    uri = tmp_path / "t.lance"
+    lancecy.write_dataset(TABLE, uri)
+    for options, message in [
+        (["--set", "n=0"], "use --yes, or --dry-run"),
+        (["--set", "n"], "--set takes COLUMN=SQL"),
+        (["--set", "n="], "--set takes COLUMN=SQL"),
+        (["--set", "n=1", "--set", "n=2", "--yes"], "a column twice"),
+        ([], "--set"),
+        (["--set", "nope=1", "--yes"], "no column 'nope'"),
+        (["--set", "n=n / 2.0", "--yes"], "in row 1"),
+    ]:
+        found = run("update", uri, *options)
+        assert (found.exit_code, message in found.stderr) == (2, True), found.stderr
+    assert lancecy.dataset(uri).version == 1
