@@ -77,7 +77,8 @@ def shared_options(
             if name not in taken
         ]
         known = taken | set(kind.__annotations__)
-        names = [p.name for p in plain]
+        # Arguments after these are those of ``*args``.
+        names = [p.name for p in plain if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         annotated = {**kind.__annotations__, **{p.name: p.annotation for p in plain}}
         checks = _checks(annotated, {**vars(sys.modules[kind.__module__]), **function.__globals__})
 

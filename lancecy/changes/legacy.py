@@ -5,6 +5,8 @@ Facts: file sheet 0.1, sections 3, 4.3 and 7.2.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from lancecy.errors import SchemaError, UnsupportedError, printable
 from lancecy.file.dictionaries import Dictionaries, has_dictionaries, placed
 from lancecy.file.v0.reader import read_dictionary
@@ -12,7 +14,7 @@ from lancecy.schema import Schema
 from lancecy.store.reads import gather, run
 from lancecy.table.snapshot import Snapshot
 
-__all__ = ["check_versions", "dictionaries_for", "with_dictionaries"]
+__all__ = ["check_versions", "dictionaries_after", "dictionaries_for", "with_dictionaries"]
 
 _LEGACY = "0.1"
 
@@ -72,8 +74,39 @@ def dictionaries_for(written: Schema, version: str, snapshot: Snapshot | None) -
         return None
     if snapshot is None:
         return Dictionaries()
-    nodes = [node for top in written.fields for node in top.walk() if has_dictionaries([node])]
-    fields = [node for node in nodes if not node.children]
+    return _stored(written, snapshot)
+
+
+def dictionaries_after(
+    snapshot: Snapshot, schema: Schema, written: Schema, version: str
+) -> Dictionaries | None:
+    """The dictionaries of a 0.1 table that gets more columns; None if these have none.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    schema : Schema
+        Of the table with the new columns.
+    written : Schema
+        The new columns, whose dictionaries grow while files are written.
+    version : str
+
+    Raises
+    ------
+    FormatError, StoreError
+        The dictionaries of the table cannot be read.
+    """
+    if version != _LEGACY or not has_dictionaries(written.fields):
+        return None
+    known = {node.id for top in snapshot.schema.fields for node in top.walk()}
+    kept = [top for top in schema.fields if any(node.id in known for node in top.walk())]
+    return _stored(Schema(tuple(kept)), snapshot, known)
+
+
+def _stored(schema: Schema, snapshot: Snapshot, known: Collection[int] | None = None) -> Dictionaries:
+    """The dictionaries that the table has for the fields of a schema."""
+    nodes = [node for top in schema.fields for node in top.walk() if has_dictionaries([node])]
+    fields = [node for node in nodes if not node.children and (known is None or node.id in known)]
     source, limits = snapshot.dictionary_source(), snapshot.session.limits
     blocks = run(gather([read_dictionary(field, source, limits) for field in fields]), snapshot.session.fetch)
     return Dictionaries({f.id: (f, block) for f, block in zip(fields, blocks, strict=True)})

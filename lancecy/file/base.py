@@ -142,11 +142,15 @@ class FileWriteOptions:
         Approximate bytes of a column per page; in 0.1 files, of all columns together.
     dictionaries : Dictionaries or None
         0.1 files only: dictionaries of the table that gets the file; by default, of the file alone.
+    row_starts : tuple of int or None
+        0.1 files only: first row of each batch of the file, then the number of rows, where ``max_rows_per_group`` does
+        not describe them. All 0.1 files of a fragment have the same batches.
     """
 
     max_rows_per_group: int = 1024
     page_bytes: int = 8 << 20
     dictionaries: Dictionaries | None = None
+    row_starts: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class Dictionaries:
     Parameters
     ----------
     known : mapping of field id to (Field, Block), optional
-        Dictionaries of the table to append to; they do not grow.
+        Dictionaries that the table has; they do not grow.
 
     Examples
     --------
@@ -77,7 +77,7 @@ class Dictionaries:
         self._fields: dict[int, Field] = {}
         self._values: dict[int, pa.Array] = {}
         self._last: dict[int, tuple[Block, NDArray[Any], int]] = {}
-        self._closed = known is not None
+        self._closed = frozenset(known or ())
         for number, (field, block) in (known or {}).items():
             self._fields[number] = field
             # An empty value of a table reads as null, so nulls are stored as empty values.
@@ -129,7 +129,7 @@ class Dictionaries:
         known = self._values.get(field.id, values.slice(0, 0))
         self._fields.setdefault(field.id, field)
         most = _max_values(field)
-        if not self._closed:
+        if field.id not in self._closed:
             grown = _extended(known, values, has_null)
             if len(grown) > most:
                 used = pa.array(np.unique(_valid(block, raw)))

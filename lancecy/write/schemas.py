@@ -27,7 +27,7 @@ from lancecy.schema import (
     logical_type_of,
 )
 
-__all__ = ["arranged", "cast_schema", "fitted", "schema_of", "with_blobs"]
+__all__ = ["arranged", "cast_schema", "check_name", "fitted", "schema_of", "with_blobs"]
 
 # Names of virtual columns of scans.
 _RESERVED = frozenset(
@@ -40,12 +40,14 @@ _JSON = frozenset((b"arrow.json", b"lance.json"))
 _PLAIN, _VARIABLE, _DICTIONARY = 1, 2, 3
 
 
-def schema_of(schema: pa.Schema) -> Schema:
+def schema_of(schema: pa.Schema, first_id: int = 0) -> Schema:
     """The schema of a new table: ids count from 0, parents before their children.
 
     Parameters
     ----------
     schema : pyarrow.Schema
+    first_id : int
+        Number to count from, for columns that are added to a table.
 
     Raises
     ------
@@ -60,8 +62,8 @@ def schema_of(schema: pa.Schema) -> Schema:
     [0, 2]
     """
     for name, times in Counter(schema.names).items():
-        _check_name(name, times)
-    ids = count()
+        check_name(name, times)
+    ids = count(first_id)
     metadata = {key.decode(): value for key, value in (schema.metadata or {}).items()}
     return Schema(tuple(_field(field, -1, ids, field.name) for field in schema), metadata)
 
@@ -91,7 +93,20 @@ def _with_blobs(field: pa.Field) -> pa.Field:
     return field
 
 
-def _check_name(name: str, times: int) -> None:
+def check_name(name: str, times: int = 1) -> None:
+    """Refuse a name that is not valid for a column.
+
+    Parameters
+    ----------
+    name : str
+    times : int
+        Number of columns with that name.
+
+    Raises
+    ------
+    SchemaError
+        Filters could not refer to the column, or it would have the name of a column that scans make.
+    """
     if times > 1:
         raise SchemaError(f"two columns are called {printable(name)!r}", difference=name)
     if "." in name:

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.columns import as_array
 from lancecy.encodings.arrow.from_arrow import block_of, narrowed, size_of
@@ -62,6 +64,7 @@ class V0Writer(StreamedWriter):
         check_writable(schema, "0.1")
         self._path, self._schema = path, schema
         self._group, self._most = options.max_rows_per_group, options.page_bytes
+        self._given = None if options.row_starts is None else np.array(options.row_starts, np.int64)
         self._book = Dictionaries() if options.dictionaries is None else options.dictionaries
         self._waiting = _PendingRows()
         self._row_starts = [0]
@@ -108,7 +111,7 @@ class V0Writer(StreamedWriter):
                 claimed=_MOST_ROWS + 1,
             )
         nbytes = sum(map(size_of, columns))
-        if nbytes < self._most:
+        if nbytes < self._most or self._given is not None:
             self._waiting.add(columns, num_rows, nbytes)
             if self._waiting.nbytes >= self._most or self._waiting.num_batches >= _MOST_BATCHES:
                 self._flush()
@@ -130,8 +133,8 @@ class V0Writer(StreamedWriter):
     def _flush(self, is_last: bool = False) -> None:
         """Write pending rows except an incomplete batch; all of them if they are the last or large."""
         waiting = self._waiting
-        whole = waiting.num_rows - waiting.num_rows % self._group
-        if is_last or (not whole and waiting.nbytes >= _MOST_BYTES):
+        whole = self._complete(waiting.num_rows)
+        if is_last or (not whole and waiting.nbytes >= _MOST_BYTES and self._given is None):
             whole = waiting.num_rows
         if not waiting.num_rows:
             return
@@ -144,11 +147,24 @@ class V0Writer(StreamedWriter):
             left = _sliced(columns, whole, rest)
             self._waiting.add(left, rest, sum(map(size_of, left)))
 
+    def _complete(self, num_rows: int) -> int:
+        """The pending rows in complete batches of the file."""
+        if self._given is None:
+            return num_rows - num_rows % self._group
+        first = self._row_starts[-1]
+        ended = int(np.searchsorted(self._given, first + num_rows, side="right"))
+        return max(0, int(self._given[ended - 1]) - first)
+
     # -- batches of the file
 
     def _write_rows(self, columns: Columns, num_rows: int) -> None:
         """Write rows as batches of the file, some megabytes at a time."""
         if not num_rows:
+            return
+        if self._given is not None:
+            first = self._row_starts[-1]
+            inside = self._given[(self._given > first) & (self._given < first + num_rows)]
+            self._write_batches(columns, np.concatenate(([first], inside, [first + num_rows])) - first)
             return
         nbytes = sum(map(size_of, columns))
         step = max(1, self._most * num_rows // max(1, nbytes) // self._group) * self._group
@@ -157,10 +173,9 @@ class V0Writer(StreamedWriter):
             step = group = max(1, _MOST_BYTES * num_rows // nbytes)
         for start in range(0, num_rows, step):
             length = min(step, num_rows - start)
-            self._write_batches(_sliced(columns, start, length), length, group)
+            self._write_batches(_sliced(columns, start, length), chunk_bounds(length, group))
 
-    def _write_batches(self, columns: Columns, num_rows: int, group: int) -> None:
-        starts = chunk_bounds(num_rows, group)
+    def _write_batches(self, columns: Columns, starts: NDArray[np.int64]) -> None:
         first = self._row_starts[-1]
         for field, array in zip(self._schema.fields, columns, strict=True):
             try:
