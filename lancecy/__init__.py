@@ -50,6 +50,8 @@ if TYPE_CHECKING:
     from lancecy.api.writers import write_dataset as write_dataset
     from lancecy.api.writers import write_fragments as write_fragments
     from lancecy.blobs import BlobFile as BlobFile
+    from lancecy.changes.batch_functions import BatchUDF as BatchUDF
+    from lancecy.changes.batch_functions import batch_udf as batch_udf
     from lancecy.dask import plain as plain
     from lancecy.dask import scan as scan
     from lancecy.dask import to_dask_array as to_dask_array
@@ -70,6 +72,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "lancecy": "arrow dask errors expr interop optimize sampler spark torch",
     "lancecy.api.datasets": "Dataset LanceDataset LanceFragment dataset",
     "lancecy.api.file_writer": "LanceFileWriter",
     "lancecy.api.files": "LanceFileReader",
@@ -77,6 +80,7 @@ _HOMES = {
     "lancecy.api.scanners": "LanceScanner Scanner",
     "lancecy.api.writers": "commit write_dask write_dataset write_fragments",
     "lancecy.blobs": "BlobFile",
+    "lancecy.changes.batch_functions": "BatchUDF batch_udf",
     "lancecy.dask": "plain scan to_dask_array",
     "lancecy.errors": "LanceError",
     "lancecy.expr": "Expr col lit",
@@ -89,6 +93,17 @@ _HOMES = {
     "lancecy.write.operations": "LanceOperation",
     "lancecy.write.targets": "DatasetBasePath",
 }
-_OTHERS = ("__version__", "arrow", "dask", "errors", "expr", "interop", "optimize", "sampler", "spark", "torch")
+_OTHERS = (
+    "__version__",
+    "arrow",
+    "dask",
+    "errors",
+    "expr",
+    "interop",
+    "optimize",
+    "sampler",
+    "spark",
+    "torch",
+)
 
 __getattr__, __dir__, __all__ = lazy_attributes(__name__, _HOMES, _OTHERS)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from lancecy.changes.add_columns import AddColumns
+from lancecy.changes.alter_columns import AlterColumns
 from lancecy.changes.bases import BaseUpdates
 from lancecy.changes.cleanup import Cleanups
 from lancecy.changes.compact import Compactions
 from lancecy.changes.delete import Deletes
+from lancecy.changes.drop_columns import DropColumns
 from lancecy.changes.insert import Inserts
+from lancecy.changes.merge_columns import MergeColumns
 from lancecy.changes.metadata import MetadataUpdates
 from lancecy.changes.repair import Repairs
 from lancecy.changes.restore import Restores
@@ -22,6 +26,24 @@ class Changes(
     Updates,
     Compactions,
     Restores,
+    MetadataUpdates,
+    BaseUpdates,
+    Cleanups,
+    Repairs,
+    TransactionReads,
+    AddColumns,
+    AlterColumns,
+    DropColumns,
+    MergeColumns,
+):
+    """The methods that change columns."""
+
+
+class Changes(
+    Inserts,
+    Deletes,
+    Restores,
+    ColumnChanges,
     MetadataUpdates,
     BaseUpdates,
     Cleanups,
