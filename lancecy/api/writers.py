@@ -39,7 +39,8 @@ from lancecy.table.bases import canonical_base
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath
 from lancecy.table.operations import Operation
-from lancecy.table.snapshot import Snapshot, committed_snapshot, newest_snapshot
+from lancecy.table.paths import DETACHED
+from lancecy.table.snapshot import Snapshot, committed_snapshot, load_snapshot, newest_snapshot
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.operations import BaseOperation, operation_of
 
@@ -372,6 +373,7 @@ def commit(
     operation: BaseOperation,
     read_version: int | None = None,
     *,
+    detached: bool = False,
     token: str | None = None,
     max_retries: int = 20,
     **options: Unpack[CommitOptions],
@@ -385,6 +387,11 @@ def commit(
     read_version : int, optional
         The version the change was made from; later versions are checked for conflicts. By default the version of a
         Dataset; required for a URI unless the operation is ``Overwrite``, ``Restore`` or ``UpdateBases``.
+    detached : bool
+        Make a version outside the history: the one the change was made from with the change, and nothing that others
+        committed since. It has a random number, by which alone it is found (:meth:`Dataset.checkout_version`), is never
+        the newest, and stays until its manifest is removed by hand. Another detached version may follow it, and
+        ``restore`` makes it the newest version of the table.
     commit_message : str, optional
     transaction_properties : mapping of str to str, optional
         Recorded in the version.
@@ -421,7 +428,8 @@ def commit(
     CommitUnknownError
         It is unknown whether the commit happened: check before trying again, and delete nothing.
     SchemaError, UnsupportedError, CommitError
-        The change does not fit the table, or one of its files is missing.
+        The change does not fit the table, or one of its files is missing; or it was made from a detached version, or a
+        table cannot have such versions: its manifests have names of V1, or it is only to be created.
 
     Notes
     -----
@@ -436,18 +444,33 @@ def commit(
     5
     """
     location, active = located(uri, options)
-    if isinstance(uri, Dataset) and read_version is None:
-        snapshot: Snapshot | None = uri._snapshot
-    else:
-        snapshot = newest_snapshot(location, active)
+    snapshot = _origin(uri, read_version, location, active, detached=detached)
     known = None if snapshot is None else snapshot.manifest.base_paths
     change = operation_of(operation, known, options.get("enable_stable_row_ids", False))
     _check_commit(location, snapshot, change, read_version, given=isinstance(uri, Dataset))
     bases = change.references().bases
-    request = commit_request(options, max_retries, token)
+    if detached and token is not None:
+        raise ValueError("a token finds a commit in the history, where a detached version never is")
+    request = replace(commit_request(options, max_retries, token), detached=detached)
     allowed = location.allowing(map(canonical_base, bases))
     committed = commit_operation(change, allowed, active, snapshot, request, read_version=read_version)
     return opened_at(location, active, committed.version, bases)
+
+
+def _origin(
+    uri: str | os.PathLike[str] | Dataset,
+    read_version: int | None,
+    location: TableLocation,
+    session: Session,
+    *,
+    detached: bool,
+) -> Snapshot | None:
+    """The version that a change is applied to, or from which the newest one is found."""
+    if isinstance(uri, Dataset) and read_version in (None, uri.version):
+        return uri._snapshot
+    if read_version is not None and (detached or read_version >= DETACHED):
+        return load_snapshot(location, read_version, session=session)
+    return newest_snapshot(location, session)
 
 
 def _check_commit(
@@ -500,7 +523,7 @@ def located(uri: str | os.PathLike[str] | Dataset, options: AccessOptions) -> tu
 def _newest(
     uri: str | os.PathLike[str] | Dataset, location: TableLocation, session: Session
 ) -> Snapshot | None:
-    return uri._newest() if isinstance(uri, Dataset) else newest_snapshot(location, session)
+    return uri._target() if isinstance(uri, Dataset) else newest_snapshot(location, session)
 
 
 def opened_at(

@@ -14,6 +14,7 @@ from lancecy.errors import DatasetNotFoundError, RetryableConflictError
 from lancecy.table import flags
 from lancecy.table.manifest import BasePath
 from lancecy.table.operations import Operation
+from lancecy.table.paths import DETACHED
 from lancecy.table.row_id_checks import check_fragment_ids, check_row_ids, row_id_faults
 from lancecy.table.snapshot import Snapshot, newest_snapshot
 
@@ -50,6 +51,10 @@ class Change(ABC):
         if found is None:
             raise DatasetNotFoundError(f"there is no table at {location.uri} any more", kind="dataset")
         return found
+
+    def _target(self) -> Snapshot:
+        """The version that new rows are written for: the newest one, but this one if it is detached."""
+        return self._snapshot if self._snapshot.version >= DETACHED else self._newest()
 
     def _check_writable(self) -> None:
         manifest = self._snapshot.manifest

@@ -85,6 +85,7 @@ def commit_from(
         attempts=options.attempts + 1,
         once=options.token is not None,
         naming=options.naming,
+        detached=options.detached,
         limits=location.limits,
     )
     store = with_durability(location.open(session), options.durable)

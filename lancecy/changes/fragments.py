@@ -115,7 +115,7 @@ class FragmentChanges:
         groups = {} if max_rows_per_group is None else {"max_rows_per_group": max_rows_per_group}
         written, _ = requests_of(mode, {**options, **_ONE_FILE, **groups, "progress": progress})
         if isinstance(dataset_uri, Change):
-            snapshot: Snapshot | None = dataset_uri._newest()
+            snapshot: Snapshot | None = dataset_uri._target()
             location, session = dataset_uri._snapshot.location, dataset_uri._snapshot.session
         else:
             session = options.get("session") or default()

@@ -204,7 +204,7 @@ class Inserts(Change):
             See :func:`lancecy.write_dataset`.
         """
         written, commit = requests_of(mode, options)
-        snapshot = self._newest() if mode != "create" else self._snapshot
+        snapshot = self._target() if mode != "create" else self._snapshot
         location, session = self._snapshot.location, self._snapshot.session
         committed, bases = write_table(data, schema, location, session, snapshot, written, commit)
         self._move(committed.version, bases)

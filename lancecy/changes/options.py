@@ -151,6 +151,8 @@ class CommitRequest:
         Whether written files are synced to disk before the commit returns.
     auto_cleanup : bool
         Whether to clean up after the commit, if the table's configuration asks for it.
+    detached : bool
+        Whether the version is outside the history.
 
     Raises
     ------
@@ -167,6 +169,7 @@ class CommitRequest:
     naming: Naming = Naming.V2
     durable: bool = True
     auto_cleanup: bool = True
+    detached: bool = False
 
     def __post_init__(self) -> None:
         check_texts(self.all_properties)

@@ -28,6 +28,7 @@ from lancecy.table.manifest import DeletionFile, DeletionFileType
 __all__ = [
     "DATA",
     "DELETIONS",
+    "DETACHED",
     "INDICES",
     "TEMPORARY",
     "TRANSACTIONS",
@@ -52,7 +53,8 @@ TEMPORARY = ".tmp"
 """Prefixes of temporary file names, of lancecy and of the reference."""
 
 _MAX_VERSION = (1 << 64) - 1
-_DETACHED = 1 << 63
+DETACHED = 1 << 63
+"""Bit of the number of a version that is not part of the history."""
 _SUFFIX = ".manifest"
 _MANIFEST = re.compile(r"(d?)([0-9]{1,20})\.manifest(?:-([0-9A-Za-z-]{1,64}))?")
 # Names that writers produce; all others take the slow path below.
@@ -102,7 +104,7 @@ def parse_manifest_name(name: str) -> ManifestName | None:
     detached, digits, staged = match.groups()
     number = int(digits)
     if detached:
-        known = number <= _MAX_VERSION and number & _DETACHED != 0
+        known = number <= _MAX_VERSION and number & DETACHED != 0
         return ManifestName(number, Naming.V2, True, staged is not None) if known else None
     # The length alone tells the schemes apart: V1 names would need a version of 20 digits.
     naming = Naming.V2 if len(digits) == 20 else Naming.V1
@@ -120,7 +122,7 @@ def manifest_name(version: int, naming: Naming = Naming.V2) -> str:
     >>> manifest_name(3), manifest_name(3, Naming.V1)
     ('18446744073709551612.manifest', '3.manifest')
     """
-    if version & _DETACHED:
+    if version & DETACHED:
         return f"d{version}{_SUFFIX}"
     return f"{_MAX_VERSION - version:020d}{_SUFFIX}" if naming is Naming.V2 else f"{version}{_SUFFIX}"
 

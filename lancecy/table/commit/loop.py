@@ -29,6 +29,7 @@ from lancecy.errors import (
     LanceError,
     NotFoundError,
     RetryableConflictError,
+    UnsupportedError,
 )
 from lancecy.store.base import ObjectMeta
 from lancecy.table.commit.conflicts import Verdict, check
@@ -38,8 +39,8 @@ from lancecy.table.manifest import BasePaths, Fragment
 from lancecy.table.operations import UNKNOWN, Operation, Transaction, encode_transaction
 from lancecy.table.operations.apply import apply
 from lancecy.table.operations.base import Newest, VersionStamp
-from lancecy.table.paths import TRANSACTIONS
-from lancecy.table.requests import HeadFile, Now, Pause, Put, Steps
+from lancecy.table.paths import DETACHED, TRANSACTIONS, Naming
+from lancecy.table.requests import HeadFile, Now, Pause, Put, RandomBits, Steps
 from lancecy.table.versions import ManifestLocation, Outcome, VersionStore
 from lancecy.table.wire import manifest as manifest_wire
 from lancecy.table.wire.manifest_file import ManifestFile
@@ -77,7 +78,7 @@ def commit(
     SchemaError, UnsupportedError, FormatError, LimitError
         See ``operations.apply``; nothing was published.
     CommitError
-        A new data file is missing or has another size.
+        A new data file is missing or has another size; or the change was made from a detached version.
     StoreError
         The storage failed before anything was published.
     """
@@ -108,7 +109,7 @@ class _Commit:
 
     def run(self) -> Steps[Committed]:
         try:
-            return (yield from self._race())
+            return (yield from self._detached() if self.policy.detached else self._race())
         except LanceError as error:
             if self.doubt is None:
                 raise error.within(f"a commit that did not happen{self._left()}")
@@ -124,6 +125,11 @@ class _Commit:
         return f" and leaves {' and '.join(kinds)} files to a cleanup" if kinds else ""
 
     def _race(self) -> Steps[Committed]:
+        if self.seen >= DETACHED:
+            raise CommitError(
+                f"version {self.seen} is detached, so no version of the history can follow it: commit with "
+                "detached=True, or make it the newest version with restore()"
+            )
         if self.policy.once:
             earlier = yield from self.history.landed(self.transaction.uuid, self.seen)
             if earlier is not None:
@@ -151,6 +157,34 @@ class _Commit:
             "nothing was committed, try again"
         )
 
+    def _detached(self) -> Steps[Committed]:
+        """Make the version that the change was made from, with the change, a version outside the history.
+
+        No other writer can conflict: the numbers are random, and the version it was made from never changes.
+        """
+        if self.origin is None or self.naming is not Naming.V2:
+            what = (
+                "a table is created by" if self.origin is None else "a table with manifest names of V1 gets"
+            )
+            raise UnsupportedError(
+                f"{what} a version of its history, and no detached one", feature="detached versions"
+            )
+        yield from self._read_origin(self.origin, is_old=False)
+        for attempt in range(1, self.policy.attempts + 1):
+            bits: int = yield RandomBits()
+            version = bits | DETACHED
+            data = yield from self._prepared(version)
+            self.doubt = version
+            outcome = yield from self._published(version, data)
+            if outcome is Outcome.UNKNOWN:
+                raise CommitUnknownError("a request failed, and the version is there now")
+            if outcome is Outcome.WON:
+                return Committed(ManifestLocation.canonical(version, self.naming, len(data)), attempt)
+            self.doubt = None  # an earlier detached version has this number
+        raise ContentionError(
+            f"{self.policy.attempts} random numbers of detached versions are taken; try again"
+        )
+
     def _found(self, mine: ManifestLocation, attempts: int) -> Committed:
         """The result for a transaction found in the history; an error if the disk did not sync it."""
         if self.outcome is Outcome.UNKNOWN and self.versions.fails_at_once:
@@ -173,7 +207,7 @@ class _Commit:
         """The manifest file of this transaction as ``version``; writes the files that it needs first."""
         operation = yield from self._resolved()
         time_ns: int = yield Now()
-        stamp = VersionStamp(version, time_ns, self.transaction.file_name)
+        stamp = VersionStamp(version, time_ns, self.transaction.file_name, self.policy.detached)
         made = apply(self.base, operation, stamp)
         self.config = dict(made.message.config)
         data = encode_transaction(replace(self.transaction, operation=operation), made.message)

@@ -29,6 +29,8 @@ class Policy:
         version that this one has read.
     naming : Naming
         Naming scheme of a new table.
+    detached : bool
+        Whether the version is detached: of a random number, outside the history, and never the latest.
     limits : Limits
     """
 
@@ -37,6 +39,7 @@ class Policy:
     check_files: bool = True
     once: bool = False
     naming: Naming = Naming.V2
+    detached: bool = False
     limits: Limits = DEFAULT_LIMITS
 
 

@@ -16,14 +16,13 @@ from lancecy.proto import table_pb2
 from lancecy.table import flags
 from lancecy.table.operations.base import NewManifest, Operation, VersionStamp
 from lancecy.table.operations.new_fragments import message_faults
+from lancecy.table.paths import DETACHED
 from lancecy.table.row_id_checks import check_fragment_ids, check_row_ids
 from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = ["WRITER", "apply"]
 
 WRITER = ("lancecy", "0.1.0")
-# Bit 63 of a version number marks a detached version.
-_MAX_VERSION = (1 << 63) - 1
 
 
 def apply(base: ManifestFile | None, operation: Operation, stamp: VersionStamp) -> NewManifest:
@@ -52,7 +51,7 @@ def apply(base: ManifestFile | None, operation: Operation, stamp: VersionStamp) 
     ValueError
         The operation is invalid for any table.
     """
-    if stamp.version > _MAX_VERSION:
+    if stamp.version >= DETACHED and not stamp.is_detached:
         raise LimitError("version numbers are used up", limit="", claimed=stamp.version)
     if base is None:
         made = operation.create(stamp)

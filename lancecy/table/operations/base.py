@@ -87,11 +87,14 @@ class VersionStamp:
     time_ns : int, ns since 1970
     transaction_file : str
         Name below ``_transactions/``.
+    is_detached : bool
+        Whether the version is outside the history.
     """
 
     version: int
     time_ns: int
     transaction_file: str
+    is_detached: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from lancecy.table.operations.base import (
 from lancecy.table.operations.base_paths import move_bases
 from lancecy.table.operations.foreign import check_no_mem_wal
 from lancecy.table.operations.new_fragments import max_fragment_id, message_faults
+from lancecy.table.paths import DETACHED
 from lancecy.table.requests import Steps
 from lancecy.table.wire.manifest_file import ManifestFile
 
@@ -66,6 +67,8 @@ class Restore(Operation):
         ------
         NotFoundError
             There is no such version.
+        UnsupportedError
+            It is a detached version with other bases than the newest.
         """
         stored = (yield from newest.others.at(self.version)) if before is None else before[0].stored
         if stored is None:
@@ -115,6 +118,12 @@ def _bases_by_now(stored: ManifestFile, newest: Newest) -> Steps[dict[int, BaseP
     old, new = stored.manifest, newest.stored.manifest
     if all(new.base_paths.get(number) == base for number, base in old.base_paths.items()):
         return None
+    if old.version >= DETACHED:
+        raise UnsupportedError(
+            f"bases of the table were moved or removed since the detached version {old.version} was made, and only the "
+            "history tells where they are now",
+            feature="restore of a detached version with other bases",
+        )
     versions: dict[int, BasesAt] = {}
     first, stop = old.version, new.version + 1
     while first < stop:
