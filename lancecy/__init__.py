@@ -72,7 +72,6 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
-    "lancecy": "arrow dask errors expr interop optimize sampler spark torch",
     "lancecy.api.datasets": "Dataset LanceDataset LanceFragment dataset",
     "lancecy.api.file_writer": "LanceFileWriter",
     "lancecy.api.files": "LanceFileReader",

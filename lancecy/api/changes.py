@@ -36,18 +36,4 @@ class Changes(
     DropColumns,
     MergeColumns,
 ):
-    """The methods that change columns."""
-
-
-class Changes(
-    Inserts,
-    Deletes,
-    Restores,
-    ColumnChanges,
-    MetadataUpdates,
-    BaseUpdates,
-    Cleanups,
-    Repairs,
-    TransactionReads,
-):
     """Base class of ``api.datasets.Dataset`` with the methods that change the table, or read its changes."""

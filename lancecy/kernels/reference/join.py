@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.kernels._codes import FAULT_OUT_SIZE, FAULT_TEXT_OFFSETS, fail
-from lancecy.kernels.reference.checks import require
+from lancecy.kernels._codes import Fault, fail
+from lancecy.kernels.reference.checks import checked
 
 __all__ = ["find_words", "hash_rows", "index_words"]
 
@@ -21,21 +21,19 @@ _P5 = 0x27D4EB2F165667C5
 _MASK = (1 << 64) - 1
 
 
+@checked
 def hash_rows(
     offsets: NDArray[np.int32] | NDArray[np.int64], values: NDArray[np.uint8], out: NDArray[np.uint64]
 ) -> None:
     """As :func:`lancecy.kernels.hash_rows`."""
-    require(offsets, np.int32, np.int64)
-    require(values, np.uint8)
-    require(out, np.uint64, writable=True)
     if offsets.size == 0:
         raise ValueError("offsets is empty")
     if out.size != offsets.size - 1:
-        fail(FAULT_OUT_SIZE, 0)
+        fail(Fault.OUT_SIZE, 0)
     text = values.tobytes()
     for index, (start, stop) in enumerate(pairwise(offsets.tolist())):
         if not 0 <= start <= stop <= len(text):
-            fail(FAULT_TEXT_OFFSETS, index)
+            fail(Fault.TEXT_OFFSETS, index)
     for index, (start, stop) in enumerate(pairwise(offsets.tolist())):
         out[index] = _hash(text[start:stop])
 
@@ -88,6 +86,7 @@ def _check_index(words: int, slots: int, marks: int) -> None:
         raise ValueError("marks must be a power of two")
 
 
+@checked
 def index_words(
     words: NDArray[np.uint64],
     out_slots: NDArray[np.int64],
@@ -95,10 +94,6 @@ def index_words(
     out_marks: NDArray[np.uint8],
 ) -> int:
     """As :func:`lancecy.kernels.index_words`."""
-    require(words, np.uint64)
-    require(out_slots, np.int64, writable=True)
-    require(out_chain, np.int64, writable=True)
-    require(out_marks, np.uint8, writable=True)
     _check_index(words.size, out_slots.size, out_marks.size)
     if out_chain.size != words.size:
         raise ValueError("the chain must have as many rows as there are words")
@@ -117,6 +112,7 @@ def index_words(
     return int(np.count_nonzero(out_chain >= 0))
 
 
+@checked
 def find_words(
     queries: NDArray[np.uint64],
     words: NDArray[np.uint64],
@@ -126,15 +122,9 @@ def find_words(
     out_rows: NDArray[np.int64],
 ) -> int:
     """As :func:`lancecy.kernels.find_words`."""
-    require(queries, np.uint64)
-    require(words, np.uint64)
-    require(slots, np.int64)
-    require(marks, np.uint8)
-    require(out_queries, np.int64, writable=True)
-    require(out_rows, np.int64, writable=True)
     _check_index(words.size, slots.size, marks.size)
     if out_queries.size != queries.size or out_rows.size != queries.size:
-        fail(FAULT_OUT_SIZE, 0)
+        fail(Fault.OUT_SIZE, 0)
     known, found = words.tolist(), 0
     for query, word in enumerate(queries.tolist()):
         row = _row_of(word, known, slots, marks)
