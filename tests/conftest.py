@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import gc
 import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.helpers.datasets import VERSIONS
+from tests.helpers.marks import is_left_out
 from tests.helpers.s3 import s3_server
 
 __all__ = ["data_version", "kernels", "s3_server"]
@@ -32,6 +34,14 @@ os.environ.setdefault("LANCECY_TRACEBACKS", "full")
 _FORKING = frozenset({"hostile", "durability"})
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Modules without a test that the marker expression asks for are not imported, which takes seconds for all."""
+    if not (collection_path.name.startswith("test_") and collection_path.suffix == ".py"):
+        return None
+    expression: str = config.getoption("markexpr")
+    return True if is_left_out(expression, collection_path.read_text(encoding="utf-8")) else None
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What forks comes first, then modules with a slow test, so that none is left to one process at the end.
 
@@ -48,8 +58,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Half a million objects stay to the end: no collection of garbage need look at them, nor a fork copy them."""
+    """Half a million objects stay to the end: no collection of garbage need look at them, nor a fork copy them.
+
+    Later ones are looked at more seldom, which saves a twentieth of all tests' time.
+    """
     gc.freeze()
+    gc.set_threshold(5000, 10, 10)
 
 
 @pytest.fixture(scope="session", params=["cython", "reference"])
