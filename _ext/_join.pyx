@@ -1,10 +1,10 @@
 """Hashes of keys, and lookups of many keys among others.
 
-An index of words is a table of row numbers that is twice as large as the number of words or larger, with linear
-probing. A bitmap in front of it, of eight bits for each word, answers most lookups of words that it does not hold.
+An index of words is a table of row numbers, of twice the number of words or more, with linear probing.
+A bitmap in front of it answers most lookups of words that it does not hold.
 """
 
-from libc.stdint cimport int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int64_t, uint8_t, uint64_t
 
 from cursor cimport FAULT_NONE, FAULT_OUT_SIZE, FAULT_TEXT_OFFSETS, Fault, load32, load64
 from offsets cimport Offset, first_astray, in_order
@@ -237,18 +237,19 @@ def index_words(
 
 cdef int64_t _find(
     const uint64_t *queries, int64_t count, const uint64_t *words, int64_t known, const int64_t *slots,
-    int64_t most, int64_t shift, const uint8_t *marks, uint64_t marked, int64_t *out_queries, int64_t *out_rows,
+    int64_t most, int64_t shift, const uint8_t *marks, uint64_t marked,
+    int64_t *out_queries, int64_t *out_rows,
 ) except -2 nogil:
-    # bounds: places are masked as in _index; a row in slots is compared with the number of words before it is
-    # used, and no more slots are visited than there are. At most one pair is stored for each query.
-    cdef int64_t query, place, row, left, found = 0
+    # bounds: places are masked as in _index; a row in slots is compared with the number of words before it
+    # is used, and no more slots are visited than there are. At most one pair is stored for each query.
+    cdef int64_t query, place, row, _, found = 0
     cdef uint64_t mixed
     for query in range(count):
         mixed = mixed_word(queries[query])
         if not marks[(mixed & marked) >> 3] >> (mixed & 7) & 1:
             continue
         place = <int64_t> (mixed >> shift)
-        for left in range(most):
+        for _ in range(most):
             row = slots[place]
             if row < 0 or row >= known:
                 break

@@ -11,6 +11,7 @@ from lancecy.changes.delete import Deletes
 from lancecy.changes.drop_columns import DropColumns
 from lancecy.changes.insert import Inserts
 from lancecy.changes.merge_columns import MergeColumns
+from lancecy.changes.merge_insert import Merges
 from lancecy.changes.metadata import MetadataUpdates
 from lancecy.changes.repair import Repairs
 from lancecy.changes.restore import Restores
@@ -24,6 +25,7 @@ class Changes(
     Inserts,
     Deletes,
     Updates,
+    Merges,
     Compactions,
     Restores,
     MetadataUpdates,

@@ -35,6 +35,7 @@ __all__ = [
     "as_row_numbers",
     "find_addresses",
     "find_rows",
+    "take_addresses",
     "take_row_ids",
     "take_rows",
 ]
@@ -264,6 +265,36 @@ def take_row_ids(context: ScanContext, projection: Projection, row_ids: ArrayLik
         chosen.append(FilteredUnit(rows.files, selection, selection))
     table = table_of(projection.schema, _read(context, projection, chosen), asked.size)
     return _in_order(table, asked)
+
+
+def take_addresses(context: ScanContext, projection: Projection, addresses: UInt64) -> pa.Table:
+    """Read the rows at these addresses, which must be living rows.
+
+    Parameters
+    ----------
+    context : ScanContext
+    projection : Projection
+    addresses : (n,) uint64
+        ``fragment << 32 | offset``, in any order, duplicates allowed.
+
+    Raises
+    ------
+    NotFoundError
+        There is no such fragment.
+    """
+    ascending = bool(np.all(addresses[1:] >= addresses[:-1]))
+    order = None if ascending else np.argsort(addresses, kind="stable")
+    asked = addresses if order is None else addresses[order]
+    fragments = (asked >> np.uint64(32)).astype(np.int64)
+    edges = [*np.flatnonzero(np.diff(fragments, prepend=-1)).tolist(), asked.size]
+    opened = context.several_files([int(fragments[start]) for start in edges[:-1]])
+    chosen = []
+    for files, start, stop in zip(opened, edges, edges[1:], strict=False):
+        offsets = (asked[start:stop] & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        selection = RowSelection.take(files.num_rows, offsets)
+        chosen.append(FilteredUnit(files, selection, selection))
+    table = table_of(projection.schema, _read(context, projection, chosen), asked.size)
+    return table if order is None else _in_order(table, order)
 
 
 def _in_order(table: pa.Table, asked: Int64) -> pa.Table:

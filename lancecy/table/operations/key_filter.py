@@ -85,13 +85,12 @@ class KeyFilter:
         hashes : (n,) uint64
             In any order, also repeated.
         """
-        distinct = np.unique(hashes)
-        if distinct.size <= _MOST_LISTED:
-            return cls(fields, distinct)
+        if hashes.size <= _MOST_LISTED:
+            return cls(fields, np.unique(hashes))
         size = _ITEMS * _BYTES_PER_KEY
-        while size < distinct.size * _BYTES_PER_KEY and size < _MOST_BYTES:
+        while size < hashes.size * _BYTES_PER_KEY and size < _MOST_BYTES:
             size *= 2
-        return cls(fields, None, _bloom_of(distinct, size), size // _BYTES_PER_KEY, _PROBABILITY)
+        return cls(fields, None, _bloom_of(hashes, size), size // _BYTES_PER_KEY, _PROBABILITY)
 
     @property
     def has_keys(self) -> bool:

@@ -1,0 +1,425 @@
+"""Merges rows by keys: matching rows are updated or deleted, others inserted, in one version.
+
+Updated rows move to new fragments, and keep their row ids in tables with stable ones. The transaction states hashes of
+the keys that were inserted, so that of two merges that insert one key at the same time, the second begins again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from lancecy.changes.base import Change
+from lancecy.changes.merging.attempt import Attempt
+from lancecy.changes.merging.clauses import Clauses, keys_named
+from lancecy.changes.merging.plan import MergePlan, merge_plan, plan_text
+from lancecy.changes.merging.source import Source
+from lancecy.changes.options import CommitRequest, Durability, WriteRequest, is_durable
+from lancecy.changes.transactions import Transaction
+from lancecy.errors import UnsupportedError, with_short_tracebacks
+from lancecy.expr import time_now
+from lancecy.expr.build import Filter
+from lancecy.keyword_options import checked_arguments, whole_number
+from lancecy.progress import Progress, silent
+from lancecy.table.operations import Operation, Update, new_transaction
+from lancecy.write.operations import BaseOperation
+
+__all__ = ["MergeInsertBuilder", "Merges", "UncommittedMerge"]
+
+WriteMode = Literal["auto", "rewrite_rows", "rewrite_columns"]
+
+
+@dataclass(frozen=True, slots=True)
+class UncommittedMerge(BaseOperation):
+    """A merge whose data files are written: an operation for :func:`lancecy.commit`.
+
+    Attributes
+    ----------
+    update : Update
+    """
+
+    update: Update
+
+    def to_operation(self, known: object, stable_row_ids: bool) -> Operation:
+        """The internal operation."""
+        return self.update
+
+
+class Merges(Change):
+    """The dataset method that merges rows."""
+
+    @checked_arguments()
+    def merge_insert(self, on: str | Iterable[str] | None = None) -> MergeInsertBuilder:
+        """Merge rows into the table by keys: update or delete those that match, insert the others.
+
+        The calls of the builder say what happens; ``execute`` gets the rows. Keys are equal as in SQL: a null equals
+        nothing. NaN equals NaN, and the two zeros differ.
+
+        Parameters
+        ----------
+        on : str or iterable of str, optional
+            Key columns; by default the table's unenforced primary key.
+
+        Returns
+        -------
+        MergeInsertBuilder
+
+        Raises
+        ------
+        ValueError
+            No column is named, and the table has no primary key.
+        ColumnNotFoundError
+            The table has no such column.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> ds = lancecy.write_dataset({"id": [1, 2], "v": ["a", "b"]}, "memory://merges")
+        >>> upsert = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        >>> upsert.execute({"id": [2, 3], "v": ["B", "c"]})
+        {'num_inserted_rows': 1, 'num_updated_rows': 1, 'num_deleted_rows': 0}
+        >>> ds.to_table().to_pydict()
+        {'id': [1, 2, 3], 'v': ['a', 'B', 'c']}
+        """
+        return MergeInsertBuilder(self, on)
+
+
+@with_short_tracebacks
+class MergeInsertBuilder:
+    """A merge to be executed; made by ``Dataset.merge_insert``. Its methods return the builder.
+
+    Parameters
+    ----------
+    dataset : Dataset
+    on : str or iterable of str, optional
+    """
+
+    def __init__(self, dataset: Change, on: str | Iterable[str] | None = None) -> None:
+        self._dataset = dataset
+        self._on = keys_named(on, dataset.context.snapshot.schema)
+        self._clauses = Clauses()
+        self._retries, self._timeout = 10, timedelta(seconds=30)
+        self._written = WriteRequest("append")
+
+    # -- clauses ------------------------------------------------------------------------------------------
+
+    def when_matched_update_all(self, condition: Filter = None) -> MergeInsertBuilder:
+        """Update rows of the table that match a row of the source.
+
+        Columns that the source lacks keep their values.
+
+        Parameters
+        ----------
+        condition : str, pyarrow.compute.Expression or Expr, optional
+            Only pairs of rows for which it is true, such as ``"source.v > target.v"``. Others are no new rows either.
+        """
+        self._clauses = replace(self._clauses, matched="update", condition=condition)
+        return self
+
+    def when_matched_fail(self) -> MergeInsertBuilder:
+        """Refuse the merge if a row of the table matches."""
+        self._clauses = replace(self._clauses, matched="fail")
+        return self
+
+    def when_matched_delete(self) -> MergeInsertBuilder:
+        """Delete rows of the table that match."""
+        self._clauses = replace(self._clauses, matched="delete")
+        return self
+
+    def when_not_matched_insert_all(self) -> MergeInsertBuilder:
+        """Insert rows of the source that match nothing. Columns that the source lacks are null."""
+        self._clauses = replace(self._clauses, inserts=True)
+        return self
+
+    def when_not_matched_by_source_delete(self, expr: Filter = None) -> MergeInsertBuilder:
+        """Delete rows of the table that no row of the source matches.
+
+        Parameters
+        ----------
+        expr : str, pyarrow.compute.Expression or Expr, optional
+            Only those for which it is true.
+        """
+        self._clauses = replace(self._clauses, deletes=True, deleted=expr)
+        return self
+
+    # -- options ------------------------------------------------------------------------------------------
+
+    def conflict_retries(self, max_retries: int) -> MergeInsertBuilder:
+        """How often the merge is tried again, from the newest version, after another writer changed the rows.
+
+        Parameters
+        ----------
+        max_retries : int
+            10 by default.
+        """
+        self._retries = whole_number("max_retries", max_retries)
+        return self
+
+    @checked_arguments()
+    def retry_timeout(self, timeout: timedelta) -> MergeInsertBuilder:
+        """After how long no new attempt is made.
+
+        Parameters
+        ----------
+        timeout : timedelta
+            30 seconds by default.
+        """
+        self._timeout = timeout
+        return self
+
+    def data_storage_version(self, version: str) -> MergeInsertBuilder:
+        """The version of the new data files; by default that of the table.
+
+        Parameters
+        ----------
+        version : str
+            Such as "2.1".
+        """
+        self._written = replace(self._written, data_version=version)
+        return self
+
+    def target_bases(self, bases: Sequence[str]) -> MergeInsertBuilder:
+        """Write the new data files to these bases in turn.
+
+        Parameters
+        ----------
+        bases : sequence of str
+            Names or paths of registered bases; the table's own URI for its own folder.
+        """
+        if isinstance(bases, str):
+            raise TypeError("target_bases is a list of names or paths, not one of them")
+        self._written = replace(self._written, target_bases=tuple(bases))
+        return self
+
+    def target_all_bases(self, include_primary: bool = True) -> MergeInsertBuilder:
+        """Write the new data files to all registered bases in turn.
+
+        Parameters
+        ----------
+        include_primary : bool
+            Whether the table's own folder is the first of them.
+        """
+        self._written = replace(self._written, target_all_bases=include_primary)
+        return self
+
+    def durability(self, durability: Durability) -> MergeInsertBuilder:
+        """Whether the merge waits until files are on disk; on local disks only.
+
+        Parameters
+        ----------
+        durability : "fsync" or "none"
+        """
+        self._written = replace(self._written, durable=is_durable(durability))
+        return self
+
+    def use_index(self, use_index: bool) -> MergeInsertBuilder:
+        """Accepted as in pylance; keys are looked up by a scan of the key columns.
+
+        Parameters
+        ----------
+        use_index : bool
+        """
+        return self
+
+    def write_mode(self, mode: WriteMode) -> MergeInsertBuilder:
+        """How updated rows are written.
+
+        Parameters
+        ----------
+        mode : "auto" or "rewrite_rows"
+            Both write whole rows to new fragments.
+
+        Raises
+        ------
+        UnsupportedError
+            "rewrite_columns".
+        ValueError
+            Another mode.
+        """
+        if mode == "rewrite_columns":
+            raise UnsupportedError(
+                "write_mode='rewrite_columns' is not supported: merges write whole rows to new fragments",
+                feature="write_mode='rewrite_columns'",
+            )
+        if mode not in ("auto", "rewrite_rows"):
+            raise ValueError(f"mode is {mode!r}; it can be 'auto' or 'rewrite_rows'")
+        return self
+
+    def mark_sstables_as_compacted(self, sstables: object) -> MergeInsertBuilder:
+        """Not supported: lancecy has no write-ahead log.
+
+        Parameters
+        ----------
+        sstables : object
+
+        Raises
+        ------
+        UnsupportedError
+        """
+        raise UnsupportedError(
+            "lancecy has no write-ahead log of tables", feature="mark_sstables_as_compacted"
+        )
+
+    # -- execution ----------------------------------------------------------------------------------------
+
+    @checked_arguments()
+    def execute(
+        self, data_obj: Any, *, schema: pa.Schema | None = None, progress: Progress | None = None
+    ) -> dict[str, int]:
+        """Merge rows, in one version.
+
+        Parameters
+        ----------
+        data_obj : object
+            See :func:`lancecy.write_dataset`. A stream is read once; rows beyond the session's ``cache_bytes``
+            go to a temporary file meanwhile.
+        schema : pyarrow.Schema, optional
+            Requested columns.
+        progress : function of a :class:`lancecy.progress.Step`, optional
+
+        Returns
+        -------
+        dict
+            ``num_inserted_rows``, ``num_updated_rows`` and ``num_deleted_rows``; no version is made if all are 0.
+
+        Raises
+        ------
+        SchemaError
+            Columns do not fit the table; two rows of the source match one row of the table, or are inserted with the
+            same key; a null where none may be.
+        ExistsError
+            A row matches, after ``when_matched_fail``.
+        ValueError
+            No clause is given.
+        ExpressionError, ColumnNotFoundError
+            A condition does not fit the columns.
+        UnsupportedError
+            A key column has lists.
+        RetryableConflictError
+            Every attempt lost to another writer.
+        CommitError
+            See :func:`lancecy.commit`.
+
+        Every error but ``CommitUnknownError`` leaves the table as it was.
+        """
+        told, instant = progress or silent, time_now()
+        commit = CommitRequest(durable=self._written.durable)
+        with self._source(data_obj, schema) as source:
+
+            def attempt() -> dict[str, int]:
+                self._dataset._check_writable()
+                merge = self._attempt(source.schema, instant)
+                matches = merge.matches(source, told)
+                if any(matches.stats.values()):
+                    with merge.written(source, matches, told) as operation:
+                        self._dataset._change(operation, options=commit)
+                return matches.stats
+
+            return self._dataset._retried(attempt, self._retries, self._timeout)
+
+    @checked_arguments()
+    def execute_uncommitted(
+        self, data_obj: Any, *, schema: pa.Schema | None = None, progress: Progress | None = None
+    ) -> tuple[Transaction, dict[str, int]]:
+        """Write the data files of a merge, and commit nothing.
+
+        Parameters
+        ----------
+        data_obj, schema, progress
+            As for :meth:`execute`.
+
+        Returns
+        -------
+        (Transaction, dict)
+            ``lancecy.commit(ds, transaction.operation, transaction.read_version)`` commits it.
+
+        Raises
+        ------
+        LanceError, ValueError
+            As :meth:`execute`, but for commits.
+        """
+        told = progress or silent
+        with self._source(data_obj, schema) as source:
+            self._dataset._check_writable()
+            merge = self._attempt(source.schema, time_now())
+            matches = merge.matches(source, told)
+            with merge.written(source, matches, told) as operation:
+                version = merge.context.snapshot.version
+                uuid = new_transaction(operation, version, {}, None).uuid
+        return Transaction(version, UncommittedMerge(operation), uuid), matches.stats
+
+    # -- explanations -------------------------------------------------------------------------------------
+
+    @checked_arguments()
+    def explain(self, data_obj: Any, *, schema: pa.Schema | None = None) -> MergePlan:
+        """What a merge would do, by reading the keys only; nothing is written.
+
+        Parameters
+        ----------
+        data_obj, schema
+            As for :meth:`execute`. A stream is read to its end.
+
+        Returns
+        -------
+        MergePlan
+            Its text is a report.
+
+        Raises
+        ------
+        LanceError, ValueError
+            As :meth:`execute`, but for writing.
+        """
+        with self._source(data_obj, schema) as source:
+            merge = self._attempt(source.schema, time_now())
+            return merge_plan(merge.context, source, merge.rules, merge.matches(source, silent))
+
+    @checked_arguments()
+    def explain_plan(self, schema: pa.Schema | None = None, verbose: bool = False) -> str:
+        """What a merge of rows with these columns reads and writes, as text. Nothing is read.
+
+        Parameters
+        ----------
+        schema : pyarrow.Schema, optional
+            Columns of the source; by default those of the table.
+        verbose : bool
+            Also the fragments, one per line.
+
+        Raises
+        ------
+        LanceError, ValueError
+            The clauses or the columns do not fit the table.
+        """
+        context = self._dataset.context
+        given = schema if schema is not None else context.snapshot.schema.arrow
+        return plan_text(context, self._attempt(given, time_now()).rules, verbose)
+
+    @checked_arguments()
+    def analyze_plan(self, data_obj: Any, *, schema: pa.Schema | None = None) -> str:
+        """The report of :meth:`explain` as text. Unlike pylance's, it writes no files.
+
+        Parameters
+        ----------
+        data_obj, schema
+            As for :meth:`execute`.
+
+        Raises
+        ------
+        LanceError, ValueError
+            As :meth:`explain`.
+        """
+        return str(self.explain(data_obj, schema=schema))
+
+    def _source(self, data: object, schema: pa.Schema | None) -> Source:
+        if self._clauses.does_nothing:
+            raise ValueError(
+                "this merge would change nothing: call when_matched_update_all, when_not_matched_insert_all or another "
+                "of its methods first"
+            )
+        return Source(data, schema, self._dataset.context.session.cache.limit // 2)
+
+    def _attempt(self, schema: pa.Schema, instant: int) -> Attempt:
+        return Attempt.of(self._dataset.context, schema, self._clauses, self._on, self._written, instant)

@@ -1,0 +1,153 @@
+"""One attempt of a merge, from one version of the table: matches, data files and the operation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from lancecy.changes.insert import removed_if_refused
+from lancecy.changes.merging.clauses import Clauses, Rules, rules_of
+from lancecy.changes.merging.matching import Matches, match_rows
+from lancecy.changes.merging.rows import check_kept, hashes_of_new, written_batches, written_schema
+from lancecy.changes.merging.source import Source
+from lancecy.changes.moves import moved
+from lancecy.changes.options import WriteRequest
+from lancecy.changes.planning import Plan, planned
+from lancecy.errors import SchemaError
+from lancecy.progress import Progress, Step
+from lancecy.scanning.context import ScanContext
+from lancecy.schema import Schema
+from lancecy.table.operations import Update
+from lancecy.table.operations.key_filter import KeyFilter
+from lancecy.write.progress import WriteProgress
+from lancecy.write.schemas import fitted
+
+__all__ = ["Attempt"]
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """A merge of one snapshot.
+
+    Attributes
+    ----------
+    context : ScanContext
+    rules : Rules
+    request : WriteRequest
+    plan : Plan or None
+        The write; None if no row is written.
+    """
+
+    context: ScanContext
+    rules: Rules
+    request: WriteRequest
+    plan: Plan | None
+
+    @classmethod
+    def of(
+        cls,
+        context: ScanContext,
+        source: pa.Schema,
+        clauses: Clauses,
+        on: tuple[str, ...],
+        request: WriteRequest,
+        instant: int,
+    ) -> Attempt:
+        """Bind clauses to a version, and refuse columns that do not fit it.
+
+        Parameters
+        ----------
+        context : ScanContext
+        source : pyarrow.Schema
+        clauses : Clauses
+        on : tuple of str
+            Key columns.
+        request : WriteRequest
+        instant : int
+            The time for ``now()`` and the like.
+
+        Raises
+        ------
+        LanceError, ValueError
+            The clauses, the columns or the options do not fit the table.
+        """
+        snapshot = context.snapshot
+        rules = rules_of(clauses, on, snapshot.schema, source, instant)
+        if clauses.matched != "update" and not clauses.inserts:
+            keys = Schema(tuple(snapshot.schema.field(name) for name in on))
+            fitted(keys, pa.schema([source.field(name) for name in on]))
+            return cls(context, rules, request, None)
+        if clauses.matched == "update":
+            check_kept(context, rules)
+            if clauses.inserts:
+                _check_missing(snapshot.schema, rules)
+        plan = planned(written_schema(context, source, rules), snapshot.uri, snapshot, request)
+        return cls(context, rules, request, plan)
+
+    def matches(self, source: Source, told: Progress) -> Matches:
+        """The changes, see :func:`lancecy.changes.merging.matching.match_rows`.
+
+        Parameters
+        ----------
+        source : Source
+        told : function of a Step
+        """
+        budget = self.context.session.cache.limit
+        return match_rows(
+            self.context,
+            source,
+            self.rules,
+            budget,
+            lambda done, total: told(Step("match", done, total, "parts")),
+        )
+
+    @contextmanager
+    def written(self, source: Source, matches: Matches, told: Progress) -> Iterator[Update]:
+        """Write the rows; gives the operation, and removes the files if its commit is refused.
+
+        Parameters
+        ----------
+        source : Source
+        matches : Matches
+        told : function of a Step
+
+        Raises
+        ------
+        SchemaError
+            A null where none may be.
+        StoreError, FormatError
+            Rows cannot be read or written.
+        """
+        snapshot, rules = self.context.snapshot, self.rules
+        number = matches.rows.size + matches.num_inserted
+        operation = Update(matches.gone, keys=self._keys(source, matches), fields=self._fields())
+        if self.plan is None or not number:
+            yield operation
+            return
+        files = self.plan.new_files(snapshot.location, snapshot.session, self.request)
+        batches = written_batches(self.context, source, rules, matches)
+        made = files.write(batches, WriteProgress(told, number))
+        with removed_if_refused(files):
+            yield replace(operation, fragments=moved(snapshot, made, matches.addresses))
+
+    def _keys(self, source: Source, matches: Matches) -> KeyFilter:
+        fields = tuple(self.context.snapshot.schema.field(name).id for name in self.rules.on)
+        return KeyFilter.of(fields, hashes_of_new(source, self.rules, matches))
+
+    def _fields(self) -> tuple[int, ...]:
+        """Ids of the written fields."""
+        if self.plan is None:
+            return ()
+        return tuple(node.id for top in self.plan.schema.fields for node in top.walk())
+
+
+def _check_missing(table: Schema, rules: Rules) -> None:
+    """Refuse new rows without a column that may not be null."""
+    for name in rules.kept:
+        if not table.field(name).nullable:
+            raise SchemaError(
+                f"column {name!r} is missing, and new rows may not have a null there", difference=name
+            )

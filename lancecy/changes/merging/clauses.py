@@ -1,0 +1,188 @@
+"""What a merge does with matched rows, new rows, and rows that the source does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import pyarrow as pa
+
+from lancecy.changes.merging.keys import check_key_type
+from lancecy.encodings.arrow.columns import bare_type
+from lancecy.errors import ColumnNotFoundError, ExpressionError, SchemaError
+from lancecy.expr import Bound, bind, fix_clock, parse
+from lancecy.expr.build import Filter
+from lancecy.schema import Schema
+
+__all__ = ["Clauses", "Rules", "keys_named", "rules_of"]
+
+Matched: TypeAlias = Literal["keep", "update", "delete", "fail"]
+
+
+@dataclass(frozen=True, slots=True)
+class Clauses:
+    """The calls of a builder.
+
+    Attributes
+    ----------
+    matched : "keep", "update", "delete" or "fail"
+        What happens to rows of the table that match.
+    condition : filter
+        Only matched rows for which it is true are updated.
+    inserts : bool
+        Whether rows that match nothing are inserted.
+    deletes : bool
+        Whether rows of the table that nothing matches are deleted.
+    deleted : filter
+        Only those for which it is true.
+    """
+
+    matched: Matched = "keep"
+    condition: Filter = None
+    inserts: bool = False
+    deletes: bool = False
+    deleted: Filter = None
+
+    @property
+    def does_nothing(self) -> bool:
+        """Whether the merge could change nothing."""
+        return self.matched == "keep" and not self.inserts and not self.deletes
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Clauses bound to the columns of a source and of a table.
+
+    Attributes
+    ----------
+    clauses : Clauses
+    on : tuple of str
+        The key columns.
+    condition : Bound or None
+        Over the struct columns ``source`` and ``target``.
+    deleted : Bound or None
+        Over the columns of the table.
+    of_source : tuple of str
+        Columns of the source that matching reads, keys first.
+    of_target : tuple of str
+        Columns of the table that matching reads, keys first.
+    given : tuple of str
+        Columns of the source, in the table's order.
+    kept : tuple of str
+        Columns of the table that the source lacks.
+    """
+
+    clauses: Clauses
+    on: tuple[str, ...]
+    condition: Bound | None
+    deleted: Bound | None
+    of_source: tuple[str, ...]
+    of_target: tuple[str, ...]
+    given: tuple[str, ...]
+    kept: tuple[str, ...]
+
+
+def keys_named(on: str | Iterable[str] | None, schema: Schema) -> tuple[str, ...]:
+    """The key columns of a merge; those of the table's primary key by default.
+
+    Parameters
+    ----------
+    on : str or iterable of str, optional
+    schema : Schema
+        Of the table.
+
+    Raises
+    ------
+    ValueError
+        No column is named, and the table has no primary key.
+    TypeError
+        A name is not text.
+    ColumnNotFoundError
+        The table has no such column.
+    """
+    names = [on] if isinstance(on, str) else list(on or ())
+    for name in names:
+        if not isinstance(name, str):
+            raise TypeError(f"on has the names of columns, not {name!r}")
+    if not names:
+        keys = [field for field in schema.fields if field.unenforced_primary_key]
+        names = [field.name for field in sorted(keys, key=lambda f: f.unenforced_primary_key_position)]
+    if not names:
+        raise ValueError("a merge needs key columns: name them, as in merge_insert('id')")
+    for name in names:
+        if name not in schema.names:
+            raise ColumnNotFoundError(name, schema.names)
+    return tuple(dict.fromkeys(names))
+
+
+def rules_of(clauses: Clauses, on: tuple[str, ...], table: Schema, source: pa.Schema, instant: int) -> Rules:
+    """Bind clauses.
+
+    Parameters
+    ----------
+    clauses : Clauses
+    on : tuple of str
+    table : Schema
+    source : pyarrow.Schema
+    instant : int
+        The time for ``now()`` and the like.
+
+    Raises
+    ------
+    SchemaError
+        The source lacks a key column.
+    UnsupportedError
+        A key column has lists.
+    ExpressionError, ColumnNotFoundError
+        A condition does not fit the columns.
+    """
+    for name in on:
+        if name not in source.names:
+            raise SchemaError(f"the rows have no key column {name!r}", difference=name)
+        check_key_type(name, table.arrow.field(name).type)
+    condition: Bound | None = None
+    used: tuple[tuple[str, ...], ...] = ()
+    if clauses.matched == "update" and clauses.condition is not None:
+        condition = _bound(clauses.condition, _sides(source, table.arrow), instant)
+        _check_sides(condition)
+        used = condition.paths
+    deleted = None
+    if clauses.deletes and clauses.deleted is not None:
+        deleted = _bound(clauses.deleted, table.scanned.arrow, instant)
+    of_target = [path[1] for path in used if path[0] == "target"]
+    of_target += [] if deleted is None else deleted.columns
+    return Rules(
+        clauses,
+        on,
+        condition,
+        deleted,
+        tuple(dict.fromkeys([*on, *(path[1] for path in used if path[0] == "source")])),
+        tuple(dict.fromkeys([*on, *of_target])),
+        tuple(name for name in table.names if name in source.names),
+        tuple(name for name in table.names if name not in source.names),
+    )
+
+
+def _sides(source: pa.Schema, target: pa.Schema) -> pa.Schema:
+    sides: Mapping[str, pa.Schema] = {"source": source, "target": target}
+    return pa.schema(
+        [
+            (name, pa.struct([field.with_type(bare_type(field.type)) for field in side]))
+            for name, side in sides.items()
+        ]
+    )
+
+
+def _bound(condition: Filter, schema: pa.Schema, instant: int) -> Bound:
+    expr = parse(condition, schema)
+    if expr is None:
+        raise ExpressionError("a condition is empty")
+    return bind(fix_clock(expr, schema, instant), schema, boolean=True)
+
+
+def _check_sides(condition: Bound) -> None:
+    if any(len(path) < 2 for path in condition.paths):
+        raise ExpressionError(
+            "a condition of when_matched_update_all compares columns such as source.a and target.a"
+        )

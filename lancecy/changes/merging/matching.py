@@ -1,0 +1,453 @@
+"""Which rows of a source match which rows of a table.
+
+The keys of the source become an index, in parts if they are many; for each part, the key columns of the table are read
+unit by unit, side by side, and looked up. Rows of the table that no row of the source matches are known at once, rows
+of the source that match nothing after the last unit.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from lancecy.changes.merging.clauses import Rules
+from lancecy.changes.merging.keys import KeyIndex, Keys, keys_of, same_keys
+from lancecy.changes.merging.source import Source
+from lancecy.encodings.arrow.columns import ArrowArray, as_array, bare
+from lancecy.errors import ExistsError, SchemaError
+from lancecy.expr import Bound, lit, mask
+from lancecy.expr.build import Filter, col
+from lancecy.scanning.context import ScanContext
+from lancecy.scanning.engine import rows_of
+from lancecy.scanning.filtering import candidates
+from lancecy.scanning.plan import plan
+from lancecy.scanning.project import Projection
+from lancecy.scanning.request import make_request
+from lancecy.scanning.sources import concerned
+from lancecy.scanning.task import ScanSpec, ScanUnit
+from lancecy.scanning.units import FilteredUnit
+
+__all__ = ["Matches", "match_rows"]
+
+Bools: TypeAlias = NDArray[np.bool_]
+Int64: TypeAlias = NDArray[np.int64]
+UInt64: TypeAlias = NDArray[np.uint64]
+Columns: TypeAlias = dict[str, ArrowArray]
+
+# Decoded bytes of the columns of the table that one thread looks at.
+_UNIT_BYTES = 8 << 20
+# Bytes of an indexed row, with its key.
+_ROW_BYTES = 64
+_LEAST_INDEXED = 1 << 16
+# Pages are left out by a list of keys up to this number, by their range above.
+_MOST_LISTED = 256
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Matches:
+    """The changes of a merge.
+
+    Attributes
+    ----------
+    rows : (num_updated,) int64, ascending
+        Rows of the source that replace rows of the table.
+    addresses : (num_updated,) uint64
+        The address of the replaced row of each.
+    is_new : (num_source_rows,) bool
+        Rows of the source that are inserted.
+    gone : mapping of fragment id to (n,) int64, ascending
+        Offsets of the rows of the table that are replaced or deleted.
+    num_deleted : int
+        Number of deleted rows.
+    num_read : int
+        Number of rows of the table whose keys were read.
+    """
+
+    rows: Int64
+    addresses: UInt64
+    is_new: Bools
+    gone: dict[int, Int64]
+    num_deleted: int
+    num_read: int
+
+    @property
+    def num_inserted(self) -> int:
+        """Number of inserted rows."""
+        return int(np.count_nonzero(self.is_new))
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """The numbers of changed rows, under pylance's names."""
+        return {
+            "num_inserted_rows": self.num_inserted,
+            "num_updated_rows": self.rows.size,
+            "num_deleted_rows": self.num_deleted,
+        }
+
+
+def match_rows(
+    context: ScanContext, source: Source, rules: Rules, budget: int, told: Callable[[int, int], None]
+) -> Matches:
+    """Find the changes of a merge.
+
+    Parameters
+    ----------
+    context : ScanContext
+    source : Source
+    rules : Rules
+    budget : int, bytes
+        About as much memory is used for the index.
+    told : function of (rows, total)
+        Told how many rows of the table are looked at.
+
+    Raises
+    ------
+    SchemaError
+        Two rows of the source match one row of the table, or would be inserted with the same key.
+    ExistsError
+        A row matches, where none may.
+    FormatError, StoreError
+        The columns cannot be read.
+    """
+    is_matched = np.zeros(source.num_rows, np.bool_)
+    found: list[_UnitMatches] = []
+    parts = max(1, -(-source.num_rows // max(_LEAST_INDEXED, budget // _ROW_BYTES)))
+    for number in range(parts):
+        part = _Part.of(source, rules, number, parts)
+        units = _units(context, rules, part if parts == 1 else None)
+        step = _step(context, rules, part, units, is_matched)
+        found += context.spread(step, units.units, lambda unit: unit.fragment)
+        if rules.clauses.inserts:
+            part.check_new(is_matched, rules.on)
+        told(number + 1, parts)
+    is_new = ~is_matched if rules.clauses.inserts else np.zeros(source.num_rows, np.bool_)
+    return _joined(found, is_new)
+
+
+def _joined(found: Sequence[_UnitMatches], is_new: Bools) -> Matches:
+    rows = np.concatenate([np.empty(0, np.int64), *(unit.rows for unit in found)])
+    addresses = np.concatenate([np.empty(0, np.uint64), *(unit.addresses for unit in found)])
+    rows, addresses = _in_order(rows, addresses, is_new.size)
+    parts: dict[int, list[Int64]] = defaultdict(list)
+    for unit in found:
+        for offsets in (unit.updated, unit.deleted):
+            if offsets.size:
+                parts[unit.fragment].append(offsets)
+    gone = {number: np.sort(np.concatenate(pieces)) for number, pieces in parts.items()}
+    num_deleted = sum(unit.deleted.size for unit in found)
+    return Matches(rows, addresses, is_new, gone, num_deleted, sum(unit.num_read for unit in found))
+
+
+def _in_order(rows: Int64, addresses: UInt64, num_rows: int) -> tuple[Int64, UInt64]:
+    """The pairs by ascending row."""
+    by_row = np.empty(num_rows, np.uint64)
+    has_pair = np.zeros(num_rows, np.bool_)
+    has_pair[rows], by_row[rows] = True, addresses
+    distinct = np.flatnonzero(has_pair)
+    if distinct.size == rows.size:
+        return distinct, by_row[distinct]
+    # Rows of the table that have the same key.
+    order = np.argsort(rows, kind="stable")
+    return rows[order], addresses[order]
+
+
+# -- the source ---------------------------------------------------------------------------------------
+
+
+class _Part:
+    """Rows of the source that are looked up together: all with the same keys are among them.
+
+    Attributes
+    ----------
+    columns : pyarrow.Table
+        The columns that matching reads.
+    index : KeyIndex
+    numbers : (n,) int64 or None
+        The number of each row in the source; None if all rows are here.
+    """
+
+    def __init__(self, columns: pa.Table, keys: Keys, numbers: Int64 | None, number: int, parts: int) -> None:
+        self.columns, self.numbers = columns, numbers
+        self.index = KeyIndex(keys)
+        self._number, self._parts = number, parts
+
+    @classmethod
+    def of(cls, source: Source, rules: Rules, number: int, parts: int) -> _Part:
+        """Read one part of a source."""
+        batches, numbers, start = [], [], 0
+        for batch in source.batches(rules.of_source):
+            if parts > 1:
+                words = keys_of([batch.column(name) for name in rules.on]).words
+                rows = np.flatnonzero(_part_of(words, parts) == number)
+                numbers.append(rows + start)
+                start += batch.num_rows
+                batch = batch.take(pa.array(rows))
+            batches.append(batch)
+        schema = pa.schema([source.schema.field(name) for name in rules.of_source])
+        columns = pa.Table.from_batches(batches, schema).unify_dictionaries().combine_chunks()
+        keys = keys_of([columns.column(name) for name in rules.on])
+        return cls(columns, keys, np.concatenate(numbers) if parts > 1 else None, number, parts)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return int(self.columns.num_rows)
+
+    def numbers_of(self, rows: Int64) -> Int64:
+        """Numbers of these rows in the source."""
+        return rows if self.numbers is None else self.numbers[rows]
+
+    def concerned(self, keys: Keys) -> Int64 | None:
+        """The rows of the table that this part may match; None for all."""
+        chosen = keys.valid
+        if self._parts > 1:
+            mine = _part_of(keys.words, self._parts) == self._number
+            chosen = mine if chosen is None else mine & chosen
+        return None if chosen is None else np.flatnonzero(chosen)
+
+    def responsible(self, keys: Keys) -> Bools:
+        """The rows of the table that no other part looks at; those with a null in the key are the first part's."""
+        if self._parts == 1:
+            return np.ones(len(keys), np.bool_)
+        parts = _part_of(keys.words, self._parts)
+        if keys.valid is not None:
+            parts[~keys.valid] = 0
+        mine: Bools = parts == self._number
+        return mine
+
+    def key_text(self, row: int, on: Sequence[str]) -> str:
+        """The key of a row, for messages."""
+        values = ((name, self.columns.column(name)[row].as_py()) for name in on)
+        return ", ".join(f"{name} = {value!r}" for name, value in values)
+
+    def check_new(self, is_matched: Bools, on: Sequence[str]) -> None:
+        """Refuse two new rows with the same key."""
+        if not self.index.repeats:
+            return
+        later = np.flatnonzero(self.index.chain >= 0)
+        earlier = self.index.chain[later]
+        keys = self.index.keys
+        while later.size:
+            is_new = ~is_matched[self.numbers_of(later)]
+            same = np.flatnonzero(same_keys(keys, later, keys, earlier) & is_new)
+            if same.size:
+                raise _twice(
+                    self, int(earlier[same[0]]), int(later[same[0]]), on, "and none of the table has"
+                )
+            earlier = self.index.chain[earlier]
+            later, earlier = later[earlier >= 0], earlier[earlier >= 0]
+
+
+def _part_of(words: UInt64, parts: int) -> Int64:
+    """The part of each key."""
+    mixed = (words ^ (words >> np.uint64(29))) * np.uint64(0x165667B19E3779F9)
+    return ((mixed >> np.uint64(32)) % np.uint64(parts)).astype(np.int64)
+
+
+def _twice(part: _Part, one: int, other: int, on: Sequence[str], what: str) -> SchemaError:
+    first, second = sorted(part.numbers_of(np.array([one, other])).tolist())
+    key = part.key_text(one, on)
+    return SchemaError(
+        f"rows {first} and {second} of the source have the key {key}, {what}: give each key once",
+        difference=key,
+    )
+
+
+# -- the table ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Units:
+    """What is read of the table: the units, the columns, and a filter that only leaves out pages."""
+
+    units: tuple[ScanUnit, ...]
+    projection: Projection
+    hint: Projection | None
+
+
+def _units(context: ScanContext, rules: Rules, part: _Part | None) -> _Units:
+    snapshot = context.snapshot
+    schema, columns = snapshot.schema.arrow, list(rules.of_target)
+    request = make_request(schema, columns=columns)
+    hint = None if part is None or rules.clauses.deletes else _hint(context, rules, part)
+    planned = request if hint is None else make_request(schema, columns=columns, filter=hint)
+    found = plan(context, planned, ScanSpec(snapshot.location, snapshot.version, planned), _UNIT_BYTES)
+    return _Units(
+        found.units, context.projection(request), None if hint is None else context.projection(planned)
+    )
+
+
+def _hint(context: ScanContext, rules: Rules, part: _Part) -> Filter:
+    """A condition that is true for all rows that may match; None if it would leave out nothing."""
+    if not part.num_rows or not any(file.is_legacy for f in context.fragments for file in f.files):
+        return None
+    keys, types = as_array(part.columns.column(rules.on[0])), pa.types
+    kind = keys.type
+    if not (types.is_integer(kind) or types.is_temporal(kind) or types.is_string(kind)):
+        return None
+    if part.num_rows <= _MOST_LISTED:
+        return col(rules.on[0]).isin(keys.drop_null())
+    ends = pc.min_max(keys).as_py()
+    if ends["min"] is None:
+        return None
+    return col(rules.on[0]).between(lit(ends["min"], kind), lit(ends["max"], kind))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _UnitMatches:
+    """The matches of one unit.
+
+    Attributes
+    ----------
+    fragment : int
+    rows : (n,) int64
+        Rows of the source that replace rows.
+    updated : (n,) int64
+        Offsets of the replaced rows.
+    addresses : (n,) uint64
+        Their addresses.
+    deleted : (m,) int64
+        Offsets of deleted rows.
+    num_read : int
+    """
+
+    fragment: int
+    rows: Int64
+    updated: Int64
+    addresses: UInt64
+    deleted: Int64
+    num_read: int
+
+
+def _step(
+    context: ScanContext, rules: Rules, part: _Part, units: _Units, is_matched: Bools
+) -> Callable[[ScanUnit], _UnitMatches]:
+    """The function that looks up the keys of one unit, and marks the rows of the source that match."""
+    asked = () if units.hint is None else concerned(context.sources, context.snapshot, units.hint)
+
+    def step(unit: ScanUnit) -> _UnitMatches:
+        chosen = candidates(context, unit, units.hint or units.projection, asked)
+        if not len(chosen.rows):
+            return _UnitMatches(unit.fragment, *_nothing(), 0)
+        read = rows_of(context, [FilteredUnit(chosen.files, chosen.rows, chosen.rows)], units.projection)
+        values: Columns = {
+            name: as_array(column) for name, column in zip(rules.of_target, read[0].pieces[0], strict=True)
+        }
+        found = _Lookup(rules, part, values, len(chosen.rows))
+        found.run(is_matched)
+        offsets = chosen.rows.to_indices()
+        updated = offsets[found.updated]
+        addresses = updated.astype(np.uint64) | np.uint64(chosen.files.fragment.stored_id << 32)
+        deleted = offsets[found.deleted]
+        return _UnitMatches(unit.fragment, found.rows, updated, addresses, deleted, len(chosen.rows))
+
+    return step
+
+
+def _nothing() -> tuple[Int64, Int64, UInt64, Int64]:
+    none = np.empty(0, np.int64)
+    return none, none, none.view(np.uint64), none
+
+
+class _Lookup:
+    """Looks up the keys of some rows of the table.
+
+    Attributes
+    ----------
+    rows : (n,) int64
+        Rows of the source that replace rows.
+    updated, deleted : int64
+        Positions of replaced and of deleted rows.
+    """
+
+    def __init__(self, rules: Rules, part: _Part, values: Columns, num_rows: int) -> None:
+        self._rules, self._part, self._values = rules, part, values
+        self._keys = keys_of([values[name] for name in rules.on])
+        self._has_match = np.zeros(num_rows, np.bool_)
+        self._claimed = np.full(num_rows, -1, np.int64)
+        self.rows = self.updated = self.deleted = np.empty(0, np.int64)
+
+    def run(self, is_matched: Bools) -> None:
+        """Find the matches, and mark the rows of the source that have one."""
+        rules, part = self._rules, self._part
+        chosen = part.concerned(self._keys)
+        words = self._keys.words if chosen is None else self._keys.words[chosen]
+        at, rows = part.index.find(words)
+        at = at if chosen is None else chosen[at]
+        while at.size:
+            pairs = self._equal(at, rows)
+            self._take(*pairs, is_matched)
+            rows = part.index.chain[rows]
+            at, rows = at[rows >= 0], rows[rows >= 0]
+        matched = rules.clauses.matched
+        if matched == "update":
+            self.updated = np.flatnonzero(self._claimed >= 0)
+            self.rows = part.numbers_of(self._claimed[self.updated])
+        elif matched == "delete":
+            self.deleted = np.flatnonzero(self._has_match)
+        if rules.clauses.deletes:
+            self.deleted = np.concatenate([self.deleted, self._unmatched()])
+
+    def _equal(self, at: Int64, rows: Int64) -> tuple[Int64, Int64]:
+        if not self._keys.parts:
+            return at, rows
+        same = same_keys(self._keys, at, self._part.index.keys, rows)
+        return at[same], rows[same]
+
+    def _take(self, at: Int64, rows: Int64, is_matched: Bools) -> None:
+        """Take pairs of rows that match; at most one for each row of the table."""
+        rules, part = self._rules, self._part
+        self._has_match[at] = True
+        is_matched[part.numbers_of(rows)] = True
+        if rules.clauses.matched == "fail" and at.size:
+            key = part.key_text(int(rows[0]), rules.on)
+            raise ExistsError(f"the table has a row with the key {key} already", kind="row", name=key)
+        if rules.clauses.matched != "update":
+            return
+        if rules.condition is not None:
+            passed = self._passing(rules.condition, at, rows)
+            at, rows = at[passed], rows[passed]
+        again = np.flatnonzero(self._claimed[at] >= 0)
+        if again.size:
+            earlier = int(self._claimed[at[again[0]]])
+            raise _twice(part, int(rows[again[0]]), earlier, rules.on, "which matches a row of the table")
+        self._claimed[at] = rows
+
+    def _passing(self, condition: Bound, at: Int64, rows: Int64) -> Bools:
+        """The pairs for which the condition is true."""
+        source = {name: self._part.columns.column(name) for name in self._part.columns.column_names}
+        sides = {"source": (source, rows), "target": (self._values, at)}
+        columns = {
+            side: _struct(*sides[side], [path[1] for path in condition.paths if path[0] == side])
+            for side in condition.columns
+        }
+        table = pa.table(columns) if columns else pa.table({"": pa.nulls(at.size)})
+        return _true(mask(condition, table))
+
+    def _unmatched(self) -> Int64:
+        """Positions of the rows that nothing matches and that are to be deleted."""
+        gone = ~self._has_match & self._part.responsible(self._keys)
+        bound = self._rules.deleted
+        if bound is not None:
+            seen = {name: bare(self._values[name]) for name in bound.columns}
+            table = pa.table(seen) if seen else pa.table({"": pa.nulls(gone.size)})
+            gone &= _true(mask(bound, table))
+        return np.flatnonzero(gone)
+
+
+def _struct(columns: Columns, rows: Int64, names: Sequence[str]) -> pa.StructArray:
+    chosen = list(dict.fromkeys(names))
+    taken = [as_array(bare(columns[name])).take(pa.array(rows)) for name in chosen]
+    return pa.StructArray.from_arrays(taken, names=chosen)
+
+
+def _true(column: ArrowArray) -> Bools:
+    found: Bools = as_array(pc.fill_null(column, False)).to_numpy(zero_copy_only=False)
+    return found

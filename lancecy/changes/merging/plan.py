@@ -1,0 +1,133 @@
+"""What a merge reads and writes, for people."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lancecy.changes.merging.clauses import Rules
+from lancecy.changes.merging.matching import Matches
+from lancecy.changes.merging.source import Source
+from lancecy.expr import describe
+from lancecy.scanning.context import ScanContext
+from lancecy.scanning.explain import human_bytes
+
+__all__ = ["MergePlan", "merge_plan", "plan_text"]
+
+
+@dataclass(frozen=True, slots=True)
+class MergePlan:
+    """What a merge would do; its text is a report.
+
+    Attributes
+    ----------
+    on : tuple of str
+        Key columns.
+    num_source_rows : int
+    num_inserted_rows, num_updated_rows, num_deleted_rows : int
+        As ``execute`` returns them.
+    fragments : tuple of int
+        Ids of the fragments that lose rows.
+    num_fragments : int
+        Fragments of the table.
+    num_rows_read : int
+        Rows of the table whose keys are read.
+    bytes_to_read : int, bytes
+        Estimate, decoded.
+    bytes_to_write : int, bytes
+        Estimate, decoded.
+    """
+
+    on: tuple[str, ...]
+    num_source_rows: int
+    num_inserted_rows: int
+    num_updated_rows: int
+    num_deleted_rows: int
+    fragments: tuple[int, ...]
+    num_fragments: int
+    num_rows_read: int
+    bytes_to_read: int
+    bytes_to_write: int
+
+    def __str__(self) -> str:
+        return "\n".join(
+            [
+                f"merge of {self.num_source_rows:,} rows on {', '.join(self.on)}",
+                f"  insert  {self.num_inserted_rows:,} rows",
+                f"  update  {self.num_updated_rows:,} rows",
+                f"  delete  {self.num_deleted_rows:,} rows",
+                f"  touch   {len(self.fragments):,} of {self.num_fragments:,} fragments",
+                f"  read    {self.num_rows_read:,} rows, about {human_bytes(self.bytes_to_read)}",
+                f"  write   about {human_bytes(self.bytes_to_write)}",
+            ]
+        )
+
+
+def merge_plan(context: ScanContext, source: Source, rules: Rules, matches: Matches) -> MergePlan:
+    """The plan of a merge whose matches are known.
+
+    Parameters
+    ----------
+    context : ScanContext
+    source : Source
+    rules : Rules
+    matches : Matches
+    """
+    num_rows = sum(context.live_rows(fragment) for fragment in context.fragments)
+    per_row = _bytes_per_row(context, rules.of_target)
+    copied = _bytes_per_row(context, rules.kept) * matches.rows.size
+    written = matches.rows.size + matches.num_inserted
+    share = source.nbytes * written / max(1, source.num_rows)
+    return MergePlan(
+        rules.on,
+        source.num_rows,
+        matches.num_inserted,
+        matches.rows.size,
+        matches.num_deleted,
+        tuple(sorted(matches.gone)),
+        len(context.fragments),
+        min(matches.num_read, num_rows),
+        int(per_row * matches.num_read + copied),
+        int(share + copied),
+    )
+
+
+def plan_text(context: ScanContext, rules: Rules, verbose: bool) -> str:
+    """What a merge of any rows with these columns reads and writes.
+
+    Parameters
+    ----------
+    context : ScanContext
+    rules : Rules
+    verbose : bool
+        Also the fragments.
+    """
+    clauses, num_rows = rules.clauses, sum(context.live_rows(fragment) for fragment in context.fragments)
+    matched: str = clauses.matched
+    if rules.condition is not None:
+        matched += f" if {describe(rules.condition.expr)}"
+    absent = "keep" if not clauses.deletes else "delete"
+    if rules.deleted is not None:
+        absent += f" if {describe(rules.deleted.expr)}"
+    size = _bytes_per_row(context, rules.of_target) * num_rows
+    lines = [
+        f"merge on {', '.join(rules.on)}",
+        f"  matched                {matched}",
+        f"  not matched            {'insert' if clauses.inserts else 'ignore'}",
+        f"  not matched by source  {absent}",
+        f"  read                   {', '.join(rules.of_target)} of {num_rows:,} rows, about {human_bytes(size)}",
+        f"  write                  {', '.join(rules.given) or 'nothing'}",
+    ]
+    if rules.kept and clauses.matched == "update":
+        lines.append(f"  copy of updated rows   {', '.join(rules.kept)}")
+    if verbose:
+        lines += [f"  fragment {part.id}: {context.live_rows(part):,} rows" for part in context.fragments]
+    return "\n".join(lines)
+
+
+def _bytes_per_row(context: ScanContext, names: tuple[str, ...]) -> float:
+    """Mean decoded bytes of a row of some columns, from the metadata."""
+    fields = [context.snapshot.schema.scanned.field(name) for name in names]
+    if not fields or not context.fragments:
+        return 0.0
+    sizes = [context.bytes_per_row(fragment, fields) for fragment in context.fragments]
+    return sum(sizes) / len(sizes)
