@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from lancecy.blobs import BlobFile as BlobFile
     from lancecy.changes.batch_functions import BatchUDF as BatchUDF
     from lancecy.changes.batch_functions import batch_udf as batch_udf
+    from lancecy.changes.transactions import Transaction as Transaction
     from lancecy.dask import plain as plain
     from lancecy.dask import scan as scan
     from lancecy.dask import to_dask_array as to_dask_array
@@ -80,6 +81,7 @@ _HOMES = {
     "lancecy.api.writers": "commit write_dask write_dataset write_fragments",
     "lancecy.blobs": "BlobFile",
     "lancecy.changes.batch_functions": "BatchUDF batch_udf",
+    "lancecy.changes.transactions": "Transaction",
     "lancecy.dask": "plain scan to_dask_array",
     "lancecy.errors": "LanceError",
     "lancecy.expr": "Expr col lit",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lancecy.changes.add_columns import AddColumns
 from lancecy.changes.alter_columns import AlterColumns
 from lancecy.changes.bases import BaseUpdates
+from lancecy.changes.batch import BatchCommits
 from lancecy.changes.cleanup import Cleanups
 from lancecy.changes.compact import Compactions
 from lancecy.changes.delete import Deletes
@@ -37,5 +38,6 @@ class Changes(
     AlterColumns,
     DropColumns,
     MergeColumns,
+    BatchCommits,
 ):
     """Base class of ``api.datasets.Dataset`` with the methods that change the table, or read its changes."""

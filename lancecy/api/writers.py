@@ -31,6 +31,7 @@ from lancecy.changes.options import (
 )
 from lancecy.changes.planning import target_schema
 from lancecy.changes.shared import share
+from lancecy.changes.transactions import Transaction
 from lancecy.errors import DatasetNotFoundError
 from lancecy.keyword_options import shared_options
 from lancecy.session import Session, default
@@ -370,7 +371,7 @@ def write_fragments(
 @committing
 def commit(
     uri: str | os.PathLike[str] | Dataset,
-    operation: BaseOperation,
+    operation: BaseOperation | Transaction,
     read_version: int | None = None,
     *,
     detached: bool = False,
@@ -383,7 +384,8 @@ def commit(
     Parameters
     ----------
     uri : str, path or Dataset
-    operation : one of ``lancecy.LanceOperation``
+    operation : one of ``lancecy.LanceOperation``, or lancecy.Transaction
+        A transaction has its own read version, id and properties; committed twice, it makes one version.
     read_version : int, optional
         The version the change was made from; later versions are checked for conflicts. By default the version of a
         Dataset; required for a URI unless the operation is ``Overwrite``, ``Restore`` or ``UpdateBases``.
@@ -416,7 +418,7 @@ def commit(
     Raises
     ------
     ValueError
-        ``read_version`` is missing.
+        ``read_version`` is missing; a message, properties or a token are given beside a transaction.
     DatasetNotFoundError
         There is no table, and the operation does not create one.
     RetryableConflictError
@@ -444,14 +446,18 @@ def commit(
     5
     """
     location, active = located(uri, options)
+    request = replace(commit_request(options, max_retries, token), detached=detached)
+    made = operation
+    if isinstance(made, Transaction):
+        read_version, request = made.read_version, _with_transaction(request, made)
+        made = made.operation
     snapshot = _origin(uri, read_version, location, active, detached=detached)
     known = None if snapshot is None else snapshot.manifest.base_paths
-    change = operation_of(operation, known, options.get("enable_stable_row_ids", False))
+    change = operation_of(made, known, options.get("enable_stable_row_ids", False))
     _check_commit(location, snapshot, change, read_version, given=isinstance(uri, Dataset))
     bases = change.references().bases
     if detached and token is not None:
         raise ValueError("a token finds a commit in the history, where a detached version never is")
-    request = replace(commit_request(options, max_retries, token), detached=detached)
     allowed = location.allowing(map(canonical_base, bases))
     committed = commit_operation(change, allowed, active, snapshot, request, read_version=read_version)
     return opened_at(location, active, committed.version, bases)
@@ -471,6 +477,15 @@ def _origin(
     if read_version is not None and (detached or read_version >= DETACHED):
         return load_snapshot(location, read_version, session=session)
     return newest_snapshot(location, session)
+
+
+def _with_transaction(request: CommitRequest, made: Transaction) -> CommitRequest:
+    """The request with the id and properties of a transaction."""
+    if request.all_properties or request.token is not None:
+        raise ValueError(
+            "a transaction has its own id and transaction_properties: give message, properties and token there"
+        )
+    return replace(request, properties=made.transaction_properties, uuid=made.uuid)
 
 
 def _check_commit(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import cast
 
 from lancecy.changes.clean import clean_after
@@ -81,6 +82,8 @@ def commit_from(
     transaction = new_transaction(
         operation, 0 if origin is None else origin.version, options.all_properties, options.token
     )
+    if options.uuid is not None:
+        transaction = replace(transaction, uuid=options.uuid)
     policy = Policy(
         attempts=options.attempts + 1,
         once=options.token is not None,

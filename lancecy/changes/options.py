@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
+from uuid import UUID
 
 from lancecy.keyword_options import whole_number
 from lancecy.session import Session
@@ -153,13 +154,15 @@ class CommitRequest:
         Whether to clean up after the commit, if the table's configuration asks for it.
     detached : bool
         Whether the version is outside the history.
+    uuid : str or None
+        Id of the transaction; a new one if not given.
 
     Raises
     ------
     TypeError
         The message or a property is not a string.
     ValueError
-        The number of races is negative.
+        The number of races is negative, or the id is not a UUID.
     """
 
     message: str | None = None
@@ -170,8 +173,12 @@ class CommitRequest:
     durable: bool = True
     auto_cleanup: bool = True
     detached: bool = False
+    uuid: str | None = None
 
     def __post_init__(self) -> None:
+        if self.uuid is not None:
+            # It becomes part of a file name.
+            object.__setattr__(self, "uuid", str(UUID(self.uuid)))
         check_texts(self.all_properties)
         if self.attempts < 0:
             raise ValueError(f"max_retries is {self.attempts}; it cannot be negative")

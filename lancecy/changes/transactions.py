@@ -6,6 +6,7 @@ import operator
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from uuid import uuid4
 
 from lancecy.changes.base import Change
 from lancecy.errors import DatasetNotFoundError, FormatError, LanceError, StoreError
@@ -38,9 +39,9 @@ class Transaction:
     read_version : int
         Version the change was made from; 0 for a new table.
     operation : object
-        One of ``lancecy.LanceOperation``. A change that only other libraries make, such as a merge or an update, has
-        another class of that name, without its details.
+        One of ``lancecy.LanceOperation``. A change that pylance has no class for has another class of its name.
     uuid : str
+        By default a new one.
     transaction_properties : mapping of str to str
         What the writer passed as ``transaction_properties``, and its ``commit_message`` under
         ``__lance_commit_message``.
@@ -48,7 +49,7 @@ class Transaction:
 
     read_version: int
     operation: Any
-    uuid: str
+    uuid: str = field(default_factory=lambda: str(uuid4()))
     transaction_properties: Mapping[str, str] = field(default_factory=dict)
 
     @property
@@ -199,7 +200,10 @@ def _transaction(store: Store, location: ManifestLocation, limits: Limits) -> Tr
     manifest, found = read_version(store, location, limits)
     if found is None:
         return None
-    operation = view_of(found.operation, manifest.fragments)
+    try:
+        operation = view_of(found.operation, manifest.fragments)
+    except FormatError:
+        return None
     return Transaction(found.read_version, operation, found.uuid, dict(found.properties))
 
 

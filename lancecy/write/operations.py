@@ -5,20 +5,27 @@ Facts: table sheet, section 4.2.
 
 from __future__ import annotations
 
+import uuid
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
+import numpy as np
 import pyarrow as pa
 
+from lancecy.errors import FormatError, UnsupportedError
 from lancecy.schema import Schema
 from lancecy.table import operations as made
-from lancecy.table.manifest import BasePath, Fragment
+from lancecy.table.manifest import BasePath, DataFile, Fragment, IndexEntry
 from lancecy.table.operations.new_fragments import version_of
+from lancecy.table.rows import roaring
+from lancecy.table.wire.indices import describe_index
 from lancecy.write.schemas import schema_of
 from lancecy.write.targets import DatasetBasePath, base_paths_of
 
-__all__ = ["BaseOperation", "LanceOperation", "operation_of", "view_of"]
+__all__ = ["BaseOperation", "Index", "IndexFile", "LanceOperation", "operation_of", "view_of"]
 
 
 class BaseOperation(ABC):
@@ -191,13 +198,300 @@ class _UpdateBases(BaseOperation):
         return made.UpdateBases(base_paths_of(known or {}, self.new_bases))
 
 
+_UUID_BYTES = 16
+_REWRITE_ROWS, _REWRITE_COLUMNS = "rewrite_rows", "rewrite_columns"
+
+
+@dataclass(frozen=True)
+class _Update(BaseOperation):
+    """Move rows to new fragments with other values, add rows, or replace columns in the files of fragments.
+
+    Parameters
+    ----------
+    removed_fragment_ids : iterable of int
+        Fragments without rows left.
+    updated_fragments : iterable of FragmentMetadata
+        Fragments as they are afterwards: with the deletion files of rows that moved, or with other data files. They
+        keep the row ids and versions that the table has for them.
+    new_fragments : iterable of FragmentMetadata
+        In a table with stable row ids their first rows are those of their ``row_ids``, which keep their created
+        versions; the others get fresh ids.
+    fields_modified : iterable of int
+        Ids of the fields with other values in ``updated_fragments``.
+    fields_for_preserving_frag_bitmap : iterable of int
+        Ids of the fields with other values in ``new_fragments``.
+    update_mode : "rewrite_rows", "rewrite_columns" or ""
+        The latter stands for "rewrite_columns" if there are ``fields_modified``.
+    updated_fragment_offsets : mapping of int to bytes, optional
+        By fragment id the rows with other values, as portable Roaring bitmaps of their offsets: their updated version
+        changes, in tables with stable row ids.
+    """
+
+    removed_fragment_ids: Iterable[int] = ()
+    updated_fragments: Iterable[Fragment] = ()
+    new_fragments: Iterable[Fragment] = ()
+    fields_modified: Iterable[int] = ()
+    fields_for_preserving_frag_bitmap: Iterable[int] = ()
+    update_mode: str = ""
+    updated_fragment_offsets: Mapping[int, bytes] | None = None
+
+    def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
+        if self.update_mode not in ("", _REWRITE_ROWS, _REWRITE_COLUMNS):
+            raise ValueError(
+                f"update_mode is {self.update_mode!r}; it can be {_REWRITE_ROWS!r} or {_REWRITE_COLUMNS!r}"
+            )
+        modified = tuple(self.fields_modified)
+        in_place = self.update_mode == _REWRITE_COLUMNS or (not self.update_mode and bool(modified))
+        return made.Update(
+            fragments=tuple(self.new_fragments),
+            removed=tuple(self.removed_fragment_ids),
+            updated_rows={
+                number: _offsets(number, bitmap)
+                for number, bitmap in (self.updated_fragment_offsets or {}).items()
+            },
+            fields=modified if in_place else tuple(self.fields_for_preserving_frag_bitmap),
+            updated=tuple(self.updated_fragments),
+            in_place=in_place,
+        )
+
+
+def _offsets(fragment: int, bitmap: bytes) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    try:
+        return roaring.decode(np.frombuffer(bitmap, np.uint8))
+    except FormatError as error:
+        raise ValueError(
+            f"the offsets of fragment {fragment} are not a portable Roaring bitmap: {error}"
+        ) from error
+
+
+@dataclass(frozen=True)
+class _Merge(BaseOperation):
+    """Replace the schema and the data files of all fragments, as added columns do.
+
+    Parameters
+    ----------
+    fragments : iterable of FragmentMetadata
+        All fragments of the table, with the same rows as before.
+    schema : lancecy.schema.Schema or pyarrow.Schema
+        With field ids, as ``Dataset.lance_schema`` has them. Fields of an Arrow schema are numbered from 0, which is
+        right only for a table whose columns never changed, and so deprecated.
+    preserves_nullability : bool
+        Whether rows that were written for the schema before may be added afterwards: no column is new that may not
+        be null, and none loses its nulls.
+    """
+
+    fragments: Iterable[Fragment]
+    schema: pa.Schema | Schema
+    preserves_nullability: bool = False
+
+    def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
+        schema = self.schema
+        if not isinstance(schema, Schema):
+            warnings.warn(
+                "an Arrow schema has no field ids: give a schema made from Dataset.lance_schema",
+                DeprecationWarning,
+                stacklevel=4,
+            )
+            schema = schema_of(schema)
+        return made.Merge(tuple(self.fragments), schema, self.preserves_nullability)
+
+
+@dataclass(frozen=True)
+class _Project(BaseOperation):
+    """Replace the schema by one with some of the fields, or with other names or nullability.
+
+    Parameters
+    ----------
+    schema : lancecy.schema.Schema
+        Its fields are those of the table, by their ids.
+    preserves_nullability : bool
+        Whether no column loses its nulls.
+    """
+
+    schema: Schema
+    preserves_nullability: bool = False
+
+    def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
+        if not isinstance(self.schema, Schema):
+            raise TypeError(
+                f"a projection needs field ids, which {type(self.schema).__name__} lacks: change Dataset.lance_schema"
+            )
+        return made.Project(self.schema, self.preserves_nullability)
+
+
+@dataclass(frozen=True)
+class _RewriteGroup:
+    """Fragments, and those that replace them.
+
+    Parameters
+    ----------
+    old_fragments : iterable of FragmentMetadata
+        As they were when their rows were read.
+    new_fragments : iterable of FragmentMetadata
+        The live rows of the old ones, in order; with row ids and versions in a table with stable row ids. The commit
+        numbers them.
+    """
+
+    old_fragments: Iterable[Fragment]
+    new_fragments: Iterable[Fragment]
+
+
+@dataclass(frozen=True)
+class _RewrittenIndex:
+    """An index that was made again for moved rows.
+
+    Parameters
+    ----------
+    old_id, new_id : str
+        UUIDs.
+    new_details_type_url : str
+    new_details_value : bytes
+    new_index_version : int
+    """
+
+    old_id: str
+    new_id: str
+    new_details_type_url: str
+    new_details_value: bytes
+    new_index_version: int
+
+
+@dataclass(frozen=True)
+class _Rewrite(BaseOperation):
+    """Move rows to other fragments, as a compaction does.
+
+    Parameters
+    ----------
+    groups : iterable of RewriteGroup
+    rewritten_indices : iterable of RewrittenIndex
+        Must be empty: indices stay right without being made again, and cover fewer fragments.
+    """
+
+    groups: Iterable[_RewriteGroup]
+    rewritten_indices: Iterable[_RewrittenIndex] = ()
+
+    def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
+        if tuple(self.rewritten_indices):
+            raise UnsupportedError(
+                "a rewrite cannot replace indices: leave rewritten_indices empty, and they cover fewer fragments until "
+                "they are optimized",
+                feature="rewritten indices",
+            )
+        return made.Rewrite(
+            tuple(
+                made.RewriteGroup(tuple(group.old_fragments), tuple(group.new_fragments))
+                for group in self.groups
+            )
+        )
+
+
+@dataclass(frozen=True)
+class _DataReplacementGroup:
+    """A data file for columns of a fragment.
+
+    Parameters
+    ----------
+    fragment_id : int
+    new_file : DataFile
+        With values of all rows of the fragment, deleted ones too.
+    """
+
+    fragment_id: int
+    new_file: DataFile
+
+
+@dataclass(frozen=True)
+class _DataReplacement(BaseOperation):
+    """Give columns of fragments other data files.
+
+    Parameters
+    ----------
+    replacements : iterable of DataReplacementGroup
+    """
+
+    replacements: Iterable[_DataReplacementGroup]
+
+    def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
+        return made.DataReplacement(tuple((each.fragment_id, each.new_file) for each in self.replacements))
+
+
+@dataclass(frozen=True)
+class IndexFile:
+    """A file of an index.
+
+    Attributes
+    ----------
+    path : str
+        Below the folder of the index.
+    size_bytes : int
+    """
+
+    path: str
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class Index:
+    """An index of a table, as its metadata describes it.
+
+    Attributes
+    ----------
+    uuid, name : str
+    fields : list of int
+        Ids of the indexed fields.
+    dataset_version : int
+        Version it was made from.
+    fragment_ids : frozenset of int
+        Fragments it covers; empty if unknown.
+    index_version : int
+    created_at : datetime or None
+    base_id : int or None
+    files : list of IndexFile or None
+    index_details : (str, bytes) or None
+        Type and value.
+    covering_fields : list of int
+    """
+
+    uuid: str
+    name: str
+    fields: list[int]
+    dataset_version: int
+    fragment_ids: frozenset[int]
+    index_version: int
+    created_at: datetime | None = None
+    base_id: int | None = None
+    files: list[IndexFile] | None = None
+    index_details: tuple[str, bytes] | None = None
+    covering_fields: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _CreateIndex(BaseOperation):
+    """Add and remove indices; read from transactions of others, and not committed by lancecy.
+
+    Parameters
+    ----------
+    new_indices, removed_indices : iterable of Index
+    """
+
+    new_indices: Iterable[Index]
+    removed_indices: Iterable[Index]
+
+    def to_operation(self, known: Mapping[int, BasePath] | None, stable_row_ids: bool) -> made.Operation:
+        raise UnsupportedError(
+            "this release keeps indices and makes none: commit the index with pylance", feature="CreateIndex"
+        )
+
+
 def _update(change: _UpdateMap | None) -> made.MapUpdate | None:
     return None if change is None else change.to_update()
 
 
 class LanceOperation:
-    """The operations of ``lancecy.commit``: ``Append``, ``Overwrite``, ``Delete``, ``Restore``, ``ReserveFragments``,
-    ``UpdateConfig`` (with ``UpdateMap``) and ``UpdateBases``.
+    """The operations of ``lancecy.commit``: ``Append``, ``Overwrite``, ``Delete``, ``Update``, ``Merge``, ``Project``,
+    ``Rewrite`` (with ``RewriteGroup``), ``DataReplacement`` (with ``DataReplacementGroup``), ``Restore``,
+    ``ReserveFragments``, ``UpdateConfig`` (with ``UpdateMap``) and ``UpdateBases``. Transactions of other libraries
+    also have ``CreateIndex``, and ``RewrittenIndex`` in a ``Rewrite``.
 
     Examples
     --------
@@ -208,6 +502,15 @@ class LanceOperation:
     Append = _Append
     Overwrite = _Overwrite
     Delete = _Delete
+    Update = _Update
+    Merge = _Merge
+    Project = _Project
+    Rewrite = _Rewrite
+    RewriteGroup = _RewriteGroup
+    RewrittenIndex = _RewrittenIndex
+    DataReplacement = _DataReplacement
+    DataReplacementGroup = _DataReplacementGroup
+    CreateIndex = _CreateIndex
     Restore = _Restore
     ReserveFragments = _ReserveFragments
     UpdateConfig = _UpdateConfig
@@ -237,9 +540,13 @@ def operation_of(
     Raises
     ------
     TypeError
-        Not one of ``LanceOperation``.
+        Not one of ``LanceOperation``, or a schema without field ids.
+    ValueError
+        The mode or the offsets of an update are invalid.
     ConflictError, SchemaError
         The bases or the schema are invalid.
+    UnsupportedError
+        The operation changes indices.
     """
     if not isinstance(change, BaseOperation):
         raise TypeError(f"{type(change).__name__} is no operation: give one of lancecy.LanceOperation")
@@ -278,7 +585,69 @@ def view_of(operation: made.Operation, fragments: Iterable[Fragment]) -> BaseOpe
             return _config_view(operation)
         case made.UpdateBases():
             return _UpdateBases(_base_views(operation.bases))
+    return _row_view(operation)
+
+
+def _row_view(operation: made.Operation) -> BaseOperation | made.Operation:
+    """The public operation of one that moves rows, or changes columns or indices."""
+    match operation:
+        case made.Update():
+            return _update_view(operation)
+        case made.Merge():
+            return _Merge(operation.fragments, operation.schema, operation.preserves_nullability)
+        case made.Project():
+            return _Project(operation.schema, operation.preserves_nullability)
+        case made.Rewrite():
+            groups = tuple(_RewriteGroup(group.old, group.new) for group in operation.groups)
+            rewritten = tuple(
+                _RewrittenIndex(_uuid(each.old), _uuid(each.new), each.type_url, each.value, each.version)
+                for each in operation.indices
+            )
+            return _Rewrite(groups, rewritten)
+        case made.DataReplacement():
+            return _DataReplacement(tuple(_DataReplacementGroup(*each) for each in operation.replacements))
+        case made.CreateIndex():
+            new, removed = (
+                tuple(map(_index_view, entries)) for entries in (operation.new, operation.removed)
+            )
+            return _CreateIndex(new, removed)
     return operation
+
+
+def _uuid(stored: bytes) -> str:
+    return str(uuid.UUID(bytes=stored)) if len(stored) == _UUID_BYTES else stored.hex()
+
+
+def _update_view(operation: made.Update) -> _Update:
+    in_place = operation.in_place or bool(operation.columns)
+    fields, none = operation.fields, ()
+    return _Update(
+        operation.removed,
+        operation.updated,
+        operation.fragments,
+        fields if in_place else none,
+        none if in_place else fields,
+        _REWRITE_COLUMNS if in_place else _REWRITE_ROWS,
+        {number: roaring.encode(rows) for number, rows in operation.updated_rows.items()} or None,
+    )
+
+
+def _index_view(entry: IndexEntry) -> Index:
+    told = describe_index(entry)
+    bitmap = np.frombuffer(entry.fragment_bitmap or b"", np.uint8)
+    return Index(
+        str(entry.uuid),
+        entry.name,
+        list(entry.fields),
+        entry.dataset_version,
+        frozenset(roaring.decode(bitmap).tolist()) if bitmap.size else frozenset(),
+        told.version,
+        told.created_at,
+        entry.base_id,
+        [IndexFile(path, size) for path, size in told.files] or None,
+        told.details,
+        list(told.covering_fields),
+    )
 
 
 def _base_views(bases: Iterable[BasePath]) -> tuple[DatasetBasePath, ...]:

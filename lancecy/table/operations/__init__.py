@@ -30,7 +30,7 @@ from lancecy.table.operations.append import Append
 from lancecy.table.operations.base import Operation
 from lancecy.table.operations.data_replacement import DataReplacement
 from lancecy.table.operations.delete import Delete
-from lancecy.table.operations.foreign import UNKNOWN, Foreign
+from lancecy.table.operations.foreign import UNKNOWN, CreateIndex, Foreign
 from lancecy.table.operations.maps import MapUpdate
 from lancecy.table.operations.merge import Merge
 from lancecy.table.operations.overwrite import Overwrite
@@ -52,6 +52,7 @@ from lancecy.table.operations.update_config import UpdateConfig
 __all__ = [
     "UNKNOWN",
     "Append",
+    "CreateIndex",
     "DataReplacement",
     "Delete",
     "Foreign",

@@ -11,8 +11,9 @@ from typing import NoReturn
 from lancecy.errors import UnsupportedError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.table.manifest import IndexEntry
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, VersionStamp
-from lancecy.table.wire.indices import decode_index_section
+from lancecy.table.wire.indices import decode_index, decode_index_section
 from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = [
@@ -96,15 +97,29 @@ class DataOverlay(Foreign):
         return cls("overlay", rewritten=frozenset(group.fragment_id for group in groups))
 
 
+@dataclass(frozen=True, slots=True)
 class CreateIndex(Foreign):
-    """Change the index section; ``fields`` are those of the new indices."""
+    """Change the index section; ``fields`` are those of the new indices.
+
+    Attributes
+    ----------
+    new, removed : tuple of IndexEntry
+    """
 
     kinds = ("index",)
 
+    new: tuple[IndexEntry, ...] = ()
+    removed: tuple[IndexEntry, ...] = ()
+
     @classmethod
     def decode(cls, message: transaction_pb2.Transaction, limits: Limits) -> CreateIndex:
-        indexed = (field for index in message.create_index.new_indices for field in index.fields)
-        return cls("index", fields=frozenset(indexed))
+        stored = message.create_index
+        new, removed = (
+            tuple(decode_index(index.SerializeToString(), limits) for index in indices)
+            for indices in (stored.new_indices, stored.removed_indices)
+        )
+        indexed = frozenset(field for index in new for field in index.fields)
+        return cls("index", fields=indexed, new=new, removed=removed)
 
     @property
     def changes_schema(self) -> bool:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from lancecy.errors import DatasetNotFoundError, RetryableConflictError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
+from lancecy.table import flags
 from lancecy.table.manifest import Fragment
 from lancecy.table.operations.base import (
     Footprint,
@@ -42,7 +43,7 @@ from lancecy.table.rows.deletion import DeletionVector
 from lancecy.table.wire.fragment import encode_fragment
 from lancecy.table.wire.manifest_file import ManifestFile
 
-__all__ = ["Rewrite", "RewriteGroup"]
+__all__ = ["Rewrite", "RewriteGroup", "RewrittenIndex"]
 
 Int64: TypeAlias = NDArray[np.int64]
 
@@ -65,18 +66,42 @@ class RewriteGroup:
 
 
 @dataclass(frozen=True, slots=True)
+class RewrittenIndex:
+    """An index that another library made again for rows that it moved.
+
+    Attributes
+    ----------
+    old, new : bytes
+        UUIDs.
+    type_url : str
+    value : bytes
+        Details of the new index.
+    version : int
+    """
+
+    old: bytes
+    new: bytes
+    type_url: str
+    value: bytes
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
 class Rewrite(Operation):
     """Replace fragments by others with the same rows.
 
     Attributes
     ----------
     groups : tuple of RewriteGroup
+    indices : tuple of RewrittenIndex
+        Of others' rewrites only.
     """
 
     kinds = ("rewrite",)
     writes = "deletion"
 
     groups: tuple[RewriteGroup, ...]
+    indices: tuple[RewrittenIndex, ...] = ()
 
     def footprints(self) -> tuple[Footprint, ...]:
         return (Footprint("rewrite", rewritten=frozenset(part.id for part in self._old), knows_rows=True),)
@@ -127,6 +152,8 @@ class Rewrite(Operation):
     def apply(self, base: ManifestFile, stamp: VersionStamp) -> NewManifest:
         check_movable(base)
         made = NewManifest.copy_of(base)
+        if made.message.reader_feature_flags & flags.STABLE_ROW_IDS:
+            _check_row_ids(self._new)
         message, gone = made.message, {part.id for part in self._old}
         # The largest id stays known when its fragment goes.
         message.max_fragment_id = max_fragment_id(message)
@@ -155,13 +182,33 @@ class Rewrite(Operation):
         pairs = [(group.old_fragments, group.new_fragments) for group in stored.groups]
         if stored.old_fragments:
             pairs.append((stored.old_fragments, stored.new_fragments))
-        return cls(tuple(RewriteGroup(_decoded(old, limits), _decoded(new, limits)) for old, new in pairs))
+        groups = tuple(RewriteGroup(_decoded(old, limits), _decoded(new, limits)) for old, new in pairs)
+        indices = tuple(
+            RewrittenIndex(
+                index.old_id.uuid,
+                index.new_id.uuid,
+                index.new_index_details.type_url,
+                index.new_index_details.value,
+                index.new_index_version,
+            )
+            for index in stored.rewritten_indices
+        )
+        return cls(groups, indices)
 
     def references(self) -> References:
         return References(tuple(self._new))
 
     def written_fields(self) -> frozenset[int]:
         return frozenset(number for part in self._new for file in part.files for number in file.fields)
+
+
+def _check_row_ids(fragments: Iterable[Fragment]) -> None:
+    for part in fragments:
+        if part.row_ids is None or part.created_at_versions is None or part.last_updated_versions is None:
+            raise ValueError(
+                "a fragment that replaces others in a table with stable row ids has to state the row ids and versions "
+                "of its rows, which would be new rows otherwise"
+            )
 
 
 def _decoded(messages: Iterable[table_pb2.DataFragment], limits: Limits) -> tuple[Fragment, ...]:

@@ -7,6 +7,8 @@ Source: table sheet, section 3.2.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import TypeAlias
 
 import numpy as np
@@ -15,12 +17,17 @@ from numpy.typing import NDArray
 from lancecy.errors import FormatError, LimitError
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.proto import table_pb2
+from lancecy.rows import RowSelection
+from lancecy.table.manifest import Fragment
+from lancecy.table.rows.id_search import rows_among
 from lancecy.table.rows.row_ids import RangeSegment, RowIdSequence, VersionSequence
+from lancecy.table.wire.manifest_file import ManifestFile
 from lancecy.table.wire.row_ids import decode_row_ids, decode_versions, encode_row_ids, encode_versions
 
-__all__ = ["give_row_ids", "give_versions", "set_updated"]
+__all__ = ["give_row_ids", "give_versions", "set_updated", "with_created_versions"]
 
 Int64: TypeAlias = NDArray[np.int64]
+UInt64: TypeAlias = NDArray[np.uint64]
 
 _FIRST_VERSION = 1
 
@@ -106,6 +113,61 @@ def set_updated(
         versions[offsets] = version
         made = VersionSequence.of(versions)
     fragment.inline_last_updated_at_versions = encode_versions(made)
+
+
+def with_created_versions(
+    fragments: Sequence[Fragment], base: ManifestFile, version: int, limits: Limits = DEFAULT_LIMITS
+) -> tuple[Fragment, ...]:
+    """New fragments with the created versions of the rows of the table that they hold.
+
+    Parameters
+    ----------
+    fragments : sequence of Fragment
+        Those that state created versions, or no row ids, are returned as they are.
+    base : ManifestFile
+        The version that has the rows.
+    version : int
+        For rows whose created version is unknown.
+
+    Raises
+    ------
+    FormatError
+        Row ids or versions are damaged.
+    """
+    stated = {
+        number: decode_row_ids(part.row_ids, None, limits)
+        for number, part in enumerate(fragments)
+        if isinstance(part.row_ids, bytes) and part.created_at_versions is None
+    }
+    if not stated:
+        return tuple(fragments)
+    wanted = {number: ids.take(np.arange(len(ids), dtype=np.int64)) for number, ids in stated.items()}
+    known = np.unique(np.concatenate(list(wanted.values())))
+    created = _created(known, base, limits)
+    created[created == 0] = version
+    made = list(fragments)
+    for number, ids in wanted.items():
+        versions = VersionSequence.of(created[np.searchsorted(known, ids)])
+        made[number] = replace(made[number], created_at_versions=encode_versions(versions))
+    return tuple(made)
+
+
+def _created(ids: UInt64, base: ManifestFile, limits: Limits) -> UInt64:
+    """Created versions of ascending row ids, 0 of ids that no fragment has."""
+    found = np.zeros(ids.size, np.uint64)
+    for part in base.message.fragments:
+        sequence = decode_row_ids(part.inline_row_ids, None, limits)
+        starts, stops = rows_among(sequence, ids)
+        if not starts.size:
+            continue
+        offsets = RowSelection(len(sequence), starts, stops).to_indices()
+        stored = part.inline_created_at_versions
+        # A missing sequence says that every row is of version 1.
+        versions = decode_versions(stored, None, limits) if stored else None
+        at = np.searchsorted(ids, sequence.take(offsets))
+        new = found[at] == 0
+        found[at[new]] = _FIRST_VERSION if versions is None else versions.take(offsets[new])
+    return found
 
 
 def _completed(known: VersionSequence | None, rows: int, version: int) -> VersionSequence:

@@ -15,7 +15,7 @@ from typing import Self, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from lancecy.errors import FormatError, RetryableConflictError
+from lancecy.errors import FormatError, RetryableConflictError, SchemaError
 from lancecy.limits import Limits
 from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.table import flags
@@ -41,7 +41,7 @@ from lancecy.table.operations.new_fragments import (
     encode_fragments,
 )
 from lancecy.table.operations.replaced import replace_fragments
-from lancecy.table.operations.row_lineage import set_updated
+from lancecy.table.operations.row_lineage import set_updated, with_created_versions
 from lancecy.table.requests import Steps
 from lancecy.table.rows import roaring
 from lancecy.table.wire.manifest_file import ManifestFile
@@ -150,21 +150,31 @@ class Update(Operation):
     def apply(self, base: ManifestFile, stamp: VersionStamp) -> NewManifest:
         made = NewManifest.copy_of(base)
         message = made.message
-        new = list(self.columns.values())
-        check_not_there([*self.fragments, *(Fragment(0, (file,)) for file in new)], base)
-        check_bases_known(message, (file.base_id for file in new))
-        declare_versions(message, new)
+        files = list(self.columns.values())
+        check_not_there([*self.fragments, *(Fragment(0, (file,)) for file in files)], base)
+        check_bases_known(message, (file.base_id for file in files))
+        declare_versions(message, files)
         replace_fragments(message, self.updated, base)
         for fragment_id, file in self.columns.items():
-            part = message.fragments[base.positions[fragment_id]]
-            put_file(part, file)
-            rows = self.updated_rows.get(fragment_id)
-            if rows is not None and message.reader_feature_flags & flags.STABLE_ROW_IDS:
-                set_updated(part, stamp.version, rows)
+            put_file(message.fragments[base.positions[fragment_id]], file)
+        new = self.fragments
+        if message.reader_feature_flags & flags.STABLE_ROW_IDS:
+            self._date(message, base, stamp.version)
+            new = with_created_versions(new, base, stamp.version)
         delete_in(made, Deletions(self.files, self.removed), base)
         indices = carried(base, message) if self._replaces_columns else made.indices
-        add_fragments(message, self.fragments, stamp.version, base, keep_rows=True)
+        add_fragments(message, new, stamp.version, base, keep_rows=True)
         return replace(made, indices=indices)
+
+    def _date(self, message: table_pb2.Manifest, base: ManifestFile, version: int) -> None:
+        """Set the updated version of the rows that got other values in place."""
+        for fragment_id, rows in self.updated_rows.items():
+            part = message.fragments[base.positions[fragment_id]] if fragment_id in base.positions else None
+            if part is None or (rows.size and int(rows[-1]) >= part.physical_rows):
+                raise SchemaError(
+                    f"the table has no fragment {fragment_id} with the rows that are said to be updated"
+                )
+            set_updated(part, version, rows)
 
     def encode(self, message: transaction_pb2.Transaction, made: table_pb2.Manifest) -> None:
         update = message.update

@@ -6,6 +6,8 @@ Facts: table sheet, section 10.1.
 from __future__ import annotations
 
 import uuid
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 
 from lancecy.errors import FormatError, LanceError
 from lancecy.limits import DEFAULT_LIMITS, Limits
@@ -13,7 +15,7 @@ from lancecy.proto import table_pb2
 from lancecy.schema_wire import parse_message, records
 from lancecy.table.manifest import IndexEntry
 
-__all__ = ["decode_index_section"]
+__all__ = ["IndexDescription", "decode_index", "decode_index_section", "describe_index"]
 
 _INDICES = table_pb2.IndexSection.INDICES_FIELD_NUMBER
 
@@ -36,13 +38,27 @@ def decode_index_section(data: bytes, limits: Limits = DEFAULT_LIMITS) -> tuple[
     limits.check("metadata_bytes", len(data), "size of the index section")
     try:
         return tuple(
-            _entry(data[start:stop], limits) for number, start, stop in records(data) if number == _INDICES
+            decode_index(data[start:stop], limits)
+            for number, start, stop in records(data)
+            if number == _INDICES
         )
     except LanceError as error:
         raise error.within("index section")
 
 
-def _entry(raw: bytes, limits: Limits) -> IndexEntry:
+def decode_index(raw: bytes, limits: Limits = DEFAULT_LIMITS) -> IndexEntry:
+    """One entry.
+
+    Parameters
+    ----------
+    raw : bytes
+        An ``IndexMetadata`` message.
+
+    Raises
+    ------
+    FormatError, LimitError
+        The bytes are not such a message, or the entry has no valid id.
+    """
     message = parse_message(table_pb2.IndexMetadata, raw, "index entry", limits)
     if len(message.uuid.uuid) != 16:
         raise FormatError(f"id of index {message.name!r} has {len(message.uuid.uuid)} bytes instead of 16")
@@ -57,3 +73,51 @@ def _entry(raw: bytes, limits: Limits) -> IndexEntry:
         base_id=message.base_id if message.HasField("base_id") else None,
         raw=raw,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class IndexDescription:
+    """The part of an entry that only people read.
+
+    Attributes
+    ----------
+    version : int
+    created_at : datetime or None, UTC
+    files : tuple of (str, int)
+        Path below the folder of the index, and bytes.
+    details : (str, bytes) or None
+        Type and value.
+    covering_fields : tuple of int
+    """
+
+    version: int
+    created_at: datetime | None
+    files: tuple[tuple[str, int], ...]
+    details: tuple[str, bytes] | None
+    covering_fields: tuple[int, ...]
+
+
+def describe_index(entry: IndexEntry) -> IndexDescription:
+    """The part of an entry that only people read.
+
+    Parameters
+    ----------
+    entry : IndexEntry
+    """
+    message = table_pb2.IndexMetadata.FromString(entry.raw)
+    told = message.index_details
+    return IndexDescription(
+        message.index_version,
+        _time(message.created_at) if message.HasField("created_at") else None,
+        tuple((file.path, file.size_bytes) for file in message.files),
+        (told.type_url, told.value) if message.HasField("index_details") else None,
+        tuple(message.covering_fields),
+    )
+
+
+def _time(milliseconds: int) -> datetime | None:
+    """A time in milliseconds since 1970; None beyond the calendar."""
+    try:
+        return datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=milliseconds)
+    except OverflowError:
+        return None
