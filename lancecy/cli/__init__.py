@@ -3,11 +3,10 @@
 ===============  ======================================================================
 ``main``         the group of commands; errors become exit codes
 ``reading``      ``info schema head count versions explain inspect diff verify``
-``exporting``    ``export``
+``exporting``    ``export``, and the files and pipes that it writes
 ``writing``      ``write delete restore cleanup bases repair``
 ``sources``      files that ``write`` takes rows from, and standard input
 ``text_values``  dates, bytes, vectors and so on from text
-``sinks``        files that ``export`` writes, and standard output
 ``json_text``    Arrow arrays as JSON text
 ``output``       tables and progress bars for people, in the terms of the shell; JSON for programs
 ===============  ======================================================================

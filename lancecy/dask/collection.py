@@ -15,8 +15,7 @@ from typing import TYPE_CHECKING, Literal, Unpack
 import numpy as np
 
 from lancecy.api.datasets import Dataset, OpenOptions, opened, opening
-from lancecy.dask.reader import Labels, Parts, Reader
-from lancecy.dask.source import Source
+from lancecy.dask.reader import Labels, Parts, Reader, Source
 from lancecy.errors import warn
 from lancecy.expr.build import Filter
 from lancecy.interop.delayed import block_bytes

@@ -32,8 +32,7 @@ from dask.dataframe.dask_expr.io.io import IO, BlockwiseIO
 from dask.dataframe.dispatch import make_meta, meta_nonempty
 
 from lancecy.dask import predicates
-from lancecy.dask.reader import ROWS, NarrowReader, Parts, Reader, Reducer
-from lancecy.dask.source import Source, columns_of
+from lancecy.dask.reader import ROWS, NarrowReader, Parts, Reader, Reducer, Source, columns_of
 from lancecy.errors import ExpressionError
 from lancecy.expr import Expr
 from lancecy.expr.nodes import chain, negate

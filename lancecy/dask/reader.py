@@ -6,6 +6,8 @@ for ten thousand partitions, without file handles or secrets.
 
 Rows are labelled as they are read: a row's label is its number in the table or partition with or
 without a filter, so that pushing a filter into the read changes no label.
+
+:class:`Source` is what an optimised scan reads: everything except the choice of columns.
 """
 
 from __future__ import annotations
@@ -13,8 +15,8 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, overload
 
@@ -23,8 +25,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from lancecy.errors import FormatError
-from lancecy.expr import Expr
-from lancecy.expr.nodes import chain
+from lancecy.expr import Expr, describe
+from lancecy.expr.nodes import Column, chain, walk
 from lancecy.scanning.run_task import read_rows
 from lancecy.scanning.task import ScanSpec, ScanTask, ScanUnit
 from lancecy.scanning.units import Picked
@@ -41,8 +43,11 @@ __all__ = [
     "Parts",
     "Reader",
     "Reducer",
+    "Source",
+    "columns_of",
     "units_of",
 ]
+
 
 Labels: TypeAlias = Literal["number", "rank", "rowid"]
 """Labels of rows: their number (counted from ``ScanUnit.position``), their rank among the
@@ -364,3 +369,91 @@ def _joined(spans: Iterable[Span]) -> pd.Index:
     return pd.Index(
         np.concatenate([np.arange(*s, dtype=np.int64) if isinstance(s, tuple) else s for s in found])
     )
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Source:
+    """The rows of a scan and how to read them, without the choice of columns.
+
+    Attributes
+    ----------
+    reader : Reader
+    parts : Parts
+    meta : pandas.DataFrame
+        An empty frame with all columns of the scan.
+    weights : mapping of str to float
+        Bytes of one row of each column.
+    pushable : frozenset of str
+        Columns that pushed conditions may name: stored columns under their own names.
+    is_near : bool
+        Whether reading needs no storage requests.
+    """
+
+    reader: Reader
+    parts: Parts
+    meta: pd.DataFrame
+    weights: Mapping[str, float]
+    pushable: frozenset[str]
+    is_near: bool = False
+
+    @cached_property
+    def token(self) -> str:
+        """Token that is equal for sources with the same rows."""
+        from dask.base import tokenize
+
+        token: str = tokenize(self.reader, self.parts, [(n, str(t)) for n, t in self.meta.dtypes.items()])
+        return token
+
+    def __dask_tokenize__(self) -> object:
+        return ("lancecy.dask.Source", self.token)
+
+    @cached_property
+    def _metas(self) -> dict[tuple[Kind, tuple[str, ...]], Any]:
+        return {}
+
+    def meta_of(self, kind: Kind, columns: tuple[str, ...]) -> Any:
+        """An empty frame of these columns, series of the only one, or index."""
+        found = self._metas.get((kind, columns))
+        if found is None:
+            frame = self.meta[list(columns)]
+            found = {"frame": frame, "index": frame.index}.get(kind)
+            found = self._metas[kind, columns] = frame[columns[0]] if found is None else found
+        return found
+
+    def __repr__(self) -> str:
+        spec = self.reader.spec
+        return f"<{spec.uri} version {spec.version}>"
+
+    @property
+    def summary(self) -> str:
+        """The source for ``expr.tree_repr()``: the table, and what is pushed into reading it."""
+        request = self.reader.spec.request
+        parts = [f"source={self!r}"]
+        if request.filter is not None:
+            parts.append(f"filter=[{describe(request.filter, max_values=10)}]")
+        if self.reader.limit is not None:
+            parts.append(f"limit={self.reader.limit}")
+        return " ".join(parts)
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether the reader has a filter."""
+        return self.reader.spec.request.filter is not None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the reader has a limit."""
+        return self.reader.limit is not None
+
+    def limited(self, limit: int) -> Source:
+        """The source with only the first rows of each partition."""
+        return replace(self, reader=self.reader.limited(limit))
+
+    def filtered(self, condition: Expr) -> Source:
+        """The source with only the rows for which a condition is true, with the same labels."""
+        return replace(self, reader=self.reader.filtered(condition))
+
+
+def columns_of(condition: Expr | None) -> set[str]:
+    """Top-level columns that a condition names."""
+    return set() if condition is None else {n.path[0] for n in walk(condition) if isinstance(n, Column)}

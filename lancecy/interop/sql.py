@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from lancecy.encodings.arrow.nulls import with_members
 from lancecy.errors import ExpressionError, LanceError, UnsupportedError
 from lancecy.interop.pyarrow_dataset import to_pyarrow_dataset
 from lancecy.interop.source import Scan, Source
@@ -300,14 +301,6 @@ def _widened(schema: pa.Schema) -> pa.Schema:
 
 def _widened_type(kind: pa.DataType) -> pa.DataType:
     """The type with ``float`` for half-precision floats, which DuckDB has not."""
-    types = pa.types
-    if types.is_float16(kind):
+    if pa.types.is_float16(kind):
         return pa.float32()
-    if types.is_struct(kind):
-        return pa.struct([member.with_type(_widened_type(member.type)) for member in kind])
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        item = kind.value_field.with_type(_widened_type(kind.value_type))
-        if types.is_fixed_size_list(kind):
-            return pa.list_(item, kind.list_size)
-        return pa.large_list(item) if types.is_large_list(kind) else pa.list_(item)
-    return kind
+    return with_members(kind, lambda member: member.with_type(_widened_type(member.type)))

@@ -20,7 +20,7 @@ from pyarrow import csv
 from pyarrow import parquet as pq
 
 import lancecy
-from lancecy.cli import exporting, sinks
+from lancecy.cli import exporting
 from lancecy.progress import Step
 from tests.helpers.shell import run, run_json
 
@@ -326,11 +326,12 @@ def test_export_tells_how_far_it_is(numbers: Path, tmp_path: Path) -> None:
 def test_large_rows_are_exported_a_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "t.lance"
     sizes: list[int] = []
+    written = exporting.written
     lancecy.write_dataset({"s": ["x" * (1 << 20)] * 40}, path)
 
     @contextmanager
     def watched(*arguments: Any) -> Iterator[Any]:
-        with sinks.written(*arguments) as write:
+        with written(*arguments) as write:
 
             def measured(batch: pa.RecordBatch) -> None:
                 sizes.append(batch.nbytes)

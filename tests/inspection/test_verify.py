@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.inspection.verification.statistics import contradictions
+from lancecy.inspection.verification import contradictions
 from lancecy.progress import Step
 from lancecy.stats import ByteBounds, ColumnStats, NumericBounds
 from tests.helpers.golden import all_goldens, blob_goldens, golden, refused_goldens

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pyarrow as pa
 
 from lancecy.errors import LimitError
 
-__all__ = ["VARIABLE_TYPES", "element_type", "has_offsets", "null_array", "null_mask"]
+__all__ = ["VARIABLE_TYPES", "element_type", "has_offsets", "null_array", "null_mask", "with_members"]
 
 VARIABLE_TYPES: dict[pa.DataType, tuple[bool, int]] = {
     pa.string(): (True, 4),
@@ -34,6 +36,24 @@ def element_type(data_type: pa.DataType) -> pa.DataType:
     if pa.types.is_map(data_type):
         return pa.struct([data_type.key_field, data_type.item_field])
     return data_type.value_type
+
+
+def with_members(data_type: pa.DataType, change: Callable[[pa.Field], pa.Field]) -> pa.DataType:
+    """The type of structs or lists with every member or item changed; any other type itself.
+
+    Examples
+    --------
+    >>> with_members(pa.list_(pa.int8(), 2), lambda item: item.with_type(pa.int64()))
+    FixedSizeListType(fixed_size_list<item: int64>[2])
+    """
+    types = pa.types
+    if types.is_struct(data_type):
+        return pa.struct([change(field) for field in data_type])
+    if types.is_fixed_size_list(data_type):
+        return pa.list_(change(data_type.value_field), data_type.list_size)
+    if types.is_list(data_type):
+        return pa.list_(change(data_type.value_field))
+    return pa.large_list(change(data_type.value_field)) if types.is_large_list(data_type) else data_type
 
 
 def null_array(data_type: pa.DataType, length: int) -> pa.Array:

@@ -1,34 +1,249 @@
-"""Verifies one version of a table: every fragment, file, column, page, statistic, deletion and row id.
+"""Verification: reads one version of a table and reports damage to a fragment, file, column, page, statistic or row id.
 
 Columns are read in pieces of bounded size, deleted rows included. What cannot be read is reported with its
-place, and verification continues after it.
+place, and verification continues after it. Nothing is changed; ``Dataset.repair`` can mend manifests and row ids.
+
+Page statistics are checked against the values they describe. A bound need not be tight: the only faults are a value
+outside its page's bounds, a null in a page stated to have none, and a value in a page stated to be all null. The bounds
+are those that a scan prunes with (:class:`StatsTable`); statistics that a scan does not use are not checked.
+
 """
 
 from __future__ import annotations
 
+import html
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
+from decimal import localcontext
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.columns import ArrowArray, bare, joined
 from lancecy.errors import LanceError, UnsupportedError, printable
-from lancecy.inspection.verification.report import Finding, Verification
-from lancecy.inspection.verification.statistics import contradictions
 from lancecy.progress import Progress, Step, silent
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
+from lancecy.scanning.explain import human_bytes
 from lancecy.scanning.fragment import FragmentFiles
 from lancecy.scanning.outputs import read_field
 from lancecy.scanning.project import extract
 from lancecy.schema import Field
+from lancecy.stats import ByteBounds, ColumnStats, NumericBounds
 from lancecy.table.commit.driver import foreign_newest
 from lancecy.table.manifest import Fragment
 from lancecy.table.row_id_checks import row_id_faults
 from lancecy.table.snapshot import Snapshot
 
-__all__ = ["verify"]
+__all__ = ["Finding", "Verification", "contradictions", "verify"]
+
+
+_SHOWN = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One fault of a table.
+
+    Attributes
+    ----------
+    kind : str
+        ``"manifest"``, ``"file"``, ``"column"``, ``"statistics"``, ``"deletions"``, ``"row ids"`` or ``"values"``.
+    place : str
+        Fragment, file, column and rows, as far as known.
+    problem : str
+    severity : str
+        ``"damaged"``; ``"unsupported"``: probably intact, but this release cannot read it; ``"note"``: all rows
+        can be read, but something else is wrong.
+    """
+
+    kind: str
+    place: str
+    problem: str
+    severity: str = "damaged"
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.place}: {self.problem}"
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The result of :meth:`lancecy.Dataset.verify`; true if nothing is damaged.
+
+    Attributes
+    ----------
+    uri : str
+    version : int
+    fragments, files, pages, rows : int
+        Numbers that were checked; rows include deleted ones, pages are of every column.
+    nbytes : int
+        Encoded bytes read.
+    checked_statistics : int
+        Pages whose statistics were compared with their values.
+    findings : tuple of Finding
+    """
+
+    uri: str
+    version: int
+    fragments: int
+    files: int
+    pages: int
+    rows: int
+    nbytes: int
+    checked_statistics: int
+    findings: tuple[Finding, ...]
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether nothing is damaged."""
+        return all(finding.severity == "note" for finding in self.findings)
+
+    def __bool__(self) -> bool:
+        return self.is_ok
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, fit for JSON."""
+        return {"ok": self.is_ok, **asdict(self)}
+
+    def _facts(self) -> list[tuple[str, str]]:
+        kinds = Counter(f.severity for f in self.findings)
+        return [
+            ("table", f"{self.uri} at version {self.version}"),
+            ("fragments", f"{self.fragments:,} with {self.files:,} data files"),
+            ("rows", f"{self.rows:,}"),
+            ("pages", f"{self.pages:,}, {human_bytes(self.nbytes)}"),
+            ("statistics", f"{self.checked_statistics:,} pages compared with their values"),
+            ("result", ", ".join(f"{count:,} {kind}" for kind, count in kinds.items()) or "no damage found"),
+        ]
+
+    def __str__(self) -> str:
+        lines = [f"{name:>11}  {value}" for name, value in self._facts()]
+        lines += [f"  {finding}" for finding in self.findings[:_SHOWN]]
+        if len(self.findings) > _SHOWN:
+            lines.append(f"  … and {len(self.findings) - _SHOWN:,} more")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        cell = "<tr><th style='text-align:left'>{}</th><td style='text-align:left'>{}</td></tr>"
+        rows = "".join(cell.format(html.escape(n), html.escape(v)) for n, v in self._facts())
+        found = "".join(f"<li>{html.escape(str(f))}</li>" for f in self.findings[:_SHOWN])
+        return f"<div><table>{rows}</table><ul>{found}</ul></div>"
+
+
+Bools = NDArray[np.bool_]
+
+
+def contradictions(
+    values: pa.Array | pa.ChunkedArray, starts: NDArray[np.int64], stats: ColumnStats
+) -> Iterator[tuple[int, str]]:
+    """Pages whose statistics are wrong.
+
+    Parameters
+    ----------
+    values : (num_rows,) Arrow column
+        Values of the whole file.
+    starts : (num_pages + 1,) int64
+        First row of each page, and the number of rows.
+    stats : ColumnStats
+        Statistics of these pages.
+
+    Yields
+    ------
+    (page, problem)
+        The first page of each kind of fault.
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa
+    >>> known = np.array([True, True])
+    >>> bounds = NumericBounds(np.array([0, 10]), np.array([9, 19]), known)
+    >>> pages = np.array([0, 2, 4])
+    >>> list(contradictions(pa.array([0, 9, 10, 30]), pages, ColumnStats(bounds, ~known, ~known)))
+    [(1, 'a value is above the maximum its page states')]
+    """
+    column = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if isinstance(column, pa.ChunkedArray):
+        column = pa.concat_arrays(column.chunks)
+    page_of = np.repeat(np.arange(starts.size - 1), np.diff(starts))
+    is_null = column.is_null().to_numpy(zero_copy_only=False)
+    found = [
+        (is_null & stats.no_nulls[page_of], "a value is null although its page states that none is"),
+        (
+            ~is_null & stats.all_null[page_of],
+            "a value is not null although its page states that all are null",
+        ),
+    ]
+    if isinstance(stats.bounds, NumericBounds):
+        found += _outside_numbers(column, page_of, is_null, stats.bounds)
+    elif isinstance(stats.bounds, ByteBounds):
+        found += _outside_bytes(column, page_of, stats.bounds)
+    for wrong, problem in found:
+        if wrong.any():
+            yield int(page_of[np.argmax(wrong)]), problem
+
+
+_BELOW = "a value is below the minimum its page states"
+_ABOVE = "a value is above the maximum its page states"
+
+
+def _outside_numbers(
+    column: pa.Array, page_of: NDArray[np.int64], is_null: Bools, bounds: NumericBounds
+) -> list[tuple[Bools, str]]:
+    numbers = _numbers(column)
+    usable = bounds.known[page_of] & ~is_null
+    lows: NDArray[Any] = bounds.lows[page_of]
+    highs: NDArray[Any] = bounds.highs[page_of]
+    below, above = usable & (numbers < lows), usable & (numbers > highs)
+    return [(below.astype(np.bool_), _BELOW), (above.astype(np.bool_), _ABOVE)]
+
+
+def _numbers(column: pa.Array) -> NDArray[Any]:
+    """Values in the unit of the bounds; arbitrary for nulls."""
+    kind = column.type
+    if pa.types.is_decimal(kind):
+        with localcontext(prec=80):  # decimal256 has 76 digits
+            return np.array(
+                [0 if v is None else int(v.scaleb(kind.scale)) for v in column.to_pylist()], object
+            )
+    if pa.types.is_boolean(kind):
+        column = column.cast(pa.int8())
+    elif pa.types.is_date32(kind) or pa.types.is_time32(kind):
+        column = column.cast(pa.int32())
+    elif pa.types.is_temporal(kind):
+        column = column.cast(pa.int64())
+    filled = column.fill_null(0) if column.null_count else column
+    numbers: NDArray[Any] = filled.to_numpy(zero_copy_only=False)
+    return numbers
+
+
+def _outside_bytes(
+    column: pa.Array, page_of: NDArray[np.int64], bounds: ByteBounds
+) -> list[tuple[Bools, str]]:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    raw = column.cast(pa.large_binary())
+    pages = pa.array(page_of)
+    low = _texts(bounds.low_offsets, bounds.low_bytes, bounds.has_low).take(pages)
+    high = _texts(bounds.high_offsets, bounds.high_bytes, bounds.has_high).take(pages)
+    return [(_true(pc.less(raw, low)), _BELOW), (_true(pc.greater(raw, high)), _ABOVE)]
+
+
+def _texts(offsets: NDArray[np.int64], data: NDArray[np.uint8], present: Bools) -> pa.Array:
+    bits = pa.py_buffer(np.packbits(present, bitorder="little"))
+    buffers = [bits, pa.py_buffer(np.ascontiguousarray(offsets)), pa.py_buffer(np.ascontiguousarray(data))]
+    return pa.Array.from_buffers(pa.large_binary(), present.size, buffers)
+
+
+def _true(mask: pa.Array) -> Bools:
+    found: Bools = mask.fill_null(False).to_numpy(zero_copy_only=False)
+    return found
+
 
 PIECE_BYTES = 32 << 20
 # Checking that ids are unique takes 8 bytes of memory for each.
