@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 import pyarrow as pa
 
-from lancecy.cli import exporting, reading, writing
+from lancecy.cli import exporting, merging, reading, writing
 from lancecy.cli.output import fail, warn
 from lancecy.errors import LanceError
 
@@ -110,6 +110,7 @@ for _command in (
     writing.write,
     writing.delete,
     writing.update,
+    merging.merge,
     writing.restore,
     writing.cleanup,
     writing.bases,

@@ -68,7 +68,7 @@ def content(table: pa.Table) -> list[tuple[Any, ...]]:
 
 @folded("version", ["2.0", "2.1", "2.2"])
 @folded("stable", [False, True])
-def test_random_histories_agree_with_pylance(stable: bool, version: str, tmp_path: Path) -> None:
+def test_random_histories_agree_with_pylance(stable: bool, version: Any, tmp_path: Path) -> None:
     """One table is changed by lancecy, one by pylance, and one by both in turn."""
     chance = random.Random(f"{stable} {version}")
     first = random_rows(chance, ["k", "g"], SCHEMA.names)
@@ -86,7 +86,8 @@ def test_random_histories_agree_with_pylance(stable: bool, version: str, tmp_pat
             theirs = configured(lance.dataset(uris[1]).merge_insert(on)).execute(source)
         except OSError as error:
             # pylance fails on some clauses if the source lacks a column.
-            assert "plan pruning bug" in str(error)
+            if "plan pruning bug" not in str(error):
+                raise
             continue
         writer = chance.choice([lancecy, lance])
         ours = configured(lancecy.dataset(uris[0]).merge_insert(on)).execute(source)
@@ -111,7 +112,7 @@ def rows_of_key(kind: pa.DataType, values: list[Any], number: int) -> pa.Table:
     return pa.table([pa.array(values, kind), [number] * len(values)], schema=schema)
 
 
-KEYS = {
+KEYS: dict[str, tuple[pa.DataType, list[Any]]] = {
     "int64": (pa.int64(), list(range(-5, 40))),
     "int32": (pa.int32(), [-1, 7]),
     "uint32": (pa.uint32(), [7, 2**32 - 1]),
@@ -167,7 +168,7 @@ def test_keys_that_pylance_does_not_hash_are_not_inserted_twice(tmp_path: Path) 
 
 
 @folded("column, kind", [("k", "BTREE"), ("v", "BTREE"), ("g", "BITMAP"), ("w", "INVERTED")])
-def test_indices_of_pylance_stay_right(column: str, kind: str, tmp_path: Path) -> None:
+def test_indices_of_pylance_stay_right(column: str, kind: Any, tmp_path: Path) -> None:
     uri, chance = str(tmp_path / f"{column}-{kind}"), random.Random(4)
     rows = [{"k": i, "g": "xyz"[i % 3], "v": i, "w": f"word{i % 5} more"} for i in range(40)]
     lance.write_dataset(pa.Table.from_pylist(rows, SCHEMA), uri, max_rows_per_file=10)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,7 @@ def test_new_keys_of_four_writers_are_inserted_once(count: int, stable: bool, tm
     uri = str(tmp_path / f"{count}-{stable}")
     lancecy.write_dataset({"id": [-1], "by": [-1]}, uri, enable_stable_row_ids=stable)
     rows = [{"id": list(range(count)), "by": [writer] * count} for writer in range(WRITERS)]
-    done = at_once([lambda mine=mine: upsert(uri, mine, version=1) for mine in rows])
+    done = at_once([partial(upsert, uri, mine, version=1) for mine in rows])
     assert sorted(each["num_inserted_rows"] for each in done) == [0, 0, 0, count]
     assert sorted(each["num_updated_rows"] for each in done) == [0, count, count, count]
     table = lancecy.dataset(uri).to_table()

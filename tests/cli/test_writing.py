@@ -193,6 +193,52 @@ def test_update(tmp_path: Path) -> None:
     assert lancecy.dataset(uri).count_rows("word IS NULL") == 100
 
 
+def test_merge(tmp_path: Path) -> None:
+    uri, rows = tmp_path / "t.lance", tmp_path / "rows.csv"
+    lancecy.write_dataset(TABLE, uri)
+    rows.write_text("n,word\n3,new\n200,more\n")
+    explained = run_json("merge", rows, uri, "--on", "n", "--dry-run")
+    assert (explained["num_updated_rows"], explained["num_inserted_rows"], explained["fragments"]) == (
+        1,
+        1,
+        [0],
+    )
+    assert "touch   1 of 1 fragments" in run("merge", rows, uri, "--on", "n", "--dry-run").stdout
+    assert lancecy.dataset(uri).version == 1
+    facts = run_json("merge", rows, uri, "--on", "n")
+    told = ("version", "inserted_rows", "updated_rows", "deleted_rows")
+    assert tuple(facts[name] for name in told) == (2, 1, 1, 0)
+    found = lancecy.dataset(uri).to_table(filter="n in (3, 200)").to_pylist()
+    assert found == [{"n": 3, "word": "new"}, {"n": 200, "word": "more"}]
+
+
+def test_clauses_of_a_merge(tmp_path: Path) -> None:
+    uri, rows = tmp_path / "t.lance", tmp_path / "rows.csv"
+    lancecy.write_dataset(TABLE, uri)
+    rows.write_text("n,word\n3,a\n8,zz\n300,more\n")
+    options = ("--on", "n", "--if", "source.word > target.word", "--no-insert", "--delete-others", "n >= 90")
+    facts = run_json("merge", rows, uri, *options)
+    assert (facts["inserted_rows"], facts["updated_rows"], facts["deleted_rows"]) == (0, 1, 10)
+    assert (
+        "deleted rows  2" in run("merge", rows, uri, "--on", "n", "--matched", "delete", "--no-insert").stdout
+    )
+    run("merge", rows, uri, "--on", "n", "--quiet")
+    found = run("merge", rows, uri, "--on", "n", "--matched", "fail")
+    assert found.exit_code == 2 and "n = 3" in found.stderr
+
+
+def test_merge_names_what_it_cannot_do(tmp_path: Path) -> None:
+    uri, rows = tmp_path / "t.lance", tmp_path / "rows.csv"
+    lancecy.write_dataset(TABLE, uri)
+    rows.write_text("n,word\n3,a\n3,b\n")
+    assert "key n = 3" in run("merge", rows, uri, "--on", "n").stderr
+    assert "name them" in run("merge", rows, uri).stderr
+    assert (
+        "--matched update" in run("merge", rows, uri, "--on", "n", "--matched", "keep", "--if", "true").stderr
+    )
+    assert "named last" in run("merge", rows, "-").stderr
+
+
 def test_update_asks_before_it_changes_every_row(tmp_path: Path) -> None:
     uri = tmp_path / "t.lance"
     lancecy.write_dataset(TABLE, uri)

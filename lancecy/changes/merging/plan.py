@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from lancecy.changes.merging.clauses import Rules
 from lancecy.changes.merging.matching import Matches
@@ -47,6 +48,10 @@ class MergePlan:
     num_rows_read: int
     bytes_to_read: int
     bytes_to_write: int
+
+    def to_dict(self) -> dict[str, Any]:
+        """The plan as plain values, for ``json.dumps``."""
+        return asdict(self)
 
     def __str__(self) -> str:
         return "\n".join(
