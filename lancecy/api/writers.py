@@ -6,16 +6,17 @@ Names and meanings follow pylance.
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack, overload
 
 import pyarrow as pa
 
 from lancecy.api.datasets import Dataset
 from lancecy.changes.commit import commit_operation
 from lancecy.changes.dask_parts import collected, committed_later, is_dask, parts_of, schema_of_collection
-from lancecy.changes.insert import write_files, write_table
+from lancecy.changes.insert import write_files, write_table, write_uncommitted
 from lancecy.changes.options import (
     UNSUPPORTED_WRITES,
     WRITE_DEFAULTS,
@@ -43,7 +44,7 @@ from lancecy.table.operations import Operation
 from lancecy.table.paths import DETACHED
 from lancecy.table.snapshot import Snapshot, committed_snapshot, load_snapshot, newest_snapshot
 from lancecy.write.metadata import FragmentMetadata
-from lancecy.write.operations import BaseOperation, operation_of
+from lancecy.write.operations import BaseOperation, operation_of, view_of
 
 __all__ = ["commit", "located", "opened_at", "write_dask", "write_dataset", "write_fragments"]
 
@@ -309,16 +310,43 @@ def _write_dask(
     return opened_at(location, session, committed.version, shared.plan.bases)
 
 
+@overload
+def write_fragments(
+    data: Any,
+    uri: str | os.PathLike[str] | Dataset,
+    schema: pa.Schema | None = None,
+    *,
+    return_transaction: Literal[False] = False,
+    mode: Mode = "append",
+    writer_number: int = 0,
+    **options: Unpack[FragmentOptions],
+) -> list[FragmentMetadata]: ...
+
+
+@overload
+def write_fragments(
+    data: Any,
+    uri: str | os.PathLike[str] | Dataset,
+    schema: pa.Schema | None = None,
+    *,
+    return_transaction: Literal[True],
+    mode: Mode = "append",
+    writer_number: int = 0,
+    **options: Unpack[FragmentOptions],
+) -> Transaction: ...
+
+
 @writing_files
 def write_fragments(
     data: Any,
     uri: str | os.PathLike[str] | Dataset,
     schema: pa.Schema | None = None,
     *,
+    return_transaction: bool = False,
     mode: Mode = "append",
     writer_number: int = 0,
     **options: Unpack[FragmentOptions],
-) -> list[FragmentMetadata]:
+) -> list[FragmentMetadata] | Transaction:
     """Write rows to data files without committing them; :func:`lancecy.commit` adds them to the table.
 
     Each distributed writer calls this, and one process commits the fragments of all of them at once.
@@ -327,6 +355,8 @@ def write_fragments(
     ----------
     data, uri, schema
         As for :func:`lancecy.write_dataset`.
+    return_transaction : bool
+        Return the transaction that adds the fragments to the table, or makes it.
     mode : "append", "create" or "overwrite"
         Purpose of the fragments: ``LanceOperation.Append``, or an ``Overwrite``, whose columns get new ids.
     data_storage_version : str, optional
@@ -345,8 +375,8 @@ def write_fragments(
 
     Returns
     -------
-    list of FragmentMetadata
-        Can be pickled, or sent as JSON.
+    list of FragmentMetadata, or Transaction
+        Can be pickled; fragments can be sent as JSON.
 
     Raises
     ------
@@ -365,7 +395,11 @@ def write_fragments(
     written, _ = requests_of(mode, options)
     location, active = located(uri, options)
     snapshot = _newest(uri, location, active)
-    return list(write_files(data, schema, location, active, snapshot, written, writer_number))
+    if not return_transaction:
+        return list(write_files(data, schema, location, active, snapshot, written, writer_number))
+    change = write_uncommitted(data, schema, location, active, snapshot, written, writer_number)
+    read_version = 0 if snapshot is None else snapshot.version
+    return Transaction(read_version, view_of(change, ()), str(uuid.uuid4()))
 
 
 @committing

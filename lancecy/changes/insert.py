@@ -26,7 +26,7 @@ from lancecy.changes.options import (
     requests_of,
     with_durability,
 )
-from lancecy.changes.planning import planned, target_schema
+from lancecy.changes.planning import Plan, planned, target_schema
 from lancecy.errors import CommitUnknownError, LanceError
 from lancecy.interop.streams import cast_reader, lasting, record_batches
 from lancecy.keyword_options import shared_options
@@ -38,6 +38,7 @@ from lancecy.table.commit.driver import check_create
 from lancecy.table.commit.options import Committed
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath
+from lancecy.table.operations import Operation
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.fragments import NewFiles
 from lancecy.write.metadata import FragmentMetadata
@@ -80,11 +81,49 @@ def write_files(
     StoreError
         The storage failed.
     """
+    return _uncommitted(data, schema, location, session, snapshot, options, number)[1]
+
+
+def write_uncommitted(
+    data: object,
+    schema: pa.Schema | None,
+    location: TableLocation,
+    session: Session,
+    snapshot: Snapshot | None,
+    options: WriteRequest,
+    number: int = 0,
+) -> Operation:
+    """Write rows to data files that no version names, as the operation that adds them to the table.
+
+    Parameters
+    ----------
+    data, schema, location, session, snapshot, options, number
+        As for :func:`write_files`.
+
+    Raises
+    ------
+    LanceError, ValueError, TypeError
+        As for :func:`write_files`.
+    """
+    plan, fragments = _uncommitted(data, schema, location, session, snapshot, options, number)
+    return plan.operation(options, fragments, is_new=snapshot is None)
+
+
+def _uncommitted(
+    data: object,
+    schema: pa.Schema | None,
+    location: TableLocation,
+    session: Session,
+    snapshot: Snapshot | None,
+    options: WriteRequest,
+    number: int,
+) -> tuple[Plan, tuple[FragmentMetadata, ...]]:
     reader = _rows(data, schema, snapshot, options)
     plan = planned(reader.schema, location.uri, snapshot, options)
     plan.check_apart(snapshot is None or options.mode == "overwrite")
     report = WriteProgress(options.progress, known_rows(data))
-    return plan.new_files(location, session, options, number=number).write(lasting(reader, data), report)
+    files = plan.new_files(location, session, options, number=number)
+    return plan, files.write(lasting(reader, data), report)
 
 
 def write_table(

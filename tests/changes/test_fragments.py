@@ -84,6 +84,38 @@ def test_fragment_without_rows_is_refused(tmp_path: Path) -> None:
     assert not list((tmp_path).rglob("*.lance"))
 
 
+def test_fragments_come_as_the_transaction_that_adds_them(tmp_path: Path) -> None:
+    made = lancecy.write_fragments({"n": [1]}, tmp_path, return_transaction=True)
+    assert (made.read_version, made.operation_name, made.commit_message) == (0, "Overwrite", None)
+    ds = lancecy.commit(tmp_path, made.operation)
+    added = lancecy.write_fragments({"n": [2]}, ds, return_transaction=True)
+    assert (added.read_version, added.operation_name) == (1, "Append") and added.uuid != made.uuid
+    ds = lancecy.commit(ds, pickle.loads(pickle.dumps(added)).operation, added.read_version)
+    assert rows_of(ds) == [1, 2]
+    other = lancecy.write_fragments({"m": ["x"]}, ds, mode="overwrite", return_transaction=True)
+    assert (other.read_version, other.operation_name) == (2, "Overwrite")
+    ds = lancecy.commit(ds, other.operation, other.read_version)
+    assert (ds.to_table().to_pydict(), ds.version) == ({"m": ["x"]}, 3)
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("mode", ["create", "append", "overwrite"])
+def test_transactions_of_fragments_are_of_the_kinds_of_pylance(tmp_path: Path, mode: Any) -> None:
+    import lance
+
+    rows = pa.table({"n": [1]})
+    for is_new in (True, False):
+        uri = str(tmp_path / str(is_new))
+        if not is_new:
+            lancecy.write_dataset(rows, uri)
+        if mode == "create" and not is_new:
+            continue
+        theirs = lance.fragment.write_fragments(rows, uri, mode=mode, return_transaction=True)
+        mine = lancecy.write_fragments(rows, uri, mode=mode, return_transaction=True)
+        assert mine.operation_name == type(theirs.operation).__name__
+        assert mine.read_version == theirs.read_version
+
+
 # -- deleted from ---------------------------------------------------------------------------------
 
 
