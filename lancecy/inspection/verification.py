@@ -6,7 +6,6 @@ place, and verification continues after it. Nothing is changed; ``Dataset.repair
 Page statistics are checked against the values they describe. A bound need not be tight: the only faults are a value
 outside its page's bounds, a null in a page stated to have none, and a value in a page stated to be all null. The bounds
 are those that a scan prunes with (:class:`StatsTable`); statistics that a scan does not use are not checked.
-
 """
 
 from __future__ import annotations
@@ -137,6 +136,9 @@ class Verification:
 
 
 Bools = NDArray[np.bool_]
+
+
+# -- page statistics --------------------------------------------------------------------------
 
 
 def contradictions(

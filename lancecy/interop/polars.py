@@ -214,6 +214,9 @@ def _same_instant(column: pa.DataType, value: pa.DataType) -> bool:
     return bool(pa.types.is_duration(column) and pa.types.is_duration(value))
 
 
+# -- frames -----------------------------------------------------------------------------------
+
+
 def to_polars_lazy(source: Source, filter: Filter = None) -> pl.LazyFrame:
     """The dataset as a lazy frame; see :meth:`lancecy.Dataset.to_polars_lazy`.
 

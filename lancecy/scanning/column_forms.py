@@ -6,7 +6,6 @@ is read as large binary instead; where an expression or an output needs its text
 Of a column that a filter tests for nulls and nothing else, a scan reads only the levels or bitmaps, as null stubs
 (``encodings.blocks.null_only``). The filter then runs over the stubs without the calls that prepare values for
 comparison: a stub is no dictionary and no JSON.
-
 """
 
 from __future__ import annotations
@@ -122,6 +121,9 @@ def as_output(column: ArrowArray, field: pa.Field) -> ArrowArray:
 
 _CONVERSIONS = frozenset(("decode", "storage"))
 """Calls that change the form of every value, and return null for null."""
+
+
+# -- columns tested for nulls -----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

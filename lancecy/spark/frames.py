@@ -45,6 +45,9 @@ _MOST_FRAGMENTS = 256
 _MOST_COLUMNS = 64
 
 
+# -- columns without nulls --------------------------------------------------------------------
+
+
 def proved(context: ScanContext, plan: ScanPlan) -> frozenset[str]:
     """Names of output columns that metadata proves to have no nulls in the rows of a plan.
 
@@ -131,6 +134,9 @@ _PARTITIONS_PER_CORE = 3
 _MIN_BATCH_ROWS = 1024
 _MAX_BATCH_BYTES = 64 << 20
 _LOCAL_BYTES = 48 << 20
+
+
+# -- tables in memory -------------------------------------------------------------------------
 
 
 def dataframe(

@@ -45,6 +45,9 @@ __all__ = ["LanceAggregate", "LanceDataFrame", "Scan", "TimedGroups", "naming_ti
 _CONDITION = "UNSUPPORTED_TIME_TYPE"
 
 
+# -- times of day -----------------------------------------------------------------------------
+
+
 def time_columns(struct: StructType) -> list[str]:
     """Paths of the times of day in a schema, such as ``t``, ``s.t`` and ``l[]``.
 
@@ -122,6 +125,9 @@ class TimedGroups(GroupedData):
     def pivot(self, pivot_col: str, values: list[Any] | None = None) -> GroupedData:
         with naming_times(self._df):
             return TimedGroups(super().pivot(pivot_col, values))
+
+
+# -- aggregates -------------------------------------------------------------------------------
 
 
 _EXPRESSIONS = "org.apache.spark.sql.catalyst.expressions."

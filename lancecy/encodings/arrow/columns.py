@@ -346,6 +346,9 @@ def byte_order(offsets: Int64, values: NDArray[np.uint8]) -> Int64:
     return found
 
 
+# -- structs under extension types ------------------------------------------------------------
+
+
 def bare_type(data_type: pa.DataType) -> pa.DataType:
     """Replace extension types over structs by their storage, so that children can be named."""
     if isinstance(data_type, pa.BaseExtensionType):

@@ -150,6 +150,9 @@ Mask = NDArray[np.bool_]
 Levels = NDArray[np.uint16]
 
 
+# -- validity ---------------------------------------------------------------------------------
+
+
 def mask_of(bits: object, length: int) -> Mask:
     r"""Convert a bitmap to one truth value per bit.
 

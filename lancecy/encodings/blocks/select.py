@@ -2,7 +2,6 @@
 
 Writers select values to leave out those under nulls. Both work on the buffers, because Arrow (26.0) filters and takes
 the wrong rows of some nested arrays that are slices.
-
 """
 
 from __future__ import annotations
@@ -132,6 +131,9 @@ def _values(block: FixedWidth, mask: Mask) -> Bits:
     memory = np.frombuffer(block.values, np.uint8)[: block.length * width]  # type: ignore[call-overload]
     rows: Bits = memory.reshape(block.length, width)[mask]
     return rows.reshape(-1)
+
+
+# -- parts of a block -------------------------------------------------------------------------
 
 
 def split(block: Block, lengths: Sequence[int]) -> list[Block]:

@@ -4,9 +4,10 @@
 ``evaluate``     a bound tree over a table
 ``functions``    the functions a filter may call, with their parameters and kernels
 ``growth``       functions whose text may grow, and the bound on it
+``instants``     calendar and clock
 ``patterns``     LIKE and regular expressions
 ``exact``        values of two types compared exactly
-``casts``        CAST between types; calendar and clock
+``casts``        CAST between types
 ``decimals``     decimals to other numbers and back
 ``values``       arithmetic kernels
 ===============  ========================================================================

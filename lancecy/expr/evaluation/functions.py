@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from lancecy.errors import ExpressionError, nearest
 from lancecy.expr.evaluation import growth, json_functions
-from lancecy.expr.evaluation.casts import date_part, date_trunc
+from lancecy.expr.evaluation.instants import date_part, date_trunc
 from lancecy.expr.evaluation.patterns import regex_match
 from lancecy.expr.evaluation.values import LONG_PATTERN, by_chunk, by_text, rounded
 
@@ -36,6 +36,9 @@ __all__ = [
     "length",
     "unknown_function",
 ]
+
+
+# -- lists ------------------------------------------------------------------------------------
 
 
 def any_element(lists: Any, test: Callable[[pa.Array], Any]) -> Any:

@@ -139,6 +139,9 @@ def data_type(node: Any) -> pa.DataType:
     raise ExpressionError(f"cannot CAST to {printable(shown)}; did you mean {', '.join(close)}?")
 
 
+# -- columns named like keywords --------------------------------------------------------------
+
+
 _WORD = re.compile(r"[^\W\d]\w*\Z")
 
 # Tokens that can follow an operand. A word in front of anything else keeps its meaning: a call, a typed literal

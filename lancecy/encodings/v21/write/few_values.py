@@ -5,7 +5,6 @@ are raw 16-bit numbers, which every version reads; a page without lists in which
 dictionary holds strings of few distinct values; the page has codes.
 
 Source: file sheet 2.1, sections 3.5, 3.7, 3.9 and 4.5.
-
 """
 
 from __future__ import annotations
@@ -121,6 +120,9 @@ _FEWEST_VALUES = 100
 _SAMPLE = 4096
 _WORTH = 0.8
 """Largest share of the strings' bytes that dictionary and codes may take."""
+
+
+# -- dictionaries -----------------------------------------------------------------------------
 
 
 def few_distinct(leaf: ShreddedLeaf) -> Coded | None:
