@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import uuid
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -43,10 +43,10 @@ from lancecy.table.rows.row_ids import RowIdSequence, VersionSequence
 from lancecy.table.versions import ConditionalPut, VersionStore
 from lancecy.table.wire.manifest_file import identity_of
 from lancecy.table.wire.row_ids import encode_row_ids, encode_versions
-from tests.simulator.model import Ledger, Row, Table, replay, violations
+from tests.simulator.model import Ledger, Part, Row, Table, replay, violations
 from tests.simulator.world import Crash, Fault, World, run
 
-__all__ = ["MAKERS", "SCHEMA", "Protocol", "Running", "Simulation", "files", "make"]
+__all__ = ["MAKERS", "SCHEMA", "Protocol", "Running", "Simulation", "files", "make", "rewrite_of"]
 
 SCHEMA = Schema((Field("n", 0, logical_type="int64"), Field("m", 1, logical_type="int64")))
 # Faults after which a writer may truly not know: its own request to write may have been carried out.
@@ -165,14 +165,17 @@ def _replace_data(world: World, history: History, version: int) -> Operation:
 
 
 def _rewrite(world: World, history: History, version: int) -> Operation:
-    """Neighbours in one or two new fragments."""
     table, rng = history[version], world.rng
     if not table.parts:
         return Append(files(world, 1, _columns(table)))
     start = rng.randrange(len(table.parts))
-    parts = table.parts[start : start + rng.randrange(1, 4)]
+    return rewrite_of(world, table, version, table.parts[start : start + rng.randrange(1, 4)])
+
+
+def rewrite_of(world: World, table: Table, version: int, parts: Sequence[Part]) -> Rewrite:
+    """The rewrite of some fragments of a version as one or two."""
     rows = [part.stable[n] if table.stable else None for part in parts for n in part.living]
-    cut = rng.choice((len(rows), rng.randrange(1, len(rows) + 1)))
+    cut = world.rng.choice((len(rows), world.rng.randrange(1, len(rows) + 1)))
     new = []
     for piece in (rows[:cut], rows[cut:]):
         if piece:

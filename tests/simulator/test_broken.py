@@ -9,9 +9,10 @@ from itertools import chain, repeat
 import numpy as np
 import pytest
 
-from lancecy.table.operations import Append, Delete, Overwrite, Restore
+from lancecy.table.operations import Append, Delete, Overwrite, Restore, Update
+from lancecy.table.operations.key_filter import KeyFilter
 from lancecy.table.requests import Create
-from tests.simulator.actors import SCHEMA, Running, Simulation, files
+from tests.simulator.actors import SCHEMA, Running, Simulation, files, rewrite_of
 from tests.simulator.broken import VARIANTS
 from tests.simulator.histories import check_history
 from tests.simulator.world import Fault, World
@@ -90,7 +91,36 @@ def _cleaned_up() -> list[str]:
     return wrong or (["nobody knows what was in between"] if mine.uuid in simulation.ledger.acked else [])
 
 
-SCENARIOS = (_race_to_create, _late_answer, _lost_answer, _restored, _two_deletes, _cleaned_up)
+def _two_upserts() -> list[str]:
+    """Two writers add a row of the same key, because the table had none."""
+    simulation = Simulation.of(7)
+
+    def upsert() -> Update:
+        keys = KeyFilter.of((0,), np.array([11], np.uint64))
+        return Update(fragments=files(simulation.world, 1), fields=(0,), keys=keys)
+
+    mine = simulation.start(upsert(), 1)
+    _until_create(mine, lambda: simulation.commit_now(upsert(), 1))
+    return simulation.violations()
+
+
+def _rewritten_under_a_delete() -> list[str]:
+    """A rewrite of a fragment with deleted rows, and then more of its rows are deleted."""
+    simulation = Simulation.of(8)
+    simulation.commit_now(Append(files(simulation.world, 3)), 1)
+    part = max(simulation.history()[2].parts, key=lambda part: part.rows)
+    assert part.rows > 3
+    simulation.commit_now(Delete({part.id: np.array([0])}), 2)
+    rewrite = rewrite_of(
+        simulation.world, simulation.history()[3], 3, (simulation.history()[3].part(part.id),)
+    )
+    mine = simulation.start(rewrite, 3)
+    _until_create(mine, lambda: simulation.commit_now(Delete({part.id: np.array([2])}), 3))
+    return simulation.violations()
+
+
+SCENARIOS = (_race_to_create, _late_answer, _lost_answer, _restored, _two_deletes, _cleaned_up, _two_upserts,
+             _rewritten_under_a_delete)  # fmt: skip
 
 
 def _caught() -> list[str]:

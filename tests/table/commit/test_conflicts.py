@@ -141,6 +141,7 @@ def message(**operation: object) -> transaction_pb2.Transaction:
 
 FRAGMENT = table_pb2.DataFragment(id=7, physical_rows=5)
 T = transaction_pb2.Transaction
+INDEX = table_pb2.IndexMetadata(fields=[3], uuid=table_pb2.UUID(uuid=bytes(range(16))))
 
 
 ONE = frozenset({7})
@@ -164,7 +165,7 @@ ONE = frozenset({7})
      Footprint("replacement", rewritten=ONE, fields=frozenset({2}))),
     (message(data_overlay=T.DataOverlay(groups=[T.DataOverlayGroup(fragment_id=7)])),
      Footprint("overlay", rewritten=ONE)),
-    (message(create_index=T.CreateIndex(new_indices=[table_pb2.IndexMetadata(fields=[3])])),
+    (message(create_index=T.CreateIndex(new_indices=[INDEX])),
      Footprint("index", fields=frozenset({3}))),
     (message(update_mem_wal_state=T.UpdateMemWalState()), Footprint("mem_wal")),
     (message(clone=T.Clone()), Footprint("clone")),
