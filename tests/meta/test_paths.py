@@ -42,7 +42,7 @@ def test_the_top_level_holds_what_it_should() -> None:
 
 
 def test_scripts_can_be_executed() -> None:
-    scripts = [ROOT / ".ci" / name for name in ("run", "setup", "with-java")]
+    scripts = [ROOT / ".ci" / name for name in ("run", "setup", "with-java", "in-memory")]
     assert [p.name for p in scripts if not p.stat().st_mode & 0o100] == []
     for script in scripts:
         subprocess.run(["bash", "-n", str(script)], check=True)  # its syntax
