@@ -7,7 +7,7 @@ of the source that match nothing after the last unit.
 
 from __future__ import annotations
 
-from collections import defaultdict
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -46,6 +46,8 @@ _UNIT_BYTES = 8 << 20
 # Bytes of an indexed row, with its key.
 _ROW_BYTES = 64
 _LEAST_INDEXED = 1 << 16
+_NOWHERE = np.uint64(0xFFFFFFFFFFFFFFFF)
+_ROW_BITS, _ROW_MASK = np.uint64(32), np.uint64(0xFFFFFFFF)
 # Pages are left out by a list of keys up to this number, by their range above.
 _MOST_LISTED = 256
 
@@ -116,46 +118,86 @@ def match_rows(
     FormatError, StoreError
         The columns cannot be read.
     """
-    is_matched = np.zeros(source.num_rows, np.bool_)
+    seen = _Seen(source.num_rows, rules.clauses.matched == "update")
     found: list[_UnitMatches] = []
     parts = max(1, -(-source.num_rows // max(_LEAST_INDEXED, budget // _ROW_BYTES)))
     for number in range(parts):
         part = _Part.of(source, rules, number, parts)
         units = _units(context, rules, part if parts == 1 else None)
-        step = _step(context, rules, part, units, is_matched)
+        step = _step(context, source, rules, part, units, seen)
         found += context.spread(step, units.units, lambda unit: unit.fragment)
         if rules.clauses.inserts:
-            part.check_new(is_matched, rules.on)
+            part.check_new(seen.is_matched, rules.on)
         told(number + 1, parts)
-    is_new = ~is_matched if rules.clauses.inserts else np.zeros(source.num_rows, np.bool_)
-    return _joined(found, is_new)
+    return _joined(found, seen, rules.clauses.inserts)
 
 
-def _joined(found: Sequence[_UnitMatches], is_new: Bools) -> Matches:
-    rows = np.concatenate([np.empty(0, np.int64), *(unit.rows for unit in found)])
-    addresses = np.concatenate([np.empty(0, np.uint64), *(unit.addresses for unit in found)])
-    rows, addresses = _in_order(rows, addresses, is_new.size)
-    parts: dict[int, list[Int64]] = defaultdict(list)
-    for unit in found:
-        for offsets in (unit.updated, unit.deleted):
-            if offsets.size:
-                parts[unit.fragment].append(offsets)
-    gone = {number: np.sort(np.concatenate(pieces)) for number, pieces in parts.items()}
-    num_deleted = sum(unit.deleted.size for unit in found)
-    return Matches(rows, addresses, is_new, gone, num_deleted, sum(unit.num_read for unit in found))
+class _Seen:
+    """What is known of the rows of the source; shared by threads.
+
+    Attributes
+    ----------
+    is_matched : (num_rows,) bool
+        Rows that match a row of the table.
+    """
+
+    def __init__(self, num_rows: int, has_updates: bool) -> None:
+        self.is_matched = np.zeros(num_rows, np.bool_)
+        self._addresses = np.full(num_rows if has_updates else 0, _NOWHERE, np.uint64)
+        # Several rows of the table may have one key.
+        self._others: list[tuple[Int64, UInt64]] = []
+        self._lock = threading.Lock()
+
+    def replace(self, rows: Int64, addresses: UInt64) -> None:
+        """Note that rows replace the rows at these addresses."""
+        if not rows.size:
+            return
+        with self._lock:
+            # The last one of rows that are named twice is there afterwards.
+            free = self._addresses[rows] == _NOWHERE
+            self._addresses[rows[free]] = addresses[free]
+            free[free] = self._addresses[rows[free]] == addresses[free]
+            if not free.all():
+                self._others.append((rows[~free], addresses[~free]))
+
+    def pairs(self) -> tuple[Int64, UInt64]:
+        """The rows that replace others, ascending, and the addresses of those."""
+        rows = np.flatnonzero(self._addresses != _NOWHERE)
+        addresses = self._addresses[rows]
+        self._addresses = self._addresses[:0]
+        if not self._others:
+            return rows, addresses
+        rows = np.concatenate([rows, *(part for part, _ in self._others)])
+        addresses = np.concatenate([addresses, *(part for _, part in self._others)])
+        order = np.argsort(rows, kind="stable")
+        return rows[order], addresses[order]
 
 
-def _in_order(rows: Int64, addresses: UInt64, num_rows: int) -> tuple[Int64, UInt64]:
-    """The pairs by ascending row."""
-    by_row = np.empty(num_rows, np.uint64)
-    has_pair = np.zeros(num_rows, np.bool_)
-    has_pair[rows], by_row[rows] = True, addresses
-    distinct = np.flatnonzero(has_pair)
-    if distinct.size == rows.size:
-        return distinct, by_row[distinct]
-    # Rows of the table that have the same key.
-    order = np.argsort(rows, kind="stable")
-    return rows[order], addresses[order]
+def _joined(found: Sequence[_UnitMatches], seen: _Seen, inserts: bool) -> Matches:
+    rows, addresses = seen.pairs()
+    deleted = [unit.deleted for unit in found]
+    return Matches(
+        rows,
+        addresses,
+        ~seen.is_matched if inserts else np.zeros(seen.is_matched.size, np.bool_),
+        _by_fragment(np.concatenate([addresses, *deleted])),
+        sum(part.size for part in deleted),
+        sum(unit.num_read for unit in found),
+    )
+
+
+def _by_fragment(addresses: UInt64) -> dict[int, Int64]:
+    """Offsets of rows by fragment, ascending; the addresses are overwritten."""
+    addresses.sort()
+    pieces: dict[int, Int64] = {}
+    start = 0
+    while start < addresses.size:
+        number = int(addresses[start] >> _ROW_BITS)
+        stop = int(np.searchsorted(addresses, np.uint64(((number + 1) << 32) - 1), side="right"))
+        pieces[number] = addresses[start:stop].view(np.int64)
+        start = stop
+    addresses &= _ROW_MASK
+    return pieces
 
 
 # -- the source ---------------------------------------------------------------------------------------
@@ -306,54 +348,42 @@ class _UnitMatches:
 
     Attributes
     ----------
-    fragment : int
-    rows : (n,) int64
-        Rows of the source that replace rows.
-    updated : (n,) int64
-        Offsets of the replaced rows.
-    addresses : (n,) uint64
-        Their addresses.
-    deleted : (m,) int64
-        Offsets of deleted rows.
+    deleted : (n,) uint64
+        Addresses of deleted rows.
     num_read : int
     """
 
-    fragment: int
-    rows: Int64
-    updated: Int64
-    addresses: UInt64
-    deleted: Int64
+    deleted: UInt64
     num_read: int
 
 
 def _step(
-    context: ScanContext, rules: Rules, part: _Part, units: _Units, is_matched: Bools
+    context: ScanContext, source: Source, rules: Rules, part: _Part, units: _Units, seen: _Seen
 ) -> Callable[[ScanUnit], _UnitMatches]:
-    """The function that looks up the keys of one unit, and marks the rows of the source that match."""
+    """The function that looks up the keys of one unit, and notes the rows of the source that match."""
     asked = () if units.hint is None else concerned(context.sources, context.snapshot, units.hint)
 
     def step(unit: ScanUnit) -> _UnitMatches:
         chosen = candidates(context, unit, units.hint or units.projection, asked)
         if not len(chosen.rows):
-            return _UnitMatches(unit.fragment, *_nothing(), 0)
+            return _UnitMatches(np.empty(0, np.uint64), 0)
         read = rows_of(context, [FilteredUnit(chosen.files, chosen.rows, chosen.rows)], units.projection)
         values: Columns = {
             name: as_array(column) for name, column in zip(rules.of_target, read[0].pieces[0], strict=True)
         }
         found = _Lookup(rules, part, values, len(chosen.rows))
-        found.run(is_matched)
-        offsets = chosen.rows.to_indices()
-        updated = offsets[found.updated]
-        addresses = updated.astype(np.uint64) | np.uint64(chosen.files.fragment.stored_id << 32)
-        deleted = offsets[found.deleted]
-        return _UnitMatches(unit.fragment, found.rows, updated, addresses, deleted, len(chosen.rows))
+        found.run(seen.is_matched)
+        number = np.uint64(chosen.files.fragment.stored_id << 32)
+
+        def addresses(positions: Int64) -> UInt64:
+            return chosen.rows.pick(positions).to_indices().astype(np.uint64) | number
+
+        seen.replace(found.rows, addresses(found.updated))
+        if source.is_spilled:
+            context.release([unit])
+        return _UnitMatches(addresses(found.deleted), len(chosen.rows))
 
     return step
-
-
-def _nothing() -> tuple[Int64, Int64, UInt64, Int64]:
-    none = np.empty(0, np.int64)
-    return none, none, none.view(np.uint64), none
 
 
 class _Lookup:

@@ -33,6 +33,7 @@ _ITEMS, _PROBABILITY = 8192, 0.00057
 _BYTES_PER_KEY = 4
 # A larger filter would make the manifest long that holds the transaction.
 _MOST_BYTES = 1 << 20
+_HASHES_AT_ONCE = 1 << 16
 
 _WORDS = 8
 _BLOCK_BYTES = _WORDS * 4
@@ -179,10 +180,11 @@ def _places(hashes: UInt64, blocks: int) -> tuple[NDArray[np.int64], UInt32]:
 
 
 def _bloom_of(hashes: UInt64, size: int) -> bytes:
-    block, bit = _places(hashes, size // _BLOCK_BYTES)
     bits = np.zeros(size * 8, dtype=np.bool_)
-    words = block[:, None] * _WORDS + np.arange(_WORDS)
-    bits[words * 32 + bit] = True
+    for start in range(0, hashes.size, _HASHES_AT_ONCE):
+        block, bit = _places(hashes[start : start + _HASHES_AT_ONCE], size // _BLOCK_BYTES)
+        words = block[:, None] * _WORDS + np.arange(_WORDS)
+        bits[words * 32 + bit] = True
     return np.packbits(bits, bitorder="little").tobytes()
 
 
