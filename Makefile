@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests start hundreds of processes that import this package; bytecode files save compiling it each time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo test check format protos bench compare chart compare-spark compare-write docs asan fuzz model old-releases hunt-nested hunt-filters hunt-dask hunt-spark wheel clean distclean
+.PHONY: help setup demo test check format protos bench compare chart compare-spark compare-write compare-changes docs asan fuzz model old-releases hunt-nested hunt-filters hunt-dask hunt-spark wheel clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -29,6 +29,7 @@ help:
 	@echo "make chart    the same for four file versions, and draws the chart of the README"
 	@echo "make compare-spark  measures lancecy in Spark, Parquet, and pylance's table passed to Spark"
 	@echo "make compare-write  measures writes of lancecy and pylance: the same rows, and many appends of one row"
+	@echo "make compare-changes  measures changes of a table by lancecy and pylance: deletes, updates, compaction, ..."
 	@echo "make model    tests many random histories of tables that lancecy and pylance change in turn"
 	@echo "make hunt-nested, hunt-filters, hunt-dask, hunt-spark  generated tests, many of each: nested tables exchanged"
 	@echo "              with pylance, filters against exact arithmetic, Dask and Spark queries against pandas and Spark"
@@ -123,6 +124,9 @@ compare-spark: $(BUILT)
 
 compare-write: $(BUILT)
 	$(PY) bench/write_compare.py $(ARGS)
+
+compare-changes: $(BUILT)
+	$(PY) bench/compare_changes.py $(ARGS)
 
 # asv stores a description of the machine in the home directory, hence its own HOME. Without a commit it stores no results.
 bench: $(BUILT)

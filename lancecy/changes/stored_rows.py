@@ -86,7 +86,9 @@ def stored_rows(
     """
     snapshot = context.snapshot
     spec = ScanSpec(snapshot.location, snapshot.version, request)
-    planned = plan(context, request, spec, max(1 << 18, budget // (2 * _WINDOW_SHARE)), exact=True)
+    # A filter leaves few rows in most fragments, whose other columns need not be looked at for their sizes.
+    is_whole = request.filter is None
+    planned = plan(context, request, spec, max(1 << 18, budget // (2 * _WINDOW_SHARE)), exact=is_whole)
     projection = _in_stored_form(planned.projection)
     blobs = [field for field in projection.fields if any(node.is_blob for node in field.walk())]
 

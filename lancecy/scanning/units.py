@@ -81,6 +81,8 @@ class FilteredUnit:
 
 def bytes_of(unit: CandidateUnit | FilteredUnit, fields: Sequence[Field]) -> float:
     """Estimated encoded bytes of the fields of the candidates."""
+    if not len(unit.rows):
+        return 0.0  # and their metadata need not be loaded
     return len(unit.rows) * unit.files.estimated_bytes(fields) / max(1, unit.files.num_rows)
 
 
