@@ -7,8 +7,8 @@ otherwise. The table is open before the clock starts, and is what both libraries
 differ is marked. None waits for the disk: pylance never does, so ``fsync`` does nothing here unless ``--fsync`` is
 given. Engines take turns; the first turn warms up and is not counted; medians of the others are printed.
 
-A work is one line of ``WORKS``: the table it changes, and a function of an open dataset. Both libraries have the same
-names and arguments.
+A work is one line of ``WORKS``: the table it changes, a function of an open dataset, and the data it needs. Both libraries
+have the same names and arguments.
 """
 
 from __future__ import annotations
@@ -86,50 +86,58 @@ class Work:
     ----------
     table : str
         The table it changes, one of ``MAKERS``.
-    run : function of (dataset, number of rows)
+    run : function of (dataset, data)
+    data : function
+        Makes the data of the change from the number of rows of the table; not measured.
     """
 
     table: str
-    run: Callable[[Any, int], object]
+    run: Callable[[Any, Any], object]
+    data: Callable[[int], object] = lambda rows: None
 
 
 def keys(rows: int, count: int) -> pa.Table:
-    """Rows to merge: half of the keys are in the table, half are new."""
-    found = scalars(0, count)
-    step = max(1, rows // count)
+    """Rows to merge: half of their keys are in the table, half are new."""
     half = count // 2
-    ids = np.concatenate([np.arange(half) * step, np.arange(count - half) + rows])
-    return found.set_column(0, "id", pa.array(np.random.default_rng(5).permutation(ids)))
+    found = np.arange(half) * (rows // max(1, half))
+    ids = np.concatenate([found, np.arange(count - half) + rows])
+    return scalars(0, count).set_column(0, "id", pa.array(np.random.default_rng(5).permutation(ids)))
 
 
-def _upsert(ds: Any, count: int, rows: int) -> object:
-    merging = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
-    return merging.execute(keys(rows, count))
-
-
-def _cast(ds: Any, _: int) -> object:
-    return ds.alter_columns({"path": "k", "data_type": pa.int64()})
-
-
-def _merge(ds: Any, rows: int) -> object:
+def pairs(rows: int) -> pa.Table:
+    """A column to merge into the table: every key once, in no order."""
     ids = np.random.default_rng(6).permutation(rows)
-    return ds.merge(pa.table({"id": ids, "added": ids * 2}), "id")
+    return pa.table({"id": ids, "added": ids * 2})
+
+
+def _upsert(ds: Any, data: Any) -> object:
+    return ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all().execute(data)
 
 
 WORKS: dict[str, Work] = {
     "delete 1 %": Work("large", lambda ds, _: ds.delete("id % 100 = 7")),
-    "delete a key": Work("large", lambda ds, rows: ds.delete(f"id = {rows // 3}")),
+    "delete a key": Work("large", lambda ds, _: ds.delete("id = 777")),
     "update 1 %": Work("large", lambda ds, _: ds.update({"x": "x * 2"}, "id % 100 = 7")),
-    "update a key": Work("large", lambda ds, rows: ds.update({"x": "x * 2"}, f"id = {rows // 3}")),
+    "update a key": Work("large", lambda ds, _: ds.update({"x": "x * 2"}, "id = 777")),
     "update all": Work("large", lambda ds, _: ds.update({"x": "x * 2"})),
-    "compact 100 x": Work("pieces", lambda ds, _: ds.optimize.compact_files()),
+    "upsert 100,000": Work("large", _upsert, lambda rows: keys(rows, rows // 20)),
+    "upsert 1,000": Work("large", _upsert, lambda rows: keys(rows, rows // 2000)),
+    "add column": Work("large", lambda ds, _: ds.add_columns({"sum": "x + y"})),
+    "cast": Work("large", lambda ds, _: ds.alter_columns({"path": "k", "data_type": pa.int64()})),
+    "merge a column": Work("large", lambda ds, data: ds.merge(data, "id"), pairs),
+    "drop": Work("large", lambda ds, _: ds.drop_columns(["s"])),
+    "rename": Work("large", lambda ds, _: ds.alter_columns({"path": "s", "name": "word"})),
+    "compact": Work("pieces", lambda ds, _: ds.optimize.compact_files()),
 }
 
 
-def measure(work: Work, source: Path, rows: int, repeat: int) -> tuple[dict[str, float], bool]:
+def measure(
+    work: Work, source: Path, rows: int, repeat: int, clock: Callable[[], float]
+) -> tuple[dict[str, float], bool]:
     """Median milliseconds of each engine, and whether both tables are the same afterwards."""
     seconds: dict[str, list[float]] = {name: [] for name in ENGINES}
     results: dict[str, object] = {}
+    data = work.data(rows)
     for turn in range(repeat + 1):
         for name in ENGINES:
             with tempfile.TemporaryDirectory(dir=source.parent) as folder:
@@ -138,9 +146,9 @@ def measure(work: Work, source: Path, rows: int, repeat: int) -> tuple[dict[str,
                 shutil.copytree(source, path, copy_function=os.link)
                 dataset = importlib.import_module(MODULES[name]).dataset(str(path))
                 gc.collect()
-                started = time.perf_counter()
-                work.run(dataset, rows)
-                seconds[name].append(time.perf_counter() - started)
+                started = clock()
+                work.run(dataset, data)
+                seconds[name].append(clock() - started)
                 if not turn:
                     results[name] = result(str(path))
             # What one engine left to the system is written before the next one is timed.
@@ -169,10 +177,14 @@ def main() -> None:
     parser.add_argument(
         "--fsync", action="store_true", help="let lancecy wait for the disk, as it does by default"
     )
+    parser.add_argument(
+        "--cpu", action="store_true", help="processor time of all threads, for a machine with other work"
+    )
     parser.add_argument("--markdown", action="store_true")
     chosen = parser.parse_args()
     if not chosen.fsync:
         os.fsync = lambda fd: None
+    clock = time.process_time if chosen.cpu else time.perf_counter
     folder = Path(tempfile.mkdtemp(dir=chosen.data))
     print(
         f"{chosen.rows:,} x 6 rows; files of version {chosen.version}; medians of {chosen.repeat} turns in ms; {machine()}\n"
@@ -188,7 +200,7 @@ def main() -> None:
             source = folder / work.table
             if not source.exists():
                 MAKERS[work.table](str(source), chosen.rows, chosen.version)
-            medians, same = measure(work, source, chosen.rows, chosen.repeat)
+            medians, same = measure(work, source, chosen.rows, chosen.repeat, clock)
             ratio = f"{medians['pylance'] / medians['lancecy']:.2f}" + ("" if same else " differ!")
             show([name, *(f"{medians[engine]:.1f}" for engine in ENGINES), ratio], chosen.markdown)
     finally:
