@@ -222,7 +222,9 @@ class Functions:
         scan = FragmentScan(context, request, [fragment])
         batch = next(_batches(map(scan.read, scan.units(fragment)), request))
         with _told(0, batch.num_rows):
-            found = record_batches(self._function(batch)).read_all().combine_chunks()
+            returned = self._function(batch)
+        _names(returned)
+        found = record_batches(returned).read_all().combine_chunks()
         columns: pa.Schema = found.schema.remove_metadata()
         self._first.put(fragment, _one_batch(found))
         return columns
@@ -332,16 +334,15 @@ def checked_result(returned: Any, schema: pa.Schema, first_row: int) -> pa.Recor
     >>> checked_result({"a": [1]}, pa.schema({"a": pa.int64()}), 0).num_rows
     1
     """
-    is_arrow = isinstance(returned, pa.RecordBatch | pa.Table)
     place = f"the function, called with the rows from row {first_row} on,"
-    names = list(returned.schema.names if is_arrow else _names(returned))
+    names = _names(returned)
     if sorted(names) != sorted(schema.names):
         raise SchemaError(
             f"{place} returned the columns {printable(', '.join(names))}, where {printable(', '.join(schema.names))} "
             "are expected",
             difference="columns",
         )
-    if is_arrow:
+    if isinstance(returned, pa.RecordBatch | pa.Table):
         for field in schema:
             _check_type(returned.schema.field(field.name).type, field, place)
     try:
@@ -351,7 +352,10 @@ def checked_result(returned: Any, schema: pa.Schema, first_row: int) -> pa.Recor
     return _one_batch(table)
 
 
-def _names(returned: Any) -> Sequence[str]:
+def _names(returned: Any) -> list[str]:
+    """Names of the columns that a function returned."""
+    if isinstance(returned, pa.RecordBatch | pa.Table):
+        return list(returned.schema.names)
     found = getattr(returned, "columns", None)
     if found is None and hasattr(returned, "keys"):
         found = returned.keys()

@@ -32,6 +32,7 @@ __all__ = [
 _EXTENSION = "ARROW:extension:"
 _WITH_LEAVES = "2.1"
 """From this version on a data file may hold some leaves of a column without the others."""
+_OLDEST = "0.1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,6 +226,9 @@ def altered(table: Schema, alterations: Sequence[Alteration], first_id: int, ver
         if item.nullable is False and field.nullable:
             strict.append(item.path)
     fields = _edited(table.fields, changes)
+    if version == _OLDEST:
+        # Readers find the pages of a 0.1 file by its first field id, which a tombstone would hide.
+        fields = tuple(_numbered(f, -1, ids) if f.id in cast else f for f in fields)
     _check_names(fields, "")
     after = Schema(fields, table.metadata)
     casts = tuple(

@@ -1,0 +1,361 @@
+"""Columns added by SQL, functions, fields and rows."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+import lancecy
+from lancecy import col
+from lancecy.errors import (
+    ColumnNotFoundError,
+    ConflictError,
+    ExpressionError,
+    SchemaError,
+    UnsupportedError,
+)
+from tests.changes.column_tables import FORMS, IDS, VERSIONS, checked, lance, made, refused
+
+pytestmark = pytest.mark.interop
+
+
+@pytest.mark.parametrize(("version", "stable", "deleted"), FORMS, ids=IDS)
+def test_columns_of_every_kind(tmp_path: Path, version: str, stable: bool, deleted: bool) -> None:
+    ds = made(tmp_path / "t", version, stable, deleted)
+    ds.add_columns(
+        {"next": "id + 1", "double": "point.x * 2", "text": "'k'", "sum": col("id") + col("point.y")}
+    )
+    ds.add_columns(
+        lambda batch: {"half": [i / 2 for i in batch["id"].to_pylist()]}, read_columns=["id", "_rowid"]
+    )
+    count = ds.count_rows()
+    ds.add_columns(
+        {"row": list(range(count)), "words": pa.array(["a", "b"] * (count // 2)).dictionary_encode()}
+    )
+    rows = checked(ds)
+    for number, row in enumerate(rows):
+        i = row["id"]
+        assert (row["next"], row["double"], row["text"], row["sum"]) == (i + 1, 2 * i, "k", i * 1.5)
+        assert (row["half"], row["row"], row["words"]) == (i / 2, number, "ab"[number % 2])
+    files = ds.get_fragments()[0].data_files()
+    assert [len(file.fields) for file in files[1:]] == [4, 1, 2]
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_fields_without_values_write_no_file(tmp_path: Path, version: str) -> None:
+    ds = made(tmp_path / "t", version)
+    ds.add_columns([pa.field("a", pa.int32()), pa.field("b", pa.list_(pa.string()))])
+    ds.add_columns(pa.schema({"c": pa.float32()}))
+    assert {(row["a"], row["b"], row["c"]) for row in checked(ds)} == {(None, None, None)}
+    assert [len(part.data_files()) for part in ds.get_fragments()] == [1, 1]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_both_libraries_go_on(tmp_path: Path, version: str) -> None:
+    ds = made(tmp_path / "t", version, deleted=True)
+    ds.add_columns({"a": "id * 10"})
+    theirs = lance.dataset(ds.uri)
+    theirs.add_columns({"b": "a + 1"})
+    lance.write_dataset(theirs.to_table(), ds.uri, mode="append")
+    ds = lancecy.dataset(ds.uri)
+    ds.add_columns({"c": "b + 1"})
+    ds.delete("id = 3")
+    lance.dataset(ds.uri).update({"c": "0"}, where="id = 4")
+    rows = checked(lancecy.dataset(ds.uri))
+    assert len(rows) == 14
+    assert all(row["c"] == (0 if row["id"] == 4 else row["id"] * 10 + 2) for row in rows)
+
+
+def test_rows_of_a_table_with_stable_ids_have_the_new_version(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t", stable=True)
+    ds.add_columns({"a": "id"})
+    columns = ["_row_created_at_version", "_row_last_updated_at_version"]
+    assert {tuple(row.values()) for row in ds.to_table(columns).to_pylist()} == {(1, 2)}
+    assert ds.to_table(columns).to_pylist() == lance.dataset(ds.uri).to_table(columns).to_pylist()
+    ds.add_columns(pa.field("b", pa.int8()))
+    assert {tuple(row.values()) for row in ds.to_table(columns).to_pylist()} == {(1, 2)}
+
+
+def test_now_is_one_time_for_all_rows(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+    ds.add_columns({"time": "now()"})
+    assert len(set(ds.to_table(["time"])["time"].to_pylist())) == 1
+
+
+def test_batches_of_a_function(tmp_path: Path) -> None:
+    seen: list[Any] = []
+    ds = made(tmp_path / "t", deleted=True)
+
+    def record(batch: pa.RecordBatch) -> pd.DataFrame:
+        seen.append(batch["id"].to_pylist())
+        return pd.DataFrame({"a": batch["id"].to_pandas() * 2})
+
+    ds.add_columns(record, read_columns=["id"], batch_size=3)
+    assert seen == [[0, 2, 3], [4], [5, 6, 8], [9]]
+    assert [row["a"] for row in checked(ds)] == [0, 4, 6, 8, 10, 12, 16, 18]
+
+
+def test_a_function_is_called_by_the_thread_that_started_it(tmp_path: Path) -> None:
+    seen: set[Any] = set()
+    ds = made(tmp_path / "t")
+
+    def record(batch: pa.RecordBatch) -> pa.RecordBatch:
+        seen.add(threading.current_thread())
+        return pa.record_batch({"a": batch["id"]})
+
+    ds.add_columns(record)
+    assert seen == {threading.current_thread()}
+
+
+def test_a_function_with_a_schema_may_return_only_nulls(tmp_path: Path) -> None:
+    @lancecy.batch_udf(output_schema=pa.schema({"a": pa.string(), "b": pa.int32()}))
+    def nothing(batch: pa.RecordBatch) -> dict[str, Any]:
+        return {"b": [None] * batch.num_rows, "a": ["x"] * batch.num_rows}
+
+    ds = made(tmp_path / "t")
+    ds.add_columns(nothing)
+    assert checked(ds)[0]["a"] == "x"
+    assert ds.schema.field("b").type == pa.int32()
+    assert nothing(pa.record_batch({"id": [1]})) == {"a": ["x"], "b": [None]}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_values_of_any_type_beside_deleted_rows(tmp_path: Path, version: str) -> None:
+    ds = made(tmp_path / "t", version, deleted=True)
+    ds.delete("id < 4")
+    count = ds.count_rows()
+    columns = {
+        "flag": pa.array([True] * count),
+        "bytes": pa.array([b"x"] * count, pa.large_binary()),
+        "fixed": pa.array([b"abc"] * count, pa.binary(3)),
+        "vector": pa.array([[1, 2]] * count, pa.list_(pa.float32(), 2)),
+        "lists": pa.array([["a"]] * count, pa.list_(pa.string())),
+        "structs": pa.array([{"a": 1, "b": "x"}] * count),
+        "decimal": pa.array([1] * count, pa.decimal128(20, 2)),
+        "time": pa.array([1] * count, pa.timestamp("us", "UTC")),
+    }
+    schema = pa.schema([pa.field(name, array.type, nullable=False) for name, array in columns.items()])
+    if version == "0.1":
+        schema = schema.remove(schema.get_field_index("lists"))
+    ds.add_columns(pa.table([columns[name] for name in schema.names], schema=schema))
+    assert [row["structs"] for row in checked(ds)] == [{"a": 1, "b": "x"}] * count
+    lance.dataset(ds.uri).add_columns({"after": "id"})
+    checked(lancecy.dataset(ds.uri))
+
+
+def test_batches_of_a_0_1_fragment_stay_aligned(tmp_path: Path) -> None:
+    table = pa.table({"id": range(1000)})
+    lance.write_dataset(table, tmp_path / "t", data_storage_version="legacy", max_rows_per_group=70)
+    ds = lancecy.dataset(tmp_path / "t")
+    ds.add_columns({"a": "id + 1"})
+    assert all(row["a"] == row["id"] + 1 for row in checked(ds))
+    found = lance.dataset(ds.uri).take([69, 70, 140, 999]).to_pylist()
+    assert [row["a"] for row in found] == [70, 71, 141, 1000]
+
+
+def test_a_new_column_never_gets_the_id_of_an_index(tmp_path: Path) -> None:
+    """Table sheet, section 10.4: pylance would answer by the index of a column that is gone."""
+    ds = made(tmp_path / "t")
+    ds.add_columns({"a": "id + 100"})
+    lance.dataset(ds.uri).create_scalar_index("a", "BTREE")
+    ds = lancecy.dataset(ds.uri)
+    ds.drop_columns(["a"])
+    ds.add_columns({"b": "id + 200"})
+    found = lance.dataset(ds.uri).to_table(filter="b = 203").to_pylist()
+    assert [row["id"] for row in found] == [3]
+    assert lance.dataset(ds.uri).describe_indices() == []
+
+
+def test_indices_on_other_columns_stay(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+    lance.dataset(ds.uri).create_scalar_index("id", "BTREE")
+    ds = lancecy.dataset(ds.uri)
+    ds.add_columns({"a": "id + 100"})
+    assert [row["a"] for row in lance.dataset(ds.uri).to_table(filter="id = 4").to_pylist()] == [104]
+    assert [entry.name for entry in lance.dataset(ds.uri).describe_indices()] == ["id_idx"]
+
+
+# -- other writers --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_only_new_fragments_are_computed_after_a_conflict(tmp_path: Path, version: str) -> None:
+    seen: list[Any] = []
+    ds = made(tmp_path / "t", version)
+    rows = ds.to_table()
+
+    def slow(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if not seen:
+            lancecy.write_dataset(rows.slice(0, 2), ds.uri, mode="append")
+            lancecy.dataset(ds.uri).delete("id = 6")
+        seen.append(batch["id"].to_pylist())
+        return pa.record_batch({"a": batch["id"]})
+
+    ds.add_columns(slow)
+    assert seen == [[0, 1, 2, 3, 4], [5, 6, 7, 8, 9], [0, 1]]
+    assert [row["a"] for row in checked(ds)] == [0, 1, 2, 3, 4, 5, 7, 8, 9, 0, 1]
+    assert len(list(Path(ds.uri, "data").iterdir())) == 6
+
+
+@pytest.mark.parametrize("version", ["2.0", "2.1", "2.2"])
+def test_a_function_is_not_called_again_after_another_column(tmp_path: Path, version: str) -> None:
+    seen: list[Any] = []
+    ds = made(tmp_path / "t", version, deleted=True)
+
+    def slow(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if not seen:
+            lance.dataset(ds.uri).add_columns({"theirs": "id * 2"})
+        seen.append(batch.schema.names)
+        return pa.record_batch({"mine": batch["id"]})
+
+    ds.add_columns(slow)
+    assert seen == [["id", "word", "point", "list"]] * 2
+    rows = checked(ds)
+    assert [row["mine"] for row in rows] == [row["id"] for row in rows]
+    assert [row["theirs"] for row in rows] == [row["id"] * 2 for row in rows]
+    lance.dataset(ds.uri).optimize.compact_files()
+    assert [row["mine"] for row in checked(lancecy.dataset(ds.uri))] == [row["id"] for row in rows]
+
+
+def test_values_of_changed_rows_are_computed_again(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+    old = lancecy.dataset(ds.uri)
+    lance.dataset(ds.uri).update({"id": "id + 100"}, where="id = 3")
+    old.add_columns({"a": "id + 1"})
+    assert all(row["a"] == row["id"] + 1 for row in checked(old))
+
+
+def test_rows_that_are_read_once_need_all_rows(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+    old = lancecy.dataset(ds.uri)
+    ds.append(ds.to_table().slice(0, 1))
+    refused(ds, ConflictError, "cannot be read again", lambda: old.add_columns({"a": list(range(10))}))
+
+
+def test_rows_that_are_read_once_stay_right_after_deletes(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+    old = lancecy.dataset(ds.uri)
+    ds.delete("id = 2")
+    old.add_columns(iter(pa.table({"a": list(range(10))}).to_batches(3)))
+    assert [row["a"] for row in checked(old)] == [0, 1, 3, 4, 5, 6, 7, 8, 9]
+
+
+# -- refused --------------------------------------------------------------------------------------
+
+
+def rows(count: int) -> dict[str, list[int]]:
+    return {"a": list(range(count))}
+
+
+REFUSED: dict[str, tuple[type[Exception], str, Any, dict[str, Any]]] = {
+    "existing": (SchemaError, "'word' already", {"word": "id"}, {}),
+    "dots": (SchemaError, "dot in its name", {"point.z": "id"}, {}),
+    "unknown": (ColumnNotFoundError, "no column 'nope'", {"a": "nope + 1"}, {}),
+    "division": (ExpressionError, "zero", {"a": "10 / (id - 3)"}, {}),
+    "new from new": (ColumnNotFoundError, "no column 'a'", {"a": "id", "b": "a + 1"}, {}),
+    "needs values": (SchemaError, "may not be null", pa.field("a", pa.int8(), nullable=False), {}),
+    "few rows": (SchemaError, "have 9 rows, where the table has 10", rows(9), {}),
+    "many rows": (SchemaError, "more rows than the table", rows(11), {}),
+    "reader type": (
+        SchemaError,
+        "'a'.*row 0",
+        {"a": ["x"] * 10},
+        {"reader_schema": pa.schema({"a": pa.int8()})},
+    ),
+    "short result": (SchemaError, "returned 1 rows for the 5 rows from row 0", lambda _: {"a": [1]}, {}),
+    "returns": (TypeError, "returned int", lambda _: 3, {}),
+    "reads": (
+        ColumnNotFoundError,
+        "no column 'nope'",
+        lambda b: {"a": b["nope"]},
+        {"read_columns": ["nope"]},
+    ),
+    "kind": (TypeError, "rows cannot be read", 3, {}),
+    "batch size": (ValueError, "batch_size", {"a": "id"}, {"batch_size": 0}),
+    "durability": (ValueError, "durability", {"a": "id"}, {"durability": "some"}),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(tmp_path: Path, name: str) -> None:
+    error, match, given, options = REFUSED[name]
+    ds = made(tmp_path / "t")
+    refused(ds, error, match, lambda: ds.add_columns(given, **options))
+
+
+def test_a_null_is_refused_by_column_and_row(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+    schema = pa.schema([pa.field("a", pa.int64(), nullable=False)])
+    batches = [pa.record_batch([pa.array([None if i == 7 else i for i in range(10)])], schema=schema)]
+    refused(ds, SchemaError, "'a' may not be null, and row 7", lambda: ds.add_columns(iter(batches)))
+
+
+@pytest.mark.parametrize(
+    ("second", "match"),
+    [
+        ({"b": [1] * 5}, "columns b, where a are expected"),
+        (pa.record_batch({"a": ["x"] * 5}), "'a' as string, where int64"),
+        ({"a": ["x"] * 5}, "'a'.*row 0 is 'x'"),
+    ],
+)
+def test_results_of_a_function_have_one_type(tmp_path: Path, second: Any, match: str) -> None:
+    seen: list[Any] = []
+    ds = made(tmp_path / "t")
+
+    def fickle(batch: pa.RecordBatch) -> Any:
+        seen.append(batch)
+        return {"a": [1] * 5} if len(seen) < 2 else second
+
+    refused(ds, SchemaError, match, lambda: ds.add_columns(fickle))
+
+
+def test_an_error_of_a_function_says_which_rows(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+
+    def fails(batch: pa.RecordBatch) -> Any:
+        return {"a": [1 // (i - 7) for i in batch["id"].to_pylist()]}
+
+    refused(ds, ZeroDivisionError, "division", lambda: ds.add_columns(fails))
+    with pytest.raises(ZeroDivisionError) as caught:
+        ds.add_columns(fails)
+    assert caught.value.__notes__ == ["The function was called with rows 5 to 9; no column was added."]
+
+
+def test_an_error_of_the_rows_leaves_nothing(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+
+    def broken() -> Iterator[pa.RecordBatch]:
+        yield pa.record_batch({"a": list(range(6))})
+        raise RuntimeError("the source is gone")
+
+    refused(ds, RuntimeError, "the source is gone", lambda: ds.add_columns(broken()))
+
+
+def test_0_1_has_no_nulls_of_numbers(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t", "0.1")
+    refused(ds, UnsupportedError, "'a'.*nulls", lambda: ds.add_columns({"a": [None, *range(9)]}))
+    refused(ds, SchemaError, "'a' would have no values", lambda: ds.add_columns(pa.field("a", pa.int8())))
+
+
+def test_a_table_without_rows(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset(pa.table({"id": pa.array([], pa.int64())}), tmp_path / "t")
+    ds.add_columns({"a": "id + 1"})
+    ds.add_columns({"b": pa.array([], pa.int8())})
+    with pytest.raises(ValueError, match="output_schema"):
+        ds.add_columns(lambda batch: {"c": batch["id"]})
+    assert checked(ds) == []
+    assert ds.schema.names == ["id", "a", "b"]
+
+
+def test_progress_is_told_in_rows(tmp_path: Path) -> None:
+    seen: list[Any] = []
+    ds = made(tmp_path / "t", deleted=True)
+    ds.add_columns({"a": "id"}, progress=seen.append)
+    ds.add_columns(lambda batch: {"b": batch["id"]}, progress=seen.append)
+    assert [(step.done, step.total, step.unit) for step in seen] == [(4, 8, "rows"), (8, 8, "rows")] * 2
