@@ -8,7 +8,7 @@ from lancecy.changes.compaction_options import CompactionSettings
 from lancecy.changes.planning import Plan
 from lancecy.errors import UnsupportedError, printable
 from lancecy.file.v2.reader import V2Reader
-from lancecy.file.v2.stored_pages import StoredColumn, StoredRows, check_copyable
+from lancecy.file.v2.stored_pages import CopiedRows, StoredColumn, check_copyable
 from lancecy.scanning.context import ScanContext
 from lancecy.schema import Field
 from lancecy.store.reads import gather, run
@@ -23,7 +23,7 @@ _LARGE_BYTES = 256 << 10
 
 def copied_fragments(
     context: ScanContext, fragments: Sequence[Fragment], written: Plan, settings: CompactionSettings
-) -> dict[int, StoredRows]:
+) -> dict[int, CopiedRows]:
     """Pages of the fragments that a compaction copies into one file, by the fragments' ids.
 
     A fragment is copied if no row of it is deleted, its files have the version of the new file and hold every column,
@@ -50,7 +50,7 @@ def copied_fragments(
     is_forced = mode == "force_binary_copy"
     wanted = [part for part in fragments if mode is not None or _may_have_large_pages(part)]
 
-    def pages_of(fragment: Fragment) -> StoredRows | None:
+    def pages_of(fragment: Fragment) -> CopiedRows | None:
         try:
             rows = _stored_rows(context, fragment, written, settings.binary_copy_read_batch_bytes)
         except UnsupportedError as error:
@@ -78,12 +78,12 @@ def _may_have_large_pages(fragment: Fragment) -> bool:
     return (fragment.physical_rows or 0) >= _LARGE_ROWS or nbytes / columns >= _LARGE_BYTES
 
 
-def _has_large_pages(rows: StoredRows) -> bool:
+def _has_large_pages(rows: CopiedRows) -> bool:
     pages = sum(column.num_pages for column in rows.columns)
     return rows.num_rows >= _LARGE_ROWS * rows.num_pages or rows.nbytes >= _LARGE_BYTES * pages
 
 
-def _stored_rows(context: ScanContext, fragment: Fragment, written: Plan, read_bytes: int) -> StoredRows:
+def _stored_rows(context: ScanContext, fragment: Fragment, written: Plan, read_bytes: int) -> CopiedRows:
     """All rows of a fragment as pages; refused if they cannot be copied."""
     files = context.files(fragment.id)
     if files.deleted is not None and len(files.deleted):
@@ -95,7 +95,7 @@ def _stored_rows(context: ScanContext, fragment: Fragment, written: Plan, read_b
     found = run(gather([reader.stored(fields) for reader, fields in by_reader.items()]), fetch)
     columns: dict[int, StoredColumn] = {one.field_id: one for part in found for one in part}
     order = [node.id for field in written.written.fields for node in field.walk() if node.id in columns]
-    return StoredRows(files.num_rows, tuple(columns[number] for number in order), fetch, read_bytes)
+    return CopiedRows(files.num_rows, tuple(columns[number] for number in order), fetch, read_bytes)
 
 
 def _reader_of(context: ScanContext, fragment: Fragment, field: Field, version: str) -> V2Reader:

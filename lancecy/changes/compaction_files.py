@@ -6,7 +6,7 @@ Large pages are copied as they are (``compaction_copies``); other rows are decod
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 import numpy as np
@@ -17,19 +17,19 @@ from lancecy.changes.compaction_copies import copied_fragments
 from lancecy.changes.compaction_options import CompactionSettings
 from lancecy.changes.moves import moved
 from lancecy.changes.options import WriteRequest
-from lancecy.changes.planning import Plan, planned
+from lancecy.changes.planning import Plan, planned_move
+from lancecy.changes.stored_rows import stored_rows
 from lancecy.errors import UnsupportedError
-from lancecy.file.v2.stored_pages import StoredRows
-from lancecy.scanning import threads
+from lancecy.file.v2.stored_pages import CopiedRows
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.plan import ScanPlan, plan, unit_sizes
-from lancecy.scanning.request import make_request
-from lancecy.scanning.task import ScanSpec, ScanUnit
+from lancecy.scanning.request import ScanRequest
+from lancecy.scanning.threads import DEFAULT_BUDGET
 from lancecy.table.manifest import Fragment
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.fragments import FileLimits, NewFiles
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.progress import WriteCallback, WriteProgress
+from lancecy.write.targets import least_filled_first, targets
 
 __all__ = ["Rewriter"]
 
@@ -65,7 +65,7 @@ class Rewriter:
     @property
     def version(self) -> str:
         """Version of the new files."""
-        return self._plan(1).version
+        return self._plan().version
 
     def rewrite(
         self, fragments: Sequence[Fragment], number: int = 0
@@ -96,7 +96,7 @@ class Rewriter:
         snapshot, rows = self.context.snapshot, sum(map(self.context.live_rows, fragments))
         target = self.settings.target_rows_per_fragment
         num_files = max(1, rows // target)
-        written = self._plan(-(-rows // num_files))
+        written = self._plan()
         request = self._request(-(-rows // num_files))
         copies = self._copies(fragments, written, num_files)
         files = written.new_files(snapshot.location, snapshot.session, request, self.tag, number)
@@ -109,19 +109,21 @@ class Rewriter:
         settings = self.settings
         return WriteRequest(
             "append",
-            settings.data_storage_version,
-            target_bases=settings.target_bases,
             limits=FileLimits(
                 max(1, rows_per_file), settings.max_bytes_per_file, settings.max_rows_per_group
             ),
             durable=self.durable,
         )
 
-    def _plan(self, rows_per_file: int) -> Plan:
-        snapshot = self.context.snapshot
-        return planned(snapshot.schema.arrow, snapshot.location.uri, snapshot, self._request(rows_per_file))
+    def _plan(self) -> Plan:
+        snapshot, bases = self.context.snapshot, self.settings.target_bases
+        written = planned_move(snapshot, self.settings.data_storage_version)
+        if bases is None:
+            return written
+        chosen = targets(written.base_paths, bases, None)
+        return replace(written, targets=least_filled_first(chosen, snapshot.fragments))
 
-    def _copies(self, fragments: Sequence[Fragment], written: Plan, num_files: int) -> dict[int, StoredRows]:
+    def _copies(self, fragments: Sequence[Fragment], written: Plan, num_files: int) -> dict[int, CopiedRows]:
         if num_files == 1:
             return copied_fragments(self.context, fragments, written, self.settings)
         if self.settings.compaction_mode == "force_binary_copy":
@@ -133,8 +135,8 @@ class Rewriter:
         return {}
 
     def _rows(
-        self, fragments: Sequence[Fragment], copies: Mapping[int, StoredRows]
-    ) -> Iterator[pa.RecordBatch | StoredRows]:
+        self, fragments: Sequence[Fragment], copies: Mapping[int, CopiedRows]
+    ) -> Iterator[pa.RecordBatch | CopiedRows]:
         """The rows of the fragments, in order: pages where they are copied, else batches."""
         for is_copied, run_ in groupby(fragments, lambda fragment: fragment.id in copies):
             if is_copied:
@@ -143,21 +145,11 @@ class Rewriter:
                 yield from self._batches([fragment.id for fragment in run_])
 
     def _batches(self, fragment_ids: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """The live rows of fragments in order, read in windows; the next one while the caller writes this one."""
-        context, snapshot = self.context, self.context.snapshot
-        request = make_request(snapshot.schema.arrow, fragments=fragment_ids)
-        budget = self.settings.io_buffer_size or threads.DEFAULT_BUDGET
-        spec = ScanSpec(snapshot.location, snapshot.version, request)
-        scanned = plan(context, request, spec, max(1 << 18, budget // 12), exact=True)
-
-        def read(window: Sequence[ScanUnit]) -> pa.Table:
-            table, _ = threads.read_units(context, scanned.projection, window, request)
-            context.release(window)
-            return table
-
-        for _, table in threads.read_ahead(context, _windows(context, scanned, budget // 3), read):
-            yield from table.to_batches(max_chunksize=self.settings.batch_size)
-            del table
+        """The live rows of fragments in order, as data files hold them."""
+        request = ScanRequest(fragments=tuple(fragment_ids), batch_size=self.settings.batch_size)
+        budget = self.settings.io_buffer_size or DEFAULT_BUDGET
+        for rows in stored_rows(self.context, request, budget):
+            yield rows.batch
 
 
 def _addresses(snapshot: Snapshot, fragments: Sequence[Fragment]) -> NDArray[np.uint64]:
@@ -171,20 +163,3 @@ def _addresses(snapshot: Snapshot, fragments: Sequence[Fragment]) -> NDArray[np.
         alive = rows if deleted is None else np.delete(rows, deleted.offsets)
         parts.append(alive | np.uint64(fragment.stored_id << 32))
     return np.concatenate(parts)
-
-
-def _windows(context: ScanContext, scanned: ScanPlan, most: int) -> Iterator[tuple[ScanUnit, ...]]:
-    """Units that are read at once, of at most so many bytes unless one has more."""
-    sizes = unit_sizes(context, scanned.projection, scanned.units)
-    # Two windows at least, so that one is read while another is written.
-    most = max(1, min(most, int(sum(sizes) / 4)))
-    window: list[ScanUnit] = []
-    filled = 0.0
-    for unit, nbytes in zip(scanned.units, sizes, strict=True):
-        if window and filled + nbytes > most:
-            yield tuple(window)
-            window, filled = [], 0.0
-        window.append(unit)
-        filled += nbytes
-    if window:
-        yield tuple(window)

@@ -19,7 +19,7 @@ from lancecy.errors import LanceError, SchemaError, UnsupportedError
 from lancecy.file.base import FileSummary, FileWriteOptions, FileWriter
 from lancecy.file.create import create_file
 from lancecy.file.dictionaries import Dictionaries
-from lancecy.file.v2.stored_pages import StoredRows
+from lancecy.file.v2.stored_pages import CopiedRows
 from lancecy.file.v2.writer import V2Writer
 from lancecy.schema import Schema
 from lancecy.store.base import Store
@@ -145,13 +145,13 @@ class NewFiles:
         self._process = os.getpid()
 
     def write(
-        self, batches: Iterable[pa.RecordBatch | StoredRows], progress: WriteProgress | None = None
+        self, batches: Iterable[pa.RecordBatch | CopiedRows], progress: WriteProgress | None = None
     ) -> tuple[FragmentMetadata, ...]:
         """Write all rows.
 
         Parameters
         ----------
-        batches : iterable of pyarrow.RecordBatch or StoredRows
+        batches : iterable of pyarrow.RecordBatch or CopiedRows
             Batches with the columns of the schema, in any order; or rows of another file of this version, whose
             pages are copied. A file is not cut within these.
         progress : WriteProgress, optional
@@ -175,7 +175,7 @@ class NewFiles:
         self._progress = progress or self._progress
         try:
             for batch in batches:
-                if isinstance(batch, StoredRows):
+                if isinstance(batch, CopiedRows):
                     self._copy(batch)
                     continue
                 if batch.num_rows and not self._schema.fields:
@@ -240,7 +240,7 @@ class NewFiles:
             yield batch.slice(start, length)
             start += length
 
-    def _copy(self, rows: StoredRows) -> None:
+    def _copy(self, rows: CopiedRows) -> None:
         if self._open is None:
             self._open = self._begin()
         if not isinstance(self._open.writer, V2Writer):

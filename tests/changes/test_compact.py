@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import pickle
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -390,3 +391,23 @@ def test_pylance_goes_on_with_the_table(version: str, stable: bool, tmp_path: Pa
     mine = lancecy.dataset(path)
     assert (len(mine.get_fragments()), mine.count_rows()) == (1, expected.num_rows + 9)
     assert rows_of(mine) == [*expected["n"].to_pylist()[:-1], *range(400, 410)]
+
+
+@folded("version", ("2.0", "2.1", "2.2"))
+def test_blobs_are_written_again_with_their_bytes(version: str, tmp_path: Path) -> None:
+    path = tmp_path / version
+    blob = pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})
+    schema = pa.schema([pa.field("n", pa.int64()), blob])
+    values = [b"x" * 10, None, b"", b"y" * 100_000, b"z" * 5_000_000]
+
+    def part(start: int) -> pa.Table:
+        return pa.table([range(start, start + 5), pa.array(values, pa.large_binary())], schema=schema)
+
+    ds = lancecy.write_dataset(part(0), path, data_storage_version=version, durability="none")
+    ds.append(part(5), durability="none")
+    ds.delete("n = 0")
+    expected = [blob and blob.read() for blob in ds.take_blobs("b", indices=range(9))]
+    ds.optimize.compact_files(durability="none")
+    assert (len(ds.get_fragments()), ds.count_rows()) == (1, 9)
+    ds.cleanup_old_versions(older_than=timedelta(0), delete_unverified=True)
+    assert [blob and blob.read() for blob in ds.take_blobs("b", indices=range(9))] == expected

@@ -25,7 +25,7 @@ from lancecy.schema import Field
 from lancecy.store.base import Memory
 from lancecy.store.reads import Fetch, Ranges, SourceFile
 
-__all__ = ["StoredColumn", "StoredPage", "StoredRows", "check_copyable", "check_stored"]
+__all__ = ["CopiedRows", "StoredColumn", "StoredPage", "check_copyable", "check_stored"]
 
 Int64 = NDArray[np.int64]
 
@@ -82,7 +82,7 @@ class StoredPage:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class StoredRows:
+class CopiedRows:
     """Rows whose pages can be copied to another file.
 
     Attributes

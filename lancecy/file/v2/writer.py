@@ -27,7 +27,7 @@ from lancecy.file.sink import StreamedWriter
 from lancecy.file.v2.fields import fields_with_column
 from lancecy.file.v2.output import V2Output
 from lancecy.file.v2.sidecars import Sidecars
-from lancecy.file.v2.stored_pages import StoredRows
+from lancecy.file.v2.stored_pages import CopiedRows
 from lancecy.file.writable import check_writable
 from lancecy.schema import Field, Schema
 from lancecy.store.base import Memory, Store
@@ -99,12 +99,12 @@ class V2Writer(StreamedWriter):
                 self._flush(pending, piece)
         self._num_rows += batch.num_rows
 
-    def copy(self, rows: StoredRows) -> None:
+    def copy(self, rows: CopiedRows) -> None:
         """Append rows whose pages are copied as they are; see ``stored_pages``.
 
         Parameters
         ----------
-        rows : StoredRows
+        rows : CopiedRows
             Of a file of this version, with every column of the schema.
 
         Raises
@@ -129,7 +129,7 @@ class V2Writer(StreamedWriter):
         self._add_header_rows(rows)
         self._num_rows += rows.num_rows
 
-    def _add_header_rows(self, rows: StoredRows) -> None:
+    def _add_header_rows(self, rows: CopiedRows) -> None:
         """Count the rows of the structs of 2.0, whose pages are written last."""
         for column in rows.columns:
             if column.field_id in self._headers:

@@ -11,7 +11,7 @@ import pytest
 import lancecy
 from lancecy.errors import SchemaError, UnsupportedError
 from lancecy.file.v2.reader import V2Reader
-from lancecy.file.v2.stored_pages import StoredRows, check_copyable
+from lancecy.file.v2.stored_pages import CopiedRows, check_copyable
 from lancecy.schema import Schema
 from lancecy.store.local import LocalStore
 from lancecy.store.reads import run
@@ -36,14 +36,14 @@ def rows(count: int) -> pa.Table:
     )
 
 
-def stored(path: Path, data: pa.Table, version: str, read_bytes: int = 1 << 20) -> tuple[Schema, StoredRows]:
+def stored(path: Path, data: pa.Table, version: str, read_bytes: int = 1 << 20) -> tuple[Schema, CopiedRows]:
     ds = lancecy.write_dataset(data, path, data_storage_version=version, durability="none")
     (part,) = ds.context.files(0).parts
     assert isinstance(part.reader, V2Reader)
     schema, fetch = ds.context.snapshot.schema, ds.context.session.fetch
     check_copyable(schema.fields)
     columns = tuple(run(part.reader.stored(schema.fields), fetch))
-    return schema, StoredRows(data.num_rows, columns, fetch, read_bytes)
+    return schema, CopiedRows(data.num_rows, columns, fetch, read_bytes)
 
 
 def written(path: Path, schema: Schema, version: str, items: list[Any]) -> lancecy.Dataset:
@@ -76,7 +76,7 @@ def test_pylance_reads_copied_pages(version: str, tmp_path: Path) -> None:
     (part,) = theirs.context.files(0).parts
     schema, fetch = theirs.context.snapshot.schema, theirs.context.session.fetch
     columns = tuple(run(part.reader.stored(schema.fields), fetch))  # type: ignore[attr-defined]
-    written(tmp_path / "all", schema, version, [StoredRows(500, columns, fetch, 1)] * 2)
+    written(tmp_path / "all", schema, version, [CopiedRows(500, columns, fetch, 1)] * 2)
     found, expected = lance.dataset(tmp_path / "all"), pa.concat_tables([rows(500)] * 2)
     found.validate()
     assert found.to_table().combine_chunks().equals(expected.combine_chunks())
@@ -103,7 +103,7 @@ def test_pages_that_depend_on_their_file_are_refused(field: pa.Field, reason: st
 
 def test_a_column_without_pages_is_refused(tmp_path: Path) -> None:
     schema, copied = stored(tmp_path / "one", rows(5), "2.1")
-    part = StoredRows(5, copied.columns[1:], copied.fetch, 1)
+    part = CopiedRows(5, copied.columns[1:], copied.fetch, 1)
     with pytest.raises(SchemaError, match="pages of field 0 are missing"):
         written(tmp_path / "all", schema, "2.1", [part])
     assert not list((tmp_path / "all").rglob("*.lance"))
