@@ -18,6 +18,8 @@
 ``planning``      checks a write and plans it before rows are read
 ``legacy``        rules for writing tables of format 0.1
 ``shared``        a distributed write, committed once
+``compaction_*``  options, plan, files and copied pages of a compaction
+``shared_*``      a compaction whose tasks run on workers
 ``dask_parts``    partitions of Dask collections as parts of a distributed write
 ================  ==============================================================
 

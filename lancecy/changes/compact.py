@@ -13,20 +13,22 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from datetime import timedelta
+from functools import partial
 from threading import Lock
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeAlias, TypeVar, Unpack
 
 from lancecy.changes.base import Change
 from lancecy.changes.compaction_files import Rewriter
-from lancecy.changes.compaction_options import COMPACTION_DEFAULTS, CompactionOptions, CompactionSettings
-from lancecy.changes.compaction_plan import planned_groups
-from lancecy.changes.options import (
-    CommitRequest,
-    Durability,
-    commit_request,
+from lancecy.changes.compaction_options import (
+    RUN_DEFAULTS,
+    CompactionOptions,
+    CompactionRunOptions,
+    CompactionSettings,
+    RunRequest,
 )
-from lancecy.errors import CommitUnknownError, LanceError, NotFoundError
+from lancecy.changes.compaction_plan import planned_groups
+from lancecy.changes.options import CommitRequest
+from lancecy.errors import CommitUnknownError, NotFoundError
 from lancecy.keyword_options import shared_options
 from lancecy.progress import Step
 from lancecy.scanning.context import ScanContext
@@ -45,6 +47,9 @@ __all__ = [
     "Compactions",
     "DatasetOptimizer",
     "RewriteResult",
+    "Rewrites",
+    "Written",
+    "compacted",
 ]
 
 
@@ -185,11 +190,27 @@ class CompactionTask:
             Rows cannot be read or written; no file is left behind.
         """
         context = _context_at(dataset, self.read_version)
-        return self._execute(context, progress)[1]
+        return self.rewritten(context, progress)[1]
 
-    def _execute(
-        self, context: ScanContext, progress: WriteCallback | None, durable: bool = True, tag: str = ""
+    def rewritten(
+        self,
+        context: ScanContext,
+        progress: WriteCallback | None = None,
+        durable: bool = True,
+        tag: str = "",
     ) -> tuple[NewFiles, RewriteResult]:
+        """:meth:`execute` with the new files, so that they can be removed.
+
+        Parameters
+        ----------
+        context : ScanContext
+            The version that was planned.
+        progress : function of a Step, or FileProgress, optional
+        durable : bool
+            Whether files are synced to disk.
+        tag : str
+            Hexadecimal digits at the end of all file names.
+        """
         old = tuple(FragmentMetadata.of(context.metadata(part.id)) for part in self.fragments)
         for planned, stored in zip(self.fragments, old, strict=True):
             if planned.files != stored.files:
@@ -356,26 +377,10 @@ class Compaction:
         return _metrics(results)
 
 
-class _CompactFilesOptions(CompactionOptions, total=False):
+class _CompactFilesOptions(CompactionRunOptions, total=False):
     """Options of :meth:`DatasetOptimizer.compact_files`."""
 
     progress: WriteCallback | None
-    durability: Durability
-    commit_message: str | None
-    transaction_properties: Mapping[str, str] | None
-    conflict_retries: int
-    retry_timeout: timedelta
-
-
-_COMPACT_DEFAULTS = {
-    **COMPACTION_DEFAULTS,
-    "progress": None,
-    "durability": "fsync",
-    "commit_message": None,
-    "transaction_properties": None,
-    "conflict_retries": 10,
-    "retry_timeout": timedelta(seconds=30),
-}
 
 
 class DatasetOptimizer:
@@ -389,7 +394,7 @@ class DatasetOptimizer:
     def __init__(self, dataset: Compactions) -> None:
         self._dataset = dataset
 
-    @shared_options(_CompactFilesOptions, _COMPACT_DEFAULTS)
+    @shared_options(_CompactFilesOptions, {**RUN_DEFAULTS, "progress": None})
     def compact_files(self, **options: Unpack[_CompactFilesOptions]) -> CompactionMetrics:
         """Merge small neighbouring fragments, and remove deleted rows from the files. Row order stays.
 
@@ -461,21 +466,11 @@ class DatasetOptimizer:
         >>> lancecy.dataset("example.lance").optimize.compact_files().fragments_added
         1
         """
-        given = {name: value for name, value in options.items() if name in COMPACTION_DEFAULTS}
-        commit = commit_request({name: value for name, value in options.items() if name in _COMMIT})
-        attempts = _Attempts(self._dataset, given, commit, options.get("progress"))
-        retries = options.get("conflict_retries", _COMPACT_DEFAULTS["conflict_retries"])
-        timeout = options.get("retry_timeout", _COMPACT_DEFAULTS["retry_timeout"])
-        try:
-            return self._dataset._retried(attempts.run, retries, timeout)
-        except CommitUnknownError:
-            raise
-        except BaseException as error:
-            attempts.clear(error)
-            raise
-
-
-_COMMIT = ("durability", "commit_message", "transaction_properties")
+        request = RunRequest.of(options)
+        progress = options.get("progress")
+        return compacted(
+            self._dataset, request, partial(_rewritten_here, self._dataset, request.commit.durable, progress)
+        )
 
 
 class Compactions(Change):
@@ -487,6 +482,39 @@ class Compactions(Change):
         return DatasetOptimizer(self)
 
 
+Written: TypeAlias = "tuple[Callable[[], object], RewriteResult]"
+"""A function that removes the files of a result, and the result."""
+
+Rewrites: TypeAlias = Callable[["CompactionPlan", "list[Written]"], None]
+"""Runs the tasks of a plan, and appends what each has written."""
+
+
+def compacted(dataset: Change, request: RunRequest, rewrite: Rewrites) -> CompactionMetrics:
+    """Plan, run and commit a compaction. After a conflict, commit those groups that nobody else touched.
+
+    Parameters
+    ----------
+    dataset : Change
+        Moves to the version that is made.
+    request : RunRequest
+    rewrite : function of a plan and a list
+        See ``Rewrites``.
+
+    Raises
+    ------
+    LanceError, ValueError, TypeError
+        See :meth:`DatasetOptimizer.compact_files`; the files are removed.
+    """
+    attempts = _Attempts(dataset, request.options, request.commit, rewrite)
+    try:
+        return dataset._retried(attempts.run, request.conflict_retries, request.retry_timeout)
+    except CommitUnknownError:
+        raise
+    except BaseException:
+        attempts.clear()
+        raise
+
+
 class _Attempts:
     """The attempts of one compaction, and the files that are written but not committed.
 
@@ -496,29 +524,24 @@ class _Attempts:
     options : mapping
         Keys of ``CompactionOptions``.
     commit : CommitRequest
-    progress : function of a Step, or FileProgress, optional
+    rewrite : function of a plan and a list
     """
 
     def __init__(
-        self,
-        dataset: Change,
-        options: Mapping[str, Any],
-        commit: CommitRequest,
-        progress: WriteCallback | None,
+        self, dataset: Change, options: Mapping[str, Any], commit: CommitRequest, rewrite: Rewrites
     ) -> None:
         self._dataset, self._options = dataset, options
-        self._commit, self._progress = commit, progress
+        self._commit, self._rewrite = commit, rewrite
         self._origin = dataset._snapshot
-        self._written: list[tuple[NewFiles, RewriteResult]] = []
-        self._lock = Lock()
+        self._written: list[Written] = []
 
     def run(self) -> CompactionMetrics:
-        """Rewrite and commit. After a conflict, commit those groups that nobody else touched."""
+        """Rewrite and commit, or commit those groups of the attempt before that are still valid."""
         self._dataset._check_writable()
         self._keep_valid()
         if not self._written:
             self._origin = self._dataset._snapshot
-            self._rewrite()
+            self._rewrite(_planned(self._dataset.context, self._options), self._written)
         results = [result for _, result in self._written]
         if results:
             _commit(self._dataset, results, self._origin, self._commit)
@@ -528,50 +551,49 @@ class _Attempts:
     def _keep_valid(self) -> None:
         """Drop groups whose fragments have changed; all of them if none has, because another attempt would fail too."""
         now = {part.id: part.files for part in self._dataset._snapshot.fragments}
-        kept: list[tuple[NewFiles, RewriteResult]] = []
-        dropped: list[tuple[NewFiles, RewriteResult]] = []
-        for files, result in self._written:
+        kept: list[Written] = []
+        dropped: list[Written] = []
+        for remove, result in self._written:
             is_valid = all(now.get(part.id) == part.files for part in result.original_fragments)
-            (kept if is_valid else dropped).append((files, result))
+            (kept if is_valid else dropped).append((remove, result))
         if kept and not dropped:
             kept, dropped = [], kept
         self._written = kept
-        for files, _ in dropped:
-            files.remove()
+        for remove, _ in dropped:
+            remove()
 
-    def _rewrite(self) -> None:
-        context = self._dataset.context
-        planned = _planned(context, self._options)
-        rows = sum(context.live_rows(part) for task in planned.tasks for part in task.fragments)
-        report = _Together(self._progress, rows)
-
-        def rewrite(task: CompactionTask) -> None:
-            done = task._execute(context, report.part(task.number), self._commit.durable)
-            with self._lock:
-                self._written.append(done)
-
-        side_by_side = planned.tasks[0].settings.num_threads if planned.tasks else 1
-        if min(side_by_side, len(planned.tasks)) < 2:
-            for task in planned.tasks:
-                rewrite(task)
-            return
-        with ThreadPoolExecutor(side_by_side, thread_name_prefix="lancecy-compact") as pool:
-            for _ in pool.map(rewrite, planned.tasks):
-                pass
-
-    def clear(self, error: BaseException) -> None:
-        """Remove all files that are written but not committed.
-
-        Parameters
-        ----------
-        error : BaseException
-            Gets a note on files that could not be removed.
-        """
-        for files, _ in self._written:
-            left = files.remove()
-            if isinstance(error, LanceError):
-                error.within(left)
+    def clear(self) -> None:
+        """Remove all files that are written but not committed."""
+        for remove, _ in self._written:
+            remove()
         self._written = []
+
+
+def _rewritten_here(
+    dataset: Change,
+    durable: bool,
+    progress: WriteCallback | None,
+    plan: CompactionPlan,
+    written: list[Written],
+) -> None:
+    """Run tasks in this process."""
+    context, lock = dataset.context, Lock()
+    rows = sum(context.live_rows(part) for task in plan.tasks for part in task.fragments)
+    report = _Together(progress, rows)
+
+    def rewrite(task: CompactionTask) -> None:
+        files, result = task.rewritten(context, report.part(task.number), durable)
+        with lock:
+            written.append((files.remove, result))
+
+    side_by_side = plan.tasks[0].settings.num_threads if plan.tasks else 1
+    if min(side_by_side, len(plan.tasks)) < 2:
+        for task in plan.tasks:
+            rewrite(task)
+        return
+    with ThreadPoolExecutor(side_by_side, thread_name_prefix="lancecy-compact") as pool:
+        for _ in pool.map(rewrite, plan.tasks):
+            pass
 
 
 class _Together:

@@ -5,12 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
+from datetime import timedelta
 from typing import Any, Literal, TypeAlias, TypedDict, get_args
 
+from lancecy.changes.options import CommitRequest, Durability, commit_request
 from lancecy.errors import UnsupportedError, nearest
 from lancecy.keyword_options import check_options, whole_number
 
-__all__ = ["COMPACTION_DEFAULTS", "CompactionMode", "CompactionOptions", "CompactionSettings"]
+__all__ = [
+    "COMPACTION_DEFAULTS",
+    "RUN_DEFAULTS",
+    "CompactionMode",
+    "CompactionOptions",
+    "CompactionRunOptions",
+    "CompactionSettings",
+    "RunRequest",
+]
 
 CompactionMode: TypeAlias = Literal["reencode", "try_binary_copy", "force_binary_copy"]
 
@@ -54,6 +64,64 @@ class CompactionOptions(TypedDict, total=False):
 
 COMPACTION_DEFAULTS: dict[str, Any] = dict.fromkeys(CompactionOptions.__annotations__)
 """Default of each option: None, so that the table's configuration applies."""
+
+
+class CompactionRunOptions(CompactionOptions, total=False):
+    """Options of a compaction that is committed; :meth:`DatasetOptimizer.compact_files` describes each."""
+
+    durability: Durability
+    commit_message: str | None
+    transaction_properties: Mapping[str, str] | None
+    conflict_retries: int
+    retry_timeout: timedelta
+
+
+_RUN: dict[str, Any] = {
+    "durability": "fsync",
+    "commit_message": None,
+    "transaction_properties": None,
+    "conflict_retries": 10,
+    "retry_timeout": timedelta(seconds=30),
+}
+RUN_DEFAULTS: dict[str, Any] = {**COMPACTION_DEFAULTS, **_RUN}
+"""Default of each option of a compaction that is committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """The options of a compaction that is committed.
+
+    Attributes
+    ----------
+    options : mapping
+        Keys of ``CompactionOptions``.
+    commit : CommitRequest
+    conflict_retries : int
+    retry_timeout : timedelta
+    """
+
+    options: Mapping[str, Any]
+    commit: CommitRequest
+    conflict_retries: int
+    retry_timeout: timedelta
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> RunRequest:
+        """The options of :class:`CompactionRunOptions` as a value.
+
+        Parameters
+        ----------
+        given : mapping
+
+        Raises
+        ------
+        ValueError, TypeError
+            An option of the commit is invalid.
+        """
+        options = {name: value for name, value in given.items() if name in COMPACTION_DEFAULTS}
+        asked = {**_RUN, **{name: value for name, value in given.items() if name in _RUN}}
+        retries, timeout = asked.pop("conflict_retries"), asked.pop("retry_timeout")
+        return cls(options, commit_request(asked), retries, timeout)
 
 
 @dataclass(frozen=True, slots=True)

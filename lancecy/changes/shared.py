@@ -34,6 +34,7 @@ from lancecy.table.manifest import Fragment
 from lancecy.table.operations import ReserveFragments, new_transaction
 from lancecy.table.paths import TEMPORARY, TRANSACTIONS, VERSIONS
 from lancecy.table.snapshot import Snapshot
+from lancecy.write.fragments import NewFiles
 from lancecy.write.metadata import FragmentMetadata
 
 __all__ = ["SharedWrite", "share"]
@@ -114,18 +115,34 @@ class SharedWrite:
         files = self.plan.new_files(self.location, self.session, self.options, self.tag, number)
         try:
             made = files.write(batches)
-            # Looked for after the files are there: those that the other side missed are removed here.
-            if self._is_given_up():
-                files.remove()
-                raise CommitError(
-                    f"the write to {self.location.uri} was given up while part {number} was written, or this worker "
-                    "does not see the folder of the table; the files of this part were removed"
-                )
+            self.check_awaited(files, number)
         except BaseException:
             if self._is_given_up():
                 LocalStore.remove_folders(self.folders)
             raise
         return made
+
+    def check_awaited(self, files: NewFiles, number: int) -> None:
+        """Remove the finished files of a part if the write was given up meanwhile.
+
+        Parameters
+        ----------
+        files : NewFiles
+        number : int
+            Number of the part.
+
+        Raises
+        ------
+        CommitError
+            It was.
+        """
+        # Looked for after the files are there: those that the other side missed are removed here.
+        if self._is_given_up():
+            files.remove()
+            raise CommitError(
+                f"the write to {self.location.uri} was given up while part {number} was written, or this worker "
+                "does not see the folder of the table; the files of this part were removed"
+            )
 
     @contextmanager
     def awaited(self) -> Iterator[None]:

@@ -3,6 +3,7 @@
 =====================  ====================================================================
 ``scan``               a table as a Dask DataFrame (``collection``)
 ``to_dask_array``      a column as a Dask array (``array``)
+``compact``            merges small fragments on the workers (``compaction``)
 ``changes``            the rows that differ between two versions (``row_changes``)
 ``plain``              a frame without lancecy's dtypes (``dtypes``)
 ``NestedArrowDtype``   the pandas dtype that keeps vectors, lists, structs and maps
@@ -24,6 +25,7 @@ from lancecy.lazy_attributes import lazy_attributes
 if TYPE_CHECKING:
     from lancecy.dask.array import to_dask_array as to_dask_array
     from lancecy.dask.collection import scan as scan
+    from lancecy.dask.compaction import compact as compact
     from lancecy.dask.dtypes import NestedArrowDtype as NestedArrowDtype
     from lancecy.dask.dtypes import plain as plain
     from lancecy.dask.dtypes import to_frame as to_frame
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "lancecy.dask.array": "to_dask_array",
     "lancecy.dask.collection": "scan",
+    "lancecy.dask.compaction": "compact",
     "lancecy.dask.dtypes": "NestedArrowDtype plain to_frame",
     "lancecy.dask.row_changes": "changes",
 }

@@ -3,6 +3,7 @@
 =======================  ===================================================================
 ``read``                 a table as a DataFrame, read by the executors (``frames``)
 ``changes``              the rows that differ between two versions (``row_changes``)
+``compact``              merges small fragments on the executors (``compaction``)
 ``write``                a DataFrame to a table, written by the executors (``sink``)
 ``dataframe``            an Arrow table in memory as a DataFrame (``frames``)
 ``LancecyDataSource``    implements ``format("lancecy")`` and ``USING lancecy`` (``source``)
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING
 from lancecy.lazy_attributes import lazy_attributes
 
 if TYPE_CHECKING:
+    from lancecy.spark.compaction import compact as compact
     from lancecy.spark.frames import dataframe as dataframe
     from lancecy.spark.frames import read as read
     from lancecy.spark.row_changes import changes as changes
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from lancecy.spark.types import spark_arrow_schema as spark_arrow_schema
 
 _HOMES = {
+    "lancecy.spark.compaction": "compact",
     "lancecy.spark.frames": "dataframe read",
     "lancecy.spark.row_changes": "changes",
     "lancecy.spark.sink": "write",

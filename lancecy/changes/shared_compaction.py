@@ -1,0 +1,130 @@
+"""A compaction whose tasks run on workers: planned once, rewritten by many, committed once.
+
+Workers get the tasks and the place of the table, and no snapshot. Only results that arrive are committed, so a
+scheduler may repeat tasks. The names of all new files end in the same tag, by which they are found after a failure.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from lancecy.changes.base import Change
+from lancecy.changes.compact import CompactionPlan, CompactionTask, RewriteResult, Written
+from lancecy.changes.options import CommitRequest, WriteRequest
+from lancecy.changes.planning import planned_move
+from lancecy.changes.shared import SharedWrite
+from lancecy.scanning.context import context_for
+from lancecy.scanning.request import ScanRequest
+from lancecy.scanning.task import ScanSpec
+from lancecy.table.commit.options import Origin
+
+__all__ = ["SharedCompaction", "rewritten_by"]
+
+_TAG_BYTES = 8
+
+
+@dataclass(frozen=True)
+class SharedCompaction:
+    """The tasks of a compaction, for workers; pickles without secrets unless the location embeds them.
+
+    Attributes
+    ----------
+    shared : SharedWrite
+        Knows the files, and whether the compaction was given up.
+    spec : ScanSpec
+        The version that was planned.
+    tasks : tuple of CompactionTask
+    """
+
+    shared: SharedWrite
+    spec: ScanSpec
+    tasks: tuple[CompactionTask, ...]
+
+    def run(self, number: int) -> str:
+        """Run one task on a worker, and return its result as JSON.
+
+        Parameters
+        ----------
+        number : int
+            Index of the task.
+
+        Raises
+        ------
+        LanceError
+            Rows cannot be read or written, or the compaction was given up; no file of the task is left behind.
+        """
+        context = context_for(self.spec, self.shared.session)
+        files, result = self.tasks[number].rewritten(
+            context, durable=self.shared.options.durable, tag=self.shared.tag
+        )
+        self.shared.check_awaited(files, number)
+        return result.json()
+
+    def remove(self, result: RewriteResult) -> None:
+        """Remove the files of a result that is not committed.
+
+        Parameters
+        ----------
+        result : RewriteResult
+        """
+        for file in (file for part in result.new_fragments for file in part.files):
+            store, prefix = self.shared.plan.folder(
+                self.shared.location, self.shared.session, self.shared.options
+            )(file.base_id)
+            path = prefix + file.path
+            # Blobs are in a folder named after their data file.
+            blobs = [meta.path for meta in store.list(f"{path.removesuffix('.lance')}/")]
+            store.delete([path, *blobs])
+
+
+def rewritten_by(
+    run: Callable[[SharedCompaction], Iterable[str]],
+    dataset: Change,
+    commit: CommitRequest,
+    embed_credentials: bool,
+    plan: CompactionPlan,
+    written: list[Written],
+) -> None:
+    """Run the tasks of a plan on workers (``compact.Rewrites``, after the first four arguments).
+
+    Parameters
+    ----------
+    run : function of a SharedCompaction
+        Calls its ``run`` for each task on some worker, and returns what these return.
+    dataset : Change
+        At the version that was planned.
+    commit : CommitRequest
+    embed_credentials : bool
+        Send the secrets of the storage options to the workers.
+    plan : CompactionPlan
+    written : list of Written
+        Gets the results.
+
+    Raises
+    ------
+    Exception
+        What the workers raise; a note says what was removed.
+    """
+    if not plan.tasks:
+        return
+    snapshot, settings = dataset._snapshot, plan.tasks[0].settings
+    sent = snapshot.location.with_credentials(embed_credentials)
+    shared = SharedWrite(
+        sent,
+        planned_move(snapshot, settings.data_storage_version),
+        WriteRequest("append", target_bases=settings.target_bases, durable=commit.durable),
+        commit,
+        Origin(snapshot.version, snapshot.manifest_file.naming, snapshot.identity),
+        secrets.token_hex(_TAG_BYTES),
+        (),
+        True,
+        snapshot.session,
+    )
+    spec = ScanSpec(sent, snapshot.version, ScanRequest(), snapshot.identity)
+    compaction = SharedCompaction(shared, spec, plan.tasks)
+    with shared.awaited():
+        results = [RewriteResult.from_json(text) for text in run(compaction)]
+    written.extend((partial(compaction.remove, result), result) for result in results)
