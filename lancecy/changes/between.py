@@ -46,7 +46,7 @@ def continuity(old: Snapshot, new: Snapshot) -> Continuity:
         A manifest cannot be read.
     """
     shared = frozenset(old.schema.by_id) & frozenset(new.schema.by_id)
-    if ids_agree(old.schema, new.schema) and not _has_other_files(old, new):
+    if ids_agree(old.schema, new.schema) and not _has_other_files(old, new) and not _may_have_moved(old, new):
         return Continuity(shared, fragments=True)
     states = _states(_lineage(old, new))
     before, after = states.get(old.version, _State({}, -1)), states.get(new.version, _State({}, -2))
@@ -106,6 +106,12 @@ def _has_other_files(old: Snapshot, new: Snapshot) -> bool:
     )
 
 
+def _may_have_moved(old: Snapshot, new: Snapshot) -> bool:
+    """Whether fragments went and others came."""
+    before, after = ({part.id for part in snapshot.fragments} for snapshot in (old, new))
+    return not (before <= after or after <= before)
+
+
 def check_rows_stayed(old: Snapshot, new: Snapshot) -> None:
     """Refuse two versions of a table without stable row ids if rows may have moved in between.
 
@@ -120,8 +126,7 @@ def check_rows_stayed(old: Snapshot, new: Snapshot) -> None:
     FormatError, StoreError
         A manifest cannot be read.
     """
-    before, after = ({part.id for part in snapshot.fragments} for snapshot in (old, new))
-    if new.manifest.has_stable_row_ids or before <= after or after <= before:
+    if new.manifest.has_stable_row_ids or not _may_have_moved(old, new):
         return
     since, until = old.version, new.version
     read = versions_between(new, since + 1, until)

@@ -68,13 +68,18 @@ class VersionPair:
     old : ScanContext or None
         None for the state before the first version. Its schema has the names of the new one.
     new : ScanContext
+    same_fields : frozenset of int
+        Field ids that stand for one column in both versions.
     same_fragments : bool
         Whether a fragment id stands for the same rows in both versions.
     """
 
-    def __init__(self, old: ScanContext | None, new: ScanContext, same_fragments: bool) -> None:
+    def __init__(
+        self, old: ScanContext | None, new: ScanContext, same_fields: frozenset[int], same_fragments: bool
+    ) -> None:
         self.old = old
         self.new = new
+        self.same_fields = same_fields
         self.same_fragments = same_fragments
         self._indices: dict[Side, RowIndex] = {}
         self._indexing = threading.Lock()
@@ -147,6 +152,17 @@ class VersionPair:
     def _has_same_ids(self) -> bool:
         return all(before == after for before, after in self._field_ids)
 
+    @cached_property
+    def _other_columns(self) -> dict[Side, frozenset[int]]:
+        """Fields that are no column of the other version, though a column there may have the name."""
+        pairs = [(old, new) for old, new in self._field_ids if old != new or old not in self.same_fields]
+        return {"old": frozenset(old for old, _ in pairs), "new": frozenset(new for _, new in pairs)}
+
+    def _has_other_columns(self, side: Side, fragment: Fragment) -> bool:
+        """Whether rows of a fragment have values in such fields: then their versions tell nothing."""
+        others = self._other_columns[side]
+        return bool(others) and any(not others.isdisjoint(file.fields) for file in fragment.files)
+
     def _has_same_values(self, before: Fragment, after: Fragment) -> bool:
         """Whether every column of the new version is in the same file as in the old one."""
         if before.files == after.files and self._has_same_ids:
@@ -195,8 +211,10 @@ class VersionPair:
         self, side: Side, mine: ScanContext, theirs: ScanContext, fragment: Fragment, rows: Int64
     ) -> ChangedRows:
         """The changed rows among rows of touched fragments, by their ids."""
+        far: Side = "new" if side == "old" else "old"
+        is_other = self._has_other_columns(side, fragment)
         ids = virtual_values(mine.snapshot, fragment, mine.physical_rows(fragment), "_rowid", rows)
-        addresses, found = self._index("new" if side == "old" else "old").find(ids)
+        addresses, found = self._index(far).find(ids)
         versions = np.zeros(rows.size, np.uint64)
         differs = np.zeros(rows.size, np.bool_)
         updated = _versions(mine, fragment, _UPDATED, rows)
@@ -206,7 +224,10 @@ class VersionPair:
             found[where] = _is_alive(theirs, other, offsets)
             versions[where] = _versions(theirs, other, _UPDATED, offsets)
             differs[where] = (versions[where] != updated[where]) | (
-                _lacks_versions(fragment, other) or (number == fragment.id and self._is_silent(number))
+                is_other
+                or self._has_other_columns(far, other)
+                or _lacks_versions(fragment, other)
+                or (number == fragment.id and self._is_silent(number))
             )
         kept = ~found | differs
         later = versions if side == "old" else updated

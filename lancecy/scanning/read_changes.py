@@ -135,7 +135,7 @@ class _Opened:
     def __init__(self, old: ScanContext | None, new: ScanContext, spec: ChangeSpec) -> None:
         self.sources = (old, new)
         adapted = None if old is None else _adapted(old, new, spec.same_fields)
-        self.pair = VersionPair(adapted, new, spec.same_fragments)
+        self.pair = VersionPair(adapted, new, spec.same_fields, spec.same_fragments)
 
 
 def _adapted(old: ScanContext, new: ScanContext, same_fields: frozenset[int]) -> ScanContext:

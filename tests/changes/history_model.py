@@ -58,7 +58,8 @@ class RandomHistory:
         """Make one change; ``moves`` allows compactions."""
         kinds = ["append", "their_append", "delete", "their_delete", "update", "update", "upsert", "upsert"]
         kinds += ["restore", "overwrite", "add_sql", "add_null", "drop", "rename", "in_place", "config"]
-        kinds += ["compact", "compact"] if moves else []
+        kinds += ["my_update", "my_update", "my_add_sql", "my_rename", "my_drop"]
+        kinds += ["compact", "my_compact"] if moves else []
         kind = self.random.choice(kinds)
         before = self.latest
         names = dict(self.columns[before])
@@ -114,6 +115,12 @@ class RandomHistory:
         value = "id" if name == "id" else f"'u{self.made}'"
         self._theirs().update({name: value}, where=self._condition())
 
+    def _my_update(self, names: dict[str, str]) -> None:
+        name = self.random.choice([name for name in names.values() if name != "id"] or ["id"])
+        self.made += 1
+        value = "id" if name == "id" else f"'u{self.made}'"
+        lancecy.dataset(self.uri).update({name: value}, where=self._condition())
+
     def _upsert(self, names: dict[str, str]) -> None:
         self.made += 1
         first = max(0, self.next - self.random.randint(1, 12))
@@ -148,6 +155,13 @@ class RandomHistory:
         self._theirs().add_columns({f"c{self.made}": f"concat('a{self.made}-', cast(id as string))"})
         return {**names, f"c{self.made}": f"c{self.made}"}
 
+    def _my_add_sql(self, names: dict[str, str]) -> dict[str, str]:
+        self.made += 1
+        lancecy.dataset(self.uri).add_columns(
+            {f"c{self.made}": f"concat('a{self.made}-', cast(id as string))"}
+        )
+        return {**names, f"c{self.made}": f"c{self.made}"}
+
     def _add_null(self, names: dict[str, str]) -> dict[str, str] | None:
         if self.version == "0.1":
             return None
@@ -155,21 +169,27 @@ class RandomHistory:
         self._theirs().add_columns(pa.field(f"n{self.made}", pa.string()))
         return {**names, f"n{self.made}": f"n{self.made}"}
 
-    def _drop(self, names: dict[str, str]) -> dict[str, str] | None:
+    def _my_drop(self, names: dict[str, str]) -> dict[str, str] | None:
+        return self._drop(names, lancecy.dataset(self.uri))
+
+    def _my_rename(self, names: dict[str, str]) -> dict[str, str] | None:
+        return self._rename(names, lancecy.dataset(self.uri))
+
+    def _drop(self, names: dict[str, str], table: Any = None) -> dict[str, str] | None:
         others = [made for made, name in names.items() if name != "id"]
         if len(others) < 2:
             return None
         gone = self.random.choice(others)
-        self._theirs().drop_columns([names[gone]])
+        (table or self._theirs()).drop_columns([names[gone]])
         return {made: name for made, name in names.items() if made != gone}
 
-    def _rename(self, names: dict[str, str]) -> dict[str, str] | None:
+    def _rename(self, names: dict[str, str], table: Any = None) -> dict[str, str] | None:
         others = [made for made, name in names.items() if name != "id"]
         if not others:
             return None
         self.made += 1
         chosen = self.random.choice(others)
-        self._theirs().alter_columns({"path": names[chosen], "name": f"r{self.made}"})
+        (table or self._theirs()).alter_columns({"path": names[chosen], "name": f"r{self.made}"})
         return {made: f"r{self.made}" if made == chosen else name for made, name in names.items()}
 
     def _in_place(self, names: dict[str, str]) -> None:
@@ -196,6 +216,9 @@ class RandomHistory:
 
     def _compact(self, _: dict[str, str]) -> None:
         self._theirs().optimize.compact_files(target_rows_per_fragment=self.random.choice([6, 20]))
+
+    def _my_compact(self, _: dict[str, str]) -> None:
+        lancecy.dataset(self.uri).optimize.compact_files(target_rows_per_fragment=self.random.choice([6, 20]))
 
     # -- rows -----------------------------------------------------------------
 

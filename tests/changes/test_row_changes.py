@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -228,6 +229,58 @@ def test_a_new_column_under_the_id_of_a_dropped_one_is_not_that_column(tmp_path:
     assert ds.lance_schema.field("other").id == ds.checkout_version(3).lance_schema.field("word").id
     ds.delete("n = 5")
     assert ds.changes(since=3).to_table().to_pylist()[0]["other"] is None
+
+
+@pytest.mark.parametrize("stable", [True, False])
+def test_files_of_fragments_that_did_not_change_are_never_opened(tmp_path: Path, stable: bool) -> None:
+    ds = table_of(tmp_path / "t", stable)
+    expected = ds.changes(since=1).to_table()
+    assert expected.num_rows == 5
+    for file in ds.get_fragments()[1].data_files():
+        (tmp_path / "t" / "data" / file.path).unlink()
+    assert ds.changes(since=1).to_table().equals(expected)
+    ds.update_config({"k": "v"})
+    for path in (tmp_path / "t" / "data").iterdir():
+        path.unlink()
+    assert ds.changes(since=3).to_table().num_rows == 0
+    assert ds.changes(since=1).count_rows()["delete"] == 3
+
+
+def test_rows_that_a_compaction_moved_are_never_read(tmp_path: Path) -> None:
+    ds = table_of(tmp_path / "t")
+    ds.optimize.compact_files()
+    for path in (tmp_path / "t" / "data").iterdir():
+        path.unlink()
+    assert ds.version > 3
+    assert ds.changes(since=3).to_table().num_rows == 0
+
+
+def test_changes_stream_in_bounded_memory(tmp_path: Path) -> None:
+    rows, width = 24_000, 1024
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.zeros(rows * width, np.float32)), width)
+    nbytes = vectors.nbytes
+    ds = lancecy.write_dataset(pa.table({"vec": vectors}), tmp_path / "t")
+    del vectors
+    before, most, found = pa.total_allocated_bytes(), 0, 0
+    for batch in ds.changes(since=0).to_batches():
+        found += batch.num_rows
+        most = max(most, pa.total_allocated_bytes() - before)
+    assert found == rows
+    assert most < nbytes / 2
+
+
+def test_a_detached_version_is_compared_with_the_one_it_was_made_from(tmp_path: Path) -> None:
+    ds = table_of(tmp_path / "t")
+    new = lancecy.write_fragments({"n": [50], "word": ["w50"]}, ds)
+    aside = lancecy.commit(ds, lancecy.LanceOperation.Append(new), detached=True)
+    rows = aside.changes(since=3).to_table().to_pylist()
+    assert [(row["n"], row["_change_type"]) for row in rows] == [(50, "insert")]
+    assert aside.changes(since=1).count_rows() == {
+        "delete": 3,
+        "update_preimage": 0,
+        "insert": 3,
+        "update_postimage": 0,
+    }
 
 
 def test_old_tables_have_changes_too() -> None:
