@@ -32,7 +32,7 @@ from lancecy.table.commit.options import Committed, Origin
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import Fragment
 from lancecy.table.operations import ReserveFragments, new_transaction
-from lancecy.table.paths import TEMPORARY, TRANSACTIONS, VERSIONS
+from lancecy.table.paths import TEMPORARY, TRANSACTIONS, VERSIONS, WRITE_MARKER
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.fragments import NewFiles
 from lancecy.write.metadata import FragmentMetadata
@@ -146,22 +146,24 @@ class SharedWrite:
 
     @contextmanager
     def awaited(self) -> Iterator[None]:
-        """Wait for the parts within the block; if it fails, the files are removed and the error gets a note."""
+        """Wait for the parts within the block; if it fails, the files are removed and the error gets a note.
+
+        The marker stays until :meth:`commit`, so that no cleanup removes versions which the commit has to look at.
+        """
         store = self.location.open(self.session)
         if self.is_awaited:
-            store.put(self._marker, b"")
+            store.put(self._marker, str(0 if self.origin is None else self.origin.version).encode())
         try:
             yield
         except BaseException as error:
             self._unmark(store)
             self.failed(error)
             raise
-        self._unmark(store)
 
     @property
     def _marker(self) -> str:
         # Readers ignore such names, and a cleanup removes them.
-        return f"{VERSIONS}/{TEMPORARY}_write_{self.tag}"
+        return f"{WRITE_MARKER}{self.tag}"
 
     def _unmark(self, store: Store) -> None:
         if self.is_awaited:
@@ -204,6 +206,8 @@ class SharedWrite:
             if clear:
                 self.clear()
             raise
+        finally:
+            self._unmark(self.location.open(self.session))
 
     @property
     def may_be_committed(self) -> bool:

@@ -33,6 +33,7 @@ __all__ = [
     "TEMPORARY",
     "TRANSACTIONS",
     "VERSIONS",
+    "WRITE_MARKER",
     "ManifestName",
     "Naming",
     "check_name",
@@ -51,6 +52,9 @@ INDICES = "_indices"
 TRANSACTIONS = "_transactions"
 TEMPORARY = ".tmp"
 """Prefixes of temporary file names, of lancecy and of the reference."""
+
+WRITE_MARKER = f"{VERSIONS}/{TEMPORARY}_write_"
+"""Beginning of the path of a file that stands as long as a distributed write, and holds the version it began from."""
 
 _MAX_VERSION = (1 << 64) - 1
 DETACHED = 1 << 63

@@ -14,6 +14,7 @@ import pytest
 
 import lancecy
 from lancecy.table.cleanup.automatic import auto_cleanup, parse_age
+from lancecy.table.snapshot import committed_snapshot
 from tests.changes.rows import rows_of
 from tests.helpers.folded import folded
 
@@ -279,3 +280,48 @@ def test_both_libraries_clean_up_one_table(tmp_path: Path) -> None:
     assert versions(ds) == [8, 9]
     assert sorted(ds.to_table()["n"].to_pylist()) == list(range(9))
     ds.validate()
+
+
+def test_versions_made_during_a_distributed_write_stay_until_it_is_committed(tmp_path: Path) -> None:
+    import dask
+    import dask.dataframe as dd
+    import pandas as pd
+
+    ds = configured(tmp_path, interval="1", older_than="0s")
+
+    def others_write(rows: Any) -> Any:
+        other = lancecy.dataset(tmp_path)
+        for number in range(3):
+            other.append({"n": [10 + number]})
+        assert versions(other) == [3, 4, 5]  # its commit has to look at all of these
+        return rows
+
+    frame = dd.from_pandas(pd.DataFrame({"n": [1]}), npartitions=1)
+    with dask.config.set(scheduler="synchronous"):
+        made = lancecy.write_dask(frame.map_partitions(others_write, meta=frame._meta), ds, mode="append")
+    assert sorted(rows_of(made)) == [0, 1, 10, 11, 12]
+    assert versions(made) == [3, 4, 5, 6] and not list((tmp_path / "_versions").glob(".tmp_write*"))
+    made.append({"n": [2]})
+    assert versions(made) == [6, 7]
+
+
+def test_marker_of_a_process_that_died_counts_for_a_week(tmp_path: Path) -> None:
+    ds = configured(tmp_path, interval="1", older_than="0s")
+    marker = tmp_path / "_versions" / ".tmp_write_0101"
+    marker.write_bytes(b"2")
+    for number in range(3):
+        ds.append({"n": [number]})
+    assert versions(ds) == [3, 4, 5]
+    os.utime(marker, (time.time() - EIGHT_DAYS,) * 2)
+    ds.append({"n": [3]})
+    assert versions(ds) == [5, 6] and not marker.exists()
+    marker.write_bytes(b"")  # of an earlier release, which wrote no version
+    ds.append({"n": [4]})
+    assert versions(ds) == [6, 7]
+
+
+def test_version_that_another_cleanup_removed_opens_as_the_newest(tmp_path: Path) -> None:
+    ds = configured(tmp_path, interval="1", older_than="0s")
+    for number in range(3):
+        ds.append({"n": [number]})
+    assert committed_snapshot(ds.location, 2, ds.session()).version == 5

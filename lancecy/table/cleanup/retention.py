@@ -113,6 +113,22 @@ class Needs:
                 )
         return found
 
+    def running(self, markers: Sequence[ObjectMeta]) -> Steps[int | None]:
+        """The oldest version that a distributed write under way began from, None without such writes.
+
+        Its commit looks at every later version for conflicts.
+        """
+        versions = []
+        for meta in markers:
+            try:
+                memory: Memory = yield from again(Read(meta.path), self._scope.tries)
+            except DatasetNotFoundError:
+                continue
+            text = memory[:20].tobytes()
+            if text.isdigit():
+                versions.append(int(text))
+        return min(versions, default=None)
+
     def references(self, manifest: ListedManifest) -> Steps[References | None]:
         """The files a version needs, None if its manifest is gone."""
         path, place = manifest.meta.path, manifest.place

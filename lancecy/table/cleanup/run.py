@@ -10,6 +10,9 @@ in between counts as needed. Manifests are removed first, oldest first, so after
 version can be read, and the next cleanup removes the rest. A manifest, tag or transaction that cannot be read or
 understood stops the cleanup before anything is removed.
 
+A distributed write can take hours, and its commit looks at every version made since it began. So these versions stay as
+long as the marker of the write stands.
+
 A commit writes its transaction file before it checks that the files it names, or the version it restores, exist.
 So either the commit misses them and fails, or the second check here finds the transaction and spares them.
 
@@ -43,7 +46,7 @@ from lancecy.table.cleanup.plan import (
     leftovers,
 )
 from lancecy.table.cleanup.retention import ListedManifest, Needs, Scope
-from lancecy.table.paths import TRANSACTIONS, VERSIONS
+from lancecy.table.paths import TRANSACTIONS, VERSIONS, WRITE_MARKER
 from lancecy.table.refs import Pin
 from lancecy.table.requests import ListOwned, Now, Remove, Steps, StoreTime, again
 from lancecy.table.wire.references import References
@@ -128,7 +131,11 @@ class _Cleanup:
         self.progress(Step("read versions", len(manifests), len(manifests), "versions"))
         history.sort(key=lambda found: found.references.version)
         self._check_history(history)
+        markers = [meta for meta in files if self._is_running(meta, times)]
+        oldest = yield from self.needs.running(markers)
         going = self._going(files, history, times)
+        if oldest is not None:
+            going = {version: found for version, found in going.items() if version <= oldest}
         for found in history:
             kept |= set() if found.references.version in going else found.references.own
         self.files = {meta.path for meta in files}
@@ -187,6 +194,11 @@ class _Cleanup:
     def _is_own(self, manifest: ListedManifest) -> bool:
         folder = manifest.meta.path.rpartition("/")[0]
         return not manifest.place and folder == self.scope.home + VERSIONS
+
+    def _is_running(self, meta: ObjectMeta, times: Times) -> bool:
+        """Whether a file is the marker of a distributed write that may still be under way."""
+        is_marker = meta.path.startswith(self.scope.home + WRITE_MARKER)
+        return is_marker and not self.options.unverified and not times.is_old(meta, GRACE_NS)
 
     def _may_be_pending(self, meta: ObjectMeta, known: Collection[str], times: Times) -> bool:
         """Whether a file holds a transaction that no version names and that may still be committed."""
