@@ -29,11 +29,12 @@ from lancecy.changes.compaction_options import (
 from lancecy.changes.compaction_plan import planned_groups
 from lancecy.changes.options import CommitRequest
 from lancecy.errors import CommitUnknownError, NotFoundError
-from lancecy.keyword_options import shared_options
+from lancecy.keyword_options import checked_arguments, shared_options
 from lancecy.progress import Step
 from lancecy.scanning.context import ScanContext
+from lancecy.table.cleanup.automatic import INTERVAL, OLDER_THAN
 from lancecy.table.manifest import Fragment
-from lancecy.table.operations import Rewrite, RewriteGroup
+from lancecy.table.operations import MapUpdate, Rewrite, RewriteGroup, UpdateConfig
 from lancecy.table.snapshot import Snapshot, load_snapshot
 from lancecy.write.fragments import NewFiles
 from lancecy.write.metadata import FragmentMetadata
@@ -471,6 +472,43 @@ class DatasetOptimizer:
         return compacted(
             self._dataset, request, partial(_rewritten_here, self._dataset, request.commit.durable, progress)
         )
+
+    @checked_arguments()
+    def enable_auto_cleanup(self, auto_cleanup_config: Mapping[str, int]) -> None:
+        """Clean up automatically after commits from now on.
+
+        Parameters
+        ----------
+        auto_cleanup_config : mapping
+            As ``auto_cleanup_options`` of :func:`lancecy.write_dataset`: ``interval``, the number of versions between
+            two cleanups (20), and ``older_than_seconds``, the minimum age of a version that is removed (two weeks).
+
+        Raises
+        ------
+        ValueError, TypeError
+            An option is unknown, negative or no integer.
+        CommitError
+            See :func:`lancecy.commit`.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> ds = lancecy.write_dataset({"n": [1]}, "memory://tidy")
+        >>> ds.optimize.enable_auto_cleanup({"interval": 10, "older_than_seconds": 3600})
+        >>> ds.config["lance.auto_cleanup.older_than"]
+        '3600s'
+        """
+        self._dataset._change(UpdateConfig(MapUpdate(cleanup_config(auto_cleanup_config))))
+
+    def disable_auto_cleanup(self) -> None:
+        """Clean up no more after commits.
+
+        Raises
+        ------
+        CommitError
+            See :func:`lancecy.commit`.
+        """
+        self._dataset._change(UpdateConfig(MapUpdate(dict.fromkeys((INTERVAL, OLDER_THAN)))))
 
 
 class Compactions(Change):

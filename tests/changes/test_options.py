@@ -117,6 +117,7 @@ def test_type_checker_finds_mistakes_of_users(tmp_path: Path) -> None:
         check=False,
     )
     found = [line for line in done.stdout.splitlines() if line.startswith("user.py") and "error" in line]
-    assert len(found) == len(mistakes), done.stdout
+    # An overloaded function gets two errors on its line.
+    assert len({line.split(":")[1] for line in found}) == len(mistakes), done.stdout
     for number, (line, name) in enumerate(mistakes.items(), len(right) + 2):
         assert any(text.startswith(f"user.py:{number}:") and name in text for text in found), (line, found)
