@@ -27,7 +27,7 @@ from lancecy.changes.compaction_options import (
     RunRequest,
 )
 from lancecy.changes.compaction_plan import planned_groups
-from lancecy.changes.options import CommitRequest
+from lancecy.changes.options import CommitRequest, cleanup_config
 from lancecy.errors import CommitUnknownError, NotFoundError
 from lancecy.keyword_options import checked_arguments, shared_options
 from lancecy.progress import Step

@@ -34,6 +34,7 @@ __all__ = [
     "WriteOptions",
     "WriteRequest",
     "check_texts",
+    "cleanup_config",
     "commit_request",
     "is_durable",
     "requests_of",
@@ -261,13 +262,29 @@ def requests_of(mode: Mode, options: Mapping[str, object]) -> tuple[WriteRequest
         given["cast"],
         commit.durable,
         given["progress"],
-        _auto_cleanup_config(given["auto_cleanup_options"]),
+        cleanup_config(given["auto_cleanup_options"]),
     )
     return written, commit
 
 
-def _auto_cleanup_config(options: Mapping[str, int] | None) -> dict[str, str]:
-    """The configuration of a new table for ``auto_cleanup_options``, as pylance writes it."""
+def cleanup_config(options: Mapping[str, int] | None) -> dict[str, str]:
+    """The configuration for automatic cleanups, as pylance writes it.
+
+    Parameters
+    ----------
+    options : mapping or None
+        As ``auto_cleanup_options`` of ``lancecy.write_dataset``.
+
+    Raises
+    ------
+    ValueError, TypeError
+        An option is unknown, negative or no integer.
+
+    Examples
+    --------
+    >>> cleanup_config({"interval": 3})
+    {'lance.auto_cleanup.interval': '3', 'lance.auto_cleanup.older_than': '14days'}
+    """
     if options is None:
         return {}
     known = {"interval": (INTERVAL, ""), "older_than_seconds": (OLDER_THAN, "s")}

@@ -59,6 +59,20 @@ def test_overwrite_frees_the_files_of_the_versions_before_the_last(tmp_path: Pat
     assert rows_of(ds) == [3]
 
 
+def test_automatic_cleanup_is_turned_on_and_off(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset({"n": [0]}, tmp_path)
+    ds.optimize.enable_auto_cleanup({"interval": 2, "older_than_seconds": 0})
+    assert ds.config == {f"{KEY}interval": "2", f"{KEY}older_than": "0s"}
+    for number in range(3):
+        ds.append({"n": [number]})
+    assert versions(ds) == [3, 4, 5]
+    ds.optimize.disable_auto_cleanup()
+    ds.append({"n": [3]})
+    assert (ds.config, versions(ds)) == ({}, [3, 4, 5, 6, 7])
+    with pytest.raises(ValueError, match="have no 'days'"):
+        ds.optimize.enable_auto_cleanup({"days": 3})
+
+
 def test_defaults_are_those_of_pylance(tmp_path: Path) -> None:
     ds = lancecy.write_dataset({"n": [0]}, tmp_path / "a", auto_cleanup_options={})
     assert ds.config == {f"{KEY}interval": "20", f"{KEY}older_than": "14days"}
