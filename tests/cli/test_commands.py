@@ -24,8 +24,8 @@ TABLE = str(golden("14.0.2_rowids").path)
 def test_every_command_has_help_and_is_listed() -> None:
     listed = run("--help").stdout
     assert list(main.commands) == (
-        "info schema head count versions explain inspect diff verify "
-        "export write delete restore cleanup bases repair".split()
+        "info schema head count versions log explain inspect diff verify "
+        "export write delete update merge columns compact restore cleanup bases repair".split()
     )
     for name in main.commands:
         assert name in listed
