@@ -8,8 +8,9 @@ Facts: table sheet, sections 3.2, 4.3 and 7.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Unpack
 
 import pyarrow as pa
@@ -27,7 +28,7 @@ from lancecy.changes.options import (
     with_durability,
 )
 from lancecy.changes.planning import Plan, planned, target_schema
-from lancecy.errors import CommitUnknownError, LanceError
+from lancecy.errors import CommitUnknownError, LanceError, RetryableConflictError
 from lancecy.interop.streams import cast_reader, lasting, record_batches
 from lancecy.keyword_options import shared_options
 from lancecy.session import Session
@@ -39,12 +40,15 @@ from lancecy.table.commit.options import Committed
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath
 from lancecy.table.operations import Operation
-from lancecy.table.snapshot import Snapshot
+from lancecy.table.snapshot import Snapshot, newest_snapshot
 from lancecy.write.fragments import NewFiles
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.progress import WriteProgress, known_rows
 
 __all__ = ["Inserts", "removed_if_refused", "write_files", "write_table"]
+
+# Attempts of an append, each from a newer version.
+_RETRIES = 10
 
 inserting = shared_options(InsertOptions, WRITE_DEFAULTS, UNSUPPORTED_WRITES)
 
@@ -168,7 +172,43 @@ def write_table(
         allowed = location.allowing(map(canonical_base, plan.bases))
         with removed_if_refused(files):
             operation = plan.operation(options, fragments, is_new=snapshot is None)
-            return commit_operation(operation, allowed, session, snapshot, commit), plan.bases
+            is_append = snapshot is not None and options.mode == "append"
+            fits = partial(_fits, plan, reader.schema, options) if is_append else None
+            return _committed(operation, allowed, session, snapshot, commit, fits), plan.bases
+
+
+def _committed(
+    operation: Operation,
+    location: TableLocation,
+    session: Session,
+    snapshot: Snapshot | None,
+    commit: CommitRequest,
+    fits: Callable[[Snapshot], bool] | None,
+) -> Committed:
+    """Commit rows that were written; an append is tried again from a newer version that it ``fits`` as well.
+
+    A cleanup may have removed versions during a long write. Rows of an append depend on none of them, only on columns.
+    """
+    for _ in range(_RETRIES):
+        try:
+            return commit_operation(operation, location, session, snapshot, commit)
+        except RetryableConflictError:
+            newest = newest_snapshot(location, session)
+            if fits is None or newest is None or not fits(newest):
+                raise
+            snapshot = newest
+    return commit_operation(operation, location, session, snapshot, commit)
+
+
+def _fits(plan: Plan, columns: pa.Schema, options: WriteRequest, newest: Snapshot) -> bool:
+    """Whether files written by a plan are those that the newest version would get."""
+    try:
+        now = planned(columns, newest.location.uri, newest, options)
+    except (LanceError, ValueError):
+        return False
+    is_same = (now.written, now.version) == (plan.written, plan.version)
+    known = [now.base_paths.get(number) == plan.base_paths.get(number) for number in plan.targets if number]
+    return is_same and all(known) and plan.dictionaries is None
 
 
 def _rows(

@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
+from lancecy.errors import RetryableConflictError
 from lancecy.table.cleanup.automatic import auto_cleanup, parse_age
 from lancecy.table.snapshot import committed_snapshot
 from tests.changes.rows import rows_of
@@ -317,6 +318,31 @@ def test_versions_made_during_a_distributed_write_stay_until_it_is_committed(tmp
     assert versions(made) == [3, 4, 5, 6] and not list((tmp_path / "_versions").glob(".tmp_write*"))
     made.append({"n": [2]})
     assert versions(made) == [6, 7]
+
+
+def _slowly(root: Path, change: Any) -> Any:
+    """Rows of a long write, during which others change the table."""
+    yield pa.record_batch({"n": [1]})
+    for number in range(3):
+        change(lancecy.dataset(root), number)
+    yield pa.record_batch({"n": [2]})
+
+
+def test_long_append_needs_no_version_that_was_removed_meanwhile(tmp_path: Path) -> None:
+    ds = configured(tmp_path, interval="1", older_than="0s")
+    ds.append(_slowly(tmp_path, lambda other, number: other.append({"n": [10 + number]})))
+    assert sorted(rows_of(ds)) == [0, 1, 2, 10, 11, 12] and versions(ds) == [5, 6]
+
+
+def test_long_append_to_other_columns_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
+    ds = configured(tmp_path, interval="1", older_than="0s")
+    rows = _slowly(
+        tmp_path, lambda other, number: other.insert({"m": [number], "n": ["x"]}, mode="overwrite")
+    )
+    with pytest.raises(RetryableConflictError, match="was removed"):
+        ds.append(rows)
+    assert lancecy.dataset(tmp_path).to_table().to_pydict() == {"m": [2], "n": ["x"]}
+    assert len(list((tmp_path / "data").iterdir())) == 2  # of the two versions that are there
 
 
 def test_marker_of_a_process_that_died_counts_for_a_week(tmp_path: Path) -> None:

@@ -308,7 +308,9 @@ class _Commit:
         if stored is None:
             if is_old:
                 return  # a cleanup removed it; all later transactions exist
-            raise RetryableConflictError(
+            # A cleanup removes a version only after a newer one was made; otherwise the table was created again.
+            newer = yield from self.history.newer(self.seen, self.doubt)
+            raise (RetryableConflictError if newer else ConflictError)(
                 f"version {origin.version}, which this change was made from, is gone: open the newest version "
                 "and repeat the change"
             )
