@@ -74,7 +74,9 @@ class RowChanges:
             check_rows_stayed(before, after)
             both = continuity(before, after)
             _check_types(before, after, both.field_ids, self._names)
-            self._spec = ChangeSpec(old.scan_spec(request), self._spec.new, both.field_ids, both.fragments)
+            self._spec = ChangeSpec(
+                old.scan_spec(request), self._spec.new, both.field_ids, both.fragments, both.row_versions
+            )
 
     @cached_property
     def schema(self) -> pa.Schema:

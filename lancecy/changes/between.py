@@ -9,7 +9,7 @@ from itertools import pairwise
 from lancecy.changes.transactions import MadeVersion, versions_between
 from lancecy.errors import UnsupportedError
 from lancecy.scanning.common_columns import ids_agree
-from lancecy.table.operations import Operation, Restore
+from lancecy.table.operations import Operation, Restore, Update
 from lancecy.table.snapshot import Snapshot
 
 __all__ = ["Continuity", "check_rows_stayed", "continuity"]
@@ -27,10 +27,14 @@ class Continuity:
         Ids that stand for one column in both. An id of a dropped column may be given to another one.
     fragments : bool
         Whether fragment ids stand for the same rows in both. Old releases began with 0 again at each overwrite.
+    row_versions : bool
+        Whether every change of values gave its rows another updated version. A change in place may not have said
+        which rows it concerned.
     """
 
     field_ids: frozenset[int]
-    fragments: bool
+    fragments: bool = True
+    row_versions: bool = True
 
 
 def continuity(old: Snapshot, new: Snapshot) -> Continuity:
@@ -47,11 +51,18 @@ def continuity(old: Snapshot, new: Snapshot) -> Continuity:
     """
     shared = frozenset(old.schema.by_id) & frozenset(new.schema.by_id)
     if ids_agree(old.schema, new.schema) and not _has_other_files(old, new) and not _may_have_moved(old, new):
-        return Continuity(shared, fragments=True)
-    states = _states(_lineage(old, new))
+        return Continuity(shared)
+    made = _lineage(old, new)
+    states = _states(made)
     before, after = states.get(old.version, _State({}, -1)), states.get(new.version, _State({}, -2))
     same = frozenset(n for n in shared if before.columns.get(n, before) == after.columns.get(n, after))
-    return Continuity(same, fragments=before.era == after.era)
+    are_told = not any(_hides_rows(each.operation) for version, each in made.items() if version > old.version)
+    return Continuity(same, before.era == after.era, are_told)
+
+
+def _hides_rows(operation: Operation | None) -> bool:
+    """Whether an operation replaces values in place and does not say in which rows."""
+    return isinstance(operation, Update) and operation.in_place and not operation.updated_rows
 
 
 def _lineage(old: Snapshot, new: Snapshot) -> dict[int, MadeVersion]:

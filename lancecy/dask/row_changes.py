@@ -123,6 +123,5 @@ class ChangeReader:
             None if each is None else (each.location, each.version, each.request, each.identity)
             for each in (self.spec.old, self.spec.new)
         ]
-        return normalize_token(
-            ("lancecy.dask.ChangeReader", both, sorted(self.spec.same_fields), self.spec.same_fragments)
-        )
+        known = (sorted(self.spec.same_fields), self.spec.same_fragments, self.spec.tells_updates)
+        return normalize_token(("lancecy.dask.ChangeReader", both, known))

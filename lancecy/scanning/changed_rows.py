@@ -72,15 +72,23 @@ class VersionPair:
         Field ids that stand for one column in both versions.
     same_fragments : bool
         Whether a fragment id stands for the same rows in both versions.
+    tells_updates : bool
+        Whether the updated version of a row that moved tells whether its values changed.
     """
 
     def __init__(
-        self, old: ScanContext | None, new: ScanContext, same_fields: frozenset[int], same_fragments: bool
+        self,
+        old: ScanContext | None,
+        new: ScanContext,
+        same_fields: frozenset[int],
+        same_fragments: bool,
+        tells_updates: bool = True,
     ) -> None:
         self.old = old
         self.new = new
         self.same_fields = same_fields
         self.same_fragments = same_fragments
+        self.tells_updates = tells_updates
         self._indices: dict[Side, RowIndex] = {}
         self._indexing = threading.Lock()
 
@@ -227,7 +235,7 @@ class VersionPair:
                 is_other
                 or self._has_other_columns(far, other)
                 or _lacks_versions(fragment, other)
-                or (number == fragment.id and self._is_silent(number))
+                or (self._is_silent(number) if number == fragment.id else not self.tells_updates)
             )
         kept = ~found | differs
         later = versions if side == "old" else updated

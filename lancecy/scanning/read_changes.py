@@ -68,12 +68,15 @@ class ChangeSpec:
         Ids that stand for one column in both versions.
     same_fragments : bool
         Whether fragment ids stand for the same rows in both.
+    tells_updates : bool
+        Whether the updated version of a row that moved tells whether its values changed.
     """
 
     old: ScanSpec | None
     new: ScanSpec
     same_fields: frozenset[int] = frozenset()
     same_fragments: bool = True
+    tells_updates: bool = True
 
     def narrowed(self, names: Sequence[str]) -> ChangeSpec:
         """The same spec with only these of the table's columns."""
@@ -99,7 +102,7 @@ class ChangeTask:
     stop: int
 
 
-_pairs: dict[tuple[int, int, frozenset[int], bool], _Opened] = {}
+_pairs: dict[tuple[int, int, frozenset[int], bool, bool], _Opened] = {}
 _pairs_lock = threading.Lock()
 
 
@@ -119,7 +122,7 @@ def pair_of(spec: ChangeSpec, session: Session | None = None) -> VersionPair:
     """
     new = context_for(spec.new, session)
     old = None if spec.old is None else context_for(spec.old, session)
-    key = (id(old), id(new), spec.same_fields, spec.same_fragments)
+    key = (id(old), id(new), spec.same_fields, spec.same_fragments, spec.tells_updates)
     with _pairs_lock:
         found = _pairs.get(key)
         if found is None:
@@ -135,7 +138,7 @@ class _Opened:
     def __init__(self, old: ScanContext | None, new: ScanContext, spec: ChangeSpec) -> None:
         self.sources = (old, new)
         adapted = None if old is None else _adapted(old, new, spec.same_fields)
-        self.pair = VersionPair(adapted, new, spec.same_fields, spec.same_fragments)
+        self.pair = VersionPair(adapted, new, spec.same_fields, spec.same_fragments, spec.tells_updates)
 
 
 def _adapted(old: ScanContext, new: ScanContext, same_fields: frozenset[int]) -> ScanContext:

@@ -58,7 +58,7 @@ class RandomHistory:
         """Make one change; ``moves`` allows compactions."""
         kinds = ["append", "their_append", "delete", "their_delete", "update", "update", "upsert", "upsert"]
         kinds += ["restore", "overwrite", "add_sql", "add_null", "drop", "rename", "in_place", "config"]
-        kinds += ["my_update", "my_update", "my_add_sql", "my_rename", "my_drop"]
+        kinds += ["my_update", "my_upsert", "my_add_sql", "my_rename", "my_drop"]
         kinds += ["compact", "my_compact"] if moves else []
         kind = self.random.choice(kinds)
         before = self.latest
@@ -121,7 +121,10 @@ class RandomHistory:
         value = "id" if name == "id" else f"'u{self.made}'"
         lancecy.dataset(self.uri).update({name: value}, where=self._condition())
 
-    def _upsert(self, names: dict[str, str]) -> None:
+    def _my_upsert(self, names: dict[str, str]) -> None:
+        self._upsert(names, lancecy.dataset(self.uri))
+
+    def _upsert(self, names: dict[str, str], table: Any = None) -> None:
         self.made += 1
         first = max(0, self.next - self.random.randint(1, 12))
         numbers = list(range(first, first + 8))
@@ -129,8 +132,8 @@ class RandomHistory:
         source = pa.table(
             {name: pa.array(self._values(name, numbers), self._type(name)) for name in names.values()}
         )
-        merge = self._theirs().merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
-        merge.execute(source)
+        merge = (table or self._theirs()).merge_insert("id")
+        merge.when_matched_update_all().when_not_matched_insert_all().execute(source)
 
     def _restore(self, _: dict[str, str]) -> dict[str, str]:
         version = self.random.choice(list(self.rows))

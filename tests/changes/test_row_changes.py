@@ -231,6 +231,29 @@ def test_a_new_column_under_the_id_of_a_dropped_one_is_not_that_column(tmp_path:
     assert ds.changes(since=3).to_table().to_pylist()[0]["other"] is None
 
 
+@pytest.mark.interop
+def test_values_that_were_replaced_without_a_word_are_found(tmp_path: Path) -> None:
+    import lance
+
+    ds = table_of(tmp_path / "t")
+    theirs: Any = lance.dataset(str(tmp_path / "t"))
+    source = pa.table({"n": [6], "word": ["six"]})
+    part, fields = theirs.get_fragment(1).update_columns(source, "n", "n")
+    operation = lance.LanceOperation.Update(
+        updated_fragments=[part], fields_modified=fields, update_mode="rewrite_columns"
+    )
+    lance.LanceDataset.commit(ds.uri, operation, read_version=3)
+    # No row has another version, and so all rows of the fragment may have other values.
+    found = ds.checkout_latest().changes(since=3).to_table().to_pylist()
+    assert [row["word"] for row in found[5:]] == ["w5", "six", "w7", "w8", "w9"]
+    assert {row["_change_type"] for row in found} == {"update_preimage", "update_postimage"}
+    ds = ds.checkout_latest()
+    ds.optimize.compact_files()
+    moved = ds.changes(since=3).count_rows()
+    assert (moved["update_postimage"], moved["insert"]) == (9, 0)
+    assert ds.changes(since=4).count_rows()["update_postimage"] == 0
+
+
 @pytest.mark.parametrize("stable", [True, False])
 def test_files_of_fragments_that_did_not_change_are_never_opened(tmp_path: Path, stable: bool) -> None:
     ds = table_of(tmp_path / "t", stable)
