@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Protocol, Self
+from typing import Protocol, Self
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -12,6 +12,7 @@ from lancecy.api.row_changes import DatasetVersion, RowChanges
 from lancecy.api.scanners import Scanner
 from lancecy.changes.transactions import Transaction
 from lancecy.errors import UnsupportedError, with_short_tracebacks
+from lancecy.scanning.request import make_request
 
 __all__ = ["ComparedDataset", "DatasetDelta"]
 
@@ -27,9 +28,6 @@ class ComparedDataset(DatasetVersion, Protocol):
 
     def read_transaction(self, version: int) -> Transaction | None:
         """The transaction that made a version."""
-
-    def scanner(self, columns: Any = None, filter: Any = None) -> Scanner:
-        """A scan."""
 
 
 @with_short_tracebacks
@@ -103,8 +101,10 @@ class DatasetDelta:
     def _rows(self, condition: str) -> pa.RecordBatchReader:
         end = self._dataset.checkout_version(self._end)
         self._check_row_ids(end)
-        names = [*end.context.snapshot.schema.names, "_rowid", _CREATED, _UPDATED]
-        return end.scanner(columns=names, filter=condition).to_reader()
+        schema = end.context.snapshot.schema
+        names = [*schema.names, "_rowid", _CREATED, _UPDATED]
+        # Not by the dataset's own method, which adds its default options.
+        return Scanner(end.context, end.scan_spec, make_request(schema.arrow, names, condition)).to_reader()
 
     def _check_row_ids(self, dataset: ComparedDataset) -> None:
         if not dataset.context.snapshot.manifest.has_stable_row_ids:

@@ -46,7 +46,7 @@ class DatasetVersion(Protocol):
     def context(self) -> ScanContext:
         """State shared by scans."""
 
-    def scan_spec(self, request: ScanRequest) -> ScanSpec:
+    def scan_spec(self, request: ScanRequest, embed_credentials: bool = False, /) -> ScanSpec:
         """The description of a scan that its tasks carry."""
 
 
@@ -167,11 +167,12 @@ class RowChanges:
 def _column_names(new: DatasetVersion, columns: Sequence[str] | None) -> list[str]:
     """The columns of the table that are returned."""
     schema = new.context.snapshot.schema
-    names = list(schema.names) if columns is None else [name for name in columns if name != "_rowid"]
-    own = [name for name in _ADDED if name in names or name in schema.names]
+    own = [name for name in _ADDED if name in schema.names]
     if own:
         raise ValueError(f"the table has a column {own[0]!r}, the name of a column that tells of changes")
-    return names
+    if isinstance(columns, str):
+        raise TypeError(f"columns is a list of names, not the text {columns!r}")
+    return [name for name in (schema.names if columns is None else columns) if name not in _ADDED]
 
 
 def _check_types(old: Snapshot, new: Snapshot, same_ids: frozenset[int], names: Sequence[str]) -> None:

@@ -91,6 +91,7 @@ def test_columns_are_chosen_and_tags_name_versions(tmp_path: Path) -> None:
     found = ds.changes(1, columns=["s.b"]).to_table()
     assert found.schema.names == ["s.b", "_rowid", "_change_type", "_commit_version"]
     assert found["s.b"].to_pylist() == ["y"]
+    assert ds.changes(1, columns=["n", "_change_type"]).to_table().column_names[:2] == ["n", "_rowid"]
     assert ds.changes(1, columns=[]).to_table().schema.names == ["_rowid", "_change_type", "_commit_version"]
 
 
@@ -111,6 +112,7 @@ def test_changes_go_to_pandas_and_to_anything_that_reads_arrow(tmp_path: Path) -
         (("nothing",), NotFoundError, "nothing"),
         ((1.5,), TypeError, "whole number"),
         ((1, None, ["m"]), ColumnNotFoundError, "'m'"),
+        ((1, None, "n"), TypeError, "list of names"),
     ],
 )
 def test_wrong_arguments_are_refused(tmp_path: Path, arguments: Any, error: type, said: str) -> None:
@@ -341,6 +343,13 @@ def test_delta_is_that_of_pylance(tmp_path: Path, begin: int, end: int) -> None:
     if end == 6:
         shorthand = ds.checkout_latest().delta(begin)
         assert shorthand.get_inserted_rows().read_all() == found.get_inserted_rows().read_all()
+
+
+def test_delta_and_changes_do_not_use_default_scan_options(tmp_path: Path) -> None:
+    table_of(tmp_path / "t")
+    ds = lancecy.dataset(tmp_path / "t", default_scan_options={"limit": 1, "columns": ["n"]})
+    assert ds.delta(1).get_inserted_rows().read_all().num_rows == 2
+    assert ds.changes(1).to_table().select(["n", "word"]).num_rows == 5
 
 
 def test_delta_refuses_what_it_cannot_tell(tmp_path: Path) -> None:
