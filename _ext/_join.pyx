@@ -33,12 +33,18 @@ cdef extern from *:
         return lancecy_rotated(state + word * LANCECY_P2, 31) * LANCECY_P1;
     }
 
-    /* The places of a word: the high bits in the table, the low bits in the bitmap. */
+    /* The high bits are the place of a word in the table. */
     static inline uint64_t lancecy_mixed(uint64_t word)
     {
         word = (word ^ (word >> 32)) * LANCECY_P1;
         word = (word ^ (word >> 29)) * LANCECY_P2;
         return word ^ (word >> 32);
+    }
+
+    /* The place of a word in the bitmap: cheap, as it is asked of every word. */
+    static inline uint64_t lancecy_mark(uint64_t word, int64_t shift)
+    {
+        return (word * LANCECY_P1) >> shift;
     }
     """
     uint64_t P1 "LANCECY_P1"
@@ -49,6 +55,7 @@ cdef extern from *:
     uint64_t rotated "lancecy_rotated"(uint64_t word, int64_t bits) nogil
     uint64_t stirred "lancecy_round"(uint64_t state, uint64_t word) nogil
     uint64_t mixed_word "lancecy_mixed"(uint64_t word) nogil
+    uint64_t mark_of "lancecy_mark"(uint64_t word, int64_t shift) nogil
 
 
 cdef uint64_t _stripes(const uint8_t *text, int64_t size) except? 2 nogil:
@@ -148,8 +155,8 @@ def hash_rows(
         fail(fault.code, fault.index)
 
 
-cdef int64_t _shift_of(Py_ssize_t slots) except -1:
-    # How far a mixed word is shifted to be a place among the slots.
+cdef int64_t _shift_of(Py_ssize_t slots) except -1 nogil:
+    # How far a word is shifted to be a place among so many.
     cdef int64_t bits = 0
     while (<Py_ssize_t> 1 << bits) < slots:
         bits += 1
@@ -168,16 +175,16 @@ cdef int64_t _check_index(Py_ssize_t words, Py_ssize_t slots, Py_ssize_t chain, 
 
 cdef int64_t _index(
     const uint64_t *words, int64_t count, int64_t *slots, int64_t most, int64_t shift, int64_t *chain,
-    uint8_t *marks, uint64_t marked,
+    uint8_t *marks, int64_t mark_shift,
 ) except -2 nogil:
-    # bounds: every place is masked by the size of its array, a power of two; rows in slots are below count.
-    # There are more slots than words, so that a probe ends.
+    # bounds: a place has as many bits as count the slots or the marks, and is masked when it moves; rows in
+    # slots are below count. There are more slots than words, so that a probe ends.
     cdef int64_t row, place, repeated = 0
-    cdef uint64_t mixed
+    cdef uint64_t mark
     for row in range(count):
-        mixed = mixed_word(words[row])
-        place = <int64_t> (mixed >> shift)
-        marks[(mixed & marked) >> 3] |= <uint8_t> (1 << (mixed & 7))
+        place = <int64_t> (mixed_word(words[row]) >> shift)
+        mark = mark_of(words[row], mark_shift)
+        marks[mark >> 3] |= <uint8_t> (1 << (mark & 7))
         while slots[place] >= 0 and words[slots[place]] != words[row]:
             place = (place + 1) & (most - 1)
         chain[row] = slots[place]
@@ -230,25 +237,37 @@ def index_words(
         with nogil:
             repeated = _index(
                 &words[0], count, &out_slots[0], out_slots.shape[0], shift, &out_chain[0],
-                &out_marks[0], <uint64_t> out_marks.shape[0] * 8 - 1,
+                &out_marks[0], _shift_of(out_marks.shape[0] * 8),
             )
     return repeated
 
 
+cdef int64_t _marked(
+    const uint64_t *queries, int64_t count, const uint8_t *marks, int64_t mark_shift, int64_t *out
+) except -2 nogil:
+    # The queries that have a mark. Without branches: a tenth has one by chance.
+    # bounds: a mark has as many bits as count the marks; out has count entries, and each query adds one or
+    # none.
+    cdef int64_t query, found = 0
+    cdef uint64_t mark
+    for query in range(count):
+        mark = mark_of(queries[query], mark_shift)
+        out[found] = query
+        found += (marks[mark >> 3] >> (mark & 7)) & 1
+    return found
+
+
 cdef int64_t _find(
     const uint64_t *queries, int64_t count, const uint64_t *words, int64_t known, const int64_t *slots,
-    int64_t most, int64_t shift, const uint8_t *marks, uint64_t marked,
-    int64_t *out_queries, int64_t *out_rows,
+    int64_t most, int64_t shift, int64_t *out_queries, int64_t *out_rows,
 ) except -2 nogil:
-    # bounds: places are masked as in _index; a row in slots is compared with the number of words before it
-    # is used, and no more slots are visited than there are. At most one pair is stored for each query.
-    cdef int64_t query, place, row, _, found = 0
-    cdef uint64_t mixed
-    for query in range(count):
-        mixed = mixed_word(queries[query])
-        if not marks[(mixed & marked) >> 3] >> (mixed & 7) & 1:
-            continue
-        place = <int64_t> (mixed >> shift)
+    # Of the queries in out_queries, those that are in the table. bounds: places are masked as in _index; a
+    # row in slots is compared with the number of words before it is used, and no more slots are visited than
+    # there are. A pair is stored at or before the query it is of.
+    cdef int64_t at, query, place, row, _, found = 0
+    for at in range(count):
+        query = out_queries[at]
+        place = <int64_t> (mixed_word(queries[query]) >> shift)
         for _ in range(most):
             row = slots[place]
             if row < 0 or row >= known:
@@ -278,7 +297,8 @@ def find_words(
     words, slots, marks : arrays
         The index.
     out_queries, out_rows : (num_queries,) int64
-        Each query that is there, ascending, and the last row of the index with the same word.
+        Each query that is there, ascending, and the last row of the index with the same word. What follows
+        them is undefined.
 
     Raises
     ------
@@ -307,8 +327,11 @@ def find_words(
         fail(FAULT_OUT_SIZE, 0)
     if count > 0 and words.shape[0] > 0:
         with nogil:
+            found = _marked(
+                &queries[0], count, &marks[0], _shift_of(marks.shape[0] * 8), &out_queries[0]
+            )
             found = _find(
-                &queries[0], count, &words[0], words.shape[0], &slots[0], slots.shape[0], shift,
-                &marks[0], <uint64_t> marks.shape[0] * 8 - 1, &out_queries[0], &out_rows[0],
+                &queries[0], found, &words[0], words.shape[0], &slots[0], slots.shape[0], shift,
+                &out_queries[0], &out_rows[0],
             )
     return found

@@ -398,10 +398,11 @@ class _Lookup:
     """
 
     def __init__(self, rules: Rules, part: _Part, values: Columns, num_rows: int) -> None:
-        self._rules, self._part, self._values = rules, part, values
+        self._rules, self._part, self._values, self._num_rows = rules, part, values, num_rows
         self._keys = keys_of([values[name] for name in rules.on])
-        self._has_match = np.zeros(num_rows, np.bool_)
-        self._claimed = np.full(num_rows, -1, np.int64)
+        # Only where keys of the source repeat can two of its rows match one row of the table.
+        self._claimed = np.full(num_rows, -1, np.int64) if part.index.repeats else None
+        self._matched: list[Int64] = []
         self.rows = self.updated = self.deleted = np.empty(0, np.int64)
 
     def run(self, is_matched: Bools) -> None:
@@ -412,18 +413,15 @@ class _Lookup:
         at, rows = part.index.find(words)
         at = at if chosen is None else chosen[at]
         while at.size:
-            pairs = self._equal(at, rows)
-            self._take(*pairs, is_matched)
+            self._take(*self._equal(at, rows), is_matched)
             rows = part.index.chain[rows]
             at, rows = at[rows >= 0], rows[rows >= 0]
-        matched = rules.clauses.matched
-        if matched == "update":
+        if self._claimed is not None and rules.clauses.matched == "update":
             self.updated = np.flatnonzero(self._claimed >= 0)
-            self.rows = part.numbers_of(self._claimed[self.updated])
-        elif matched == "delete":
-            self.deleted = np.flatnonzero(self._has_match)
-        if rules.clauses.deletes:
-            self.deleted = np.concatenate([self.deleted, self._unmatched()])
+            self.rows = self._claimed[self.updated]
+        self.rows = part.numbers_of(self.rows)
+        if rules.clauses.matched == "delete" or rules.clauses.deletes:
+            self.deleted = self._deleted()
 
     def _equal(self, at: Int64, rows: Int64) -> tuple[Int64, Int64]:
         if not self._keys.parts:
@@ -434,7 +432,7 @@ class _Lookup:
     def _take(self, at: Int64, rows: Int64, is_matched: Bools) -> None:
         """Take pairs of rows that match; at most one for each row of the table."""
         rules, part = self._rules, self._part
-        self._has_match[at] = True
+        self._matched.append(at)
         is_matched[part.numbers_of(rows)] = True
         if rules.clauses.matched == "fail" and at.size:
             key = part.key_text(int(rows[0]), rules.on)
@@ -444,11 +442,26 @@ class _Lookup:
         if rules.condition is not None:
             passed = self._passing(rules.condition, at, rows)
             at, rows = at[passed], rows[passed]
+        if self._claimed is None:
+            self.updated, self.rows = at, rows
+            return
         again = np.flatnonzero(self._claimed[at] >= 0)
         if again.size:
             earlier = int(self._claimed[at[again[0]]])
             raise _twice(part, int(rows[again[0]]), earlier, rules.on, "which matches a row of the table")
         self._claimed[at] = rows
+
+    def _deleted(self) -> Int64:
+        """Positions of the rows to delete."""
+        matched = np.zeros(self._num_rows, np.bool_)
+        for at in self._matched:
+            matched[at] = True
+        found = [np.empty(0, np.int64)]
+        if self._rules.clauses.matched == "delete":
+            found.append(np.flatnonzero(matched))
+        if self._rules.clauses.deletes:
+            found.append(self._unmatched(matched))
+        return np.concatenate(found)
 
     def _passing(self, condition: Bound, at: Int64, rows: Int64) -> Bools:
         """The pairs for which the condition is true."""
@@ -461,9 +474,9 @@ class _Lookup:
         table = pa.table(columns) if columns else pa.table({"": pa.nulls(at.size)})
         return _true(mask(condition, table))
 
-    def _unmatched(self) -> Int64:
+    def _unmatched(self, matched: Bools) -> Int64:
         """Positions of the rows that nothing matches and that are to be deleted."""
-        gone = ~self._has_match & self._part.responsible(self._keys)
+        gone = ~matched & self._part.responsible(self._keys)
         bound = self._rules.deleted
         if bound is not None:
             seen = {name: bare(self._values[name]) for name in bound.columns}

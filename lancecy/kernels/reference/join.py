@@ -79,6 +79,10 @@ def _mixed(word: int) -> int:
     return word ^ word >> 32
 
 
+def _mark(word: int, marks: int) -> int:
+    return (word * _P1 & _MASK) >> (64 - (marks * 8).bit_length() + 1)
+
+
 def _check_index(words: int, slots: int, marks: int) -> None:
     if slots < 2 or slots & (slots - 1) or slots < 2 * words:
         raise ValueError("slots must be a power of two, of twice the words or more")
@@ -102,7 +106,7 @@ def index_words(
     known = words.tolist()
     for row, word in enumerate(known):
         mixed = _mixed(word)
-        bit = mixed & (out_marks.size * 8 - 1)
+        bit = _mark(word, out_marks.size)
         out_marks[bit >> 3] |= 1 << (bit & 7)
         place = mixed >> (64 - out_slots.size.bit_length() + 1)
         while out_slots[place] >= 0 and known[out_slots[place]] != word:
@@ -125,21 +129,23 @@ def find_words(
     _check_index(words.size, slots.size, marks.size)
     if out_queries.size != queries.size or out_rows.size != queries.size:
         fail(Fault.OUT_SIZE, 0)
-    known, found = words.tolist(), 0
-    for query, word in enumerate(queries.tolist()):
-        row = _row_of(word, known, slots, marks)
+    if not words.size:
+        return 0
+    known, asked, marked, found = words.tolist(), queries.tolist(), 0, 0
+    for query, word in enumerate(asked):
+        bit = _mark(word, marks.size)
+        out_queries[marked] = query
+        marked += int(marks[bit >> 3] >> (bit & 7) & 1)
+    for query in out_queries[:marked].tolist():
+        row = _row_of(asked[query], known, slots)
         if row is not None:
             out_queries[found], out_rows[found] = query, row
             found += 1
     return found
 
 
-def _row_of(word: int, known: list[int], slots: NDArray[np.int64], marks: NDArray[np.uint8]) -> int | None:
-    mixed = _mixed(word)
-    bit = mixed & (marks.size * 8 - 1)
-    if not known or not marks[bit >> 3] >> (bit & 7) & 1:
-        return None
-    place = mixed >> (64 - slots.size.bit_length() + 1)
+def _row_of(word: int, known: list[int], slots: NDArray[np.int64]) -> int | None:
+    place = _mixed(word) >> (64 - slots.size.bit_length() + 1)
     for _ in range(slots.size):
         row = int(slots[place])
         if not 0 <= row < len(known):
