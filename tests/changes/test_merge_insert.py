@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+import subprocess
+import sys
 import tempfile
+import textwrap
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -263,6 +266,40 @@ def test_primary_key_is_the_default(tmp_path: Path) -> None:
     assert ds.merge_insert()._on == ("b", "a")
 
 
+SORTED: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
+    "int": (pa.int32(), lambda n: n - 4000),
+    "uint": (pa.uint64(), lambda n: 2**63 + n),
+    "text": (pa.string(), lambda n: f"{n:08}"),
+    "date": (pa.date32(), lambda n: DAY + dt.timedelta(n)),
+    "time": (pa.timestamp("ns", "Europe/Oslo"), lambda n: 10**18 + n),
+    "duration": (pa.duration("s"), lambda n: n),
+}
+
+
+@folded("kind", list(SORTED))
+@folded("count", [1, 40, 900])
+def test_pages_are_left_out_by_their_statistics_and_no_row_is(kind: str, count: int) -> None:
+    """Files of 0.1 have bounds of pages; few keys are looked for one by one, many by their range."""
+    data_type, made = SORTED[kind]
+    with tempfile.TemporaryDirectory() as folder:
+        keys = pa.array([made(n) for n in range(0, 12_000, 2)], data_type)
+        ds = lancecy.write_dataset(
+            {"k": keys, "v": np.arange(6000)},
+            f"{folder}/t",
+            data_storage_version="0.1",
+            max_rows_per_file=3000,
+        )
+        wanted = np.random.default_rng(count).permutation(np.arange(3000, 6000))[:count]
+        source = pa.table({"k": pa.array([made(int(n)) for n in wanted], data_type), "v": [-1] * count})
+        merge = upsert(ds, "k")
+        found = merge.explain(source)
+        assert found.num_rows_read < 6000 or kind == "duration"
+        matching = int(np.count_nonzero(wanted % 2 == 0))
+        assert merge.execute(source) == counts(count - matching, matching, 0)
+        assert ds.count_rows("v = -1") == count
+        assert len(ds.to_table(columns=["k"])["k"].unique()) == ds.count_rows() == 6000 + count - matching
+
+
 # -- sources ------------------------------------------------------------------------------------------
 
 
@@ -357,6 +394,53 @@ def test_members_of_structs_and_json_are_kept(tmp_path: Path) -> None:
     ds = lancecy.write_dataset(table, tmp_path / "t")
     assert upsert(ds).execute({"id": [2, 1], "n": [20, 10]}) == counts(0, 2, 0)
     assert values(ds) == {**table.take([1, 0]).to_pydict(), "n": [20, 10]}
+
+
+def test_blobs_are_merged_but_not_copied(tmp_path: Path) -> None:
+    schema = pa.schema(
+        [("id", pa.int64()), pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})]
+    )
+    ds = lancecy.write_dataset(pa.table([[1, 2], [b"one", b"two"]], schema=schema), tmp_path / "t")
+    assert upsert(ds).execute(pa.table([[2, 3], [b"TWO", b"three"]], schema=schema)) == counts(1, 1, 0)
+    found = [blob and blob.read() for blob in ds.take_blobs("b", indices=[0, 1, 2])]
+    assert found == [b"one", b"TWO", b"three"]
+    with pytest.raises(UnsupportedError, match="blob column 'b'"):
+        upsert(ds).execute({"id": [1]})
+
+
+@pytest.mark.slow
+def test_memory_of_a_large_stream_is_bounded(tmp_path: Path) -> None:
+    """A stream ten times the session's budget takes the budget and 200 MB."""
+    code = """
+        import sys, numpy as np, pyarrow as pa, lancecy
+        from pathlib import Path
+        uri, rows, budget = sys.argv[1], 1_600_000, 32 << 20
+        def stream(first):
+            for start in range(0, rows, 20_000):
+                ids = (np.arange(start, start + 20_000) * 7919) % rows + first
+                text = pa.array([b"x" * 192]).take(pa.array(np.zeros(20_000, np.int64)))
+                yield pa.record_batch({"id": ids, "text": text})
+        def peak():
+            lines = Path("/proc/self/status").read_text().splitlines()
+            return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) << 10
+        lancecy.write_dataset(stream(0), uri, max_rows_per_file=rows // 4)
+        ds = lancecy.dataset(uri, session=lancecy.Session(cache_bytes=budget))
+        ds.count_rows("id = 5")
+        Path("/proc/self/clear_refs").write_text("5")
+        before = peak()
+        merge = ds.merge_insert("id").when_matched_update_all().when_not_matched_insert_all()
+        done = merge.durability("none").execute(stream(rows // 2))
+        assert list(done.values()) == [rows // 2, rows // 2, 0], done
+        print((peak() - before) / (budget + 200e6))
+    """
+    found = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code), str(tmp_path / "t")],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stderr
+    assert float(found.stdout) < 1
 
 
 # -- refusals -----------------------------------------------------------------------------------------

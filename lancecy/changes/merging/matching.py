@@ -22,7 +22,7 @@ from lancecy.changes.merging.keys import KeyIndex, Keys, keys_of, same_keys
 from lancecy.changes.merging.source import Source
 from lancecy.encodings.arrow.columns import ArrowArray, as_array, bare
 from lancecy.errors import ExistsError, SchemaError
-from lancecy.expr import Bound, lit, mask
+from lancecy.expr import Bound, mask
 from lancecy.expr.build import Filter, col
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.engine import rows_of
@@ -331,15 +331,13 @@ def _hint(context: ScanContext, rules: Rules, part: _Part) -> Filter:
     if not part.num_rows or not any(file.is_legacy for f in context.fragments for file in f.files):
         return None
     keys, types = as_array(part.columns.column(rules.on[0])), pa.types
-    kind = keys.type
-    if not (types.is_integer(kind) or types.is_temporal(kind) or types.is_string(kind)):
+    kind, key = keys.type, col(rules.on[0])
+    if not any(test(kind) for test in (types.is_integer, types.is_string, types.is_date, types.is_timestamp)):
         return None
     if part.num_rows <= _MOST_LISTED:
-        return col(rules.on[0]).isin(keys.drop_null())
-    ends = pc.min_max(keys).as_py()
-    if ends["min"] is None:
-        return None
-    return col(rules.on[0]).between(lit(ends["min"], kind), lit(ends["max"], kind))
+        return key.isin(keys.drop_null())
+    ends = pc.min_max(keys)
+    return key.between(ends["min"], ends["max"]) if ends["min"].is_valid else None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
