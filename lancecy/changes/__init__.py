@@ -5,6 +5,8 @@
 ``insert``        create, append and overwrite: checks, files, one commit
 ``fragments``     fragments that workers write or delete from, for a commit by another process
 ``delete``        deletes the rows that match a predicate, found anew on each attempt
+``merge_insert``  updates, inserts and deletes rows by their keys
+``merging``       its parts: source, keys, clauses, matches, rows
 ``compact``       merges small fragments, and removes deleted rows from the files
 ``restore``       makes an old version the newest one
 ``metadata``      configuration and metadata
