@@ -22,7 +22,7 @@ from lancecy.encodings.arrow.columns import as_array, storage_of
 from lancecy.encodings.arrow.nulls import null_mask
 from lancecy.errors import ExpressionError, SchemaError, printable
 from lancecy.expr import Expr, Term, describe, evaluate, fix_clock, parse
-from lancecy.expr.nodes import Literal
+from lancecy.expr.nodes import Literal, literal_of
 from lancecy.interop.casts import CAST_ERRORS, exact, first_misfit
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.project import Projection
@@ -252,13 +252,19 @@ def _constant(item: Assignment, value: Any) -> pa.Array:
 def _array_of(field: Field, value: Any) -> pa.Array:
     """One value as an array; Arrow would truncate numbers if it were told the type at once."""
     kind = _plain_type(field)
+    if type(value).__name__ == "NAType":  # of pandas, which need not be imported
+        value = None
     if field.is_struct and not field.is_blob and isinstance(value, Mapping):
         return _struct_of(field, value)
     if field.logical_type == "json" and not isinstance(value, pa.Scalar | None):
         value = json.dumps(value)
     if _is_bfloat16(field) and isinstance(value, int | float):
         return storage_of(bfloat16_array([value]))
-    if isinstance(value, pa.Scalar):
+    if isinstance(getattr(value, "asm8", None), np.generic):
+        # Arrow drops the nanoseconds of a Timestamp of pandas.
+        literal = literal_of(value)
+        found = pa.array([literal.value], literal.type)
+    elif isinstance(value, pa.Scalar):
         found = pa.array([value.as_py()], value.type)
     elif isinstance(value, np.generic):
         found = pa.array(np.array([value]))

@@ -89,12 +89,14 @@ def stored_rows(
     # A filter leaves few rows in most fragments, whose other columns need not be looked at for their sizes.
     is_whole = request.filter is None
     planned = plan(context, request, spec, max(1 << 18, budget // (2 * _WINDOW_SHARE)), exact=is_whole)
+    is_large = sum(task.num_bytes for task in planned.tasks) > budget
     projection = _in_stored_form(planned.projection)
     blobs = [field for field in projection.fields if any(node.is_blob for node in field.walk())]
 
     def read(window: Sequence[ScanUnit]) -> list[UnitRows]:
         found = read_rows(context, projection, window, schedule_of(context, window), request.use_stats)
-        context.release(window)
+        if is_large:
+            context.release(window)
         return found
 
     for _, found in read_ahead(context, _windows(planned, budget // _WINDOW_SHARE), read):

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -126,6 +127,9 @@ SETS: list[tuple[dict[str, Any], str | None, list[Any]]] = [
     ({"ts": dt.date(2024, 5, 6)}, FIRST, [dt.datetime(2024, 5, 6), *rows()["ts"].to_pylist()[1:]]),
     ({"ts": "day"}, None, rows()["ts"].to_pylist()),
     ({"ts": np.datetime64("2024-05-06")}, FIRST, [dt.datetime(2024, 5, 6), *rows()["ts"].to_pylist()[1:]]),
+    ({"ts": pd.Timestamp("2024-05-06")}, FIRST, [dt.datetime(2024, 5, 6), *rows()["ts"].to_pylist()[1:]]),
+    ({"ts": pd.NaT}, FIRST, [None, *rows()["ts"].to_pylist()[1:]]),
+    ({"a": pd.NA}, FIRST, [None, 2, 3, None]),
     ({"b": b"\0\xff"}, FIRST, [b"\0\xff", b"y", None, b"z"]),
     ({"b": "X'00ff'"}, FIRST, [b"\0\xff", b"y", None, b"z"]),
     ({"b": bytearray(b"q")}, FIRST, [b"q", b"y", None, b"z"]),
@@ -195,6 +199,7 @@ REFUSED: list[tuple[dict[Any, Any], type[Exception], str]] = [
     ({"f": "1e300"}, SchemaError, "too large for float"),
     ({"dec": "dec * 1.1"}, SchemaError, r"column 'dec'.*in row 0"),
     ({"ts": "'today'"}, SchemaError, "column 'ts'"),
+    ({"ts": pd.Timestamp("2024-05-06 00:00:00.000000001")}, SchemaError, "column 'ts'.*lose data"),
     ({"v": [1.0]}, SchemaError, "column 'v'"),
     ({"st": {"z": 1}}, SchemaError, "no member 'z'"),
     ({"st": {"x": 1.5}}, SchemaError, "column 'st'"),
