@@ -20,6 +20,7 @@ from lancecy import blobs
 from lancecy.api.changes import Changes
 from lancecy.api.history import History
 from lancecy.api.scanners import Scanner
+from lancecy.changes.fragment_columns import FragmentColumns
 from lancecy.changes.fragments import FragmentChanges
 from lancecy.changes.options import UNSUPPORTED_WRITES
 from lancecy.errors import with_short_tracebacks
@@ -967,7 +968,7 @@ def _reopen(
 
 
 @with_short_tracebacks
-class LanceFragment(Scans, FragmentChanges):
+class LanceFragment(Scans, FragmentChanges, FragmentColumns):
     """A horizontal slice of a dataset; made by :meth:`Dataset.get_fragments`."""
 
     _dataset: Dataset

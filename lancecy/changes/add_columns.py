@@ -58,6 +58,7 @@ def planner_of(
     reader_schema: pa.Schema | None,
     batch_size: int | None,
     store: BatchStore | None = None,
+    fragments: Sequence[Fragment] | None = None,
 ) -> Planner:
     """The function that plans new columns for a version.
 
@@ -67,6 +68,8 @@ def planner_of(
         As for :meth:`AddColumns.add_columns`.
     store : BatchStore, optional
         Keeps the results of a function.
+    fragments : sequence of Fragment, optional
+        Those that get the columns; all of them if not given.
 
     Raises
     ------
@@ -87,7 +90,7 @@ def planner_of(
     if isinstance(transforms, BatchUDF) or (
         callable(transforms) and not hasattr(transforms, "__arrow_c_stream__")
     ):
-        return _by_function(Functions(transforms, read_columns, size, store))
+        return _by_function(Functions(transforms, read_columns, size, store), fragments)
     reader = record_batches(transforms, reader_schema)
     return _given(reader.schema, Streamed(lasting(reader, transforms)))
 
@@ -160,9 +163,9 @@ def _computed(columns: Mapping[str, object]) -> Planner:
     return plan
 
 
-def _by_function(functions: Functions) -> Planner:
+def _by_function(functions: Functions, fragments: Sequence[Fragment] | None) -> Planner:
     def plan(context: ScanContext, first_id: int) -> ColumnPlan:
-        values = functions.on(context)
+        values = functions.on(context, fragments)
         return planned_columns(context, values.schema, values, first_id)
 
     return plan

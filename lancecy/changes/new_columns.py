@@ -45,6 +45,8 @@ __all__ = [
     "FilledColumns",
     "Keeper",
     "Retries",
+    "batch_starts",
+    "check_nulls",
     "data_folder",
     "data_version",
     "fill",
@@ -278,7 +280,7 @@ class _Writing:
         if fragment.deletion_file is not None:
             physical = context.files(fragment.id).physical
             checked = physical_batches(checked, physical, num_rows, written, version)
-        starts = _batch_starts(context, fragment) if version == "0.1" else None
+        starts = batch_starts(context, fragment) if version == "0.1" else None
         return self.files.write(written, checked, self.dictionaries, starts)
 
     def _checked(self, fragment: Fragment, batches: Batches) -> Batches:
@@ -321,8 +323,14 @@ def check_nulls(batch: pa.RecordBatch, schema: Schema, first_row: int) -> None:
             )
 
 
-def _batch_starts(context: ScanContext, fragment: Fragment) -> list[int] | None:
-    """First rows of the batches in the 0.1 files of a fragment, then the number of rows."""
+def batch_starts(context: ScanContext, fragment: Fragment) -> list[int] | None:
+    """First rows of the batches in the 0.1 files of a fragment, then the number of rows; None without such files.
+
+    Parameters
+    ----------
+    context : ScanContext
+    fragment : Fragment
+    """
     for part in context.files(fragment.id).parts:
         for top in context.snapshot.schema.fields:
             held = pruned(top, part.ids)

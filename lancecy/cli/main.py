@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 import click
 import pyarrow as pa
 
-from lancecy.cli import compacting, exporting, merging, reading, writing
+from lancecy.cli import columns, compacting, exporting, merging, reading, writing
 from lancecy.cli.output import fail, warn
 from lancecy.errors import LanceError
 
@@ -112,6 +112,7 @@ for _command in (
     writing.update,
     merging.merge,
     compacting.compact,
+    columns.columns,
     writing.restore,
     writing.cleanup,
     writing.bases,

@@ -9,6 +9,7 @@ from typing import Any
 import click
 import pyarrow as pa
 
+from lancecy.api.datasets import Dataset
 from lancecy.api.repairs import repair as repair_table
 from lancecy.changes.log import LogEntry, version_log
 from lancecy.changes.repair import TableRepair
@@ -29,7 +30,19 @@ from lancecy.errors import printable
 from lancecy.inspection import files as inspection
 from lancecy.schema import Field
 
-__all__ = ["count", "diff", "explain", "head", "info", "inspect", "log", "schema", "verify", "versions"]
+__all__ = [
+    "count",
+    "diff",
+    "explain",
+    "head",
+    "info",
+    "inspect",
+    "log",
+    "schema",
+    "show_columns",
+    "verify",
+    "versions",
+]
 
 
 @click.command()
@@ -59,7 +72,12 @@ def _fact(value: object) -> str:
 @as_json
 def schema(as_json: bool, **table: Any) -> None:
     """Show the columns of the table at URI: names, types, field ids."""
-    rows = [row for top in opened(**table).lance_schema.fields for row in _field_rows(top)]
+    show_columns(opened(**table), as_json)
+
+
+def show_columns(ds: Dataset, as_json: bool) -> None:
+    """Show the columns of a table."""
+    rows = [row for top in ds.lance_schema.fields for row in _field_rows(top)]
     if as_json:
         show_json(rows)
     else:
