@@ -198,6 +198,8 @@ class Casts(InThreads):
                     for (_, read, _), target in zip(self.casts, targets, strict=True)
                 ]
                 first += len(rows)
+                if step < files.num_rows:
+                    context.release([ScanUnit(fragment.id, start, start + step, len(rows), 0)])
                 yield from pa.table(columns, names=names).to_batches()
 
         return values

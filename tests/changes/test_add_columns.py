@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,6 +15,7 @@ import pytest
 
 import lancecy
 from lancecy import col
+from lancecy.changes.new_columns import batch_starts, new_files
 from lancecy.errors import (
     ColumnNotFoundError,
     ConflictError,
@@ -359,3 +362,69 @@ def test_progress_is_told_in_rows(tmp_path: Path) -> None:
     ds.add_columns({"a": "id"}, progress=seen.append)
     ds.add_columns(lambda batch: {"b": batch["id"]}, progress=seen.append)
     assert [(step.done, step.total, step.unit) for step in seen] == [(4, 8, "rows"), (8, 8, "rows")] * 2
+
+
+def test_uneven_batches_of_a_0_1_fragment_stay_aligned(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset({"id": [0]}, tmp_path / "t", data_storage_version="0.1")
+    starts, rows = [0, 3, 4, 10], pa.record_batch({"id": list(range(10))})
+    files = new_files(ds.context.snapshot)
+    written = files.write(ds.lance_schema, [rows.slice(0, 7), rows.slice(7)], row_starts=starts)
+    part = lancecy.FragmentMetadata(0, (written,), physical_rows=10)
+    ds = lancecy.commit(ds, lancecy.LanceOperation.Append([part]))
+    assert batch_starts(ds.context, ds.context.fragments[1]) == starts
+    ds.add_columns({"a": "id + 1"})
+    ds.add_columns(lambda batch: {"b": batch["a"]}, batch_size=4)
+    assert batch_starts(ds.context, ds.context.fragments[1]) == starts
+    assert [row["b"] for row in checked(ds)] == [1, *range(1, 11)]
+    assert [row["a"] for row in lance.dataset(ds.uri).take([1, 4, 5, 10]).to_pylist()] == [1, 4, 5, 10]
+
+
+def test_files_of_a_table_over_several_bases(tmp_path: Path) -> None:
+    bases = [lancecy.DatasetBasePath(str(tmp_path / name), name=name) for name in ("x", "y")]
+    rows = pa.table({"id": range(40)})
+    ds = lancecy.write_dataset(
+        rows, tmp_path / "t", initial_bases=bases, target_bases=["x", "y"], max_rows_per_file=10
+    )
+    with pytest.raises(RuntimeError):
+        ds.add_columns(failing)
+    assert not Path(ds.uri, "data").exists()
+    ds.add_columns({"a": "id + 1"})
+    assert all(row["a"] == row["id"] + 1 for row in checked(ds))
+    assert len(list(Path(ds.uri, "data").iterdir())) == 4
+
+
+def failing(batch: pa.RecordBatch) -> Any:
+    """A function that fails in the second fragment."""
+    if 10 in batch["id"].to_pylist():
+        raise RuntimeError("out of memory")
+    return {"a": batch["id"]}
+
+
+def test_a_compaction_meanwhile_moves_the_rows(tmp_path: Path) -> None:
+    ds, seen = made(tmp_path / "t", deleted=True), list[list[int]]()
+
+    def slow(batch: pa.RecordBatch) -> pa.RecordBatch:
+        if not seen:
+            lance.dataset(ds.uri).optimize.compact_files()
+        seen.append(batch["id"].to_pylist())
+        return pa.record_batch({"a": batch["id"]})
+
+    ds.add_columns(slow, ["id"])
+    assert seen[-1] == [0, 2, 3, 4, 5, 6, 8, 9]
+    assert all(row["a"] == row["id"] for row in checked(ds))
+
+
+@pytest.mark.slow
+def test_memory_stays_bounded(tmp_path: Path) -> None:
+    """A column of a fragment that is many times larger than what is read at once."""
+    code = f"""
+import resource, numpy as np, pyarrow as pa, lancecy
+rows = (pa.record_batch({{"id": np.arange(1 << 18) + (number << 18), "x": np.random.rand(1 << 18)}}) for number in range(160))
+ds = lancecy.write_dataset(rows, {str(tmp_path / "t")!r}, max_rows_per_file=1 << 30, durability="none")
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+ds.add_columns({{"y": "x * 2 + id"}}, durability="none")
+ds.alter_columns({{"path": "y", "data_type": pa.float32()}}, durability="none")
+print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)
+"""
+    found = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert int(found.stdout) < 200
