@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 from lancecy.changes.compaction_options import CompactionSettings
 from lancecy.changes.planning import Plan
 from lancecy.errors import UnsupportedError, printable
+from lancecy.file.base import FileReader
+from lancecy.file.v0.reader import V0Reader
+from lancecy.file.v0.stored_pages import CopiedBatches
 from lancecy.file.v2.reader import V2Reader
 from lancecy.file.v2.stored_pages import CopiedRows, StoredColumn, check_copyable
 from lancecy.scanning.context import ScanContext
@@ -14,7 +18,10 @@ from lancecy.schema import Field
 from lancecy.store.reads import gather, run
 from lancecy.table.manifest import Fragment
 
-__all__ = ["copied_fragments"]
+__all__ = ["Copied", "copied_fragments"]
+
+Copied: TypeAlias = CopiedRows | CopiedBatches
+"""Rows that are copied page by page, to files of 2.x or of 0.1."""
 
 # Smaller pages are merged: reading one of 8,192 rows takes about as long as finding it.
 _LARGE_ROWS = 8192
@@ -23,11 +30,11 @@ _LARGE_BYTES = 256 << 10
 
 def copied_fragments(
     context: ScanContext, fragments: Sequence[Fragment], written: Plan, settings: CompactionSettings
-) -> dict[int, CopiedRows]:
+) -> dict[int, Copied]:
     """Pages of the fragments that a compaction copies into one file, by the fragments' ids.
 
     A fragment is copied if no row of it is deleted, its files have the version of the new file and hold every column,
-    and its pages are large. The mode can ask for all pages that can be copied, for none, or for an error.
+    and its pages are large, or its batches of 0.1 nearly full. The mode can ask for all pages that can be copied, for none, or for an error.
 
     Parameters
     ----------
@@ -50,14 +57,15 @@ def copied_fragments(
     is_forced = mode == "force_binary_copy"
     wanted = [part for part in fragments if mode is not None or _may_have_large_pages(part)]
 
-    def pages_of(fragment: Fragment) -> CopiedRows | None:
+    def pages_of(fragment: Fragment) -> Copied | None:
         try:
             rows = _stored_rows(context, fragment, written, settings.binary_copy_read_batch_bytes)
         except UnsupportedError as error:
             if is_forced:
                 raise error.within(f"fragment {fragment.id}")
             return None
-        return rows if mode is not None or _has_large_pages(rows) else None
+        is_wanted = mode is not None or _has_large_pages(rows, settings.max_rows_per_group)
+        return rows if is_wanted else None
 
     try:
         check_copyable(written.written.fields)
@@ -78,35 +86,45 @@ def _may_have_large_pages(fragment: Fragment) -> bool:
     return (fragment.physical_rows or 0) >= _LARGE_ROWS or nbytes / columns >= _LARGE_BYTES
 
 
-def _has_large_pages(rows: CopiedRows) -> bool:
+def _has_large_pages(rows: Copied, group: int) -> bool:
+    if isinstance(rows, CopiedBatches):
+        # The last batch of a file is not full.
+        return rows.num_rows * 4 >= rows.stored.num_batches * group * 3
     pages = sum(column.num_pages for column in rows.columns)
     return rows.num_rows >= _LARGE_ROWS * rows.num_pages or rows.nbytes >= _LARGE_BYTES * pages
 
 
-def _stored_rows(context: ScanContext, fragment: Fragment, written: Plan, read_bytes: int) -> CopiedRows:
+def _stored_rows(context: ScanContext, fragment: Fragment, written: Plan, read_bytes: int) -> Copied:
     """All rows of a fragment as pages; refused if they cannot be copied."""
-    files = context.files(fragment.id)
+    files, fetch = context.files(fragment.id), context.session.fetch
     if files.deleted is not None and len(files.deleted):
         raise _refusal("rows are deleted")
-    by_reader: dict[V2Reader, list[Field]] = {}
+    by_reader: dict[FileReader, list[Field]] = {}
     for field in written.written.fields:
         by_reader.setdefault(_reader_of(context, fragment, field, written.version), []).append(field)
-    fetch = context.session.fetch
-    found = run(gather([reader.stored(fields) for reader, fields in by_reader.items()]), fetch)
-    columns: dict[int, StoredColumn] = {one.field_id: one for part in found for one in part}
+    readers = list(by_reader)
+    if isinstance(readers[0], V0Reader):
+        if len(readers) > 1:
+            raise _refusal("its columns are in several files")
+        return CopiedBatches(run(readers[0].stored(written.written.fields), fetch), fetch)
+    reads = [reader.stored(by_reader[reader]) for reader in readers if isinstance(reader, V2Reader)]
+    columns: dict[int, StoredColumn] = {
+        one.field_id: one for part in run(gather(reads), fetch) for one in part
+    }
     order = [node.id for field in written.written.fields for node in field.walk() if node.id in columns]
     return CopiedRows(files.num_rows, tuple(columns[number] for number in order), fetch, read_bytes)
 
 
-def _reader_of(context: ScanContext, fragment: Fragment, field: Field, version: str) -> V2Reader:
+def _reader_of(context: ScanContext, fragment: Fragment, field: Field, version: str) -> FileReader:
     """The file that holds a top-level column, of the version of the new file."""
     for part in context.files(fragment.id).parts:
-        if any(node.id in part.ids for node in field.walk()):
-            if not isinstance(part.reader, V2Reader):
-                raise _refusal("values of 0.1 files name positions in their file")
+        held = [node.id in part.ids for node in field.walk()]
+        if any(held):
             stated = "{}.{}".format(*part.reader.version)
             if stated != version:
                 raise _refusal(f"a file has version {stated}, and the new one {version}")
+            if version == "0.1" and not all(held):
+                raise _refusal(f"parts of column {printable(field.name)!r} are in no file")
             return part.reader
     raise _refusal(f"column {printable(field.name)!r} is in no file")
 

@@ -13,14 +13,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from lancecy.changes.compaction_copies import copied_fragments
+from lancecy.changes.compaction_copies import Copied, copied_fragments
 from lancecy.changes.compaction_options import CompactionSettings
 from lancecy.changes.moves import moved
 from lancecy.changes.options import WriteRequest
 from lancecy.changes.planning import Plan, planned_move
 from lancecy.changes.stored_rows import stored_rows
 from lancecy.errors import UnsupportedError
-from lancecy.file.v2.stored_pages import CopiedRows
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.threads import DEFAULT_BUDGET
@@ -123,7 +122,7 @@ class Rewriter:
         chosen = targets(written.base_paths, bases, None)
         return replace(written, targets=least_filled_first(chosen, snapshot.fragments))
 
-    def _copies(self, fragments: Sequence[Fragment], written: Plan, num_files: int) -> dict[int, CopiedRows]:
+    def _copies(self, fragments: Sequence[Fragment], written: Plan, num_files: int) -> dict[int, Copied]:
         if num_files == 1:
             return copied_fragments(self.context, fragments, written, self.settings)
         if self.settings.compaction_mode == "force_binary_copy":
@@ -135,8 +134,8 @@ class Rewriter:
         return {}
 
     def _rows(
-        self, fragments: Sequence[Fragment], copies: Mapping[int, CopiedRows]
-    ) -> Iterator[pa.RecordBatch | CopiedRows]:
+        self, fragments: Sequence[Fragment], copies: Mapping[int, Copied]
+    ) -> Iterator[pa.RecordBatch | Copied]:
         """The rows of the fragments, in order: pages where they are copied, else batches."""
         for is_copied, run_ in groupby(fragments, lambda fragment: fragment.id in copies):
             if is_copied:

@@ -19,6 +19,8 @@ from lancecy.errors import LanceError, SchemaError, UnsupportedError
 from lancecy.file.base import FileSummary, FileWriteOptions, FileWriter
 from lancecy.file.create import create_file
 from lancecy.file.dictionaries import Dictionaries
+from lancecy.file.v0.stored_pages import CopiedBatches
+from lancecy.file.v0.writer import V0Writer
 from lancecy.file.v2.stored_pages import CopiedRows
 from lancecy.file.v2.writer import V2Writer
 from lancecy.schema import Schema
@@ -145,13 +147,15 @@ class NewFiles:
         self._process = os.getpid()
 
     def write(
-        self, batches: Iterable[pa.RecordBatch | CopiedRows], progress: WriteProgress | None = None
+        self,
+        batches: Iterable[pa.RecordBatch | CopiedRows | CopiedBatches],
+        progress: WriteProgress | None = None,
     ) -> tuple[FragmentMetadata, ...]:
         """Write all rows.
 
         Parameters
         ----------
-        batches : iterable of pyarrow.RecordBatch or CopiedRows
+        batches : iterable of pyarrow.RecordBatch, CopiedRows or CopiedBatches
             Batches with the columns of the schema, in any order; or rows of another file of this version, whose
             pages are copied. A file is not cut within these.
         progress : WriteProgress, optional
@@ -175,7 +179,7 @@ class NewFiles:
         self._progress = progress or self._progress
         try:
             for batch in batches:
-                if isinstance(batch, CopiedRows):
+                if isinstance(batch, CopiedRows | CopiedBatches):
                     self._copy(batch)
                     continue
                 if batch.num_rows and not self._schema.fields:
@@ -240,12 +244,13 @@ class NewFiles:
             yield batch.slice(start, length)
             start += length
 
-    def _copy(self, rows: CopiedRows) -> None:
+    def _copy(self, rows: CopiedRows | CopiedBatches) -> None:
         if self._open is None:
             self._open = self._begin()
-        if not isinstance(self._open.writer, V2Writer):
-            raise UnsupportedError("pages are copied to files of 2.x only", feature="copy of pages")
-        self._open.writer.copy(rows)
+        if not _copy_pages(self._open.writer, rows):
+            raise UnsupportedError(
+                "pages of 0.1 and of 2.x are not copied to files of the other kind", feature="copy of pages"
+            )
         self._added(self._open, rows.num_rows)
 
     def _add(self, piece: pa.RecordBatch) -> None:
@@ -304,6 +309,19 @@ class _Open:
     file: DataFile
     writer: FileWriter
     num_rows: int = 0
+
+
+def _copy_pages(writer: FileWriter, rows: CopiedRows | CopiedBatches) -> bool:
+    """Copy rows to a file; False if it is of another kind."""
+    if isinstance(rows, CopiedRows):
+        if isinstance(writer, V2Writer):
+            writer.copy(rows)
+            return True
+        return False
+    if isinstance(writer, V0Writer):
+        writer.copy(rows)
+        return True
+    return False
 
 
 def _finished(full: _Open) -> FragmentMetadata:

@@ -22,6 +22,7 @@ from lancecy.encodings.v0.write import LegacyPages, legacy_pages
 from lancecy.file.dictionaries import Dictionaries, no_codes, placed
 from lancecy.file.sink import Sink
 from lancecy.file.tail import MAGIC
+from lancecy.file.v0.stored_pages import PlacedBatches
 from lancecy.file.v0.wire import encode_embedded_manifest, encode_metadata
 from lancecy.schema import Field, Schema
 
@@ -64,6 +65,19 @@ class V0Output:
             self._sink.write(part.buffer)
             self._cells[part.field.id].append((part.positions, part.lengths))
 
+    def add_placed(self, batches: PlacedBatches) -> None:
+        """Write pages of another file that were made for the current position.
+
+        Raises
+        ------
+        StoreError
+            Bytes could not be written.
+        """
+        self._sink.write(batches.buffer)
+        for field_id, cells in batches.cells.items():
+            self._cells[field_id].append(cells)
+        self.note(batches.bounds)
+
     def note(self, bounds: Iterable[tuple[int, PageBounds]]) -> None:
         """Remember the bounds of pages for the statistics."""
         for number, found in bounds:
@@ -79,7 +93,7 @@ class V0Output:
         """
         ids = [node.id for field in schema.fields for node in field.walk()]
         table = self._table(self._cells, range(min(ids), max(ids) + 1), len(row_starts) - 1)
-        statistics, statistics_table = self._statistics(schema)
+        statistics, statistics_table = self._statistics(schema, len(row_starts) - 1)
         values, refs = book.pages(self.position)
         self._sink.place(values)
         manifest = encode_embedded_manifest(placed(schema.fields, refs), schema.metadata)
@@ -101,13 +115,18 @@ class V0Output:
         self._sink.write(table.reshape(-1).view(np.uint8))
         return position
 
-    def _statistics(self, schema: Schema) -> tuple[list[Field], int]:
-        """Write the pages of the statistics and their page table; return their fields and the table's position."""
+    def _statistics(self, schema: Schema, num_batches: int) -> tuple[list[Field], int]:
+        """Write the pages of the statistics and their page table; return their fields and the table's position.
+
+        A column with copied pages whose file had no statistics of it has none here either.
+        """
         leaves = {leaf.id: leaf for field in schema.fields for leaf in bounded_leaves(field)}
         fields: list[Field] = []
         cells: dict[int, list[tuple[Int64, Int64]]] = {}
         for leaf_id in sorted(self._bounds):
             bounds = joined_bounds(self._bounds[leaf_id])
+            if bounds.null_counts.size < num_batches:
+                continue
             top = _described(leaves[leaf_id], 4 * len(fields))
             fields.append(top)
             for part, block in zip(top.children, _columns(bounds), strict=True):

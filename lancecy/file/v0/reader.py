@@ -25,6 +25,7 @@ from lancecy.encodings.model.fields import spec_of
 from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.spec import DictionaryOf, Spec, VarBinary
 from lancecy.encodings.v0.read import ColumnPages, ColumnSource, read_column, whole_pages
+from lancecy.encodings.v0.stats import bounded_leaves
 from lancecy.errors import FormatError, TruncatedError, UnsupportedError
 from lancecy.file.tail import FOOTER_BYTES, Footer, parse_footer
 from lancecy.file.v0.meta import (
@@ -39,6 +40,7 @@ from lancecy.file.v0.meta import (
     written_candidates,
 )
 from lancecy.file.v0.stats import StoredStats, column_stats, open_stats, without_bounds
+from lancecy.file.v0.stored_pages import StoredBatches, StoredNode, check_nodes
 from lancecy.file.v0.wire import V0Metadata, decode_field_ids, decode_metadata
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.rows import PageRuns, RowSelection
@@ -364,6 +366,45 @@ class V0Reader:
             )
             found = self._columns[field] = (spec, source)
         return found
+
+    # -- copies
+
+    @property
+    def num_batches(self) -> int:
+        """Batches of the file, which are the pages of each column."""
+        return int(self._row_starts.size) - 1
+
+    def stored(self, fields: Sequence[Field]) -> Read[StoredBatches]:
+        """The pages of whole top-level fields as they are stored, with their statistics, to be copied.
+
+        Parameters
+        ----------
+        fields : sequence of Field
+            As in the table's schema, with all their children.
+
+        Raises
+        ------
+        UnsupportedError
+            The pages cannot be copied.
+        FormatError, LimitError
+            The metadata is damaged.
+        """
+        return named(self._stored(fields), self.source.path)
+
+    def _stored(self, fields: Sequence[Field]) -> Read[StoredBatches]:
+        nodes: list[StoredNode] = []
+        for top in fields:
+            spec, column = self._prepared(top)
+            mine = [
+                StoredNode(number, spec, column.pages[number]) for number, spec in all_nodes([(top.id, spec)])
+            ]
+            check_nodes(top, mine)
+            nodes += mine
+        leaves = [leaf for top in fields for leaf in bounded_leaves(top)]
+        message = self._metadata.statistics
+        if leaves and message is not None and self._stored_stats is None:
+            self._stored_stats = yield from open_stats(self.source, message, self.num_batches, self._limits)
+        return StoredBatches(self.source, tuple(nodes), tuple(leaves), self._stored_stats, self._row_starts)
 
     # -- dictionaries
 

@@ -25,6 +25,7 @@ from lancecy.file.base import FileSummary, FileWriteOptions
 from lancecy.file.dictionaries import Dictionaries
 from lancecy.file.sink import StreamedWriter
 from lancecy.file.v0.output import V0Output
+from lancecy.file.v0.stored_pages import CopiedBatches
 from lancecy.file.writable import check_writable
 from lancecy.schema import Field, Schema
 from lancecy.store.base import Store
@@ -81,6 +82,34 @@ class V0Writer(StreamedWriter):
         with self._given_up_on_error():
             self._add(columns, batch.num_rows)
 
+    def copy(self, rows: CopiedBatches) -> None:
+        """Append the rows of another file, whose pages are copied as they are; see ``stored_pages``.
+
+        Parameters
+        ----------
+        rows : CopiedBatches
+            With every column of the schema.
+
+        Raises
+        ------
+        SchemaError
+            A column is missing.
+        FormatError, StoreError
+            Pages are damaged, or could not be read or written.
+        """
+        self._require_open()
+        missing = {node.id for top in self._schema.fields for node in top.walk()} - rows.field_ids
+        if missing:
+            raise SchemaError(f"pages of field {min(missing)} are missing", difference=str(min(missing)))
+        with self._given_up_on_error():
+            self._flush(is_last=True)
+            first = self._row_starts[-1]
+            if first + rows.num_rows > _MOST_ROWS:
+                raise _too_many_rows()
+            placed = rows.placed(self._output.position)
+            self._output.add_placed(placed)
+            self._row_starts.extend((placed.row_starts[1:] + first).tolist())
+
     def finish(self) -> FileSummary:
         """Write the remaining rows and publish the file; see ``FileWriter.finish``."""
         self._require_open()
@@ -105,11 +134,7 @@ class V0Writer(StreamedWriter):
         if not num_rows:
             return
         if self._row_starts[-1] + self._waiting.num_rows + num_rows > _MOST_ROWS:
-            raise LimitError(
-                f"a file of version 0.1 has no more than {_MOST_ROWS} rows: lower max_rows_per_file",
-                limit="",
-                claimed=_MOST_ROWS + 1,
-            )
+            raise _too_many_rows()
         nbytes = sum(map(size_of, columns))
         if nbytes < self._most or self._given is not None:
             self._waiting.add(columns, num_rows, nbytes)
@@ -186,6 +211,14 @@ class V0Writer(StreamedWriter):
             except LanceError as error:
                 raise error.within(f"rows from {first} on") from error.__cause__
         self._row_starts.extend((starts[1:] + first).tolist())
+
+
+def _too_many_rows() -> LimitError:
+    return LimitError(
+        f"a file of version 0.1 has no more than {_MOST_ROWS} rows: lower max_rows_per_file",
+        limit="",
+        claimed=_MOST_ROWS + 1,
+    )
 
 
 class _PendingRows:
