@@ -396,6 +396,35 @@ def test_members_of_structs_and_json_are_kept(tmp_path: Path) -> None:
     assert values(ds) == {**table.take([1, 0]).to_pydict(), "n": [20, 10]}
 
 
+def test_missing_members_of_structs_keep_their_values(tmp_path: Path) -> None:
+    """At any depth; a null struct of the source is null, and members of new rows are null."""
+    table = [{"a": n, "in": {"x": n, "y": f"y{n}"}, "z": f"z{n}"} for n in (1, 2, 3)]
+    ds = lancecy.write_dataset({"id": [1, 2, 3, 4], "s": [*table, None]}, tmp_path / "t")
+    kind = pa.struct({"in": pa.struct({"x": pa.int64()}), "a": pa.int64()})
+    given = pa.array(
+        [{"a": 90, "in": {"x": 9}}, {"a": 20, "in": None}, None, {"a": 40, "in": {"x": 4}}], kind
+    )
+    source = pa.table({"id": [9, 2, 3, 4], "s": given})
+    assert upsert(ds).execute(source) == counts(1, 3, 0)
+    found = dict(zip(values(ds)["id"], values(ds)["s"], strict=True))
+    assert found == {
+        1: table[0],
+        2: {"a": 20, "in": None, "z": "z2"},
+        3: None,
+        4: {"a": 40, "in": {"x": 4, "y": None}, "z": None},
+        9: {"a": 90, "in": {"x": 9, "y": None}, "z": None},
+    }
+
+
+def test_new_rows_need_members_that_may_not_be_null(tmp_path: Path) -> None:
+    kind = pa.struct([pa.field("a", pa.int64()), pa.field("b", pa.int64(), False)])
+    ds = lancecy.write_dataset(pa.table({"id": [1], "s": pa.array([{"a": 1, "b": 2}], kind)}), tmp_path / "t")
+    with pytest.raises(SchemaError, match=r"'s\.b' is missing"):
+        upsert(ds).execute({"id": [1], "s": [{"a": 5}]})
+    assert ds.merge_insert("id").when_matched_update_all().execute({"id": [1], "s": [{"a": 5}]})
+    assert values(ds)["s"] == [{"a": 5, "b": 2}]
+
+
 def test_blobs_are_merged_but_not_copied(tmp_path: Path) -> None:
     schema = pa.schema(
         [("id", pa.int64()), pa.field("b", pa.large_binary(), metadata={"lance-encoding:blob": "true"})]
@@ -450,6 +479,7 @@ STRICT = pa.schema(
 )
 REFUSED: dict[str, tuple[Any, type[Exception], str]] = {
     "unknown column": ({"id": [1], "v": ["x"], "z": [1]}, SchemaError, "no column 'z'"),
+    "one name twice": (pa.table([[1], [2]], names=["id", "id"]), SchemaError, "called 'id'"),
     "no key": ({"v": ["x"], "w": [1.0]}, SchemaError, "no key column 'id'"),
     "type of the key": ({"id": ["1"], "v": ["x"]}, SchemaError, "column 'id' is string"),
     "type": ({"id": [1], "v": [1]}, SchemaError, "column 'v' is int64"),

@@ -5,6 +5,7 @@
 ``keys``        key columns as words that are looked up, and as the hashes of key filters
 ``clauses``     what a merge does with the rows, from the calls of its builder
 ``matching``    which rows of the source match which rows of the table
+``structs``     struct columns that lack members
 ``rows``        the rows that are written: matched ones first, then inserted ones
 ==============  ==================================================================================
 

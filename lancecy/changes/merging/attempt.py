@@ -16,7 +16,6 @@ from lancecy.changes.merging.source import Source
 from lancecy.changes.moves import moved
 from lancecy.changes.options import WriteRequest
 from lancecy.changes.planning import Plan, planned
-from lancecy.errors import SchemaError
 from lancecy.progress import Progress, Step
 from lancecy.scanning.context import ScanContext
 from lancecy.schema import Schema
@@ -83,7 +82,9 @@ class Attempt:
         if clauses.matched == "update":
             check_kept(context, rules)
             if clauses.inserts:
-                _check_missing(snapshot.schema, rules)
+                # New rows have nulls in what the source lacks.
+                lacking = Schema(tuple(snapshot.schema.field(n) for n in (*rules.kept, *rules.partial)))
+                fitted(lacking, pa.schema([source.field(name) for name in rules.partial]))
         plan = planned(written_schema(context, source, rules), snapshot.uri, snapshot, request)
         return cls(context, rules, request, plan)
 
@@ -142,12 +143,3 @@ class Attempt:
         if self.plan is None:
             return ()
         return tuple(node.id for top in self.plan.schema.fields for node in top.walk())
-
-
-def _check_missing(table: Schema, rules: Rules) -> None:
-    """Refuse new rows without a column that may not be null."""
-    for name in rules.kept:
-        if not table.field(name).nullable:
-            raise SchemaError(
-                f"column {name!r} is missing, and new rows may not have a null there", difference=name
-            )

@@ -71,6 +71,8 @@ class Rules:
         Columns of the source, in the table's order.
     kept : tuple of str
         Columns of the table that the source lacks.
+    partial : tuple of str
+        Struct columns of which the source lacks members.
     """
 
     clauses: Clauses
@@ -81,6 +83,7 @@ class Rules:
     of_target: tuple[str, ...]
     given: tuple[str, ...]
     kept: tuple[str, ...]
+    partial: tuple[str, ...]
 
 
 def keys_named(on: str | Iterable[str] | None, schema: Schema) -> tuple[str, ...]:
@@ -137,6 +140,9 @@ def rules_of(clauses: Clauses, on: tuple[str, ...], table: Schema, source: pa.Sc
     ExpressionError, ColumnNotFoundError
         A condition does not fit the columns.
     """
+    for name in source.names:
+        if source.names.count(name) > 1:
+            raise SchemaError(f"two columns are called {name!r}", difference=name)
     for name in on:
         if name not in source.names:
             raise SchemaError(f"the rows have no key column {name!r}", difference=name)
@@ -161,7 +167,28 @@ def rules_of(clauses: Clauses, on: tuple[str, ...], table: Schema, source: pa.Sc
         tuple(dict.fromkeys([*on, *of_target])),
         tuple(name for name in table.names if name in source.names),
         tuple(name for name in table.names if name not in source.names),
+        tuple(f.name for f in source if f.name in table.names and lacks_members(table, f)),
     )
+
+
+def lacks_members(table: Schema, given: pa.Field) -> bool:
+    """Whether a struct column lacks members that the table has.
+
+    Parameters
+    ----------
+    table : Schema
+    given : pyarrow.Field
+    """
+    field = table.field(given.name)
+    is_blob = any(node.is_blob for node in field.walk())
+    return not is_blob and _lacks(table.arrow.field(given.name).type, given.type)
+
+
+def _lacks(wanted: pa.DataType, given: pa.DataType) -> bool:
+    if not (pa.types.is_struct(wanted) and pa.types.is_struct(given)):
+        return False
+    members = {member.name: member.type for member in given}
+    return any(m.name not in members or _lacks(m.type, members[m.name]) for m in wanted)
 
 
 def _sides(source: pa.Schema, target: pa.Schema) -> pa.Schema:

@@ -11,6 +11,7 @@ from lancecy.changes.merging.clauses import Rules
 from lancecy.changes.merging.keys import Int64, UInt64, key_hashes
 from lancecy.changes.merging.matching import Matches
 from lancecy.changes.merging.source import Source
+from lancecy.changes.merging.structs import completed, completed_type
 from lancecy.errors import SchemaError, UnsupportedError
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.request import make_request
@@ -28,9 +29,16 @@ def written_schema(context: ScanContext, source: pa.Schema, rules: Rules) -> pa.
     source : pyarrow.Schema
     rules : Rules
     """
-    kept = rules.kept if rules.clauses.matched == "update" else ()
+    if rules.clauses.matched != "update":
+        return source
     table = context.snapshot.schema.arrow
-    return pa.schema([*source, *(table.field(name) for name in kept)])
+    given = [
+        field.with_type(completed_type(field.type, table.field(field.name).type))
+        if field.name in rules.partial
+        else field
+        for field in source
+    ]
+    return pa.schema([*given, *(table.field(name) for name in rules.kept)])
 
 
 def check_kept(context: ScanContext, rules: Rules) -> None:
@@ -62,26 +70,29 @@ def written_batches(
     matches : Matches
     """
     schema = written_schema(context, source.schema, rules)
-    kept = [name for name in schema.names if name in rules.kept]
     strict = [field.name for field in context.snapshot.schema.fields if not field.nullable]
     strict = [name for name in strict if name in source.schema.names]
     if matches.rows.size:
-        yield from _updated(context, source, matches, kept, strict)
+        yield from _updated(context, source, rules, matches, schema, strict)
     if matches.num_inserted:
         for start, batch in _numbered(source):
             chosen = np.flatnonzero(matches.is_new[start : start + batch.num_rows])
             _check_nulls(batch, chosen, start, strict)
             rows = _chosen(batch, chosen)
             if rows.num_rows:
-                missing = [pa.nulls(rows.num_rows, schema.field(name).type) for name in kept]
-                yield _with_columns(rows, kept, missing)
+                yield _whole(rows, None, schema)
 
 
 def _updated(
-    context: ScanContext, source: Source, matches: Matches, kept: list[str], strict: list[str]
+    context: ScanContext,
+    source: Source,
+    rules: Rules,
+    matches: Matches,
+    schema: pa.Schema,
+    strict: list[str],
 ) -> Iterator[pa.RecordBatch]:
-    request = make_request(context.snapshot.schema.arrow, columns=kept)
-    projection = context.projection(request)
+    copied = [*rules.kept, *rules.partial]
+    projection = context.projection(make_request(context.snapshot.schema.arrow, columns=copied))
     for start, batch in _numbered(source):
         first, last = np.searchsorted(matches.rows, [start, start + batch.num_rows]).tolist()
         if first == last:
@@ -89,13 +100,32 @@ def _updated(
         chosen = matches.rows[first:last] - start
         _check_nulls(batch, chosen, start, strict)
         rows = _chosen(batch, chosen)
-        if kept:
-            found = take_addresses(context, projection, matches.addresses[first:last])
-            for piece in found.combine_chunks().to_batches():
-                yield _with_columns(rows.slice(0, piece.num_rows), kept, piece.columns)
-                rows = rows.slice(piece.num_rows)
-        else:
+        if not copied:
             yield rows
+            continue
+        found = take_addresses(context, projection, matches.addresses[first:last])
+        for piece in found.combine_chunks().to_batches():
+            yield _whole(rows.slice(0, piece.num_rows), piece, schema)
+            rows = rows.slice(piece.num_rows)
+
+
+def _whole(rows: pa.RecordBatch, replaced: pa.RecordBatch | None, schema: pa.Schema) -> pa.RecordBatch:
+    """The rows with all columns of the schema: missing ones of the rows that they replace, or null."""
+    if rows.num_columns == len(schema) and all(
+        column.type == field.type for column, field in zip(rows.columns, schema, strict=True)
+    ):
+        return rows
+    columns = []
+    for field in schema:
+        has_old = replaced is not None and field.name in replaced.schema.names
+        old = replaced.column(field.name) if has_old and replaced is not None else None
+        if field.name not in rows.schema.names:
+            columns.append(pa.nulls(rows.num_rows, field.type) if old is None else old)
+        elif rows.column(field.name).type == field.type:
+            columns.append(rows.column(field.name))
+        else:
+            columns.append(completed(rows.column(field.name), old, field.type))
+    return pa.RecordBatch.from_arrays(columns, names=schema.names)
 
 
 def hashes_of_new(source: Source, rules: Rules, matches: Matches) -> UInt64:
@@ -147,9 +177,3 @@ def _chosen(batch: pa.RecordBatch, rows: Int64) -> pa.RecordBatch:
     if last - first + 1 == rows.size and bool(np.all(rows[1:] > rows[:-1])):
         return batch.slice(first, rows.size)
     return batch.take(pa.array(rows))
-
-
-def _with_columns(batch: pa.RecordBatch, names: Sequence[str], columns: Sequence[pa.Array]) -> pa.RecordBatch:
-    if not names:
-        return batch
-    return pa.RecordBatch.from_arrays([*batch.columns, *columns], names=[*batch.schema.names, *names])
