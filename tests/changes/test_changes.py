@@ -71,7 +71,9 @@ def test_deletes_add_up(tmp_path: Path) -> None:
     ds = table(tmp_path, per_file=20)
     for number in (3, 7, 1):
         assert ds.delete(f"n = {number}") == {"num_deleted_rows": 1}
-    assert ds.delete("n in (1, 3)") == {"num_deleted_rows": 0}
+    assert ds.delete("n in (1, 3)", durability="none") == {"num_deleted_rows": 0}
+    with pytest.raises(ValueError, match="durability"):
+        ds.delete("true", durability="maybe")  # type: ignore[arg-type]
     assert ds.version == 4
     assert rows_of(ds) == [i for i in range(20) if i not in (1, 3, 7)]
 

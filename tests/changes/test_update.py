@@ -178,6 +178,17 @@ def test_rows_that_do_not_match_stay_and_nothing_is_written_without_a_match(ds: 
     assert (ds.version, lancecy.dataset(ds.uri).version) == (version + 1, version + 1)
 
 
+def test_rows_are_chosen_by_their_ids(tmp_path: Path) -> None:
+    ds = lancecy.write_dataset(
+        {"n": np.arange(30)}, tmp_path / "t", max_rows_per_file=10, enable_stable_row_ids=True
+    )
+    for _ in range(2):
+        assert ds.update({"n": "n + 100"}, "_rowid = 13") == {"num_rows_updated": 1}
+    assert ds.to_table(filter="_rowid = 13")["n"].to_pylist() == [213]
+    found = ds.explain_update({"n": "0"}, "_rowid = 13")
+    assert [(line.rows, line.updated_rows) for line in found.fragments] == [(1, 1)]
+
+
 def test_a_division_is_tried_on_matching_rows_only(ds: lancecy.Dataset) -> None:
     ds.update({"a": "12 / (a - 1)"}, "a != 1")
     assert column(ds, "a") == [1, 12, 6, None]
@@ -494,6 +505,21 @@ def test_a_row_deleted_meanwhile_stays_deleted(shared: str) -> None:
         {"n": 2, "x": 5},
         {"n": 4, "x": 0},
     ]
+
+
+def test_an_update_meets_a_compaction_a_new_column_and_a_rename(shared: str) -> None:
+    lancecy.dataset(shared).append({"n": [10], "x": [0]})
+    mine, other = lancecy.dataset(shared), lancecy.dataset(shared)
+    other.optimize.compact_files()
+    assert mine.update({"x": "1"}, "n IN (2, 10)") == {"num_rows_updated": 2}
+    mine, other = lancecy.dataset(shared), lancecy.dataset(shared)
+    other.add_columns({"twice": "n * 2"})
+    assert mine.update({"x": "x + 1"}, "n = 2") == {"num_rows_updated": 1}
+    mine, other = lancecy.dataset(shared), lancecy.dataset(shared)
+    other.alter_columns({"path": "twice", "name": "double"})
+    assert mine.update({"x": "x + 1"}, "n = 2") == {"num_rows_updated": 1}
+    found = lancecy.dataset(shared).to_table(filter="x > 0").sort_by("n").to_pylist()
+    assert found == [{"n": 2, "x": 3, "double": 4}, {"n": 10, "x": 1, "double": 20}]
 
 
 def test_no_update_of_several_writers_is_lost(shared: str) -> None:
