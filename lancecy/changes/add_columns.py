@@ -91,6 +91,8 @@ def planner_of(
         callable(transforms) and not hasattr(transforms, "__arrow_c_stream__")
     ):
         return _by_function(Functions(transforms, read_columns, size, store), fragments)
+    if isinstance(transforms, str):
+        raise TypeError(f"a new column has a name: give {{'name': {transforms!r}}}")
     reader = record_batches(transforms, reader_schema)
     return _given(reader.schema, Streamed(lasting(reader, transforms)))
 
@@ -145,6 +147,13 @@ def _without_values(columns: pa.Schema) -> Planner:
 
 
 def _computed(columns: Mapping[str, object]) -> Planner:
+    for name, value in columns.items():
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a column is text, not {name!r}")
+        if value is None or isinstance(value, int | float):
+            raise TypeError(
+                f"column {name!r} is SQL text such as '{value or 0}', or an expression, not {value!r}"
+            )
     # Taken once, so that all rows, and attempts after a conflict, get the same time.
     instant = time_now()
 

@@ -473,7 +473,8 @@ class ColumnChange(Change):
         except CommitUnknownError:
             raise
         except LanceError as error:
-            raise error.within(files.remove(_paths(done) if keeper is not None else ()))
+            left = files.remove(_paths(done) if keeper is not None else ())
+            raise error.within(left) if left else error
         files.remove(used)
 
     def _attempt(
@@ -495,7 +496,8 @@ class ColumnChange(Change):
             # An error of the user's function or an interrupt: nothing was committed.
             files.remove(_paths(done) if keeper is not None else ())
             raise
-        self._change(operation, options=CommitRequest(durable=retries.durable))
+        if operation.schema.fields != context.snapshot.schema.fields:
+            self._change(operation, options=CommitRequest(durable=retries.durable))
         return _paths(done)
 
     def _filled(

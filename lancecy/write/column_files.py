@@ -132,7 +132,7 @@ class ColumnFiles:
         self._begun.add(file.path)
 
     def remove(self, kept: Iterable[str] = ()) -> str:
-        """Remove all files, and return the outcome as a breadcrumb for an error.
+        """Remove all files, and return the outcome as a breadcrumb for an error, "" without files.
 
         Parameters
         ----------
@@ -142,6 +142,8 @@ class ColumnFiles:
         if os.getpid() != self._process:
             # This is a child process forked during the write; the files belong to its parent.
             return "a change that another process is at"
+        if not self._begun:
+            return ""
         gone = sorted(self._begun - set(kept))
         left = 0
         for name in gone:

@@ -59,6 +59,13 @@ def test_fields_without_values_write_no_file(tmp_path: Path, version: str) -> No
     assert [len(part.data_files()) for part in ds.get_fragments()] == [1, 1]
 
 
+def test_nothing_to_add_makes_no_version(tmp_path: Path) -> None:
+    ds = made(tmp_path / "t")
+    ds.add_columns({})
+    ds.add_columns(pa.schema([]))
+    assert (ds.version, lancecy.dataset(ds.uri).version) == (1, 1)
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_both_libraries_go_on(tmp_path: Path, version: str) -> None:
     ds = made(tmp_path / "t", version, deleted=True)
@@ -280,6 +287,9 @@ REFUSED: dict[str, tuple[type[Exception], str, Any, dict[str, Any]]] = {
         {"read_columns": ["nope"]},
     ),
     "kind": (TypeError, "rows cannot be read", 3, {}),
+    "no expression": (TypeError, "'a' is SQL text such as '5'", {"a": 5}, {}),
+    "no name": (TypeError, "name of a column is text", {5: "id"}, {}),
+    "only SQL": (TypeError, "a new column has a name", "id + 1", {}),
     "batch size": (ValueError, "batch_size", {"a": "id"}, {"batch_size": 0}),
     "durability": (ValueError, "durability", {"a": "id"}, {"durability": "some"}),
 }
