@@ -523,8 +523,8 @@ class Compactions(Change):
 Written: TypeAlias = "tuple[Callable[[], object], RewriteResult]"
 """A function that removes the files of a result, and the result."""
 
-Rewrites: TypeAlias = Callable[["CompactionPlan", "list[Written]"], None]
-"""Runs the tasks of a plan, and appends what each has written."""
+Rewrites: TypeAlias = Callable[["CompactionPlan", "list[Written]"], "Callable[[], object] | None"]
+"""Runs the tasks of a plan, and appends what each has written; may return a function to be called in the end."""
 
 
 def compacted(dataset: Change, request: RunRequest, rewrite: Rewrites) -> CompactionMetrics:
@@ -551,6 +551,8 @@ def compacted(dataset: Change, request: RunRequest, rewrite: Rewrites) -> Compac
     except BaseException:
         attempts.clear()
         raise
+    finally:
+        attempts.end()
 
 
 class _Attempts:
@@ -572,6 +574,7 @@ class _Attempts:
         self._commit, self._rewrite = commit, rewrite
         self._origin = dataset._snapshot
         self._written: list[Written] = []
+        self._endings: list[Callable[[], object]] = []
 
     def run(self) -> CompactionMetrics:
         """Rewrite and commit, or commit those groups of the attempt before that are still valid."""
@@ -579,7 +582,8 @@ class _Attempts:
         self._keep_valid()
         if not self._written:
             self._origin = self._dataset._snapshot
-            self._rewrite(_planned(self._dataset.context, self._options), self._written)
+            ending = self._rewrite(_planned(self._dataset.context, self._options), self._written)
+            self._endings += [] if ending is None else [ending]
         results = [result for _, result in self._written]
         if results:
             _commit(self._dataset, results, self._origin, self._commit)
@@ -605,6 +609,11 @@ class _Attempts:
         for remove, _ in self._written:
             remove()
         self._written = []
+
+    def end(self) -> None:
+        """Call what the runs of tasks returned for the end."""
+        for ending in self._endings:
+            ending()
 
 
 def _rewritten_here(

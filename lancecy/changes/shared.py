@@ -160,6 +160,10 @@ class SharedWrite:
             self.failed(error)
             raise
 
+    def ended(self) -> None:
+        """Remove the marker after a commit that was not made by :meth:`commit`, or in place of it."""
+        self._unmark(self.location.open(self.session))
+
     @property
     def _marker(self) -> str:
         # Readers ignore such names, and a cleanup removes them.
@@ -207,7 +211,7 @@ class SharedWrite:
                 self.clear()
             raise
         finally:
-            self._unmark(self.location.open(self.session))
+            self.ended()
 
     @property
     def may_be_committed(self) -> bool:

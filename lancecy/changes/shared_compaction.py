@@ -87,7 +87,7 @@ def rewritten_by(
     embed_credentials: bool,
     plan: CompactionPlan,
     written: list[Written],
-) -> None:
+) -> Callable[[], object] | None:
     """Run the tasks of a plan on workers (``compact.Rewrites``, after the first four arguments).
 
     Parameters
@@ -103,13 +103,18 @@ def rewritten_by(
     written : list of Written
         Gets the results.
 
+    Returns
+    -------
+    function or None
+        To be called when the results are committed or removed; until then no cleanup removes the planned version.
+
     Raises
     ------
     Exception
         What the workers raise; a note says what was removed.
     """
     if not plan.tasks:
-        return
+        return None
     snapshot, settings = dataset._snapshot, plan.tasks[0].settings
     sent = snapshot.location.with_credentials(embed_credentials)
     shared = SharedWrite(
@@ -128,3 +133,4 @@ def rewritten_by(
     with shared.awaited():
         results = [RewriteResult.from_json(text) for text in run(compaction)]
     written.extend((partial(compaction.remove, result), result) for result in results)
+    return shared.ended

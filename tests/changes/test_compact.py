@@ -410,3 +410,27 @@ def test_blobs_are_written_again_with_their_bytes(version: str, tmp_path: Path) 
     assert (len(ds.get_fragments()), ds.count_rows()) == (1, 9)
     ds.cleanup_old_versions(older_than=timedelta(0), delete_unverified=True)
     assert [blob and blob.read() for blob in ds.take_blobs("b", indices=range(9))] == expected
+
+
+@folded("version", ("0.1", "2.1"))
+def test_a_table_of_ten_times_the_byte_budget_is_compacted_within_it(version: str, tmp_path: Path) -> None:
+    path, size, budget = tmp_path / version, 1 << 17, 8 << 20
+    random = np.random.default_rng(1)
+    ds = None
+    for _ in range(8):
+        part = pa.table({name: random.integers(0, 1 << 62, size) for name in "abcdefgh"})
+        ds = lancecy.write_dataset(
+            part, path, mode="append" if ds else "create", data_storage_version=version, durability="none"
+        )
+    assert ds is not None
+    ds.delete("a % 9 = 0")
+    expected, before, peak = ds.count_rows(), pa.total_allocated_bytes(), [0]
+
+    def watch(step: Step) -> None:
+        peak.append(pa.total_allocated_bytes() - before)
+
+    ds.optimize.compact_files(io_buffer_size=budget, progress=watch, durability="none")
+    assert (len(ds.get_fragments()), ds.count_rows()) == (1, expected)
+    # Each column collects a page of 8 MiB, which is copied once when it is full.
+    assert max(peak) < budget + (136 << 20)
+    assert len(peak) > 16
