@@ -14,6 +14,7 @@ from lancecy.file.v0.stored_pages import CopiedBatches
 from lancecy.file.v2.reader import V2Reader
 from lancecy.file.v2.stored_pages import CopiedRows, StoredColumn, check_copyable
 from lancecy.scanning.context import ScanContext
+from lancecy.scanning.fragment import Part
 from lancecy.schema import Field
 from lancecy.store.reads import gather, run
 from lancecy.table.manifest import Fragment
@@ -55,11 +56,12 @@ def copied_fragments(
     if mode == "reencode":
         return {}
     is_forced = mode == "force_binary_copy"
+    ids = frozenset(node.id for field in written.written.fields for node in field.walk())
     wanted = [part for part in fragments if mode is not None or _may_have_large_pages(part)]
 
     def pages_of(fragment: Fragment) -> Copied | None:
         try:
-            rows = _stored_rows(context, fragment, written, settings.binary_copy_read_batch_bytes)
+            rows = _stored_rows(context, fragment, written, ids, settings.binary_copy_read_batch_bytes)
         except UnsupportedError as error:
             if is_forced:
                 raise error.within(f"fragment {fragment.id}")
@@ -94,14 +96,14 @@ def _has_large_pages(rows: Copied, group: int) -> bool:
     return rows.num_rows >= _LARGE_ROWS * rows.num_pages or rows.nbytes >= _LARGE_BYTES * pages
 
 
-def _stored_rows(context: ScanContext, fragment: Fragment, written: Plan, read_bytes: int) -> Copied:
+def _stored_rows(
+    context: ScanContext, fragment: Fragment, written: Plan, ids: frozenset[int], read_bytes: int
+) -> Copied:
     """All rows of a fragment as pages; refused if they cannot be copied."""
     files, fetch = context.files(fragment.id), context.session.fetch
     if files.deleted is not None and len(files.deleted):
         raise _refusal("rows are deleted")
-    by_reader: dict[FileReader, list[Field]] = {}
-    for field in written.written.fields:
-        by_reader.setdefault(_reader_of(context, fragment, field, written.version), []).append(field)
+    by_reader = _by_reader(context, fragment, written, ids)
     readers = list(by_reader)
     if isinstance(readers[0], V0Reader):
         if len(readers) > 1:
@@ -115,18 +117,35 @@ def _stored_rows(context: ScanContext, fragment: Fragment, written: Plan, read_b
     return CopiedRows(files.num_rows, tuple(columns[number] for number in order), fetch, read_bytes)
 
 
+def _by_reader(
+    context: ScanContext, fragment: Fragment, written: Plan, ids: frozenset[int]
+) -> dict[FileReader, Sequence[Field]]:
+    """The columns that each file of a fragment holds; ``ids`` are those of all fields."""
+    fields, parts = written.written.fields, context.files(fragment.id).parts
+    if len(parts) == 1 and ids <= parts[0].ids and _version_of(parts[0]) == written.version:
+        return {parts[0].reader: fields}
+    found: dict[FileReader, list[Field]] = {}
+    for field in fields:
+        found.setdefault(_reader_of(context, fragment, field, written.version), []).append(field)
+    return dict(found)
+
+
 def _reader_of(context: ScanContext, fragment: Fragment, field: Field, version: str) -> FileReader:
     """The file that holds a top-level column, of the version of the new file."""
     for part in context.files(fragment.id).parts:
         held = [node.id in part.ids for node in field.walk()]
         if any(held):
-            stated = "{}.{}".format(*part.reader.version)
+            stated = _version_of(part)
             if stated != version:
                 raise _refusal(f"a file has version {stated}, and the new one {version}")
             if version == "0.1" and not all(held):
                 raise _refusal(f"parts of column {printable(field.name)!r} are in no file")
             return part.reader
     raise _refusal(f"column {printable(field.name)!r} is in no file")
+
+
+def _version_of(part: Part) -> str:
+    return "{}.{}".format(*part.reader.version)
 
 
 def _refusal(reason: str) -> UnsupportedError:

@@ -64,6 +64,7 @@ class V0Writer(StreamedWriter):
     def __init__(self, store: Store, path: str, schema: Schema, options: FileWriteOptions) -> None:
         check_writable(schema, "0.1")
         self._path, self._schema = path, schema
+        self._ids = frozenset(node.id for top in schema.fields for node in top.walk())
         self._group, self._most = options.max_rows_per_group, options.page_bytes
         self._given = None if options.row_starts is None else np.array(options.row_starts, np.int64)
         self._book = Dictionaries() if options.dictionaries is None else options.dictionaries
@@ -98,7 +99,7 @@ class V0Writer(StreamedWriter):
             Pages are damaged, or could not be read or written.
         """
         self._require_open()
-        missing = {node.id for top in self._schema.fields for node in top.walk()} - rows.field_ids
+        missing = self._ids - rows.field_ids
         if missing:
             raise SchemaError(f"pages of field {min(missing)} are missing", difference=str(min(missing)))
         with self._given_up_on_error():
