@@ -22,7 +22,7 @@ from lancecy.interop.columns import check_exact, is_decimal_of_numbers, nested_a
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.metadata import FragmentMetadata
 
-__all__ = ["collected", "committed_later", "is_dask", "parts_of", "schema_of_collection"]
+__all__ = ["collected", "committed_later", "frame_batches", "is_dask", "parts_of", "schema_of_collection"]
 
 _NAME = "lancecy-write"
 """The name of tasks that write, as Dask's dashboard shows it."""
@@ -198,9 +198,7 @@ def _write_frame(
     import pandas as pd
 
     number = int((partition_info or {}).get("number", 0))
-    return pd.Series(
-        [_written(shared, _frame_batches(_with_index(frame, index), schema), number)], dtype=object
-    )
+    return pd.Series([_written(shared, frame_batches(frame, schema, index), number)], dtype=object)
 
 
 def _write_block(
@@ -209,6 +207,24 @@ def _write_block(
     made = np.empty(1, object)
     made[0] = _written(shared, _block_batches(block, schema), block_id[0] if block_id else 0)
     return made
+
+
+def frame_batches(frame: Any, schema: pa.Schema, index: bool | None) -> Iterator[pa.RecordBatch]:
+    """The rows of a partition as batches of a schema.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+    schema : pyarrow.Schema
+        From :func:`schema_of_collection`.
+    index : bool or None
+
+    Raises
+    ------
+    SchemaError
+        The columns or the values do not fit.
+    """
+    return _frame_batches(_with_index(frame, index), schema)
 
 
 def _written(shared: SharedWrite, batches: Iterator[pa.RecordBatch], number: int) -> str:

@@ -6,7 +6,8 @@ the keys that were inserted, so that of two merges that insert one key at the sa
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Literal
@@ -14,8 +15,12 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from lancecy.changes.base import Change
+from lancecy.changes.dask_parts import is_dask
 from lancecy.changes.merging.attempt import Attempt
 from lancecy.changes.merging.clauses import Clauses, keys_named
+from lancecy.changes.merging.distributed import Engine, planned_merge
+from lancecy.changes.merging.in_dask import DaskEngine
+from lancecy.changes.merging.options import MERGE_DEFAULTS, MergeOptions
 from lancecy.changes.merging.plan import MergePlan, merge_plan, plan_text
 from lancecy.changes.merging.source import Source
 from lancecy.changes.options import CommitRequest, Durability, WriteRequest, is_durable
@@ -30,6 +35,11 @@ from lancecy.write.operations import BaseOperation
 
 __all__ = ["MergeInsertBuilder", "Merges", "UncommittedMerge"]
 
+_CHOICES: Mapping[str, tuple[str | None, ...]] = {
+    "when_matched": ("update_all", "fail", "delete", None),
+    "when_not_matched": ("insert_all", None),
+    "when_not_matched_by_source": ("delete", None),
+}
 WriteMode = Literal["auto", "rewrite_rows", "rewrite_columns"]
 
 
@@ -104,6 +114,45 @@ class MergeInsertBuilder:
         self._clauses = Clauses()
         self._retries, self._timeout = 10, timedelta(seconds=30)
         self._written = WriteRequest("append")
+
+    @classmethod
+    def of(cls, dataset: Change, on: str | Iterable[str] | None, options: MergeOptions) -> MergeInsertBuilder:
+        """The builder after the calls that options stand for.
+
+        Parameters
+        ----------
+        dataset : Dataset
+        on : str or iterable of str, optional
+        options : MergeOptions
+
+        Raises
+        ------
+        ValueError
+            An unknown action, or a condition without its action.
+        """
+        asked: dict[str, Any] = {**MERGE_DEFAULTS, **options}
+        for name, choices in _CHOICES.items():
+            if asked[name] not in choices:
+                listed = ", ".join(map(repr, choices))
+                raise ValueError(f"{name} is {asked[name]!r}; it can be {listed}")
+        needs = {
+            "condition": ("when_matched", "update_all"),
+            "delete_condition": ("when_not_matched_by_source", "delete"),
+        }
+        for name, (clause, action) in needs.items():
+            if asked[name] is not None and asked[clause] != action:
+                raise ValueError(f"{name} needs {clause}={action!r}")
+        matched = asked["when_matched"]
+        made = cls(dataset, on).conflict_retries(asked["conflict_retries"])
+        made._clauses = Clauses(
+            "keep" if matched is None else matched.removesuffix("_all"),
+            asked["condition"],
+            asked["when_not_matched"] is not None,
+            asked["when_not_matched_by_source"] is not None,
+            asked["delete_condition"],
+        )
+        version = asked["data_storage_version"]
+        return made if version is None else made.data_storage_version(version)
 
     # -- clauses ------------------------------------------------------------------------------------------
 
@@ -276,7 +325,8 @@ class MergeInsertBuilder:
         ----------
         data_obj : object
             See :func:`lancecy.write_dataset`. A stream is read once; rows beyond the session's ``cache_bytes``
-            go to a temporary file meanwhile.
+            go to a temporary file meanwhile. A Dask DataFrame is merged by Dask's workers, see
+            :func:`lancecy.dask.merge_insert`.
         schema : pyarrow.Schema, optional
             Requested columns.
         progress : function of a :class:`lancecy.progress.Step`, optional
@@ -306,6 +356,8 @@ class MergeInsertBuilder:
 
         Every error but ``CommitUnknownError`` leaves the table as it was.
         """
+        if is_dask(data_obj):
+            return self.execute_on(DaskEngine(data_obj, schema))
         told, instant = progress or silent, time_now()
         commit = CommitRequest(durable=self._written.durable)
         with self._source(data_obj, schema) as source:
@@ -320,6 +372,44 @@ class MergeInsertBuilder:
                 return matches.stats
 
             return self._dataset._retried(attempt, self._retries, self._timeout)
+
+    def execute_on(self, engine: Engine, embed_credentials: bool = False) -> dict[str, int]:
+        """Merge rows on the workers of an engine. A failed attempt leaves no file that can be found.
+
+        Parameters
+        ----------
+        engine : Engine
+        embed_credentials : bool
+            Send secrets of the storage options to the workers.
+
+        Raises
+        ------
+        LanceError, ValueError
+            As :meth:`execute`; and errors of the engine.
+        """
+        self._check_clauses()
+        instant = time_now()
+
+        def attempt() -> dict[str, int]:
+            self._dataset._check_writable()
+            merge, tasks = planned_merge(
+                self._dataset.context,
+                engine,
+                self._clauses,
+                self._on,
+                self._written,
+                instant,
+                embed_credentials,
+            )
+            with nullcontext() if merge.shared is None else merge.shared.awaited():
+                results = engine.run(merge, tasks)
+            operation, stats = merge.operation(self._dataset.context.snapshot, results)
+            if any(stats.values()):
+                with merge.removed_if_refused():
+                    self._dataset._change(operation, options=merge.commit_options)
+            return stats
+
+        return self._dataset._retried(attempt, self._retries, self._timeout)
 
     @checked_arguments()
     def execute_uncommitted(
@@ -413,12 +503,15 @@ class MergeInsertBuilder:
         """
         return str(self.explain(data_obj, schema=schema))
 
-    def _source(self, data: object, schema: pa.Schema | None) -> Source:
+    def _check_clauses(self) -> None:
         if self._clauses.does_nothing:
             raise ValueError(
                 "this merge would change nothing: call when_matched_update_all, when_not_matched_insert_all or another "
                 "of its methods first"
             )
+
+    def _source(self, data: object, schema: pa.Schema | None) -> Source:
+        self._check_clauses()
         return Source(data, schema, self._dataset.context.session.cache.limit // 2)
 
     def _attempt(self, schema: pa.Schema, instant: int) -> Attempt:

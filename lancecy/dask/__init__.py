@@ -5,6 +5,7 @@
 ``to_dask_array``      a column as a Dask array (``array``)
 ``compact``            merges small fragments on the workers (``compaction``)
 ``changes``            the rows that differ between two versions (``row_changes``)
+``merge_insert``       a frame into a table by keys, joined by the workers (``merging``)
 ``plain``              a frame without lancecy's dtypes (``dtypes``)
 ``NestedArrowDtype``   the pandas dtype that keeps vectors, lists, structs and maps
                        through shuffles and Parquet (``dtypes``)
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from lancecy.dask.dtypes import NestedArrowDtype as NestedArrowDtype
     from lancecy.dask.dtypes import plain as plain
     from lancecy.dask.dtypes import to_frame as to_frame
+    from lancecy.dask.merging import merge_insert as merge_insert
     from lancecy.dask.row_changes import changes as changes
 
 _HOMES = {
@@ -36,6 +38,7 @@ _HOMES = {
     "lancecy.dask.collection": "scan",
     "lancecy.dask.compaction": "compact",
     "lancecy.dask.dtypes": "NestedArrowDtype plain to_frame",
+    "lancecy.dask.merging": "merge_insert",
     "lancecy.dask.row_changes": "changes",
 }
 

@@ -5,6 +5,7 @@
 ``changes``              the rows that differ between two versions (``row_changes``)
 ``compact``              merges small fragments on the executors (``compaction``)
 ``write``                a DataFrame to a table, written by the executors (``sink``)
+``merge``                a DataFrame into a table by keys, joined by the executors (``merging``)
 ``dataframe``            an Arrow table in memory as a DataFrame (``frames``)
 ``LancecyDataSource``    implements ``format("lancecy")`` and ``USING lancecy`` (``source``)
 ``register``             registers that format where Spark does not find it (``source``)
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from lancecy.spark.compaction import compact as compact
     from lancecy.spark.frames import dataframe as dataframe
     from lancecy.spark.frames import read as read
+    from lancecy.spark.merging import merge as merge
     from lancecy.spark.row_changes import changes as changes
     from lancecy.spark.sink import write as write
     from lancecy.spark.source import LancecyDataSource as LancecyDataSource
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "lancecy.spark.compaction": "compact",
     "lancecy.spark.frames": "dataframe read",
+    "lancecy.spark.merging": "merge",
     "lancecy.spark.row_changes": "changes",
     "lancecy.spark.sink": "write",
     "lancecy.spark.source": "LancecyDataSource register",

@@ -60,7 +60,13 @@ HOMES: dict[str, tuple[str, ...]] = {
     "google": ("lancecy.proto",),
     "numba": ("lancecy.kernels.machine_code",),
     "llvmlite": ("lancecy.kernels.machine_code",),
-    "dask": ("lancecy.dask", "lancecy.interop.delayed", "lancecy.api.datasets", "lancecy.changes.dask_parts"),
+    "dask": (
+        "lancecy.dask",
+        "lancecy.interop.delayed",
+        "lancecy.api.datasets",
+        "lancecy.changes.dask_parts",
+        "lancecy.changes.merging.in_dask",
+    ),
     "distributed": ("lancecy.dask",),
     "pandas": (
         "lancecy.dask",
@@ -68,6 +74,7 @@ HOMES: dict[str, tuple[str, ...]] = {
         "lancecy.api.row_changes",
         "lancecy.api.scanners",
         "lancecy.changes.dask_parts",
+        "lancecy.changes.merging.in_dask",
         "lancecy.scanning.pandas_metadata",
     ),
     "polars": ("lancecy.interop", "lancecy.api.datasets", "lancecy.api.scanners"),

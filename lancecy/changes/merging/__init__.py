@@ -7,6 +7,8 @@
 ``matching``    which rows of the source match which rows of the table
 ``structs``     struct columns that lack members
 ``rows``        the rows that are written: matched ones first, then inserted ones
+``distributed`` a merge that many workers do; ``in_dask`` runs it in Dask
+``options``     a merge as keyword arguments
 ==============  ==================================================================================
 
 The key columns of the table are read in units of fragments, over threads. Rows of the source that match nothing

@@ -34,7 +34,7 @@ from lancecy.scanning.sources import concerned
 from lancecy.scanning.task import ScanSpec, ScanUnit
 from lancecy.scanning.units import FilteredUnit
 
-__all__ = ["Matches", "match_rows"]
+__all__ = ["Matches", "match_rows", "match_tables", "offsets_of", "part_of"]
 
 Bools: TypeAlias = NDArray[np.bool_]
 Int64: TypeAlias = NDArray[np.int64]
@@ -132,6 +132,46 @@ def match_rows(
     return _joined(found, seen, rules.clauses.inserts)
 
 
+def match_tables(source: Source, target: pa.Table, addresses: UInt64, rules: Rules) -> Matches:
+    """Find the changes of a merge from rows in memory, among which are all rows with the same keys.
+
+    Parameters
+    ----------
+    source : Source
+    target : pyarrow.Table
+        The columns of the table that matching reads.
+    addresses : (num_rows,) uint64
+        The address of each row of the table.
+    rules : Rules
+
+    Raises
+    ------
+    SchemaError, ExistsError
+        As :func:`match_rows`.
+    """
+    seen = _Seen(source.num_rows, rules.clauses.matched == "update")
+    part = _Part.of(source, rules, 0, 1)
+    values: Columns = {name: as_array(target.column(name)) for name in rules.of_target}
+    found = _Lookup(rules, part, values, target.num_rows)
+    found.run(seen.is_matched)
+    if rules.clauses.inserts:
+        part.check_new(seen.is_matched, rules.on)
+    seen.replace(found.rows, addresses[found.updated])
+    deleted = _UnitMatches(addresses[found.deleted], target.num_rows)
+    return _joined([deleted], seen, rules.clauses.inserts)
+
+
+def offsets_of(addresses: UInt64) -> dict[int, Int64]:
+    """Ascending row offsets by fragment.
+
+    Parameters
+    ----------
+    addresses : (n,) uint64
+        In any order.
+    """
+    return _by_fragment(addresses.copy())
+
+
 class _Seen:
     """What is known of the rows of the source; shared by threads.
 
@@ -213,10 +253,12 @@ class _Part:
     index : KeyIndex
     numbers : (n,) int64 or None
         The number of each row in the source; None if all rows are here.
+    is_whole : bool
+        Whether numbers of rows mean something to the user.
     """
 
     def __init__(self, columns: pa.Table, keys: Keys, numbers: Int64 | None, number: int, parts: int) -> None:
-        self.columns, self.numbers = columns, numbers
+        self.columns, self.numbers, self.is_whole = columns, numbers, True
         self.index = KeyIndex(keys)
         self._number, self._parts = number, parts
 
@@ -227,7 +269,7 @@ class _Part:
         for batch in source.batches(rules.of_source):
             if parts > 1:
                 words = keys_of([batch.column(name) for name in rules.on]).words
-                rows = np.flatnonzero(_part_of(words, parts) == number)
+                rows = np.flatnonzero(part_of(words, parts) == number)
                 numbers.append(rows + start)
                 start += batch.num_rows
                 batch = batch.take(pa.array(rows))
@@ -235,7 +277,9 @@ class _Part:
         schema = pa.schema([source.schema.field(name) for name in rules.of_source])
         columns = pa.Table.from_batches(batches, schema).unify_dictionaries().combine_chunks()
         keys = keys_of([columns.column(name) for name in rules.on])
-        return cls(columns, keys, np.concatenate(numbers) if parts > 1 else None, number, parts)
+        part = cls(columns, keys, np.concatenate(numbers) if parts > 1 else None, number, parts)
+        part.is_whole = source.is_whole
+        return part
 
     @property
     def num_rows(self) -> int:
@@ -250,7 +294,7 @@ class _Part:
         """The rows of the table that this part may match; None for all."""
         chosen = keys.valid
         if self._parts > 1:
-            mine = _part_of(keys.words, self._parts) == self._number
+            mine = part_of(keys.words, self._parts) == self._number
             chosen = mine if chosen is None else mine & chosen
         return None if chosen is None else np.flatnonzero(chosen)
 
@@ -258,7 +302,7 @@ class _Part:
         """The rows of the table that no other part looks at; those with a null in the key are the first part's."""
         if self._parts == 1:
             return np.ones(len(keys), np.bool_)
-        parts = _part_of(keys.words, self._parts)
+        parts = part_of(keys.words, self._parts)
         if keys.valid is not None:
             parts[~keys.valid] = 0
         mine: Bools = parts == self._number
@@ -287,8 +331,14 @@ class _Part:
             later, earlier = later[earlier >= 0], earlier[earlier >= 0]
 
 
-def _part_of(words: UInt64, parts: int) -> Int64:
-    """The part of each key."""
+def part_of(words: UInt64, parts: int) -> Int64:
+    """The part of each key, below ``parts``; the same for equal keys.
+
+    Parameters
+    ----------
+    words : (n,) uint64
+    parts : int
+    """
     mixed = (words ^ (words >> np.uint64(29))) * np.uint64(0x165667B19E3779F9)
     return ((mixed >> np.uint64(32)) % np.uint64(parts)).astype(np.int64)
 
@@ -296,8 +346,9 @@ def _part_of(words: UInt64, parts: int) -> Int64:
 def _twice(part: _Part, one: int, other: int, on: Sequence[str], what: str) -> SchemaError:
     first, second = sorted(part.numbers_of(np.array([one, other])).tolist())
     key = part.key_text(one, on)
+    rows = f"rows {first} and {second}" if part.is_whole else "two rows"
     return SchemaError(
-        f"rows {first} and {second} of the source have the key {key}, {what}: give each key once",
+        f"{rows} of the source have the key {key}, {what}: give each key once",
         difference=key,
     )
 

@@ -77,7 +77,7 @@ def written_batches(
     if matches.num_inserted:
         for start, batch in _numbered(source):
             chosen = np.flatnonzero(matches.is_new[start : start + batch.num_rows])
-            _check_nulls(batch, chosen, start, strict)
+            _check_nulls(batch, chosen, start if source.is_whole else None, strict)
             rows = _chosen(batch, chosen)
             if rows.num_rows:
                 yield _whole(rows, None, schema)
@@ -98,7 +98,7 @@ def _updated(
         if first == last:
             continue
         chosen = matches.rows[first:last] - start
-        _check_nulls(batch, chosen, start, strict)
+        _check_nulls(batch, chosen, start if source.is_whole else None, strict)
         rows = _chosen(batch, chosen)
         if not copied:
             yield rows
@@ -155,16 +155,16 @@ def _numbered(source: Source) -> Iterator[tuple[int, pa.RecordBatch]]:
         start += batch.num_rows
 
 
-def _check_nulls(batch: pa.RecordBatch, rows: Int64, start: int, strict: Sequence[str]) -> None:
-    """Refuse nulls where the table allows none, among some rows of a batch that begins at row ``start``."""
+def _check_nulls(batch: pa.RecordBatch, rows: Int64, start: int | None, strict: Sequence[str]) -> None:
+    """Refuse nulls where the table allows none, among some rows of a batch that begins at row ``start``; None if numbers mean nothing."""
     for name in strict:
         column = batch.column(name)
         if column.null_count:
             at = np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False)[rows])
             if at.size:
-                row = start + int(rows[at[0]])
+                row = "a row" if start is None else f"row {start + int(rows[at[0]])}"
                 raise SchemaError(
-                    f"column {name!r} of row {row} of the source is null, which the table does not allow",
+                    f"column {name!r} of {row} of the source is null, which the table does not allow",
                     difference=name,
                 )
 

@@ -35,6 +35,8 @@ class Source:
         Requested columns.
     budget : int, bytes
         Above this, rows of a stream go to a temporary file.
+    is_whole : bool
+        Whether these are all rows, so that their numbers mean something to the user.
 
     Attributes
     ----------
@@ -58,7 +60,8 @@ class Source:
     [[3, 4]]
     """
 
-    def __init__(self, data: Any, schema: pa.Schema | None, budget: int) -> None:
+    def __init__(self, data: Any, schema: pa.Schema | None, budget: int, *, is_whole: bool = True) -> None:
+        self.is_whole = is_whole
         reader = record_batches(data, schema)
         self.schema: pa.Schema = reader.schema
         self.num_rows = self.nbytes = 0
