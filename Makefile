@@ -18,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 # Tests start hundreds of processes that import this package; bytecode files save compiling it each time.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: help setup demo test check format protos bench compare chart compare-spark compare-write compare-changes docs asan fuzz model old-releases hunt-nested hunt-filters hunt-dask hunt-spark wheel clean distclean
+.PHONY: help setup demo test check format protos bench compare chart compare-spark compare-write compare-changes docs asan fuzz model writers old-releases hunt-nested hunt-filters hunt-dask hunt-spark wheel clean distclean
 .DEFAULT_GOAL := help
 
 help:
@@ -31,6 +31,7 @@ help:
 	@echo "make compare-write  measures writes of lancecy and pylance: the same rows, and many appends of one row"
 	@echo "make compare-changes  measures changes of a table by lancecy and pylance: deletes, updates, compaction, ..."
 	@echo "make model    tests many random histories of tables that lancecy and pylance change in turn"
+	@echo "make writers  ten minutes of processes that append, upsert, delete and compact one table at once"
 	@echo "make hunt-nested, hunt-filters, hunt-dask, hunt-spark  generated tests, many of each: nested tables exchanged"
 	@echo "              with pylance, filters against exact arithmetic, Dask and Spark queries against pandas and Spark"
 	@echo "make old-releases  tests that pylance 0.20.0, 0.39.0 and 4.0.2 read what lancecy writes"
@@ -87,6 +88,10 @@ protos: $(PROTOC)
 model: $(BUILT)
 	LANCECY_MODEL_EXAMPLES=$${LANCECY_MODEL_EXAMPLES:-200} LANCECY_MODEL_STEPS=$${LANCECY_MODEL_STEPS:-50} \
 		$(PYTEST) -q -n 0 -o timeout=0 -o faulthandler_timeout=0 tests/changes/test_model.py $(ARGS)
+
+writers: $(BUILT)
+	LANCECY_WRITERS_SECONDS=$${LANCECY_WRITERS_SECONDS:-600} \
+		$(PYTEST) -q -s -n 0 -o timeout=0 -o faulthandler_timeout=0 tests/changes/test_writers.py $(ARGS)
 
 HUNT := $(PYTEST) -q -s -n 0 -o timeout=0 -o faulthandler_timeout=0
 

@@ -1,0 +1,142 @@
+"""Processes that append, upsert, delete and compact one table at once: every change is there, and each once.
+
+``make writers`` runs them for ten minutes: LANCECY_WRITERS_SECONDS.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from itertools import count, takewhile
+from multiprocessing.synchronize import Barrier
+from pathlib import Path
+from uuid import uuid4
+
+import pyarrow as pa
+import pytest
+
+import lancecy
+from lancecy.errors import ConflictError
+
+pytestmark = [pytest.mark.interop, pytest.mark.slow]
+
+SECONDS = float(os.environ.get("LANCECY_WRITERS_SECONDS", "20"))
+KEYS, FIRST, PER_APPEND, GONE = 40, 1_000_000, 20, 3
+"""Keys below KEYS are upserted; appended ones begin at FIRST, and those that GONE divides are deleted."""
+EMPTY = pa.table({name: pa.array([], pa.int64()) for name in ("id", "first", "second")})
+PATIENCE = 1_000
+
+
+def until(end: float, rounds: int | None) -> Iterator[int]:
+    """Numbers of rounds, to a moment or a number of rounds."""
+    return takewhile(lambda number: number != rounds and time.time() < end, count())
+
+
+def append(uri: str, end: float, rounds: int | None = None) -> int:
+    """Append rows of new keys; return the first key that was not appended."""
+    key = FIRST
+    for _ in until(end, rounds):
+        rows = {"id": range(key, key + PER_APPEND)}
+        lancecy.dataset(uri).append(pa.table({name: pa.array(v, pa.int64()) for name, v in rows.items()}))
+        key += PER_APPEND
+    return key
+
+
+def upsert(uri: str, end: float, column: str, step: int, rounds: int | None = None) -> dict[int, int]:
+    """Upsert keys that others upsert too, each in its own column; return the last value of every key."""
+    last: dict[int, int] = {}
+    for number in until(end, rounds):
+        keys = [(number * step + i) % KEYS for i in range(8)]
+        merge = lancecy.dataset(uri).merge_insert("id").when_matched_update_all()
+        merge = merge.when_not_matched_insert_all().conflict_retries(PATIENCE)
+        merge.retry_timeout(timedelta(minutes=5)).execute({"id": keys, column: [number] * len(keys)})
+        last.update(dict.fromkeys(keys, number))
+    return last
+
+
+def delete(uri: str, end: float, rounds: int | None = None) -> int:
+    """Delete appended keys; return the first key that was not looked at."""
+    bound = FIRST
+    for _ in until(end, rounds):
+        ds = lancecy.dataset(uri)
+        bound = max([bound, *(key + 1 for key in ds.to_table(["id"])["id"].to_pylist())])
+        ds.delete(
+            f"id >= {FIRST} AND id < {bound} AND id % {GONE} = 0",
+            conflict_retries=PATIENCE,
+            retry_timeout=timedelta(minutes=5),
+        )
+    return bound
+
+
+def compact(uri: str, end: float, rounds: int | None = None) -> tuple[int, int]:
+    """Compact whenever there are small fragments; return how often, and how often in vain."""
+    done = lost = 0
+    for _ in until(end, rounds):
+        try:
+            metrics = lancecy.dataset(uri).optimize.compact_files(target_rows_per_fragment=100_000)
+        except ConflictError:
+            lost += 1
+        else:
+            done += metrics.fragments_removed > 0
+            time.sleep(0.01)
+    return done, lost
+
+
+def made_ready(gate: Barrier, folder: str) -> None:
+    """Make every kind of change once, so that all modules are imported when the writers begin together."""
+    uri, soon = f"{folder}/{uuid4()}", time.time() + 60
+    lancecy.write_dataset(EMPTY, uri)
+    rounds: list[Callable[[], object]] = [
+        lambda: append(uri, soon, 2),
+        lambda: upsert(uri, soon, "first", 1, 1),
+        lambda: delete(uri, soon, 1),
+        lambda: compact(uri, soon, 1),
+    ]
+    for work in rounds:
+        work()
+    gate.wait()
+
+
+def test_no_change_of_five_processes_is_lost(tmp_path: Path) -> None:
+    import lance
+
+    uri = str(tmp_path / "t")
+    lancecy.write_dataset(EMPTY, uri, enable_stable_row_ids=True)
+    spawn = multiprocessing.get_context("spawn")
+    gate = spawn.Barrier(6)
+    with spawn.Pool(5, made_ready, (gate, str(tmp_path))) as pool:
+        gate.wait()
+        end = time.time() + SECONDS
+        appending = pool.apply_async(append, (uri, end))
+        deleting = pool.apply_async(delete, (uri, end))
+        compacting = pool.apply_async(compact, (uri, end))
+        upserting = {
+            column: pool.apply_async(upsert, (uri, end, column, step))
+            for column, step in (("first", 3), ("second", 5))
+        }
+        appended, deleted = appending.get(), deleting.get()
+        done, lost = compacting.get()
+        last = {column: work.get() for column, work in upserting.items()}
+
+    ds = lancecy.dataset(uri)
+    table = ds.to_table(["id", "first", "second", "_rowid"])
+    ids = table["id"].to_pylist()
+    assert len(set(ids)) == len(ids), "a key is there twice"
+    left = {key for key in range(FIRST, appended) if key >= deleted or key % GONE}
+    assert {key for key in ids if key >= FIRST} == left
+    assert {key for key in ids if key < FIRST} == set(last["first"]) | set(last["second"])
+    for column, expected in last.items():
+        found = dict(zip(ids, table[column].to_pylist(), strict=True))
+        assert {key: value for key, value in found.items() if value is not None} == expected, (
+            "an update is lost"
+        )
+    assert len(set(table["_rowid"].to_pylist())) == len(ids)
+    assert done
+    assert done >= 0.95 * (done + lost), f"{lost} of {done + lost} compactions found no place"
+    theirs = lance.dataset(uri)
+    theirs.validate()
+    assert theirs.to_table(["id", "first", "second", "_rowid"]).equals(table)
+    print(f"{ds.version} versions, {appended - FIRST} rows appended, {done} compactions, {lost} in vain")
