@@ -15,8 +15,9 @@ import pyarrow as pa
 
 import lancecy
 
-__all__ = ["POOL", "State", "Table", "rows_of"]
+__all__ = ["NEVER_NULL", "POOL", "Column", "State", "Table", "arrow_of", "column_of", "rows_of"]
 
+WORDS = ("quail", "zebra", "heron")
 _POINT = pa.struct([pa.field("x", pa.int64()), pa.field("y", pa.string())])
 POOL: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
     "word": (pa.string(), lambda n: None if n % 5 == 0 else f"w{n % 13}"),
@@ -29,9 +30,14 @@ POOL: dict[str, tuple[pa.DataType, Callable[[int], Any]]] = {
     "point": (_POINT, lambda n: {"x": None if n % 3 == 0 else n, "y": f"p{n % 4}"}),
     "label": (pa.dictionary(pa.int16(), pa.string()), lambda n: None if n % 11 == 0 else f"l{n % 3}"),
     "flag": (pa.bool_(), lambda n: None if n % 4 == 2 else n % 2 == 0),
+    "text": (pa.string(), lambda n: None if n % 8 == 7 else f"{WORDS[n % 3]} number {n % 17}"),
+    "tags": (pa.list_(pa.string()), lambda n: [f"t{i}" for i in range(n % 4)]),
     "extra": (pa.int64(), lambda n: n * 2),
 }
 """Columns a table may have besides ``n``, and what a row has in them."""
+NEVER_NULL = ("vec", "extra", "tags")
+OF_0_1 = ("word", "text", "vec", "tags", "extra")
+"""Columns without nulls, except in text: files of version 0.1 hold no others."""
 
 Rows = dict[int, dict[str, Any]]
 Origin = tuple[int, int, int]
@@ -39,10 +45,29 @@ _IDS = ["_rowid", "_row_created_at_version", "_row_last_updated_at_version"]
 
 
 @dataclass(frozen=True)
+class Column:
+    """A column besides ``n``: its present name and type, and what of :data:`POOL` it was made as."""
+
+    name: str
+    kind: str
+    type: pa.DataType
+    nullable: bool = True
+
+    @property
+    def field(self) -> pa.Field:
+        return pa.field(self.name, self.type, self.nullable)
+
+
+def column_of(kind: str, name: str | None = None) -> Column:
+    """A new column of this kind, which is also its name unless another is given."""
+    return Column(name or kind, kind, POOL[kind][0])
+
+
+@dataclass(frozen=True)
 class State:
     """A version: its columns in order, its rows by number, where these come from, and its maps."""
 
-    columns: tuple[str, ...]
+    columns: tuple[Column, ...]
     rows: Rows
     ids: dict[int, Origin] = field(default_factory=dict)
     bases: dict[str, Path] = field(default_factory=dict)
@@ -51,22 +76,58 @@ class State:
     def without(self, gone: Callable[[int], bool]) -> State:
         return replace(self, rows={n: row for n, row in self.rows.items() if not gone(n)})
 
+    def of_kind(self, kind: str) -> Column | None:
+        """The column that was made as this kind, whatever its name is now."""
+        return next((column for column in self.columns if column.kind == kind), None)
 
-def rows_of(numbers: Iterable[int], columns: Iterable[str]) -> Rows:
-    """New rows of these numbers."""
-    names = tuple(columns)
-    return {n: {name: POOL[name][1](n) for name in names} for n in numbers}
+    def named(self, names: Iterable[str]) -> tuple[Column, ...]:
+        wanted = set(names)
+        return tuple(column for column in self.columns if column.name in wanted)
+
+    def changed(self, old: Column, new: Column) -> State:
+        """The state with another column in the place of one, with the same values."""
+        columns = tuple(new if column == old else column for column in self.columns)
+        return replace(
+            self,
+            columns=columns,
+            rows={
+                n: {new.name if name == old.name else name: value for name, value in row.items()}
+                for n, row in self.rows.items()
+            },
+        )
+
+    def with_column(self, column: Column, values: Callable[[int], Any]) -> State:
+        rows = {n: {**row, column.name: values(n)} for n, row in self.rows.items()}
+        return replace(self, columns=(*self.columns, column), rows=rows)
+
+    def without_column(self, column: Column) -> State:
+        rows = {n: {k: v for k, v in row.items() if k != column.name} for n, row in self.rows.items()}
+        return replace(self, columns=tuple(c for c in self.columns if c != column), rows=rows)
 
 
-def arrow_of(rows: Rows, columns: Iterable[str]) -> pa.Table:
+def rows_of(numbers: Iterable[int], columns: Iterable[Column], shift: int = 0) -> Rows:
+    """New rows of these numbers; with ``shift`` they have the values of other numbers."""
+    made = tuple(columns)
+    return {n: {column.name: POOL[column.kind][1](n + shift) for column in made} for n in numbers}
+
+
+def arrow_of(rows: Rows, columns: Iterable[Column]) -> pa.Table:
     """Rows as a table of ``n`` and these columns."""
-    made = {"n": pa.array(list(rows), pa.int64())}
-    for name in columns:
-        values = [row[name] for row in rows.values()]
-        kind = POOL[name][0]
-        is_coded = pa.types.is_dictionary(kind)
-        made[name] = pa.array(values, pa.string()).cast(kind) if is_coded else pa.array(values, kind)
-    return pa.table(made)
+    fields, made = [pa.field("n", pa.int64())], [pa.array(list(rows), pa.int64())]
+    for column in columns:
+        values = [row[column.name] for row in rows.values()]
+        is_coded = pa.types.is_dictionary(column.type)
+        array = pa.array(values, pa.string()).cast(column.type) if is_coded else pa.array(values, column.type)
+        fields.append(column.field)
+        made.append(array)
+    return pa.table(made, schema=pa.schema(fields))
+
+
+def numbers_of(theirs: Any, **query: Any) -> list[int]:
+    """The numbers of the rows that pylance finds, in ascending order."""
+    return sorted(
+        theirs.to_table(columns=["n"], disable_scoring_autoprojection=True, **query)["n"].to_pylist()
+    )
 
 
 class Table:
@@ -78,7 +139,11 @@ class Table:
         self.next_number = self.next_id = self.next_base = 0
         self.largest_fragment = -1
         self.places: dict[str, Path] = {}
-        columns = ("word", "value", "list")
+        # Files of version 2.0 hold no null structs, which new columns and missing ones are made of.
+        self.pool = {"0.1": OF_0_1, "2.0": tuple(kind for kind in POOL if kind != "point")}.get(
+            version, tuple(POOL)
+        )
+        columns = tuple(column_of(kind) for kind in self.pool if kind not in ("point", "label", "flag"))
         bases = [self.new_base() for _ in range(num_bases)]
         rows = self.new_rows(12, columns)
         lancecy.write_dataset(
@@ -104,7 +169,7 @@ class Table:
     def now(self) -> State:
         return self.states[self.latest]
 
-    def new_rows(self, count: int, columns: Iterable[str]) -> Rows:
+    def new_rows(self, count: int, columns: Iterable[Column]) -> Rows:
         self.next_number += count
         return rows_of(range(self.next_number - count, self.next_number), columns)
 
@@ -116,7 +181,8 @@ class Table:
 
     def plus(self, state: State, rows: Rows, version: int) -> State:
         """A state with new rows, which get the next ids; what a row lacks is null."""
-        full = {n: {name: row.get(name) for name in state.columns} for n, row in rows.items()}
+        names = [column.name for column in state.columns]
+        full = {n: {name: row.get(name) for name in names} for n, row in rows.items()}
         ids = {n: (self.next_id + i, version, version) for i, n in enumerate(rows)}
         self.next_id += len(rows)
         return replace(state, rows={**state.rows, **full}, ids={**state.ids, **ids})
@@ -128,6 +194,30 @@ class Table:
         for version in range(max(self.states, default=0) + 1, newest):
             self.states[version] = self.now
         self.states[newest] = state
+
+    def maybe_made(self, state: State) -> None:
+        """The table is like this now; a change of no rows may have made no version."""
+        if lancecy.dataset(self.uri).version > self.latest:
+            self.made(state)
+        else:
+            assert (state.columns, state.rows) == (self.now.columns, self.now.rows)
+
+    def touched(self, numbers: Iterable[int]) -> dict[int, Origin]:
+        """Where the rows come from, if these are changed in the next version."""
+        if not self.stable:
+            return {}
+        ids = self.now.ids
+        return {**ids, **{n: (*ids[n][:2], self.latest + 1) for n in numbers}}
+
+    def learned(self, state: State, new: Iterable[int]) -> State:
+        """Inserted rows come in any order; their ids are new ones, whichever."""
+        if not self.stable:
+            return state
+        found = {row["n"]: row["_rowid"] for row in self.theirs().to_table(["n", "_rowid"]).to_pylist()}
+        assert sorted(found[n] for n in new) == list(range(self.next_id, self.next_id + len(list(new))))
+        self.next_id += len(list(new))
+        version = self.latest + 1
+        return replace(state, ids={**state.ids, **{n: (found[n], version, version) for n in new}})
 
     def readable(self) -> list[int]:
         """Versions whose bases are where they were."""
@@ -163,22 +253,62 @@ class Table:
 
     def _check_rows(self, state: State, mine: lancecy.Dataset, theirs: Any) -> None:
         found, other = mine.to_table(), theirs.to_table()
-        assert found.schema.names == other.schema.names == ["n", *state.columns]
+        assert found.schema.names == other.schema.names == ["n", *(column.name for column in state.columns)]
         assert found.to_pylist() == other.to_pylist()
         rows = {row.pop("n"): row for row in found.to_pylist()}
         assert len(rows) == found.num_rows == mine.count_rows() == theirs.count_rows(), "a row is there twice"
         assert rows == state.rows
+        for text, chosen in self._filters(state).items():
+            expected = sorted(n for n, row in rows.items() if chosen(n, row))
+            for use in self._uses:
+                # pylance's statistics of 0.1 deny a null that is alone on its page.
+                query = {"use_scalar_index": use, "use_stats": self.version != "0.1"}
+                assert numbers_of(theirs, filter=text, **query) == expected, (text, use)
+            assert sorted(mine.to_table(["n"], filter=text)["n"].to_pylist()) == expected, text
+        self._check_words(state, theirs)
+        self._check_vectors(state, theirs)
+
+    @property
+    def _uses(self) -> tuple[bool, ...]:
+        """Whether pylance uses indices: both, but its indices of 0.1 tables with stable ids find updated rows twice."""
+        return (False,) if self.version == "0.1" and self.stable else (True, False)
+
+    def _filters(self, state: State) -> dict[str, Callable[[int, dict[str, Any]], bool]]:
         middle = self.next_number // 2
         filters: dict[str, Callable[[int, dict[str, Any]], bool]] = {
             f"n = {middle}": lambda n, row: n == middle,
             f"n >= {middle // 2} and n < {middle}": lambda n, row: middle // 2 <= n < middle,
         }
-        if "word" in state.columns:
-            filters["word = 'w3'"] = lambda n, row: row["word"] == "w3"
-        for text, chosen in filters.items():
-            expected = sorted(n for n, row in rows.items() if chosen(n, row))
-            assert sorted(theirs.to_table(["n"], filter=text)["n"].to_pylist()) == expected, text
-            assert sorted(mine.to_table(["n"], filter=text)["n"].to_pylist()) == expected, text
+        word, tags = state.of_kind("word"), state.of_kind("tags")
+        if word:
+            filters[f"{word.name} = 'w3'"] = lambda n, row: bool(row[word.name] == "w3")
+            filters[f"{word.name} is null"] = lambda n, row: row[word.name] is None
+        if tags:
+            filters[f"array_has_any({tags.name}, ['t2'])"] = lambda n, row: "t2" in (row[tags.name] or ())
+        return filters
+
+    def _check_words(self, state: State, theirs: Any) -> None:
+        """A search by words needs its index."""
+        text = state.of_kind("text")
+        kinds = [index.index_type for index in theirs.describe_indices()]
+        if text is None or "Inverted" not in kinds or True not in self._uses:
+            return
+        for word in WORDS[:2]:
+            expected = sorted(n for n, row in state.rows.items() if word in (row[text.name] or ""))
+            assert numbers_of(theirs, full_text_query=word, limit=10_000) == expected, word
+
+    def _check_vectors(self, state: State, theirs: Any) -> None:
+        vector = state.of_kind("vec")
+        if vector is None:
+            return
+        there = [n for n, row in state.rows.items() if row[vector.name] is not None]
+        middle = self.next_number / 2 + 0.3
+        query = [middle, middle / 2, -middle]
+        # With stable ids, rows that a compaction of pylance left out take places of its k nearest rows.
+        nearest = {"column": vector.name, "q": query, "k": 10_000, "nprobes": 2}
+        expected = sorted(there)
+        for use in self._uses if there else ():
+            assert numbers_of(theirs, nearest={**nearest, "use_index": use}) == expected, use
 
     def _check_ids(self, state: State, mine: lancecy.Dataset, theirs: Any) -> None:
         names = ["n", *_IDS] if self.stable else ["n", "_rowid"]
