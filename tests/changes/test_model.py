@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -28,7 +29,7 @@ from hypothesis.stateful import (
 )
 
 import lancecy
-from lancecy import LanceOperation
+from lancecy import FragmentMetadata, LanceOperation
 from lancecy.errors import ConflictError
 from tests.changes.model import NEVER_NULL, POOL, Column, Table, arrow_of, column_of, rows_of
 
@@ -395,6 +396,28 @@ class Histories(RuleBasedStateMachine):
         self.either(is_mine).alter_columns({"path": column.name, "data_type": kind})
         state = t.now.changed(column, replace(column, type=kind))
         t.made(replace(state, ids=t.touched(t.now.rows)))
+
+    @rule(pick=picks, is_mine=st.booleans())
+    def update_in_place(self, pick: int, is_mine: bool) -> None:
+        """Values of a column change in the files of a fragment, as distributed updates of pylance do."""
+        t, theirs = self.t, self.t.theirs()
+        fragments, column = theirs.get_fragments(), t.now.of_kind("word")
+        if t.version == "0.1" or not fragments or column is None:
+            return
+        chosen = fragments[pick % len(fragments)]
+        numbers = chosen.to_table(columns=["n"])["n"].to_pylist()
+        rows = rows_of(numbers, [column], 1 + pick % 7)
+        part, fields = chosen.update_columns(arrow_of(rows, [column]), "n", "n")
+        operation: Any = (LanceOperation if is_mine else lance.LanceOperation).Update(
+            updated_fragments=[FragmentMetadata.from_json(json.dumps(part.to_json())) if is_mine else part],
+            fields_modified=fields,
+            update_mode="rewrite_columns",
+        )
+        commit = lancecy.commit if is_mine else lance.LanceDataset.commit
+        commit(t.uri, operation, read_version=theirs.version)
+        changed = {n: {**t.now.rows[n], **rows[n]} for n in numbers}
+        # Rows whose places the operation does not name have no new version.
+        t.made(replace(t.now, rows={**t.now.rows, **changed}))
 
     def indexed(self) -> set[str]:
         return {name for index in self.t.theirs().describe_indices() for name in index.field_names}
