@@ -8,7 +8,7 @@ Facts: table sheet, sections 3.2, 4.4 and 8.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Protocol, TypeAlias
@@ -20,7 +20,7 @@ from lancecy.changes.column_values import Batches, InOrder, InThreads
 from lancecy.changes.legacy import dictionaries_after, with_dictionaries
 from lancecy.changes.options import CommitRequest, with_durability
 from lancecy.encodings.arrow.assemble import pruned
-from lancecy.errors import CommitUnknownError, LanceError, SchemaError, printable
+from lancecy.errors import CommitUnknownError, LanceError, SchemaError, UnsupportedError, printable
 from lancecy.file.create import check_writable
 from lancecy.file.dictionaries import Dictionaries
 from lancecy.progress import Progress, Step
@@ -43,6 +43,7 @@ __all__ = [
     "ColumnChange",
     "ColumnPlan",
     "FilledColumns",
+    "Filler",
     "Keeper",
     "Retries",
     "batch_starts",
@@ -145,16 +146,18 @@ def first_free_id(snapshot: Snapshot) -> int:
     return max(ids | {snapshot.schema.max_field_id}) + 1
 
 
-def new_files(snapshot: Snapshot, durable: bool = True) -> ColumnFiles:
+def new_files(snapshot: Snapshot, durable: bool = True, tag: str = "") -> ColumnFiles:
     """The data files of a change, in the table's own folder.
 
     Parameters
     ----------
     snapshot : Snapshot
     durable : bool
+    tag : str
+        Hexadecimal digits that all file names end in.
     """
     store, folder = data_folder(snapshot)
-    return ColumnFiles(with_durability(store, durable), folder, data_version(snapshot))
+    return ColumnFiles(with_durability(store, durable), folder, data_version(snapshot), tag)
 
 
 def data_folder(snapshot: Snapshot) -> tuple[Store, str]:
@@ -182,6 +185,24 @@ class Keeper(Protocol):
         fragment : Fragment
         written : Schema
         file : DataFile
+        """
+
+
+class Filler(Protocol):
+    """Writes the new columns of fragments elsewhere, as :func:`fill` does here."""
+
+    def __call__(
+        self, context: ScanContext, plan: ColumnPlan, first_id: int, fragments: Sequence[Fragment]
+    ) -> Iterable[tuple[Fragment, DataFile]]:
+        """Each fragment with its data file.
+
+        Parameters
+        ----------
+        context : ScanContext
+        plan : ColumnPlan
+        first_id : int
+            What the plan was made with.
+        fragments : sequence of Fragment
         """
 
 
@@ -444,6 +465,7 @@ class ColumnChange(Change):
         retries: Retries,
         done: FilledColumns | None = None,
         keeper: Keeper | None = None,
+        filler: Filler | None = None,
     ) -> None:
         """Write new columns of all fragments and commit them.
 
@@ -456,6 +478,8 @@ class ColumnChange(Change):
             Files of an earlier, interrupted change.
         keeper : Keeper, optional
             Told of each file; the files it was told of stay after an error.
+        filler : Filler, optional
+            Writes the files; by default the threads of this process do.
 
         Raises
         ------
@@ -468,7 +492,9 @@ class ColumnChange(Change):
             files.adopt(file)
         try:
             used = self._retried(
-                lambda: self._attempt(planner, files, done, retries, keeper), retries.count, retries.timeout
+                lambda: self._attempt(planner, files, done, retries, keeper, filler),
+                retries.count,
+                retries.timeout,
             )
         except CommitUnknownError:
             raise
@@ -484,12 +510,13 @@ class ColumnChange(Change):
         done: FilledColumns,
         retries: Retries,
         keeper: Keeper | None,
+        filler: Filler | None,
     ) -> set[str]:
         """One attempt: files for what has none yet, and the commit; returns the names of the files."""
         self._check_writable()
         context: ScanContext = self.context
         try:
-            operation = self._filled(context, planner, files, done, retries.progress, keeper)
+            operation = self._filled(context, planner, files, done, retries.progress, keeper, filler)
         except LanceError:
             raise
         except BaseException:
@@ -508,6 +535,7 @@ class ColumnChange(Change):
         done: FilledColumns,
         progress: Progress | None,
         keeper: Keeper | None,
+        filler: Filler | None,
     ) -> Merge:
         snapshot = context.snapshot
         first_id = done.ids_from(first_free_id(snapshot))
@@ -516,13 +544,30 @@ class ColumnChange(Change):
         done.take_over(plan, first_id)
         book = dictionaries_after(snapshot, plan.schema, plan.written, files.version)
         missing = done.missing(context) if plan.written.fields else []
-        for fragment, file in fill(context, plan, missing, files, progress, book, keeper):
+        if filler is None:
+            filled: Iterable[tuple[Fragment, DataFile]] = fill(
+                context, plan, missing, files, progress, book, keeper
+            )
+        else:
+            _check_no_dictionaries(book)
+            filled = filler(context, plan, first_id, missing)
+        for fragment, file in filled:
+            files.adopt(file)
             done.files[fragment.id] = fragment, file
         schema, values = plan.schema, None
         if book is not None:
             schema, values = with_dictionaries(schema, book)
         fragments = tuple(with_file(fragment, done.files.get(fragment.id)) for fragment in context.fragments)
         return Merge(fragments, schema, not plan.is_strict, values)
+
+
+def _check_no_dictionaries(dictionaries: Dictionaries | None) -> None:
+    if dictionaries is not None:
+        raise UnsupportedError(
+            "the files of a table of version 0.1 share the values of dictionaries, which several processes cannot add to: "
+            "add the columns with ds.add_columns, or return their values instead of dictionaries",
+            feature="dictionaries of columns that many workers write",
+        )
 
 
 def _paths(done: FilledColumns) -> set[str]:

@@ -37,7 +37,7 @@ from lancecy.table.snapshot import Snapshot
 from lancecy.write.fragments import NewFiles
 from lancecy.write.metadata import FragmentMetadata
 
-__all__ = ["SharedWrite", "share"]
+__all__ = ["SharedWrite", "share", "share_planned"]
 
 _TAG_BYTES = 8
 # The search for files of a failed write stops after this many names in one folder.
@@ -117,7 +117,7 @@ class SharedWrite:
             made = files.write(batches)
             self.check_awaited(files, number)
         except BaseException:
-            if self._is_given_up():
+            if self.is_given_up():
                 LocalStore.remove_folders(self.folders)
             raise
         return made
@@ -137,7 +137,7 @@ class SharedWrite:
             It was.
         """
         # Looked for after the files are there: those that the other side missed are removed here.
-        if self._is_given_up():
+        if self.is_given_up():
             files.remove()
             raise CommitError(
                 f"the write to {self.location.uri} was given up while part {number} was written, or this worker "
@@ -174,7 +174,8 @@ class SharedWrite:
             with suppress(LanceError):
                 store.delete([self._marker])
 
-    def _is_given_up(self) -> bool:
+    def is_given_up(self) -> bool:
+        """Whether the process that waits for the parts does so no more."""
         if not self.is_awaited:
             return False
         try:
@@ -317,6 +318,25 @@ def share(
         commit_options = replace(commit_options, token=f"shared write {secrets.token_hex(16)}")
     sent, made = location.with_credentials(embed_credentials), _missing_folders(places)
     return SharedWrite(sent, plan, options, commit_options, origin, tag, made, is_awaited, session)
+
+
+def share_planned(
+    plan: Plan, snapshot: Snapshot, options: WriteRequest, *, embed_credentials: bool = False
+) -> SharedWrite:
+    """The files of a change of a table that many workers write; the process that calls this waits for them.
+
+    Parameters
+    ----------
+    plan : Plan
+    snapshot : Snapshot
+    options : WriteRequest
+    embed_credentials : bool
+    """
+    tag = secrets.token_hex(_TAG_BYTES)
+    origin = Origin(snapshot.version, snapshot.manifest_file.naming, snapshot.identity)
+    commit = CommitRequest(token=f"shared write {secrets.token_hex(16)}", durable=options.durable)
+    sent = snapshot.location.with_credentials(embed_credentials)
+    return SharedWrite(sent, plan, options, commit, origin, tag, (), True, snapshot.session)
 
 
 def _missing_folders(places: Iterable[tuple[Store, str]]) -> tuple[str, ...]:

@@ -5,6 +5,7 @@
 ``to_dask_array``      a column as a Dask array (``array``)
 ``compact``            merges small fragments on the workers (``compaction``)
 ``changes``            the rows that differ between two versions (``row_changes``)
+``add_columns``        columns computed by the workers (``columns``)
 ``merge_insert``       a frame into a table by keys, joined by the workers (``merging``)
 ``plain``              a frame without lancecy's dtypes (``dtypes``)
 ``NestedArrowDtype``   the pandas dtype that keeps vectors, lists, structs and maps
@@ -26,6 +27,7 @@ from lancecy.lazy_attributes import lazy_attributes
 if TYPE_CHECKING:
     from lancecy.dask.array import to_dask_array as to_dask_array
     from lancecy.dask.collection import scan as scan
+    from lancecy.dask.columns import add_columns as add_columns
     from lancecy.dask.compaction import compact as compact
     from lancecy.dask.dtypes import NestedArrowDtype as NestedArrowDtype
     from lancecy.dask.dtypes import plain as plain
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "lancecy.dask.array": "to_dask_array",
     "lancecy.dask.collection": "scan",
+    "lancecy.dask.columns": "add_columns",
     "lancecy.dask.compaction": "compact",
     "lancecy.dask.dtypes": "NestedArrowDtype plain to_frame",
     "lancecy.dask.merging": "merge_insert",

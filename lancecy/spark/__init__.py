@@ -5,6 +5,7 @@
 ``changes``              the rows that differ between two versions (``row_changes``)
 ``compact``              merges small fragments on the executors (``compaction``)
 ``write``                a DataFrame to a table, written by the executors (``sink``)
+``add_columns``          columns computed by the executors (``columns``)
 ``merge``                a DataFrame into a table by keys, joined by the executors (``merging``)
 ``dataframe``            an Arrow table in memory as a DataFrame (``frames``)
 ``LancecyDataSource``    implements ``format("lancecy")`` and ``USING lancecy`` (``source``)
@@ -25,6 +26,7 @@ from typing import TYPE_CHECKING
 from lancecy.lazy_attributes import lazy_attributes
 
 if TYPE_CHECKING:
+    from lancecy.spark.columns import add_columns as add_columns
     from lancecy.spark.compaction import compact as compact
     from lancecy.spark.frames import dataframe as dataframe
     from lancecy.spark.frames import read as read
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from lancecy.spark.types import spark_arrow_schema as spark_arrow_schema
 
 _HOMES = {
+    "lancecy.spark.columns": "add_columns",
     "lancecy.spark.compaction": "compact",
     "lancecy.spark.frames": "dataframe read",
     "lancecy.spark.merging": "merge",

@@ -37,6 +37,8 @@ class ColumnFiles:
         Prefix of the names of data files in the store, "" or ending in a slash.
     version : str
         Version of the data files.
+    tag : str
+        Hexadecimal digits that all file names end in.
 
     Examples
     --------
@@ -48,8 +50,8 @@ class ColumnFiles:
     (7,)
     """
 
-    def __init__(self, store: Store, folder: str, version: str) -> None:
-        self._store, self._folder, self._version = store, folder, version
+    def __init__(self, store: Store, folder: str, version: str, tag: str = "") -> None:
+        self._store, self._folder, self._version, self._tag = store, folder, version, tag
         self._lock = threading.Lock()
         self._begun: set[str] = set()
         self._made: tuple[str, ...] = ()
@@ -98,7 +100,7 @@ class ColumnFiles:
 
         Any exception, also of the batches, discards the file.
         """
-        file = DataFile(data_file_name(), ())
+        file = DataFile(data_file_name(tag=self._tag), ())
         path = self._folder + file.path
         blobs = (node for top in schema.fields for node in top.walk() if node.is_blob)
         with self._lock:
@@ -123,12 +125,13 @@ class ColumnFiles:
         )
 
     def adopt(self, file: DataFile) -> None:
-        """Remove a file of an earlier, interrupted change like those of this one.
+        """Remove a file of an earlier, interrupted change or of a worker like those of this one.
 
         Parameters
         ----------
         file : DataFile
         """
+        self._has_sidecars = True
         self._begun.add(file.path)
 
     def remove(self, kept: Iterable[str] = ()) -> str:
