@@ -344,7 +344,7 @@ class MergeInsertBuilder:
         ExistsError
             A row matches, after ``when_matched_fail``.
         ValueError
-            No clause is given.
+            No clause is given; or ``progress`` with a Dask DataFrame.
         ExpressionError, ColumnNotFoundError
             A condition does not fit the columns.
         UnsupportedError
@@ -357,6 +357,11 @@ class MergeInsertBuilder:
         Every error but ``CommitUnknownError`` leaves the table as it was.
         """
         if is_dask(data_obj):
+            if progress is not None:
+                raise ValueError(
+                    "progress is called by the process that writes, and a Dask collection is merged by its workers: use "
+                    "dask.diagnostics.ProgressBar or the dashboard"
+                )
             return self.execute_on(DaskEngine(data_obj, schema))
         told, instant = progress or silent, time_now()
         commit = CommitRequest(durable=self._written.durable)

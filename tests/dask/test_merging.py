@@ -137,6 +137,8 @@ def test_arguments_that_mean_nothing_are_refused(tmp_path: Path) -> None:
         lancecy.dask.merge_insert(source([1]), ds, "id", delete_condition="id < 3")
     with pytest.raises(ValueError, match="would change nothing"):
         lancecy.dask.merge_insert(source([1]), ds, "id", when_matched=None, when_not_matched=None)
+    with pytest.raises(ValueError, match="progress is called by the process that writes"):
+        ds.merge_insert("id").when_matched_update_all().execute(source([1]), progress=print)
     with pytest.raises(TypeError, match="a Dask DataFrame"):
         lancecy.dask.merge_insert({"id": [1]}, ds, "id")  # type: ignore[arg-type]
 
@@ -206,3 +208,20 @@ def test_merge_begins_again_after_another_writer(tmp_path: Path, monkeypatch: py
     with pytest.raises(RetryableConflictError):
         lancecy.dask.merge_insert(source([11]), ds, "id", conflict_retries=0)
     assert {Path(name).name for name in files(tmp_path / "t" / "data")} >= kept
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("stable", [False, True])
+def test_pylance_reads_what_workers_merged_and_computed(tmp_path: Path, stable: bool) -> None:
+    import lance
+
+    ds = table(tmp_path / "t", enable_stable_row_ids=stable)
+    lancecy.dask.merge_insert(source([3, 7, 11, 12]), ds, "id")
+    lancecy.dask.add_columns(ds, lambda batch: {"next": [n + 1 for n in batch["id"].to_pylist()]}, ["id"])
+    theirs = lance.dataset(str(tmp_path / "t"))
+    theirs.validate()
+    assert theirs.to_table(with_row_id=True).equals(ds.to_table(with_row_id=True))
+    theirs.merge_insert("id").when_matched_update_all().execute(theirs.to_table(filter="id >= 7"))
+    found = lancecy.dataset(tmp_path / "t").to_table(columns=["id", "next"]).to_pylist()
+    assert sorted(row["next"] - row["id"] for row in found) == [1] * 12
+    assert words(ds)[12] == "new 12"
