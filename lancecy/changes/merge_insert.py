@@ -35,6 +35,9 @@ from lancecy.write.operations import BaseOperation
 
 __all__ = ["MergeInsertBuilder", "Merges", "UncommittedMerge"]
 
+_TIMEOUT = timedelta(seconds=30)
+_LONG_TIMEOUT = timedelta(days=365)
+
 _CHOICES: Mapping[str, tuple[str | None, ...]] = {
     "when_matched": ("update_all", "fail", "delete", None),
     "when_not_matched": ("insert_all", None),
@@ -112,7 +115,8 @@ class MergeInsertBuilder:
         self._dataset = dataset
         self._on = keys_named(on, dataset.context.snapshot.schema)
         self._clauses = Clauses()
-        self._retries, self._timeout = 10, timedelta(seconds=30)
+        self._retries = 10
+        self._timeout: timedelta | None = None
         self._written = WriteRequest("append")
 
     @classmethod
@@ -215,7 +219,7 @@ class MergeInsertBuilder:
         Parameters
         ----------
         timeout : timedelta
-            30 seconds by default.
+            30 seconds by default; for a merge on workers, which may take hours, only the number of attempts counts.
         """
         self._timeout = timeout
         return self
@@ -376,7 +380,7 @@ class MergeInsertBuilder:
                         self._dataset._change(operation, options=commit)
                 return matches.stats
 
-            return self._dataset._retried(attempt, self._retries, self._timeout)
+            return self._dataset._retried(attempt, self._retries, self._timeout or _TIMEOUT)
 
     def execute_on(self, engine: Engine, embed_credentials: bool = False) -> dict[str, int]:
         """Merge rows on the workers of an engine. A failed attempt leaves no file that can be found.
@@ -414,7 +418,7 @@ class MergeInsertBuilder:
                     self._dataset._change(operation, options=merge.commit_options)
             return stats
 
-        return self._dataset._retried(attempt, self._retries, self._timeout)
+        return self._dataset._retried(attempt, self._retries, self._timeout or _LONG_TIMEOUT)
 
     @checked_arguments()
     def execute_uncommitted(
