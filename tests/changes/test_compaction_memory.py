@@ -1,0 +1,79 @@
+"""Compactions of tables larger than their byte budget."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lancecy
+
+BUDGET, FRAGMENTS, ROWS, WIDTH = 20 << 20, 32, 800_000, 34
+
+COMPACT = """
+import sys, threading
+import lancecy
+
+def held():
+    # Not the peak of all memory: pages of mapped files count there, though the system may take them back.
+    line = next(line for line in open("/proc/self/status") if line.startswith("RssAnon"))
+    return int(line.split()[1]) * 1024
+
+peak, is_done = [0], threading.Event()
+
+def watch():
+    while not is_done.wait(0.005):
+        peak[0] = max(peak[0], held())
+
+threading.Thread(target=watch, daemon=True).start()
+done = lancecy.dataset(sys.argv[1]).optimize.compact_files(
+    io_buffer_size=int(sys.argv[2]), compaction_mode=sys.argv[3], target_rows_per_fragment=1 << 30,
+    durability="none",
+)
+is_done.set()
+assert done.fragments_removed == int(sys.argv[4]) and done.fragments_added == 1, done
+print(peak[0])
+"""
+
+
+def batches() -> Iterator[pa.RecordBatch]:
+    """Values that no encoding makes smaller."""
+    chance, rows = np.random.default_rng(1), ROWS // FRAGMENTS
+    for number in range(FRAGMENTS):
+        columns: dict[str, Any] = {"n": np.arange(number * rows, (number + 1) * rows)}
+        values = chance.integers(0, 1 << 62, rows * WIDTH)
+        columns["vector"] = pa.FixedSizeListArray.from_arrays(values, WIDTH)
+        yield pa.record_batch(columns)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("version", "mode"), [("0.1", "reencode"), ("2.1", "reencode"), ("2.1", "try_binary_copy")]
+)
+def test_memory_stays_within_the_budget(tmp_path: Path, version: Any, mode: str) -> None:
+    uri = str(tmp_path / "t")
+    ds = lancecy.write_dataset(
+        batches(),
+        uri,
+        data_storage_version=version,
+        max_rows_per_file=ROWS // FRAGMENTS,
+        durability="none",
+    )
+    ds.delete("n % 1000 = 0")
+    assert sum(path.stat().st_size for path in (tmp_path / "t").rglob("*.lance")) > 10 * BUDGET
+    done = subprocess.run(
+        [sys.executable, "-c", COMPACT, uri, str(BUDGET), mode, str(FRAGMENTS)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    print(f"{int(done.stdout) >> 20} MiB")
+    assert int(done.stdout) < BUDGET + (200 << 20)
+    found = lancecy.dataset(uri).to_table(["n"])["n"].to_numpy()
+    assert (found == np.delete(np.arange(ROWS), np.arange(0, ROWS, 1000))).all()
