@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from datetime import timedelta
+from functools import partial
 from itertools import count, takewhile
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
@@ -19,7 +20,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.errors import ConflictError
+from lancecy.errors import ConflictError, ContentionError
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 
@@ -35,12 +36,22 @@ def until(end: float, rounds: int | None) -> Iterator[int]:
     return takewhile(lambda number: number != rounds and time.time() < end, count())
 
 
+def insist(change: Callable[[], object]) -> None:
+    """Make a change, and again if other writers committed first too often: nothing was committed then."""
+    while True:
+        try:
+            change()
+        except ContentionError:
+            continue
+        return
+
+
 def append(uri: str, end: float, rounds: int | None = None) -> int:
     """Append rows of new keys; return the first key that was not appended."""
     key = FIRST
     for _ in until(end, rounds):
-        rows = {"id": range(key, key + PER_APPEND)}
-        lancecy.dataset(uri).append(pa.table({name: pa.array(v, pa.int64()) for name, v in rows.items()}))
+        rows = pa.table({"id": pa.array(range(key, key + PER_APPEND), pa.int64())})
+        insist(partial(lancecy.dataset(uri).append, rows))
         key += PER_APPEND
     return key
 
@@ -52,7 +63,8 @@ def upsert(uri: str, end: float, column: str, step: int, rounds: int | None = No
         keys = [(number * step + i) % KEYS for i in range(8)]
         merge = lancecy.dataset(uri).merge_insert("id").when_matched_update_all()
         merge = merge.when_not_matched_insert_all().conflict_retries(PATIENCE)
-        merge.retry_timeout(timedelta(minutes=5)).execute({"id": keys, column: [number] * len(keys)})
+        merge = merge.retry_timeout(timedelta(minutes=5))
+        insist(partial(merge.execute, {"id": keys, column: [number] * len(keys)}))
         last.update(dict.fromkeys(keys, number))
     return last
 
@@ -63,11 +75,8 @@ def delete(uri: str, end: float, rounds: int | None = None) -> int:
     for _ in until(end, rounds):
         ds = lancecy.dataset(uri)
         bound = max([bound, *(key + 1 for key in ds.to_table(["id"])["id"].to_pylist())])
-        ds.delete(
-            f"id >= {FIRST} AND id < {bound} AND id % {GONE} = 0",
-            conflict_retries=PATIENCE,
-            retry_timeout=timedelta(minutes=5),
-        )
+        condition = f"id >= {FIRST} AND id < {bound} AND id % {GONE} = 0"
+        insist(partial(ds.delete, condition, conflict_retries=PATIENCE, retry_timeout=timedelta(minutes=5)))
     return bound
 
 
@@ -77,7 +86,7 @@ def compact(uri: str, end: float, rounds: int | None = None) -> tuple[int, int]:
     for _ in until(end, rounds):
         try:
             metrics = lancecy.dataset(uri).optimize.compact_files(target_rows_per_fragment=100_000)
-        except ConflictError:
+        except (ConflictError, ContentionError):
             lost += 1
         else:
             done += metrics.fragments_removed > 0
