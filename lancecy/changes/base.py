@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from lancecy.changes.commit import commit_operation
 from lancecy.changes.options import CommitRequest
-from lancecy.errors import DatasetNotFoundError, RetryableConflictError
+from lancecy.errors import ContentionError, DatasetNotFoundError, RetryableConflictError
 from lancecy.table import flags
 from lancecy.table.manifest import BasePath
 from lancecy.table.operations import Operation
@@ -97,7 +97,7 @@ class Change(ABC):
         while True:
             try:
                 return attempt()
-            except RetryableConflictError:
+            except (RetryableConflictError, ContentionError):
                 number += 1
                 if number > retries or time.monotonic() >= give_up:
                     raise
