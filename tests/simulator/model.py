@@ -166,9 +166,9 @@ def _rewritten(table: Table, operation: Rewrite, version: int, history: Mapping[
         rows: list[Row | None] = []
         gone: set[int] = set()
         for part, before in planned:
-            now = table.part(part.id)
+            now = next((other for other in table.parts if other.id == part.id), None)
             for offset in before.living:
-                if offset in now.gone:
+                if now is None or offset in now.gone:
                     gone.add(len(rows))
                 rows.append(before.stable[offset] if table.stable else None)
         kept = tuple(part for part in table.parts if part.id not in {old.id for old in group.old})

@@ -7,6 +7,7 @@ column a change committed since. Letters::
     f  R if both touch a fragment
     d  as f, but merge the vectors if the other only deleted rows of a fragment and mine knows its rows
     w  as f, but merge if the other only deleted rows of a fragment that mine replaces
+    r  merge if both touch a fragment: the other deleted some of its rows, or all
     e  I if the other removed a fragment of mine
     k  I if one sets a key that the other sets or removes (or replaces the whole map)
     m  I if both set metadata of one field                b  I if both name one base by id, name or path
@@ -55,7 +56,7 @@ relocate          R   .   R   R   R   R   R   R   R   R   .   .   .   .   R   . 
 reserve           .   .   .   .   I   .   .   .   .   I   .   .   .   .   .   .   .   .   .   .   .   I   I
 update_rows       a   d   u   v   I   .   f   R   R   I   .   .   .   .   v   .   R   .   .   I   f   I   I
 update_columns    .   w   f   f   I   .   f   R   R   I   .   .   .   .   f   x   R   .   .   I   f   I   I
-rewrite           .   w   w   f   I   .   f   R   R   I   .   .   .   .   f   .   .   .   .   .   f   I   I
+rewrite           .   r   r   f   I   .   f   R   R   I   .   .   .   .   f   .   .   .   .   .   f   I   I
 merge             R   R   R   R   I   .   R   R   R   I   .   .   R   R   R   I   I   .   .   I   R   I   I
 merge_strict      R   R   R   R   I   .   R   R   R   I   .   .   R   R   R   I   I   .   .   I   R   I   I
 project           .   .   .   .   I   .   .   R   R   I   .   .   .   .   .   R   R   .   .   I   .   I   I
@@ -112,6 +113,9 @@ def _verdict(mine: Footprint, theirs: Footprint) -> Verdict:
             return Verdict.RETRY
         case "f" | "d" | "w":
             return _of_fragments(mine, theirs, letter)
+        case "r":
+            touched = mine.rewritten & (theirs.changed | theirs.rewritten)
+            return _if(bool(touched), Verdict.MERGE)
         case "e":
             return _if(bool(mine.rewritten & theirs.rewritten), Verdict.INCOMPATIBLE)
         case "a" | "u" | "v":

@@ -233,9 +233,9 @@ def _gone(planned: Fragment, newest: Newest) -> Steps[tuple[Int64, int]]:
     """Positions, among the live rows as planned, of those that are deleted now; and the number of live rows."""
     base, limits = newest.stored, newest.limits
     now = base.fragments.get(planned.id)
-    if now is None or now.files != planned.files:
+    if now is not None and now.files != planned.files:
         raise RetryableConflictError(
-            f"fragment {planned.id} was replaced or changed before version {base.version}: plan the rewrite again"
+            f"fragment {planned.id} was changed before version {base.version}: plan the rewrite again"
         )
     try:
         before = yield from deleted_offsets(base, planned, limits)
@@ -245,6 +245,9 @@ def _gone(planned: Fragment, newest: Newest) -> Steps[tuple[Int64, int]]:
             "the rewrite again"
         ) from error
     live = (planned.physical_rows or 0) - before.size
+    if now is None:
+        # The conflict check has seen all changes since: only one that deleted its last rows removes a fragment.
+        return np.arange(live), live
     if now.deletion_file == planned.deletion_file:
         return np.empty(0, np.int64), live
     after = yield from deleted_offsets(base, now, limits)

@@ -47,7 +47,7 @@ def test_grid_has_a_letter_for_every_pair() -> None:
     assert set(GRID) == made
     assert set(COLUMNS) == read - {"relocate"}, "a relocation is stored as an update of bases"
     assert all(tuple(row) == tuple(COLUMNS) for row in GRID.values())
-    assert {letter for row in GRID.values() for letter in row.values()} == set(".RIfdwekmbgxiauv")
+    assert {letter for row in GRID.values() for letter in row.values()} == set(".RIfdwrekmbgxiauv")
 
 
 @pytest.mark.parametrize("mine", MINE)
