@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lancecy.changes.column_values import Casts, ids_read
-from lancecy.changes.new_columns import ColumnChange, ColumnPlan, Retries, data_version, first_free_id
+from lancecy.changes.new_columns import ColumnChange, ColumnPlan, Retries, data_version
 from lancecy.changes.options import CommitRequest, Durability, is_durable
 from lancecy.encodings.arrow.columns import chunks_of, storage_of
 from lancecy.errors import SchemaError, UnsupportedError, nearest, printable
@@ -27,6 +27,7 @@ from lancecy.scanning.request import make_request
 from lancecy.scanning.task import ScanSpec
 from lancecy.scanning.threads import collect
 from lancecy.schema import Field, Schema
+from lancecy.table.field_ids import next_field_id
 from lancecy.table.operations import Project
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.schema_edits import Alteration, Altered, altered, chain_of
@@ -146,7 +147,12 @@ class AlterColumns(ColumnChange):
         def attempt() -> None:
             self._check_writable()
             snapshot = self._snapshot
-            found = altered(snapshot.schema, wanted, first_free_id(snapshot), data_version(snapshot))
+            found = altered(
+                snapshot.schema,
+                wanted,
+                next_field_id(snapshot.manifest, snapshot.indices()),
+                data_version(snapshot),
+            )
             _check_strict(self.context, found)
             self._change(Project(found.schema, not found.strict), options=options)
 

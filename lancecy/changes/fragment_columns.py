@@ -22,7 +22,6 @@ from lancecy.changes.new_columns import (
     batch_starts,
     check_nulls,
     fill,
-    first_free_id,
     new_files,
     with_file,
 )
@@ -39,6 +38,7 @@ from lancecy.scanning.request import make_request
 from lancecy.scanning.task import ScanSpec
 from lancecy.scanning.threads import collect
 from lancecy.schema import Schema
+from lancecy.table.field_ids import next_field_id
 from lancecy.table.manifest import Fragment
 from lancecy.table.rows import roaring
 from lancecy.write.metadata import FragmentMetadata
@@ -191,7 +191,10 @@ class FragmentColumns:
         self._dataset._check_writable()
         context: ScanContext = self._dataset.context
         snapshot, fragment = context.snapshot, self._metadata
-        planned, files = planner(context, first_free_id(snapshot)), new_files(snapshot)
+        planned, files = (
+            planner(context, next_field_id(snapshot.manifest, snapshot.indices())),
+            new_files(snapshot),
+        )
         check_writable(planned.written, files.version)
         if not planned.written.fields:
             return FragmentMetadata.of(fragment), planned.schema

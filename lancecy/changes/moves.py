@@ -5,8 +5,9 @@ Source: table sheet, section 3.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -54,39 +55,53 @@ def moved(
     """
     if not snapshot.manifest.has_stable_row_ids:
         return tuple(fragments)
-    ids, created, updated = (np.empty(addresses.size, np.uint64) for _ in range(3))
-    for fragment, chosen in _by_fragment(snapshot, addresses):
-        offsets = (addresses[chosen] & np.uint64(0xFFFFFFFF)).astype(np.int64)
-        ids[chosen] = row_ids(snapshot, fragment, offsets, addresses[chosen])
-        created[chosen] = _versions(snapshot.created_versions(fragment), offsets)
-        if not are_updated:
-            updated[chosen] = _versions(snapshot.updated_versions(fragment), offsets)
+    known = {fragment.stored_id: fragment for fragment in snapshot.fragments}
     made, start = [], 0
     for fragment in fragments:
         stop = min(start + (fragment.physical_rows or 0), addresses.size)
         if start < stop:
-            fragment = replace(
-                fragment,
-                row_ids=encode_row_ids(RowIdSequence.of(ids[start:stop])),
-                created_at_versions=encode_versions(VersionSequence.of(created[start:stop])),
-                last_updated_versions=None
-                if are_updated
-                else encode_versions(VersionSequence.of(updated[start:stop])),
-            )
+            fragment = _with_rows(snapshot, known, fragment, addresses[start:stop], are_updated)
         made.append(fragment)
         start = stop
     return tuple(made)
 
 
-def _by_fragment(snapshot: Snapshot, addresses: UInt64) -> Iterator[tuple[Fragment, NDArray[np.int64]]]:
-    """Fragments, and the positions of their addresses."""
-    owners = addresses >> np.uint64(32)
+def _with_rows(
+    snapshot: Snapshot,
+    known: Mapping[int, Fragment],
+    fragment: Fragment,
+    addresses: UInt64,
+    are_updated: bool,
+) -> Fragment:
+    """One new fragment with the row ids and versions of its first rows."""
+    ids, created, updated = (np.empty(addresses.size, np.uint64) for _ in range(3))
+    for number, chosen in _by_fragment(addresses):
+        old = known[number]
+        offsets = (addresses[chosen] & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        ids[chosen] = row_ids(snapshot, old, offsets, addresses[chosen])
+        created[chosen] = _versions(snapshot.created_versions(old), offsets)
+        if not are_updated:
+            updated[chosen] = _versions(snapshot.updated_versions(old), offsets)
+    return replace(
+        fragment,
+        row_ids=encode_row_ids(RowIdSequence.of(ids)),
+        created_at_versions=encode_versions(VersionSequence.of(created)),
+        last_updated_versions=None if are_updated else encode_versions(VersionSequence.of(updated)),
+    )
+
+
+def _by_fragment(addresses: UInt64) -> Iterator[tuple[int, slice | NDArray[np.int64]]]:
+    """Stored ids of fragments, and the positions of their addresses."""
+    owners = (addresses >> np.uint64(32)).astype(np.uint32)
+    ends = np.flatnonzero(owners[1:] != owners[:-1]) + 1
+    bounds = [0, *ends.tolist(), owners.size]
+    if bool((owners[1:] >= owners[:-1]).all()):
+        for start, stop in pairwise(bounds):
+            yield int(owners[start]), slice(start, stop)
+        return
     order = np.argsort(owners, kind="stable")
     numbers, firsts = np.unique(owners[order], return_index=True)
-    chosen = dict(zip(numbers.tolist(), np.split(order, firsts[1:]), strict=True)) if order.size else {}
-    for fragment in snapshot.fragments:
-        if fragment.stored_id in chosen:
-            yield fragment, chosen[fragment.stored_id]
+    yield from zip(numbers.tolist(), np.split(order, firsts[1:]), strict=True)
 
 
 def _versions(sequence: VersionSequence | None, offsets: NDArray[np.int64]) -> UInt64 | int:

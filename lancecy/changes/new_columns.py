@@ -28,6 +28,7 @@ from lancecy.scanning.context import ScanContext
 from lancecy.schema import Schema
 from lancecy.store.base import Store
 from lancecy.table.bases import Bases
+from lancecy.table.field_ids import next_field_id
 from lancecy.table.manifest import DataFile, Fragment
 from lancecy.table.operations import Merge
 from lancecy.table.operations.new_fragments import version_of
@@ -51,7 +52,6 @@ __all__ = [
     "data_folder",
     "data_version",
     "fill",
-    "first_free_id",
     "new_files",
     "stored_columns",
     "with_file",
@@ -129,21 +129,6 @@ def stored_columns(snapshot: Snapshot, columns: pa.Schema) -> pa.Schema:
     columns : pyarrow.Schema
     """
     return with_blobs(columns) if data_version(snapshot) >= "2.2" else columns
-
-
-def first_free_id(snapshot: Snapshot) -> int:
-    """The smallest field id above all in the schema, in data files and in index entries.
-
-    An index or a data file may outlive its column, and a new column with that id would get its values.
-
-    Parameters
-    ----------
-    snapshot : Snapshot
-    """
-    listed = {file.fields for fragment in snapshot.fragments for file in fragment.files}
-    ids = {number for fields in listed for number in fields}
-    ids.update(number for entry in snapshot.indices() for number in entry.fields)
-    return max(ids | {snapshot.schema.max_field_id}) + 1
 
 
 def new_files(snapshot: Snapshot, durable: bool = True, tag: str = "") -> ColumnFiles:
@@ -538,7 +523,7 @@ class ColumnChange(Change):
         filler: Filler | None,
     ) -> Merge:
         snapshot = context.snapshot
-        first_id = done.ids_from(first_free_id(snapshot))
+        first_id = done.ids_from(next_field_id(snapshot.manifest, snapshot.indices()))
         plan = planner(context, first_id)
         check_writable(plan.written, files.version)
         done.take_over(plan, first_id)
