@@ -166,7 +166,8 @@ def test_values_of_every_kind(
     assert column(ds, name) == wanted
     for other in set(before.schema.names) - {name}:
         order = pc.sort_indices(before["n"])
-        assert column(ds, other) == before.take(order)[other].to_pylist(), other
+        kept = before.take(order)[other].to_pylist()
+        assert column(ds, other) == (list(map(plain, kept)) if other == "bf" else kept), other
 
 
 def test_an_expression_sees_the_row_as_it_was(ds: lancecy.Dataset) -> None:
