@@ -33,7 +33,7 @@ _WARNED: set[tuple[str, str]] = set()
 def clean_after(committed: Committed, location: TableLocation, session: Session) -> None:
     """Clean up after a commit, if the table's configuration asks for it (``cleanup.automatic``).
 
-    The version is committed whatever happens here, so a failure is a warning.
+    The version is committed already, so a failure here is a warning.
 
     Parameters
     ----------

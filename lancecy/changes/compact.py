@@ -528,7 +528,7 @@ Rewrites: TypeAlias = Callable[["CompactionPlan", "list[Written]"], "Callable[[]
 
 
 def compacted(dataset: Change, request: RunRequest, rewrite: Rewrites) -> CompactionMetrics:
-    """Plan, run and commit a compaction. After a conflict, commit those groups that nobody else touched.
+    """Plan, run and commit a compaction. After a conflict, commit the groups that no other change touched.
 
     Parameters
     ----------

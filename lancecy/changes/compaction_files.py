@@ -152,7 +152,7 @@ class Rewriter:
 
 
 def _addresses(snapshot: Snapshot, fragments: Sequence[Fragment]) -> NDArray[np.uint64]:
-    """(num_rows,) uint64: row addresses of the live rows; empty in a table where nobody needs them."""
+    """(num_rows,) uint64: row addresses of the live rows; empty in a table without stable row ids."""
     if not snapshot.manifest.has_stable_row_ids:
         return np.empty(0, np.uint64)
     parts = []

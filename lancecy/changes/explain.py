@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -11,7 +10,7 @@ from lancecy.changes.assignments import Assignments
 from lancecy.changes.delete import matching_rows
 from lancecy.expr import describe
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.explain import explain, human_bytes
+from lancecy.scanning.explain import explain, facts_table, human_bytes
 from lancecy.scanning.plan import plan
 from lancecy.scanning.request import ScanRequest
 from lancecy.scanning.task import ScanSpec
@@ -137,11 +136,7 @@ class UpdateExplanation:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:right'>{html.escape(n)}</th><td style='text-align:left'>{html.escape(v)}</td></tr>"
-            for n, v in self._facts()
-        )
-        return f"<table>{rows}</table>"
+        return facts_table(self._facts())
 
 
 def explain_rows(context: ScanContext, chosen: Assignments, request: ScanRequest) -> UpdateExplanation:

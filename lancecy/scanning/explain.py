@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from lancecy.scanning.task import ScanUnit
 from lancecy.schema import Field
 from lancecy.table.manifest import Fragment
 
-__all__ = ["Explanation", "FragmentLine", "explain", "human_bytes"]
+__all__ = ["Explanation", "FragmentLine", "explain", "facts_table", "human_bytes"]
 
 
 def human_bytes(count: float) -> str:
@@ -247,11 +247,26 @@ class Explanation:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            f"<tr><th style='text-align:right'>{html.escape(n)}</th><td style='text-align:left'>{html.escape(v)}</td></tr>"
-            for n, v in self._facts()
-        )
-        return f"<table>{rows}</table>"
+        return facts_table(self._facts())
+
+
+def facts_table(facts: Iterable[tuple[str, str]]) -> str:
+    """Names and values as an HTML table.
+
+    Parameters
+    ----------
+    facts : iterable of (str, str)
+
+    Examples
+    --------
+    >>> facts_table([("rows", "3")]).count("<td")
+    1
+    """
+    rows = "".join(
+        f"<tr><th style='text-align:right'>{html.escape(n)}</th><td style='text-align:left'>{html.escape(v)}</td></tr>"
+        for n, v in facts
+    )
+    return f"<table>{rows}</table>"
 
 
 def explain(context: ScanContext, plan: ScanPlan, request: ScanRequest) -> Explanation:

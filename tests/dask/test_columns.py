@@ -1,4 +1,4 @@
-"""Columns that Dask's workers compute: one file per fragment, one commit, whatever happens to tasks."""
+"""Columns that Dask's workers compute: one file per fragment and one commit, also if tasks fail or run twice."""
 
 from __future__ import annotations
 

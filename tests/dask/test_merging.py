@@ -1,4 +1,4 @@
-"""A Dask DataFrame is merged into a table by the workers, in one version, whatever happens to tasks."""
+"""A Dask DataFrame is merged into a table by the workers, in one version, also if tasks fail or run twice."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def begun(store: str, seed: int = 5) -> Simulation:
 
 @functools.cache
 def _made(store: str, seed: int) -> Simulation:
-    """A table of six versions that begins to clean up now, and a file that somebody is about to commit."""
+    """A table of six versions that begins to clean up now, and a file of a commit in progress."""
     simulation = Simulation.of(seed, versions=STORES[store]())
     world = simulation.world
     for kind in ("append", "delete", "overwrite", "append"):

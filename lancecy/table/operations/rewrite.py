@@ -182,7 +182,9 @@ class Rewrite(Operation):
         pairs = [(group.old_fragments, group.new_fragments) for group in stored.groups]
         if stored.old_fragments:
             pairs.append((stored.old_fragments, stored.new_fragments))
-        groups = tuple(RewriteGroup(_decoded(old, limits), _decoded(new, limits)) for old, new in pairs)
+        groups = tuple(
+            RewriteGroup(decode_fragments(old, limits), decode_fragments(new, limits)) for old, new in pairs
+        )
         indices = tuple(
             RewrittenIndex(
                 index.old_id.uuid,
@@ -209,10 +211,6 @@ def _check_row_ids(fragments: Iterable[Fragment]) -> None:
                 "a fragment that replaces others in a table with stable row ids has to state the row ids and versions "
                 "of its rows, which would be new rows otherwise"
             )
-
-
-def _decoded(messages: Iterable[table_pb2.DataFragment], limits: Limits) -> tuple[Fragment, ...]:
-    return decode_fragments(messages, limits)
 
 
 def _deleted_since(group: RewriteGroup, newest: Newest) -> Steps[list[Int64]]:
