@@ -130,6 +130,8 @@ def test_processes_that_upsert_overlapping_keys_leave_each_once(tmp_path: Path) 
     )
     last = dict(zip(ids, table["round"].to_pylist(), strict=True))
     shared = {key: last[key] for key in range(WRITERS)}
-    assert max(shared.values()) == rounds - 1, "the last version of a shared key comes from the last round of a writer"
+    assert max(shared.values()) == rounds - 1, (
+        "the last version of a shared key comes from the last round of a writer"
+    )
     row_ids = lancecy.dataset(uri).to_table(columns=["_rowid"])["_rowid"].to_pylist()
     assert len(set(row_ids)) == len(ids)
