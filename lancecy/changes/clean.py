@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
-from dataclasses import replace
 
-from lancecy.errors import ConflictError, FormatError, LanceError, NotFoundError, UnsupportedError, warn
+from lancecy.errors import ConflictError, FormatError, LanceError, NotFoundError, warn
 from lancecy.progress import Progress
 from lancecy.session import Session
 from lancecy.store.uri import canonical_uri
@@ -16,7 +15,7 @@ from lancecy.table.cleanup.run import CleanupOptions, CleanupStats, Scope, clean
 from lancecy.table.commit.driver import drive, foreign_newest
 from lancecy.table.commit.options import Committed
 from lancecy.table.location import TableLocation
-from lancecy.table.refs import branch_folder
+from lancecy.table.refs.places import main_location
 from lancecy.table.snapshot import Snapshot, load_snapshot
 from lancecy.table.versions import version_store
 from lancecy.table.versions.damage import with_remedy
@@ -105,8 +104,7 @@ def clean(
     foreign = foreign_newest(newest.location, session)
     if foreign is not None:
         raise foreign.within("a cleanup that removed nothing")
-    location = newest.location.allowing(named)
-    location = replace(location, uri=_main_root(location.uri, branch))
+    location = main_location(newest.location, branch).allowing(named)
     store, own = location.open(session), location.open(session, follow_symlinks=False)
     users = (*named, *(line.strip() for line in noted if line.strip()))
     scope = Scope(version_store(store), branch, users, limits=location.limits)
@@ -114,16 +112,3 @@ def clean(
         return drive(cleanup(scope, options, progress, dry_run=dry_run), store, session, location, own)
     except FormatError as error:
         raise with_remedy(error, store.uri)
-
-
-def _main_root(uri: str, branch: str | None) -> str:
-    """URI of the main table, whose tags and branches need files of this one."""
-    if branch is None:
-        return uri
-    ending = f"/{branch_folder(branch)}"
-    if not uri.endswith(ending):
-        raise UnsupportedError(
-            f"{uri} is the branch {branch!r} of a table that is not in the folders above, so the other users of its files are unknown",
-            feature="cleanup of a branch that was moved",
-        )
-    return uri.removesuffix(ending)

@@ -1,7 +1,7 @@
 """The address of a table: its URI, storage options, and trust in its paths.
 
 Code that reopens a table, sends it to a worker or resolves its paths takes one :class:`TableLocation`. A branch has its
-own folder ``{root}/tree/{name}`` and so its own URI; its name becomes a field here when branches are supported.
+own folder ``{root}/tree/{name}`` and so its own location (``refs.places``).
 """
 
 from __future__ import annotations

@@ -37,12 +37,12 @@ from lancecy.table.manifest import (
     without_row_counts,
 )
 from lancecy.table.missing import missing_file
+from lancecy.table.refs.opening import removed_version, tagged_version
 from lancecy.table.rows import deletion
 from lancecy.table.rows.deletion import DeletionVector
 from lancecy.table.rows.id_index import RowIndex
 from lancecy.table.rows.id_index_build import index_rows
 from lancecy.table.rows.row_ids import RowIdSequence, VersionSequence
-from lancecy.table.tags import removed_version, tagged_version
 from lancecy.table.versions import ManifestLocation, VersionStore, locate, version_store
 from lancecy.table.versions.damage import with_remedy_for_missing
 from lancecy.table.versions.select import select_manifest

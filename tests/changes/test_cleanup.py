@@ -298,11 +298,11 @@ def test_arguments_that_nobody_can_mean_are_refused(tmp_path: Path, given: dict[
 
 
 def test_branch_that_was_moved_is_refused(tmp_path: Path) -> None:
-    from lancecy.changes.clean import _main_root
+    from lancecy.table.location import TableLocation
+    from lancecy.table.refs.places import main_location
 
-    assert _main_root("s3://b/t/tree/a/c", "a/c") == "s3://b/t"
     with pytest.raises(UnsupportedError, match="not in the folders above"):
-        _main_root("/elsewhere/c", "a/c")
+        main_location(TableLocation.of("/elsewhere/c"), "a/c")
 
 
 def test_clock_of_a_store_counts(tmp_path: Path) -> None:

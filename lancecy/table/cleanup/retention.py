@@ -17,7 +17,8 @@ from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.store.base import Memory, ObjectMeta
 from lancecy.table.operations import decode_transaction
 from lancecy.table.paths import ManifestName
-from lancecy.table.refs import BRANCHES, REFS, TAGS, Pin, branch_folder, decode_pin
+from lancecy.table.refs import Pin, branch_folder
+from lancecy.table.refs.files import pins
 from lancecy.table.requests import InOtherTable, List, Read, Steps, again
 from lancecy.table.versions import VersionStore
 from lancecy.table.wire.references import References, decode_references
@@ -89,14 +90,7 @@ class Needs:
 
     def pins(self) -> Steps[frozenset[Pin]]:
         """All tags and branches."""
-        metas: Sequence[ObjectMeta] = yield from again(List(REFS), self._scope.tries)
-        pins = set()
-        for meta in metas:
-            folder, _, name = meta.path.rpartition("/")
-            if folder in (TAGS, BRANCHES) and name.endswith(".json"):
-                memory: Memory = yield from again(Read(meta.path), self._scope.tries)
-                pins.add(decode_pin(memory, meta.path, self._scope.limits))
-        return frozenset(pins)
+        return (yield from pins(self._scope.limits, self._scope.tries))
 
     def manifests(self) -> Steps[list[ListedManifest]]:
         """Every manifest of this table, its branches, their main table, and the tables that use it."""

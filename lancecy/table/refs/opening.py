@@ -5,19 +5,15 @@ Facts: table sheet, section 6.1.
 
 from __future__ import annotations
 
-import re
-from dataclasses import replace
-
-from lancecy.errors import DatasetNotFoundError, FormatError, NotFoundError, nearest, printable
+from lancecy.errors import DatasetNotFoundError, NotFoundError, nearest, printable
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.table.location import TableLocation
-from lancecy.table.refs import TAGS, branch_folder, decode_pin
+from lancecy.table.refs.contents import decode_pin
+from lancecy.table.refs.names import TAGS, tag_of, tag_path
+from lancecy.table.refs.places import branch_location
 
 __all__ = ["removed_version", "tagged_version"]
-
-_NAME = re.compile(r"(?!\.)(?!.*\.\.)[A-Za-z0-9._-]+").fullmatch
-_ENDING = ".json"
 
 
 def tagged_version(location: TableLocation, tag: str, session: Session) -> tuple[TableLocation, int]:
@@ -46,9 +42,7 @@ def tagged_version(location: TableLocation, tag: str, session: Session) -> tuple
     """
     if tag.isdigit():
         raise TypeError(f"version is a number, or the name of a tag, not {tag!r}")
-    store, path = location.open(session), f"{TAGS}/{tag}{_ENDING}"
-    if not _NAME(tag):
-        raise _unknown(store, tag)
+    store, path = location.open(session), tag_path(tag)
     try:
         size = store.head(path).size
         location.limits.check("metadata_bytes", size, f"size of {path}")
@@ -57,9 +51,7 @@ def tagged_version(location: TableLocation, tag: str, session: Session) -> tuple
         raise _unknown(store, tag) from None
     if pin.branch is None:
         return location, pin.version
-    if not all(map(_NAME, pin.branch.split("/"))):
-        raise FormatError(f"{path} names the branch {printable(repr(pin.branch))}", path=path)
-    return replace(location, uri=f"{location.uri}/{branch_folder(pin.branch)}"), pin.version
+    return branch_location(location, pin.branch), pin.version
 
 
 def removed_version(location: TableLocation, tag: str, error: NotFoundError) -> NotFoundError:
@@ -82,11 +74,7 @@ def removed_version(location: TableLocation, tag: str, error: NotFoundError) -> 
 
 
 def _unknown(store: Store, tag: str) -> NotFoundError:
-    names = sorted(
-        meta.path.removeprefix(f"{TAGS}/").removesuffix(_ENDING)
-        for meta in store.list(TAGS)
-        if meta.path.endswith(_ENDING)
-    )
+    names = sorted(name for meta in store.list(TAGS) if (name := tag_of(meta.path)) is not None)
     close = nearest(tag, names) or names
     shown = f"it has {', '.join(map(printable, close[:10]))}" if close else "it has no tags"
     return NotFoundError(
