@@ -80,24 +80,14 @@ def open_stats(file: SourceFile, message: bytes, num_units: int, limits: Limits)
         The message or its page table is damaged.
     """
     stored = decode_statistics(message, limits)
-    last_id = max((node.id for top in stored.fields for node in top.walk()), default=-1)
-    nbytes = (limits.check("columns", last_id + 1, "number of statistics columns")) * CELL_BYTES
+    nbytes = limits.check("columns", stored.num_ids, "number of statistics columns") * CELL_BYTES
     position = stored.page_table_position
     if position > file.size or nbytes > file.size - position:
         raise FormatError("the page table of the statistics lies outside the file", position=position)
     (span,) = yield [Ranges(file, np.array([position], np.int64), np.array([nbytes], np.int64))]
     start = int(span.positions[0])
-    table = PageTable.parse(span.memory[start : start + nbytes], 0, last_id + 1, 1)
-    fields = {}
-    for top in stored.fields:
-        parts = {child.name: child for child in top.children}
-        if (
-            top.name.isascii()
-            and top.name.isdigit()
-            and {"null_count", "min_value", "max_value"} <= set(parts)
-        ):
-            fields[int(top.name[:10])] = (parts["null_count"], parts["min_value"], parts["max_value"])
-    return StoredStats(file, num_units, table, fields)
+    table = PageTable.parse(span.memory[start : start + nbytes], 0, stored.num_ids, 1)
+    return StoredStats(file, num_units, table, stored.fields)
 
 
 def without_bounds(leaf: Field, num_units: int) -> ColumnStats | None:
@@ -158,8 +148,16 @@ def column_stats(
 
 def _read_page(stored: StoredStats, part: Field, spec: Spec, limits: Limits) -> Read[Block | None]:
     """Read one statistics column; None if its page length is not the number of batches."""
-    if int(stored.table.row(part.id)[1][0]) != stored.num_units:
+    positions, lengths = stored.table.row(part.id)
+    if int(lengths[0]) != stored.num_units:
         return None
+    if isinstance(spec, Plain):
+        nbytes = (stored.num_units * spec.bits + 7) >> 3
+        if not 0 <= int(positions[0]) <= stored.file.size - nbytes:
+            raise FormatError(f"a statistics page lies outside the file: column {part.id}", position=0)
+        (span,) = yield [Ranges(stored.file, positions, np.array([nbytes], np.int64))]
+        start = int(span.positions[0])
+        return FixedWidth(stored.num_units, spec.bits, span.memory[start : start + nbytes])
     starts = np.array([0, stored.num_units], np.int64)
     pages = check_pages(stored.table, part, spec, starts, stored.file.size, limits)
     source = ColumnSource(stored.file, pages, _no_dictionary)

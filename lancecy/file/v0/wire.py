@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,9 @@ __all__ = [
     "encode_metadata",
     "written_fields",
 ]
+
+# The fields of larger statistics are built for each file, so that those kept take little memory.
+_KEPT_BYTES = 64 << 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -56,17 +60,20 @@ class V0Metadata:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class V0Statistics:
-    """Schema and position of the statistics of a 0.1 file.
+    """Fields and position of the statistics of a 0.1 file.
 
     Attributes
     ----------
-    fields : tuple of Field
-        One struct per data field, named by that field's id in decimal.
+    fields : mapping of data field id to (null count, minimum, maximum) Field
+        In the file, one struct per data field, named by that field's id in decimal.
+    num_ids : int
+        Ids of all these fields, from 0.
     page_table_position : int, bytes
-        One row per id of these fields, from 0, one cell each.
+        One row per id, one cell each.
     """
 
-    fields: tuple[Field, ...]
+    fields: Mapping[int, tuple[Field, Field, Field]]
+    num_ids: int
     page_table_position: int
 
 
@@ -122,7 +129,32 @@ def decode_statistics(data: bytes, limits: Limits) -> V0Statistics:
         See ``schema_wire.decode_fields``.
     """
     message = parse_message(file_pb2.Metadata.StatisticsMetadata, data, "statistics metadata", limits)
-    return V0Statistics(decode_fields(message.schema, limits), message.page_table_position)
+    position = message.page_table_position
+    if len(data) > _KEPT_BYTES:
+        return V0Statistics(*_statistics_fields(message.schema, limits), position)
+    # Files of a table differ in the position alone, and it takes longer to build the fields than to read their pages.
+    message.ClearField("page_table_position")
+    return V0Statistics(*_kept_fields(message.SerializeToString(deterministic=True), limits), position)
+
+
+@lru_cache(maxsize=32)
+def _kept_fields(data: bytes, limits: Limits) -> tuple[Mapping[int, tuple[Field, Field, Field]], int]:
+    return _statistics_fields(file_pb2.Metadata.StatisticsMetadata.FromString(data).schema, limits)
+
+
+def _statistics_fields(
+    messages: Sequence[file_pb2.Field], limits: Limits
+) -> tuple[Mapping[int, tuple[Field, Field, Field]], int]:
+    fields, found = decode_fields(messages, limits), {}
+    for top in fields:
+        parts = {child.name: child for child in top.children}
+        if (
+            top.name.isascii()
+            and top.name.isdigit()
+            and {"null_count", "min_value", "max_value"} <= set(parts)
+        ):
+            found[int(top.name[:10])] = (parts["null_count"], parts["min_value"], parts["max_value"])
+    return found, max((node.id for top in fields for node in top.walk()), default=-1) + 1
 
 
 def written_fields(data: Memory, limits: Limits) -> tuple[Field, ...]:
