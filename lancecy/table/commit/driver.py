@@ -13,6 +13,7 @@ import secrets
 import time
 from contextlib import suppress
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, TypeVar
 
 from lancecy.errors import DatasetNotFoundError, ExistsError, FormatError, StoreError, UnsupportedError
@@ -154,7 +155,7 @@ def foreign_newest(location: TableLocation, session: Session) -> FormatError | N
 
 
 def check_create(store: Store) -> None:
-    """Refuse a store that creates the same name twice; tested once per process and bucket (or folder).
+    """Refuse a store that creates the same name twice; tested once per process and bucket (or file system).
 
     Raises
     ------
@@ -189,9 +190,13 @@ def check_create(store: Store) -> None:
 
 
 def _place(uri: str) -> str:
-    """The place tested once: a bucket or server, and on a disk each folder, which may be a separate mount."""
+    """The place tested once: a bucket or server, or a file system, which the number of its device tells apart."""
     scheme, _, rest = uri.partition("://")
-    return uri if scheme in ("", "file") or not rest else f"{scheme}://{rest.partition('/')[0]}"
+    if scheme in ("", "file") or not rest:
+        folder = Path(rest or uri, VERSIONS)
+        there = next(each for each in (folder, *folder.parents) if each.is_dir())
+        return f"device {there.stat().st_dev}"
+    return f"{scheme}://{rest.partition('/')[0]}"
 
 
 def drive(

@@ -534,8 +534,17 @@ def test_what_is_written_is_read_as_it_was_meant() -> None:
 
 
 @pytest.mark.parametrize(("uri", "place"), [
-    ("s3://bucket/a/b", "s3://bucket"), ("file:///a/b", "file:///a/b"), ("/a/b", "/a/b"),
-    ("private-memory://0a1b", "private-memory://0a1b"),
+    ("s3://bucket/a/b", "s3://bucket"), ("private-memory://0a1b", "private-memory://0a1b"),
 ])  # fmt: skip
-def test_buckets_and_folders_are_trusted_one_by_one(uri: str, place: str) -> None:
+def test_buckets_are_trusted_one_by_one(uri: str, place: str) -> None:
     assert _place(uri) == place
+
+
+def test_a_file_system_is_asked_once_for_all_its_folders(tmp_path: Path) -> None:
+    check_create(LocalStore(str(tmp_path / "new" / "one.lance")))
+    assert list(tmp_path.iterdir()) == []
+    (other := tmp_path / "other.lance").mkdir()
+    unchanged = other.stat().st_mtime_ns
+    check_create(LocalStore(str(other)))
+    assert other.stat().st_mtime_ns == unchanged
+    assert _place("/proc") != _place(str(other))
