@@ -15,10 +15,12 @@ from lancecy.expr import Expr, describe, time_now
 from lancecy.expr.build import Filter
 from lancecy.keyword_options import checked_arguments
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.filtering import choose
+from lancecy.scanning.filtering import candidates, passing
 from lancecy.scanning.plan import plan
 from lancecy.scanning.request import ScanRequest, at_instant
+from lancecy.scanning.sources import concerned
 from lancecy.scanning.task import ScanSpec, ScanUnit
+from lancecy.scanning.units import CandidateUnit, fragment_of
 from lancecy.table.operations import Delete
 
 __all__ = ["Deletes", "delete_of", "matching_rows"]
@@ -106,14 +108,23 @@ def matching_rows(context: ScanContext, request: ScanRequest) -> dict[int, NDArr
     snapshot = context.snapshot
     planned = plan(context, request, ScanSpec(snapshot.location, snapshot.version, request), _UNIT_BYTES)
 
-    def rows_of(unit: ScanUnit) -> NDArray[np.int64]:
-        return choose(context, [unit], planned.projection)[0].picked.to_indices()
+    sources = concerned(context.sources, snapshot, planned.projection)
+    units: Sequence[ScanUnit | CandidateUnit] = planned.units
+    if snapshot.is_mapped:
+        # This takes no request, so threads would only wait for each other; most fragments may have no candidate.
+        opened = (candidates(context, unit, planned.projection, sources) for unit in planned.units)
+        units = [unit for unit in opened if len(unit.rows)]
 
-    found = context.spread(rows_of, planned.units, lambda unit: unit.fragment)
+    def rows_of(unit: ScanUnit | CandidateUnit) -> NDArray[np.int64]:
+        if isinstance(unit, ScanUnit):
+            unit = candidates(context, unit, planned.projection, sources)
+        return passing(context, unit).picked.to_indices()
+
+    found = context.spread(rows_of, units, fragment_of)
     parts: dict[int, list[NDArray[np.int64]]] = defaultdict(list)
-    for unit, rows in zip(planned.units, found, strict=True):
+    for unit, rows in zip(units, found, strict=True):
         if rows.size:
-            parts[unit.fragment].append(rows)
+            parts[fragment_of(unit)].append(rows)
     return {number: np.sort(np.concatenate(pieces)) for number, pieces in parts.items()}
 
 

@@ -28,6 +28,7 @@ __all__ = [
     "Together",
     "bytes_of",
     "first_rows",
+    "fragment_of",
     "passed",
     "schedule_of",
     "split_unit",
@@ -176,11 +177,12 @@ class Apart:
 
     def over(self, step: Callable[[Sequence[V]], list[U]], units: Sequence[V]) -> list[U]:
         """See :class:`Schedule`."""
-        found = self.context.spread(lambda unit: step([unit]), units, _fragment_of)
+        found = self.context.spread(lambda unit: step([unit]), units, fragment_of)
         return [one for (one,) in found]
 
 
-def _fragment_of(unit: ScanUnit | CandidateUnit | FilteredUnit) -> int:
+def fragment_of(unit: ScanUnit | CandidateUnit | FilteredUnit) -> int:
+    """Id of the fragment of a unit."""
     return unit.fragment if isinstance(unit, ScanUnit) else unit.files.fragment.id
 
 
