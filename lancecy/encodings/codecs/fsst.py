@@ -12,6 +12,7 @@ Values are coded one by one, so any of them can be decoded alone.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
@@ -27,7 +28,7 @@ from lancecy.errors import FormatError
 from lancecy.limits import INT32_MAX, check_offsets
 from lancecy.store.base import Memory
 
-__all__ = ["TABLE_BYTES", "Symbols", "decode", "decode_spans", "parse_symbols"]
+__all__ = ["TABLE_BYTES", "SymbolPart", "Symbols", "decode", "decode_parts", "decode_spans", "parse_symbols"]
 
 Int64 = NDArray[np.int64]
 Offsets = NDArray[np.int32] | NDArray[np.int64]
@@ -56,7 +57,8 @@ class Symbols:
     lengths: NDArray[np.uint8]
 
 
-@lru_cache(maxsize=64)
+# A column of many small pages has one table per page; one takes about 5 KB.
+@lru_cache(maxsize=1024)
 def parse_symbols(table: bytes) -> Symbols | None:
     """Parse the symbols of a table; None if its header marks the strings as not coded.
 
@@ -150,24 +152,72 @@ def decode_spans(
     FormatError, LimitError
         As ``decode``.
     """
+    whole = SymbolPart(symbols, slice(0, offsets.size - 1), slice(0, positions.size))
+    return decode_parts([whole], offsets, memory, positions, lengths)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SymbolPart:
+    """Strings that follow each other and are coded with one table.
+
+    Attributes
+    ----------
+    symbols : Symbols
+    values, spans : slice
+        Which of the strings, and the spans with all their bytes.
+    """
+
+    symbols: Symbols
+    values: slice
+    spans: slice
+
+
+def decode_parts(
+    parts: Sequence[SymbolPart], offsets: Offsets, memory: Memory, positions: Int64, lengths: Int64
+) -> VariableWidth:
+    """Decode strings that are coded with several tables.
+
+    Parameters
+    ----------
+    parts : sequence of SymbolPart
+        At least one; together all strings and all spans, in order.
+    offsets, memory, positions, lengths
+        As for :func:`decode_spans`.
+
+    Returns
+    -------
+    VariableWidth
+
+    Raises
+    ------
+    FormatError, LimitError
+        As ``decode``; ``position`` is the string in its part.
+    """
     offsets_buffer, memory_of_offsets = allocate(offsets.nbytes)
     out_offsets = memory_of_offsets.view(offsets.dtype)
-    coded = symbols.symbols, symbols.lengths, memory, positions, lengths, offsets
     cap = INT32_MAX if offsets.dtype == np.int32 else np.iinfo(np.int64).max
-    text, out = allocate(min(cap, _likely_size(symbols, memory, positions, lengths)))
-    done = size = 0
-    while True:
-        done = kernels.fsst_decode(*coded, done, size, out_offsets, out)
-        size = int(out_offsets[done])
-        if done == offsets.size - 1:
-            break
-        if out.size == cap:
-            check_offsets(INT32_MAX + 1, "or more bytes of strings")
-        # The second pass has room for the longest symbol per remaining byte, so it always suffices.
-        text, out = _reallocated(out[:size], min(cap, size + _MAX_LENGTH * int(offsets[-1] - offsets[done])))
+    text, out = allocate(min(cap, _likely_size(parts[0].symbols, memory, positions, lengths)))
+    size = 0
+    for part in parts:
+        first, last = part.values.start, part.values.stop
+        mine = offsets[first : last + 1]
+        if first:
+            mine = mine - mine[0]
+        coded = part.symbols.symbols, part.symbols.lengths, memory, positions[part.spans], lengths[part.spans]
+        done = 0
+        while True:
+            done = kernels.fsst_decode(*coded, mine, done, size, out_offsets[first : last + 1], out)
+            size = int(out_offsets[first + done])
+            if done == last - first:
+                break
+            if out.size == cap:
+                check_offsets(INT32_MAX + 1, "or more bytes of strings")
+            # Now there is room for the longest symbol per remaining byte, so this always suffices.
+            left = int(offsets[-1] - offsets[first + done])
+            text, out = _reallocated(out[:size], min(cap, size + _MAX_LENGTH * left))
     if size < out.size // 2:
         text, _ = _reallocated(out[:size], size)
-    return VariableWidth(done, offsets.dtype.itemsize, offsets_buffer, text.slice(0, size))
+    return VariableWidth(offsets.size - 1, offsets.dtype.itemsize, offsets_buffer, text.slice(0, size))
 
 
 def _reallocated(text: Memory, room: int) -> tuple[pa.Buffer, Memory]:

@@ -33,6 +33,7 @@ from lancecy.encodings.model.layouts import BlobPage, ConstantPage, FullZip, Lay
 from lancecy.encodings.model.pages import Column, Page
 from lancecy.encodings.model.spec import DictionaryOf, FixedListOf, Plain, Spec, VarBinary, flat_bits
 from lancecy.encodings.v21 import blob, constant, fullzip, miniblock
+from lancecy.encodings.v21.joined_pages import JoinedPages, joined_pages, page_groups, read_joined
 from lancecy.encodings.v21.planar import read as planar
 from lancecy.encodings.v21.planar import sparse
 from lancecy.encodings.v21.planar.sparse import SparsePage
@@ -100,26 +101,72 @@ def read_leaf(
     factor = rows_per_value(chain)
     if column.num_rows != selection.num_rows * factor:
         raise FormatError(f"a column of {column.num_rows} values in a file of {selection.num_rows} rows")
-    reads = [
-        _read_page(chain, column.page(number), rows, file, limits, only_nulls)
-        for number, rows in _page_rows(column, selection, factor)
-    ]
+    groups = page_groups(column, chain) if factor == 1 and not only_nulls else None
+    if groups is None:
+        reads = [
+            _read_page(chain, column.page(number), rows, file, limits, only_nulls)
+            for number, rows in _page_rows(column.row_starts, selection, factor)
+        ]
+    else:
+        reads = [
+            read
+            for number, rows in _page_rows(column.row_starts[groups], selection)
+            for read in _group_reads(chain, column, groups[number : number + 2], rows, file, limits)
+        ]
     if len(reads) == 1:
         return (yield from reads[0])
     blocks = yield from gather(reads)
     return Pieces(len(selection), tuple(blocks)) if blocks else AllNull(0)
 
 
-def _page_rows(column: Column, selection: RowSelection, factor: int) -> list[tuple[int, RowSelection]]:
-    """Pages that hold selected rows, each with its part of the selection."""
+def _group_reads(
+    chain: tuple[Field, ...],
+    column: Column,
+    group: Int64,
+    rows: RowSelection,
+    file: SourceFile,
+    limits: Limits,
+) -> list[Read[Block]]:
+    """One Read of all pages of a group, or one of each page with selected rows; ``group`` is its first page and its end."""
+    first, last = group.tolist()
+    pages = joined_pages(column, first, last, rows, file)
+    if pages is not None:
+        return [_read_group(chain, pages, rows, file, limits)]
+    edges = column.row_starts[first : last + 1]
+    return [
+        _read_page(chain, column.page(first + number), mine, file, limits, False)
+        for number, mine in _page_rows(edges - edges[0], rows)
+    ]
+
+
+def _read_group(
+    chain: tuple[Field, ...], pages: JoinedPages, rows: RowSelection, file: SourceFile, limits: Limits
+) -> Read[Block]:
+    try:
+        leaf = yield from read_joined(pages, chain, rows, file, limits)
+        return finished(leaf, chain)
+    except LanceError:
+        pass
+    # One by one, so that the error names the page.
+    column = pages.column
+    blocks = yield from gather(
+        [
+            _read_page(chain, column.page(pages.first + number), mine, file, limits, False)
+            for number, mine in _page_rows(pages.row_starts, rows)
+        ]
+    )
+    return Pieces(len(rows), tuple(blocks))
+
+
+def _page_rows(edges: Int64, selection: RowSelection, factor: int = 1) -> list[tuple[int, RowSelection]]:
+    """Pages that hold selected rows, each with its part of the selection; ``edges`` are their first values."""
     if factor == 1:
-        if column.num_pages == 1:
+        if edges.size == 2:
             return [(0, selection)] if len(selection) else []
         if selection.indices is not None:
-            return _page_indices(column.row_starts, selection.indices)
+            return _page_indices(edges, selection.indices)
     starts, stops = row_ranges(selection)
     starts, stops = starts * factor, stops * factor
-    edges = column.row_starts
     first = np.searchsorted(stops, edges[:-1], side="right").tolist()
     last = np.searchsorted(starts, edges[1:], side="left").tolist()
     chosen = []

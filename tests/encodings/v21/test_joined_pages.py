@@ -1,0 +1,131 @@
+"""Columns of many small pages, which are decoded together: the same rows as any other file gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import lance
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import lancecy
+from lancecy.encodings.model.block import FixedWidth
+from lancecy.encodings.model.pages import PageMemory
+from lancecy.encodings.v21.leaf import read_leaf
+from lancecy.errors import FormatError
+from lancecy.limits import DEFAULT_LIMITS
+from lancecy.rows import RowSelection
+from lancecy.store.cache import ByteCache
+from lancecy.store.reads import run
+from tests.helpers.leaves import block_rows
+from tests.helpers.pages21 import (
+    BuiltColumn,
+    BuiltPage,
+    chunk,
+    column_of,
+    flat,
+    leaf_field,
+    mini_block,
+    rows_of,
+    words,
+)
+
+PAGES, ROWS = 24, 1500
+
+
+def table_of(number: int) -> pa.Table:
+    chance = np.random.default_rng(number)
+    rows = ROWS + number
+    words = [f"a word that is stored often, {value:07d}" for value in chance.integers(0, 1 << 20, rows)]
+    is_null = chance.random(rows) < 0.2
+    return pa.table(
+        {
+            "id": np.arange(rows) + number * 10_000,
+            "noise": chance.random(rows),
+            "word": words,
+            "perhaps": pa.array(chance.integers(0, 9, rows), mask=is_null),
+            "now and then": pa.array(np.arange(rows), mask=is_null if number % 6 == 5 else None),
+            "flag": chance.random(rows) < 0.5,
+            "inside": pa.array([{"n": n} for n in range(rows)]),
+            "list": pa.array([[n, n] for n in range(rows)]),
+            "vector": pa.FixedSizeListArray.from_arrays(chance.random(4 * rows).astype(np.float32), 4),
+        }
+    )
+
+
+@pytest.fixture(scope="module", params=["2.1", "2.2"])
+def many_pages(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, pa.Table]:
+    """A table of one file of 24 pages per column, and its rows."""
+    uri = str(tmp_path_factory.mktemp("joined") / "t")
+    parts = [table_of(number) for number in range(PAGES)]
+    for part in parts:
+        lance.write_dataset(part, uri, mode="append", data_storage_version=request.param)
+    lancecy.dataset(uri).optimize.compact_files(compaction_mode="force_binary_copy")
+    assert len(lancecy.dataset(uri).get_fragments()) == 1
+    return uri, pa.concat_tables(parts)
+
+
+@pytest.mark.interop
+@pytest.mark.parametrize("untrusted", [False, True])
+def test_takes_and_scans_of_many_pages(many_pages: tuple[str, pa.Table], untrusted: bool) -> None:
+    # Files of untrusted tables are not mapped: reads are requests.
+    uri, expected = many_pages
+    chance, rows = np.random.default_rng(0), expected.num_rows
+    selections: list[Any] = [
+        [0, ROWS, rows - 1],
+        chance.integers(0, rows, 9),
+        chance.integers(0, rows, 2000),
+        np.arange(100, rows, 3),
+        np.arange(ROWS - 1, ROWS * 9),
+        np.arange(ROWS * 3 + 10, ROWS * 3 + 60),
+    ]
+    ds = lancecy.dataset(uri, untrusted=untrusted, session=lancecy.Session())
+    for chosen in selections * 2:  # the second time the places of the chunks are known
+        assert ds.take(chosen).equals(expected.take(pa.array(chosen)))
+    ds = lancecy.dataset(uri, untrusted=untrusted, session=lancecy.Session())
+    assert ds.to_table().equals(expected)
+    assert ds.to_table(limit=ROWS * 7, offset=ROWS + 5).equals(expected.slice(ROWS + 5, ROWS * 7))
+    found = ds.to_table(["word"], filter="perhaps = 3")
+    assert found.equals(lance.dataset(uri).to_table(["word"], filter="perhaps = 3"))
+
+
+def small_pages(num_pages: int, values: int = 8) -> list[BuiltPage]:
+    """Pages of one chunk of 8-byte numbers."""
+    pages = []
+    for number in range(num_pages):
+        stored = chunk([(np.arange(values, dtype="<i8") + 100 * number).tobytes()])
+        pages.append(BuiltPage(mini_block(flat(64), values), [words([stored]), stored], values))
+    return pages
+
+
+def cached(built: BuiltColumn) -> BuiltColumn:
+    memory = PageMemory(ByteCache(1 << 20), ("column",))
+    return replace(built, column=replace(built.column, memory=memory))
+
+
+@pytest.mark.parametrize("is_mapped", [True, False])
+@pytest.mark.parametrize("rows", [None, [0, 9, 17, 30, 47], [3, 4, 8, 16, 24, 25, 33, 47]])
+def test_pages_are_one_block(rows: list[int] | None, is_mapped: bool) -> None:
+    built = cached(column_of(*small_pages(6), is_mapped=is_mapped))
+    field, total = leaf_field("int64"), built.num_rows
+    chosen = RowSelection.all(total) if rows is None else RowSelection.take(total, rows)
+    expected = [100 * (n // 8) + n % 8 for n in chosen.to_indices().tolist()]
+    for _ in range(2):
+        block = run(
+            read_leaf((field,), built.column, built.source, chosen, DEFAULT_LIMITS), built.files.fetch
+        )
+        assert isinstance(block, FixedWidth)
+        assert block_rows(block, (field,)) == expected
+
+
+@pytest.mark.parametrize("rows", [None, [0, 9, 17, 30, 47]])
+def test_a_damaged_page_is_named(rows: list[int] | None) -> None:
+    pages = small_pages(6)
+    pages[3].buffers[0] = b"\xf0\xff"  # a chunk of 32 KiB
+    built = cached(column_of(*pages))
+    with pytest.raises(FormatError, match="page 3"):
+        rows_of(built, leaf_field("int64"), rows=rows)
