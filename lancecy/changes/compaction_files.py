@@ -32,6 +32,9 @@ from lancecy.write.targets import least_filled_first, targets
 
 __all__ = ["Rewriter"]
 
+# Rows whose ids are looked up at once: they take about 50 bytes each, and holes between them are stored in 16 bits.
+_ROWS_AT_ONCE = 1 << 15
+
 
 @dataclass(frozen=True)
 class Rewriter:
@@ -151,14 +154,17 @@ class Rewriter:
             yield rows.batch
 
 
-def _addresses(snapshot: Snapshot, fragments: Sequence[Fragment]) -> NDArray[np.uint64]:
-    """(num_rows,) uint64: row addresses of the live rows; empty in a table without stable row ids."""
-    if not snapshot.manifest.has_stable_row_ids:
-        return np.empty(0, np.uint64)
-    parts = []
+def _addresses(snapshot: Snapshot, fragments: Sequence[Fragment]) -> Iterator[NDArray[np.uint64]]:
+    """Row addresses of the live rows, (num_rows,) uint64, in pieces: those of all rows may take more than the budget."""
     for fragment in fragments:
-        rows = np.arange(fragment.physical_rows or 0, dtype=np.uint64)
         deleted = snapshot.deletions(fragment)
-        alive = rows if deleted is None else np.delete(rows, deleted.offsets)
-        parts.append(alive | np.uint64(fragment.stored_id << 32))
-    return np.concatenate(parts)
+        gone = np.empty(0, np.uint64) if deleted is None else deleted.offsets.astype(np.uint64)
+        num_rows = fragment.physical_rows or 0
+        for start in range(0, num_rows, _ROWS_AT_ONCE):
+            stop = min(start + _ROWS_AT_ONCE, num_rows)
+            first, last = np.searchsorted(gone, [start, stop])
+            alive = np.delete(
+                np.arange(start, stop, dtype=np.uint64),
+                (gone[first:last] - np.uint64(start)).astype(np.int64),
+            )
+            yield alive | np.uint64(fragment.stored_id << 32)

@@ -5,8 +5,8 @@ Source: table sheet, section 3.2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import TypeAlias
 
@@ -26,7 +26,7 @@ UInt64: TypeAlias = NDArray[np.uint64]
 def moved(
     snapshot: Snapshot,
     fragments: Sequence[Fragment],
-    addresses: UInt64,
+    addresses: UInt64 | Iterable[UInt64],
     *,
     are_updated: bool = True,
 ) -> tuple[Fragment, ...]:
@@ -38,8 +38,8 @@ def moved(
         The version that the rows were read from.
     fragments : sequence of Fragment
         Just written; their rows are the moved rows, in order, and then rows that are new.
-    addresses : (num_moved,) uint64
-        Row addresses, in the snapshot, of the moved rows.
+    addresses : (num_moved,) uint64, or iterable of such arrays
+        Row addresses, in the snapshot, of the moved rows. Of several arrays, only one is in memory at a time.
     are_updated : bool
         Whether the rows have new values. False also carries their updated versions, as a compaction does.
 
@@ -56,37 +56,68 @@ def moved(
     if not snapshot.manifest.has_stable_row_ids:
         return tuple(fragments)
     known = {fragment.stored_id: fragment for fragment in snapshot.fragments}
-    made, start = [], 0
+    pieces = _Pieces([addresses] if isinstance(addresses, np.ndarray) else addresses)
+    made = []
     for fragment in fragments:
-        stop = min(start + (fragment.physical_rows or 0), addresses.size)
-        if start < stop:
-            fragment = _with_rows(snapshot, known, fragment, addresses[start:stop], are_updated)
-        made.append(fragment)
-        start = stop
+        rows = [
+            _Rows.of(snapshot, known, piece, are_updated)
+            for piece in pieces.next(fragment.physical_rows or 0)
+        ]
+        made.append(_with_rows(fragment, rows, are_updated) if rows else fragment)
     return tuple(made)
 
 
-def _with_rows(
-    snapshot: Snapshot,
-    known: Mapping[int, Fragment],
-    fragment: Fragment,
-    addresses: UInt64,
-    are_updated: bool,
-) -> Fragment:
+class _Pieces:
+    """Arrays that are cut at the ends of fragments."""
+
+    def __init__(self, arrays: Iterable[UInt64]) -> None:
+        self._arrays = iter(arrays)
+        self._left = np.empty(0, np.uint64)
+
+    def next(self, count: int) -> Iterator[UInt64]:
+        """The next addresses, in pieces; fewer than ``count`` at the end."""
+        while count:
+            if not self._left.size:
+                found = next(self._arrays, None)
+                if found is None:
+                    return
+                self._left = found
+            piece, self._left = self._left[:count], self._left[count:]
+            count -= piece.size
+            if piece.size:
+                yield piece
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Rows:
+    """What is known of rows that move, in little memory."""
+
+    ids: RowIdSequence
+    created: VersionSequence
+    updated: VersionSequence
+
+    @classmethod
+    def of(
+        cls, snapshot: Snapshot, known: Mapping[int, Fragment], addresses: UInt64, are_updated: bool
+    ) -> _Rows:
+        ids, created, updated = (np.empty(addresses.size, np.uint64) for _ in range(3))
+        for number, chosen in _by_fragment(addresses):
+            old = known[number]
+            offsets = (addresses[chosen] & np.uint64(0xFFFFFFFF)).astype(np.int64)
+            ids[chosen] = row_ids(snapshot, old, offsets, addresses[chosen])
+            created[chosen] = _versions(snapshot.created_versions(old), offsets)
+            updated[chosen] = 0 if are_updated else _versions(snapshot.updated_versions(old), offsets)
+        return cls(RowIdSequence.of(ids), VersionSequence.of(created), VersionSequence.of(updated))
+
+
+def _with_rows(fragment: Fragment, rows: Sequence[_Rows], are_updated: bool) -> Fragment:
     """One new fragment with the row ids and versions of its first rows."""
-    ids, created, updated = (np.empty(addresses.size, np.uint64) for _ in range(3))
-    for number, chosen in _by_fragment(addresses):
-        old = known[number]
-        offsets = (addresses[chosen] & np.uint64(0xFFFFFFFF)).astype(np.int64)
-        ids[chosen] = row_ids(snapshot, old, offsets, addresses[chosen])
-        created[chosen] = _versions(snapshot.created_versions(old), offsets)
-        if not are_updated:
-            updated[chosen] = _versions(snapshot.updated_versions(old), offsets)
+    updated = VersionSequence.joined([part.updated for part in rows])
     return replace(
         fragment,
-        row_ids=encode_row_ids(RowIdSequence.of(ids)),
-        created_at_versions=encode_versions(VersionSequence.of(created)),
-        last_updated_versions=None if are_updated else encode_versions(VersionSequence.of(updated)),
+        row_ids=encode_row_ids(RowIdSequence.joined([part.ids for part in rows])),
+        created_at_versions=encode_versions(VersionSequence.joined([part.created for part in rows])),
+        last_updated_versions=None if are_updated else encode_versions(updated),
     )
 
 

@@ -9,6 +9,7 @@ Facts: table sheet, section 3.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol, TypeAlias
@@ -165,6 +166,34 @@ class RowIdSequence:
             return cls(tuple(RangeSegment(low, low + count) for low, count in spans), starts)
         return cls((_one_segment(ids),), np.array([0, ids.size], np.int64))
 
+    @classmethod
+    def joined(cls, parts: Sequence[RowIdSequence]) -> RowIdSequence:
+        """The ids of several sequences, one after the other; ranges that continue each other are one.
+
+        Parameters
+        ----------
+        parts : sequence of RowIdSequence
+
+        Examples
+        --------
+        >>> parts = [RowIdSequence.of(np.arange(*ends, dtype=np.uint64)) for ends in ((3, 20), (20, 30))]
+        >>> RowIdSequence.joined(parts).segments
+        (RangeSegment(start=3, stop=30),)
+        """
+        found: list[Segment] = []
+        for segment in (segment for part in parts for segment in part.segments):
+            last = found[-1] if found else None
+            if (
+                isinstance(last, RangeSegment)
+                and isinstance(segment, RangeSegment)
+                and last.stop == segment.start
+            ):
+                found[-1] = RangeSegment(last.start, segment.stop)
+            else:
+                found.append(segment)
+        counts = [0, *(segment.count for segment in found)]
+        return cls(tuple(found), np.cumsum(counts, dtype=np.int64))
+
     def __len__(self) -> int:
         return int(self.starts[-1])
 
@@ -255,6 +284,27 @@ class VersionSequence:
         firsts = np.flatnonzero(versions[1:] != versions[:-1]) + 1
         starts = np.concatenate(([0], firsts)) if versions.size else np.empty(0, np.int64)
         return cls(np.append(starts, versions.size).astype(np.int64), versions[starts])
+
+    @classmethod
+    def joined(cls, parts: Sequence[VersionSequence]) -> VersionSequence:
+        """The versions of several sequences, one after the other; runs that continue each other are one.
+
+        Parameters
+        ----------
+        parts : sequence of VersionSequence
+
+        Examples
+        --------
+        >>> VersionSequence.joined([VersionSequence.constant(4, 2), VersionSequence.constant(4, 3)]).starts
+        array([0, 5])
+        """
+        versions = np.concatenate([np.empty(0, np.uint64), *(part.versions for part in parts)])
+        counts = np.concatenate([np.empty(0, np.int64), *(np.diff(part.starts) for part in parts)])
+        versions, counts = versions[counts > 0], counts[counts > 0]
+        is_first = np.ones(versions.size, np.bool_)
+        is_first[1:] = versions[1:] != versions[:-1]
+        starts = (np.cumsum(counts) - counts)[is_first]
+        return cls(np.append(starts, counts.sum()).astype(np.int64), versions[is_first])
 
     def between(self, start: int, stop: int) -> UInt64:
         """The versions of rows ``start .. stop - 1``: (n,) uint64, fresh memory.
