@@ -16,7 +16,7 @@ from tests.helpers.s3 import s3_server
 
 __all__ = ["data_version", "kernels", "s3_server"]
 
-settings.register_profile("check", max_examples=15, deadline=None)
+settings.register_profile("check", max_examples=10, deadline=None)
 settings.register_profile("quick", max_examples=60, deadline=None)
 settings.register_profile(
     "thorough", max_examples=3000, deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -45,12 +45,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """What forks comes first, then modules with a slow test, so that none is left to one process at the end.
 
-    PyTorch comes last: pytest attaches itself to each of its forty loggers, thrice per test from its import on.
+    PyTorch comes last, the examples of its modules too: pytest attaches itself to each of its forty loggers, thrice
+    per test from its import on.
     """
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(
         key=lambda item: (
-            "torch" in item.path.parts,
+            "torch" in item.path.parts or "lancecy.torch" in item.nodeid,
             _FORKING.isdisjoint(item.path.parts),
             item.path not in slow,
         )

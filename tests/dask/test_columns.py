@@ -55,6 +55,7 @@ def test_workers_compute_columns(tmp_path: Path, thread_client: Client, version:
     assert rows["size"] == [2, 2, 1, 2, 2, 2, 2, 1, 1]
 
 
+@pytest.mark.slow
 def test_workers_in_other_processes_get_the_function(tmp_path: Path, process_client: Client) -> None:
     table(tmp_path / "t")
     factor = 3

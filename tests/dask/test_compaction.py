@@ -26,7 +26,7 @@ def table(path: Path, parts: int = 6, **options: Any) -> lancecy.Dataset:
     return ds
 
 
-@pytest.mark.parametrize("scheduler", ["threads", "processes"])
+@pytest.mark.parametrize("scheduler", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
 def test_workers_rewrite_and_one_version_is_made(tmp_path: Path, scheduler: str) -> None:
     ds = table(tmp_path, enable_stable_row_ids=True)
     ds.delete("n % 50 = 3")
@@ -65,7 +65,8 @@ def test_repeated_tasks_count_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert rows_of(ds) == list(range(600))
 
 
-def test_a_failed_task_leaves_no_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scheduler", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
+def test_a_failed_task_leaves_no_file(tmp_path: Path, scheduler: str) -> None:
     ds = table(tmp_path)
     broken = tmp_path / "data" / ds.get_fragments()[4].metadata.files[0].path
     broken.write_bytes(broken.read_bytes()[:-20] + b"\xff" * 20)
@@ -73,7 +74,7 @@ def test_a_failed_task_leaves_no_file(tmp_path: Path) -> None:
     before = data_files(tmp_path)
     with pytest.raises(FormatError) as caught:
         lancecy.dask.compact(
-            ds, target_rows_per_fragment=200, durability="none", compute_kwargs={"scheduler": "processes"}
+            ds, target_rows_per_fragment=200, durability="none", compute_kwargs={"scheduler": scheduler}
         )
     assert "nothing was committed" in "".join(caught.value.__notes__)
     assert data_files(tmp_path) == before

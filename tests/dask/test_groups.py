@@ -75,7 +75,9 @@ QUERIES: dict[str, Callable[[dd.DataFrame], Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", KEYS)
+@pytest.mark.parametrize(
+    "name", [n if n in ("decimal", "binary") else pytest.param(n, marks=pytest.mark.slow) for n in KEYS]
+)
 def test_each_value_is_one_group_over_many_partitions(
     name: str, scans: Callable[[str], dd.DataFrame]
 ) -> None:

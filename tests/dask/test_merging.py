@@ -70,6 +70,7 @@ def test_rows_are_updated_and_inserted_and_other_columns_kept(
     assert len({row["_rowid"] for row in after.values()}) == 12
 
 
+@pytest.mark.slow
 def test_workers_in_other_processes_merge_vectors_and_structs(tmp_path: Path, process_client: Client) -> None:
     kind = pa.list_(pa.float32(), 2)
     rows = pa.table(

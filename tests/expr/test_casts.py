@@ -386,7 +386,9 @@ def test_families_have_the_casts_that_are_compared_above() -> None:
     assert supported == {one: set(others.split()) for one, others in CASTS.items()}
 
 
-@pytest.mark.parametrize("scale", [0, 1, 4, 15, 22, 23, 38])
+@pytest.mark.parametrize(
+    "scale", [0, 23, *(pytest.param(s, marks=pytest.mark.slow) for s in (1, 4, 15, 22, 38))]
+)
 def test_decimals_become_the_nearest_float(scale: int) -> None:
     # Seed 11: 1,500 decimals of 1 to 38 digits.
     random = np.random.default_rng(11)
@@ -416,7 +418,7 @@ def test_rows_are_found_by_the_double_nearest_to_their_decimal() -> None:
     assert evaluate(bind(parsed("d + 0.0 * f = f"), floats.schema), floats).to_pylist() == [True, True, None]
 
 
-@pytest.mark.parametrize("scale", [0, 2, 9, 22, 30])
+@pytest.mark.parametrize("scale", [9, *(pytest.param(s, marks=pytest.mark.slow) for s in (0, 2, 22, 30))])
 def test_floats_become_the_nearest_decimal(scale: int) -> None:
     # Seed 12: 2,000 doubles over 30 magnitudes, and 500 that lie next to the middle of two decimals.
     random = np.random.default_rng(12)

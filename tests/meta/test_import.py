@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -40,6 +41,7 @@ print(json.dumps({{
 """
 
 
+@functools.cache
 def _probe(statements: str, *arguments: str) -> dict[str, object]:
     command = [sys.executable, "-c", PROBE.format(statements=statements), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=200)

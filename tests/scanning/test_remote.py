@@ -116,7 +116,7 @@ def test_requests_of_a_remote_scan_are_few(data_version: str) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS[1:])
-@pytest.mark.parametrize("gap", [0, 40_000, 250_000])
+@pytest.mark.parametrize("gap", [0, *(pytest.param(g, marks=pytest.mark.slow) for g in (40_000, 250_000))])
 def test_projected_scan_costs_three_requests_and_one_per_16_mib(version: str, gap: int) -> None:
     store = counted(fragments=1, rows=60_000, rows_per_page=30_000, data_version=version, gap=gap)
     ds = lancecy.dataset("counted://here/t", session=lancecy.Session(threads=2))

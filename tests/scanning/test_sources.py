@@ -102,7 +102,11 @@ def opened(root: Path, version: str, *sources: CandidateSource) -> lancecy.Datas
     return dataset
 
 
-@pytest.mark.parametrize("extra", [None, 0, 2], ids=["exact", "at most", "with false positives"])
+@pytest.mark.parametrize(
+    "extra",
+    [None, pytest.param(0, marks=pytest.mark.slow), 2],
+    ids=["exact", "at most", "with false positives"],
+)
 @pytest.mark.parametrize(
     "version", ["2.1", *(pytest.param(v, marks=pytest.mark.slow) for v in VERSIONS if v != "2.1")]
 )

@@ -26,6 +26,12 @@ from tests.simulator.world import possible
 YOUNG = "data/0111.lance"
 STORES: dict[str, type[ConditionalPut | LocalLink]] = {"put": ConditionalPut, "disk": LocalLink}
 KINDS = ["append", "delete", "overwrite", "restore", "config"]
+QUICK = {("put", "append"), ("disk", "delete")}
+CASES = [
+    pytest.param(store, kind, marks=[] if (store, kind) in QUICK else pytest.mark.slow)
+    for store in STORES
+    for kind in KINDS
+]
 
 
 def commit_and_clean(
@@ -78,8 +84,7 @@ def wrong(simulation: Simulation) -> list[str]:
     )
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("store", STORES)
+@pytest.mark.parametrize(("store", "kind"), CASES)
 def test_nothing_needed_goes_whatever_goes_wrong_once(store: str, kind: str) -> None:
     plain = begun(store)
     requests, outcome = finish(plain, plain.start(_operation(plain, kind, 6), 6), (), rival=False)
@@ -122,5 +127,8 @@ def _interleaved(seed: int) -> list[str]:
     return wrong(simulation)
 
 
-def test_nothing_needed_goes_in_any_order() -> None:
-    assert not {seed: found for seed in range(60) if (found := _interleaved(seed))}
+@pytest.mark.parametrize(
+    "seeds", [range(15), pytest.param(range(15, 60), marks=pytest.mark.slow)], ids=["some", "others"]
+)
+def test_nothing_needed_goes_in_any_order(seeds: range) -> None:
+    assert not {seed: found for seed in seeds if (found := _interleaved(seed))}

@@ -162,9 +162,8 @@ SHARED: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize(
     "name",
     [
-        "plain",
         "filtered batches",
-        *(pytest.param(n, marks=pytest.mark.slow) for n in SHARED if n not in ("plain", "filtered batches")),
+        *(pytest.param(n, marks=pytest.mark.slow) for n in SHARED if n != "filtered batches"),
     ],
 )
 def test_forked_workers_share_the_rows(place: str, name: str) -> None:
@@ -189,6 +188,7 @@ def test_workers_share_a_sample(place: str) -> None:
     assert len(ids_of(lancecy.torch.LanceDataset(place, 64, columns=["id"], samples=5000))) == ROWS
 
 
+@pytest.mark.slow
 def test_workers_share_nothing_if_told_so(place: str) -> None:
     found = ids_of(forked(lancecy.torch.LanceDataset(place, 64, columns=["id"], auto_detect_rank=False)))
     assert sorted(found) == sorted([*range(ROWS), *range(ROWS)])
@@ -207,6 +207,7 @@ def _part(place: str, meeting: str, rank: int) -> tuple[tuple[int, int], list[in
     return (dist.get_global_rank(), dist.get_global_world_size()), plain, shuffled
 
 
+@pytest.mark.slow
 def test_processes_of_torch_distributed_share_the_rows(place: str, tmp_path: Path) -> None:
     with ProcessPoolExecutor(2, multiprocessing.get_context("fork")) as pool:
         parts = [pool.submit(_part, place, str(tmp_path / "meeting"), rank) for rank in range(2)]
@@ -255,6 +256,7 @@ def test_forked_workers_are_not_stopped_by_threads_of_their_parent(place: str) -
         scanning.join()
 
 
+@pytest.mark.slow
 def test_workers_read_the_version_that_was_opened(place: str, tmp_path: Path) -> None:
     moving = str(tmp_path / "t.lance")
     table = lancecy.write_dataset({"id": [1, 2]}, moving)
@@ -322,6 +324,7 @@ def test_rows_by_number(place: str) -> None:
         lancecy.torch.SafeLanceDataset(place, columns=["idd"])
 
 
+@pytest.mark.slow
 def test_rows_by_number_in_a_loader(place: str) -> None:
     from torch.utils.data import DataLoader
 
@@ -337,6 +340,7 @@ def test_rows_by_number_in_a_loader(place: str) -> None:
     assert ids_of(lancecy.torch.get_safe_loader(rows, num_workers=0)) == list(range(ROWS))
 
 
+@pytest.mark.slow
 def test_without_pytorch_the_error_says_what_to_install() -> None:
     script = """
 import sys
