@@ -52,7 +52,8 @@ from lancecy.session import Session, default
 from lancecy.table.bases import canonical_base
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath, DataFile, DeletionFile, Fragment
-from lancecy.table.snapshot import Snapshot, committed_snapshot, load_snapshot
+from lancecy.table.refs.reference import Reference
+from lancecy.table.snapshot import Snapshot, committed_snapshot, load_reference, load_snapshot
 from lancecy.table.versions.locate import list_versions
 from lancecy.write.metadata import FragmentMetadata
 
@@ -94,7 +95,7 @@ _UNSUPPORTED_OPENS = {
 @checked_arguments({**_UNSUPPORTED_OPENS, **WITHOUT_SCAN_OPTIONS})
 def dataset(
     uri: str | os.PathLike[str],
-    version: int | str | None = None,
+    version: Reference = None,
     asof: date | str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     *,
@@ -111,8 +112,9 @@ def dataset(
     ----------
     uri : str or path
         A local path, or any URL fsspec knows (``s3://…``, ``gs://…``, ``memory://…``).
-    version : int or str, optional
-        Open this version instead of the latest; text is the name of a tag.
+    version : int, str, or (str or None, int or None), optional
+        Open this version instead of the latest: a number, the name of a tag, or a branch and a version. None or
+        "main" is the main table, and a branch without a version its latest one.
     asof : datetime, date or ISO 8601 text, optional
         Open the latest version made at or before this time (local time if it has no zone, as in pylance).
     storage_options : mapping, optional
@@ -145,7 +147,7 @@ def dataset(
     DatasetNotFoundError
         There is no dataset at ``uri``.
     NotFoundError
-        No such version or tag, or none as old as ``asof``; or the version of the tag was removed.
+        No such version, tag or branch, or none as old as ``asof``; or the version of the tag was removed.
     FormatError
         The metadata is damaged, exceeds the limits, or points to a forbidden place.
     UnsupportedError
@@ -179,7 +181,7 @@ class TrustOptions(TypedDict, total=False):
 class OpenOptions(TrustOptions, total=False):
     """Options of opening a table; :func:`dataset` describes each."""
 
-    version: int | str | None
+    version: Reference
     asof: date | str | None
     storage_options: Mapping[str, Any] | None
 
@@ -432,22 +434,37 @@ class Dataset(Scans, Changes, History):
         """Number of the newest version now."""
         return self._snapshot.latest_version()
 
-    def checkout_version(self, version: int | str) -> Dataset:
-        """The same table at another version, a number or the name of a tag.
+    def checkout_version(self, version: Reference) -> Dataset:
+        """The same table at another version.
+
+        Parameters
+        ----------
+        version : int, str, or (str or None, int or None)
+            A version of the current branch, the name of a tag, or a branch and a version: None or "main" is the main
+            table, and a branch without a version is opened at its latest one.
 
         Raises
         ------
         NotFoundError
-            There is no such version or tag.
+            There is no such version, tag or branch.
+        TypeError, ValueError
+            ``version`` is none of these.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> lancecy.dataset("example.lance").checkout_version(("main", 1)).version
+        1
         """
         return self._reopen(version)
 
     def checkout_latest(self) -> Dataset:
-        """The same table at its newest version."""
+        """The same table, or branch, at its newest version."""
         return self._reopen(None)
 
-    def _reopen(self, version: int | str | None) -> Dataset:
-        return Dataset(load_snapshot(self.location, version, session=self._session), self._scan_defaults)
+    def _reopen(self, version: Reference) -> Dataset:
+        branch = self._snapshot.manifest.branch
+        return Dataset(load_reference(self.location, branch, version, self._session), self._scan_defaults)
 
     @property
     def location(self) -> TableLocation:

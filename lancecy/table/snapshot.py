@@ -37,7 +37,10 @@ from lancecy.table.manifest import (
     without_row_counts,
 )
 from lancecy.table.missing import missing_file
-from lancecy.table.refs.opening import removed_version, tagged_version
+from lancecy.table.refs.names import TREE
+from lancecy.table.refs.opening import removed_version, unknown_branch
+from lancecy.table.refs.places import main_location
+from lancecy.table.refs.reference import Reference, parse_reference, resolve
 from lancecy.table.rows import deletion
 from lancecy.table.rows.deletion import DeletionVector
 from lancecy.table.rows.id_index import RowIndex
@@ -49,7 +52,14 @@ from lancecy.table.versions.select import select_manifest
 from lancecy.table.wire.indices import decode_index_section
 from lancecy.table.wire.row_ids import decode_row_ids, decode_versions
 
-__all__ = ["RowCounts", "Snapshot", "committed_snapshot", "load_snapshot", "newest_snapshot"]
+__all__ = [
+    "RowCounts",
+    "Snapshot",
+    "committed_snapshot",
+    "load_reference",
+    "load_snapshot",
+    "newest_snapshot",
+]
 
 # Bytes of a manifest file in its identity: the part that holds its time and transaction.
 _IDENTITY_BYTES = 64 << 10
@@ -341,7 +351,7 @@ class Snapshot:
 
 def load_snapshot(
     location: TableLocation,
-    version: int | str | None = None,
+    version: Reference = None,
     asof: date | str | None = None,
     session: Session | None = None,
     recover: bool = False,
@@ -352,10 +362,10 @@ def load_snapshot(
     ----------
     location : TableLocation
         Location of the dataset (or of a branch, ``{root}/tree/{branch}``).
-    version : int or str, optional
-        A number, or the name of a tag.
+    version : int, str, or (str or None, int or None), optional
+        A number, the name of a tag, or a branch and its version (``refs.reference``).
     asof : datetime or str, optional
-        The newest version made at or before this time (``locate.parse_time``); ignored with ``version``.
+        The newest version made at or before this time (``locate.parse_time``); ignored with the number of a version.
     session : Session, optional
         By default the process's own session.
     recover : bool
@@ -366,7 +376,9 @@ def load_snapshot(
     DatasetNotFoundError
         There is no dataset.
     NotFoundError
-        There is no such version or tag, or the version of the tag was removed.
+        There is no such version, branch or tag, or the version of the tag was removed.
+    TypeError, ValueError
+        ``version`` is no reference.
     FormatError, LimitError
         The manifest is damaged, or exceeds the limits.
     UnsupportedError
@@ -380,12 +392,13 @@ def load_snapshot(
     2
     """
     session = (session or default()).with_limits(location.limits)
-    if isinstance(version, str):
-        return _load_tag(location, version, session)
+    found = parse_reference(version)
+    if isinstance(found, (str, tuple)):
+        return load_reference(location, _branch_at(location, session), found, session, asof, recover)
     store = location.open(session)
     try:
         versions = version_store(store)
-        file, manifest, memory = select_manifest(store, versions, version, asof, recover, location.limits)
+        file, manifest, memory = select_manifest(store, versions, found, asof, recover, location.limits)
         flags.check_readable(manifest.reader_flags, manifest.writer_flags)
     except FormatError as error:
         raise error.within(store.uri)
@@ -399,13 +412,48 @@ def load_snapshot(
     return Snapshot(store, manifest, bases, session, location, versions, file, identity)
 
 
-def _load_tag(location: TableLocation, tag: str, session: Session) -> Snapshot:
-    """The dataset at the version of a tag."""
-    place, version = tagged_version(location, tag, session)
+def load_reference(
+    location: TableLocation,
+    branch: str | None,
+    reference: Reference,
+    session: Session,
+    asof: date | str | None = None,
+    recover: bool = False,
+) -> Snapshot:
+    """The dataset that a reference names, as seen from the main table or a branch.
+
+    Parameters
+    ----------
+    location : TableLocation
+    branch : str or None
+        The branch at this location; None for the main table.
+    reference : int, str, (str or None, int or None), or None
+        See ``refs.reference``; None is the newest version here.
+    session : Session
+    asof : datetime or str, optional
+    recover : bool
+        See :func:`load_snapshot`.
+
+    Raises
+    ------
+    LanceError, TypeError, ValueError
+        As :func:`load_snapshot`.
+    """
+    place, target, version = resolve(location, branch, reference, session)
     try:
-        return load_snapshot(place, version, session=session)
+        return load_snapshot(place, version, asof, session, recover)
     except NotFoundError as error:
-        raise removed_version(location, tag, error) from error
+        if isinstance(reference, str):
+            raise removed_version(main_location(location, branch), reference, error) from error
+        if target is not None and target != branch and isinstance(error, DatasetNotFoundError):
+            raise unknown_branch(main_location(location, branch), target, session) from error
+        raise
+
+
+def _branch_at(location: TableLocation, session: Session) -> str | None:
+    """The branch of the table at a location; None for a main table."""
+    # Tables whose paths have no such folder are no branches, which saves two requests.
+    return load_snapshot(location, session=session).manifest.branch if f"/{TREE}/" in location.uri else None
 
 
 def newest_snapshot(location: TableLocation, session: Session) -> Snapshot | None:

@@ -10,7 +10,8 @@
 ``contents``   :class:`Tag` and :class:`Branch`, the contents of these files
 ``files``      lists, reads, creates, replaces and removes the files
 ``places``     the locations of the main table and its branches
-``opening``    the location and version that a tag names
+``reference``  the location, branch and version that users name by number, tag or branch
+``opening``    the versions that tags name, and the errors for what does not exist
 
 ``files`` has generators over ``requests``, as commits are.
 

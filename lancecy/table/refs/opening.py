@@ -1,57 +1,52 @@
-"""Opening a table by the name of a tag.
+"""The versions that tags name, and the errors for tags, branches and versions that do not exist.
 
 Facts: table sheet, section 6.1.
 """
 
 from __future__ import annotations
 
-from lancecy.errors import DatasetNotFoundError, NotFoundError, nearest, printable
+from collections.abc import Callable
+
+from lancecy.errors import DatasetNotFoundError, NotFoundError, PathPolicyError, nearest, printable
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.table.location import TableLocation
-from lancecy.table.refs.contents import decode_pin
-from lancecy.table.refs.names import TAGS, tag_of, tag_path
-from lancecy.table.refs.places import branch_location
+from lancecy.table.refs.contents import Tag, decode_tag
+from lancecy.table.refs.names import BRANCHES, TAGS, branch_of, tag_of, tag_path
 
-__all__ = ["removed_version", "tagged_version"]
+__all__ = ["removed_version", "tagged_version", "unknown_branch"]
 
 
-def tagged_version(location: TableLocation, tag: str, session: Session) -> tuple[TableLocation, int]:
-    """The location and the version that a tag names.
+def tagged_version(main: TableLocation, tag: str, session: Session) -> Tag:
+    """The tag of that name, which names a version.
 
     Parameters
     ----------
-    location : TableLocation
+    main : TableLocation
         Of the main table, which has the tags of all branches.
     tag : str
     session : Session
 
-    Returns
-    -------
-    (TableLocation, int)
-        The location is that of the branch, if the tag names one.
-
     Raises
     ------
     TypeError
-        The text is a number.
+        The text is a number, and no tag has that name.
     NotFoundError
         There is no such tag; the message names the existing ones.
     FormatError, LimitError
         The file of the tag is damaged.
     """
-    if tag.isdigit():
-        raise TypeError(f"version is a number, or the name of a tag, not {tag!r}")
-    store, path = location.open(session), tag_path(tag)
+    store, path = main.open(session), tag_path(tag)
     try:
         size = store.head(path).size
-        location.limits.check("metadata_bytes", size, f"size of {path}")
-        pin = decode_pin(store.get(path, 0, size), path, location.limits)
-    except DatasetNotFoundError:
-        raise _unknown(store, tag) from None
-    if pin.branch is None:
-        return location, pin.version
-    return branch_location(location, pin.branch), pin.version
+        main.limits.check("metadata_bytes", size, f"size of {path}")
+        return decode_tag(store.get(path, 0, size), path, main.limits)
+    except (DatasetNotFoundError, PathPolicyError):
+        if tag.isdigit():
+            raise TypeError(
+                f"version is a number, or the name of a tag, not {tag!r}: there is no tag of that name"
+            ) from None
+        raise _unknown_tag(store, tag) from None
 
 
 def removed_version(location: TableLocation, tag: str, error: NotFoundError) -> NotFoundError:
@@ -73,10 +68,37 @@ def removed_version(location: TableLocation, tag: str, error: NotFoundError) -> 
     )
 
 
-def _unknown(store: Store, tag: str) -> NotFoundError:
-    names = sorted(name for meta in store.list(TAGS) if (name := tag_of(meta.path)) is not None)
-    close = nearest(tag, names) or names
-    shown = f"it has {', '.join(map(printable, close[:10]))}" if close else "it has no tags"
+def unknown_branch(main: TableLocation, branch: str, session: Session) -> NotFoundError:
+    """The error for a branch that does not exist; it names similar ones.
+
+    Parameters
+    ----------
+    main : TableLocation
+        Of the main table.
+    branch : str
+    session : Session
+    """
+    store = main.open(session)
+    return _unknown(store, "branch", branch, _names(store, BRANCHES, branch_of), "")
+
+
+def _unknown_tag(store: Store, tag: str) -> NotFoundError:
+    branches = _names(store, BRANCHES, branch_of)
+    hint = f"; it is a branch, which version=({tag!r}, None) opens" if tag in branches else ""
+    return _unknown(store, "tag", tag, _names(store, TAGS, tag_of), hint)
+
+
+def _names(store: Store, folder: str, name_of: Callable[[str], str | None]) -> list[str]:
+    return sorted(name for meta in store.list(folder) if (name := name_of(meta.path)) is not None)
+
+
+def _unknown(store: Store, kind: str, name: str, names: list[str], hint: str) -> NotFoundError:
+    close = nearest(name, names) or names
+    plural = "branches" if kind == "branch" else "tags"
+    shown = f"it has {', '.join(map(printable, close[:10]))}" if close else f"it has no {plural}"
     return NotFoundError(
-        f"{store.uri} has no tag {printable(tag)!r}; {shown}", kind="tag", name=tag, known=close[:10]
+        f"{store.uri} has no {kind} {printable(name)!r}; {shown}{hint}",
+        kind=kind,
+        name=name,
+        known=close[:10],
     )

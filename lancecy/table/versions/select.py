@@ -6,11 +6,8 @@ damaged manifest never reads as an empty table.
 
 from __future__ import annotations
 
-import operator
 from datetime import date
-from typing import SupportsIndex, TypeAlias
-
-import numpy as np
+from typing import TypeAlias
 
 from lancecy.errors import DatasetNotFoundError, FormatError, warn
 from lancecy.limits import Limits
@@ -54,8 +51,6 @@ def select_manifest(
         There is no dataset, or no such version.
     FormatError, LimitError, UnsupportedError
         The manifest cannot be read; if it is damaged, the message says how to repair the table.
-    TypeError
-        The version is not an integer.
     """
     for look in range(_LOOKS):
         location = _find(store, versions, version, asof, limits)
@@ -82,17 +77,10 @@ def _find(
     limits: Limits,
 ) -> ManifestLocation:
     if version is not None:
-        return locate.at_version(store, _number(version), versions)
+        return locate.at_version(store, version, versions)
     if asof is not None:
         return locate.as_of(store, asof, limits, versions)
     return locate.latest(store, versions)
-
-
-def _number(version: SupportsIndex) -> int:
-    """The version as a Python integer; accepts integers of NumPy and pandas."""
-    if isinstance(version, (bool, np.bool_)) or not hasattr(version, "__index__"):
-        raise TypeError(f"version is a number, not {version!r}")
-    return operator.index(version)
 
 
 def _recovered(
