@@ -97,7 +97,7 @@ class _Commit:
         self.versions = versions
         self.naming = policy.naming if origin is None else origin.naming
         self.history = History(versions, self.naming, policy.limits, policy.tries)
-        self.seen = 0 if origin is None else origin.version
+        self.seen = transaction.operation.first_version - 1 if origin is None else origin.version
         self.base: ManifestFile | None = None
         self.doubt: int | None = None  # a version that this transaction may have made
         self.checked: BasePaths | None = None  # bases with which new files were checked

@@ -11,7 +11,8 @@ in the grid of ``table.commit.conflicts``. A commit calls these methods and test
 made and read           ``append``, ``delete``, ``overwrite``, ``restore``, ``update``, ``rewrite``, ``merge``,
                         ``project``, ``data_replacement``, ``reserve_fragments``, ``update_config``,
                         ``update_bases``, ``repair_row_ids``
-read only               ``foreign``: clones, overlays and others, one class each
+makes tables            ``clone``, and ``overwrite`` too
+read only               ``foreign``: overlays and others, one class each
 rows                    ``deletions``: rows to delete, as deletion files; ``row_lineage``: row ids and
                         versions of rows; ``key_filter``: keys of added rows
 fragments               ``new_fragments``: new fragments get ids, and row ids, above the
@@ -28,6 +29,7 @@ Source: table sheet, sections 4.2 and 4.3.
 
 from lancecy.table.operations.append import Append
 from lancecy.table.operations.base import Operation
+from lancecy.table.operations.clone import Clone
 from lancecy.table.operations.data_replacement import DataReplacement
 from lancecy.table.operations.delete import Delete
 from lancecy.table.operations.foreign import UNKNOWN, CreateIndex, Foreign
@@ -52,6 +54,7 @@ from lancecy.table.operations.update_config import UpdateConfig
 __all__ = [
     "UNKNOWN",
     "Append",
+    "Clone",
     "CreateIndex",
     "DataReplacement",
     "Delete",

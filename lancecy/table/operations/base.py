@@ -223,6 +223,11 @@ class Operation(ABC):
         yield from ()
         return self
 
+    @property
+    def first_version(self) -> int:
+        """Number of the first version of a table that it makes."""
+        return 1
+
     def create(self, stamp: VersionStamp) -> NewManifest:
         """The first version of a table.
 
@@ -231,7 +236,7 @@ class Operation(ABC):
         ValueError
             This operation makes no table.
         """
-        raise ValueError(f"{self.name} makes no table: only Overwrite does")
+        raise ValueError(f"{self.name} makes no table: only Overwrite and Clone do")
 
     @abstractmethod
     def apply(self, base: ManifestFile, stamp: VersionStamp) -> NewManifest:

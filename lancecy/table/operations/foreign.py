@@ -18,7 +18,6 @@ from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = [
     "UNKNOWN",
-    "Clone",
     "CreateIndex",
     "DataOverlay",
     "Foreign",
@@ -124,12 +123,6 @@ class CreateIndex(Foreign):
     @property
     def changes_schema(self) -> bool:
         return False
-
-
-class Clone(Foreign):
-    """Create a table from a version of another one."""
-
-    kinds = ("clone",)
 
 
 class UpdateMemWalState(Foreign):

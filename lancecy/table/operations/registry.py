@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from lancecy.table.operations.append import Append
 from lancecy.table.operations.base import Operation
+from lancecy.table.operations.clone import Clone
 from lancecy.table.operations.data_replacement import DataReplacement
 from lancecy.table.operations.delete import Delete
-from lancecy.table.operations.foreign import Clone, CreateIndex, DataOverlay, Unknown, UpdateMemWalState
+from lancecy.table.operations.foreign import CreateIndex, DataOverlay, Unknown, UpdateMemWalState
 from lancecy.table.operations.merge import Merge
 from lancecy.table.operations.overwrite import Overwrite
 from lancecy.table.operations.project import Project
@@ -38,10 +39,10 @@ REGISTRY: dict[str, type[Operation]] = {
     "merge": Merge,
     "project": Project,
     "data_replacement": DataReplacement,
+    "clone": Clone,
     # read, not made
     "data_overlay": DataOverlay,
     "create_index": CreateIndex,
     "update_mem_wal_state": UpdateMemWalState,
-    "clone": Clone,
     "unknown": Unknown,
 }

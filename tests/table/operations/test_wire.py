@@ -13,6 +13,7 @@ from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.schema import Schema
 from lancecy.table.operations import (
     Append,
+    Clone,
     DataReplacement,
     Delete,
     Foreign,
@@ -69,6 +70,7 @@ SAMPLES: dict[type[Operation], list[Operation]] = {
     Merge: [Merge((make_fragment(3),), make_schema()), Merge((), make_schema(), preserves_nullability=False)],
     Project: [Project(replace(make_schema(), metadata={})),
               Project(replace(make_schema(), metadata={}), preserves_nullability=False)],
+    Clone: [Clone(3, "/t"), Clone(4, "/t/tree/a", "a", "b"), Clone(5, "s3://b/t", is_shallow=False)],
     DataReplacement: [DataReplacement(((3, make_data_file()), (4, make_data_file(path="g"))))],
 }  # fmt: skip
 
