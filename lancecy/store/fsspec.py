@@ -19,12 +19,12 @@ import numpy as np
 
 from lancecy.errors import ExistsError, LanceError, PathPolicyError, StoreError, UnsupportedError
 from lancecy.store import fsspec_parts as parts
-from lancecy.store.base import Memory, ObjectMeta, PutMode, StoreTraits
+from lancecy.store.base import Memory, ObjectMeta, PutMode, Store, StoreTraits
 from lancecy.store.credentials import Options, has_secrets, redact, secret_texts
 from lancecy.store.failure import missing, raise_translated, too_short
 from lancecy.store.paths import check_path, check_prefix, is_safe_path
 from lancecy.store.ranges import check_range
-from lancecy.store.services import for_fsspec
+from lancecy.store.services import for_fsspec, same_service
 from lancecy.store.uri import install_hint, scheme_of, split_credentials
 
 __all__ = ["FsspecStore", "open_fsspec"]
@@ -202,6 +202,29 @@ class FsspecStore:
             origin = self._full(self._open(), source)
             self._write(target, lambda fs, full: fs.cp_file(origin, full))
             self._call("delete", source, lambda fs, full: fs.rm_file(full))
+
+    def copy_from(self, source: Store, path: str, target: str) -> bool:
+        """Copy an object within an object store, between buckets too; see ``copying.CopiesFrom``."""
+        check_path(path)
+        check_path(target)
+        if not isinstance(source, FsspecStore) or not self._is_one_service(source):
+            return False
+        origin = source._full(source._open(), path)
+        try:
+            self._call("copy", target, lambda fs, full: fs.cp_file(origin, full))
+        except LookupError:
+            source.head(path)
+            raise
+        return True
+
+    def _is_one_service(self, other: FsspecStore) -> bool:
+        """Whether the other store is opened by the same login at the same object store."""
+        return (
+            self._given is other._given
+            and self._protocol in parts.BUCKETS
+            and (other._protocol, other._options) == (self._protocol, self._options)
+            and same_service(other.uri, self.uri, self._options)
+        )
 
     def delete(self, paths: Sequence[str]) -> None:
         for path in paths:

@@ -8,6 +8,7 @@ replace, ``link`` to create.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
@@ -19,7 +20,7 @@ from typing import BinaryIO, NoReturn, cast
 import numpy as np
 
 from lancecy.store import local_files as files
-from lancecy.store.base import Memory, ObjectMeta, PutMode, StoreTraits
+from lancecy.store.base import Memory, ObjectMeta, PutMode, Store, StoreTraits
 from lancecy.store.credentials import Options
 from lancecy.store.failure import raise_translated, too_short
 from lancecy.store.local_files import Preallocation
@@ -46,6 +47,11 @@ _TAIL = 22
 _TRIES = 5
 # A range this long is cheaper to map than to copy.
 _WORTH_A_MAP = 64 << 10
+# A signal is handled between two of these, such as Ctrl+C.
+_COPIED_AT_ONCE = 256 << 20
+_NO_COPY = frozenset(
+    {errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ETXTBSY, errno.EPERM, errno.EIO}
+)
 # One cache per process: the system limits the maps of a process (65,530 by default), not of a table.
 _MAPS = MapCache(4096)
 
@@ -181,6 +187,25 @@ class LocalStore:
             self._fail(error, doing, source)
         _MAPS.discard(f"{self._root}/{source}")
         _MAPS.discard(f"{self._root}/{target}")
+
+    def copy_from(self, source: Store, path: str, target: str) -> bool:
+        """Copy a file of another local store inside the kernel; see ``copying.CopiesFrom``."""
+        check_path(path)
+        check_path(target)
+        if not isinstance(source, LocalStore) or not hasattr(os, "copy_file_range"):
+            return False
+        try:
+            descriptor, status = files.open_regular(source._base, path, source._follow)
+        except OSError as error:
+            source._fail(error, "read", path)
+        try:
+            with _LocalUpload(self, target, PutMode.OVERWRITE) as upload:
+                if upload.copy(descriptor, status.st_size):
+                    return True
+                upload.abort()
+                return False
+        finally:
+            os.close(descriptor)
 
     def delete(self, paths: Sequence[str]) -> None:
         for path in paths:
@@ -323,6 +348,24 @@ class _LocalUpload(Upload):
                 if attempt == _TRIES - 1:
                     raise
         return -1
+
+    def copy(self, descriptor: int, size: int) -> bool:
+        """Append the first bytes of a file; False if the file systems cannot, before any byte is written."""
+        done = 0
+        try:
+            while done < size:
+                count = os.copy_file_range(descriptor, self._file, min(size - done, _COPIED_AT_ONCE))
+                if count == 0:
+                    self._failed = True
+                    raise OSError(errno.EIO, "the file became shorter while it was copied")
+                done += count
+        except OSError as error:
+            if not done and error.errno in _NO_COPY:
+                return False
+            self._failed = True
+            raise_translated(error, "write", self._path, self._store)
+        self._position += done
+        return True
 
     def _append(self, data: memoryview) -> None:
         try:
