@@ -93,7 +93,8 @@ def write_dataset(
         Names or paths of the bases that receive data files in turn; [] is the table's own folder. A write begins with
         the base that holds the fewest bytes of the table, so that many small writes fill all bases evenly.
     target_all_bases : bool, optional
-        Write to all bases in turn; True includes the table's own folder, False excludes it.
+        Write to all bases in turn; True includes the table's own folder, False excludes it. Bases that are other tables,
+        such as the source of a shallow clone, are left out: only ``target_bases`` writes to them.
     max_rows_per_file, max_bytes_per_file : int
         Limits at which the next file begins.
     max_rows_per_group : int

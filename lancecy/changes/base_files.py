@@ -1,17 +1,20 @@
-"""Checks that the new place of a base has the files that the table keeps there."""
+"""Looks into the folders of bases: for the files of a relocated base, and for other tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from lancecy.errors import DatasetNotFoundError, MissingFileError
+from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.table.bases import Bases, canonical_base
+from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath, BasePaths
-from lancecy.table.paths import DATA, DELETIONS, deletion_file_name
+from lancecy.table.paths import DATA, DELETIONS, VERSIONS, deletion_file_name
+from lancecy.table.refs import branch_folder
 from lancecy.table.snapshot import Snapshot
 
-__all__ = ["check_relocation"]
+__all__ = ["check_relocation", "other_tables"]
 
 # Up to here each file is asked for, which costs a request; beyond, the folder is listed.
 _FEW = 64
@@ -92,3 +95,39 @@ def _absent(snapshot: Snapshot, store: Store, prefix: str, names: Iterable[str])
     asked = sorted(wanted)
     found = snapshot.session.map(is_there, asked, blocking=not store.traits.is_mapped)
     return {name for name, there in zip(asked, found, strict=True) if not there}
+
+
+def other_tables(bases: Mapping[int, BasePath], location: TableLocation, session: Session) -> frozenset[int]:
+    """Ids of the bases that are folders of other tables, whose cleanups remove files that they do not know.
+
+    Parameters
+    ----------
+    bases : mapping of id to BasePath
+    location : TableLocation
+        May read the bases.
+    session : Session
+
+    Raises
+    ------
+    PathPolicyError
+        The table may not read a base.
+    StoreError
+        A base cannot be listed.
+    """
+    roots = {number: base for number, base in bases.items() if base.is_dataset_root}
+    found = {number for number, base in roots.items() if _is_source(base)}
+    resolved = Bases(location.open(session), location, BasePaths(roots), session)
+    for number in roots.keys() - found:
+        store, data = resolved.folder(number, DATA)
+        versions = f"{data.removesuffix(f'{DATA}/')}{VERSIONS}"
+        if next(iter(store.list(versions)), None) is not None:
+            found.add(number)
+    return frozenset(found)
+
+
+def _is_source(base: BasePath) -> bool:
+    """Whether a clone or a branch recorded the table it was made of, which may be gone by now.
+
+    Writers name the base after the source's branch, if it is one, and give it the smallest free id from 0 on.
+    """
+    return base.id == 0 or base.name is None or base.path.rstrip("/").endswith(f"/{branch_folder(base.name)}")

@@ -123,7 +123,7 @@ def _uncommitted(
     number: int,
 ) -> tuple[Plan, tuple[FragmentMetadata, ...]]:
     reader = _rows(data, schema, snapshot, options)
-    plan = planned(reader.schema, location.uri, snapshot, options)
+    plan = planned(reader.schema, location, session, snapshot, options)
     plan.check_apart(snapshot is None or options.mode == "overwrite")
     report = WriteProgress(options.progress, known_rows(data))
     files = plan.new_files(location, session, options, number=number)
@@ -162,7 +162,7 @@ def write_table(
         As for :func:`write_files`, and ``table.commit.commit``; no file is left behind.
     """
     reader = _rows(data, schema, snapshot, options)
-    plan = planned(reader.schema, location.uri, snapshot, options)
+    plan = planned(reader.schema, location, session, snapshot, options)
     report = WriteProgress(options.progress, known_rows(data))
     store = with_durability(location.open(session), options.durable)
     with _folders_removed_on_error(store, ("_transactions", "_versions") if snapshot is None else ()):
@@ -203,11 +203,15 @@ def _committed(
 def _fits(plan: Plan, columns: pa.Schema, options: WriteRequest, newest: Snapshot) -> bool:
     """Whether files written by a plan are those that the newest version would get."""
     try:
-        now = planned(columns, newest.location.uri, newest, options)
+        now = planned(columns, newest.location, newest.session, newest, options)
     except (LanceError, ValueError):
         return False
     is_same = (now.written, now.version) == (plan.written, plan.version)
-    known = [now.base_paths.get(number) == plan.base_paths.get(number) for number in plan.targets if number]
+    known = [
+        now.base_paths.get(number) == plan.base_paths.get(number)
+        for number in plan.targets
+        if number is not None
+    ]
     return is_same and all(known) and plan.dictionaries is None
 
 

@@ -249,7 +249,7 @@ class MergeInsertBuilder:
         return self
 
     def target_all_bases(self, include_primary: bool = True) -> MergeInsertBuilder:
-        """Write the new data files to all registered bases in turn.
+        """Write the new data files to all registered bases in turn, except bases that are other tables.
 
         Parameters
         ----------

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
+from lancecy.changes.base_files import other_tables
 from lancecy.changes.legacy import check_versions, dictionaries_for, with_dictionaries
 from lancecy.changes.options import WriteRequest, with_durability
 from lancecy.errors import ExistsError, UnsupportedError
@@ -173,15 +174,21 @@ def target_schema(data: pa.Schema, snapshot: Snapshot | None, options: WriteRequ
     return cast_schema(snapshot.schema, data)
 
 
-def planned(data: pa.Schema, root: str, snapshot: Snapshot | None, options: WriteRequest) -> Plan:
+def planned(
+    data: pa.Schema,
+    location: TableLocation,
+    session: Session,
+    snapshot: Snapshot | None,
+    options: WriteRequest,
+) -> Plan:
     """Plan a write, and refuse an invalid one before rows are read.
 
     Parameters
     ----------
     data : pyarrow.Schema
         Schema of the rows.
-    root : str
-        URI of the table.
+    location : TableLocation
+    session : Session
     snapshot : Snapshot or None
         A version of the table; None for a new table.
     options : WriteRequest
@@ -205,9 +212,12 @@ def planned(data: pa.Schema, root: str, snapshot: Snapshot | None, options: Writ
         check_versions(snapshot, version, schema, written)
     known: Mapping[int, BasePath] = {} if snapshot is None else snapshot.manifest.base_paths
     bases = base_paths_of(known, options.initial_bases)
-    check_outside(root, bases)
+    check_outside(location.uri, bases)
     after = {**known, **{base.id: base for base in bases}}
-    chosen = targets(after, options.target_bases, options.target_all_bases)
+    unnamed: frozenset[int] = frozenset()
+    if options.target_all_bases is not None:
+        unnamed = other_tables(after, location.allowing(map(canonical_base, bases)), session)
+    chosen = targets(after, options.target_bases, options.target_all_bases, unnamed)
     chosen = least_filled_first(chosen, () if snapshot is None else snapshot.fragments)
     book = dictionaries_for(written, version, snapshot if options.mode == "append" else None)
     return Plan(schema, written, version, bases, after, chosen, book)

@@ -304,7 +304,7 @@ def share(
     LanceError, ValueError, TypeError
         As ``planning.planned``; or a base is not allowed, or the store cannot be committed to.
     """
-    plan = planned(schema, location.uri, snapshot, options)
+    plan = planned(schema, location, session, snapshot, options)
     plan.check_apart(snapshot is None or options.mode == "overwrite")
     folder = plan.folder(location, session, options)
     places = [folder(base) for base in dict.fromkeys(plan.targets)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from lancecy.errors import NotFoundError, PathPolicyError
@@ -143,6 +143,7 @@ def targets(
     bases: Mapping[int, BasePath],
     target_bases: Sequence[str | os.PathLike[str]] | None = None,
     target_all_bases: bool | None = None,
+    unnamed: Collection[int] = (),
 ) -> tuple[int | None, ...]:
     """Ids of the bases that data files go to, in turn; None is the table's own folder.
 
@@ -154,6 +155,8 @@ def targets(
         Names or paths of bases; without any, files go to the table's own folder.
     target_all_bases : bool, optional
         Use every base in the order of ids, after the table's own folder (True) or without it (False).
+    unnamed : collection of int
+        Ids of bases that ``target_all_bases`` leaves out: folders of other tables, whose cleanups would remove the files.
 
     Raises
     ------
@@ -169,18 +172,22 @@ def targets(
     >>> bases = {1: BasePath(1, "/b1", "fast"), 2: BasePath(2, "/b2")}
     >>> targets(bases, ["/b2/", "fast"]), targets(bases, target_all_bases=True)
     ((2, 1), (None, 1, 2))
+    >>> targets(bases, target_all_bases=True, unnamed={2})
+    (None, 1)
     """
     if isinstance(target_bases, str):
         raise TypeError("target_bases must be a list of names or paths, not a single one: write [name]")
     if target_all_bases is not None:
         if target_bases:
             raise ValueError("give target_bases or target_all_bases, not both")
-        if not target_all_bases and not bases:
+        usual = sorted(number for number in bases if number not in unnamed)
+        if not target_all_bases and not usual:
+            others = " but other tables, which have to be named in target_bases" if bases else ""
             raise ValueError(
-                "the table has no bases to write to: register some, or leave target_all_bases out"
+                f"the table has no bases to write to{others}: register some, or leave target_all_bases out"
             )
         own: tuple[int | None, ...] = (None,) if target_all_bases else ()
-        return (*own, *sorted(bases))
+        return (*own, *usual)
     return tuple(_find(reference, bases) for reference in target_bases or ()) or (None,)
 
 

@@ -85,7 +85,9 @@ class Attempt:
                 # New rows have nulls in what the source lacks.
                 lacking = Schema(tuple(snapshot.schema.field(n) for n in (*rules.kept, *rules.partial)))
                 fitted(lacking, pa.schema([source.field(name) for name in rules.partial]))
-        plan = planned(written_schema(context, source, rules), snapshot.uri, snapshot, request)
+        plan = planned(
+            written_schema(context, source, rules), snapshot.location, snapshot.session, snapshot, request
+        )
         return cls(context, rules, request, plan)
 
     def matches(self, source: Source, told: Progress) -> Matches:
