@@ -11,6 +11,7 @@ import pytest
 
 import lancecy
 from lancecy import DatasetBasePath
+from lancecy.errors import PathPolicyError
 from tests.helpers.folded import folded
 
 pytestmark = pytest.mark.interop
@@ -101,3 +102,45 @@ def test_a_table_that_was_registered_as_a_base_is_left_out(tmp_path: Path) -> No
     ds.append(rows(4, 5), target_all_bases=True, max_rows_per_file=1)
     assert {file.base_id for part in ds.get_fragments() for file in part.data_files()} == {None, 2}
     assert len(files_in(tmp_path / "other")) == 1
+
+
+@pytest.mark.filterwarnings("ignore:path of base:RuntimeWarning")
+@folded("spelled", ["t", "./t", "../cwd/t/", "t/tree/dev"])
+def test_a_source_opened_by_a_relative_path_is_relocated(
+    spelled: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import lance
+
+    cwd = tmp_path / spelled.replace("/", "_") / "cwd"
+    cwd.mkdir(parents=True)
+    monkeypatch.chdir(cwd)
+    lance.write_dataset(rows(1, 2), "t").create_branch("dev")
+    lance.dataset(spelled).shallow_clone(str(cwd / "clone"), 1)
+    ds = lancecy.dataset(cwd / "clone")
+    recorded = {number: base.path for number, base in ds.base_paths.items()}
+    assert recorded[0] in (spelled, "t") and values(ds) == values(lance.dataset(str(cwd / "clone"))) == [1, 2]
+    with pytest.raises(PathPolicyError, match="relocate_base gives the base an absolute path"):
+        lancecy.dataset(cwd / "clone", untrusted=True, allowed_bases=[str(cwd)]).to_table()
+
+    for path in recorded.values():
+        ds.relocate_base(path, Path(path).absolute())
+    monkeypatch.chdir(tmp_path)
+    assert values(lancecy.dataset(ds.uri)) == values(lance.dataset(ds.uri)) == [1, 2]
+    lancecy.dataset(ds.uri).append(rows(3), target_bases=[ds.base_paths[0].path])
+    lance.write_dataset(rows(4), ds.uri, mode="append")
+    assert values(lancecy.dataset(ds.uri)) == values(lance.dataset(ds.uri)) == [1, 2, 3, 4]
+
+
+def test_the_source_of_a_clone_is_relocated(tmp_path: Path) -> None:
+    import lance
+
+    path = clone_of_clone(tmp_path)
+    for name in ("t", "one"):
+        (tmp_path / name).rename(tmp_path / f"new-{name}")
+    ds = lancecy.dataset(path)
+    for base in ds.base_paths.values():
+        if base.is_dataset_root:
+            tail = Path(base.path).relative_to(tmp_path)
+            ds.relocate_base(base.path, tmp_path / f"new-{tail}")
+    assert ds.base_paths[0].path == str(tmp_path / "new-t")
+    assert values(lancecy.dataset(path)) == values(lance.dataset(str(path))) == [1, 2, 3]
