@@ -42,6 +42,7 @@ from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath
 from lancecy.table.operations import Operation
 from lancecy.table.paths import DETACHED
+from lancecy.table.placement import check_new_place
 from lancecy.table.snapshot import Snapshot, committed_snapshot, load_snapshot, newest_snapshot
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.operations import BaseOperation, operation_of, view_of
@@ -490,6 +491,8 @@ def commit(
     known = None if snapshot is None else snapshot.manifest.base_paths
     change = operation_of(made, known, options.get("enable_stable_row_ids", False))
     _check_commit(location, snapshot, change, read_version, given=isinstance(uri, Dataset))
+    if snapshot is None:
+        check_new_place(location, active)
     bases = change.references().bases
     if detached and token is not None:
         raise ValueError("a token finds a commit in the history, where a detached version never is")

@@ -28,6 +28,7 @@ from lancecy.table.manifest import BasePath, BasePaths, Fragment
 from lancecy.table.operations import Append, Operation, Overwrite
 from lancecy.table.operations.new_fragments import version_of
 from lancecy.table.paths import DATA
+from lancecy.table.placement import check_new_place
 from lancecy.table.row_id_checks import check_row_ids, row_id_faults
 from lancecy.table.snapshot import Snapshot
 from lancecy.write.fragments import Folder, NewFiles
@@ -198,6 +199,8 @@ def planned(
     ExistsError, SchemaError, UnsupportedError, NotFoundError, ConflictError, PathPolicyError, ValueError
         The rows, the table, the bases and the options do not fit together.
     """
+    if snapshot is None:
+        check_new_place(location, session)
     _check(snapshot, options)
     version = _version(snapshot, options)
     if version >= "2.2":
