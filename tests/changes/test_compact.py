@@ -412,6 +412,7 @@ def test_blobs_are_written_again_with_their_bytes(version: str, tmp_path: Path) 
     assert [blob and blob.read() for blob in ds.take_blobs("b", indices=range(9))] == expected
 
 
+@pytest.mark.slow
 @folded("version", ("0.1", "2.1"))
 def test_a_table_of_ten_times_the_byte_budget_is_compacted_within_it(version: str, tmp_path: Path) -> None:
     path, size, budget = tmp_path / version, 1 << 17, 8 << 20

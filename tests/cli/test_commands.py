@@ -57,6 +57,7 @@ def test_schema() -> None:
     assert "fixed_size_list" in run("schema", TABLE).stdout
 
 
+@pytest.mark.slow
 def test_module_is_the_script() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "lancecy", "count", TABLE], capture_output=True, text=True, check=False

@@ -165,7 +165,10 @@ OPERATIONS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("operation", OPERATIONS)
+@pytest.mark.parametrize(
+    "operation",
+    [pytest.param(n, marks=pytest.mark.slow) if n in ("merge", "disk_shuffle") else n for n in OPERATIONS],
+)
 def test_dtypes_and_values_survive(operation: str, ddf: dd.DataFrame, table: pa.Table) -> None:
     with dask.config.set(scheduler="sync"):
         result = OPERATIONS[operation](ddf)

@@ -26,7 +26,7 @@ DELETED = {3: [3, 4], 20: [0]}
 compute: Any = dask.base.compute  # Dask does not annotate it
 
 
-@pytest.fixture(params=["0.1", "mixed"])
+@pytest.fixture(params=[pytest.param("0.1", marks=pytest.mark.slow), "mixed"])
 def stores(request: pytest.FixtureRequest) -> BusyStores:
     """A table of 24 fragments of 10 rows, a third in each base, three rows deleted."""
     found = busy_stores()

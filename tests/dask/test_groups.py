@@ -280,6 +280,7 @@ def test_dictionaries_are_decoded_below_null_structs_and_where_they_are_empty() 
     assert pa.array(pandas_array(lists)).to_pylist() == [[2, 3], None, [1]]
 
 
+@pytest.mark.slow
 def test_plain_frames_are_unpickled_without_lancecy(tmp_path: Path) -> None:
     ddf = lancecy.scan("tests/golden/example.lance", columns=["id", "x", "vec"])
     frame = lancecy.plain(ddf).compute(scheduler="sync")

@@ -91,6 +91,7 @@ def _each(check: Callable[[Case, str], None], indices: range, folder: str) -> No
     assert refused + by_dask <= len(indices) // 3
 
 
+@pytest.mark.slow
 def test_random_queries_have_the_answers_of_pandas(tmp_path: Path) -> None:
     _each(_check, range(QUERIES), str(tmp_path))
 

@@ -151,6 +151,7 @@ print(len(frame), frame.dtypes["vector_float32"], list(frame["list_string"].iloc
 """
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:The inplace keyword")
 def test_parquet_of_plain_frames_is_read_without_lancecy(
     ddf: dd.DataFrame, table: pa.Table, tmp_path: Path

@@ -34,40 +34,41 @@ import numpy, pyarrow
 tasks = "/proc/self/task"
 native = lambda: len(os.listdir(tasks)) if os.path.isdir(tasks) else 0
 before = native()
-{statements}
-print(json.dumps({{
-    "modules": sorted(sys.modules), "threads": threading.active_count(), "native": native() - before,
-}}))
+for statements in sys.argv[1:]:
+    exec(statements)
+    print(json.dumps({
+        "modules": sorted(sys.modules), "threads": threading.active_count(), "native": native() - before,
+    }))
 """
+STATEMENTS = (
+    "import lancecy",
+    "import lancecy; lancecy.dataset",
+    "import lancecy; lancecy.dataset; lancecy.col; lancecy.LanceError",
+    "import lancecy; lancecy.expr.parse; lancecy.interop.record_batches",
+    "import lancecy; lancecy.sampler.FullScanSampler; lancecy.torch",
+)
 
 
 @functools.cache
-def _probe(statements: str, *arguments: str) -> dict[str, object]:
-    command = [sys.executable, "-c", PROBE.format(statements=statements), *arguments]
+def _probe() -> dict[str, dict[str, object]]:
+    """What is there after each of the statements, which one process runs one after another."""
+    command = [sys.executable, "-c", PROBE, *STATEMENTS]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=200)
-    return cast("dict[str, object]", json.loads(done.stdout.splitlines()[-1]))
+    return dict(zip(STATEMENTS, map(json.loads, done.stdout.splitlines()), strict=True))
 
 
 def _loaded(seen: dict[str, object]) -> set[str]:
     return set(HEAVY) & set(cast("list[str]", seen["modules"]))
 
 
-@pytest.mark.parametrize(
-    "statements",
-    [
-        "import lancecy",
-        "import lancecy; lancecy.dataset; lancecy.col; lancecy.LanceError",
-        "import lancecy; lancecy.expr.parse; lancecy.interop.record_batches",
-        "import lancecy; lancecy.sampler.FullScanSampler; lancecy.torch",
-    ],
-)
+@pytest.mark.parametrize("statements", STATEMENTS)
 def test_import_loads_nothing_heavy(statements: str) -> None:
-    assert _loaded(_probe(statements)) == set()
+    assert _loaded(_probe()[statements]) == set()
 
 
-@pytest.mark.parametrize("statements", ["import lancecy", "import lancecy; lancecy.dataset"])
+@pytest.mark.parametrize("statements", STATEMENTS[:2])
 def test_import_starts_no_thread(statements: str) -> None:
-    seen = _probe(statements)
+    seen = _probe()[statements]
     assert seen["threads"] == 1
     assert seen["native"] == 0
 

@@ -24,7 +24,7 @@ ALIVE = [n for n in range(240) if n not in (33, 34, 200)]
 DELETED = {3: [3, 4], 20: [0]}
 
 
-@pytest.fixture(params=["0.1", "mixed"])
+@pytest.fixture(params=[pytest.param("0.1", marks=pytest.mark.slow), "mixed"])
 def stores(request: pytest.FixtureRequest) -> BusyStores:
     """A table of 24 fragments of 10 rows, a third in each base, three rows deleted."""
     found = busy_stores()

@@ -175,7 +175,7 @@ def test_damaged_versions_that_no_sound_one_precedes_are_removed(store: LocalSto
     assert rows(store) == [0, 1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("versions", [(5,), (2, 4, 5), (1, 3)], ids=str)
+@pytest.mark.parametrize("versions", [pytest.param((5,), marks=pytest.mark.slow), (2, 4, 5), (1, 3)], ids=str)
 def test_a_repair_that_dies_anywhere_is_finished_by_the_next(
     store: LocalStore, tmp_path: Path, versions: tuple[int, ...]
 ) -> None:
