@@ -70,7 +70,7 @@ demo: $(BUILT)
 	.ci/with-java $(PY) bench/demo.py
 
 test: $(BUILT) $(PROTOC)
-	.ci/with-java $(PY) .ci/test.py $(ARGS)
+	.ci/in-memory .ci/with-java $(PY) .ci/test.py $(ARGS)
 
 # Generated tests make a quarter of the examples of make test.
 check: $(BUILT) $(PROTOC)

@@ -35,6 +35,8 @@ def start(
         "-q",
         "--durations=8",
         "--durations-min=5",
+        # Temporary files are in memory: those of passed tests leave it at once.
+        "--override-ini=tmp_path_retention_policy=failed",
         f"--junitxml={report}",
     ]
     return subprocess.Popen(
