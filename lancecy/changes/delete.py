@@ -15,11 +15,11 @@ from lancecy.expr import Expr, describe, time_now
 from lancecy.expr.build import Filter
 from lancecy.keyword_options import checked_arguments
 from lancecy.scanning.context import ScanContext
-from lancecy.scanning.filtering import candidates, passing
+from lancecy.scanning.filtering import passing, spread_candidates
 from lancecy.scanning.plan import plan
 from lancecy.scanning.request import ScanRequest, at_instant
 from lancecy.scanning.sources import concerned
-from lancecy.scanning.task import ScanSpec, ScanUnit
+from lancecy.scanning.task import ScanSpec
 from lancecy.scanning.units import CandidateUnit, fragment_of
 from lancecy.table.operations import Delete
 
@@ -109,22 +109,14 @@ def matching_rows(context: ScanContext, request: ScanRequest) -> dict[int, NDArr
     planned = plan(context, request, ScanSpec(snapshot.location, snapshot.version, request), _UNIT_BYTES)
 
     sources = concerned(context.sources, snapshot, planned.projection)
-    units: Sequence[ScanUnit | CandidateUnit] = planned.units
-    if snapshot.is_mapped:
-        # This takes no request, so threads would only wait for each other; most fragments may have no candidate.
-        opened = (candidates(context, unit, planned.projection, sources) for unit in planned.units)
-        units = [unit for unit in opened if len(unit.rows)]
 
-    def rows_of(unit: ScanUnit | CandidateUnit) -> NDArray[np.int64]:
-        if isinstance(unit, ScanUnit):
-            unit = candidates(context, unit, planned.projection, sources)
-        return passing(context, unit).picked.to_indices()
+    def rows_of(unit: CandidateUnit) -> tuple[int, NDArray[np.int64]]:
+        return fragment_of(unit), passing(context, unit).picked.to_indices()
 
-    found = context.spread(rows_of, units, fragment_of)
     parts: dict[int, list[NDArray[np.int64]]] = defaultdict(list)
-    for unit, rows in zip(units, found, strict=True):
+    for number, rows in spread_candidates(context, planned.units, planned.projection, sources, rows_of):
         if rows.size:
-            parts[fragment_of(unit)].append(rows)
+            parts[number].append(rows)
     return {number: np.sort(np.concatenate(pieces)) for number, pieces in parts.items()}
 
 

@@ -6,8 +6,9 @@ that no source has proved are evaluated.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 import pyarrow as pa
 
@@ -23,13 +24,24 @@ from lancecy.scanning.project import Projection
 from lancecy.scanning.request import ROW_OFFSET
 from lancecy.scanning.sources import CandidateSource, Question, answers, concerned
 from lancecy.scanning.task import ScanUnit
-from lancecy.scanning.units import CandidateUnit, FilteredUnit, bytes_of, passed
+from lancecy.scanning.units import CandidateUnit, FilteredUnit, bytes_of, fragment_of, passed
 from lancecy.scanning.virtual import virtual_values
 from lancecy.schema import Field
 
-__all__ = ["all_passing", "candidates", "choose", "named", "passing", "question", "virtual_columns"]
+__all__ = [
+    "all_passing",
+    "candidates",
+    "choose",
+    "named",
+    "passing",
+    "question",
+    "spread_candidates",
+    "virtual_columns",
+]
 
 SMALL_ROWS = 8192
+
+U = TypeVar("U")
 
 
 def choose(
@@ -64,6 +76,40 @@ def candidates(
     if single and rows.starts is not None:
         rows = RowSelection(files.num_rows, indices=rows.to_indices())
     return CandidateUnit(files, rows, projection.less(proved))
+
+
+def spread_candidates(
+    context: ScanContext,
+    units: Sequence[ScanUnit],
+    projection: Projection,
+    sources: Sequence[CandidateSource],
+    step: Callable[[CandidateUnit], U],
+) -> list[U]:
+    """Apply a function to the candidates of units side by side.
+
+    Parameters
+    ----------
+    context : ScanContext
+    units : sequence of ScanUnit
+    projection : Projection
+    sources : sequence of CandidateSource
+    step : function of a CandidateUnit
+
+    Returns
+    -------
+    list
+        Results in the order of the units; those of units without a candidate may be missing.
+    """
+    if not context.snapshot.is_mapped:
+        return context.spread(
+            lambda unit: step(candidates(context, unit, projection, sources)), units, fragment_of
+        )
+    # Opening mapped files takes little but the interpreter, so threads would only wait for each other.
+    opened = (candidates(context, unit, projection, sources) for unit in units)
+    found = [c for c in opened if len(c.rows)]
+    for c in found:
+        c.files.prepare(projection.filter_fields or projection.fields, context.session)
+    return context.spread(step, found, fragment_of)
 
 
 def passing(context: ScanContext, unit: CandidateUnit) -> FilteredUnit:

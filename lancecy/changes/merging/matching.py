@@ -26,13 +26,13 @@ from lancecy.expr import Bound, mask
 from lancecy.expr.build import Filter, col
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.engine import rows_of
-from lancecy.scanning.filtering import candidates
+from lancecy.scanning.filtering import spread_candidates
 from lancecy.scanning.plan import plan
 from lancecy.scanning.project import Projection
 from lancecy.scanning.request import make_request
 from lancecy.scanning.sources import concerned
 from lancecy.scanning.task import ScanSpec, ScanUnit
-from lancecy.scanning.units import FilteredUnit
+from lancecy.scanning.units import CandidateUnit, FilteredUnit
 
 __all__ = ["Matches", "match_rows", "match_tables", "offsets_of", "part_of"]
 
@@ -124,8 +124,10 @@ def match_rows(
     for number in range(parts):
         part = _Part.of(source, rules, number, parts)
         units = _units(context, rules, part if parts == 1 else None)
-        step = _step(context, source, rules, part, units, seen)
-        found += context.spread(step, units.units, lambda unit: unit.fragment)
+        step = _step(context, source, rules, part, units.projection, seen)
+        hint = units.hint or units.projection
+        asked = () if units.hint is None else concerned(context.sources, context.snapshot, hint)
+        found += spread_candidates(context, units.units, hint, asked, step)
         if rules.clauses.inserts:
             part.check_new(seen.is_matched, rules.on)
         told(number + 1, parts)
@@ -407,16 +409,14 @@ class _UnitMatches:
 
 
 def _step(
-    context: ScanContext, source: Source, rules: Rules, part: _Part, units: _Units, seen: _Seen
-) -> Callable[[ScanUnit], _UnitMatches]:
+    context: ScanContext, source: Source, rules: Rules, part: _Part, projection: Projection, seen: _Seen
+) -> Callable[[CandidateUnit], _UnitMatches]:
     """The function that looks up the keys of one unit, and notes the rows of the source that match."""
-    asked = () if units.hint is None else concerned(context.sources, context.snapshot, units.hint)
 
-    def step(unit: ScanUnit) -> _UnitMatches:
-        chosen = candidates(context, unit, units.hint or units.projection, asked)
+    def step(chosen: CandidateUnit) -> _UnitMatches:
         if not len(chosen.rows):
             return _UnitMatches(np.empty(0, np.uint64), 0)
-        read = rows_of(context, [FilteredUnit(chosen.files, chosen.rows, chosen.rows)], units.projection)
+        read = rows_of(context, [FilteredUnit(chosen.files, chosen.rows, chosen.rows)], projection)
         values: Columns = {
             name: as_array(column) for name, column in zip(rules.of_target, read[0].pieces[0], strict=True)
         }
@@ -429,7 +429,7 @@ def _step(
 
         seen.replace(found.rows, addresses(found.updated))
         if source.is_spilled:
-            context.release([unit])
+            context.release([ScanUnit(chosen.files.fragment.id, 0, 0, 0, 0)])
         return _UnitMatches(addresses(found.deleted), len(chosen.rows))
 
     return step
