@@ -143,7 +143,7 @@ Bytes: TypeAlias = "Memory | bytearray"
 
 # Bytes that may wait to be written. Below the second number the caller writes: starting a thread would cost more.
 _WAITING_BYTES = 32 << 20
-_WORTH_BYTES = 1 << 20
+_WORTH_BYTES = 4 << 20
 
 
 class WriteBehind:
