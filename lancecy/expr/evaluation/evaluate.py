@@ -26,7 +26,7 @@ from lancecy.expr.evaluation.casts import cast_values
 from lancecy.expr.evaluation.exact import compare, share_type
 from lancecy.expr.evaluation.functions import FUNCTIONS
 from lancecy.expr.evaluation.patterns import match_like
-from lancecy.expr.evaluation.values import divide, minus, remainder, storage, to_numpy
+from lancecy.expr.evaluation.values import add, divide, minus, remainder, storage, to_numpy
 from lancecy.expr.kinds import family, plain_type
 from lancecy.expr.literals import array_of, scalar_of
 from lancecy.expr.nodes import Call, Column, Expr, Literal, walk
@@ -406,7 +406,7 @@ _KERNELS: dict[str, Callable[..., Any]] = {
     "not": pc.invert,
     "is_null": pc.is_null,
     "is_true": lambda values: pc.fill_null(values, False),
-    "+": pc.add_checked,
+    "+": add,
     "-": pc.subtract_checked,
     "*": pc.multiply_checked,
     "/": divide,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 __all__ = [
     "LONG_PATTERN",
     "Data",
+    "add",
     "by_chunk",
     "by_text",
     "divide",
@@ -71,6 +72,11 @@ def to_numpy(values: Data) -> Any:
     if isinstance(values, pa.ChunkedArray):
         return values.to_numpy()
     return values.to_numpy(zero_copy_only=False)
+
+
+def add(left: Data, right: Data) -> Data:
+    """``left + right``: an overflow of integers is an error; floats, which Arrow adds faster unchecked, follow IEEE."""
+    return pc.add(left, right) if pa.types.is_floating(left.type) else pc.add_checked(left, right)
 
 
 def divide(left: Data, right: Data) -> Data:
