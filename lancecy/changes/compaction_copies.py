@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TypeAlias
 
 from lancecy.changes.compaction_options import CompactionSettings
@@ -114,7 +115,9 @@ def _stored_rows(
     if isinstance(readers[0], V0Reader):
         if len(readers) > 1:
             raise _refusal("its columns are in several files")
-        return CopiedBatches(run(readers[0].stored(written.written.fields), fetch), fetch)
+        # Keeps no bytes, but checks a mapped file for changes once per read instead of once per round.
+        fetcher = partial(context.session.fetcher, 0)
+        return CopiedBatches(run(readers[0].stored(written.written.fields), fetch), fetcher)
     reads = [reader.stored(by_reader[reader]) for reader in readers if isinstance(reader, V2Reader)]
     columns: dict[int, StoredColumn] = {
         one.field_id: one for part in run(gather(reads), fetch) for one in part

@@ -163,6 +163,8 @@ class WriteBehind:
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
         self._given = 0
+        self._next: list[memoryview] = []
+        self._next_bytes = 0
         self._waiting: deque[tuple[Future[object], int]] = deque()
         self._waiting_bytes = 0
         self._thread: ThreadPoolExecutor | None = None
@@ -186,10 +188,26 @@ class WriteBehind:
             return
         if self._thread is None:
             self._thread = ThreadPoolExecutor(1, thread_name_prefix="lancecy-write")
-        self._waiting.append((self._thread.submit(self._stream.write, view), view.nbytes))
-        self._waiting_bytes += view.nbytes
+        # Threads take turns in Python: each hand-over of a small piece would cost more than its write.
+        self._next.append(view)
+        self._next_bytes += view.nbytes
+        if self._next_bytes >= _WORTH_BYTES:
+            self._submit()
+
+    def _submit(self) -> None:
+        """Let the thread write what was given."""
+        views, nbytes = self._next, self._next_bytes
+        self._next, self._next_bytes = [], 0
+        if self._thread is None or not views:
+            return
+        self._waiting.append((self._thread.submit(self._write_all, views), nbytes))
+        self._waiting_bytes += nbytes
         while self._waiting and (self._waiting_bytes > _WAITING_BYTES or self._waiting[0][0].done()):
             self._wait()
+
+    def _write_all(self, views: list[memoryview]) -> None:
+        for view in views:
+            self._stream.write(view)
 
     def drain(self) -> None:
         """Wait until everything is written.
@@ -199,12 +217,14 @@ class WriteBehind:
         StoreError
             Something could not be written.
         """
+        self._submit()
         while self._waiting:
             self._wait()
         self.stop()
 
     def stop(self) -> None:
         """Write nothing more, and wait for the write in progress."""
+        self._next, self._next_bytes = [], 0
         self._waiting.clear()
         if self._thread is not None:
             self._thread.shutdown(wait=True, cancel_futures=True)

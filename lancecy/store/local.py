@@ -266,7 +266,7 @@ class LocalStore:
         kept = _MAPS.find(full, identity_of(files.stat_regular(self._base, path, self._follow)))
         if kept is not None:
             return kept
-        descriptor, status = files.open_regular(self._base, path, self._follow)
+        descriptor, status = files.open_regular(self._base, path, self._follow, is_checked=True)
         try:
             memory = map_file(descriptor, status.st_size)
         finally:

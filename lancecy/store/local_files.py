@@ -138,16 +138,21 @@ def stat_regular(root: str, path: str, follow: bool) -> os.stat_result:
     return status
 
 
-def open_regular(root: str, path: str, follow: bool) -> tuple[int, os.stat_result]:
-    """Descriptor and status of a regular file, open for reading; raises as :func:`stat_regular`."""
+def open_regular(root: str, path: str, follow: bool, is_checked: bool = False) -> tuple[int, os.stat_result]:
+    """Descriptor and status of a regular file, open for reading; raises as :func:`stat_regular`.
+
+    ``is_checked`` says that :func:`stat_regular` has just looked at the file.
+    """
     # Checked before it is opened, because opening a device may have effects. Checked again afterwards,
     # because it may have been replaced in between; O_NONBLOCK keeps a FIFO from waiting for a writer.
     if follow:
-        _check_regular(os.stat(f"{root}/{path}"), path)
+        if not is_checked:
+            _check_regular(os.stat(f"{root}/{path}"), path)
         descriptor = os.open(f"{root}/{path}", _READ)
     else:
         with _parent(root, path) as (folder, name):
-            _check_regular(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
+            if not is_checked:
+                _check_regular(os.stat(name, dir_fd=folder, follow_symlinks=False), path)
             descriptor = os.open(name, _READ | os.O_NOFOLLOW, dir_fd=folder)
     try:
         status = os.fstat(descriptor)

@@ -274,7 +274,7 @@ def check_pages(
     """
     found: dict[int, ColumnPages] = {}
     check = _Check(table, file_size, limits, found, ByteLedger() if ledger is None else ledger)
-    check.visit(field.id, spec, np.diff(row_starts))
+    check.visit(field.id, spec, row_starts[1:] - row_starts[:-1])
     return found
 
 
@@ -300,9 +300,9 @@ class _Check:
             self._check_lengths(lengths, column_id)
         else:
             lengths = rows
-            short = np.flatnonzero((stored < rows + extra) & (rows > 0))
-            if short.size:
-                page = int(short[0])
+            short = (stored < rows + extra) & (rows > 0)
+            if short.any():
+                page = int(short.argmax())
                 raise _bad_page(f"{stored[page]} elements for {rows[page] + extra}", column_id, page)
         self._check_bytes(positions, lengths, spec, column_id)
         self.found[column_id] = ColumnPages(positions, lengths)
@@ -346,8 +346,11 @@ class _Check:
         if bits == 0 or lengths.size == 0:
             return
         # Lengths are below 2**32 and bits below 2**36 (Limits), so a product may exceed 63 bits: compare first.
-        too_long = lengths > (self.file_size * 8) // bits
         nbytes = ((lengths + extra) * bits + 7) >> 3
+        if self._are_inside(positions, lengths, nbytes, bits):
+            self.ledger.charge(column_id, "pages", int(nbytes.sum()), self.file_size)
+            return
+        too_long = lengths > (self.file_size * 8) // bits
         bad = (positions < 0) | too_long | (nbytes > self.file_size) | (positions > self.file_size - nbytes)
         bad &= lengths > 0  # empty pages have any position
         if bad.any():
@@ -355,6 +358,15 @@ class _Check:
         # Up to 2**28 pages may each be as large as the file: only floats can hold their sum.
         total = int(nbytes[lengths > 0].sum(dtype=np.float64))
         self.ledger.charge(column_id, "pages", total, self.file_size)
+
+    def _are_inside(self, positions: Int64, lengths: Int64, nbytes: Int64, bits: int) -> bool:
+        """Whether no page is empty and all are in the file, one behind the other, as every writer leaves them."""
+        if not 0 < int(lengths.min()) <= int(lengths.max()) <= (self.file_size * 8) // bits:
+            return False
+        # Differences of numbers that are not negative do not overflow.
+        if int(positions.min()) < 0 or int(positions[-1]) > self.file_size - int(nbytes[-1]):
+            return False
+        return bool((positions[1:] - positions[:-1] >= nbytes[:-1]).all())
 
 
 def _has_no_bytes(spec: Spec) -> bool:

@@ -14,6 +14,7 @@ import contextlib
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -128,7 +129,7 @@ def _open(
     # Origin 0 needs the most rows; bytes beyond the file are not requested.
     stop = min(source.size - FOOTER_BYTES, position + (last_id + 1) * num_batches * CELL_BYTES)
     tail = yield from _read_from(source, position, tail)
-    known = _known(fields, frozenset(present))
+    known = _known(tuple(fields), frozenset(present))
     data, candidates = tail.slice(position, stop), origin_candidates(field_ids)
     is_hidden = len(present) < len(field_ids)
     if is_hidden:
@@ -161,14 +162,19 @@ def _written_ids(
     return tail, decode_field_ids(block[4 : 4 + length], limits)
 
 
-def _known(fields: Sequence[Field], ids: frozenset[int]) -> list[tuple[int, Spec]]:
+# The files of a table have the same fields.
+_spec_of = lru_cache(maxsize=8192)(spec_of)
+
+
+@lru_cache(maxsize=64)
+def _known(fields: tuple[Field, ...], ids: frozenset[int]) -> tuple[tuple[int, Spec], ...]:
     """Specs of the fields in the file; an unsupported type is an error only when it is read."""
     specs = []
     for held in (top.pruned(ids) for top in fields):
         if held is not None:
             with contextlib.suppress(FormatError, UnsupportedError):
                 specs.append((held.id, spec_of(held)))
-    return specs
+    return tuple(specs)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -357,7 +363,7 @@ class V0Reader:
         found = self._columns.get(field)
         if found is None:
             _check_no_blobs(field)
-            spec = spec_of(field)
+            spec = _spec_of(field)
             size, ledger = self.source.size, self._ledger
             pages = check_pages(self._table, field, spec, self._row_starts, size, self._limits, ledger)
             nodes = {node.id: node for node in field.walk()}

@@ -7,14 +7,15 @@ Source: file sheet 0.1, sections 3, 4 and 6.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lancecy import kernels
-from lancecy.encodings.blocks.memory import mask_of
+from lancecy.encodings.blocks.memory import allocate, mask_of
 from lancecy.encodings.model.block import FixedWidth, VariableWidth
 from lancecy.encodings.model.spec import DictionaryOf, ListOf, Spec, StructOf, VarBinary
 from lancecy.encodings.v0.read import ColumnPages
@@ -143,11 +144,12 @@ class CopiedBatches:
     Attributes
     ----------
     stored : StoredBatches
-    fetch : Fetch
+    fetcher : function
+        Returns the ``fetch`` for one read of several rounds.
     """
 
     stored: StoredBatches
-    fetch: Fetch
+    fetcher: Callable[[], Fetch]
 
     @property
     def num_rows(self) -> int:
@@ -167,7 +169,7 @@ class CopiedBatches:
         FormatError, StoreError
             Pages are damaged or cannot be read.
         """
-        return run(named(placed_batches(self.stored, position), self.stored.source.path), self.fetch)
+        return run(named(placed_batches(self.stored, position), self.stored.source.path), self.fetcher())
 
 
 def placed_batches(stored: StoredBatches, position: int) -> Read[PlacedBatches]:
@@ -196,16 +198,16 @@ def placed_batches(stored: StoredBatches, position: int) -> Read[PlacedBatches]:
     tables = _Spans.of([node.pages.positions for node in texts], [node.nbytes for node in texts])
     parts = (flat, tables, kept.fixed, kept.tables)
     (span,) = yield [Ranges(source, *_Spans.joined(parts))]
-    starts = np.split(span.positions, np.cumsum([part.starts.size for part in parts])[:-1])
+    starts = _split(span.positions, [part.starts.size for part in parts])
     values = _Values.of(span.memory, starts[1], tables.lengths, source.size)
     bounds = _Values.of(span.memory, starts[3], kept.tables.lengths, source.size)
     wanted = (values.spans, bounds.spans)
     (read,) = yield [Ranges(source, *_Spans.joined(wanted))]
-    at_values, at_bounds = np.split(read.positions, [values.spans.starts.size])
+    at_values, at_bounds = _split(read.positions, [part.starts.size for part in wanted])
     sizes = np.concatenate((flat.lengths, values.spans.lengths, tables.lengths))
     at = np.cumsum(sizes) - sizes
-    at_flat, at_texts, at_tables = np.split(at, np.cumsum([flat.starts.size, values.spans.starts.size]))
-    buffer = np.empty(int(sizes.sum()), np.uint8)
+    at_flat, at_texts, at_tables = _split(at, [part.lengths.size for part in (flat, values.spans, tables)])
+    _, buffer = allocate(int(sizes.sum()))
     kernels.place_spans(span.memory, starts[0], flat.lengths, buffer, at_flat)
     kernels.place_spans(read.memory, at_values, values.spans.lengths, buffer, at_texts)
     moved = values.moved(at_texts + position)
@@ -217,13 +219,17 @@ def placed_batches(stored: StoredBatches, position: int) -> Read[PlacedBatches]:
         pages = row_starts.size - 1
         for number, node in enumerate(group):
             mine = places[number * pages : (number + 1) * pages] + position
-            zeros = np.zeros_like(mine)
-            made.cells[node.field_id] = (
-                zeros if isinstance(node.spec, StructOf) else mine,
-                node.stored_lengths,
-            )
+            if isinstance(node.spec, StructOf):
+                mine = np.zeros_like(mine)
+            made.cells[node.field_id] = (mine, node.stored_lengths)
     made.bounds.extend(kept.bounds(span.memory, starts[2], bounds, read.memory, at_bounds))
     return made
+
+
+def _split(array: Int64, sizes: Sequence[int]) -> list[Int64]:
+    """The array in parts of these sizes; faster than ``np.split``."""
+    ends = [*accumulate(sizes)]
+    return [array[end - size : end] for size, end in zip(sizes, ends, strict=True)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -290,15 +296,17 @@ class _KeptBounds:
         fixed: list[tuple[int, int]] = []
         tables: list[tuple[int, int]] = []
         found = []
+        positions: list[int] = [] if stats is None else stats.table.positions[:, 0].tolist()
+        lengths: list[int] = [] if stats is None else stats.table.lengths[:, 0].tolist()
         for leaf in leaves:
             kind = bounds_kind(leaf.logical_type) or ""
             parts = None if stats is None else stats.fields.get(leaf.id)
             if stats is None or parts is None or {part.logical_type for part in parts[1:]} != {kind}:
                 continue
-            cells = [stats.table.row(part.id) for part in parts]
-            if any(int(lengths[0]) != num_pages for _, lengths in cells):
+            # The table has a row for every id, from 0 on.
+            if any(lengths[part.id] != num_pages for part in parts):
                 continue
-            nulls, low, high = (int(positions[0]) for positions, _ in cells)
+            nulls, low, high = (positions[part.id] for part in parts)
             fixed.append((nulls, 8 * num_pages))
             if kind in BYTE_KINDS:
                 tables += [(at, _OFFSET_BYTES * (num_pages + 1)) for at in (low, high)]

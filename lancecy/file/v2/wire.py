@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from itertools import chain
 
 from google.protobuf import any_pb2
@@ -206,8 +206,20 @@ def _is_blob(encoding: file2_pb2.Encoding, limits: Limits) -> bool:
         )
     if kind != "direct":
         return False
-    described = parse_message(any_pb2.Any, encoding.direct.encoding, "column encoding", limits)
+    stored = encoding.direct.encoding
+    return _describes_blob(stored, limits) if len(stored) <= _MOST_KEPT else _described_blob(stored, limits)
+
+
+_MOST_KEPT = 1024
+
+
+def _described_blob(stored: bytes, limits: Limits) -> bool:
+    described = parse_message(any_pb2.Any, stored, "column encoding", limits)
     return v20_wire.parse_column_encoding(described.type_url, described.value, limits)
+
+
+# Nearly all columns of all files have the same encoding.
+_describes_blob = lru_cache(maxsize=256)(_described_blob)
 
 
 def parse_spec(encoding: bytes, version: tuple[int, int], num_buffers: int, limits: Limits) -> PageSpec:

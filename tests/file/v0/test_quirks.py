@@ -533,6 +533,15 @@ def test_page_outside_the_file(column: int, position: int) -> None:
     assert "page 2" in str(error)
 
 
+@folded("first", [2**63 - 1, -(2**63), -1])
+@folded("column", [0, 1, 4])
+def test_pages_whose_distances_overflow(column: int, first: int) -> None:
+    # One behind the other, if distances are counted modulo 2**64.
+    built = build_file(columns(), ROWS, structs=[3])
+    error = refused(built.edited(column, 1, position=first).edited(column, 2, position=-1))
+    assert "page 1" in str(error)
+
+
 @folded("length", [-1, 0, 3, -(2**63)])
 @folded("column", [0, 1, 4, 5, 7])
 def test_page_shorter_than_its_batch(column: int, length: int) -> None:
