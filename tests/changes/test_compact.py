@@ -104,15 +104,39 @@ def test_large_pages_are_copied_and_small_ones_merged(tmp_path: Path) -> None:
         return len(part.reader.page_starts(ds.context.snapshot.schema.fields[0])) - 1
 
     large = table(tmp_path / "large", parts=3, size=10_000)
+    large.drop_columns(["word"])  # its pages have dictionaries
     large.optimize.compact_files(durability="none")
     assert pages(large) == 3
     small = table(tmp_path / "small", parts=3)
     small.optimize.compact_files(durability="none")
     assert pages(small) == 1
     anew = table(tmp_path / "anew", parts=3, size=10_000)
+    anew.drop_columns(["word"])
     anew.optimize.compact_files(compaction_mode="reencode", durability="none")
     assert pages(anew) == 1
     assert large.to_table().equals(anew.to_table())
+
+
+@pytest.mark.parametrize("kind", ["list", "dictionary"])
+def test_pages_that_are_read_one_by_one_are_merged_if_they_are_not_larger(kind: str, tmp_path: Path) -> None:
+    def pages_after(size: int) -> int:
+        values: Any = [[n, n + 1] for n in range(size)]
+        if kind == "dictionary":
+            values = [f"one of a few long texts, number {n % 9}" for n in range(size)]
+        uri = str(tmp_path / str(size))
+        for _ in range(3):
+            lancecy.write_dataset(
+                pa.table({"c": values}), uri, mode="append", data_storage_version="2.1", durability="none"
+            )
+        ds = lancecy.dataset(uri)
+        expected = ds.to_table()
+        ds.optimize.compact_files(durability="none")
+        assert ds.to_table().equals(expected)
+        (part,) = ds.context.files(ds.context.fragments[0].id).parts
+        return len(part.reader.page_starts(ds.context.snapshot.schema.fields[0])) - 1
+
+    assert pages_after(10_000) == 1
+    assert pages_after(70_000) == 3
 
 
 @folded("version", VERSIONS)

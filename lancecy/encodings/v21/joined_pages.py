@@ -25,7 +25,7 @@ from lancecy.encodings.codecs.strings import chunk_spans
 from lancecy.encodings.codecs.values import decode
 from lancecy.encodings.model.block import Block
 from lancecy.encodings.model.chunks import Chunks, runs_of, starts_of, touched, whole_runs
-from lancecy.encodings.model.layouts import MiniBlock, max_repetition
+from lancecy.encodings.model.layouts import MiniBlock, PageSpec, max_repetition
 from lancecy.encodings.model.pages import Column
 from lancecy.encodings.model.spec import SymbolCoded, Variable
 from lancecy.encodings.v21.chunk_tables import LARGEST_CHUNK, word_bytes
@@ -38,7 +38,7 @@ from lancecy.schema import Field
 from lancecy.store.base import Memory
 from lancecy.store.reads import Ranges, Read, SourceFile, Span
 
-__all__ = ["JoinedPages", "joined_pages", "page_groups", "read_joined"]
+__all__ = ["JoinedPages", "is_read_by_page", "joined_pages", "page_groups", "read_joined"]
 
 Int64 = NDArray[np.int64]
 
@@ -122,9 +122,9 @@ def _groups(column: Column) -> Int64:
     return starts_of(np.array(groups, np.int64)) if max(groups) >= _FEW else _NONE
 
 
-def _key(spec: object) -> Hashable | None:
+def _key(spec: PageSpec) -> Hashable | None:
     """Equal for pages of one encoding; None if a page is more than chunks of one value per row."""
-    if not isinstance(spec, MiniBlock) or spec.dictionary is not None or max_repetition(spec.layers):
+    if not isinstance(spec, MiniBlock) or is_read_by_page(spec):
         return None
     values = spec.values
     if isinstance(values, SymbolCoded):
@@ -133,6 +133,11 @@ def _key(spec: object) -> Hashable | None:
         # Each page has a table of its own.
         values = replace(values, table=b"")
     return replace(spec, num_items=0, values=values)
+
+
+def is_read_by_page(spec: PageSpec) -> bool:
+    """Whether pages of chunks are never read together with others: those of lists and of dictionaries."""
+    return isinstance(spec, MiniBlock) and (spec.dictionary is not None or max_repetition(spec.layers) > 0)
 
 
 def joined_pages(

@@ -19,6 +19,7 @@ from lancecy.encodings.model.block import AllNull, Block, Reordered
 from lancecy.encodings.model.ledger import ByteLedger
 from lancecy.encodings.model.pages import Column, PageMemory
 from lancecy.encodings.model.spec import EndedList
+from lancecy.encodings.v21.joined_pages import is_read_by_page
 from lancecy.encodings.v21.repdef import rows_per_value
 from lancecy.errors import FormatError, LanceError, UnsupportedError, printable
 from lancecy.file.tail import read_parts
@@ -323,7 +324,8 @@ class V2Reader:
                 )
             except LanceError as error:
                 raise error.within(f"metadata of physical column {number}")
-            columns.append(StoredColumn(node.id, self.source, message))
+            by_page = any(map(is_read_by_page, pages))
+            columns.append(StoredColumn(node.id, self.source, message, by_page))
             specs.append(pages)
         start = 0
         for top in fields:

@@ -41,11 +41,14 @@ class StoredColumn:
     source : SourceFile
     message : ColumnMessage
         Checked: its buffers lie in the file, and its encodings are known.
+    is_read_by_page : bool
+        Whether small pages are read one by one, each with many steps: those of lists and of dictionaries.
     """
 
     field_id: int
     source: SourceFile
     message: ColumnMessage
+    is_read_by_page: bool = False
 
     @property
     def num_pages(self) -> int:
