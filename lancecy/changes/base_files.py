@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from lancecy.errors import DatasetNotFoundError, MissingFileError
+from lancecy.errors import DatasetNotFoundError, MissingFileError, NotFoundError
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.table.bases import Bases, canonical_base
+from lancecy.table.homes import is_branch_folder, is_gone
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath, BasePaths
 from lancecy.table.paths import DATA, DELETIONS, VERSIONS, deletion_file_name
-from lancecy.table.refs import branch_folder
 from lancecy.table.snapshot import Snapshot
 
-__all__ = ["check_relocation", "other_tables"]
+__all__ = ["check_relocation", "check_targets", "other_tables"]
 
 # Up to here each file is asked for, which costs a request; beyond, the folder is listed.
 _FEW = 64
@@ -97,6 +97,36 @@ def _absent(snapshot: Snapshot, store: Store, prefix: str, names: Iterable[str])
     return {name for name, there in zip(asked, found, strict=True) if not there}
 
 
+def check_targets(snapshot: Snapshot, chosen: Iterable[int | None]) -> None:
+    """Refuse to write to the recorded place of a base that is gone, although the table has files in that base.
+
+    The table would then look for these files there, and no more where they moved to.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    chosen : iterable of int or None
+        Ids of the bases that are written to.
+
+    Raises
+    ------
+    NotFoundError
+    """
+    known = snapshot.manifest.base_paths
+    for number in chosen:
+        base = None if number is None else known[number]
+        if base is None or not base.is_dataset_root or not _data_files(snapshot, base.id):
+            continue
+        store, data = snapshot.bases.recorded(base.id)
+        if is_gone(store, data):
+            raise NotFoundError(
+                f"{snapshot.bases.described(base.id)} is gone, so nothing is written there; relocate_base gives it the path "
+                "that its files have now",
+                kind="base",
+                name=base.path,
+            )
+
+
 def other_tables(bases: Mapping[int, BasePath], location: TableLocation, session: Session) -> frozenset[int]:
     """Ids of the bases that are folders of other tables, whose cleanups remove files that they do not know.
 
@@ -130,4 +160,4 @@ def _is_source(base: BasePath) -> bool:
 
     Writers name the base after the source's branch, if it is one, and give it the smallest free id from 0 on.
     """
-    return base.id == 0 or base.name is None or base.path.rstrip("/").endswith(f"/{branch_folder(base.name)}")
+    return base.id == 0 or base.name is None or is_branch_folder(base)

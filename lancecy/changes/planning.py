@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from lancecy.changes.base_files import other_tables
+from lancecy.changes.base_files import check_targets, other_tables
 from lancecy.changes.legacy import check_versions, dictionaries_for, with_dictionaries
 from lancecy.changes.options import WriteRequest, with_durability
 from lancecy.errors import ExistsError, UnsupportedError
@@ -221,6 +221,8 @@ def planned(
     if options.target_all_bases is not None:
         unnamed = other_tables(after, location.allowing(map(canonical_base, bases)), session)
     chosen = targets(after, options.target_bases, options.target_all_bases, unnamed)
+    if snapshot is not None:
+        check_targets(snapshot, chosen)
     chosen = least_filled_first(chosen, () if snapshot is None else snapshot.fragments)
     book = dictionaries_for(written, version, snapshot if options.mode == "append" else None)
     return Plan(schema, written, version, bases, after, chosen, book)

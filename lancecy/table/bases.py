@@ -9,7 +9,8 @@ The policy, checked before anything is opened:
   URI, without ``..``, credentials, queries or chained schemes. A relative path is read from the working
   directory, as pylance reads it, for trusted local tables only and with a warning.
 - The manifest must have the feature flag for bases, which every writer of bases sets.
-- The root itself and everything below it is always allowed.
+- The root itself and everything below it is always allowed; for a branch also the main table above it.
+- A base from which everything is gone is read from the table's own main root, if that has the file (``homes``).
 - Trusted tables (the default): the root's own service (``store.services``) is allowed, such as other buckets
   of S3 at the same endpoint. Another scheme, host, endpoint or Azure account needs a grant:
   ``allowed_bases=[prefix, …]``, or storage options ``base_<id>.<key>``. So does every remote base of a local
@@ -34,6 +35,7 @@ from lancecy.store.credentials import has_login, without_login
 from lancecy.store.services import same_service
 from lancecy.store.uri import canonical_uri, scheme_of, split_credentials
 from lancecy.table import flags
+from lancecy.table.homes import GONE, REFUSED, Home, MovableStore, is_gone
 from lancecy.table.location import TableLocation
 from lancecy.table.manifest import BasePath, BasePaths, DataFile, DeletionFile, ExternalFile
 from lancecy.table.paths import DATA, DELETIONS, check_name, check_relative, check_text, deletion_file_name
@@ -67,8 +69,10 @@ class Bases:
         self._location = location
         self._bases = bases
         self._session = session
+        self._home = Home(root, location, session, bases.branch)
         self._places: dict[int, tuple[Store, str]] = {}
         self._uris: dict[int, str] = {}
+        self._settled: set[int | None] = {None}
 
     def __repr__(self) -> str:
         return f"<Bases of {self._root.uri}: {sorted(self._bases.by_id)}>"
@@ -86,14 +90,12 @@ class Bases:
             No store for the base's scheme.
         """
         name = check_name(file.path, "name of a data file")
-        store, folder = self.folder(file.base_id, DATA)
-        return store, folder + name
+        return self._file(file.base_id, DATA, name)
 
     def deletion(self, fragment_id: int, file: DeletionFile) -> tuple[Store, str]:
         """Store of a fragment's deletion file and its path there (raises as :meth:`data`)."""
         name = deletion_file_name(fragment_id & 0xFFFFFFFF, file)
-        store, folder = self.folder(file.base_id, DELETIONS)
-        return store, folder + name
+        return self._file(file.base_id, DELETIONS, name)
 
     def external(self, file: ExternalFile) -> tuple[Store, str]:
         """Store of a file addressed from the dataset root and its path there (raises as :meth:`data`)."""
@@ -119,6 +121,11 @@ class Bases:
         store, prefix = self._place_once(base_id)
         return store, f"{prefix}{kind}/" if self._bases.by_id[base_id].is_dataset_root else prefix
 
+    def recorded(self, base_id: int) -> tuple[Store, str]:
+        """Store of the recorded place of a base and the folder there, "" for its root (raises as :meth:`data`)."""
+        store, prefix = self._place(base_id)
+        return store, prefix.removesuffix("/")
+
     def blob(self, base_id: int, uri: str) -> tuple[Store, str]:
         """Store of the object that holds a blob, and its path there.
 
@@ -135,6 +142,7 @@ class Bases:
         """
         if base_id:
             path = check_relative(uri, "path of a blob")
+            self._settle(base_id, path)
             store, prefix = self._place_once(base_id)
             return store, prefix + path
         check_text(uri, "place of a blob")
@@ -167,6 +175,44 @@ class Bases:
             except FormatError:
                 return False
         return True
+
+    def _file(self, base_id: int | None, kind: str, name: str) -> tuple[Store, str]:
+        """Store of a file that should exist and its path there, also if it moved with the table."""
+        self._settle(base_id, f"{kind}/{name}")
+        store, folder = self.folder(base_id, kind)
+        return store, folder + name
+
+    def _settle(self, base_id: int | None, path: str) -> None:
+        """Decide whether a base is in its recorded place or moved with the table, by one of its files."""
+        base = None if base_id is None else self._bases.by_id.get(base_id)
+        if (
+            base_id in self._settled
+            or base is None
+            or not self._home.may_have(base)
+            or not self._bases.is_flagged
+        ):
+            return
+        try:
+            store, prefix = self._place_once(base.id)
+        except PathPolicyError:
+            found = self._home.having(base, path, REFUSED) if self._home.is_above else None
+            if found is None:
+                raise
+            prefix = ""
+        else:
+            found = self._now_at(base, store, path)
+        if found is not None:
+            self._settled.add(base.id)
+            self._places[base.id] = found, prefix
+
+    def _now_at(self, base: BasePath, store: Store, path: str) -> Store | None:
+        """The store of a base that is recorded to be at another; None if it is not to be found."""
+        if store is self._root:
+            return store
+        if scheme_of(store.uri) == "file":
+            return self._home.having(base, path, GONE) if is_gone(store) else store
+        # Whether it is gone costs a request there, so it is asked when a file is missing.
+        return MovableStore(store, self._home, base)
 
     def _named(self, what: str, place: str) -> tuple[Store, str]:
         """Store of a canonical place that is not a base, without options of any base."""
@@ -241,8 +287,11 @@ class Bases:
     ) -> None:
         if any(_below(uri, prefix) is not None for prefix in self._location.allowed_bases):
             return
-        root = self._root.uri
-        if self._location.untrusted:
+        root, untrusted = self._root.uri, self._location.untrusted
+        # The branch's name is a claim of the manifest, so the folder above could be anything.
+        if _below(uri, self._home.uri) is not None and (not untrusted or self._home.is_table):
+            return
+        if untrusted:
             raise PathPolicyError(
                 f"{what} of this table is {uri}, outside of {root}, and the table is opened as "
                 f"untrusted; if it may be read, pass allowed_bases=[{uri!r}]"

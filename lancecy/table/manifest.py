@@ -61,10 +61,13 @@ class BasePaths:
     by_id : mapping of id to BasePath
     is_flagged : bool
         Whether the manifest has the feature flag for bases.
+    branch : str or None
+        Branch of the version; None for a main table.
     """
 
     by_id: Mapping[int, BasePath] = field(default_factory=dict)
     is_flagged: bool = True
+    branch: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,7 +309,7 @@ class Manifest:
     @property
     def bases(self) -> BasePaths:
         """The bases, and whether reader flag 16 is set for them."""
-        return BasePaths(self.base_paths, bool(self.reader_flags & 16))
+        return BasePaths(self.base_paths, bool(self.reader_flags & 16), self.branch)
 
 
 def without_row_counts(manifest: Manifest) -> Manifest:

@@ -32,6 +32,7 @@ __all__ = [
     "INDICES",
     "TEMPORARY",
     "TRANSACTIONS",
+    "TREE",
     "VERSIONS",
     "WRITE_MARKER",
     "ManifestName",
@@ -50,6 +51,9 @@ DATA = "data"
 DELETIONS = "_deletions"
 INDICES = "_indices"
 TRANSACTIONS = "_transactions"
+TREE = "tree"
+"""Folder of the branches of a main table."""
+
 TEMPORARY = ".tmp"
 """Prefixes of temporary file names, of lancecy and of the reference."""
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from lancecy.errors import NotFoundError, PathPolicyError
 from lancecy.store.uri import canonical_uri
 from lancecy.table.bases import canonical_base, spelling
+from lancecy.table.homes import is_branch_folder
 from lancecy.table.manifest import BasePath, Fragment
 from lancecy.table.operations.base_paths import registered
 
@@ -133,6 +134,8 @@ def check_outside(root: str, bases: Iterable[BasePath]) -> None:
     own = canonical_uri(root)
     for base in bases:
         place = canonical_base(base)
+        if base.is_dataset_root and is_branch_folder(base) and place != own:
+            continue  # a branch's folder may hold those of others, which a cleanup of it leaves alone
         if place == own or place.startswith(f"{own.rstrip('/')}/"):
             raise PathPolicyError(
                 f"base {base.path!r} is in the table's own folder: choose a place outside of it"

@@ -128,7 +128,8 @@ class NewManifest:
     def bases(self) -> BasePaths:
         """The bases of its files."""
         bases = decode_base_paths(self.message.base_paths)
-        return BasePaths(bases, bool(self.message.reader_feature_flags & flags.BASES))
+        is_flagged = bool(self.message.reader_feature_flags & flags.BASES)
+        return BasePaths(bases, is_flagged, self.message.branch or None)
 
 
 @dataclass(frozen=True, slots=True)

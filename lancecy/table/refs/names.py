@@ -8,6 +8,7 @@ from __future__ import annotations
 from urllib.parse import quote, unquote
 
 from lancecy.errors import printable
+from lancecy.table.paths import TREE
 
 __all__ = [
     "BRANCHES",
@@ -30,7 +31,6 @@ MAIN = "main"
 REFS = "_refs"
 TAGS = f"{REFS}/tags"
 BRANCHES = f"{REFS}/branches"
-TREE = "tree"
 
 _ENDING = ".json"
 _SIGNS = frozenset(".-_")
