@@ -35,6 +35,8 @@ __all__ = [
     "NamespaceError",
     "NotFoundError",
     "PathPolicyError",
+    "RefExistsError",
+    "RefNotFoundError",
     "RetryableConflictError",
     "RowNotFoundError",
     "SchemaError",
@@ -317,6 +319,14 @@ class ExistsError(LanceError, FileExistsError):
         super().__init__(what)
         self.kind = kind
         self.name = printable(name)
+
+
+class RefNotFoundError(NotFoundError, ValueError):
+    """There is no such tag or branch; a ``ValueError`` as in pylance."""
+
+
+class RefExistsError(ExistsError, ValueError):
+    """There is a tag or branch of this name already; a ``ValueError`` as in pylance."""
 
 
 class SchemaError(LanceError, ValueError):

@@ -20,6 +20,7 @@ from lancecy.table.cleanup.run import CleanupOptions, CleanupStats, Scope, clean
 from lancecy.table.commit import loop as commit
 from lancecy.table.commit.options import Committed
 from lancecy.table.operations import Append, Restore
+from lancecy.table.refs.names import GUARDS
 from lancecy.table.requests import Create, Remove, Request
 from tests.simulator.actors import Running, Simulation, files, make
 from tests.simulator.model import violations
@@ -87,7 +88,9 @@ def test_what_nobody_needs_goes() -> None:
     gone = before - set(simulation.world.objects)
     assert isinstance(stats, CleanupStats)
     assert stats.old_versions == 5 and stats.data_files_removed >= 2
-    assert ORPHAN in gone and len(gone) == sum(len(r.paths) for r in requests if isinstance(r, Remove))
+    removed = {path for r in requests if isinstance(r, Remove) for path in r.paths}
+    assert ORPHAN in gone and gone == {path for path in removed if not path.startswith(GUARDS)}
+    assert not any(path.startswith(GUARDS) for path in simulation.world.objects)
     assert sorted(simulation.world.manifests()) == [TAGGED, 7, 8]
     assert not wrong(simulation)
 
@@ -109,6 +112,10 @@ def test_nothing_needed_goes_whatever_goes_wrong_once() -> None:
             simulation.world.clock = plain.world.clock
             _, again = cleaned(simulation)
             assert isinstance(again, CleanupStats), f"{where}, then {again!r}"
+            # An announcement that was left counts for a day; then it goes as well.
+            simulation.world.store_clock += 2 * DAY
+            _, last = cleaned(simulation)
+            assert isinstance(last, CleanupStats), f"{where}, then {last!r}"
             assert set(simulation.world.objects) == set(plain.world.objects), where
 
 

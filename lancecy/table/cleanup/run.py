@@ -3,7 +3,7 @@
 ::
 
     list the files -> read every manifest -> read pending transactions -> decide (``plan``)
-        -> check for new tags -> remove manifests -> check for new versions and commits -> remove files
+        -> announce what goes, check for new tags -> remove manifests -> check for new versions and commits -> remove files
 
 Generators over ``requests``, as commits are. Files are listed before manifests are read, so that a file committed
 in between counts as needed. Manifests are removed first, oldest first, so after an interruption every listed
@@ -22,6 +22,7 @@ Facts: table sheet, sections 6.3 and 9.1.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 
 from lancecy.errors import (
     ConflictError,
@@ -48,6 +49,8 @@ from lancecy.table.cleanup.plan import (
 from lancecy.table.cleanup.retention import ListedManifest, Needs, Scope
 from lancecy.table.paths import TRANSACTIONS, VERSIONS, WRITE_MARKER
 from lancecy.table.refs import Pin
+from lancecy.table.refs.guards import LIFETIME_NS, announce, is_stale, withdraw
+from lancecy.table.refs.names import GUARDS
 from lancecy.table.requests import ListOwned, Now, Remove, Steps, StoreTime, again
 from lancecy.table.wire.references import References
 
@@ -84,7 +87,7 @@ def cleanup(
     try:
         removal = yield from work.planned()
         if not dry_run:
-            yield from work.check_pins()
+            yield from work.announced()
     except LanceError as error:
         raise error.within("a cleanup that removed nothing")
     if not dry_run:
@@ -102,13 +105,15 @@ class _Cleanup:
         self.read: set[tuple[str, str]] = set()  # manifests, by table root and path
         self.files: set[str] = set()  # listed at the start
         self.going: dict[int, Found] = {}
+        self.times = Times(0, None)
+        self.guard = ""  # path of the announcement
 
     # -- planning ---------------------------------------------------------------------------------
 
     def planned(self) -> Steps[Removal]:
         """The plan of the removal; removes nothing."""
         home, tries = self.scope.home, self.scope.tries
-        times = Times((yield Now()), (yield from again(StoreTime(), tries)))
+        times = self.times = Times((yield Now()), (yield from again(StoreTime(), tries)))
         files: list[ObjectMeta] = []
         for folder in FOLDERS:
             files += yield from again(ListOwned(home + folder), tries)
@@ -209,26 +214,52 @@ class _Cleanup:
 
     # -- removing ---------------------------------------------------------------------------------
 
-    def check_pins(self) -> Steps[None]:
-        """Check that no tag or branch was made since the plan."""
-        if (yield from self.needs.pins()) != self.pins:
-            raise ConflictError("tags or branches were made or removed meanwhile: try again")
+    def announced(self) -> Steps[None]:
+        """Announce the versions to remove, and check that no tag or branch was made since the plan.
+
+        Whoever makes a tag or a branch after the check sees the announcement (``refs.guards``).
+        """
+        if self.going:
+            self.guard = yield from announce(self.scope.branch, self.going, self.scope.tries)
+        try:
+            if (yield from self.needs.pins()) != self.pins:
+                raise ConflictError("tags or branches were made or removed meanwhile: try again")
+        except LanceError:
+            yield from self._withdraw()
+            raise
+
+    def _withdraw(self) -> Steps[None]:
+        if self.guard:
+            yield from withdraw(self.guard, self.scope.tries)
+
+    def _remove_stale_guards(self) -> Steps[None]:
+        """Remove what processes that died left; after a failure the next cleanup does."""
+        with suppress(StoreError):
+            metas: Sequence[ObjectMeta] = yield from again(ListOwned(GUARDS), self.scope.tries)
+            stale = tuple(meta.path for meta in metas if is_stale(meta, self.times.theirs))
+            if stale:
+                yield from again(Remove(stale), self.scope.tries)
 
     def carried_out(self, removal: Removal) -> Steps[Removal]:
         """Carry out a removal; returns what was removed."""
         done, versions, what = 0, len(removal.manifests), "nothing was removed"
         try:
             for batch in _batches([meta.path for meta in removal.manifests]):
+                if done and (yield Now()) - self.times.ours > LIFETIME_NS // 2:
+                    raise ConflictError("it took so long that its announcement is about to expire: try again")
                 self.progress(Step("remove", done, len(removal), "files", batch[0]))
                 yield from self.scope.versions.remove(batch)
                 done += len(batch)
                 what = f"{done} of {versions} versions were removed, and no file of theirs yet"
+            # After a failure it stays: a removal that failed may be carried out later.
+            yield from self._withdraw()
             removal = yield from self._spared(removal)
             for batch in _batches([meta.path for _, meta in removal.files]):
                 self.progress(Step("remove", done, len(removal), "files", batch[0]))
                 yield from again(Remove(batch), self.scope.tries)
                 done += len(batch)
                 what = f"{versions} versions and {done - versions} of {len(removal.files)} files were removed"
+            yield from self._remove_stale_guards()
         except LanceError as error:
             failure = StoreError(
                 f"the cleanup was cut short: {error}. Until then {what}; no version that is left needs the rest, "

@@ -18,7 +18,7 @@ from typing import Any
 from lancecy.errors import FormatError, printable
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.store.base import Memory
-from lancecy.table.refs.names import MAIN, TAGS, is_branch_name
+from lancecy.table.refs.names import GUARDS, MAIN, TAGS, is_branch_name
 
 __all__ = ["Branch", "Pin", "Tag", "decode_branch", "decode_pin", "decode_tag", "encode_branch", "encode_tag"]
 
@@ -91,7 +91,7 @@ class Pin:
         Branch of the version; None for the main one.
     version : int
     is_tag : bool
-        True for a tag, False for the start of a branch.
+        True for a tag, False for the start of a branch and for a version about to get a tag or a branch.
     """
 
     path: str
@@ -123,9 +123,9 @@ def decode_pin(memory: Memory, path: str, limits: Limits = DEFAULT_LIMITS) -> Pi
     >>> decode_pin(text, "_refs/tags/v1.json").version
     3
     """
-    if path.startswith(f"{TAGS}/"):
+    if path.startswith((f"{TAGS}/", f"{GUARDS}/")):
         tag = decode_tag(memory, path, limits)
-        return Pin(path, tag.branch, tag.version, True)
+        return Pin(path, tag.branch, tag.version, path.startswith(f"{TAGS}/"))
     branch = decode_branch(memory, path, limits)
     return Pin(path, branch.parent, branch.parent_version, False)
 

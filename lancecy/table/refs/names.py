@@ -12,6 +12,7 @@ from lancecy.table.paths import TREE
 
 __all__ = [
     "BRANCHES",
+    "GUARDS",
     "MAIN",
     "REFS",
     "TAGS",
@@ -31,6 +32,7 @@ MAIN = "main"
 REFS = "_refs"
 TAGS = f"{REFS}/tags"
 BRANCHES = f"{REFS}/branches"
+GUARDS = f"{REFS}/guards"
 
 _ENDING = ".json"
 _SIGNS = frozenset(".-_")

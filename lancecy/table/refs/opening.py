@@ -7,7 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lancecy.errors import DatasetNotFoundError, NotFoundError, PathPolicyError, nearest, printable
+from lancecy.errors import (
+    DatasetNotFoundError,
+    NotFoundError,
+    PathPolicyError,
+    RefNotFoundError,
+    nearest,
+    printable,
+)
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.table.location import TableLocation
@@ -96,7 +103,7 @@ def _unknown(store: Store, kind: str, name: str, names: list[str], hint: str) ->
     close = nearest(name, names) or names
     plural = "branches" if kind == "branch" else "tags"
     shown = f"it has {', '.join(map(printable, close[:10]))}" if close else f"it has no {plural}"
-    return NotFoundError(
+    return RefNotFoundError(
         f"{store.uri} has no {kind} {printable(name)!r}; {shown}{hint}",
         kind=kind,
         name=name,
