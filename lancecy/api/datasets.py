@@ -11,12 +11,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 import numpy as np
 import pyarrow as pa
 
 from lancecy import blobs
+from lancecy.api.branches import Branching
 from lancecy.api.changes import Changes
 from lancecy.api.history import History
 from lancecy.api.scanners import Scanner
@@ -342,7 +343,7 @@ class Scans(ABC):
 
 
 @with_short_tracebacks
-class Dataset(Scans, Changes, History):
+class Dataset(Scans, Changes, History, Branching):
     """A table at one version.
 
     Made by :func:`lancecy.dataset`. Another version is another dataset (:meth:`checkout_version`). Methods that change
@@ -465,6 +466,9 @@ class Dataset(Scans, Changes, History):
     def _reopen(self, version: Reference) -> Dataset:
         branch = self._snapshot.manifest.branch
         return Dataset(load_reference(self.location, branch, version, self._session), self._scan_defaults)
+
+    def _opened(self, location: TableLocation) -> Self:
+        return type(self)(load_snapshot(location, session=self._session), self._scan_defaults)
 
     @property
     def location(self) -> TableLocation:

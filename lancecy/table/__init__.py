@@ -15,6 +15,7 @@
 ``operations``     changes as values: one module per operation
 ``commit``         makes an operation the next version
 ``cleanup``        removes old versions and files
+``branches``       creates and deletes branches
 ``requests``       storage requests of commits, cleanups and version stores (``answers``: a store's answers)
 =================  ==============================================================================
 """

@@ -7,11 +7,12 @@ of the tests answers the same generators with every possible fault. Paths are be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, TypeVar
 
-from lancecy.errors import StoreError
+from lancecy.errors import LanceError, StoreError
+from lancecy.store.base import ObjectMeta
 from lancecy.table.manifest import BasePaths, DataFile, DeletionFile
 
 __all__ = [
@@ -34,6 +35,7 @@ __all__ = [
     "Steps",
     "StoreTime",
     "again",
+    "below",
 ]
 
 
@@ -212,3 +214,46 @@ def again(request: Request, tries: int) -> Steps[Any]:
         except StoreError:
             yield Pause(attempt)
     return (yield request)
+
+
+def below(folder: str, steps: Steps[T]) -> Steps[T]:
+    """The same requests for the table in a folder of this one, such as a branch.
+
+    Parameters
+    ----------
+    folder : str
+    steps : generator of requests
+        Its requests have no bases: they concern the table's own files.
+    """
+    try:
+        request = next(steps)
+        while True:
+            try:
+                answer = yield _in(folder, request)
+            except LanceError as error:
+                request = steps.throw(error)
+            else:
+                is_listing = isinstance(request, List | Scan | ListOwned)
+                request = steps.send(_without(folder, answer) if is_listing else answer)
+    except StopIteration as end:
+        value: T = end.value
+        return value
+
+
+def _in(folder: str, request: Request) -> Request:
+    match request:
+        case List(place, before):
+            return List(f"{folder}/{place}", None if before is None else f"{folder}/{before}")
+        case Scan(place, after):
+            return Scan(f"{folder}/{place}", None if after is None else f"{folder}/{after}")
+        case ListOwned(place):
+            return ListOwned(f"{folder}/{place}")
+        case Head(path) | Read(path) | Put(path) | Create(path):
+            return replace(request, path=f"{folder}/{path}")
+        case Remove(paths):
+            return Remove(tuple(f"{folder}/{path}" for path in paths))
+    return request
+
+
+def _without(folder: str, metas: Iterable[ObjectMeta]) -> list[ObjectMeta]:
+    return [replace(meta, path=meta.path[len(folder) + 1 :]) for meta in metas]
