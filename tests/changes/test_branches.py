@@ -55,10 +55,10 @@ def test_branch_begins_at_the_opened_version_a_number_a_tag_or_another_branch(tm
     ds = a_table(tmp_path / "t")
     theirs(ds).tags.create("first", 1)
     old = ds.checkout_version(2).create_branch("old")
-    starts = {"newest": None, "number": 2, "tag": "first", "of main": ("main", 1), "none": (None, None),
+    starts = {"newest": None, "number": 2, "tag": "first", "of-main": ("main", 1), "none": (None, None),
               "other": ("old", None), "other/2": ("old", 2)}  # fmt: skip
     made = {name: ds.create_branch(name, reference) for name, reference in starts.items()}
-    versions = {"newest": 3, "number": 2, "tag": 1, "of main": 1, "none": 3, "other": 2, "other/2": 2}
+    versions = {"newest": 3, "number": 2, "tag": 1, "of-main": 1, "none": 3, "other": 2, "other/2": 2}
     assert old.version == 2 and {name: branch.version for name, branch in made.items()} == versions
     assert {name: values(branch) for name, branch in made.items()} == {
         name: [*range(1, version + 1)] for name, version in versions.items()
