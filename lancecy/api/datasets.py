@@ -19,6 +19,7 @@ import pyarrow as pa
 from lancecy import blobs
 from lancecy.api.branches import Branching
 from lancecy.api.changes import Changes
+from lancecy.api.clones import Clones
 from lancecy.api.history import History
 from lancecy.api.scanners import Scanner
 from lancecy.changes.fragment_columns import FragmentColumns
@@ -343,7 +344,7 @@ class Scans(ABC):
 
 
 @with_short_tracebacks
-class Dataset(Scans, Changes, History, Branching):
+class Dataset(Scans, Changes, History, Branching, Clones):
     """A table at one version.
 
     Made by :func:`lancecy.dataset`. Another version is another dataset (:meth:`checkout_version`). Methods that change
@@ -469,6 +470,9 @@ class Dataset(Scans, Changes, History, Branching):
 
     def _opened(self, location: TableLocation) -> Self:
         return type(self)(load_snapshot(location, session=self._session), self._scan_defaults)
+
+    def _made_of(self, snapshot: Snapshot) -> Dataset:
+        return Dataset(snapshot)
 
     @property
     def location(self) -> TableLocation:

@@ -16,7 +16,7 @@ from lancecy.table.operations.clone import source_base_id
 from lancecy.table.snapshot import Snapshot
 from lancecy.table.wire.manifest_file import ManifestFile, decode_manifest_file
 
-__all__ = ["clone_location", "clone_of", "commit_clone", "shallow_clone", "stored_version"]
+__all__ = ["check_apart", "clone_location", "clone_of", "commit_clone", "shallow_clone", "stored_version"]
 
 
 def shallow_clone(source: Snapshot, target: TableLocation) -> Committed:
@@ -42,7 +42,7 @@ def shallow_clone(source: Snapshot, target: TableLocation) -> Committed:
     CommitError, StoreError
         See ``table.commit.commit``.
     """
-    _check_apart(source.location.uri, target.uri)
+    check_apart(source.location.uri, target.uri)
     return commit_clone(clone_of(source, target), target, source)
 
 
@@ -138,8 +138,18 @@ def _root_text(source: str, target: str) -> str:
     return source if scheme_of(source) == scheme_of(target) or "://" in source else Path(source).as_uri()
 
 
-def _check_apart(source: str, target: str) -> None:
-    """Refuse a clone inside its source's folder, where a cleanup could remove its files, and the reverse."""
+def check_apart(source: str, target: str) -> None:
+    """Refuse a clone inside its source's folder, where a cleanup could remove its files, and the reverse.
+
+    Parameters
+    ----------
+    source, target : str
+        Canonical URIs.
+
+    Raises
+    ------
+    PathPolicyError
+    """
     for inner, outer in ((source, target), (target, source)):
         if f"{inner}/".startswith(f"{outer.rstrip('/')}/"):
             raise PathPolicyError(

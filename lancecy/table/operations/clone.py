@@ -7,7 +7,7 @@ Source: table sheet, sections 4.2 and 6.4.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from lancecy.errors import UnsupportedError
@@ -42,6 +42,10 @@ class Clone(Operation):
         Whether the new table uses the source's files.
     source : ManifestFile or None
         The source's version, to create the table.
+    renamed : mapping of (base id or None, name) to str
+        Of a deep clone: new names of data files whose name another base has too.
+    kept_bases : frozenset of int
+        Of a deep clone: bases that it still needs, because blobs are in objects there that are no files of the table.
     """
 
     kinds = ("clone",)
@@ -53,6 +57,8 @@ class Clone(Operation):
     branch: str | None = None
     is_shallow: bool = True
     source: ManifestFile | None = field(default=None, repr=False, compare=False)
+    renamed: Mapping[tuple[int | None, str], str] = field(default_factory=dict, repr=False, compare=False)
+    kept_bases: frozenset[int] = field(default=frozenset(), repr=False, compare=False)
 
     @property
     def first_version(self) -> int:
@@ -69,17 +75,17 @@ class Clone(Operation):
         check_no_mem_wal(self.source)
         made = NewManifest.copy_of(self.source)
         message = made.message
-        _check_no_outside_parts(message)
         message.ClearField("branch")
         if self.branch is not None:
             message.branch = self.branch
         if self.is_shallow:
+            _check_no_outside_parts(message)
             base = source_base_id({base.id for base in message.base_paths})
             _put_in_base(message, base)
             message.base_paths.append(encode_base_path(BasePath(base, self.path, self.source_branch, True)))
         else:
             base = None
-            _put_in_own_root(message)
+            _put_in_own_root(message, self.renamed, self.kept_bases)
         indices = None if made.indices is None else _based(made.indices, base)
         return NewManifest(message, indices, made.dictionaries)
 
@@ -132,10 +138,17 @@ def _put_in_base(message: table_pb2.Manifest, base: int) -> None:
             fragment.deletion_file.base_id = base
 
 
-def _put_in_own_root(message: table_pb2.Manifest) -> None:
+def _put_in_own_root(
+    message: table_pb2.Manifest, renamed: Mapping[tuple[int | None, str], str], kept: frozenset[int]
+) -> None:
+    """Put all files into the table's own root; bases of objects that are not copied stay."""
+    bases = [base for base in message.base_paths if base.id in kept]
     del message.base_paths[:]
+    message.base_paths.extend(bases)
     for fragment in message.fragments:
         for file in fragment.files:
+            base = file.base_id if file.HasField("base_id") else None
+            file.path = renamed.get((base, file.path), file.path)
             file.ClearField("base_id")
         if fragment.HasField("deletion_file"):
             fragment.deletion_file.ClearField("base_id")

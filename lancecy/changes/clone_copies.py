@@ -1,0 +1,178 @@
+"""Copies the files of a clone, several at once, and checks them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import suppress
+
+from lancecy.changes.clone_files import FileCopy, explained
+from lancecy.errors import DatasetNotFoundError, LanceError, StoreError
+from lancecy.progress import Progress, Step
+from lancecy.store.base import Store
+from lancecy.store.copying import copy_object, same_bytes
+from lancecy.table.snapshot import Snapshot
+
+__all__ = ["copy_files", "present_sizes"]
+
+# Files of one group are copied together, and the callback hears of the group. Few groups are in flight.
+_GROUP_FILES, _GROUP_BYTES = 16, 64 << 20
+_GROUPS = 4
+
+
+def copy_files(
+    snapshot: Snapshot,
+    target: Store,
+    files: Sequence[FileCopy],
+    present: Mapping[str, int],
+    *,
+    verify: bool = False,
+    progress: Progress,
+) -> None:
+    """Copy files to a store, and check that they have arrived with their sizes.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+        The version that has the files.
+    target : Store
+    files : sequence of FileCopy
+    present : mapping of path to size
+        Objects of the target that an earlier call of this clone may have copied: those of the right size are kept.
+    verify : bool
+        Also compare all bytes, those of kept files too; a kept file that differs is copied again.
+    progress : function of a Step
+
+    Raises
+    ------
+    DatasetNotFoundError
+        A file is missing in the source.
+    StoreError
+        A store failed, or a copy differs from its source.
+    """
+    _Copies(snapshot, target, files, present, verify, progress).run()
+
+
+def present_sizes(target: Store, files: Sequence[FileCopy]) -> dict[str, int]:
+    """Sizes of the objects in the folders of a clone's files, by path.
+
+    Raises
+    ------
+    StoreError
+        The storage failed.
+    """
+    folders = sorted({file.target.partition("/")[0] for file in files if "/" in file.target})
+    found = {meta.path: meta.size for folder in folders for meta in target.list(folder)}
+    for file in files:
+        if "/" not in file.target:
+            with suppress(DatasetNotFoundError):
+                found[file.target] = target.head(file.target).size
+    return found
+
+
+class _Copies:
+    """The state of one copying."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        target: Store,
+        files: Sequence[FileCopy],
+        present: Mapping[str, int],
+        verify: bool,
+        progress: Progress,
+    ) -> None:
+        self.snapshot = snapshot
+        self.target = target
+        self.files = files
+        self.present = present
+        self.verify = verify
+        self.progress = progress
+        self.total = sum(file.size for file in files)
+        self.done = 0
+
+    def run(self) -> None:
+        kept = [] if self.verify else [file for file in self.files if self._is_present(file)]
+        skipped = {file.target for file in kept}
+        self._tell(kept)
+        running: dict[Future[None], list[FileCopy]] = {}
+        try:
+            for group in _groups([file for file in self.files if file.target not in skipped]):
+                self._collect(running, most=_GROUPS - 1)
+                running[self.snapshot.session.submit_ahead(self._copy_group, group)] = group
+            self._collect(running, most=0)
+        except BaseException:
+            _end(running)
+            raise
+        self._check_sizes()
+
+    def _is_present(self, file: FileCopy) -> bool:
+        return self.present.get(file.target) == file.size
+
+    def _tell(self, files: Sequence[FileCopy]) -> None:
+        self.done += sum(file.size for file in files)
+        detail = files[-1].target if files else ""
+        self.progress(Step("clone", self.done, self.total, "bytes", detail))
+
+    def _collect(self, running: dict[Future[None], list[FileCopy]], most: int) -> None:
+        """Wait until at most this many groups are being copied."""
+        while len(running) > most:
+            ended, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in ended:
+                group = running.pop(future)
+                future.result()
+                self._tell(group)
+
+    def _copy_group(self, group: Sequence[FileCopy]) -> None:
+        self.snapshot.session.map(self._copy, group, blocking=True)
+
+    def _copy(self, file: FileCopy) -> None:
+        try:
+            if self.verify and self._is_present(file) and self._is_same(file):
+                return
+            copy_object(file.source, file.path, self.target, file.target, file.size)
+            if self.verify and not self._is_same(file):
+                raise StoreError(
+                    f"the copy {file.target!r} in {self.target.uri} differs from {file.path!r} in {file.source.uri}",
+                    path=file.target,
+                    store=self.target.uri,
+                )
+        except LanceError as error:
+            raise explained(self.snapshot, file, error)
+
+    def _is_same(self, file: FileCopy) -> bool:
+        return same_bytes(file.source, file.path, self.target, file.target)
+
+    def _check_sizes(self) -> None:
+        """Check that every file is there with its size."""
+        found = present_sizes(self.target, self.files)
+        for file in self.files:
+            size = found.get(file.target)
+            if size != file.size:
+                has = "is missing" if size is None else f"has {size} bytes"
+                raise StoreError(
+                    f"the copy {file.target!r} {has} instead of having {file.size}, as {file.path!r} in {file.source.uri}",
+                    path=file.target,
+                    store=self.target.uri,
+                )
+
+
+def _groups(files: Sequence[FileCopy]) -> Iterator[list[FileCopy]]:
+    """Consecutive files, bounded in number and bytes."""
+    group: list[FileCopy] = []
+    nbytes = 0
+    for file in files:
+        if group and (len(group) == _GROUP_FILES or nbytes + file.size > _GROUP_BYTES):
+            yield group
+            group, nbytes = [], 0
+        group.append(file)
+        nbytes += file.size
+    if group:
+        yield group
+
+
+def _end(running: Mapping[Future[None], object]) -> None:
+    """Wait until no group is being copied; those that have not begun do not begin."""
+    for future in running:
+        future.cancel()
+    wait(running)
