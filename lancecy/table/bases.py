@@ -162,6 +162,11 @@ class Bases:
         name = "" if base.name is None else f" {printable(base.name)!r}"
         return f"base {base.id}{name} ({printable(base.path)})"
 
+    def dataset_root(self, base_id: int) -> str | None:
+        """The path of a base that is the root of a table, None for any other base."""
+        base = self._bases.by_id.get(base_id)
+        return base.path if base is not None and base.is_dataset_root else None
+
     @property
     def is_mapped(self) -> bool:
         """Whether the root and all bases are memory-mapped, so that reading costs no request."""

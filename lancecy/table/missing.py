@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from lancecy.errors import DatasetNotFoundError, MissingFileError
 from lancecy.table.bases import Bases
+from lancecy.table.clone_source import lost_source
 from lancecy.table.manifest import ExternalFile, Fragment
 from lancecy.table.paths import VERSIONS, deletion_file_name
 
@@ -52,14 +53,11 @@ def missing_blob(
     """
     if error.kind != "object" or base_id:
         return error if error.kind != "object" else _told(error, bases, fragment.id, "blob", base_id)
-    made = MissingFileError(
+    what = (
         f"a blob of fragment {fragment.id} is {error.what.removeprefix('no object ')}, and that object is gone; the "
-        "table names it by an absolute path, so it must be put back there",
-        path=error.name,
-        fragment=fragment.id,
+        "table names it by an absolute path, so it must be put back there"
     )
-    made.__cause__ = error
-    return made
+    return _made(what, error, fragment.id)
 
 
 def _named_by(fragment: Fragment, path: str) -> tuple[str, int | None]:
@@ -83,17 +81,21 @@ def _named_by(fragment: Fragment, path: str) -> tuple[str, int | None]:
 def _told(
     error: DatasetNotFoundError, bases: Bases, fragment_id: int, kind: str, base_id: int | None
 ) -> MissingFileError:
+    what = f"{kind} {error.name!r} of fragment {fragment_id} is missing in {bases.described(base_id)}"
+    source = None if base_id is None else lost_source(bases, base_id)
+    if source is not None:
+        return _made(f"{what}: {source}", error, fragment_id, base_id)
     reasons = "the version was cleaned up since it was opened (checkout_latest opens the newest)"
     if base_id is None:
         reasons += ", or not all files of the table were copied"
     else:
         reasons += ", or the base moved (relocate_base tells the table its new place)"
-    made = MissingFileError(
-        f"{kind} {error.name!r} of fragment {fragment_id} is missing in {bases.described(base_id)}; "
-        f"usual reasons: {reasons}",
-        path=error.name,
-        fragment=fragment_id,
-        base=base_id,
-    )
+    return _made(f"{what}; usual reasons: {reasons}", error, fragment_id, base_id)
+
+
+def _made(
+    what: str, error: DatasetNotFoundError, fragment_id: int, base_id: int | None = None
+) -> MissingFileError:
+    made = MissingFileError(what, path=error.name, fragment=fragment_id, base=base_id)
     made.__cause__ = error
     return made

@@ -209,7 +209,9 @@ class Snapshot:
         """
         if isinstance(error, DatasetNotFoundError):
             told = missing_file(error, self.bases, fragment)
-            is_advised = "lancecy.repair" in told.what or not isinstance(told, MissingFileError)
+            is_advised = not isinstance(told, MissingFileError) or any(
+                advice in told.what for advice in ("lancecy.repair", "shallow_clone")
+            )
             return told if is_advised else with_remedy_for_missing(told, self.uri, self.version)
         return error.within(f"fragment {fragment.id}")
 
