@@ -8,10 +8,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from lancecy.changes.deep_clone import copy_location, deep_clone
+from lancecy.changes.shallow_clone import clone_location, shallow_clone
 from lancecy.keyword_options import checked_arguments
 from lancecy.progress import Progress, silent
 from lancecy.table.refs.reference import Reference
-from lancecy.table.snapshot import Snapshot, load_reference
+from lancecy.table.snapshot import Snapshot, load_reference, load_snapshot
 
 __all__ = ["Clones"]
 
@@ -24,6 +25,71 @@ class Clones(ABC):
     @abstractmethod
     def _made_of(self, snapshot: Snapshot) -> Any:
         """The dataset of a snapshot."""
+
+    @checked_arguments()
+    def shallow_clone(
+        self,
+        target_path: str | os.PathLike[str],
+        reference: Reference = None,
+        storage_options: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Make a new table that begins as one version of this one and uses its files.
+
+        Costs the reading and writing of one manifest, however large the table is. Changes of either table do not show in
+        the other; new files of the clone are in its own folder.
+
+        Parameters
+        ----------
+        target_path : str or path
+            Path or URI without a table, in any storage.
+        reference : int, str, or (str or None, int or None), optional
+            The version: of this branch by number, a tag, or a branch and a version of it, as for
+            :meth:`checkout_version`. By default the version of this dataset.
+        storage_options : mapping, optional
+            For the target. By default those of this dataset, if both are in storage of the same kind. The files of this
+            table are read with its own options.
+
+        Returns
+        -------
+        Dataset
+            The new table. It has one version, with the number of the cloned one.
+
+        Raises
+        ------
+        ExistsError
+            The target has a table.
+        NotFoundError
+            There is no such version, tag or branch.
+        PathPolicyError
+            One of the two tables would be inside the other, or the target in a folder that a table keeps for itself.
+        UnsupportedError
+            The table has features that this release cannot write, or the target cannot create an object only if it is
+            absent.
+        StoreError
+            The storage failed.
+
+        Notes
+        -----
+        This table does not know its clones. A :meth:`cleanup_old_versions` of it removes files that only old versions
+        need here, although a clone needs them too: reading the clone then raises ``MissingFileError``, which says so. A tag
+        on the cloned version prevents this; :meth:`deep_clone` copies the files instead. A clone that is moved to another
+        machine needs the files of this table at the same place there, or ``relocate_base``.
+
+        Examples
+        --------
+        >>> import lancecy, tempfile
+        >>> folder = tempfile.mkdtemp()
+        >>> ds = lancecy.write_dataset({"a": [1, 2, 3]}, f"{folder}/t.lance")
+        >>> clone = ds.shallow_clone(f"{folder}/clone.lance")
+        >>> clone.delete("a = 2")
+        {'num_deleted_rows': 1}
+        >>> clone.to_table()["a"].to_pylist(), ds.to_table()["a"].to_pylist()
+        ([1, 3], [1, 2, 3])
+        """
+        source = self._cloned(reference)
+        target = clone_location(source, os.fspath(target_path), storage_options)
+        committed = shallow_clone(source, target)
+        return self._opened(load_snapshot(target, committed.version, session=source.session))
 
     @checked_arguments()
     def deep_clone(

@@ -21,6 +21,7 @@ from lancecy.table.commit.options import Policy
 from lancecy.table.location import TableLocation
 from lancecy.table.operations import Clone, Transaction
 from lancecy.table.paths import VERSIONS
+from lancecy.table.placement import check_new_place
 from lancecy.table.snapshot import Snapshot, load_snapshot
 from lancecy.table.versions import version_store
 
@@ -52,7 +53,7 @@ def deep_clone(
     DatasetNotFoundError
         A file is missing in the source.
     PathPolicyError
-        One of the two places is inside the other.
+        One of the two places is inside the other, or the target in a folder that a table keeps for itself.
     UnsupportedError
         The table needs writer features that this release lacks, or the target cannot create an object atomically.
     StoreError
@@ -99,6 +100,7 @@ class _DeepClone:
 
     def run(self) -> Snapshot:
         check_apart(self.source.uri, self.location.uri)
+        check_new_place(self.location, self.source.session)
         earlier = self._finished()
         if earlier is not None:
             remove_plan(self.store)

@@ -13,6 +13,7 @@ from lancecy.table.commit.options import Committed, Policy
 from lancecy.table.location import TableLocation
 from lancecy.table.operations import Clone, new_transaction
 from lancecy.table.operations.clone import source_base_id
+from lancecy.table.placement import check_new_place
 from lancecy.table.snapshot import Snapshot
 from lancecy.table.wire.manifest_file import ManifestFile, decode_manifest_file
 
@@ -36,13 +37,14 @@ def shallow_clone(source: Snapshot, target: TableLocation) -> Committed:
     ExistsError
         There is a table at the target.
     PathPolicyError
-        One of the two places is inside the other.
+        One of the two places is inside the other, or the target in a folder that a table keeps for itself.
     UnsupportedError
         The source has features that this release cannot write.
     CommitError, StoreError
         See ``table.commit.commit``.
     """
     check_apart(source.location.uri, target.uri)
+    check_new_place(target, source.session)
     return commit_clone(clone_of(source, target), target, source)
 
 
