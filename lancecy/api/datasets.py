@@ -805,7 +805,8 @@ class Dataset(Scans, Changes, History, Branching, Clones):
 
         Notes
         -----
-        For blob columns, it reads the descriptors and not the blobs.
+        For blob columns, it reads the descriptors and not the blobs. Tags and branches of the table are checked too: that
+        their files can be read, and that the versions they name are there.
 
         Examples
         --------

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from lancecy.encodings.arrow.columns import ArrowArray, bare, joined
 from lancecy.errors import LanceError, UnsupportedError, printable
+from lancecy.inspection.references import reference_problems
 from lancecy.progress import Progress, Step, silent
 from lancecy.rows import RowSelection
 from lancecy.scanning.context import ScanContext
@@ -51,7 +52,8 @@ class Finding:
     Attributes
     ----------
     kind : str
-        ``"manifest"``, ``"file"``, ``"column"``, ``"statistics"``, ``"deletions"``, ``"row ids"`` or ``"values"``.
+        ``"manifest"``, ``"file"``, ``"column"``, ``"statistics"``, ``"deletions"``, ``"row ids"``, ``"values"`` or
+        ``"references"``: tags and branches.
     place : str
         Fragment, file, column and rows, as far as known.
     problem : str
@@ -336,6 +338,15 @@ class _Run:
             snapshot.indices()
         except LanceError as error:
             self.add("manifest", "index section", error)
+        self._references(snapshot)
+
+    def _references(self, snapshot: Snapshot) -> None:
+        try:
+            problems = reference_problems(snapshot)
+        except LanceError:
+            return  # a store that lists no files can still be read
+        for problem in problems:
+            self.add("references", problem.place, problem.text, "damaged" if problem.is_damage else "note")
 
     def _origin(self, snapshot: Snapshot) -> None:
         """Check that the newest manifest is this table's own."""
