@@ -89,7 +89,7 @@ class Clones(ABC):
         source = self._cloned(reference)
         target = clone_location(source, os.fspath(target_path), storage_options)
         committed = shallow_clone(source, target)
-        return self._opened(load_snapshot(target, committed.version, session=source.session))
+        return self._made_of(load_snapshot(target, committed.version, session=source.session))
 
     @checked_arguments()
     def deep_clone(
