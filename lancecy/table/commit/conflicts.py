@@ -19,6 +19,7 @@ column a change committed since. Letters::
 A rewrite finds rows that were deleted meanwhile, so more of its cells merge than pylance's, and new indices do
 not disturb it: they cover the new fragments no more than others.
 
+A ``fast_forward`` replaces the newest version by that of a branch, so it excludes every other change.
 A ``relocate``d base was copied before: files that others added to it since are not in the copy.
 An ``unknown`` operation excludes everything. An ``UpdateConfig`` has one row or column for each map
 it changes; the severest letter counts.
@@ -62,6 +63,7 @@ merge_strict      R   R   R   R   I   .   R   R   R   I   .   .   R   R   R   I 
 project           .   .   .   .   I   .   .   R   R   I   .   .   .   .   .   R   R   .   .   I   .   I   I
 project_strict    R   .   R   R   I   .   .   R   R   I   .   .   .   .   R   R   R   .   .   I   R   I   I
 replacement       .   e   f   f   I   i   f   R   R   I   .   .   .   .   f   g   R   .   .   I   .   I   I
+fast_forward      I   I   I   I   I   I   I   I   I   I   I   I   I   I   I   I   I   I   I   I   I   I   I
 """
 
 

@@ -12,6 +12,7 @@ made and read           ``append``, ``delete``, ``overwrite``, ``restore``, ``up
                         ``project``, ``data_replacement``, ``reserve_fragments``, ``update_config``,
                         ``update_bases``, ``repair_row_ids``
 makes tables            ``clone``, and ``overwrite`` too
+read as overwrite       ``fast_forward``
 read only               ``foreign``: overlays and others, one class each
 rows                    ``deletions``: rows to delete, as deletion files; ``row_lineage``: row ids and
                         versions of rows; ``key_filter``: keys of added rows
@@ -32,6 +33,7 @@ from lancecy.table.operations.base import Operation
 from lancecy.table.operations.clone import Clone
 from lancecy.table.operations.data_replacement import DataReplacement
 from lancecy.table.operations.delete import Delete
+from lancecy.table.operations.fast_forward import FAST_FORWARD, FastForward
 from lancecy.table.operations.foreign import UNKNOWN, CreateIndex, Foreign
 from lancecy.table.operations.maps import MapUpdate
 from lancecy.table.operations.merge import Merge
@@ -52,12 +54,14 @@ from lancecy.table.operations.update_bases import UpdateBases
 from lancecy.table.operations.update_config import UpdateConfig
 
 __all__ = [
+    "FAST_FORWARD",
     "UNKNOWN",
     "Append",
     "Clone",
     "CreateIndex",
     "DataReplacement",
     "Delete",
+    "FastForward",
     "Foreign",
     "MapUpdate",
     "Merge",

@@ -27,6 +27,8 @@ __all__ = [
     "RowIdSequence",
     "Segment",
     "VersionSequence",
+    "renumbered",
+    "renumbered_version",
     "row_ids",
 ]
 
@@ -379,3 +381,30 @@ def row_ids(snapshot: HasRowIds, fragment: Fragment, offsets: Int64, addresses: 
     if sequence is None:
         raise FormatError(f"fragment {fragment.id} of a table with stable row ids has no row ids")
     return sequence.take(offsets)
+
+
+def renumbered(versions: UInt64, steps: Sequence[tuple[int, int]]) -> UInt64:
+    """Versions of rows of one branch in the numbers of another.
+
+    Parameters
+    ----------
+    versions : (n,) uint64
+    steps : sequence of (int, int)
+        Ascending pairs of versions with the same content, here and there; the first pair has one number. A version
+        above one pair, up to the next one, becomes the second number of that. Earlier ones stay. Empty to keep all.
+
+    Examples
+    --------
+    >>> renumbered(np.array([1, 3, 4, 6], np.uint64), [(3, 3), (5, 4), (7, 5)])
+    array([1, 3, 4, 5], dtype=uint64)
+    """
+    if not steps:
+        return versions
+    here, there = (np.array(column, np.uint64) for column in zip(*steps, strict=True))
+    place = np.minimum(np.searchsorted(here, versions), here.size - 1)
+    return np.where(place == 0, np.minimum(versions, there[0]), there[place])
+
+
+def renumbered_version(version: int, steps: Sequence[tuple[int, int]]) -> int:
+    """One version, as by :func:`renumbered`."""
+    return int(renumbered(np.array([version], np.uint64), steps)[0])
