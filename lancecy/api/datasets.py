@@ -20,6 +20,7 @@ from lancecy import blobs
 from lancecy.api.branches import Branching
 from lancecy.api.changes import Changes
 from lancecy.api.clones import Clones
+from lancecy.api.diff import TableDiff, compare
 from lancecy.api.history import History
 from lancecy.api.scanners import Scanner
 from lancecy.changes.fragment_columns import FragmentColumns
@@ -28,7 +29,6 @@ from lancecy.changes.options import UNSUPPORTED_WRITES
 from lancecy.errors import with_short_tracebacks
 from lancecy.expr.build import Filter
 from lancecy.inspection import display
-from lancecy.inspection.diff import VersionDiff, diff
 from lancecy.inspection.sizes import DatasetStats, Layout, layout
 from lancecy.inspection.verification import Verification, verify
 from lancecy.interop.delayed import block_bytes, delayed_tables
@@ -816,23 +816,68 @@ class Dataset(Scans, Changes, History, Branching, Clones):
         """
         return verify(self._context, columns, _fragment_ids(fragments), progress)
 
-    def diff(self, old: int | str, new: int | str | None = None) -> VersionDiff:
-        """The changes between two versions, from their manifests.
+    def diff(
+        self,
+        old: Reference | Dataset,
+        new: Reference | Dataset | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+    ) -> TableDiff:
+        """The differences from another version to this one: what this one has more, other and less.
 
         Parameters
         ----------
-        old : int or str
-            A number, or the name of a tag.
-        new : int or str, optional
-            This version if not given.
+        old : int, str, tuple or Dataset
+            A version of this table: its number on this branch, the name of a tag, or ``(branch, number)``, where the
+            branch None or "main" is the main one, and the number None is the newest version. Or an open Dataset of it.
+        new : int, str, tuple or Dataset, optional
+            The version to compare with it. This one if not given.
+        columns : sequence of str, optional
+            Columns of the rows in the result, names of the new version, nested ones with dots. All if not given.
+
+        Returns
+        -------
+        TableDiff
+            Columns, fragments and configuration come from the manifests; ``num_added``, ``num_updated`` and
+            ``num_removed`` count rows from metadata alone; ``to_table()``, ``to_batches()`` and ``to_pandas()`` give
+            the rows, with the columns of :meth:`changes`.
 
         Raises
         ------
         NotFoundError
-            There is no such version.
+            There is no such version, tag or branch.
+        ValueError
+            The Dataset is not of this table.
+
+        Notes
+        -----
+        With stable row ids, rows are compared by id. Row ids that two branches gave out after their last common version
+        stand for different rows, and are never matched. A row that changed on either side counts as updated, even if
+        it has the same values on both.
+
+        Without stable row ids, rows are compared by fragment: rows of a fragment that only one side has were added or
+        removed, rows that moved included. Deletions are exact.
+
+        Files that both versions have are not read. After a :meth:`fast_forward`, the branch's rows are the same in both.
+
+        Examples
+        --------
+        >>> import lancecy
+        >>> ds = lancecy.write_dataset({"n": [1, 2, 3]}, "memory://differing", enable_stable_row_ids=True)
+        >>> ds.append({"n": [4]})
+        >>> ds.delete("n = 2")
+        {'num_deleted_rows': 1}
+        >>> found = ds.diff(1)
+        >>> found.num_added, found.num_updated, found.num_removed
+        (1, 0, 1)
+        >>> found.to_table().select(["n", "_change_type"]).to_pylist()
+        [{'n': 2, '_change_type': 'delete'}, {'n': 4, '_change_type': 'insert'}]
         """
-        later = self if new is None else self.checkout_version(new)
-        return diff(self.uri, self.checkout_version(old)._snapshot.manifest, later._snapshot.manifest)
+        return compare(self._referenced(old), self if new is None else self._referenced(new), columns)
+
+    def _referenced(self, reference: Reference | Dataset) -> Dataset:
+        """The version that a reference names."""
+        return reference if isinstance(reference, Dataset) else self._reopen(reference)
 
     def layout(self) -> Layout:
         """Bytes of every column in every fragment, from the metadata of the data files."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from lancecy.changes.between import check_rows_stayed, continuity
+from lancecy.changes.between import check_rows_stayed, continuity, continuity_across
+from lancecy.changes.lineage import Shared
 from lancecy.errors import SchemaError, printable, with_short_tracebacks
 from lancecy.scanning.changed_rows import VersionPair
 from lancecy.scanning.common_columns import old_columns
@@ -52,7 +53,7 @@ class DatasetVersion(Protocol):
 
 @with_short_tracebacks
 class RowChanges:
-    """The rows that differ between two versions, made by :meth:`lancecy.Dataset.changes`.
+    """The rows that differ between two versions, made by :meth:`lancecy.Dataset.changes` and :meth:`lancecy.Dataset.diff`.
 
     Attributes
     ----------
@@ -61,7 +62,11 @@ class RowChanges:
     """
 
     def __init__(
-        self, old: DatasetVersion | None, new: DatasetVersion, columns: Sequence[str] | None = None
+        self,
+        old: DatasetVersion | None,
+        new: DatasetVersion,
+        columns: Sequence[str] | None = None,
+        shared: Shared | None = None,
     ) -> None:
         self.since = 0 if old is None else old.context.snapshot.version
         self.until = new.context.snapshot.version
@@ -71,11 +76,19 @@ class RowChanges:
         self._spec = ChangeSpec(None, new.scan_spec(request))
         if old is not None:
             before, after = old.context.snapshot, new.context.snapshot
-            check_rows_stayed(before, after)
-            both = continuity(before, after)
+            if shared is None:
+                check_rows_stayed(before, after)
+                both = continuity(before, after)
+            else:
+                both = continuity_across(shared.snapshot, before, after)
             _check_types(before, after, both.field_ids, self._names)
             self._spec = ChangeSpec(
-                old.scan_spec(request), self._spec.new, both.field_ids, both.fragments, both.row_versions
+                old.scan_spec(request),
+                self._spec.new,
+                both.field_ids,
+                both.fragments,
+                both.row_versions,
+                None if shared is None else shared.point,
             )
 
     @cached_property
@@ -93,11 +106,12 @@ class RowChanges:
             Put the storage options into it as given, secrets included.
         """
         old, new = self._spec.old, self._spec.new
-        location = new.location.with_credentials(embed_credentials)
         return replace(
             self._spec,
-            old=None if old is None else replace(old, location=location),
-            new=replace(new, location=location),
+            old=None
+            if old is None
+            else replace(old, location=old.location.with_credentials(embed_credentials)),
+            new=replace(new, location=new.location.with_credentials(embed_credentials)),
         )
 
     def tasks(self, blocksize: int | None = None) -> list[ChangeTask]:

@@ -12,7 +12,7 @@ from lancecy.scanning.common_columns import ids_agree
 from lancecy.table.operations import Operation, Restore, Update
 from lancecy.table.snapshot import Snapshot
 
-__all__ = ["Continuity", "check_rows_stayed", "continuity"]
+__all__ = ["Continuity", "check_rows_stayed", "continuity", "continuity_across"]
 
 _ANEW = frozenset({"overwrite", "unknown"})
 
@@ -60,6 +60,28 @@ def continuity(old: Snapshot, new: Snapshot) -> Continuity:
     return Continuity(same, before.era == after.era, are_told)
 
 
+def continuity_across(shared: Snapshot, old: Snapshot, new: Snapshot) -> Continuity:
+    """What two versions of different branches have in common.
+
+    Parameters
+    ----------
+    shared : Snapshot
+        The last state that both have in their histories.
+    old, new : Snapshot
+
+    Raises
+    ------
+    FormatError, StoreError
+        A manifest cannot be read.
+    """
+    mine, theirs = continuity(shared, old), continuity(shared, new)
+    return Continuity(
+        mine.field_ids & theirs.field_ids,
+        mine.fragments and theirs.fragments,
+        mine.row_versions and theirs.row_versions,
+    )
+
+
 def _hides_rows(operation: Operation | None) -> bool:
     """Whether an operation replaces values in place and does not say in which rows."""
     return isinstance(operation, Update) and operation.in_place and not operation.updated_rows
@@ -98,7 +120,7 @@ def _states(made: Mapping[int, MadeVersion]) -> dict[int, _State]:
         operation, before = each.operation, states.get(version - 1)
         if isinstance(operation, Restore):
             before = states.get(operation.version)
-        elif operation is None or _ANEW & set(operation.kinds):
+        elif operation is None or (_ANEW & set(operation.kinds) and not each.is_fast_forward):
             before = None
         known = {} if before is None else before.columns
         columns = {number: known.get(number, (version, number)) for number in each.field_ids}

@@ -142,10 +142,13 @@ class MadeVersion:
         None if it is not stored or cannot be read.
     field_ids : frozenset of int
         Of all fields, nested ones included.
+    is_fast_forward : bool
+        Whether it brought the versions of a branch, which continue those before it; stored as an overwrite.
     """
 
     operation: stored_as.Operation | None
     field_ids: frozenset[int]
+    is_fast_forward: bool = False
 
 
 def versions_between(snapshot: Snapshot, first: int, last: int) -> dict[int, MadeVersion]:
@@ -171,7 +174,10 @@ def versions_between(snapshot: Snapshot, first: int, last: int) -> dict[int, Mad
             manifest, stored = read_version(store, location, limits)
         except FormatError:
             return None
-        return MadeVersion(None if stored is None else stored.operation, frozenset(manifest.schema.by_id))
+        fields = frozenset(manifest.schema.by_id)
+        if stored is None:
+            return MadeVersion(None, fields)
+        return MadeVersion(stored.operation, fields, stored_as.FAST_FORWARD in stored.properties)
 
     read = snapshot.session.map(made, known, blocking=not store.traits.is_mapped)
     return {location.version: each for location, each in zip(known, read, strict=True) if each is not None}

@@ -5,6 +5,7 @@
 ``to_dask_array``      a column as a Dask array (``array``)
 ``compact``            merges small fragments on the workers (``compaction``)
 ``changes``            the rows that differ between two versions (``row_changes``)
+``diff``               the same for versions of different branches (``row_changes``)
 ``add_columns``        columns computed by the workers (``columns``)
 ``merge_insert``       a frame into a table by keys, joined by the workers (``merging``)
 ``plain``              a frame without lancecy's dtypes (``dtypes``)
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from lancecy.dask.dtypes import to_frame as to_frame
     from lancecy.dask.merging import merge_insert as merge_insert
     from lancecy.dask.row_changes import changes as changes
+    from lancecy.dask.row_changes import diff as diff
 
 _HOMES = {
     "lancecy.dask.array": "to_dask_array",
@@ -42,7 +44,7 @@ _HOMES = {
     "lancecy.dask.compaction": "compact",
     "lancecy.dask.dtypes": "NestedArrowDtype plain to_frame",
     "lancecy.dask.merging": "merge_insert",
-    "lancecy.dask.row_changes": "changes",
+    "lancecy.dask.row_changes": "changes diff",
 }
 
 __getattr__, __dir__, __all__ = lazy_attributes(__name__, _HOMES)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import TYPE_CHECKING, Unpack
 
 from lancecy.api.datasets import Dataset, OpenOptions, opened, opening
+from lancecy.api.row_changes import RowChanges
 from lancecy.interop.delayed import block_bytes
 from lancecy.scanning.read_changes import CHANGE_TYPE, COMMIT_VERSION, ChangeSpec, ChangeTask, read_task
+from lancecy.table.refs.reference import Reference
 
 if TYPE_CHECKING:
     import os
@@ -16,7 +18,7 @@ if TYPE_CHECKING:
     import dask.dataframe as dd
     import pandas as pd
 
-__all__ = ["changes"]
+__all__ = ["changes", "diff"]
 
 _MADE = (CHANGE_TYPE, COMMIT_VERSION)
 
@@ -67,12 +69,60 @@ def changes(
     >>> ddf["_change_type"].value_counts().compute().to_dict()
     {'insert': 900}
     """
+    return _frame(opened(uri, **options).changes(since, until, columns), blocksize, embed_credentials)
+
+
+@opening
+def diff(
+    uri: str | os.PathLike[str] | Dataset,
+    old: Reference | Dataset,
+    new: Reference | Dataset | None = None,
+    columns: Sequence[str] | None = None,
+    *,
+    blocksize: int | str | None = "128MiB",
+    embed_credentials: bool = False,
+    **options: Unpack[OpenOptions],
+) -> dd.DataFrame:
+    """The rows that differ between two versions of a table, also of different branches, as a Dask DataFrame.
+
+    Parameters
+    ----------
+    uri : str, path or lancecy.Dataset
+        Must be reachable from the workers under the same name, and so must the branches.
+    old, new, columns
+        As for :meth:`lancecy.Dataset.diff`, whose rows these are.
+    blocksize, embed_credentials
+        As for :func:`changes`.
+    version, asof, storage_options, untrusted, allowed_bases, limits
+        As for :func:`lancecy.dataset`; not allowed with a Dataset, which has fixed them.
+
+    Returns
+    -------
+    dask.dataframe.DataFrame
+        As of :func:`changes`.
+
+    Raises
+    ------
+    LanceError, ValueError
+        As for :meth:`lancecy.Dataset.diff` and :func:`lancecy.dataset`.
+
+    Examples
+    --------
+    >>> import lancecy
+    >>> ddf = lancecy.dask.diff("example.lance", 1, 2, columns=["id"])
+    >>> len(ddf) == lancecy.dataset("example.lance").diff(1, 2).to_table().num_rows
+    True
+    """
+    found = opened(uri, **options).diff(old, new, columns=columns)
+    return _frame(found.row_changes, blocksize, embed_credentials)
+
+
+def _frame(found: RowChanges, blocksize: int | str | None, embed_credentials: bool) -> dd.DataFrame:
     import dask
     import dask.dataframe as dd
 
     from lancecy.dask.dtypes import empty_frame
 
-    found = opened(uri, **options).changes(since, until, columns)
     tasks = found.tasks(block_bytes(blocksize))
     meta = empty_frame(found.schema)
     frame: dd.DataFrame
@@ -124,4 +174,5 @@ class ChangeReader:
             for each in (self.spec.old, self.spec.new)
         ]
         known = (sorted(self.spec.same_fields), self.spec.same_fragments, self.spec.tells_updates)
-        return normalize_token(("lancecy.dask.ChangeReader", both, known))
+        common = None if self.spec.common is None else astuple(self.spec.common)
+        return normalize_token(("lancecy.dask.ChangeReader", both, known, common))

@@ -11,7 +11,7 @@ from lancecy.errors import printable
 from lancecy.schema import Field, Schema
 from lancecy.table.manifest import Fragment, Manifest
 
-__all__ = ["VersionDiff", "diff"]
+__all__ = ["SharedIds", "VersionDiff", "diff"]
 
 _SHOWN = 30
 
@@ -38,6 +38,8 @@ class VersionDiff:
         Live rows of the old and new version; None if the manifest does not state them.
     changed_config, changed_metadata : mapping of str to (old, new)
         None if absent.
+    branches : tuple of (str or None, str or None)
+        Branches of the old and new version; None for the main one.
     """
 
     uri: str
@@ -53,6 +55,7 @@ class VersionDiff:
     rows: tuple[int | None, int | None]
     changed_config: Mapping[str, tuple[str | None, str | None]]
     changed_metadata: Mapping[str, tuple[str | None, str | None]]
+    branches: tuple[str | None, str | None] = (None, None)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, fit for JSON."""
@@ -62,8 +65,8 @@ class VersionDiff:
         before, after = (("unknown" if n is None else f"{n:,}") for n in self.rows)
         deleted = sum(self.deleted_rows.values())
         facts = [
-            ("versions", f"{self.old} to {self.new} of {self.uri}"),
-            ("rows", f"{before} to {after}" + (f", {deleted:,} deleted in place" if deleted else "")),
+            ("versions", f"{self._names()} of {self.uri}"),
+            ("rows", f"{before} to {after}" + (f", {deleted:,} deleted in place" if deleted > 0 else "")),
         ]
         for name, items in (
             ("columns added", self.added_columns),
@@ -81,6 +84,12 @@ class VersionDiff:
                 (f"{name} {printable(key)}", f"{_value(a)} to {_value(b)}") for key, (a, b) in changes.items()
             ]
         return facts
+
+    def _names(self) -> str:
+        if self.branches[0] == self.branches[1]:
+            return f"{self.old} to {self.new}"
+        old, new = (printable(name or "main") for name in self.branches)
+        return f"{self.old} ({old}) to {self.new} ({new})"
 
     def __str__(self) -> str:
         facts = self._facts()
@@ -105,7 +114,22 @@ def _value(text: str | None) -> str:
     return "none" if text is None else repr(printable(text))
 
 
-def diff(uri: str, old: Manifest, new: Manifest) -> VersionDiff:
+@dataclass(frozen=True, slots=True)
+class SharedIds:
+    """Ids that stand for one thing in versions of different branches, which may give one id to two things.
+
+    Attributes
+    ----------
+    fields : frozenset of int
+    max_fragment : int
+        Fragment ids up to this one are those of both.
+    """
+
+    fields: frozenset[int]
+    max_fragment: int
+
+
+def diff(uri: str, old: Manifest, new: Manifest, shared: SharedIds | None = None) -> VersionDiff:
     """The differences from ``old`` to ``new``.
 
     Parameters
@@ -113,15 +137,15 @@ def diff(uri: str, old: Manifest, new: Manifest) -> VersionDiff:
     uri : str
         For display.
     old, new : Manifest
+    shared : SharedIds, optional
+        For versions of different branches; otherwise an id stands for one thing in both.
     """
-    added, removed, changed = _columns(old.schema, new.schema)
+    added, removed, changed = _columns(old.schema, new.schema, None if shared is None else shared.fields)
     before, after = ({f.id: f for f in manifest.fragments} for manifest in (old, new))
-    kept = [i for i in after if i in before]
-    deletions = {
-        i: count
-        for i in kept
-        if _files(before[i]) == _files(after[i]) and (count := _deleted(after[i]) - _deleted(before[i]))
-    }
+    kept = [i for i in after if i in before and (shared is None or i <= shared.max_fragment)]
+    same = {i for i in kept if _files(before[i], shared) == _files(after[i], shared)}
+    deletions = {i: count for i in kept if i in same and (count := _deleted(after[i]) - _deleted(before[i]))}
+    stayed = set(kept)
     return VersionDiff(
         uri,
         old.version,
@@ -129,21 +153,25 @@ def diff(uri: str, old: Manifest, new: Manifest) -> VersionDiff:
         added,
         removed,
         changed,
-        tuple(i for i in after if i not in before),
-        tuple(i for i in before if i not in after),
-        tuple(i for i in kept if _files(before[i]) != _files(after[i])),
+        tuple(i for i in after if i not in stayed),
+        tuple(i for i in before if i not in stayed),
+        tuple(i for i in kept if i not in same),
         deletions,
         (old.num_rows, new.num_rows),
         _changes(old.config, new.config),
         _changes(old.table_metadata, new.table_metadata),
+        (old.branch, new.branch),
     )
 
 
-def _columns(old: Schema, new: Schema) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+def _columns(
+    old: Schema, new: Schema, shared: frozenset[int] | None
+) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     before, after = _by_id(old), _by_id(new)
-    added = tuple(text for i, text in after.items() if i not in before)
-    removed = tuple(text for i, text in before.items() if i not in after)
-    changed = tuple(f"{before[i]} to {after[i]}" for i in after if i in before and before[i] != after[i])
+    both = {i for i in after if i in before and (shared is None or i in shared)}
+    added = tuple(text for i, text in after.items() if i not in both)
+    removed = tuple(text for i, text in before.items() if i not in both)
+    changed = tuple(f"{before[i]} to {after[i]}" for i in after if i in both and before[i] != after[i])
     return added, removed, changed
 
 
@@ -161,8 +189,11 @@ def _by_id(schema: Schema) -> dict[int, str]:
     return found
 
 
-def _files(fragment: Fragment) -> tuple[object, ...]:
-    return tuple((file.base_id, file.path, file.fields) for file in fragment.files)
+def _files(fragment: Fragment, shared: SharedIds | None) -> tuple[object, ...]:
+    # A base has another id on each branch; the names of files are random.
+    return tuple(
+        (file.base_id if shared is None else None, file.path, file.fields) for file in fragment.files
+    )
 
 
 def _deleted(fragment: Fragment) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
 
@@ -20,14 +20,14 @@ from numpy.typing import NDArray
 
 from lancecy.scanning.context import ScanContext
 from lancecy.scanning.virtual import virtual_values
-from lancecy.table.manifest import DataFile, Fragment
+from lancecy.table.manifest import DataFile, DeletionFile, Fragment
 from lancecy.table.rows.deletion import DeletionVector
 from lancecy.table.rows.id_index import RowIndex
 from lancecy.table.rows.id_index_build import index_rows
-from lancecy.table.rows.row_ids import RowIdSequence
+from lancecy.table.rows.row_ids import RowIdSequence, renumbered
 from lancecy.table.snapshot import Snapshot
 
-__all__ = ["ChangedRows", "Side", "VersionPair"]
+__all__ = ["ChangedRows", "CommonPoint", "Side", "VersionPair"]
 
 Int64: TypeAlias = NDArray[np.int64]
 UInt64: TypeAlias = NDArray[np.uint64]
@@ -35,6 +35,7 @@ Bool: TypeAlias = NDArray[np.bool_]
 Side: TypeAlias = Literal["old", "new"]
 """The version in which a row is read: deleted rows and old values in the old one, the others in the new one."""
 
+_FAR: dict[Side, Side] = {"old": "new", "new": "old"}
 _BLOCK = 1 << 20
 _ADDRESS_BITS = np.uint64(32)
 _OFFSETS = np.uint64(0xFFFFFFFF)
@@ -60,6 +61,41 @@ class ChangedRows:
     versions: Int64
 
 
+@dataclass(frozen=True, slots=True)
+class CommonPoint:
+    """The last state that two versions of different branches have in common.
+
+    After it, both branches give the same fragment ids, row ids and version numbers to different things.
+
+    Attributes
+    ----------
+    old, new : int
+        Its number in the history of each of the two versions.
+    next_row_id : int
+        Smaller row ids stand for the same rows in both.
+    max_fragment_id : int
+        Fragment ids up to this one stand for the same fragments in both; -1 for none.
+    old_steps, new_steps : tuple of (int, int)
+        How the versions of rows are renumbered before they are compared (``row_ids.renumbered``); empty if they count alike.
+    """
+
+    old: int
+    new: int
+    next_row_id: int
+    max_fragment_id: int
+    old_steps: tuple[tuple[int, int], ...] = ()
+    new_steps: tuple[tuple[int, int], ...] = ()
+
+    def changed_since(self, side: Side, versions: UInt64) -> Bool:
+        """Which versions of rows were made after this point: (n,) bool."""
+        later: Bool = versions > np.uint64(self.old if side == "old" else self.new)
+        return later
+
+    def comparable(self, side: Side, versions: UInt64) -> UInt64:
+        """Versions of rows, (n,) uint64, in numbers that are alike for both sides."""
+        return renumbered(versions, self.old_steps if side == "old" else self.new_steps)
+
+
 class VersionPair:
     """Two versions of a table.
 
@@ -74,6 +110,8 @@ class VersionPair:
         Whether a fragment id stands for the same rows in both versions.
     tells_updates : bool
         Whether the updated version of a row that moved tells whether its values changed.
+    common : CommonPoint or None
+        Where the histories of the two part; None if the new version came after the old one.
     """
 
     def __init__(
@@ -83,12 +121,14 @@ class VersionPair:
         same_fields: frozenset[int],
         same_fragments: bool,
         tells_updates: bool = True,
+        common: CommonPoint | None = None,
     ) -> None:
         self.old = old
         self.new = new
         self.same_fields = same_fields
         self.same_fragments = same_fragments
         self.tells_updates = tells_updates
+        self.common = common
         self._indices: dict[Side, RowIndex] = {}
         self._indexing = threading.Lock()
 
@@ -116,7 +156,8 @@ class VersionPair:
         same = {
             fragment.id
             for fragment in self.new.fragments
-            if self._is_kept(fragment.id) and fragment.deletion_file == before[fragment.id].deletion_file
+            if self._is_kept(fragment.id)
+            and self._has_same_deletions(before[fragment.id].deletion_file, fragment.deletion_file)
         }
         return {
             "old": tuple(fragment for fragment in self.old.fragments if fragment.id not in same),
@@ -132,15 +173,34 @@ class VersionPair:
         found = {}
         for fragment in self.new.fragments:
             other = before.get(fragment.id)
-            if other is None or self.old.physical_rows(other) != self.new.physical_rows(fragment):
+            if other is None or not self._may_be_one(fragment.id):
+                continue
+            if self.old.physical_rows(other) != self.new.physical_rows(fragment):
                 continue
             if self._has_same_values(other, fragment):
                 found[fragment.id] = True
-            elif self.same_fragments or {_name(file) for file in other.files} & {
-                _name(file) for file in fragment.files
+            elif self.same_fragments or {self._place(file) for file in other.files} & {
+                self._place(file) for file in fragment.files
             }:
                 found[fragment.id] = False
         return found
+
+    def _may_be_one(self, fragment: int) -> bool:
+        """Whether a fragment id of both versions can stand for one fragment."""
+        return self.common is None or fragment <= self.common.max_fragment_id
+
+    def _place(self, file: DataFile) -> tuple[int | None, str]:
+        """What tells one data file from another.
+
+        The id of a base means something else on each branch. But names are random and files never change, so that in
+        one fragment an equal name is an equal file, also if it was copied into the folder of another branch.
+        """
+        return (file.base_id if self.common is None else None), file.path
+
+    def _has_same_deletions(self, before: DeletionFile | None, after: DeletionFile | None) -> bool:
+        if self.common is None or before is None or after is None:
+            return before == after
+        return replace(before, base_id=None) == replace(after, base_id=None)
 
     def _is_kept(self, fragment: int) -> bool:
         return self._kept.get(fragment, False)
@@ -173,10 +233,14 @@ class VersionPair:
 
     def _has_same_values(self, before: Fragment, after: Fragment) -> bool:
         """Whether every column of the new version is in the same file as in the old one."""
-        if before.files == after.files and self._has_same_ids:
+        if self.common is None and before.files == after.files and self._has_same_ids:
             return True
-        places, later = _places(before), _places(after)
+        places, later = self._places(before), self._places(after)
         return all(places.get(old) == later.get(new) for old, new in self._field_ids)
+
+    def _places(self, fragment: Fragment) -> dict[int, tuple[int | None, str]]:
+        """The file that holds each field."""
+        return {number: self._place(file) for file in fragment.files for number in file.fields if number >= 0}
 
     # -- rows -----------------------------------------------------------------
 
@@ -219,10 +283,12 @@ class VersionPair:
         self, side: Side, mine: ScanContext, theirs: ScanContext, fragment: Fragment, rows: Int64
     ) -> ChangedRows:
         """The changed rows among rows of touched fragments, by their ids."""
-        far: Side = "new" if side == "old" else "old"
+        far = _FAR[side]
         is_other = self._has_other_columns(side, fragment)
         ids = virtual_values(mine.snapshot, fragment, mine.physical_rows(fragment), "_rowid", rows)
         addresses, found = self._index(far).find(ids)
+        if self.common is not None:
+            found &= ids < np.uint64(self.common.next_row_id)
         versions = np.zeros(rows.size, np.uint64)
         differs = np.zeros(rows.size, np.bool_)
         updated = _versions(mine, fragment, _UPDATED, rows)
@@ -231,22 +297,39 @@ class VersionPair:
             # The index may name a deleted row, of which there is no live one.
             found[where] = _is_alive(theirs, other, offsets)
             versions[where] = _versions(theirs, other, _UPDATED, offsets)
-            differs[where] = (versions[where] != updated[where]) | (
+            differs[where] = self._is_updated(side, updated[where], versions[where]) | (
                 is_other
                 or self._has_other_columns(far, other)
                 or _lacks_versions(fragment, other)
-                or (self._is_silent(number) if number == fragment.id else not self.tells_updates)
+                or (
+                    self._is_silent(number)
+                    if number == fragment.id and self._may_be_one(number)
+                    else not self.tells_updates
+                )
             )
         kept = ~found | differs
         later = versions if side == "old" else updated
         chosen = ChangedRows(rows[kept], found[kept], np.where(found, later, 0)[kept].astype(np.int64))
         return self._dated(side, fragment, chosen)
 
+    def _is_updated(self, side: Side, mine: UInt64, theirs: UInt64) -> Bool:
+        """Which rows of both versions have other values, by the versions that last updated them on each side."""
+        common, far = self.common, _FAR[side]
+        if common is None:
+            differs: Bool = mine != theirs
+            return differs
+        # After the common point, both branches use the same numbers for different changes.
+        later = common.changed_since(side, mine) | common.changed_since(far, theirs)
+        differs = common.comparable(side, mine) != common.comparable(far, theirs)
+        return later | differs
+
     def _dated(self, side: Side, fragment: Fragment, rows: ChangedRows) -> ChangedRows:
         """The rows with the versions that changed them, as far as they are known."""
         first = 0 if self.old is None else self.old.snapshot.version
+        if self.common is not None:
+            first = self.common.new
         last = self.new.snapshot.version
-        if first + 1 == last:
+        if first + 1 == last and self.common is None:
             return ChangedRows(rows.offsets, rows.is_update, np.full(rows.offsets.size, last, np.int64))
         versions = rows.versions
         if side == "new" and self.has_row_ids:
@@ -277,11 +360,16 @@ class VersionPair:
         known = self._silent.get(fragment_id)
         if known is None:
             before, after = self.old.metadata(fragment_id), self.new.metadata(fragment_id)
-            known = before.last_updated_versions == after.last_updated_versions or all(
-                np.array_equal(
-                    _versions(self.old, before, _UPDATED, r), _versions(self.new, after, _UPDATED, r)
+            hidden = self.common is not None and not self.tells_updates
+            known = (
+                hidden
+                or before.last_updated_versions == after.last_updated_versions
+                or all(
+                    np.array_equal(
+                        _versions(self.old, before, _UPDATED, r), _versions(self.new, after, _UPDATED, r)
+                    )
+                    for r in _blocks(self.new.physical_rows(after))
                 )
-                for r in _blocks(self.new.physical_rows(after))
             )
             self._silent[fragment_id] = known
         return known
@@ -303,15 +391,6 @@ class _Part:
 
 def _rows(offsets: Int64, is_update: Bool) -> ChangedRows:
     return ChangedRows(offsets, is_update, np.zeros(offsets.size, np.int64))
-
-
-def _name(file: DataFile) -> tuple[int | None, str]:
-    return file.base_id, file.path
-
-
-def _places(fragment: Fragment) -> dict[int, tuple[int | None, str]]:
-    """The file that holds each field."""
-    return {number: _name(file) for file in fragment.files for number in file.fields if number >= 0}
 
 
 def _deletions(context: ScanContext, fragment: Fragment) -> DeletionVector | None:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from lancecy.rows import RowSelection
 from lancecy.scanning.batches import cut, table_of
-from lancecy.scanning.changed_rows import ChangedRows, Side, VersionPair
+from lancecy.scanning.changed_rows import ChangedRows, CommonPoint, Side, VersionPair
 from lancecy.scanning.common_columns import old_columns
 from lancecy.scanning.context import ScanContext, context_for
 from lancecy.scanning.engine import rows_of
@@ -70,6 +70,8 @@ class ChangeSpec:
         Whether fragment ids stand for the same rows in both.
     tells_updates : bool
         Whether the updated version of a row that moved tells whether its values changed.
+    common : CommonPoint or None
+        Where the histories of the two part; None if the new version came after the old one.
     """
 
     old: ScanSpec | None
@@ -77,6 +79,7 @@ class ChangeSpec:
     same_fields: frozenset[int] = frozenset()
     same_fragments: bool = True
     tells_updates: bool = True
+    common: CommonPoint | None = None
 
     def narrowed(self, names: Sequence[str]) -> ChangeSpec:
         """The same spec with only these of the table's columns."""
@@ -102,7 +105,7 @@ class ChangeTask:
     stop: int
 
 
-_pairs: dict[tuple[int, int, frozenset[int], bool, bool], _Opened] = {}
+_pairs: dict[tuple[int, int, frozenset[int], bool, bool, CommonPoint | None], _Opened] = {}
 _pairs_lock = threading.Lock()
 
 
@@ -122,7 +125,7 @@ def pair_of(spec: ChangeSpec, session: Session | None = None) -> VersionPair:
     """
     new = context_for(spec.new, session)
     old = None if spec.old is None else context_for(spec.old, session)
-    key = (id(old), id(new), spec.same_fields, spec.same_fragments, spec.tells_updates)
+    key = (id(old), id(new), spec.same_fields, spec.same_fragments, spec.tells_updates, spec.common)
     with _pairs_lock:
         found = _pairs.get(key)
         if found is None:
@@ -138,7 +141,9 @@ class _Opened:
     def __init__(self, old: ScanContext | None, new: ScanContext, spec: ChangeSpec) -> None:
         self.sources = (old, new)
         adapted = None if old is None else _adapted(old, new, spec.same_fields)
-        self.pair = VersionPair(adapted, new, spec.same_fields, spec.same_fragments, spec.tells_updates)
+        self.pair = VersionPair(
+            adapted, new, spec.same_fields, spec.same_fragments, spec.tells_updates, spec.common
+        )
 
 
 def _adapted(old: ScanContext, new: ScanContext, same_fields: frozenset[int]) -> ScanContext:

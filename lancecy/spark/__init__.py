@@ -3,6 +3,7 @@
 =======================  ===================================================================
 ``read``                 a table as a DataFrame, read by the executors (``frames``)
 ``changes``              the rows that differ between two versions (``row_changes``)
+``diff``                 the same for versions of different branches (``row_changes``)
 ``compact``              merges small fragments on the executors (``compaction``)
 ``write``                a DataFrame to a table, written by the executors (``sink``)
 ``add_columns``          columns computed by the executors (``columns``)
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from lancecy.spark.frames import read as read
     from lancecy.spark.merging import merge as merge
     from lancecy.spark.row_changes import changes as changes
+    from lancecy.spark.row_changes import diff as diff
     from lancecy.spark.sink import write as write
     from lancecy.spark.source import LancecyDataSource as LancecyDataSource
     from lancecy.spark.source import register as register
@@ -44,7 +46,7 @@ _HOMES = {
     "lancecy.spark.compaction": "compact",
     "lancecy.spark.frames": "dataframe read",
     "lancecy.spark.merging": "merge",
-    "lancecy.spark.row_changes": "changes",
+    "lancecy.spark.row_changes": "changes diff",
     "lancecy.spark.sink": "write",
     "lancecy.spark.source": "LancecyDataSource register",
     "lancecy.spark.types": "normalize original_schema spark_arrow_schema",

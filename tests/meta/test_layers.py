@@ -71,6 +71,7 @@ HOMES: dict[str, tuple[str, ...]] = {
     "pandas": (
         "lancecy.dask",
         "lancecy.api.datasets",
+        "lancecy.api.diff",
         "lancecy.api.row_changes",
         "lancecy.api.scanners",
         "lancecy.changes.dask_parts",

@@ -36,3 +36,15 @@ def test_executors_read_the_changes(spark: SparkSession, tmp_path: Path) -> None
     counts = df.groupBy("_change_type").count().collect()
     assert {row[0]: row[1] for row in counts} == {"delete": 100, "insert": 1}
     assert lancecy.spark.changes(spark, ds, since=3, columns=["n"]).count() == 0
+
+
+@pytest.mark.interop
+def test_executors_read_the_differences_of_two_branches(spark: SparkSession, tmp_path: Path) -> None:
+    import lance
+
+    lancecy.write_dataset({"n": range(10)}, tmp_path / "t", enable_stable_row_ids=True)
+    main = lance.dataset(str(tmp_path / "t"))
+    main.create_branch("exp", 1).delete("n = 3")
+    lancecy.dataset(tmp_path / "t").append({"n": [10]})
+    df = lancecy.spark.diff(spark, tmp_path / "t", ("exp", None))
+    assert sorted((row["n"], row["_change_type"]) for row in df.collect()) == [(3, "insert"), (10, "insert")]
