@@ -10,6 +10,7 @@ from lancecy.changes.cleanup import Cleanups
 from lancecy.changes.compact import Compactions
 from lancecy.changes.delete import Deletes
 from lancecy.changes.drop_columns import DropColumns
+from lancecy.changes.fast_forward import FastForwards
 from lancecy.changes.insert import Inserts
 from lancecy.changes.merge_columns import MergeColumns
 from lancecy.changes.merge_insert import Merges
@@ -29,6 +30,7 @@ class Changes(
     Merges,
     Compactions,
     Restores,
+    FastForwards,
     MetadataUpdates,
     BaseUpdates,
     Cleanups,
