@@ -128,6 +128,11 @@ class SharedIds:
     fields: frozenset[int]
     max_fragment: int
 
+    def is_one(self, old: Fragment, new: Fragment) -> bool:
+        """Whether fragments of one id are the same: by the id, or by their files, which a fast-forward copies."""
+        names = {file.path for file in old.files}
+        return new.id <= self.max_fragment or any(file.path in names for file in new.files)
+
 
 def diff(uri: str, old: Manifest, new: Manifest, shared: SharedIds | None = None) -> VersionDiff:
     """The differences from ``old`` to ``new``.
@@ -142,7 +147,7 @@ def diff(uri: str, old: Manifest, new: Manifest, shared: SharedIds | None = None
     """
     added, removed, changed = _columns(old.schema, new.schema, None if shared is None else shared.fields)
     before, after = ({f.id: f for f in manifest.fragments} for manifest in (old, new))
-    kept = [i for i in after if i in before and (shared is None or i <= shared.max_fragment)]
+    kept = [i for i in after if i in before and (shared is None or shared.is_one(before[i], after[i]))]
     same = {i for i in kept if _files(before[i], shared) == _files(after[i], shared)}
     deletions = {i: count for i in kept if i in same and (count := _deleted(after[i]) - _deleted(before[i]))}
     stayed = set(kept)

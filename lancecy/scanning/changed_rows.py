@@ -173,15 +173,19 @@ class VersionPair:
         found = {}
         for fragment in self.new.fragments:
             other = before.get(fragment.id)
-            if other is None or not self._may_be_one(fragment.id):
+            if other is None:
+                continue
+            shares = {self._place(file) for file in other.files} & {
+                self._place(file) for file in fragment.files
+            }
+            # A fragment that a fast-forward brought has the same files, also where its record was cleaned up.
+            if not shares and not self._may_be_one(fragment.id):
                 continue
             if self.old.physical_rows(other) != self.new.physical_rows(fragment):
                 continue
             if self._has_same_values(other, fragment):
                 found[fragment.id] = True
-            elif self.same_fragments or {self._place(file) for file in other.files} & {
-                self._place(file) for file in fragment.files
-            }:
+            elif self.same_fragments or shares:
                 found[fragment.id] = False
         return found
 
