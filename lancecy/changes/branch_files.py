@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from os.path import realpath
+from uuid import UUID
 
 from lancecy.changes.lineage import main_of
 from lancecy.errors import DatasetNotFoundError, MissingFileError, PathPolicyError, StoreError
@@ -12,7 +13,7 @@ from lancecy.progress import Progress, Step
 from lancecy.store.base import Store
 from lancecy.store.copying import copy_object
 from lancecy.table.bases import spelling
-from lancecy.table.manifest import BasePath, Fragment
+from lancecy.table.manifest import BasePath, DataFile, Fragment
 from lancecy.table.paths import DATA, DELETIONS, INDICES, check_name, deletion_file_name
 from lancecy.table.refs import TREE
 from lancecy.table.snapshot import Snapshot
@@ -87,8 +88,27 @@ def branch_files(branch: Snapshot, target: Snapshot) -> BranchFiles:
         else:
             places[number] = number
             bases.append(base)
-    copied = tuple(_copied_parts(branch.fragments, own))
-    return BranchFiles(places, tuple(bases), copied, tuple(_files(branch, copied, own)))
+    there = _Own.of(target)
+    copied = tuple(_copied_parts(branch.fragments, own, there))
+    return BranchFiles(places, tuple(bases), copied, tuple(_files(branch, copied, own, there)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """The files that a version has in its own folder: an earlier fast-forward has copied them, under their names."""
+
+    data: frozenset[DataFile]
+    deletions: frozenset[str]
+    indices: frozenset[UUID]
+
+    @classmethod
+    def of(cls, snapshot: Snapshot) -> _Own:
+        held = [(part.stored_id, part.deletion_file) for part in snapshot.fragments]
+        return cls(
+            frozenset(f for part in snapshot.fragments for f in part.files if f.base_id is None),
+            frozenset(deletion_file_name(n, f) for n, f in held if f is not None and f.base_id is None),
+            frozenset(entry.uuid for entry in snapshot.indices() if entry.base_id is None),
+        )
 
 
 def _is_own(branch: Snapshot, number: int, base: BasePath, target: Snapshot) -> bool:
@@ -107,11 +127,18 @@ def _real(place: str) -> str:
     return realpath(place) if place.startswith("/") else place
 
 
-def _copied_parts(fragments: Sequence[Fragment], own: set[int | None]) -> Iterator[Fragment]:
+def _copied_parts(fragments: Sequence[Fragment], own: set[int | None], there: _Own) -> Iterator[Fragment]:
     for fragment in fragments:
-        files = tuple(file for file in fragment.files if file.base_id in own)
+        files = tuple(
+            file
+            for file in fragment.files
+            if file.base_id in own and replace(file, base_id=None) not in there.data
+        )
         deleted = fragment.deletion_file
-        deleted = deleted if deleted is not None and deleted.base_id in own else None
+        if deleted is not None and (
+            deleted.base_id not in own or deletion_file_name(fragment.stored_id, deleted) in there.deletions
+        ):
+            deleted = None
         if files or deleted is not None:
             yield replace(fragment, files=files, deletion_file=deleted)
 
@@ -126,12 +153,14 @@ def in_own_folder(fragments: Sequence[Fragment]) -> tuple[Fragment, ...]:
     )
 
 
-def _files(branch: Snapshot, copied: Sequence[Fragment], own: set[int | None]) -> Iterator[_File]:
+def _files(
+    branch: Snapshot, copied: Sequence[Fragment], own: set[int | None], there: _Own
+) -> Iterator[_File]:
     for number in sorted(own, key=lambda number: -1 if number is None else number):
         yield from _data_files(branch, number, copied)
         yield from _deletion_files(branch, number, copied)
     for entry in branch.indices():
-        if entry.base_id in own:
+        if entry.base_id in own and entry.uuid not in there.indices:
             store, prefix = branch.bases.folder(entry.base_id, INDICES)
             root = prefix.removesuffix(f"{INDICES}/")
             for meta in store.list(f"{prefix}{entry.uuid}"):
@@ -221,8 +250,17 @@ def _copied(file: _File, target: Store) -> int:
     size = file.store.head(path).size
     if file.size is not None and size != file.size:
         raise StoreError(f"it has {size} bytes instead of {file.size}", path=path, store=file.store.uri)
+    if _size_of(target, file.path) not in (None, size):
+        raise StoreError(f"{target.uri} has another file of its name", path=file.path, store=target.uri)
     copy_object(file.store, path, target, file.path, size)
     made = target.head(file.path).size
     if made != size:
         raise StoreError(f"its copy has {made} bytes instead of {size}", path=file.path, store=target.uri)
     return size
+
+
+def _size_of(store: Store, path: str) -> int | None:
+    try:
+        return store.head(path).size
+    except DatasetNotFoundError:
+        return None

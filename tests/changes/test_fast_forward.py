@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import uuid
 from collections.abc import Callable, Iterable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -154,7 +155,9 @@ def test_branch_is_used_and_brought_again(tmp_path: Path) -> None:
     for number in range(10, 14):
         branch.insert(words([number]))
         branch.update({"word": f"'at {number}'"}, "n = 2")
-        ds.fast_forward("exp")
+        stats = ds.fast_forward("exp")
+        # Only what is new: files of two fragments, and of deletions in two more after the first time.
+        assert stats.num_files <= 4
         lance.dataset(str(place)).validate()
         assert sorted_rows(ds) == sorted_rows(branch) == sorted_rows(lance.dataset(str(place)))
     assert ds.version == 6
@@ -443,6 +446,47 @@ def test_cleanup_and_deleting_the_branch_leave_main_whole(tmp_path: Path) -> Non
     lancecy.dataset(place).cleanup_old_versions(retain_versions=1, delete_unverified=True)
     assert lance.dataset(str(place)).to_table().equals(wanted)
     assert lance.dataset(str(place)).to_table(filter="n = 11").num_rows == 1
+
+
+@pytest.mark.parametrize("stable", [True, False])
+def test_cleanups_of_both_libraries_remove_only_what_neither_needs(tmp_path: Path, stable: bool) -> None:
+    place = tmp_path / "t"
+    branch = changed(place, stable)
+    wanted = branch.to_table()
+    ds = lancecy.dataset(place)
+    ds.fast_forward("exp")
+
+    def clean() -> None:
+        for one in (None, "exp"):
+            opened = lance.dataset(str(place)).checkout_version((one, None))
+            opened.cleanup_old_versions(older_than=timedelta(0), delete_unverified=True)
+        for folder in (place, place / "tree" / "exp"):
+            lancecy.dataset(folder).cleanup_old_versions(timedelta(0), delete_unverified=True)
+
+    clean()
+    for one in (None, "exp"):
+        assert lance.dataset(str(place)).checkout_version((one, None)).to_table().equals(wanted)
+    branch = lance.dataset(str(place)).checkout_version(("exp", None))
+    branch.insert(pa.table({"n": [60], "word": ["more"], "twice": [0]}))
+    ds.fast_forward("exp")
+    ds.append({"n": [61], "word": ["main"], "twice": [0]})
+    # The records of the fast-forwards are cleaned up, and the copied files tell the same fragments.
+    clean()
+    found = lancecy.dataset(place).diff(("exp", None))
+    assert (found.num_added, found.num_updated, found.num_removed) == (1, 0, 0)
+    assert len(found.added_fragments) == 1
+    assert not found.removed_fragments
+
+
+def test_other_file_of_the_same_name_is_not_replaced(tmp_path: Path) -> None:
+    place = tmp_path / "t"
+    made(place).checkout_version(("exp", None)).insert(words([10]))
+    (path,) = (place / "tree" / "exp" / "data").glob("*.lance")
+    other = place / "data" / path.name
+    other.write_bytes(b"of another writer")
+    with pytest.raises(StoreError, match="another file of its name"):
+        lancecy.dataset(place).fast_forward("exp")
+    assert other.read_bytes() == b"of another writer"
 
 
 def test_overwritten_branch_and_restored_main(tmp_path: Path) -> None:
