@@ -15,6 +15,7 @@ from lancecy.changes.lineage import Shared, shared_by
 from lancecy.errors import LanceError, with_short_tracebacks
 from lancecy.inspection.diff import SharedIds, VersionDiff, diff
 from lancecy.scanning.pandas_metadata import DtypeBackend
+from lancecy.table.paths import DETACHED
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -145,7 +146,7 @@ def compare(old: DatasetVersion, new: DatasetVersion, columns: Sequence[str] | N
         They are not of one table.
     """
     before, after = old.context.snapshot, new.context.snapshot
-    is_history = before.uri == after.uri and before.version <= after.version
+    is_history = before.uri == after.uri and before.version <= after.version < DETACHED
     shared = None if is_history else shared_by(before, after)
     ids = None
     if shared is not None:

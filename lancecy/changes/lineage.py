@@ -21,6 +21,7 @@ from lancecy.scanning.changed_rows import CommonPoint
 from lancecy.table.commit.driver import drive
 from lancecy.table.location import TableLocation
 from lancecy.table.operations.fast_forward import FAST_FORWARD
+from lancecy.table.paths import DETACHED
 from lancecy.table.refs import BRANCHES
 from lancecy.table.refs.files import read_branch
 from lancecy.table.refs.opening import unknown_branch
@@ -166,7 +167,7 @@ class _Station:
 
 def _line(snapshot: Snapshot) -> list[_Station]:
     """The branches that a version comes from, the main one first."""
-    branch, version = snapshot.manifest.branch, snapshot.version
+    branch, version = snapshot.manifest.branch, _last_of_history(snapshot)
     found: list[_Station] = []
     while branch is not None:
         start = branch_start(snapshot, branch)
@@ -175,6 +176,18 @@ def _line(snapshot: Snapshot) -> list[_Station]:
             raise FormatError(f"branch {printable(branch)!r} comes from itself, by its file in {BRANCHES}")
         branch, version = start.parent, start.version
     return [_Station(None, version), *reversed(found)]
+
+
+def _last_of_history(snapshot: Snapshot) -> int:
+    """The version itself; for a detached one the version of the history that it was made from."""
+    version = snapshot.version
+    while version >= DETACHED:
+        found = locate.at_version(snapshot.store, version, snapshot.versions)
+        _, made = read_version(snapshot.store, found, snapshot.limits)
+        if made is None or made.read_version == version:
+            raise FormatError(f"detached version {version} does not tell from which version it was made")
+        version = made.read_version
+    return version
 
 
 @dataclass(frozen=True, slots=True)

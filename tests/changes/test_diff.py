@@ -238,3 +238,16 @@ def test_diff_survives_a_pickle_and_equals_another(tmp_path: Path) -> None:
     found = pickle.loads(pickle.dumps(ds.diff(("exp", None))))
     assert found == ds.diff(("exp", None))
     assert found.num_added == 3
+
+
+@pytest.mark.parametrize("stable", [True, False])
+def test_detached_versions_part_where_they_were_made(tmp_path: Path, stable: bool) -> None:
+    ds = lancecy.write_dataset(words(range(3)), tmp_path / "t", enable_stable_row_ids=stable)
+    new = lancecy.LanceFragment.create(ds, words([50]))
+    aside = lancecy.commit(ds, lancecy.LanceOperation.Append([new]), detached=True)
+    ds.append(words([60]))
+    # Both rows have the same id.
+    found = ds.diff(aside)
+    assert (rows_of(found, "delete"), rows_of(found, "insert")) == ({(50, "w50")}, {(60, "w60")})
+    back = ds.diff(ds, aside)
+    assert (rows_of(back, "delete"), rows_of(back, "insert")) == ({(60, "w60")}, {(50, "w50")})
