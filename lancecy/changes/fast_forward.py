@@ -100,9 +100,13 @@ class FastForwards(Change):
 
         Examples
         --------
-        Given a table with a branch "experiment"::
-
-            ds.fast_forward("experiment")
+        >>> import lancecy, tempfile
+        >>> ds = lancecy.write_dataset({"a": [1]}, tempfile.mkdtemp() + "/t.lance")
+        >>> ds.create_branch("trial").append({"a": [2]})
+        >>> ds.fast_forward("trial").num_files
+        1
+        >>> ds.to_table().to_pydict(), ds.version
+        ({'a': [1, 2]}, 2)
         """
         if self._snapshot.version >= DETACHED:
             raise ValueError("a detached version is no branch: open the newest version first")

@@ -586,3 +586,37 @@ def test_object_store_copies_by_itself(s3_server: S3Server, monkeypatch: pytest.
     assert lance.dataset(place, storage_options=options).to_table().equals(wanted)
     found = ds.diff(("exp", None))
     assert (found.num_added, found.num_removed, found.added_fragments) == (0, 0, ())
+
+
+@pytest.mark.parametrize("stable", [True, False])
+def test_branches_of_lancecy_in_any_store(stable: bool) -> None:
+    place = f"memory://fast_forward/{uuid.uuid4().hex}"
+    ds = lancecy.write_dataset(words(range(5)), place, enable_stable_row_ids=stable)
+    dev = ds.create_branch("team/dev")
+    dev.append(words([5]))
+    child = dev.create_branch("team/child")
+    child.delete("n = 0")
+    child.append(words([6]))
+    # The parent of the child is the branch.
+    assert dev.fast_forward("team/child").num_files == 2
+    assert ds.fast_forward("team/dev").num_files == 3
+    assert ds.to_table().equals(child.to_table())
+    assert ds.diff(child).num_added == ds.diff(("team/dev", None)).num_removed == 0
+    for name in ("team/child", "team/dev"):
+        ds.branches.delete(name)
+    assert lancecy.dataset(place).to_table().equals(words(range(1, 7)))
+
+
+def test_branch_of_a_clone_leaves_the_files_of_the_source_where_they_are(tmp_path: Path) -> None:
+    source = lancecy.write_dataset(words(range(5)), tmp_path / "source")
+    clone = source.shallow_clone(str(tmp_path / "clone"))
+    branch = clone.create_branch("exp")
+    branch.append(words([5]))
+    branch.delete("n = 1")
+    assert clone.fast_forward("exp").num_files == 2
+    (base,) = clone.context.snapshot.manifest.base_paths.values()
+    assert base.path.endswith("source")
+    clone.branches.delete("exp")
+    read = lance.dataset(str(tmp_path / "clone"))
+    assert read.to_table().equals(clone.to_table())
+    assert read.to_table().equals(words([0, 2, 3, 4, 5]))
