@@ -16,7 +16,14 @@ import pytest
 
 import lancecy
 from lancecy.changes import branch_files, fast_forward
-from lancecy.errors import ConflictError, MissingFileError, NotFoundError, StoreError, UnsupportedError
+from lancecy.errors import (
+    CommitUnknownError,
+    ConflictError,
+    MissingFileError,
+    NotFoundError,
+    StoreError,
+    UnsupportedError,
+)
 from lancecy.progress import Step
 from lancecy.store.fsspec import FsspecStore
 from tests.helpers.s3 import SECRET, S3Server
@@ -620,3 +627,52 @@ def test_branch_of_a_clone_leaves_the_files_of_the_source_where_they_are(tmp_pat
     read = lance.dataset(str(tmp_path / "clone"))
     assert read.to_table().equals(clone.to_table())
     assert read.to_table().equals(words([0, 2, 3, 4, 5]))
+
+
+@pytest.mark.parametrize("applied", [False, True])
+def test_storage_that_breaks_at_any_write_leaves_main_old_or_new(
+    monkeypatch: pytest.MonkeyPatch, applied: bool
+) -> None:
+    old, new = words(range(5)), words([0, 2, 3, 4, 5])
+    left = [1 << 30]
+
+    def breaking(name: str) -> None:
+        call = getattr(FsspecStore, name)
+
+        def broken(store: FsspecStore, *arguments: Any) -> Any:
+            left[0] -= 1
+            if left[0] < 0:
+                if applied and left[0] == -1:
+                    call(store, *arguments)
+                raise StoreError("the cable is out", path="", store=store.uri)
+            return call(store, *arguments)
+
+        monkeypatch.setattr(FsspecStore, name, broken)
+
+    breaking("_write")
+    breaking("_create")
+    seen = set[int]()
+    for allowed in range(20):
+        place = f"memory://breaking/{uuid.uuid4().hex}"
+        ds = lancecy.write_dataset(old, place)
+        branch = ds.create_branch("exp")
+        branch.append(words([5]))
+        branch.delete("n = 1")
+        left[0] = allowed
+        try:
+            stats = ds.fast_forward("exp")
+        except (StoreError, CommitUnknownError):
+            stats = None
+        left[0] = 1 << 30
+        found = lancecy.dataset(place)
+        assert found.to_table().equals(new if found.version == 2 else old)
+        assert stats is None or found.version == 2
+        assert branch.to_table().equals(new)
+        seen.add(found.version)
+        lancecy.dataset(place).fast_forward("exp")
+        assert lancecy.dataset(place).version == 2
+        assert lancecy.dataset(place).to_table().equals(new)
+        if stats is not None:
+            break
+    assert stats is not None
+    assert seen == {1, 2}
