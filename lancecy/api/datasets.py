@@ -22,6 +22,7 @@ from lancecy.api.changes import Changes
 from lancecy.api.clones import Clones
 from lancecy.api.diff import TableDiff, compare
 from lancecy.api.history import History
+from lancecy.api.refs import Tags
 from lancecy.api.scanners import Scanner
 from lancecy.changes.fragment_columns import FragmentColumns
 from lancecy.changes.fragments import FragmentChanges
@@ -459,6 +460,11 @@ class Dataset(Scans, Changes, History, Branching, Clones):
         1
         """
         return self._reopen(version)
+
+    @property
+    def tags(self) -> Tags:
+        """Names for versions: list, create, move and delete them."""
+        return Tags(lambda: self._snapshot)
 
     def checkout_latest(self) -> Dataset:
         """The same table, or branch, at its newest version."""

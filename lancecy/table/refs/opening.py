@@ -21,7 +21,7 @@ from lancecy.table.location import TableLocation
 from lancecy.table.refs.contents import Tag, decode_tag
 from lancecy.table.refs.names import BRANCHES, TAGS, branch_of, tag_of, tag_path
 
-__all__ = ["removed_version", "tagged_version", "unknown_branch"]
+__all__ = ["removed_version", "tagged_version", "unknown_branch", "unknown_tag"]
 
 
 def tagged_version(main: TableLocation, tag: str, session: Session) -> Tag:
@@ -53,7 +53,7 @@ def tagged_version(main: TableLocation, tag: str, session: Session) -> Tag:
             raise TypeError(
                 f"version is a number, or the name of a tag, not {tag!r}: there is no tag of that name"
             ) from None
-        raise _unknown_tag(store, tag) from None
+        raise unknown_tag(main, tag, session) from None
 
 
 def removed_version(location: TableLocation, tag: str, error: NotFoundError) -> NotFoundError:
@@ -89,7 +89,9 @@ def unknown_branch(main: TableLocation, branch: str, session: Session) -> NotFou
     return _unknown(store, "branch", branch, _names(store, BRANCHES, branch_of), "")
 
 
-def _unknown_tag(store: Store, tag: str) -> NotFoundError:
+def unknown_tag(main: TableLocation, tag: str, session: Session) -> NotFoundError:
+    """The error for a tag that does not exist; parameters as of :func:`unknown_branch`."""
+    store = main.open(session)
     branches = _names(store, BRANCHES, branch_of)
     hint = f"; it is a branch, which version=({tag!r}, None) opens" if tag in branches else ""
     return _unknown(store, "tag", tag, _names(store, TAGS, tag_of), hint)
