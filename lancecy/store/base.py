@@ -104,6 +104,9 @@ class Store(Protocol):
     def get(self, path: str, start: int = 0, stop: int | None = None) -> Memory:
         """Bytes ``start`` to ``stop`` (end of object if None)."""
 
+    def get_start(self, path: str, most: int) -> Memory:
+        """The first ``most`` bytes, or all if there are fewer; one request, so the size need not be known."""
+
     def get_many(self, path: str, starts: Sequence[int], stops: Sequence[int]) -> list[Memory]:
         """Several ranges of one object, in the given order, fetched together."""
 

@@ -155,6 +155,22 @@ class FsspecStore:
         data = self._call("read", path, lambda fs, full: fs.cat_file(full, **limits))
         return np.frombuffer(data, dtype=np.uint8)
 
+    def get_start(self, path: str, most: int) -> Memory:
+        check_path(path)
+        check_range(0, most)
+
+        def read(fs: Any, full: str) -> Any:
+            try:
+                return fs.cat_file(full, start=0, end=most)
+            except Exception as error:
+                # An empty object has no range.
+                if parts.error_code(error) in _NO_SUCH_RANGE:
+                    return b""
+                raise
+
+        # A service that ignores ranges sends all.
+        return np.frombuffer(self._call("read", path, read), dtype=np.uint8)[:most]
+
     def get_many(self, path: str, starts: Sequence[int], stops: Sequence[int]) -> list[Memory]:
         check_path(path)
         wanted = [(int(start), int(stop)) for start, stop in zip(starts, stops, strict=True)]

@@ -131,6 +131,9 @@ class LocalStore:
         except OSError as error:
             self._fail(error, "read", path)
 
+    def get_start(self, path: str, most: int) -> Memory:
+        return self.get(path, 0, min(self.head(path).size, most))
+
     def get_many(self, path: str, starts: Sequence[int], stops: Sequence[int]) -> list[Memory]:
         check_path(path)
         for start, stop in zip(starts, stops, strict=True):

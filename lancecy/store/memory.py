@@ -67,6 +67,11 @@ class MemoryStore:
             raise too_short(path, self.uri, start, stop, memory.size)
         return memory[start:stop]
 
+    def get_start(self, path: str, most: int) -> Memory:
+        memory = self._entry(path)[0]
+        check_range(0, most)
+        return memory[:most]
+
     def get_many(self, path: str, starts: Sequence[int], stops: Sequence[int]) -> list[Memory]:
         return [self.get(path, start, stop) for start, stop in zip(starts, stops, strict=True)]
 

@@ -71,6 +71,10 @@ class WrappedStore:
         check_path(path)
         return self._request("get", path, ((start, stop),), lambda: self.inner.get(path, start, stop))
 
+    def get_start(self, path: str, most: int) -> Memory:
+        check_path(path)
+        return self._request("get", path, ((0, most),), lambda: self.inner.get_start(path, most))
+
     def get_many(self, path: str, starts: Sequence[int], stops: Sequence[int]) -> list[Memory]:
         check_path(path)
         ranges = tuple(zip(starts, stops, strict=True))

@@ -85,8 +85,8 @@ def answer(request: Request, store: Store) -> Any:
             return store.list(folder, after)
         case Head(path):
             return store.head(path)
-        case Read(path):
-            return store.get(path)
+        case Read(path, longest):
+            return store.get(path) if longest is None else store.get_start(path, longest + 1)
         case Put(path, data):
             return store.put(path, data)
         case Create(path, data):

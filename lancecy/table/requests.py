@@ -78,9 +78,17 @@ class Head:
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """A whole object as ``Memory``; ``DatasetNotFoundError`` if it does not exist."""
+    """A whole object as ``Memory``; ``DatasetNotFoundError`` if it does not exist.
+
+    Attributes
+    ----------
+    path : str
+    most : int or None, bytes
+        If the object is larger, its first ``most`` + 1 bytes.
+    """
 
     path: str
+    most: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,6 +130,14 @@ class StoreContract:
         store.put("a", DATA)
         assert store.get("a", len(DATA)).size == 0
 
+    @pytest.mark.parametrize("size", [0, 1, 100])
+    def test_get_start_needs_no_size(self, store: Store, size: int) -> None:
+        store.put("a", DATA[:size])
+        for most in (1, 99, 100, 101, 1 << 20):
+            assert store.get_start("a", most).tobytes() == DATA[: min(size, most)]
+        with pytest.raises(DatasetNotFoundError):
+            store.get_start("b", 10)
+
     def test_get_many_keeps_the_order(self, store: Store) -> None:
         store.put("a", DATA)
         starts, stops = [500, 0, 10, 10, 66_000, 501], [777, 1, 10, 12, len(DATA), 600]

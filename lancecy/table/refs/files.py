@@ -111,7 +111,7 @@ def create_tag(name: str, tag: Tag, limits: Limits = DEFAULT_LIMITS, tries: int 
         now: int = yield Now()
         size = yield from manifest_size(tag.branch, tag.version, tries)
         made = replace(tag, created_ns=now, updated_ns=now, manifest_size=size)
-        yield from _create(name, encode_tag(made), tries)
+        yield from _create(name, encode_tag(made), limits, tries)
         return made
 
     return (yield from holding(tag.branch, tag.version, write(), limits, tries))
@@ -170,14 +170,14 @@ def remove_tag(name: str, tries: int = _TRIES) -> Steps[bool]:
     return True
 
 
-def _create(name: str, data: bytes, tries: int) -> Steps[None]:
+def _create(name: str, data: bytes, limits: Limits, tries: int) -> Steps[None]:
     """Create the file of a tag; one request of which nothing is known may have been carried out."""
     path, is_doubtful = tag_path(name), False
     for attempt in range(tries):
         try:
             yield Create(path, data)
         except ExistsError:
-            found: Memory | None = (yield from _read(path, tries)) if is_doubtful else None
+            found: Memory | None = (yield from _read(path, limits, tries)) if is_doubtful else None
             if found is not None and found.tobytes() == data:
                 return
             raise RefExistsError(
@@ -225,13 +225,13 @@ def _one(
     path: str, decode: Callable[[Memory, str, Limits], T], limits: Limits, tries: int
 ) -> Steps[T | None]:
     """The contents of a file, None if it is gone."""
-    memory = yield from _read(path, tries)
+    memory = yield from _read(path, limits, tries)
     return None if memory is None else decode(memory, path, limits)
 
 
-def _read(path: str, tries: int) -> Steps[Memory | None]:
+def _read(path: str, limits: Limits, tries: int) -> Steps[Memory | None]:
     try:
-        memory: Memory = yield from again(Read(path), tries)
+        memory: Memory = yield from again(Read(path, limits.metadata_bytes), tries)
     except (DatasetNotFoundError, PathPolicyError):
         # No tag or branch can have a name that a store refuses.
         return None

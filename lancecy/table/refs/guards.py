@@ -155,7 +155,7 @@ def _check_stays(branch: str | None, version: int, limits: Limits, tries: int) -
             continue
         limits.check("metadata_bytes", meta.size, f"size of {meta.path}")
         try:
-            memory: Memory = yield from again(Read(meta.path), tries)
+            memory: Memory = yield from again(Read(meta.path, limits.metadata_bytes), tries)
         except DatasetNotFoundError:
             continue
         if not _names(memory, meta.path, branch, version):

@@ -8,18 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from lancecy.errors import (
-    DatasetNotFoundError,
     NotFoundError,
-    PathPolicyError,
     RefNotFoundError,
     nearest,
     printable,
 )
 from lancecy.session import Session
 from lancecy.store.base import Store
+from lancecy.table.answers import run_on
 from lancecy.table.location import TableLocation
-from lancecy.table.refs.contents import Tag, decode_tag
-from lancecy.table.refs.names import BRANCHES, TAGS, branch_of, tag_of, tag_path
+from lancecy.table.refs.contents import Tag
+from lancecy.table.refs.files import read_tag
+from lancecy.table.refs.names import BRANCHES, TAGS, branch_of, tag_of
 
 __all__ = ["removed_version", "tagged_version", "unknown_branch", "unknown_tag"]
 
@@ -43,17 +43,14 @@ def tagged_version(main: TableLocation, tag: str, session: Session) -> Tag:
     FormatError, LimitError
         The file of the tag is damaged.
     """
-    store, path = main.open(session), tag_path(tag)
-    try:
-        size = store.head(path).size
-        main.limits.check("metadata_bytes", size, f"size of {path}")
-        return decode_tag(store.get(path, 0, size), path, main.limits)
-    except (DatasetNotFoundError, PathPolicyError):
-        if tag.isdigit():
-            raise TypeError(
-                f"version is a number, or the name of a tag, not {tag!r}: there is no tag of that name"
-            ) from None
-        raise unknown_tag(main, tag, session) from None
+    found = run_on(read_tag(tag, main.limits), main.open(session))
+    if found is not None:
+        return found
+    if tag.isdigit():
+        raise TypeError(
+            f"version is a number, or the name of a tag, not {tag!r}: there is no tag of that name"
+        )
+    raise unknown_tag(main, tag, session)
 
 
 def removed_version(location: TableLocation, tag: str, error: NotFoundError) -> NotFoundError:

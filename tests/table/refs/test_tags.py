@@ -230,9 +230,7 @@ def test_a_tag_file_that_is_too_large_is_not_read(root: str) -> None:
     with file_of(root, "bad").open("wb") as file:
         file.truncate(1 << 40)
     for use in (ds.tags.list, lambda: ds.checkout_version("bad"), lambda: ds.tags.get_version("bad")):
-        with pytest.raises(
-            errors.LimitError, match="size of _refs/tags/bad.json of 1099511627776 is beyond the limit"
-        ):
+        with pytest.raises(errors.LimitError, match="size of _refs/tags/bad.json of .* is beyond the limit"):
             use()
     assert ds.checkout_version("good").version == 2
 
