@@ -13,6 +13,7 @@ from lancecy.api.scanners import Scanner
 from lancecy.changes.transactions import Transaction
 from lancecy.errors import UnsupportedError, with_short_tracebacks
 from lancecy.scanning.request import make_request
+from lancecy.table.refs.reference import Reference
 
 __all__ = ["ComparedDataset", "DatasetDelta"]
 
@@ -23,7 +24,7 @@ _DELETED = pa.schema([pa.field("_rowid", pa.uint64())])
 class ComparedDataset(DatasetVersion, Protocol):
     """A dataset, as a comparison of its versions needs it."""
 
-    def checkout_version(self, version: int | str) -> Self:
+    def checkout_version(self, version: Reference) -> Self:
         """The same table at another version."""
 
     def read_transaction(self, version: int) -> Transaction | None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from lancecy.api.delta import ComparedDataset, DatasetDelta
 from lancecy.api.row_changes import RowChanges
 from lancecy.keyword_options import checked_arguments, whole_number
+from lancecy.table.refs.reference import Reference
 
 __all__ = ["History"]
 
@@ -17,17 +18,17 @@ class History:
     @checked_arguments()
     def changes(
         self: ComparedDataset,
-        since: int | str,
-        until: int | str | None = None,
+        since: int | str | tuple[str | None, int | None],
+        until: Reference = None,
         columns: Sequence[str] | None = None,
     ) -> RowChanges:
         """The rows that differ between two versions: inserted, updated (old and new values) and deleted ones.
 
         Parameters
         ----------
-        since : int or str
-            A number, or the name of a tag; 0 is the state before the first version.
-        until : int or str, optional
+        since : int, str, or (str or None, int or None)
+            A number, the name of a tag, or a branch and a version; 0 is the state before the first version.
+        until : int, str, or (str or None, int or None), optional
             This version if not given.
         columns : sequence of str, optional
             Columns of the version ``until``, nested ones with dots. All of them if not given.
@@ -82,7 +83,7 @@ class History:
         {'n': 4, '_change_type': 'insert', '_commit_version': 2}
         """
         new = self if until is None else self.checkout_version(until)
-        first = since if isinstance(since, str) else whole_number("since", since)
+        first = since if isinstance(since, (str, tuple)) else whole_number("since", since)
         old = None if first == 0 else self.checkout_version(first)
         if old is not None and old.context.snapshot.version > new.context.snapshot.version:
             raise ValueError(

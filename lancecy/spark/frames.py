@@ -29,6 +29,7 @@ from lancecy.scanning.request import Columns
 from lancecy.spark.convert import Converter
 from lancecy.spark.tasks import TaskReader, batch_limits, divide, numbers
 from lancecy.spark.types import normalize, spark_arrow_schema, spark_struct
+from lancecy.table.refs.reference import Reference
 
 if TYPE_CHECKING:
     import os
@@ -248,7 +249,7 @@ def read(
     uri: str | os.PathLike[str] | Dataset,
     columns: Columns = None,
     filter: Filter = None,
-    version: int | None = None,
+    version: Reference = None,
     asof: date | str | None = None,
     storage_options: Mapping[str, Any] | None = None,
     *,

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from lancecy.changes.options import WRITE_DEFAULTS
 from lancecy.errors import UnsupportedError, nearest, printable
+from lancecy.table.refs.reference import Reference
 from lancecy.write.targets import DatasetBasePath
 
 __all__ = ["ReadOptions", "SinkOptions"]
@@ -35,7 +36,12 @@ class ReadOptions:
         From comma-separated names, a JSON list of names, or a JSON object of output names and SQL text.
     filter : str or None
         SQL text.
-    version : int or None
+    version : int, str or None
+        A number, or the name of a tag.
+    tag : str or None
+        The name of a tag, also one of digits only.
+    branch : str or None
+        Its newest version, or the one of ``version`` or ``asof``; "main" is the main table.
     asof : str or None
         ISO 8601.
     batch_size : int or None, rows
@@ -53,7 +59,9 @@ class ReadOptions:
     path: str
     columns: Any = None
     filter: str | None = None
-    version: int | None = None
+    version: int | str | None = None
+    tag: str | None = None
+    branch: str | None = None
     asof: str | None = None
     batch_size: int | None = None
     blocksize: int | None = None
@@ -91,7 +99,21 @@ class ReadOptions:
                 + _LOST
                 + " FROM name WITH (path '…')"
             )
+        if found.tag is not None and (found.version, found.branch) != (None, None):
+            raise ValueError("option tag names a version of a branch already: leave out version and branch")
+        if found.branch is not None and isinstance(found.version, str):
+            raise ValueError(
+                f"option version must be a number with option branch, not {printable(found.version)!r}; "
+                "a tag names its branch itself"
+            )
         return found
+
+    @property
+    def reference(self) -> Reference:
+        """The version to open, as for ``lancecy.dataset``."""
+        if self.branch is not None:
+            return self.branch, self.version if isinstance(self.version, int) else None
+        return self.version if self.tag is None else self.tag
 
 
 @dataclass(frozen=True)
@@ -102,6 +124,8 @@ class SinkOptions:
     ----------
     path : str
         The table, which need not exist: a path, or a URL that the executors reach too.
+    branch : str or None
+        An existing branch of it to write to.
     initial_bases : tuple of DatasetBasePath
         From a JSON list of objects with ``path``, ``name`` and ``is_dataset_root``.
     target_bases, allowed_bases : list of str or None
@@ -117,6 +141,7 @@ class SinkOptions:
     """
 
     path: str = ""
+    branch: str | None = None
     initial_bases: tuple[DatasetBasePath, ...] = ()
     target_bases: Any = None
     target_all_bases: bool | None = None
@@ -209,6 +234,10 @@ def _number(name: str, text: str) -> int:
     return number
 
 
+def _version(name: str, text: str) -> int | str:
+    return _number(name, text) if text.strip().lstrip("-").isdigit() else text.strip()
+
+
 def _flag(name: str, text: str) -> bool:
     value = text.strip().lower()
     if value not in _TRUE + _FALSE:
@@ -259,7 +288,8 @@ _READERS: dict[str, Callable[[str, str], Any]] = {
     "target_bases": _names,
     "initial_bases": _bases,
     "storage_options": _object,
-    **dict.fromkeys(("version", "batch_size", "blocksize", "partitions"), _number),
+    "version": _version,
+    **dict.fromkeys(("batch_size", "blocksize", "partitions"), _number),
     **dict.fromkeys(("max_rows_per_file", "max_bytes_per_file", "max_rows_per_group"), _number),
     **dict.fromkeys(("with_row_id", "with_row_address", "truncate_nanoseconds", "untrusted"), _flag),
     **dict.fromkeys(("enable_stable_row_ids", "target_all_bases", "cast"), _flag),

@@ -26,7 +26,7 @@ from lancecy.schema import Schema
 from lancecy.spark.tasks import spare_collector
 from lancecy.spark.types import METADATA_KEY, original_schema, spark_struct
 from lancecy.spark.workers import carried
-from lancecy.table.snapshot import Snapshot, newest_snapshot
+from lancecy.table.snapshot import Snapshot, load_snapshot, newest_snapshot
 from lancecy.write.metadata import FragmentMetadata
 from lancecy.write.schemas import schema_of
 
@@ -288,6 +288,9 @@ def planned_sink(struct: StructType, asked: Any, mode: Mode) -> TaskWriter:
     location, session = located(
         asked.path, {"storage_options": asked.storage_options or None, "allowed_bases": asked.allowed_bases}
     )
+    if asked.branch is not None:
+        # A branch is not made by writing to it.
+        location = load_snapshot(location, (asked.branch, None), session=session).location
     snapshot = newest_snapshot(location, session)
     written, commit_options = requests_of(mode, given)
     columns = columns_of(struct, snapshot if mode == "append" else None)

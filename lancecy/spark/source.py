@@ -40,6 +40,8 @@ from lancecy.spark.sink import TaskWriter, fragments_of, planned_sink
 from lancecy.spark.tasks import TaskReader, batch_limits, divide
 from lancecy.spark.types import spark_struct
 from lancecy.spark.workers import carried, check
+from lancecy.table.refs import MAIN
+from lancecy.table.refs.reference import Reference
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +60,7 @@ class LancecyDataSource(DataSource):
     :class:`lancecy.spark.options.SinkOptions`.
     """
 
-    _version: int | None = None
+    _version: Reference = None
     _instant: int | None = None
 
     @classmethod
@@ -132,10 +134,17 @@ class LancecyDataSource(DataSource):
         return LancecyWriter(planned_sink(schema, asked, "overwrite" if overwrite else "append"))
 
     def _settled(self) -> ReadOptions:
-        """The options, with the version that was the newest when they were first used."""
+        """The options, with the version that they named when they were first used."""
         asked = ReadOptions.parse(self.options)
         if self._version is None:
-            self._version = _opened(asked).version
+            found = _opened(asked)
+            is_here = asked.reference is None or isinstance(asked.reference, int)
+            self._version = (
+                found.version if is_here else (found.context.snapshot.manifest.branch, found.version)
+            )
+        if isinstance(self._version, tuple):
+            branch, version = self._version
+            return replace(asked, tag=None, branch=branch or MAIN, version=version, asof=None)
         return replace(asked, version=self._version, asof=None)
 
     def _scanner(self, asked: ReadOptions, source: Dataset, columns: Any) -> Scanner:
@@ -148,13 +157,13 @@ class LancecyDataSource(DataSource):
         return carried(__name__, "restored", dict(self.options), self._version, self._instant)
 
 
-def restored(options: Mapping[str, str], version: int | None, instant: int | None) -> LancecyDataSource:
+def restored(options: Mapping[str, str], version: Reference, instant: int | None) -> LancecyDataSource:
     """A data source from the contents of its pickle.
 
     Parameters
     ----------
     options : mapping of str to str
-    version : int or None
+    version : int, (str or None, int), or None
         The version that an earlier step fixed.
     instant : int or None
         The time that an earlier step fixed for ``now()``.
@@ -290,7 +299,7 @@ def register(spark: SparkSession) -> None:
 def _opened(asked: ReadOptions) -> Dataset:
     return dataset(
         asked.path,
-        asked.version,
+        asked.reference,
         asked.asof,
         asked.storage_options or None,
         untrusted=asked.untrusted,
