@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import replace
 
-from lancecy.errors import DatasetNotFoundError, MissingFileError, NotFoundError
+from lancecy.errors import DatasetNotFoundError, LanceError, MissingFileError, NotFoundError
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.table.bases import Bases, canonical_base
 from lancecy.table.homes import is_branch_folder, is_gone
 from lancecy.table.location import TableLocation
-from lancecy.table.manifest import BasePath, BasePaths
+from lancecy.table.manifest import BasePath, BasePaths, DataFile, DeletionFile, Fragment
 from lancecy.table.paths import DATA, DELETIONS, VERSIONS, deletion_file_name
 from lancecy.table.snapshot import Snapshot
 
-__all__ = ["check_relocation", "check_targets", "other_tables"]
+__all__ = ["check_relocation", "check_targets", "moved_along", "moved_bases", "other_tables"]
 
 # Up to here each file is asked for, which costs a request; beyond, the folder is listed.
 _FEW = 64
@@ -95,6 +97,48 @@ def _absent(snapshot: Snapshot, store: Store, prefix: str, names: Iterable[str])
     asked = sorted(wanted)
     found = snapshot.session.map(is_there, asked, blocking=not store.traits.is_mapped)
     return {name for name, there in zip(asked, found, strict=True) if not there}
+
+
+def moved_bases(snapshot: Snapshot) -> dict[int, str]:
+    """The places of bases that moved with the table, and are not where they are recorded, by id.
+
+    Looks at one file of each base that may have moved; a base that cannot be looked at counts as not moved.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    """
+    one_of: dict[int, tuple[Fragment, DataFile | DeletionFile]] = {}
+    for fragment in snapshot.fragments:
+        for file in (*fragment.files, fragment.deletion_file):
+            if file is not None and file.base_id is not None:
+                one_of.setdefault(file.base_id, (fragment, file))
+    found = dict[int, str]()
+    for number, (fragment, file) in one_of.items():
+        with suppress(LanceError):
+            place = snapshot.bases.moved_to(fragment, file)
+            if place is not None:
+                found[number] = place
+    return found
+
+
+def moved_along(snapshot: Snapshot, moved: BasePath) -> tuple[BasePath, ...]:
+    """The bases that moved with another one, as a branch does with its main table, each with its new path.
+
+    Parameters
+    ----------
+    snapshot : Snapshot
+    moved : BasePath
+        The other one with its new path.
+    """
+    root, known = canonical_base(moved).rstrip("/"), snapshot.manifest.base_paths
+    if not moved.is_dataset_root:
+        return ()
+    return tuple(
+        replace(known[number], path=f"{moved.path.rstrip('/')}{place[len(root) :]}")
+        for number, place in moved_bases(snapshot).items()
+        if number != moved.id and place.startswith(f"{root}/")
+    )
 
 
 def check_targets(snapshot: Snapshot, chosen: Iterable[int | None]) -> None:

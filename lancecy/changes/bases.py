@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from lancecy.changes.base import Change
-from lancecy.changes.base_files import check_relocation
+from lancecy.changes.base_files import check_relocation, moved_along
 from lancecy.changes.options import CommitRequest
 from lancecy.table.operations import UpdateBases
 from lancecy.table.operations.base_paths import registered
@@ -55,6 +55,8 @@ class BaseUpdates(Change):
     ) -> Any:
         """Change the path of a base, to move a table to a copy of its files.
 
+        Where a table was moved with its branches, branches of it that are bases too are relocated in the same commit.
+
         Parameters
         ----------
         base : str or path
@@ -87,9 +89,10 @@ class BaseUpdates(Change):
         known = newest.manifest.base_paths
         (number,) = targets(known, [base])
         moved = replace(known[number or 0], path=DatasetBasePath(new_path).to_base_path().path)
-        operation = UpdateBases((moved,), relocate=True)
-        registered(known, operation.bases, relocate=True)  # a conflict is told before files are looked for
-        if not force:
-            check_relocation(newest, moved)
-        self._change(operation, newest, bases=[moved])
+        registered(known, (moved,), relocate=True)  # a conflict is told before files are looked for
+        together = (moved, *moved_along(newest, moved))
+        operation = UpdateBases(together, relocate=True)
+        for one in () if force else together:
+            check_relocation(newest, one)
+        self._change(operation, newest, bases=together)
         return self

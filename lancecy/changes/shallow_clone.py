@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from lancecy.changes.base_files import moved_bases
 from lancecy.errors import DatasetNotFoundError, NotFoundError, PathPolicyError
 from lancecy.store.uri import canonical_uri, scheme_of
 from lancecy.table.commit.driver import commit_to
@@ -76,6 +78,7 @@ def clone_of(
         Name of the branch to create.
     is_shallow : bool
     """
+    known = source.manifest.base_paths
     return Clone(
         source.version,
         _root_text(source.location.uri, target.uri),
@@ -83,6 +86,11 @@ def clone_of(
         branch,
         is_shallow,
         stored_version(source),
+        # A clone elsewhere would not find the bases that moved with the source.
+        places={
+            number: replace(known[number], path=_root_text(place, target.uri))
+            for number, place in moved_bases(source).items()
+        },
     )
 
 

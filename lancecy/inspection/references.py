@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from lancecy.errors import DatasetNotFoundError, LanceError, StoreError, UnsupportedError, printable
 from lancecy.store.base import Store
 from lancecy.table.answers import run_on
+from lancecy.table.branches.files import table_folders
 from lancecy.table.refs import TREE, Pin, branch_folder, decode_pin
 from lancecy.table.refs.names import REFS, branch_of, branch_path, tag_of
 from lancecy.table.refs.places import main_location
@@ -86,7 +87,8 @@ def _of_table(store: Store, snapshot: Snapshot) -> list[Problem]:
         text = _of_tag(pin, versions) if branch is None else _of_branch(branch, versions)
         if text is not None:
             found.append(Problem(place, text))
-    return [*found, *_unrecorded(versions, paths)]
+    folders = table_folders(meta.path.removeprefix(f"{TREE}/") for meta in store.list(TREE))
+    return [*found, *_unrecorded(folders, paths)]
 
 
 def _versions(store: Store) -> dict[str, set[int]]:
@@ -118,10 +120,10 @@ def _unrecorded(branches: Collection[str], paths: Collection[str]) -> Iterator[P
     """Branches without a file, which a creation or a removal that was cut short leaves."""
     recorded = {branch_of(path) for path in paths}
     for branch in sorted(branches):
-        if branch and branch not in recorded:
+        if branch not in recorded:
             folder = branch_folder(branch)
             text = (
-                f"{folder}/ has versions, but {branch_path(branch)} is not there: a branch that was half made or half removed, "
-                f"or a table that was put there; remove the folder if its rows are not needed"
+                f"{folder}/ has files, but {branch_path(branch)} is not there: the branch is being made or removed, or that was "
+                f"interrupted, or another table was put there; branches.remove_leftover({branch!r}) removes it"
             )
             yield Problem(f"branch {printable(branch)!r}", text, is_damage=False)

@@ -25,10 +25,11 @@ Facts: storage layout specification, "Base Path System"; table sheet, sections 2
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any
 from urllib.parse import unquote
 
-from lancecy.errors import FormatError, PathPolicyError, printable, warn
+from lancecy.errors import DatasetNotFoundError, FormatError, PathPolicyError, printable, warn
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.credentials import has_login, without_login
@@ -37,7 +38,7 @@ from lancecy.store.uri import canonical_uri, scheme_of, split_credentials
 from lancecy.table import flags
 from lancecy.table.homes import GONE, REFUSED, Home, MovableStore, is_gone
 from lancecy.table.location import TableLocation
-from lancecy.table.manifest import BasePath, BasePaths, DataFile, DeletionFile, ExternalFile
+from lancecy.table.manifest import BasePath, BasePaths, DataFile, DeletionFile, ExternalFile, Fragment
 from lancecy.table.paths import DATA, DELETIONS, check_name, check_relative, check_text, deletion_file_name
 
 __all__ = ["Bases", "canonical_base", "spelling"]
@@ -73,6 +74,7 @@ class Bases:
         self._places: dict[int, tuple[Store, str]] = {}
         self._uris: dict[int, str] = {}
         self._settled: set[int | None] = {None}
+        self._moved: dict[int, str] = {}
 
     def __repr__(self) -> str:
         return f"<Bases of {self._root.uri}: {sorted(self._bases.by_id)}>"
@@ -120,6 +122,32 @@ class Bases:
             return self._root, f"{kind}/"
         store, prefix = self._place_once(base_id)
         return store, f"{prefix}{kind}/" if self._bases.by_id[base_id].is_dataset_root else prefix
+
+    def moved_to(self, fragment: Fragment, file: DataFile | DeletionFile) -> str | None:
+        """The place to which the base of a file moved with the table, None if it is in its recorded place.
+
+        Parameters
+        ----------
+        fragment : Fragment
+        file : DataFile or DeletionFile
+
+        Raises
+        ------
+        PathPolicyError, FormatError, UnsupportedError, StoreError
+            As :meth:`data`; or the place cannot be looked at.
+        """
+        base = None if file.base_id is None else self._bases.by_id.get(file.base_id)
+        if base is None or not self._home.may_have(base):
+            return None
+        if isinstance(file, DataFile):
+            store, path = self.data(file)
+        else:
+            store, path = self.deletion(fragment.stored_id, file)
+        if isinstance(store, MovableStore):
+            with suppress(DatasetNotFoundError):
+                store.head(path)
+            return store.moved_to
+        return self._moved.get(base.id)
 
     def recorded(self, base_id: int) -> tuple[Store, str]:
         """Store of the recorded place of a base and the folder there, "" for its root (raises as :meth:`data`)."""
@@ -200,7 +228,7 @@ class Bases:
         try:
             store, prefix = self._place_once(base.id)
         except PathPolicyError:
-            found = self._home.having(base, path, REFUSED) if self._home.is_above else None
+            found = self._beside(base, path, REFUSED) if self._home.is_above else None
             if found is None:
                 raise
             prefix = ""
@@ -210,12 +238,19 @@ class Bases:
             self._settled.add(base.id)
             self._places[base.id] = found, prefix
 
+    def _beside(self, base: BasePath, path: str, reason: str) -> Store | None:
+        """The store of the place a base moved to with the table."""
+        found = self._home.having(base, path, reason)
+        if found is not None:
+            self._moved[base.id] = found.uri
+        return found
+
     def _now_at(self, base: BasePath, store: Store, path: str) -> Store | None:
         """The store of a base that is recorded to be at another; None if it is not to be found."""
         if store is self._root:
             return store
         if scheme_of(store.uri) == "file":
-            return self._home.having(base, path, GONE) if is_gone(store) else store
+            return self._beside(base, path, GONE) if is_gone(store) else store
         # Whether it is gone costs a request there, so it is asked when a file is missing.
         return MovableStore(store, self._home, base)
 

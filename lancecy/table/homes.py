@@ -158,6 +158,11 @@ class MovableStore(WrappedStore):
         super().__init__(inner, uri=inner.uri)
         self._home, self._base = home, base
 
+    @property
+    def moved_to(self) -> str | None:
+        """URI of the place the files moved to, None as long as the recorded one is used."""
+        return None if self.inner.uri == self.uri else self.inner.uri
+
     def _request(self, method: str, path: str, ranges: Pairs, call: Callable[[], T]) -> T:
         asked = self.inner
         try:

@@ -85,11 +85,32 @@ def test_relocate_base_mends_it_for_both_libraries(moved: Path) -> None:
 
     for branch, expected in (("dev", DEV), ("team/deep", DEEP)):
         ds = quiet(moved / "tree" / branch)
-        for base in ds.base_paths.values():
-            version = ds.version
-            ds.relocate_base(base.path, base.path.replace("/old", "/new"))
-            assert ds.version == version + 1
+        version = ds.version
+        ds.relocate_base(moved.with_name("old"), moved)
+        assert ds.version == version + 1
+        assert {base.path for base in ds.base_paths.values()} <= {str(moved), str(moved / "tree" / "dev")}
         assert values(lancecy.dataset(ds.uri)) == values(lance.dataset(ds.uri)) == expected
+
+
+def test_a_branch_alone_is_relocated_alone(moved: Path) -> None:
+    ds = quiet(moved / "tree" / "team" / "deep")
+    ds.relocate_base("dev", moved / "tree" / "dev")
+    assert {base.path for base in ds.base_paths.values()} == {
+        str(moved.with_name("old")), str(moved / "tree" / "dev"),
+    }  # fmt: skip
+    assert values(quiet(ds.uri)) == DEEP
+
+
+def test_clones_and_branches_of_a_moved_branch(moved: Path, tmp_path: Path) -> None:
+    import lance
+
+    deep = quiet(moved / "tree" / "team" / "deep")
+    for made in (
+        deep.shallow_clone(tmp_path / "clone"),
+        deep.deep_clone(tmp_path / "deep"),
+        deep.create_branch("next"),
+    ):
+        assert values(lancecy.dataset(made.uri)) == values(lance.dataset(made.uri)) == DEEP
 
 
 def test_a_base_in_a_folder_below_is_relocated(tmp_path: Path) -> None:
@@ -101,8 +122,8 @@ def test_a_base_in_a_folder_below_is_relocated(tmp_path: Path) -> None:
     below.create_branch("a")
     new = (tmp_path / "old").rename(tmp_path / "new")
     ds = quiet(new / "tree" / "a")
-    for base in ds.base_paths.values():
-        ds.relocate_base(base.path, base.path.replace("/old", "/new"))
+    ds.relocate_base("a/b", new / "tree" / "a" / "b")
+    ds.relocate_base(tmp_path / "old", new)
     assert values(lancecy.dataset(ds.uri)) == values(lance.dataset(ds.uri)) == [1, 2]
     ds.cleanup_old_versions(timedelta(0), delete_unverified=True)
     lance.dataset(ds.uri).cleanup_old_versions(timedelta(0), delete_unverified=True)

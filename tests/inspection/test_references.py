@@ -93,7 +93,7 @@ def test_a_branch_without_its_file_is_a_leftover(tmp_path: Path) -> None:
         (one,) = found(place)
         assert (one.place, one.severity) == ("branch 'team/deep'", "note")
         assert "_refs/branches/team%2Fdeep.json is not there" in one.problem
-        assert "remove the folder" in one.problem
+        assert "branches.remove_leftover('team/deep')" in one.problem
     assert found(root / "tree" / "dev") == []
 
 

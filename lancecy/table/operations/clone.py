@@ -16,6 +16,7 @@ from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.table import flags
 from lancecy.table.manifest import BasePath
 from lancecy.table.operations.base import Footprint, NewManifest, Operation, VersionStamp
+from lancecy.table.operations.base_paths import move_bases
 from lancecy.table.operations.foreign import check_no_mem_wal
 from lancecy.table.operations.index_section import filtered
 from lancecy.table.wire.fragment import encode_base_path
@@ -46,6 +47,8 @@ class Clone(Operation):
         Of a deep clone: new names of data files whose name another base has too.
     kept_bases : frozenset of int
         Of a deep clone: bases that it still needs, because blobs are in objects there that are no files of the table.
+    places : mapping of id to BasePath
+        Bases of the source that are not where its manifest says, as they moved with it.
     """
 
     kinds = ("clone",)
@@ -59,6 +62,7 @@ class Clone(Operation):
     source: ManifestFile | None = field(default=None, repr=False, compare=False)
     renamed: Mapping[tuple[int | None, str], str] = field(default_factory=dict, repr=False, compare=False)
     kept_bases: frozenset[int] = field(default=frozenset(), repr=False, compare=False)
+    places: Mapping[int, BasePath] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def first_version(self) -> int:
@@ -75,6 +79,7 @@ class Clone(Operation):
         check_no_mem_wal(self.source)
         made = NewManifest.copy_of(self.source)
         message = made.message
+        move_bases(message, self.places)
         message.ClearField("branch")
         if self.branch is not None:
             message.branch = self.branch
