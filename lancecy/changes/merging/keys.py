@@ -27,8 +27,6 @@ UInt64: TypeAlias = NDArray[np.uint64]
 
 # Of a null in a struct that is a key; another value with the same word is told apart later.
 _NULL_WORD = np.uint64(0x9E3779B97F4A7C15)
-# Rows that are looked up at once.
-_BLOCK_ROWS = 1 << 14
 # A bitmap of this size stays in the processor's cache.
 _LEAST_MARKS = 1 << 14
 _FACTOR = np.uint64(0xC2B2AE3D27D4EB4F)
@@ -151,16 +149,10 @@ class KeyIndex:
         words : (m,) uint64
         """
         words = np.ascontiguousarray(words)
-        # Blocks, whose outputs stay in the processor's cache.
-        at, rows = np.empty((2, min(words.size, _BLOCK_ROWS)), np.int64)
-        found: list[tuple[Int64, Int64]] = []
-        for start in range(0, words.size, _BLOCK_ROWS):
-            block = words[start : start + _BLOCK_ROWS]
-            most = block.size
-            count = kernels.find_words(block, self._words, self._slots, self._marks, at[:most], rows[:most])
-            found.append((at[:count] + start, rows[:count].copy()))
-        places = np.concatenate([np.empty(0, np.int64), *(part for part, _ in found)])
-        chosen = np.concatenate([np.empty(0, np.int64), *(part for _, part in found)])
+        # Memory is taken for the rows that are found only: an array that is not written to is none.
+        at, rows = np.empty(words.size, np.int64), np.empty(words.size, np.int64)
+        count = kernels.find_words(words, self._words, self._slots, self._marks, at, rows)
+        places, chosen = at[:count].copy(), rows[:count].copy()
         return places, chosen if self._rows is None else self._rows[chosen]
 
 

@@ -131,13 +131,10 @@ def find_words(
         fail(Fault.OUT_SIZE, 0)
     if not words.size:
         return 0
-    known, asked, marked, found = words.tolist(), queries.tolist(), 0, 0
-    for query, word in enumerate(asked):
+    known, found = words.tolist(), 0
+    for query, word in enumerate(queries.tolist()):
         bit = _mark(word, marks.size)
-        out_queries[marked] = query
-        marked += int(marks[bit >> 3] >> (bit & 7) & 1)
-    for query in out_queries[:marked].tolist():
-        row = _row_of(asked[query], known, slots)
+        row = _row_of(word, known, slots) if marks[bit >> 3] >> (bit & 7) & 1 else None
         if row is not None:
             out_queries[found], out_rows[found] = query, row
             found += 1
