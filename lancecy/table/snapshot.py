@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Hashable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
 
@@ -37,7 +38,7 @@ from lancecy.table.manifest import (
     without_row_counts,
 )
 from lancecy.table.missing import missing_file
-from lancecy.table.refs.names import TREE
+from lancecy.table.refs.names import TREE, branch_path, is_branch_name
 from lancecy.table.refs.opening import removed_version, unknown_branch
 from lancecy.table.refs.places import main_location
 from lancecy.table.refs.reference import Reference, parse_reference, resolve
@@ -454,8 +455,15 @@ def load_reference(
 
 def _branch_at(location: TableLocation, session: Session) -> str | None:
     """The branch of the table at a location; None for a main table."""
-    # Tables whose paths have no such folder are no branches, which saves two requests.
-    return load_snapshot(location, session=session).manifest.branch if f"/{TREE}/" in location.uri else None
+    root, mark, name = location.uri.partition(f"/{TREE}/")
+    if not mark:
+        return None
+    if mark not in name and is_branch_name(name):
+        # The file of the branch costs one request, a manifest two. A branch left by a crash has no file.
+        with suppress(LanceError):
+            replace(location, uri=root).open(session).head(branch_path(name))
+            return name
+    return load_snapshot(location, session=session).manifest.branch
 
 
 def newest_snapshot(location: TableLocation, session: Session) -> Snapshot | None:

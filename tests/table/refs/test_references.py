@@ -74,6 +74,7 @@ def test_other_entry_points_take_references(root: str) -> None:
     assert lancecy.scan(root, version="tried").a.compute().tolist() == [0, 1, 9]
     assert lancecy.scan(root, version=("team/test", 2)).a.compute().tolist() == [0, 1]
     assert lancecy.dataset(root, version=("team/test", None), asof="2200-01-01").version == 3
+    assert lancecy.dataset(root).changes(("main", 2), "2024").to_table()["a"].to_pylist() == [2]
 
 
 @pytest.mark.parametrize(
@@ -109,6 +110,11 @@ def test_a_table_in_a_folder_named_tree_is_no_branch(tmp_path: Path) -> None:
     root = str(tmp_path / "tree" / "t")
     lance.write_dataset(pa.table({"a": [1]}), root).tags.create("first", 1)
     assert lancecy.dataset(root, version="first").uri == root
+
+
+def test_a_branch_without_its_file_is_still_a_branch(root: str) -> None:
+    (Path(root) / "_refs" / "branches" / "team%2Ftest.json").unlink()
+    assert lancecy.dataset(f"{root}/tree/team/test", version="second").uri == root
 
 
 def test_a_branch_without_its_main_table_says_so(root: str, tmp_path: Path) -> None:

@@ -54,6 +54,25 @@ def test_a_tag_costs_one_request(ds: lancecy.Dataset, s3_server: S3Server) -> No
     assert requests(lambda: ds.tags.get_version("first")) == ["get_object"]
 
 
+def test_a_tag_costs_two_requests_at_the_address_of_a_branch(
+    ds: lancecy.Dataset, s3_server: S3Server
+) -> None:
+    ds.create_branch("team/test", 1)
+    ds.tags.create("tried", ("team/test", 1))
+
+    def opened(version: Any) -> list[str]:
+        branch = f"{ds.uri}/tree/team/test"
+        return requests(
+            lambda: lancecy.dataset(
+                branch, version, storage_options=s3_server.storage_options, session=lancecy.Session()
+            )
+        )
+
+    by_number = opened(1)
+    for tag in ("first", "tried"):
+        assert len(opened(tag)) == len(by_number) + 2
+
+
 def test_of_two_creators_on_s3_one_wins(ds: lancecy.Dataset, s3_server: S3Server) -> None:
     other = lancecy.dataset(ds.uri, storage_options=s3_server.storage_options)
     other.tags.create("v1", 2)
