@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from contextlib import nullcontext
 from typing import Any
 
 from lancecy.changes.deep_clone import copy_location, deep_clone
+from lancecy.changes.protection import protecting
 from lancecy.changes.shallow_clone import clone_location, shallow_clone
 from lancecy.keyword_options import checked_arguments
 from lancecy.progress import Progress, silent
@@ -32,6 +34,8 @@ class Clones(ABC):
         target_path: str | os.PathLike[str],
         reference: Reference = None,
         storage_options: Mapping[str, Any] | None = None,
+        *,
+        protect: bool | str = False,
     ) -> Any:
         """Make a new table that begins as one version of this one and uses its files.
 
@@ -48,6 +52,11 @@ class Clones(ABC):
         storage_options : mapping, optional
             For the target. By default those of this dataset, if both are in storage of the same kind. The files of this
             table are read with its own options.
+        protect : bool or str
+            True makes a tag on the cloned version, before the clone exists, so that cleanups of this table keep the files
+            that the clone needs. Text is the name of the tag; otherwise it is made from the target. Its metadata has the
+            clone's URI under ``"clone"``. Deleting the tag ends the protection. Needs permission to write here. Cleanups with
+            ``error_if_tagged_old_versions=False`` leave out tagged versions; others refuse to begin, and name the tag.
 
         Returns
         -------
@@ -57,7 +66,11 @@ class Clones(ABC):
         Raises
         ------
         ExistsError
-            The target has a table.
+            The target has a table, or there is a tag of the name in ``protect``.
+        ConflictError
+            A cleanup of this table is removing the version (with ``protect``).
+        ValueError
+            A tag cannot have the name in ``protect``.
         NotFoundError
             There is no such version, tag or branch.
         PathPolicyError
@@ -70,10 +83,15 @@ class Clones(ABC):
 
         Notes
         -----
-        This table does not know its clones. A :meth:`cleanup_old_versions` of it removes files that only old versions
-        need here, although a clone needs them too: reading the clone then raises ``MissingFileError``, which says so. A tag
-        on the cloned version prevents this; :meth:`deep_clone` copies the files instead. A clone that is moved to another
-        machine needs the files of this table at the same place there, or ``relocate_base``.
+        Without ``protect`` this table does not know the clone. A :meth:`cleanup_old_versions` of it removes files that
+        only old versions need here, although the clone needs them too: reading the clone then raises ``MissingFileError``,
+        which says so. :meth:`deep_clone` copies the files instead.
+
+        A tag keeps the files of this table only. If this table is itself a shallow clone, the files of its source are kept
+        by a tag there.
+
+        A clone that is moved to another machine needs the files of this table at the same place there, or
+        ``relocate_base``.
 
         Examples
         --------
@@ -88,7 +106,9 @@ class Clones(ABC):
         """
         source = self._cloned(reference)
         target = clone_location(source, os.fspath(target_path), storage_options)
-        committed = shallow_clone(source, target)
+        name = protect if isinstance(protect, str) else None
+        with protecting(source, target.uri, name) if protect or name is not None else nullcontext():
+            committed = shallow_clone(source, target)
         return self._made_of(load_snapshot(target, committed.version, session=source.session))
 
     @checked_arguments()
