@@ -116,9 +116,13 @@ class _DeepClone:
             copy_files(
                 self.source, self.store, files.files, present, verify=self.verify, progress=self.progress
             )
-            self._commit(operation, plan)
         except BaseException as error:
             self._interrupted(error, made, files.files)
+            raise
+        try:
+            self._commit(operation, plan)
+        except ExistsError:
+            remove_plan(self.store)  # another process has finished meanwhile
             raise
         remove_plan(self.store)
         return load_snapshot(self.location, self.source.version, session=self.source.session)

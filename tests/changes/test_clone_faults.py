@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import threading
+import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -27,12 +30,27 @@ class Stores:
     requests : list of (method, URI, path)
     failing : (int, bool) or None
         Which request fails, and whether it takes effect all the same.
+    most : int
+        Data files that were written to a copy at the same moment.
     """
 
     def __init__(self) -> None:
         self.memory: dict[str, MemoryStore] = {}
         self.requests: list[tuple[str, str, str]] = []
         self.failing: tuple[int, bool] | None = None
+        self.active = self.most = 0
+        self.lock = threading.Lock()
+
+    @contextmanager
+    def working(self) -> Iterator[None]:
+        with self.lock:
+            self.active += 1
+            self.most = max(self.most, self.active)
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.active -= 1
 
     def open(self, uri: str, options: object, **_: object) -> Store:
         memory = self.memory.setdefault(uri, MemoryStore(traits=StoreTraits(create_is_atomic=True)))
@@ -58,7 +76,11 @@ class Recorded(FaultyStore):
             if self.stores.failing[1]:
                 call()
             raise StoreError("the network is out", path=path, store=self.uri)
-        return call()
+        if method != "put" or not path.startswith("data/") or "/copy" not in self.uri:
+            return call()
+        with self.stores.working():
+            time.sleep(0.01)
+            return call()
 
 
 @pytest.fixture
@@ -154,3 +176,10 @@ def test_after_each_failure_a_clone_that_exists_is_protected(stores: Stores, sou
                 break
         else:
             pytest.fail("the clone takes more requests than are tried")
+
+
+def test_several_files_are_copied_at_once(stores: Stores) -> None:
+    uri = f"faulty://{next(_numbers)}/t"
+    ds = lancecy.write_dataset({"a": range(64)}, uri, max_rows_per_file=1)
+    ds.deep_clone(f"faulty://{next(_numbers)}/copy")
+    assert 1 < stores.most <= 64

@@ -7,6 +7,7 @@ import shutil
 import threading
 import uuid
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,13 +24,17 @@ from lancecy.errors import (
     NotFoundError,
     PathPolicyError,
     StoreError,
+    UnsupportedError,
 )
 from lancecy.progress import Step
 from lancecy.proto import table_pb2
+from lancecy.store.local import LocalStore
+from lancecy.table.manifest import ExternalFile
 from lancecy.table.operations.transaction import decode_transaction
 from lancecy.table.paths import parse_manifest_name
 from lancecy.table.wire.manifest_file import ManifestFile, decode_manifest_file
 from lancecy.write.targets import DatasetBasePath
+from tests.helpers.builders import write_manifest
 from tests.helpers.s3 import S3Server
 
 pytestmark = pytest.mark.interop
@@ -239,6 +244,28 @@ class TestResult:
         assert [base.path for base in mine.base_paths.values()] == [str(media)]
         assert blobs_of(mine) == blobs_of(lance.dataset(mine.uri)) == [b"inside", b"outside"]
 
+    def test_row_ids_in_files_of_their_own_are_copied(self, tmp_path: Path) -> None:
+        """As old releases wrote them. A shallow clone of such a table is refused: no base is stored with these files."""
+        ds = lancecy.write_dataset(rows(range(5)), tmp_path / "t", enable_stable_row_ids=True)
+        ds.delete("a = 0")
+        ds.optimize.compact_files()
+        manifest = ds.context.snapshot.manifest
+        (fragment,) = manifest.fragments
+        assert isinstance(fragment.row_ids, bytes)
+        (tmp_path / "t" / "_row_ids").mkdir()
+        (tmp_path / "t" / "_row_ids" / "ids.bin").write_bytes(b"xyz" + fragment.row_ids)
+        outside = ExternalFile("_row_ids/ids.bin", 3, len(fragment.row_ids))
+        write_manifest(LocalStore(ds.uri), replace(manifest, fragments=(replace(fragment, row_ids=outside),)))
+        ds = lancecy.dataset(tmp_path / "t", session=lancecy.Session())
+        with pytest.raises(UnsupportedError):
+            ds.shallow_clone(tmp_path / "shallow")
+        mine = ds.deep_clone(tmp_path / "mine")
+        shutil.rmtree(tmp_path / "t")
+        found = mine.to_table(with_row_id=True)
+        assert dict(zip(found["a"].to_pylist(), found["_rowid"].to_pylist(), strict=True)) == {
+            number: number for number in range(1, 5)
+        }
+
     def test_a_table_without_rows(self, tmp_path: Path) -> None:
         ds = lancecy.write_dataset(rows([]), tmp_path / "t")
         mine = ds.deep_clone(tmp_path / "mine")
@@ -358,6 +385,18 @@ class TestInterruption:
         ds.deep_clone(tmp_path / "mine")
         (tmp_path / "mine" / PLAN).write_bytes(plan)
         assert numbers(ds.deep_clone(tmp_path / "mine")) == list(range(200))
+        assert not (tmp_path / "mine" / PLAN).exists()
+
+    def test_a_table_made_meanwhile_is_left_alone(self, tmp_path: Path) -> None:
+        ds = self.many(tmp_path / "t")
+
+        def other(step: Step) -> None:
+            if step.done == step.total:
+                lancecy.write_dataset(rows([7]), tmp_path / "mine")
+
+        with pytest.raises(ExistsError):
+            ds.deep_clone(tmp_path / "mine", progress=other)
+        assert numbers(lancecy.dataset(tmp_path / "mine")) == [7]
         assert not (tmp_path / "mine" / PLAN).exists()
 
     def test_two_at_once_make_one_table(self, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from lancecy.store.copying import CopiesFrom, copy_object, same_bytes
 from lancecy.store.fsspec import FsspecStore
 from lancecy.store.local import LocalStore
 from lancecy.store.memory import MemoryStore
+from lancecy.store.wrap import WrappedStore
 from tests.helpers.faults import Fault, FaultyStore
 from tests.helpers.s3 import S3Server
 
@@ -105,3 +107,19 @@ def test_equal_checksums_of_a_service_need_no_reading(stores: dict[str, Store]) 
     copy_object(stores["bucket"], "a", stores["other bucket"], "b", 5)
     broken = FaultyStore(stores["bucket"], [Fault("get", 1, sticky=True, error=StoreError("no reading"))])
     assert same_bytes(broken, "a", stores["other bucket"], "b")
+
+
+def test_a_large_object_passes_through_in_pieces(tmp_path: Path) -> None:
+    size = 96 << 20
+    source = LocalStore(str(tmp_path / "a"), mapped=False)
+    with source.put_stream("a") as upload:
+        for _ in range(12):
+            upload.write(os.urandom(8 << 20))
+    target = WrappedStore(LocalStore(str(tmp_path / "b")))
+    tracemalloc.start()
+    try:
+        copy_object(source, "a", target, "b", size)
+        assert tracemalloc.get_traced_memory()[1] < size // 4
+    finally:
+        tracemalloc.stop()
+    assert same_bytes(source, "a", target, "b")
