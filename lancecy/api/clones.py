@@ -11,8 +11,10 @@ from typing import Any
 from lancecy.changes.deep_clone import copy_location, deep_clone
 from lancecy.changes.protection import protecting
 from lancecy.changes.shallow_clone import clone_location, shallow_clone
+from lancecy.errors import UnsupportedError
 from lancecy.keyword_options import checked_arguments
 from lancecy.progress import Progress, silent
+from lancecy.table.paths import DETACHED
 from lancecy.table.refs.reference import Reference
 from lancecy.table.snapshot import Snapshot, load_reference, load_snapshot
 
@@ -76,8 +78,8 @@ class Clones(ABC):
         PathPolicyError
             One of the two tables would be inside the other, or the target in a folder that a table keeps for itself.
         UnsupportedError
-            The table has features that this release cannot write, or the target cannot create an object only if it is
-            absent.
+            The version is detached, the table has features that this release cannot write, or the target cannot create an
+            object only if it is absent.
         StoreError
             The storage failed.
 
@@ -160,8 +162,8 @@ class Clones(ABC):
         PathPolicyError
             One of the two tables would be inside the other.
         UnsupportedError
-            The table has features that this release cannot write, or the target cannot create an object only if it is
-            absent.
+            The version is detached, the table has features that this release cannot write, or the target cannot create an
+            object only if it is absent.
         StoreError
             One of the stores failed, or a copy differs. The same call continues.
 
@@ -188,5 +190,13 @@ class Clones(ABC):
         """The version that a reference names; this one for None."""
         here = self._snapshot
         if reference is None:
-            return here
-        return load_reference(here.location, here.manifest.branch, reference, here.session)
+            found = here
+        else:
+            found = load_reference(here.location, here.manifest.branch, reference, here.session)
+        if found.version >= DETACHED:
+            raise UnsupportedError(
+                f"version {found.version} is detached, and a clone begins with a version of the history: restore() makes it "
+                "one",
+                feature="clone of a detached version",
+            )
+        return found

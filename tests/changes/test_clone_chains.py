@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.errors import ExistsError, NotFoundError, PathPolicyError
+from lancecy.errors import ExistsError, NotFoundError, PathPolicyError, UnsupportedError
 from lancecy.write.targets import DatasetBasePath
 from tests.helpers.s3 import S3Server
 
@@ -173,3 +173,15 @@ class TestShallowClone:
                 assert not place.exists()
         assert not (tmp_path / "c").exists()
         assert numbers(lancecy.dataset(tmp_path / "other")) == [7]
+
+    def test_detached_versions_are_refused_before_anything_is_copied(self, tmp_path: Path) -> None:
+        """pylance leaves a folder that cannot be opened."""
+        ds = lance.write_dataset(rows(range(5)), str(tmp_path / "t"))
+        made = lance.LanceDataset.commit(
+            ds, lance.LanceOperation.Append([]), read_version=ds.version, detached=True
+        )
+        mine = lancecy.dataset(ds.uri, version=made.version)
+        for clone in (mine.shallow_clone, mine.deep_clone):
+            with pytest.raises(UnsupportedError, match=r"detached.*restore\(\) makes it one"):
+                clone(tmp_path / "c")
+        assert not (tmp_path / "c").exists()
