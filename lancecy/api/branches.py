@@ -14,7 +14,7 @@ from lancecy.errors import printable
 from lancecy.keyword_options import checked_arguments
 from lancecy.table.refs.contents import Branch
 from lancecy.table.refs.reference import Reference
-from lancecy.table.snapshot import Snapshot, load_reference
+from lancecy.table.snapshot import Snapshot, load_reference, load_snapshot
 
 if TYPE_CHECKING:
     from lancecy.session import Session
@@ -248,8 +248,8 @@ class Branching:
     _session: Session
 
     @abstractmethod
-    def _opened(self, location: TableLocation) -> Self:
-        """The newest version of the table at a location, with the options of this dataset."""
+    def _opened(self, snapshot: Snapshot) -> Self:
+        """The dataset of a snapshot."""
 
     @property
     def branches(self) -> Branches:
@@ -312,7 +312,8 @@ class Branching:
         start = mine
         if reference is not None:
             start = load_reference(location, mine.manifest.branch, reference, self._session)
-        return self._opened(self._branch_store(location).create(branch, start))
+        place = self._branch_store(location).create(branch, start)
+        return self._opened(load_snapshot(place, session=self._session))
 
     def _branch_store(self, location: TableLocation | None = None) -> BranchStore:
         mine = self._snapshot

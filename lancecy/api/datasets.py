@@ -474,8 +474,8 @@ class Dataset(Scans, Changes, History, Branching, Clones):
         branch = self._snapshot.manifest.branch
         return Dataset(load_reference(self.location, branch, version, self._session), self._scan_defaults)
 
-    def _opened(self, location: TableLocation) -> Self:
-        return type(self)(load_snapshot(location, session=self._session), self._scan_defaults)
+    def _opened(self, snapshot: Snapshot) -> Self:
+        return type(self)(snapshot, self._scan_defaults)
 
     def _made_of(self, snapshot: Snapshot) -> Dataset:
         return Dataset(snapshot)
