@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from lancecy.changes.shallow_clone import clone_of
-from lancecy.errors import NotFoundError, nearest, printable
+from lancecy.errors import RefNotFoundError, nearest, printable
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore
@@ -100,7 +100,7 @@ class BranchStore:
             known = sorted(self.all())
             close = nearest(name, known) or known
             shown = ", ".join(map(printable, close[:10])) if close else "none"
-            raise NotFoundError(
+            raise RefNotFoundError(
                 f"{self.location.uri} has no branch {printable(name)!r}; there are: {shown}",
                 kind="branch",
                 name=name,

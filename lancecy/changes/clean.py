@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from lancecy.errors import ConflictError, FormatError, LanceError, NotFoundError, warn
 from lancecy.progress import Progress
@@ -11,16 +12,18 @@ from lancecy.session import Session
 from lancecy.store.uri import canonical_uri
 from lancecy.table import flags
 from lancecy.table.cleanup.automatic import auto_cleanup
-from lancecy.table.cleanup.run import CleanupOptions, CleanupStats, Scope, cleanup
+from lancecy.table.cleanup.run import CleanupOptions, CleanupStats, Scope, cleanup, cleanup_all
 from lancecy.table.commit.driver import drive, foreign_newest
 from lancecy.table.commit.options import Committed
 from lancecy.table.location import TableLocation
-from lancecy.table.refs.places import main_location
+from lancecy.table.refs import Branch
+from lancecy.table.refs.files import branches
+from lancecy.table.refs.places import branch_location, main_location
 from lancecy.table.snapshot import Snapshot, load_snapshot
 from lancecy.table.versions import version_store
 from lancecy.table.versions.damage import with_remedy
 
-__all__ = ["USED_BY", "clean", "clean_after"]
+__all__ = ["USED_BY", "clean", "clean_after", "clean_all"]
 
 USED_BY = "lancecy.used_by"
 """Configuration key: roots of the tables that use files of this table, one per line."""
@@ -92,23 +95,82 @@ def clean(
     LanceError, ValueError
         See there.
     """
+    _check(options)
+    return _clean([newest], [options], used_by, progress, dry_run=dry_run)
+
+
+def clean_all(
+    newest: Snapshot,
+    options: CleanupOptions,
+    used_by: Iterable[str | os.PathLike[str]] = (),
+    progress: Progress | None = None,
+    *,
+    dry_run: bool = False,
+) -> CleanupStats:
+    """Clean up a main table and all its branches; parameters and errors as of :func:`clean`.
+
+    The newest version of each branch stays; ``options.opened`` counts for the table of ``newest``.
+    """
+    _check(options)
+    mine, session = newest.manifest.branch, newest.session
+    main = main_location(newest.location, mine)
+    known = drive(branches(main.limits), main.open(session), session, main)
+    # A branch needs files of those that it starts from.
+    names = [*sorted(known, key=lambda name: _depth(name, known), reverse=True), None]
+    tables = [
+        newest if name == mine else load_snapshot(branch_location(main, name), session=session)
+        for name in names
+    ]
+    chosen = [options if table is newest else replace(options, opened=table.version) for table in tables]
+    return _clean(tables, chosen, used_by, progress, dry_run=dry_run)
+
+
+def _depth(name: str, known: Mapping[str, Branch]) -> int:
+    """The number of branches from the main table to a branch."""
+    passed = [name]
+    while (parent := known[passed[-1]].parent) in known and parent not in passed and parent is not None:
+        passed.append(parent)
+    return len(passed)
+
+
+def _check(options: CleanupOptions) -> None:
     if options.retain is not None and options.retain < 1:
         raise ValueError(f"retain_versions is {options.retain}; at least one version has to stay")
     if options.older_than_ns is not None and options.older_than_ns < 0:
         raise ValueError("older_than is negative")
-    flags.check_writable(newest.manifest.reader_flags, newest.manifest.writer_flags)
-    named = [canonical_uri(root) for root in used_by]
-    noted = newest.manifest.config.get(USED_BY, "").split("\n")
-    branch, session = newest.manifest.branch, newest.session
-    # No version of another table needs files of this one: all of them would be removed.
-    foreign = foreign_newest(newest.location, session)
-    if foreign is not None:
-        raise foreign.within("a cleanup that removed nothing")
-    location = main_location(newest.location, branch).allowing(named)
+
+
+def _clean(
+    tables: Sequence[Snapshot],
+    options: Sequence[CleanupOptions],
+    used_by: Iterable[str | os.PathLike[str]],
+    progress: Progress | None,
+    *,
+    dry_run: bool,
+) -> CleanupStats:
+    """Clean up tables at their newest versions, which have the same main table."""
+    named, noted, session = [canonical_uri(root) for root in used_by], list[str](), tables[0].session
+    for newest in tables:
+        flags.check_writable(newest.manifest.reader_flags, newest.manifest.writer_flags)
+        noted += [
+            line.strip() for line in newest.manifest.config.get(USED_BY, "").split("\n") if line.strip()
+        ]
+        # No version of another table needs files of this one: all of them would be removed.
+        foreign = foreign_newest(newest.location, session)
+        if foreign is not None:
+            raise foreign.within("a cleanup that removed nothing")
+    location = main_location(tables[0].location, tables[0].manifest.branch).allowing(named)
     store, own = location.open(session), location.open(session, follow_symlinks=False)
-    users = (*named, *(line.strip() for line in noted if line.strip()))
-    scope = Scope(version_store(store), branch, users, limits=location.limits)
+    users = tuple(dict.fromkeys((*named, *noted)))
+    versions = version_store(store)
+    scopes = [Scope(versions, newest.manifest.branch, users, limits=location.limits) for newest in tables]
+    work = [*zip(scopes, options, strict=True)]
+    steps = (
+        cleanup_all(work, progress, dry_run=dry_run)
+        if len(work) > 1
+        else cleanup(*work[0], progress, dry_run=dry_run)
+    )
     try:
-        return drive(cleanup(scope, options, progress, dry_run=dry_run), store, session, location, own)
+        return drive(steps, store, session, location, own)
     except FormatError as error:
         raise with_remedy(error, store.uri)

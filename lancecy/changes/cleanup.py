@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable
 from datetime import timedelta
 
 from lancecy.changes.base import Change
-from lancecy.changes.clean import clean
+from lancecy.changes.clean import clean, clean_all
 from lancecy.keyword_options import checked_arguments, whole_number
 from lancecy.progress import Progress
 from lancecy.table.cleanup.run import CleanupOptions, CleanupStats
@@ -33,6 +33,7 @@ class Cleanups(Change):
         error_if_tagged_old_versions: bool = True,
         versions: Collection[int] | None = None,
         used_by: Iterable[str | os.PathLike[str]] = (),
+        all_branches: bool = False,
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> CleanupStats:
@@ -56,6 +57,9 @@ class Cleanups(Change):
             Roots of tables that use files of this table, such as its shallow clones. Files that their versions need
             stay. A table does not record its clones. To remember them, set the configuration key
             ``"lancecy.used_by"``, one root per line.
+        all_branches : bool
+            Clean up the table and all its branches, from any of them. Branches come first, as they need files of the
+            table. Nothing is removed before all are planned. The newest version of each branch stays.
         dry_run : bool
             Report what would be removed, and remove nothing.
         progress : function of a Step, optional
@@ -80,7 +84,7 @@ class Cleanups(Change):
         StoreError
             The storage failed; the message says what was removed before. Another cleanup removes the rest.
         ValueError
-            The age is negative, or no version would stay.
+            The age is negative, no version would stay, or ``versions`` are given for all branches.
         TypeError
             The age is a number or text, or another argument has another type than stated.
 
@@ -116,4 +120,7 @@ class Cleanups(Change):
             delete_unverified,
             error_if_tagged_old_versions,
         )
-        return clean(self._newest(), options, used_by, progress, dry_run=dry_run)
+        if all_branches and versions is not None:
+            raise ValueError("versions are numbers of one branch: leave all_branches out")
+        cleaned = clean_all if all_branches else clean
+        return cleaned(self._newest(), options, used_by, progress, dry_run=dry_run)

@@ -216,6 +216,16 @@ def test_deleting_a_branch_touches_no_file_of_another(tmp_path: Path) -> None:
     assert not (tmp_path / "t" / "tree").exists() and values(ds) == [1, 2, 3]
 
 
+def test_branch_in_the_folder_of_an_index_keeps_its_files(tmp_path: Path) -> None:
+    ds = a_table(tmp_path / "t")
+    ds.create_branch("a")
+    inner = "a/_indices/0123abcd-0000-4000-8000-0123456789ab"
+    theirs(ds).create_branch(inner)
+    ds.checkout_version((inner, None)).append(rows([4]))
+    ds.branches.delete("a")
+    assert values(ds.checkout_version((inner, None))) == [1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("made_by", ["lancecy", "pylance"])
 def test_branch_that_others_need_is_not_deleted(made_by: str, tmp_path: Path) -> None:
     ds = a_table(tmp_path / "t")
@@ -329,3 +339,46 @@ def test_branch_that_another_process_creates_or_deletes_is_left_alone(tmp_path: 
         ds.create_branch("a")
     ds.branches.remove_leftover("a", older_than=NOW)
     assert values(ds.create_branch("a")) == [1, 2, 3]
+
+
+# --------------------------------------------------------------------------- cleaning up
+
+
+def test_cleanup_of_all_branches_frees_what_the_branches_alone_needed(tmp_path: Path) -> None:
+    ds = a_table(tmp_path / "t", 2)
+    branch = ds.create_branch("a")
+    child = branch.create_branch("a/b")
+    for table in (ds, branch, child):
+        lancecy.write_dataset(rows([10]), table, mode="overwrite")
+        lancecy.write_dataset(rows([20]), table, mode="append")
+    # The first version of each branch stays, as the next one starts there; that of the last needs the table's files.
+    alone = ds.checkout_latest().cleanup_old_versions(NOW, retain_versions=1, dry_run=True)
+    assert alone.old_versions == 2 and alone.data_files_removed == 0
+    expected = child.cleanup_old_versions(NOW, retain_versions=1, all_branches=True, dry_run=True)
+    assert expected.old_versions > alone.old_versions
+    before = files(tmp_path)
+    assert child.cleanup_old_versions(NOW, retain_versions=1, all_branches=True) == expected
+    gone = {name: text for name, text in before.items() if name not in files(tmp_path)}
+    assert sum(map(len, gone.values())) == expected.bytes_removed
+    for name in (None, "a", "a/b"):
+        assert values(ds.checkout_version((name, None))) == values(theirs(ds, name)) == [10, 20]
+    ds.branches.delete("a/b")
+    ds.branches.delete("a")
+    freed = ds.checkout_latest().cleanup_old_versions(NOW, retain_versions=1)
+    assert freed.data_files_removed == 2 and values(ds.checkout_latest()) == [10, 20]
+
+
+def test_cleanup_of_all_branches_removes_nothing_if_a_version_is_tagged(tmp_path: Path) -> None:
+    ds = a_table(tmp_path / "t")
+    branch = ds.create_branch("a")
+    branch.append(rows([4]))
+    branch.append(rows([5]))
+    theirs(ds).tags.create("old", 1)
+    before = files(tmp_path)
+    with pytest.raises(ConflictError, match="tagged"):
+        ds.cleanup_old_versions(NOW, all_branches=True)
+    assert files(tmp_path) == before
+    with pytest.raises(ValueError, match="one branch"):
+        ds.cleanup_old_versions(versions=[1], all_branches=True)
+    stats = ds.cleanup_old_versions(NOW, all_branches=True, error_if_tagged_old_versions=False)
+    assert stats.old_versions == 3 - 1 + 1 and ds.branches.describe("a")["versions"] == [5]

@@ -30,6 +30,8 @@ from tests.simulator.world import Crash, Fault, World, possible, run
 ROOT = "/t"
 VERSIONS = ConditionalPut()
 DAY = 86_400 * 10**9
+# A turn that comes after all requests.
+AFTER = 1_000
 
 Act = Callable[[], Any]
 
@@ -235,6 +237,7 @@ def test_created_branch_keeps_its_files_from_a_cleanup_at_the_same_time() -> Non
             assert is_done(results["create"]) == ("new" in names(world)), where
             if "new" in names(world):
                 assert not faulty(world, "new", 3), where
+                assert ManifestLocation.canonical(3, Naming.V2).path in world.objects, where
                 created += 1
             turn += 1
     assert created > 10
@@ -270,7 +273,7 @@ def test_deletion_removes_its_own_files_only_whatever_goes_wrong_once() -> None:
 def test_branch_created_again_while_it_is_deleted_is_whole(late: bool) -> None:
     plain = begun()
     requests, _ = outcome(delete_branch("a", work(plain.world)), plain.world)
-    for turn in range(len(requests) + 1):
+    for turn in (*range(len(requests)), AFTER):
         for place, fault in single_faults(requests):
             simulation = begun()
             world, results = simulation.world, list[Any]()

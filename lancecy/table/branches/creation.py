@@ -2,15 +2,14 @@
 
 ::
 
-    check the name -> mark -> check the name again -> first version of the branch -> check the parent
-        -> JSON file if absent -> check the parent -> remove the mark
+    check the name -> mark -> check the name again -> hold the version that the branch starts from
+        -> first version of the branch -> JSON file if absent -> check the parent -> remove the hold and the mark
 
 The branch exists from the moment it has its JSON file. A creation that fails before removes what it wrote; one that
 crashes leaves its mark, and then its first version, which ``removal`` lists and removes.
 
-A cleanup removes a version first, then looks for new versions, and then removes files that none of them needs. So a
-version that is still there after the branch's first version was written has all its files, and keeps them for the
-branch. A deletion of the parent removes its JSON file first, and then looks for new branches.
+Cleanups and deletions of branches announce the versions that they remove, and look for holds then (``refs.guards``), so
+the version and its files stay. pylance knows neither, which is why the parent is checked once more.
 
 Generators over ``requests``; all paths begin at the main table's root.
 
@@ -30,6 +29,7 @@ from lancecy.errors import (
     ExistsError,
     LanceError,
     NotFoundError,
+    RefExistsError,
     StoreError,
     printable,
 )
@@ -49,6 +49,7 @@ from lancecy.table.operations import Transaction
 from lancecy.table.paths import TRANSACTIONS, VERSIONS
 from lancecy.table.refs.contents import Branch
 from lancecy.table.refs.files import branches, read_branch
+from lancecy.table.refs.guards import holding
 from lancecy.table.refs.names import branch_folder, branch_path
 from lancecy.table.requests import Head, List, Now, Steps, again, below
 from lancecy.table.versions import ManifestLocation, VersionStore
@@ -98,7 +99,7 @@ def create_branch(
 
     Raises
     ------
-    ExistsError
+    RefExistsError
         There is such a branch, or it is being created or deleted, or such work was interrupted.
     NotFoundError
         The version it starts from, or its branch, was removed meanwhile.
@@ -127,8 +128,10 @@ class _Creation:
             raise self._busy()
         try:
             yield from self._check_free()
-            committed = yield from self._made()
-            yield from self._named()
+            new = self.new
+            committed = yield from holding(
+                new.parent, new.start.version, self._created(), self.limits, self.tries
+            )
         except CommitUnknownError:
             raise
         except LanceError as error:
@@ -151,12 +154,14 @@ class _Creation:
         if any(path.endswith(".manifest") for path in found):
             raise self._leftover()
 
+    def _created(self) -> Steps[Committed]:
+        yield from self._check_parent()
+        committed = yield from self._made()
+        yield from self._named()
+        return committed
+
     def _made(self) -> Steps[Committed]:
         """The first version of the branch."""
-        if self.new.parent is not None:
-            self.parent = yield from read_branch(self.new.parent, self.limits, self.tries)
-            if self.parent is None:
-                raise self._parent_gone()
         clone = self.new.clone
         self.written.append(f"{self.folder}/{TRANSACTIONS}/{clone.file_name}")
         policy = Policy(limits=self.limits, tries=self.tries)
@@ -179,7 +184,6 @@ class _Creation:
 
     def _named(self) -> Steps[None]:
         """Write the file of the branch."""
-        yield from self._check_parent()
         lineage = yield from self._lineage_of_parent()
         seconds = (yield Now()) // 10**9
         start = (self.new.start.version, self.new.unique)
@@ -200,12 +204,8 @@ class _Creation:
         """Check that the version the branch starts from is there, and so are its files."""
         new = self.new
         if new.parent is not None:
-            found = yield from read_branch(new.parent, self.limits, self.tries)
-            if (
-                found is None
-                or self.parent is None
-                or found.lineage[: len(self.parent.lineage)] != self.parent.lineage
-            ):
+            self.parent = yield from read_branch(new.parent, self.limits, self.tries)
+            if self.parent is None:
                 raise self._parent_gone()
         folder = "" if new.parent is None else f"{branch_folder(new.parent)}/"
         try:
@@ -228,8 +228,8 @@ class _Creation:
         lineage = next((found for found in known if found), None)
         if lineage is None:
             lineage = ((self.parent.parent_version, self.new.unique[::-1]),)
-            self.parent = replace(self.parent, lineage=lineage)
-            yield from replace_branch_file(self.new.parent, self.parent, self.tries)
+            healed = replace(self.parent, lineage=lineage)
+            yield from replace_branch_file(self.new.parent, healed, self.tries)
         return lineage
 
     def _withdrawn(self, error: LanceError) -> Steps[None]:
@@ -243,22 +243,22 @@ class _Creation:
                 f"branch {printable(self.new.name)!r}, whose creation leaves files that ds.branches.remove_leftover removes"
             )
 
-    def _exists(self) -> ExistsError:
+    def _exists(self) -> RefExistsError:
         name = self.new.name
-        return ExistsError(f"there is a branch {printable(name)!r} already", kind="branch", name=name)
+        return RefExistsError(f"there is a branch {printable(name)!r} already", kind="branch", name=name)
 
-    def _busy(self) -> ExistsError:
+    def _busy(self) -> RefExistsError:
         name = printable(self.new.name)
-        return ExistsError(
+        return RefExistsError(
             f"branch {name!r} is being created or deleted by another process, or such work was interrupted: then "
             f"ds.branches.remove_leftover({name!r}) removes what is left of it",
             kind="branch",
             name=self.new.name,
         )
 
-    def _leftover(self) -> ExistsError:
+    def _leftover(self) -> RefExistsError:
         name = printable(self.new.name)
-        return ExistsError(
+        return RefExistsError(
             f"the folder of branch {name!r} has versions, but there is no such branch: its creation or deletion was "
             f"interrupted, or is under way. ds.branches.remove_leftover({name!r}) removes what is left of it",
             kind="branch",

@@ -2,8 +2,10 @@
 
 ::
 
-    check that nothing needs the branch -> mark -> remove the JSON file -> check again, for new branches and tags
-        -> remove manifests -> remove other files -> remove the mark
+    check that nothing needs the branch -> mark -> announce that its versions go, and check again
+        -> remove the JSON file -> remove manifests -> remove other files -> remove the announcement and the mark
+
+Whoever makes a tag or branch after the second check sees the announcement (``refs.guards``).
 
 Only the branch's own files go, as branches with longer names may be in the same folder.
 
@@ -21,7 +23,7 @@ from datetime import datetime
 from lancecy.errors import (
     ConflictError,
     LanceError,
-    NotFoundError,
+    RefNotFoundError,
     StoreError,
     nearest,
     printable,
@@ -29,7 +31,6 @@ from lancecy.errors import (
 from lancecy.limits import DEFAULT_LIMITS, Limits
 from lancecy.store.base import ObjectMeta
 from lancecy.table.branches.files import (
-    create_branch_file,
     create_once,
     is_mark,
     mark_number,
@@ -39,9 +40,10 @@ from lancecy.table.branches.files import (
     table_folders,
 )
 from lancecy.table.cleanup.plan import GRACE_NS, Times
-from lancecy.table.paths import VERSIONS
+from lancecy.table.paths import VERSIONS, parse_manifest_name
 from lancecy.table.refs.contents import Branch, Tag
-from lancecy.table.refs.files import branches, read_branch, tags
+from lancecy.table.refs.files import branches, pins, read_branch, tags
+from lancecy.table.refs.guards import announce, withdraw
 from lancecy.table.refs.names import TREE, branch_folder, branch_path, is_branch_name
 from lancecy.table.requests import List, ListOwned, Now, Steps, StoreTime, again
 from lancecy.table.versions import VersionStore
@@ -126,7 +128,7 @@ def delete_branch(name: str, work: Work) -> Steps[tuple[str, ...]]:
 
     Raises
     ------
-    NotFoundError
+    RefNotFoundError
         There is no such branch.
     ConflictError
         Another branch starts from it, a tag names one of its versions, or another process creates or deletes it.
@@ -135,17 +137,17 @@ def delete_branch(name: str, work: Work) -> Steps[tuple[str, ...]]:
     StoreError
         The storage failed; the message says what was removed.
     """
-    branch = yield from _unused(name, work)
+    yield from _check_deletable(name, work)
     removal = _Removal(name, work)
     yield from removal.begin()
     try:
-        now = yield from read_branch(name, work.limits, work.tries)
-        if now is None or now.lineage != branch.lineage:
-            raise ConflictError(f"branch {printable(name)!r} was deleted or created again meanwhile")
+        if (yield from read_branch(name, work.limits, work.tries)) is None:
+            raise ConflictError(f"branch {printable(name)!r} was deleted meanwhile")
+        yield from removal.announce()
     except LanceError:
         yield from removal.given_up()
         raise
-    return (yield from removal.run(branch))
+    return (yield from removal.run(has_file=True))
 
 
 def remove_leftover(name: str, work: Work) -> Steps[tuple[str, ...]]:
@@ -158,7 +160,7 @@ def remove_leftover(name: str, work: Work) -> Steps[tuple[str, ...]]:
 
     Raises
     ------
-    NotFoundError
+    RefNotFoundError
         There is nothing left of such a branch.
     ConflictError
         The branch exists, another one starts from it, a tag names a version of it, or a file is too young.
@@ -171,10 +173,11 @@ def remove_leftover(name: str, work: Work) -> Steps[tuple[str, ...]]:
     try:
         # Another process may have removed them, and created the branch, before the mark was there.
         yield from _check_leftover(name, work, removal.mark)
+        yield from removal.announce()
     except LanceError:
         yield from removal.given_up()
         raise
-    return (yield from removal.run(None))
+    return (yield from removal.run(has_file=False))
 
 
 class _Removal:
@@ -183,7 +186,7 @@ class _Removal:
     def __init__(self, name: str, work: Work) -> None:
         self.name, self.work = name, work
         self.folder = branch_folder(name)
-        self.mark = ""
+        self.mark = self.guard = ""
         self.is_certain = True
 
     def begin(self) -> Steps[None]:
@@ -199,18 +202,35 @@ class _Removal:
             raise self._busy()
         self.mark = mark
 
+    def announce(self) -> Steps[None]:
+        """Announce that all versions go, and check that no tag or branch was made of one, or is being made."""
+        tries = self.work.tries
+        metas: Sequence[ObjectMeta] = yield from again(List(f"{self.folder}/{VERSIONS}"), tries)
+        names = [parse_manifest_name(meta.path.rpartition("/")[2]) for meta in own_files(self.name, metas)]
+        self.guard = yield from announce(
+            self.name, {name.version for name in names if name is not None}, tries
+        )
+        found = yield from pins(self.work.limits, tries)
+        users = sorted(pin.path for pin in found if pin.branch == self.name)
+        if users:
+            raise ConflictError(
+                f"branch {printable(self.name)!r} cannot be deleted: {', '.join(map(printable, users[:10]))} needs a "
+                "version of it"
+            )
+
     def given_up(self) -> Steps[None]:
-        """Remove the mark again."""
+        """Remove the announcement and the mark again."""
+        if self.guard:
+            yield from withdraw(self.guard, self.work.tries)
         yield from remove_for_good([self.mark], self.work.tries)
 
-    def run(self, branch: Branch | None) -> Steps[tuple[str, ...]]:
-        """Remove the branch's file, if it exists, and its table."""
+    def run(self, *, has_file: bool) -> Steps[tuple[str, ...]]:
+        """Remove the file of the branch, and its table."""
         done = "nothing is known to be removed"
         try:
-            if branch is not None:
+            if has_file:
                 yield from self._remove([branch_path(self.name)])
                 done = "the branch is deleted"
-                yield from self._check_unused_now(branch)
             metas: Sequence[ObjectMeta] = yield from again(ListOwned(self.folder), self.work.tries)
             paths = [meta.path for meta in own_files(self.name, metas)]
             done = "the branch is deleted, and some of its files"
@@ -232,19 +252,10 @@ class _Removal:
         # A version that is listed has all its files, also if this is cut short.
         yield from self._remove(versions)
         yield from self._remove(sorted({*paths} - {*marks, *versions}))
+        # A removal that failed may be carried out later, and must find no new branch then.
         if self.is_certain or self.work.versions.fails_at_once:
+            yield from withdraw(self.guard, self.work.tries)
             yield from remove_for_good(marks, self.work.tries)
-
-    def _check_unused_now(self, branch: Branch) -> Steps[None]:
-        """Check that no branch or tag was made meanwhile; else the branch gets its file again."""
-        try:
-            others = yield from branches(self.work.limits, self.work.tries)
-            named = yield from tags(self.work.limits, self.work.tries)
-            _check_unused(self.name, branch, others, named)
-        except LanceError:
-            yield from create_branch_file(self.name, branch, self.work.tries)
-            yield from self.given_up()
-            raise
 
     def _remove(self, paths: Sequence[str]) -> Steps[None]:
         is_certain = yield from remove_for_good(paths, self.work.tries)
@@ -257,14 +268,14 @@ class _Removal:
         )
 
 
-def _unused(name: str, work: Work) -> Steps[Branch]:
-    """A branch that nothing needs."""
+def _check_deletable(name: str, work: Work) -> Steps[None]:
+    """Check that a branch exists and nothing needs it."""
     known = yield from branches(work.limits, work.tries)
     branch = known.get(name)
     if branch is None:
         close = nearest(name, known) or sorted(known)
         shown = f"there are {', '.join(map(printable, close[:10]))}" if close else "there are none"
-        raise NotFoundError(
+        raise RefNotFoundError(
             f"there is no branch {printable(name)!r}; {shown}. ds.branches.list_leftovers() lists folders of branches that "
             "do not exist",
             kind="branch",
@@ -272,7 +283,6 @@ def _unused(name: str, work: Work) -> Steps[Branch]:
             known=close[:10],
         )
     _check_unused(name, branch, known, (yield from tags(work.limits, work.tries)))
-    return branch
 
 
 def _check_unused(
@@ -305,7 +315,7 @@ def _check_leftover(name: str, work: Work, mark: str = "") -> Steps[None]:
     metas: Iterable[ObjectMeta] = yield from again(ListOwned(branch_folder(name)), work.tries)
     own = [meta for meta in own_files(name, metas) if meta.path != mark]
     if not own and not mark:
-        raise NotFoundError(f"nothing is left of a branch {printable(name)!r}", kind="branch", name=name)
+        raise RefNotFoundError(f"nothing is left of a branch {printable(name)!r}", kind="branch", name=name)
     if (yield from _young(own, work)):
         raise ConflictError(
             f"files of branch {printable(name)!r} are so young that a process may be at work on it; if none is, pass "

@@ -42,6 +42,8 @@ class Scope:
     tries : int
         Number of tries of a failing request.
     limits : Limits
+    gone : frozenset of str
+        Paths of manifests that another cleanup removes before this one, which need no files any more.
     """
 
     versions: VersionStore
@@ -49,6 +51,7 @@ class Scope:
     used_by: tuple[str, ...] = ()
     tries: int = 4
     limits: Limits = DEFAULT_LIMITS
+    gone: frozenset[str] = frozenset()
 
     @property
     def home(self) -> str:
@@ -98,7 +101,10 @@ class Needs:
         for place in ("", *self._scope.used_by):
             listing = self._scope.versions.manifests()
             files = yield from _elsewhere(listing, place) if place else listing
-            found += [ListedManifest(place, file.meta, file.name) for file in files]
+            gone = frozenset() if place else self._scope.gone
+            found += [
+                ListedManifest(place, file.meta, file.name) for file in files if file.meta.path not in gone
+            ]
             if place and not files:
                 raise NotFoundError(
                     f"there is no table at {place}, which is said to use files of this one",

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 from lancecy.errors import (
     ConflictError,
@@ -54,7 +55,7 @@ from lancecy.table.refs.names import GUARDS
 from lancecy.table.requests import ListOwned, Now, Remove, Steps, StoreTime, again
 from lancecy.table.wire.references import References
 
-__all__ = ["CleanupOptions", "CleanupStats", "Scope", "cleanup"]
+__all__ = ["CleanupOptions", "CleanupStats", "Scope", "cleanup", "cleanup_all"]
 
 _BATCH = 1000
 
@@ -83,6 +84,46 @@ def cleanup(
     StoreError
         The storage failed; the message says what was removed before.
     """
+    return (yield from _removed(scope, options, progress, dry_run)).stats
+
+
+def cleanup_all(
+    tables: Sequence[tuple[Scope, CleanupOptions]],
+    progress: Progress | None = None,
+    *,
+    dry_run: bool = False,
+) -> Steps[CleanupStats]:
+    """Requests that clean up a main table and its branches; errors as of :func:`cleanup`.
+
+    Nothing is removed before all tables are planned.
+
+    Parameters
+    ----------
+    tables : sequence of (Scope, CleanupOptions)
+        Branches before the tables that they start from, whose files they need.
+    progress : Progress, optional
+    dry_run : bool
+    """
+    total = yield from _removed_from(tables, progress, dry_run=True)
+    if not dry_run:
+        total = yield from _removed_from(tables, progress, dry_run=False)
+    return total.stats
+
+
+def _removed_from(
+    tables: Sequence[tuple[Scope, CleanupOptions]], progress: Progress | None, *, dry_run: bool
+) -> Steps[Removal]:
+    total = Removal()
+    for scope, options in tables:
+        gone = frozenset(meta.path for meta in total.manifests)
+        found = yield from _removed(replace(scope, gone=gone), options, progress, dry_run)
+        total = Removal(total.manifests + found.manifests, total.files + found.files)
+    return total
+
+
+def _removed(
+    scope: Scope, options: CleanupOptions, progress: Progress | None, dry_run: bool
+) -> Steps[Removal]:
     work = _Cleanup(scope, options, progress or silent)
     try:
         removal = yield from work.planned()
@@ -92,7 +133,7 @@ def cleanup(
         raise error.within("a cleanup that removed nothing")
     if not dry_run:
         removal = yield from work.carried_out(removal)
-    return removal.stats
+    return removal
 
 
 class _Cleanup:
