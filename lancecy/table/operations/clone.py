@@ -84,7 +84,8 @@ class Clone(Operation):
         if self.branch is not None:
             message.branch = self.branch
         if self.is_shallow:
-            _check_no_outside_parts(message)
+            if manifest.has_stable_row_ids:
+                _check_no_outside_parts(message)
             base = source_base_id({base.id for base in message.base_paths})
             _put_in_base(message, base)
             message.base_paths.append(encode_base_path(BasePath(base, self.path, self.source_branch, True)))
