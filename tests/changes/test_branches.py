@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import uuid
 from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ import pytest
 
 import lancecy
 from lancecy.errors import ConflictError, ExistsError, NotFoundError
+from tests.helpers.s3 import S3Server
 
 pytestmark = pytest.mark.interop
 
@@ -105,6 +108,43 @@ def test_branch_of_a_wrong_name_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="cannot be the name of a branch"):
         ds.create_branch(name)
     assert files(tmp_path) == before
+
+
+@pytest.mark.s3
+def test_branches_in_a_bucket_are_used_and_deleted_by_both(s3_server: S3Server) -> None:
+    uri, options = f"{s3_server.make_bucket('branches')}/{uuid.uuid4().hex}", s3_server.storage_options
+    their_options = {"endpoint": s3_server.endpoint, "allow_http": "true", "region": "us-east-1",
+                     "access_key_id": options["key"], "secret_access_key": options["secret"]}  # fmt: skip
+    ds = lancecy.write_dataset(rows([1]), uri, storage_options=options)
+    ds.create_branch("mine").append(rows([2]))
+    peer = lance.dataset(uri, storage_options=their_options)
+    peer.create_branch("theirs/too", ("mine", 2))
+    ds.checkout_version(("theirs/too", None)).append(rows([3]))
+    assert values(peer.checkout_version(("mine", None))) == [1, 2]
+    assert values(peer.checkout_version(("theirs/too", None))) == [1, 2, 3]
+    assert ds.branches.list() == peer.branches.list()
+    with pytest.raises(ConflictError, match="theirs/too"):
+        ds.branches.delete("mine")
+    ds.branches.delete("theirs/too")
+    peer.branches.delete("mine")
+    assert not ds.branches.list() and not ds.branches.list_leftovers()
+    assert values(ds.create_branch("mine")) == [1]
+
+
+def test_of_many_threads_one_creates_the_branch(tmp_path: Path) -> None:
+    ds = a_table(tmp_path / "t", 8)
+
+    def create(version: int) -> int | ExistsError:
+        try:
+            return ds.checkout_version(version).create_branch("b").version
+        except ExistsError as error:
+            return error
+
+    with ThreadPoolExecutor(8) as pool:
+        results = [*pool.map(create, range(1, 9))]
+    (version,) = [result for result in results if isinstance(result, int)]
+    assert ds.branches.describe("b")["versions"] == [version] and not ds.branches.list_leftovers()
+    assert values(theirs(ds, "b")) == [*range(1, version + 1)]
 
 
 def test_existing_name_is_refused_before_anything_is_written(tmp_path: Path) -> None:
