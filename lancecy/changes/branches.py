@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from lancecy.changes.shallow_clone import clone_of
-from lancecy.errors import RefNotFoundError, nearest, printable
+from lancecy.errors import LanceError, RefNotFoundError, nearest, printable
 from lancecy.session import Session
 from lancecy.store.base import Store
 from lancecy.store.local import LocalStore
 from lancecy.table.answers import run_on
 from lancecy.table.branches.creation import NewBranch, create_branch
-from lancecy.table.branches.files import KINDS, own_files, replace_branch_file
+from lancecy.table.branches.files import KINDS, mark_path, own_files, replace_branch_file
 from lancecy.table.branches.removal import Leftover, Work, delete_branch, leftovers, remove_leftover
 from lancecy.table.commit.driver import check_create, drive
 from lancecy.table.location import TableLocation
@@ -136,7 +136,14 @@ class BranchStore:
         versions = version_store(store)
         if versions.needs_conditional_put:
             check_create(store)
-        self._run(create_branch(new, versions, self.location.limits))
+        made = store.missing_folders(mark_path(name, 1)) if isinstance(store, LocalStore) else ()
+        try:
+            self._run(create_branch(new, versions, self.location.limits))
+        except LanceError:
+            # Folders with what is left of an unknown outcome are not empty.
+            kinds = [f"{store.uri}/{branch_folder(name)}/{kind}" for kind in KINDS] if made else []
+            LocalStore.remove_folders([*kinds, *made])
+            raise
         return target
 
     def delete(self, name: str, older_than_ns: int) -> None:

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from lancecy.changes.base_files import moved_bases
-from lancecy.errors import DatasetNotFoundError, NotFoundError, PathPolicyError
+from lancecy.errors import DatasetNotFoundError, NotFoundError, PathPolicyError, UnsupportedError
 from lancecy.store.uri import canonical_uri, scheme_of
 from lancecy.table.commit.driver import commit_to
 from lancecy.table.commit.options import Committed, Policy
 from lancecy.table.location import TableLocation
 from lancecy.table.operations import Clone, new_transaction
 from lancecy.table.operations.clone import source_base_id
+from lancecy.table.paths import DETACHED
 from lancecy.table.placement import check_new_place
 from lancecy.table.snapshot import Snapshot
 from lancecy.table.wire.manifest_file import ManifestFile, decode_manifest_file
@@ -78,6 +79,12 @@ def clone_of(
         Name of the branch to create.
     is_shallow : bool
     """
+    if source.version >= DETACHED:
+        raise UnsupportedError(
+            f"version {source.version} is detached, so no table can begin with it: make it the newest version with "
+            "restore() first",
+            feature="clones and branches of detached versions",
+        )
     known = source.manifest.base_paths
     return Clone(
         source.version,

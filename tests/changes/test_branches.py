@@ -17,7 +17,7 @@ import pyarrow as pa
 import pytest
 
 import lancecy
-from lancecy.errors import ConflictError, ExistsError, NotFoundError
+from lancecy.errors import ConflictError, ExistsError, NotFoundError, UnsupportedError
 from tests.helpers.s3 import S3Server
 
 pytestmark = pytest.mark.interop
@@ -165,6 +165,34 @@ def test_reference_that_does_not_exist_is_refused(tmp_path: Path) -> None:
         with pytest.raises(NotFoundError):
             ds.create_branch("new", reference)
     assert [*ds.branches.list()] == ["branch"] and not (tmp_path / "t" / "tree" / "new").exists()
+
+
+def test_branch_of_a_detached_version_is_refused(tmp_path: Path) -> None:
+    ds = a_table(tmp_path / "t")
+    new = lancecy.write_fragments(rows([9]), ds)
+    detached = lancecy.commit(ds, lancecy.LanceOperation.Append(new), read_version=ds.version, detached=True)
+    with pytest.raises(UnsupportedError, match="is detached"):
+        detached.create_branch("b")
+    assert not (tmp_path / "t" / "tree").exists()
+
+
+def test_creation_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    ds = a_table(tmp_path / "t")
+    old = ds.checkout_version(1)
+    # Announced by a cleanup at work.
+    guard = tmp_path / "t" / "_refs" / "guards" / "removal-00.json"
+    guard.parent.mkdir(parents=True)
+    guard.write_text('{"branch": null, "versions": [1, 2]}')
+    before = {*tmp_path.rglob("*")}
+    with pytest.raises(ConflictError, match="a cleanup is removing version 1"):
+        old.create_branch("team/b")
+    assert {*tmp_path.rglob("*")} == before
+    guard.unlink()
+    ds.cleanup_old_versions(NOW)
+    with pytest.raises(NotFoundError, match="version 1"):
+        old.create_branch("team/b")
+    assert not ds.branches.list() and not ds.branches.list_leftovers()
+    assert values(ds.create_branch("team/b")) == [1, 2, 3]
 
 
 # --------------------------------------------------------------------------- using
