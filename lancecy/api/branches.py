@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Self, TypedDict
 
 from lancecy.changes.branches import BranchStore
-from lancecy.errors import printable
+from lancecy.errors import printable, with_short_tracebacks
 from lancecy.keyword_options import checked_arguments
 from lancecy.table.refs.contents import Branch
 from lancecy.table.refs.reference import Reference
@@ -58,6 +58,7 @@ class BranchLeftover(TypedDict):
     modified: datetime | None
 
 
+@with_short_tracebacks
 class Branches:
     """The branches of a table (``Dataset.branches``), the same from the table and from each of its branches.
 
@@ -235,6 +236,8 @@ class Branches:
             There is nothing left of such a branch.
         ConflictError
             The branch exists, or another one starts from it; a tag names a version of it; or a file is too young.
+        ValueError
+            A branch cannot have this name.
         FormatError, StoreError
             As of :meth:`delete`.
         """

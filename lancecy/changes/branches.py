@@ -154,6 +154,7 @@ class BranchStore:
 
     def remove_leftover(self, name: str, older_than_ns: int) -> None:
         """Remove what is left of a branch; see ``table.branches.removal.remove_leftover`` for errors."""
+        check_branch_name(name)
         self._remove_folders(self._run(remove_leftover(name, self._work(older_than_ns))))
 
     def _work(self, older_than_ns: int) -> Work:

@@ -385,6 +385,9 @@ def test_existing_branch_is_no_leftover(tmp_path: Path) -> None:
         ds.branches.remove_leftover("a", older_than=NOW)
     with pytest.raises(NotFoundError, match="nothing is left"):
         ds.branches.remove_leftover("c", older_than=NOW)
+    for name in ("..", "../t2", "main", ""):
+        with pytest.raises(ValueError, match="cannot be the name"):
+            ds.branches.remove_leftover(name, older_than=NOW)
     # Its file is lost, and another branch needs its files.
     (tmp_path / "t" / "_refs" / "branches" / "a.json").unlink()
     with pytest.raises(ConflictError, match="branches start from it: b"):
