@@ -10,6 +10,7 @@ from typing import Any
 from lancecy.changes.base import Change
 from lancecy.changes.base_files import check_relocation, moved_along
 from lancecy.changes.options import CommitRequest
+from lancecy.table.bases import canonical_base
 from lancecy.table.operations import UpdateBases
 from lancecy.table.operations.base_paths import registered
 from lancecy.write.targets import DatasetBasePath, base_paths_of, targets
@@ -55,7 +56,8 @@ class BaseUpdates(Change):
     ) -> Any:
         """Change the path of a base, to move a table to a copy of its files.
 
-        Where a table was moved with its branches, branches of it that are bases too are relocated in the same commit.
+        If the new path is the table's own, as in a clone into which the files of its source were copied, they become its own
+        files. Where a table was moved with its branches, branches of it that are bases too are relocated in the same commit.
 
         Parameters
         ----------
@@ -90,9 +92,11 @@ class BaseUpdates(Change):
         (number,) = targets(known, [base])
         moved = replace(known[number or 0], path=DatasetBasePath(new_path).to_base_path().path)
         registered(known, (moved,), relocate=True)  # a conflict is told before files are looked for
-        together = (moved, *moved_along(newest, moved))
-        operation = UpdateBases(together, relocate=True)
+        is_own = moved.is_dataset_root and canonical_base(moved) == newest.location.uri
+        together = (moved,) if is_own else (moved, *moved_along(newest, moved))
         for one in () if force else together:
             check_relocation(newest, one)
+        adopted = frozenset({moved.id} if is_own else ())
+        operation = UpdateBases(() if is_own else together, relocate=True, adopted=adopted)
         self._change(operation, newest, bases=together)
         return self

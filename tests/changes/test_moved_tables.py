@@ -226,6 +226,14 @@ def test_a_clone_that_holds_the_files_of_its_source(tmp_path: Path) -> None:
     lancecy.write_dataset(rows(7), source)
     with pytest.raises(MissingFileError, match=r"base 0 .*/source"):
         lancecy.dataset(tmp_path / "clone").to_table()
+    # What was copied becomes the clone's own, and no cleanup of either library removes it.
+    lancecy.dataset(tmp_path / "clone").relocate_base(source, tmp_path / "clone")
+    for library in (lancecy, lance):
+        ds: Any = library.dataset(str(tmp_path / "clone"))
+        ds.cleanup_old_versions(timedelta(0), delete_unverified=True)
+        assert values(library.dataset(ds.uri)) == [1, 2, 3]
+    assert not lancecy.dataset(tmp_path / "clone").base_paths
+    assert values(lance.dataset(str(tmp_path / "clone")).checkout_version(2)) == [1, 2, 3]
 
 
 def test_a_base_that_was_registered_for_files_is_looked_for_nowhere_else(tmp_path: Path) -> None:

@@ -6,16 +6,26 @@ anything is written; the reference omits some of these checks (table sheet, sect
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from lancecy.errors import ConflictError, SchemaError
 from lancecy.proto import table_pb2
 from lancecy.table.bases import canonical_base, spelling
 from lancecy.table.manifest import BasePath
+from lancecy.table.operations.base import NewManifest
+from lancecy.table.operations.index_section import filtered
 from lancecy.table.wire.fragment import decode_base_paths, encode_base_path
 
-__all__ = ["add_bases", "check_bases_known", "decode_bases", "encode_bases", "move_bases", "registered"]
+__all__ = [
+    "add_bases",
+    "adopt_bases",
+    "check_bases_known",
+    "decode_bases",
+    "encode_bases",
+    "move_bases",
+    "registered",
+]
 
 
 def encode_bases(bases: Iterable[BasePath]) -> list[table_pb2.BasePath]:
@@ -71,6 +81,43 @@ def move_bases(message: table_pb2.Manifest, places: Mapping[int, BasePath]) -> N
     for base in message.base_paths:
         if base.id in places:
             base.CopyFrom(encode_base_path(places[base.id]))
+
+
+def adopt_bases(made: NewManifest, adopted: Collection[int]) -> NewManifest:
+    """The manifest whose files in some bases are in the table's own root, without these bases.
+
+    Parameters
+    ----------
+    made : NewManifest
+        Its message is changed.
+    adopted : collection of int
+        Ids of bases.
+    """
+    message = made.message
+    kept = [base for base in message.base_paths if base.id not in adopted]
+    del message.base_paths[:]
+    message.base_paths.extend(kept)
+    for fragment in message.fragments:
+        for file in fragment.files:
+            if file.HasField("base_id") and file.base_id in adopted:
+                file.ClearField("base_id")
+        deletion = fragment.deletion_file
+        if (
+            fragment.HasField("deletion_file")
+            and deletion.HasField("base_id")
+            and deletion.base_id in adopted
+        ):
+            deletion.ClearField("base_id")
+
+    def own(raw: bytes) -> bytes:
+        entry = table_pb2.IndexMetadata.FromString(raw)
+        if not entry.HasField("base_id") or entry.base_id not in adopted:
+            return raw
+        entry.ClearField("base_id")
+        return entry.SerializeToString()
+
+    indices = None if made.indices is None else filtered(made.indices, lambda entry: own(entry.raw))
+    return replace(made, indices=indices)
 
 
 def registered(
