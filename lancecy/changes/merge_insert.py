@@ -1,7 +1,8 @@
 """Merges rows by keys: matching rows are updated or deleted, others inserted, in one version.
 
 Updated rows move to new fragments, and keep their row ids in tables with stable ones. The transaction states hashes of
-the keys that were inserted, so that of two merges that insert one key at the same time, the second begins again.
+the keys that were inserted, so that of two merges that insert one key at the same time, the second begins again. It also
+does if others appended one of its keys: the commit reads the keys of rows that were added since.
 """
 
 from __future__ import annotations
@@ -359,6 +360,11 @@ class MergeInsertBuilder:
             See :func:`lancecy.commit`.
 
         Every error but ``CommitUnknownError`` leaves the table as it was.
+
+        Notes
+        -----
+        A merge that inserts rows begins again if others added one of its keys meanwhile. It passes appends of other
+        keys: the commit reads the key columns of the appended rows.
         """
         if is_dask(data_obj):
             if progress is not None:
@@ -449,7 +455,8 @@ class MergeInsertBuilder:
             with merge.written(source, matches, told) as operation:
                 version = merge.context.snapshot.version
                 uuid = new_transaction(operation, version, {}, None).uuid
-        return Transaction(version, UncommittedMerge(operation), uuid), matches.stats
+        # Another process may commit it, without the version that was read here.
+        return Transaction(version, UncommittedMerge(replace(operation, has_keys=None)), uuid), matches.stats
 
     # -- explanations -------------------------------------------------------------------------------------
 

@@ -126,12 +126,12 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One call to the database of an external version store; answered with what ``run`` returns.
+    """One call to the database of an external version store, or a search of rows; answered with what ``run`` returns.
 
     Attributes
     ----------
     run : callable
-        Raises ``StoreError`` if the database fails.
+        Raises ``StoreError`` if the database or the store fails.
     changes : bool
         Whether the call writes.
     """

@@ -36,6 +36,7 @@ from lancecy.table.operations import (
     UpdateBases,
     UpdateConfig,
 )
+from lancecy.table.operations.base import Added
 from lancecy.table.operations.key_filter import KeyFilter
 from lancecy.table.paths import Naming
 from lancecy.table.requests import Request, Steps
@@ -43,10 +44,20 @@ from lancecy.table.rows.row_ids import RowIdSequence, VersionSequence
 from lancecy.table.versions import ConditionalPut, VersionStore
 from lancecy.table.wire.manifest_file import identity_of
 from lancecy.table.wire.row_ids import encode_row_ids, encode_versions
-from tests.simulator.model import Ledger, Part, Row, Table, replay, violations
+from tests.simulator.model import Ledger, Part, Row, Table, keys_in, replay, violations
 from tests.simulator.world import Crash, Fault, World, run
 
-__all__ = ["MAKERS", "SCHEMA", "Protocol", "Running", "Simulation", "files", "make", "rewrite_of"]
+__all__ = [
+    "MAKERS",
+    "SCHEMA",
+    "Protocol",
+    "Running",
+    "Simulation",
+    "files",
+    "make",
+    "rewrite_of",
+    "upsert_of",
+]
 
 SCHEMA = Schema((Field("n", 0, logical_type="int64"), Field("m", 1, logical_type="int64")))
 # Faults after which a writer may truly not know: its own request to write may have been carried out.
@@ -137,13 +148,25 @@ def _update(world: World, history: History, version: int) -> Operation:
 
 
 def _upsert(world: World, history: History, version: int) -> Operation:
-    """Rows that move, and rows with keys that the table lacks."""
-    table = history[version]
-    keys = KeyFilter.of((0,), np.array([world.rng.randrange(20)], np.uint64))
-    if not table.parts:
-        return Update({}, files(world, 1, _columns(table)), fields=(0,), keys=keys)
-    rows, fragments = _moved(world, table, world.rng.randrange(1, 3))
-    return Update(rows, fragments, fields=(0,), keys=keys)
+    """Rows that move, and rows with keys that the table lacks; half of the upserts can read what others added."""
+    table, key = history[version], world.rng.randrange(20)
+    rows = dict[int, Int64]()
+    if table.parts:
+        rows, fragments = _moved(world, table, world.rng.randrange(1, 3))
+    else:
+        fragments = files(world, 1, _columns(table))
+    return upsert_of(rows, fragments, None if key % 2 else key)
+
+
+def upsert_of(rows: dict[int, Int64], fragments: tuple[Fragment, ...], key: int | None) -> Update:
+    """An upsert of one key that cannot read what others added; without a key, one of those in its files that can."""
+    mine = keys_in(fragments) if key is None else {key}
+    keys = KeyFilter.of((0,), np.array(sorted(mine), np.uint64))
+
+    def has_keys(added: Added) -> bool:
+        return bool(mine & keys_in(added.fragments))
+
+    return Update(rows, fragments, fields=(0,), keys=keys, has_keys=has_keys if key is None else None)
 
 
 def _update_columns(world: World, history: History, version: int) -> Operation:

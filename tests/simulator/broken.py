@@ -348,6 +348,27 @@ def keys_of_added_rows_are_not_compared() -> Iterator[None]:
 
 
 @variant
+def added_rows_are_not_read() -> Iterator[None]:
+    def wrong(self: Any, added: Any) -> Steps[bool]:
+        yield from ()
+        return False
+
+    with _changed(update.Update, "adds_same_keys", wrong):
+        yield
+
+
+@variant
+def only_rows_of_the_last_version_are_read() -> Iterator[None]:
+    right = commit._Commit._check_keys
+
+    def wrong(self: Any, added: Any) -> Steps[None]:
+        yield from right(self, replace(added, fragments=added.fragments[-1:]))
+
+    with _changed(commit._Commit, "_check_keys", wrong):
+        yield
+
+
+@variant
 def replaced_columns_stay_in_their_old_files() -> Iterator[None]:
     def wrong(fragment: Any, file: Any) -> None:
         fragment.files.append(encode_data_file(file))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -38,7 +39,18 @@ from lancecy.table.wire.manifest import decode
 from lancecy.table.wire.row_ids import decode_row_ids, decode_versions
 from tests.simulator.world import World
 
-__all__ = ["AFTER", "EXCLUDED", "Ledger", "Part", "Row", "Table", "read_table", "replay", "violations"]
+__all__ = [
+    "AFTER",
+    "EXCLUDED",
+    "Ledger",
+    "Part",
+    "Row",
+    "Table",
+    "keys_in",
+    "read_table",
+    "replay",
+    "violations",
+]
 
 
 @dataclass(frozen=True)
@@ -366,13 +378,25 @@ def replay(world: World, ledger: Ledger) -> tuple[dict[int, Table], list[str]]:
     return history, wrong + _told(ledger, seen, world)
 
 
+def keys_in(fragments: Iterable[Fragment]) -> set[int]:
+    """The keys of the rows in new fragments: one for each file, which its name tells."""
+    return {crc32(file.path.encode()) % 20 for fragment in fragments for file in fragment.files}
+
+
 def _adds_the_same(mine: Operation, theirs: Operation) -> bool:
     """Whether a change added rows because the table lacked their keys, and the other may have added such a row."""
     if not isinstance(mine, Update) or mine.keys is None or not isinstance(theirs, (Append, Update)):
         return False
+    if mine.has_keys is not None and not (isinstance(theirs, Update) and theirs.columns):
+        return bool(keys_in(mine.fragments) & keys_in(theirs.fragments)) and _may_share(mine, theirs)
+    return _may_share(mine, theirs)
+
+
+def _may_share(mine: Update, theirs: Append | Update) -> bool:
+    """Whether transactions leave it open that both added one key."""
     if isinstance(theirs, Append) or theirs.keys is None:
         return True
-    assert mine.keys.hashes is not None and theirs.keys.hashes is not None
+    assert mine.keys is not None and mine.keys.hashes is not None and theirs.keys.hashes is not None
     return bool(set(mine.keys.hashes.tolist()) & set(theirs.keys.hashes.tolist()))
 
 

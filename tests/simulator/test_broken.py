@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from itertools import chain, repeat
+from itertools import chain, combinations, repeat
 
 import numpy as np
 import pytest
@@ -12,9 +12,10 @@ import pytest
 from lancecy.table.operations import Append, Delete, Overwrite, Restore, Update
 from lancecy.table.operations.key_filter import KeyFilter
 from lancecy.table.requests import Create
-from tests.simulator.actors import SCHEMA, Running, Simulation, files, rewrite_of
+from tests.simulator.actors import SCHEMA, Running, Simulation, files, rewrite_of, upsert_of
 from tests.simulator.broken import VARIANTS
 from tests.simulator.histories import check_history
+from tests.simulator.model import keys_in
 from tests.simulator.world import Fault, World
 
 MOST = 120
@@ -104,6 +105,19 @@ def _two_upserts() -> list[str]:
     return simulation.violations()
 
 
+def _upsert_of_an_appended_key() -> list[str]:
+    """An upsert reads what two others appended; the first of them added its key."""
+    simulation = Simulation.of(7)
+    added = [files(simulation.world, 1) for _ in range(60)]
+    first, mine = next((one, two) for one, two in combinations(added, 2) if keys_in(one) == keys_in(two))
+    other = next(one for one in added if keys_in(one) != keys_in(mine))
+    upsert = simulation.start(upsert_of({}, mine, None), 1)
+    simulation.commit_now(Append(first), 1)
+    simulation.commit_now(Append(other), 2)
+    upsert.finish()
+    return simulation.violations()
+
+
 def _rewritten_under_a_delete() -> list[str]:
     """A rewrite of a fragment with deleted rows, and then more of its rows are deleted."""
     simulation = Simulation.of(8)
@@ -120,7 +134,7 @@ def _rewritten_under_a_delete() -> list[str]:
 
 
 SCENARIOS = (_race_to_create, _late_answer, _lost_answer, _restored, _two_deletes, _cleaned_up, _two_upserts,
-             _rewritten_under_a_delete)  # fmt: skip
+             _upsert_of_an_appended_key, _rewritten_under_a_delete)  # fmt: skip
 
 
 def _caught() -> list[str]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from lancecy.changes.insert import removed_if_refused
 from lancecy.changes.merging.clauses import Clauses, Rules, rules_of
+from lancecy.changes.merging.key_search import KeySearch
 from lancecy.changes.merging.matching import Matches, match_rows
 from lancecy.changes.merging.rows import check_kept, hashes_of_new, written_batches, written_schema
 from lancecy.changes.merging.source import Source
@@ -126,7 +127,14 @@ class Attempt:
         """
         snapshot, rules = self.context.snapshot, self.rules
         number = matches.rows.size + matches.num_inserted
-        operation = Update(matches.gone, keys=self._keys(source, matches), fields=self._fields())
+        keys = tuple(snapshot.schema.field(name).id for name in rules.on)
+        hashes = hashes_of_new(source, rules, matches)
+        operation = Update(
+            matches.gone,
+            keys=KeyFilter.of(keys, hashes),
+            fields=self._fields(),
+            has_keys=KeySearch(snapshot, keys, hashes),
+        )
         if self.plan is None or not number:
             yield operation
             return
@@ -135,10 +143,6 @@ class Attempt:
         made = files.write(batches, WriteProgress(told, number))
         with removed_if_refused(files):
             yield replace(operation, fragments=moved(snapshot, made, matches.addresses))
-
-    def _keys(self, source: Source, matches: Matches) -> KeyFilter:
-        fields = tuple(self.context.snapshot.schema.field(name).id for name in self.rules.on)
-        return KeyFilter.of(fields, hashes_of_new(source, self.rules, matches))
 
     def _fields(self) -> tuple[int, ...]:
         """Ids of the written fields."""

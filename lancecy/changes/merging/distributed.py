@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from lancecy.changes.merging.attempt import Attempt
 from lancecy.changes.merging.clauses import Clauses, rules_of
+from lancecy.changes.merging.key_search import KeySearch
 from lancecy.changes.merging.keys import keys_of
 from lancecy.changes.merging.matching import match_tables, offsets_of, part_of
 from lancecy.changes.merging.rows import hashes_of_new, written_batches, written_schema
@@ -247,8 +248,15 @@ class SharedMerge:
         none = np.empty(0, np.uint64)
         gone = np.concatenate([none, *(_numbers(result["gone"]) for result in found)])
         hashes = np.concatenate([none, *(_numbers(result["hashes"]) for result in found)])
-        keys = KeyFilter.of(tuple(snapshot.schema.field(name).id for name in self.on), hashes)
-        return Update(offsets_of(gone), tuple(fragments), keys=keys, fields=self._fields()), stats
+        keys = tuple(snapshot.schema.field(name).id for name in self.on)
+        update = Update(
+            offsets_of(gone),
+            tuple(fragments),
+            keys=KeyFilter.of(keys, hashes),
+            fields=self._fields(),
+            has_keys=KeySearch(snapshot, keys, hashes),
+        )
+        return update, stats
 
     def _fields(self) -> tuple[int, ...]:
         if self.shared is None:

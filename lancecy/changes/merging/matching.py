@@ -34,15 +34,15 @@ from lancecy.scanning.sources import concerned
 from lancecy.scanning.task import ScanSpec, ScanUnit
 from lancecy.scanning.units import CandidateUnit, FilteredUnit
 
-__all__ = ["Matches", "match_rows", "match_tables", "offsets_of", "part_of"]
+__all__ = ["UNIT_BYTES", "Matches", "match_rows", "match_tables", "offsets_of", "part_of", "read_columns"]
 
 Bools: TypeAlias = NDArray[np.bool_]
 Int64: TypeAlias = NDArray[np.int64]
 UInt64: TypeAlias = NDArray[np.uint64]
 Columns: TypeAlias = dict[str, ArrowArray]
 
-# Decoded bytes of the columns of the table that one thread looks at.
-_UNIT_BYTES = 8 << 20
+UNIT_BYTES = 8 << 20
+"""Decoded bytes of the columns of the table that one thread looks at."""
 # Bytes of an indexed row, with its key.
 _ROW_BYTES = 64
 _LEAST_INDEXED = 1 << 16
@@ -373,7 +373,7 @@ def _units(context: ScanContext, rules: Rules, part: _Part | None) -> _Units:
     request = make_request(schema, columns=columns)
     hint = None if part is None or rules.clauses.deletes else _hint(context, rules, part)
     planned = request if hint is None else make_request(schema, columns=columns, filter=hint)
-    found = plan(context, planned, ScanSpec(snapshot.location, snapshot.version, planned), _UNIT_BYTES)
+    found = plan(context, planned, ScanSpec(snapshot.location, snapshot.version, planned), UNIT_BYTES)
     return _Units(
         found.units, context.projection(request), None if hint is None else context.projection(planned)
     )
@@ -416,10 +416,8 @@ def _step(
     def step(chosen: CandidateUnit) -> _UnitMatches:
         if not len(chosen.rows):
             return _UnitMatches(np.empty(0, np.uint64), 0)
-        read = rows_of(context, [FilteredUnit(chosen.files, chosen.rows, chosen.rows)], projection)
-        values: Columns = {
-            name: as_array(column) for name, column in zip(rules.of_target, read[0].pieces[0], strict=True)
-        }
+        read = read_columns(context, chosen, projection)
+        values: Columns = dict(zip(rules.of_target, read, strict=True))
         found = _Lookup(rules, part, values, len(chosen.rows))
         found.run(seen.is_matched)
         number = np.uint64(chosen.files.fragment.stored_id << 32)
@@ -433,6 +431,24 @@ def _step(
         return _UnitMatches(addresses(found.deleted), len(chosen.rows))
 
     return step
+
+
+def read_columns(context: ScanContext, chosen: CandidateUnit, projection: Projection) -> list[pa.Array]:
+    """The columns of the chosen rows of a unit.
+
+    Parameters
+    ----------
+    context : ScanContext
+    chosen : CandidateUnit
+    projection : Projection
+
+    Raises
+    ------
+    FormatError, StoreError
+        The columns cannot be read.
+    """
+    read = rows_of(context, [FilteredUnit(chosen.files, chosen.rows, chosen.rows)], projection)
+    return [as_array(column) for column in read[0].pieces[0]]
 
 
 class _Lookup:

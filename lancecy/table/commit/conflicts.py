@@ -16,6 +16,9 @@ column a change committed since. Letters::
     a  R if mine added rows because the table lacked their keys
     u  as d, but R if both may have added one key, or the other names no keys; v as f and a
 
+Rows that an append or another update added can be read, which tells whether they have keys that mine added
+(``Operation.adds_same_keys``): ``a`` and ``u`` are checked again then.
+
 A rewrite finds rows that were deleted meanwhile, so more of its cells merge than pylance's, and new indices do
 not disturb it: they cover the new fragments no more than others.
 
@@ -84,8 +87,14 @@ class Verdict(enum.IntEnum):
     INCOMPATIBLE = 3
 
 
-def check(mine: Operation, theirs: Operation) -> Verdict:
+def check(mine: Operation, theirs: Operation, *, other_keys: bool = False) -> Verdict:
     """The verdict on committing ``mine`` after ``theirs``.
+
+    Parameters
+    ----------
+    mine, theirs : Operation
+    other_keys : bool
+        Whether it is known that no row which theirs added has a key of the rows that mine adds.
 
     Raises
     ------
@@ -102,10 +111,10 @@ def check(mine: Operation, theirs: Operation) -> Verdict:
     for one, _ in pairs:
         if one.kind not in GRID:
             raise ValueError(f"an operation of kind {one.kind!r} is not one that lancecy makes")
-    return max((_verdict(one, other) for one, other in pairs), default=Verdict.COMPATIBLE)
+    return max((_verdict(one, other, other_keys) for one, other in pairs), default=Verdict.COMPATIBLE)
 
 
-def _verdict(mine: Footprint, theirs: Footprint) -> Verdict:
+def _verdict(mine: Footprint, theirs: Footprint, other_keys: bool) -> Verdict:
     row = GRID[mine.kind]
     letter = row.get(theirs.kind, row["unknown"])
     match letter:
@@ -121,7 +130,8 @@ def _verdict(mine: Footprint, theirs: Footprint) -> Verdict:
         case "e":
             return _if(bool(mine.rewritten & theirs.rewritten), Verdict.INCOMPATIBLE)
         case "a" | "u" | "v":
-            keys = mine.keys
+            # Values that theirs replaced in place (v) are no added rows.
+            keys = None if other_keys and letter != "v" else mine.keys
             if keys and keys.has_keys and (theirs.keys is None or theirs.keys.may_share(keys)):
                 return Verdict.RETRY
             return _of_fragments(mine, theirs, "d" if letter == "u" else "f")

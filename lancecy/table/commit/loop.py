@@ -38,7 +38,7 @@ from lancecy.table.commit.options import Committed, Origin, Policy
 from lancecy.table.manifest import BasePaths, Fragment
 from lancecy.table.operations import UNKNOWN, Operation, Transaction, encode_transaction
 from lancecy.table.operations.apply import apply
-from lancecy.table.operations.base import Newest, VersionStamp
+from lancecy.table.operations.base import Added, Newest, VersionStamp
 from lancecy.table.paths import DETACHED, TRANSACTIONS, Naming
 from lancecy.table.requests import HeadFile, Now, Pause, Put, RandomBits, Steps
 from lancecy.table.versions import ManifestLocation, Outcome, VersionStore
@@ -274,6 +274,7 @@ class _Commit:
         newer = yield from self.history.newer(self.seen, self.doubt)
         if self.base is None:
             yield from self._read_origin(self.origin, bool(newer))
+        doubtful: list[Fragment] = []
         for location in newer:
             stored = yield from self.history.stored(location, insist=location.version == self.doubt)
             if stored is None:
@@ -285,9 +286,20 @@ class _Commit:
             if theirs is not None and theirs.uuid == self.transaction.uuid:
                 return location
             self.doubt = None if location.version == self.doubt else self.doubt
-            self._check(theirs, stored)
+            doubtful += self._check(theirs, stored)
             self.base, self.seen = stored, location.version
+        if doubtful and self.base is not None:
+            yield from self._check_keys(Added(self.base, newer[-1].path, tuple(doubtful)))
         return None
+
+    def _check_keys(self, added: Added) -> Steps[None]:
+        """Refuse rows that others added if they may have keys of the rows that mine adds."""
+        mine = self.transaction.operation
+        if (yield from mine.adds_same_keys(added)):
+            raise RetryableConflictError(
+                f"rows that were added up to version {self.seen} may have keys that this one, an operation of kind "
+                f"{mine.name}, adds too: repeat it from the newest version"
+            )
 
     def _created(self, first: ManifestLocation) -> Steps[ManifestLocation]:
         """The first version of an existing table; raises ExistsError unless it is this very transaction."""
@@ -320,10 +332,16 @@ class _Commit:
             )
         self.base = stored
 
-    def _check(self, theirs: Transaction | None, stored: ManifestFile) -> None:
+    def _check(self, theirs: Transaction | None, stored: ManifestFile) -> tuple[Fragment, ...]:
+        """Refuse a conflict; returns fragments that are one if they have keys of the rows that mine adds."""
         operation = UNKNOWN if theirs is None else theirs.operation
         mine = self.transaction.operation
         verdict = check(mine, operation)
+        doubtful: tuple[Fragment, ...] = ()
+        if verdict is Verdict.RETRY and self.base is not None:
+            verdict = check(mine, operation, other_keys=True)
+            if verdict is not Verdict.RETRY:
+                doubtful = stored.added_since(self.base, self.policy.limits)
         what = f"version {stored.version} (an operation of kind {operation.name})"
         if verdict is Verdict.INCOMPATIBLE:
             raise ConflictError(
@@ -338,6 +356,7 @@ class _Commit:
         if verdict is Verdict.MERGE:
             # Merged deletes are a change of the version that has the other deletes.
             self.transaction = replace(self.transaction, read_version=stored.version)
+        return doubtful
 
     def _clashes(self, theirs: Operation, stored: ManifestFile) -> bool:
         """Whether a field id of new files now means another column; ids of dropped columns are reused."""

@@ -2,11 +2,12 @@
 
 A commit calls these methods of an operation, in this order::
 
-    footprints   what it touches, to compare with later commits (``commit.conflicts``)
-    resolve      adds facts of the newest version, by requests: files to write, places of bases
-    apply        the next manifest's message (``create``: for a new table)
-    encode       its message in the transaction file
-    references   files and versions it refers to, checked before the version is published
+    footprints      what it touches, to compare with later commits (``commit.conflicts``)
+    adds_same_keys  reads rows that later commits added, where footprints leave a doubt
+    resolve         adds facts of the newest version, by requests: files to write, places of bases
+    apply           the next manifest's message (``create``: for a new table)
+    encode          its message in the transaction file
+    references      files and versions it refers to, checked before the version is published
 
 A commit that lost a race begins again at ``footprints``. ``decode`` reads the message of ``encode``.
 
@@ -29,6 +30,7 @@ from lancecy.table.wire.fragment import decode_base_paths
 from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = [
+    "Added",
     "Footprint",
     "NewManifest",
     "Newest",
@@ -178,6 +180,25 @@ class Newest:
     limits: Limits
 
 
+@dataclass(frozen=True, slots=True)
+class Added:
+    """Rows that others added since a change was made.
+
+    Attributes
+    ----------
+    stored : ManifestFile
+        The newest version. Fragments may be gone from it again.
+    path : str
+        Its manifest file, below the dataset root.
+    fragments : tuple of Fragment
+        The rows, as they were added.
+    """
+
+    stored: ManifestFile
+    path: str
+    fragments: tuple[Fragment, ...]
+
+
 class Operation(ABC):
     """A change of a table, independent of the version it is applied to.
 
@@ -211,6 +232,23 @@ class Operation(ABC):
     @abstractmethod
     def footprints(self) -> tuple[Footprint, ...]:
         """The parts of a table that it touches, one footprint for each of its ``kinds``."""
+
+    def adds_same_keys(self, added: Added) -> Steps[bool]:
+        """Whether rows that others added may have keys of the rows that it adds; False is certain.
+
+        Asked only if the grid says that they may.
+
+        Parameters
+        ----------
+        added : Added
+
+        Raises
+        ------
+        LanceError
+            The rows cannot be read.
+        """
+        yield from ()
+        return True
 
     def resolve(self, newest: Newest, before: tuple[Self, ManifestFile] | None) -> Steps[Self]:
         """The operation with facts of the newest version; writes the files that it needs.

@@ -8,8 +8,9 @@ Source: table sheet, sections 2.3, 3.2, 4.2 and 4.4.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Self, TypeAlias
 
 import numpy as np
@@ -21,6 +22,7 @@ from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.table import flags
 from lancecy.table.manifest import DataFile, DeletionFile, Fragment
 from lancecy.table.operations.base import (
+    Added,
     Footprint,
     Newest,
     NewManifest,
@@ -42,7 +44,7 @@ from lancecy.table.operations.new_fragments import (
 )
 from lancecy.table.operations.replaced import replace_fragments
 from lancecy.table.operations.row_lineage import set_updated, with_created_versions
-from lancecy.table.requests import Steps
+from lancecy.table.requests import Call, Steps
 from lancecy.table.rows import roaring
 from lancecy.table.wire.manifest_file import ManifestFile
 
@@ -80,6 +82,8 @@ class Update(Operation):
         Fragments as they are after the change, with all files. Cannot be merged with others' deletes.
     in_place : bool
         Whether ``updated`` fragments have other data files.
+    has_keys : function of Added, optional
+        Reads rows that others added, and tells whether any has one of the keys. Not part of the stored transaction.
     """
 
     kinds = ("update_rows", "update_columns")
@@ -95,6 +99,7 @@ class Update(Operation):
     files: Mapping[int, DeletionFile] = field(default_factory=dict)
     updated: tuple[Fragment, ...] = ()
     in_place: bool = False
+    has_keys: Callable[[Added], bool] | None = field(default=None, compare=False, repr=False)
 
     @property
     def _replaces_columns(self) -> bool:
@@ -116,6 +121,12 @@ class Update(Operation):
             )
         knows = not (self.files or self.updated)
         return (Footprint("update_rows", changed | updated, removed, knows_rows=knows, keys=self.keys),)
+
+    def adds_same_keys(self, added: Added) -> Steps[bool]:
+        if self.has_keys is None:
+            return True
+        found: bool = yield Call(partial(self.has_keys, added))
+        return found
 
     def resolve(self, newest: Newest, before: tuple[Self, ManifestFile] | None) -> Steps[Self]:
         """The update with deletion files and removed fragments of the newest version.

@@ -19,6 +19,7 @@ from lancecy.proto import table_pb2
 from lancecy.store.base import Memory
 from lancecy.table.manifest import Fragment, Manifest, without_row_counts
 from lancecy.table.wire import manifest as manifest_wire
+from lancecy.table.wire.fragment import decode_fragment
 
 __all__ = ["IDENTITY_BYTES", "ManifestFile", "decode_manifest_file", "identity_of"]
 
@@ -68,6 +69,20 @@ class ManifestFile:
     def fragments(self) -> dict[int, Fragment]:
         """Fragments by id."""
         return {fragment.id: fragment for fragment in self.manifest.fragments}
+
+    def added_since(self, earlier: ManifestFile, limits: Limits) -> tuple[Fragment, ...]:
+        """The fragments that an earlier version lacks.
+
+        Parameters
+        ----------
+        earlier : ManifestFile
+        limits : Limits
+        """
+        added = sorted(self.positions.keys() - earlier.positions.keys())
+        # All fragments of the table as values would take longer than reading the few new ones.
+        shared: dict[tuple[int, ...], tuple[int, ...]] = {}
+        messages = [self.message.fragments[self.positions[number]] for number in added]
+        return tuple(decode_fragment(message, shared, limits) for message in messages)
 
     @cached_property
     def field_types(self) -> dict[int, tuple[int, str]]:

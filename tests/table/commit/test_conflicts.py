@@ -7,7 +7,7 @@ import pytest
 
 from lancecy.proto import table_pb2, transaction_pb2
 from lancecy.table.commit.conflicts import COLUMNS, GRID, Verdict, check
-from lancecy.table.manifest import BasePath
+from lancecy.table.manifest import BasePath, DataFile
 from lancecy.table.operations import (
     UNKNOWN,
     Append,
@@ -17,10 +17,12 @@ from lancecy.table.operations import (
     MapUpdate,
     ReserveFragments,
     Restore,
+    Update,
     UpdateBases,
     UpdateConfig,
 )
 from lancecy.table.operations.base import Footprint
+from lancecy.table.operations.key_filter import KeyFilter
 from lancecy.table.operations.registry import REGISTRY
 from lancecy.table.operations.transaction import decode_transaction
 from tests.helpers.builders import make_deletion_file
@@ -185,3 +187,23 @@ def test_operation_of_the_future_is_unknown() -> None:
     # Field 116, a message, which no release knows.
     data = message().SerializeToString() + bytes([0xA2, 0x07, 0x00])
     assert decode_transaction(data).operation == UNKNOWN
+
+
+def test_rows_with_other_keys_are_no_conflict_once_they_were_read() -> None:
+    keys = KeyFilter.of((0,), np.array([5], np.uint64))
+    mine = Update({0: np.array([1])}, fields=(0,), keys=keys)
+    others = {
+        "append": Append(()),
+        "names no keys": Update({0: np.array([2])}),
+        "names the key": Update({0: np.array([2])}, keys=keys),
+        "replaced in place": Update(columns={9: DataFile("f.lance", (0,), (0,), 2, 1, 30)}),
+        "removed the fragment": Update(removed=(0,)),
+    }
+    assert {check(mine, other) for other in others.values()} == {Verdict.RETRY}
+    assert {name: check(mine, other, other_keys=True) for name, other in others.items()} == {
+        "append": Verdict.COMPATIBLE,
+        "names no keys": Verdict.MERGE,
+        "names the key": Verdict.MERGE,
+        "replaced in place": Verdict.RETRY,
+        "removed the fragment": Verdict.RETRY,
+    }
