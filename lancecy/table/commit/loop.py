@@ -47,6 +47,9 @@ from lancecy.table.wire.manifest_file import ManifestFile
 
 __all__ = ["Committed", "Origin", "Policy", "commit"]
 
+# Listings before a version is made, at most.
+_CATCH_UPS = 10
+
 
 def commit(
     transaction: Transaction, origin: Origin | None, policy: Policy, versions: VersionStore
@@ -271,9 +274,18 @@ class _Commit:
             if first is None and self.doubt is not None:
                 first = yield from self.versions.at(self.doubt, self.naming)
             return None if first is None else (yield from self._created(first))
-        newer = yield from self.history.newer(self.seen, self.doubt)
-        if self.base is None:
-            yield from self._read_origin(self.origin, bool(newer))
+        for _ in range(_CATCH_UPS):
+            newer = yield from self.history.newer(self.seen, self.doubt)
+            if self.base is None:
+                yield from self._read_origin(self.origin, bool(newer))
+            mine = yield from self._pass(newer)
+            # Others make more versions while several are read, so that every race would be lost.
+            if mine is not None or len(newer) < 2:
+                return mine
+        return None
+
+    def _pass(self, newer: Sequence[ManifestLocation]) -> Steps[ManifestLocation | None]:
+        """Check the change against later versions, of which ``base`` becomes the last."""
         doubtful: list[Fragment] = []
         for location in newer:
             stored = yield from self.history.stored(location, insist=location.version == self.doubt)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from lancecy.session import Session
 from lancecy.store.base import Memory, ObjectMeta, PutMode
 from lancecy.store.local import LocalStore
 from lancecy.store.memory import MemoryStore
-from lancecy.store.wrap import CountingStore
+from lancecy.store.wrap import CountingStore, Pairs, WrappedStore
 from lancecy.table.commit.driver import _place, check_create, commit_to
 from lancecy.table.commit.options import Committed, Origin, Policy
 from lancecy.table.location import TableLocation
@@ -548,3 +549,32 @@ def test_a_file_system_is_asked_once_for_all_its_folders(tmp_path: Path) -> None
     check_create(LocalStore(str(other)))
     assert other.stat().st_mtime_ns == unchanged
     assert _place("/proc") != _place(str(other))
+
+
+# -- races ----------------------------------------------------------------------------------------
+
+
+class BusyStore(WrappedStore):
+    """A store where others append while a writer reads manifests: once for each, so many times."""
+
+    def __init__(self, inner: MemoryStore, others: list[Table]) -> None:
+        super().__init__(inner)
+        self.others = others
+
+    def _request(self, method: str, path: str, ranges: Pairs, call: Callable[[], Any]) -> Any:
+        if method == "get" and path.startswith("_versions/") and self.others:
+            other = self.others.pop()
+            other.change(Append(other.files(1)))
+        return call()
+
+
+def test_versions_made_while_others_are_read_cost_no_race() -> None:
+    table = Table()
+    for _ in range(4):
+        table.change(Append(table.files(1)))
+    mine = table.files(1)
+    busy = BusyStore(table.store, [table] * 3)
+    transaction = new_transaction(Append(mine), 1)
+    origin = Origin(1, latest(table.store).naming)
+    done = commit_to(busy, transaction, origin, SESSION, TableLocation(table.store.uri))
+    assert (done.version, done.attempts, busy.others) == (9, 1, [])
